@@ -1,0 +1,8 @@
+"""`python -m collforge` is the command `collforge`."""
+
+import sys
+
+from collforge.tuner.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Specs and templates in, C variants and ``manifest.json`` out."""

@@ -1,0 +1,119 @@
+"""Case strings: the one name of a case in driver arguments, ReFrame parameters, database keys, messages.
+
+``allreduce:full_lane[lane_algorithm=chain,segment_bytes=4096]@4x2,bytes=1024,type=double,op=sum``
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from collforge.errors import CollforgeError
+
+from .manifest import VariantEntry
+from .model import Parameter, ParameterValue
+
+NATIVE = "native"
+OPTIONS = ("type", "op", "root", "in_place", "seed")
+_CASE = re.compile(
+    r"(?P<collective>\w+):(?P<variant>\w+(\[[^\]]*\])?)@(?P<layout>[^,]+),bytes=(?P<bytes>\d+)"
+    r"(?P<options>(,\w+(=[^,]+)?)*)"
+)
+
+Point = Mapping[str, ParameterValue]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One collective call, made by one variant. ``variant`` is its canonical text."""
+
+    collective: str
+    variant: str
+    layout: str
+    bytes: int
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.collective}:{self.variant}@{self._tail()}"
+
+    @property
+    def problem(self) -> str:
+        """The case without its variant: what different variants compete for."""
+        return f"{self.collective}@{self._tail()}"
+
+    def by(self, variant: str) -> Case:
+        """The same problem, solved by another variant."""
+        return replace(self, variant=variant)
+
+    def _tail(self) -> str:
+        parts = [self.layout, f"bytes={self.bytes}"]
+        for key in OPTIONS:
+            if key in self.options:
+                parts.append(f"{key}={self.options[key]}" if self.options[key] else key)
+        return ",".join(parts)
+
+
+def parse(text: str) -> Case:
+    """Reads a case string. Raises CollforgeError, quoting it, for anything else."""
+    match = _CASE.fullmatch(text)
+    if not match:
+        raise CollforgeError(
+            f"{text!r} is no case string; one is "
+            "allreduce:full_lane@4x2,bytes=1024,type=double,op=sum"
+        )
+    options: dict[str, str] = {}
+    for part in filter(None, match["options"].split(",")):
+        key, _, value = part.partition("=")
+        if key not in OPTIONS or key in options:
+            raise CollforgeError(
+                f"{text!r}: option {key!r} is not one of {', '.join(OPTIONS)}"
+            )
+        options[key] = value
+    return Case(
+        match["collective"],
+        match["variant"],
+        match["layout"],
+        int(match["bytes"]),
+        options,
+    )
+
+
+def variant_text(family: str, parameters: tuple[Parameter, ...], point: Point) -> str:
+    """``family[name=value,...]`` with every parameter, in the order of the specs."""
+    if not parameters:
+        return family
+    values = ",".join(f"{p.name}={point.get(p.name, p.neutral)}" for p in parameters)
+    return f"{family}[{values}]"
+
+
+def split_variant(text: str) -> tuple[str, str]:
+    """The family and the text between the brackets ('' without)."""
+    family, _, rest = text.partition("[")
+    return family, rest.rstrip("]")
+
+
+def points(entry: VariantEntry) -> Iterator[dict[str, ParameterValue]]:
+    """Every point of a variant's parameter space; a parameter without meaning takes its neutral value."""
+    seen: list[dict[str, ParameterValue]] = []
+    for values in itertools.product(*(p.values for p in entry.parameters)):
+        point = canonical(
+            entry.parameters, dict(zip((p.name for p in entry.parameters), values))
+        )
+        if point not in seen:
+            seen.append(point)
+            yield point
+
+
+def canonical(
+    parameters: tuple[Parameter, ...], point: Point
+) -> dict[str, ParameterValue]:
+    """The point with the neutral value for every parameter that has no meaning in it."""
+    out: dict[str, ParameterValue] = {}
+    for p in parameters:
+        meant = all(point[name] in values for name, values in p.requires.items())
+        value = point[p.name] if meant else p.neutral
+        assert value is not None, f"{p.name} has no neutral value"
+        out[p.name] = value
+    return out

@@ -1,0 +1,128 @@
+"""Where the ranks of a communicator are, and how blocks travel on lanes: the twin of runtime/src/topology.c."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from collforge.errors import CollforgeError
+
+
+class LayoutError(CollforgeError):
+    """A layout's name cannot be read."""
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The decomposition of a layout into k lanes.
+
+    The rank with node rank m travels on lane m mod k, carried by the rank of its node with node rank
+    m mod k. k = 1 is the hierarchical decomposition, k = smallest node size the full-lane one
+    (papers/multi-lane-decomposition, section III; unequal nodes are this project's extension).
+    """
+
+    layout: Layout
+    k: int
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The ranks sorted by (lane, node, node rank)."""
+        at = self.layout
+        return sorted(
+            range(at.size),
+            key=lambda r: (at.node_rank(r) % self.k, at.node_of[r], at.node_rank(r)),
+        )
+
+    def share(self, lane: int, node: int) -> list[int]:
+        """The ranks of a node that travel on a lane, in node order."""
+        return self.layout.ranks_on(node)[lane :: self.k]
+
+    def ranks(self, lane: int) -> list[int]:
+        """The ranks of a lane, sorted by (node, node rank)."""
+        return [r for node in range(self.layout.nodes) for r in self.share(lane, node)]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """``node_of[rank]``: nodes are numbered by first appearance, ranks on a node keep their order."""
+
+    node_of: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return len(self.node_of)
+
+    @property
+    def nodes(self) -> int:
+        return max(self.node_of) + 1
+
+    def ranks_on(self, node: int) -> list[int]:
+        return [rank for rank, place in enumerate(self.node_of) if place == node]
+
+    def node_rank(self, rank: int) -> int:
+        return self.node_of[:rank].count(self.node_of[rank])
+
+    @property
+    def node_sizes(self) -> list[int]:
+        return [self.node_of.count(node) for node in range(self.nodes)]
+
+    @property
+    def consecutive(self) -> bool:
+        """Every node holds an interval of ranks."""
+        return list(self.node_of) == sorted(self.node_of)
+
+    def facts(self) -> dict[str, int]:
+        """The uniform facts of the layout that predicates may read."""
+        sizes = self.node_sizes
+        return {
+            "size": self.size,
+            "nodes": self.nodes,
+            "min_node_size": min(sizes),
+            "max_node_size": max(sizes),
+            "consecutive": self.consecutive,
+        }
+
+    @property
+    def name(self) -> str:
+        """The canonical name: ``4x2``, ``3+1``, ``cyclic:2x3`` or ``map:0.1.1.0``."""
+        sizes = self.node_sizes
+        regular = f"{self.nodes}x{sizes[0]}"
+        if self.consecutive:
+            return regular if len(set(sizes)) == 1 else "+".join(map(str, sizes))
+        if self == from_name(f"cyclic:{regular}"):
+            return f"cyclic:{regular}"
+        return "map:" + ".".join(map(str, self.node_of))
+
+    @property
+    def node_map(self) -> str:
+        """The value of COLLFORGE_NODE_MAP that pretends this layout."""
+        return "map:" + ",".join(map(str, self.node_of))
+
+
+def from_nodes(places: Sequence[int]) -> Layout:
+    """A layout from any labels of nodes, renumbered by first appearance."""
+    numbers: dict[int, int] = {}
+    return Layout(tuple(numbers.setdefault(place, len(numbers)) for place in places))
+
+
+def from_name(name: str) -> Layout:
+    """Reads a layout's name. Raises LayoutError, which shows the forms, for anything else."""
+    regular = re.fullmatch(r"(cyclic:)?([1-9]\d{0,4})x([1-9]\d{0,4})", name)
+    if regular:
+        nodes, per_node = int(regular[2]), int(regular[3])
+        if regular[1]:
+            return Layout(tuple(range(nodes)) * per_node)
+        return Layout(tuple(node for node in range(nodes) for _ in range(per_node)))
+    if re.fullmatch(r"[1-9]\d{0,4}(\+[1-9]\d{0,4})+", name):
+        sizes = [int(size) for size in name.split("+")]
+        return Layout(
+            tuple(node for node, size in enumerate(sizes) for _ in range(size))
+        )
+    if re.fullmatch(r"map:\d{1,5}(\.\d{1,5})*", name):
+        return from_nodes([int(place) for place in name[4:].split(".")])
+    raise LayoutError(
+        f"layout {name!r} is not one of NODESxRANKS (4x2), SIZE+SIZE+... (3+1), "
+        "cyclic:NODESxRANKS (cyclic:2x3) or map:NODE.NODE... (map:0.1.1.0)"
+    )

@@ -1,0 +1,257 @@
+"""Reads the TOML specs into the model; anything unknown or missing is an error naming file and key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from collforge.errors import CollforgeError
+
+from . import semantics
+from .model import (
+    Algorithm,
+    Argument,
+    Collective,
+    Composition,
+    Family,
+    Parameter,
+    Result,
+    Specs,
+    Step,
+)
+from .predicates import Expression, parse
+
+SPECS = Path(__file__).parent / "specs"
+FACTS = (
+    "size",
+    "nodes",
+    "min_node_size",
+    "max_node_size",
+    "consecutive",
+    "commutative",
+    "bytes",
+    "total_bytes",
+)
+ROLES = (
+    "buffer",
+    "send_buffer",
+    "recv_buffer",
+    "count",
+    "send_count",
+    "recv_count",
+    "datatype",
+    "send_type",
+    "recv_type",
+    "op",
+    "root",
+    "comm",
+)
+IN_PLACE = ("none", "send_all", "send_root", "recv_root")
+
+
+class SpecError(CollforgeError):
+    """A spec is wrong; the message names the file and the key."""
+
+
+class _Table:
+    """A TOML table whose keys are taken one by one; what is left over at the end is an error."""
+
+    def __init__(self, values: Mapping[str, Any], where: str) -> None:
+        self.values = dict(values)
+        self.where = where
+
+    def take(self, key: str, kind: type, default: Any = None) -> Any:
+        if key not in self.values:
+            if default is not None:
+                return default
+            raise SpecError(f"{self.where}: key {key!r} is missing")
+        value = self.values.pop(key)
+        if not isinstance(value, kind):
+            raise SpecError(
+                f"{self.where}: {key!r} must be a {kind.__name__}, not {value!r}"
+            )
+        return value
+
+    def text(self, key: str, default: str | None = None) -> str:
+        return str(self.take(key, str, default)).strip().replace("\n", " ")
+
+    def choice(self, key: str, known: Sequence[str], default: str | None = None) -> str:
+        value = self.text(key, default)
+        if value not in known:
+            raise SpecError(
+                f"{self.where}: {key} = {value!r}; known are {', '.join(known)}"
+            )
+        return value
+
+    def expression(
+        self, key: str, names: Sequence[str], default: str | None = None
+    ) -> Expression:
+        return parse(self.text(key, default), names, f"{self.where}: {key}")
+
+    def table(self, key: str, default: Mapping[str, Any] | None = None) -> _Table:
+        return _Table(self.take(key, dict, default), f"{self.where}: [{key}]")
+
+    def tables(self, key: str) -> list[_Table]:
+        rows = self.take(key, list, [])
+        return [
+            _Table(row, f"{self.where}: {key} {n}") for n, row in enumerate(rows, 1)
+        ]
+
+    def finish(self) -> None:
+        if self.values:
+            raise SpecError(f"{self.where}: unknown key {min(self.values)!r}")
+
+
+def load_specs(root: Path = SPECS) -> Specs:
+    """All specs below ``root``. Raises SpecError or ExpressionError naming file and key."""
+    collectives = _load_folder(root / "collectives", _collective)
+    algorithms = _load_folder(root / "algorithms", _algorithm)
+    families = _load_folder(
+        root / "families", lambda table: _family(table, collectives)
+    )
+    return Specs(collectives, families, algorithms)
+
+
+def _load_folder(folder: Path, read: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path in sorted(folder.glob("*.toml")):
+        where = f"{folder.name}/{path.name}"
+        try:
+            table = _Table(tomllib.loads(path.read_text(encoding="utf-8")), where)
+        except tomllib.TOMLDecodeError as error:
+            raise SpecError(f"{where}: {error}") from error
+        item = read(table)
+        table.finish()
+        if item.name != path.stem:
+            raise SpecError(f"{where}: name = {item.name!r} must be the file's name")
+        found[item.name] = item
+    return found
+
+
+def _collective(table: _Table) -> Collective:
+    arguments = []
+    for row in table.take("signature", list):
+        if not (isinstance(row, list) and len(row) == 3 and row[2] in ROLES):
+            raise SpecError(
+                f"{table.where}: signature: {row!r} is not [type, name, role] with a role of "
+                + ", ".join(ROLES)
+            )
+        arguments.append(Argument(*row))
+    result = table.table("result")
+    places = ("rank", "root", "size")
+    collective = Collective(
+        name=table.text("name"),
+        function=table.text("function"),
+        summary=table.text("summary"),
+        standard=table.text("standard"),
+        arguments=tuple(arguments),
+        block_side=table.choice("block_side", ("send", "recv"), "recv"),
+        in_place=table.choice("in_place", IN_PLACE),
+        total=table.expression("total", ("size", "bytes")),
+        wire_bytes=table.expression("wire_bytes", ("nodes", "node_size", "bytes")),
+        result=Result(
+            in_blocks=result.expression("in_blocks", places),
+            out_blocks=result.expression("out_blocks", places),
+            first=result.expression("first", (*places, "block")),
+            last=result.expression("last", (*places, "block")),
+            source_block=result.expression("source_block", (*places, "block")),
+            in_place_block=result.expression("in_place_block", places, "0"),
+        ),
+    )
+    result.finish()
+    return collective
+
+
+def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parameter:
+    values = tuple(table.take("values", list))
+    numeric = all(isinstance(value, int) for value in values)
+    parameter = Parameter(
+        name=table.text("name"),
+        values=values,
+        requires=dict(requires),
+        neutral=0 if numeric else None,
+        minimum=table.take("minimum", int, min(values)) if numeric else None,
+    )
+    table.finish()
+    return parameter
+
+
+def _algorithm(table: _Table) -> Algorithm:
+    name = table.text("name")
+    requires = {"lane_algorithm": (name,)}
+    return Algorithm(
+        name=name,
+        title=table.text("title"),
+        summary=table.text("summary"),
+        source=table.text("source"),
+        calls=tuple(table.take("calls", list)),
+        parameters=tuple(
+            _parameter(row, requires) for row in table.tables("parameter")
+        ),
+    )
+
+
+def _family(table: _Table, collectives: Mapping[str, Collective]) -> Family:
+    name, predicate = table.text("name"), table.text("predicate")
+    title, summary, source = (
+        table.text("title"),
+        table.text("summary"),
+        table.text("source"),
+    )
+    lanes = table.choice("lanes", ("full", "single"))
+    parameters = tuple(_parameter(row, {}) for row in table.tables("parameter"))
+    shapes = table.table("buffers", {})
+    buffers = {
+        key: shapes.choice(key, tuple(semantics.SHAPES)) for key in list(shapes.values)
+    }
+    compositions = {
+        key: _composition(table.table(key), predicate, buffers)
+        for key in list(table.values)
+        if key in collectives
+    }
+    return Family(
+        name, title, summary, source, lanes, parameters, buffers, compositions
+    )
+
+
+def _composition(
+    table: _Table, predicate: str, buffers: Mapping[str, str]
+) -> Composition:
+    own = table.text("predicate", "")
+    text = f"{predicate} and ({own})" if own else predicate
+    steps = tuple(_step(row, buffers) for row in table.tables("steps"))
+    if not steps:
+        raise SpecError(f"{table.where}: key 'steps' is missing or empty")
+    table.finish()
+    return Composition(steps, parse(text, FACTS, f"{table.where}: predicate"))
+
+
+def _step(table: _Table, buffers: Mapping[str, str]) -> Step:
+    call = table.choice("call", tuple(semantics.CALLS))
+    where = (
+        table.expression("where", semantics.PLACES) if "where" in table.values else None
+    )
+    options = {key: table.text(key) for key in list(table.values)}
+    known = semantics.CALLS[call].keys
+    for key, value in options.items():
+        if key not in known:
+            raise SpecError(
+                f"{table.where}: unknown key {key!r}; {call} takes {', '.join(known)}"
+            )
+        allowed = (
+            (*buffers, "input", "output") if known[key] == "buffer" else known[key]
+        )
+        if value not in allowed:
+            raise SpecError(
+                f"{table.where}: {key} = {value!r}; known are {', '.join(allowed)}"
+            )
+    missing = [
+        key for key in known if key not in options and key not in semantics.OPTIONAL
+    ]
+    if missing:
+        raise SpecError(
+            f"{table.where}: key {missing[0]!r} is missing; {call} needs it"
+        )
+    return Step(call, where, options)

@@ -1,0 +1,187 @@
+"""``manifest.json``: the only contract downstream of the generator."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from collforge.errors import CollforgeError, unknown
+
+from .layout import Layout
+from .model import Parameter, Specs, Variant
+from .predicates import parse
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class CollectiveEntry:
+    """A collective as everything downstream sees it.
+
+    ``bound`` is an expression over nodes, node_size and bytes: the bytes that must pass the links of the
+    busiest node, so bound / (rails x bytes per second) is the least time.
+    """
+
+    name: str
+    function: str
+    summary: str
+    standard: str
+    rooted: bool
+    has_op: bool
+    in_place: str
+    total: str
+    bound: str
+
+    def least_bytes(self, nodes: int, node_size: int, nbytes: int) -> float:
+        values = {"nodes": nodes, "node_size": node_size, "bytes": nbytes}
+        expression = parse(self.bound, tuple(values), f"bound of {self.name}")
+        return float(expression.evaluate(values))
+
+    def total_bytes(self, size: int, nbytes: int) -> int:
+        """The largest packed buffer of a call on any rank."""
+        values = {"size": size, "bytes": nbytes}
+        return int(
+            parse(self.total, tuple(values), f"total of {self.name}").evaluate(values)
+        )
+
+
+@dataclass(frozen=True)
+class FamilyEntry:
+    """A family's name, title and source."""
+
+    name: str
+    title: str
+    summary: str
+    source: str
+
+
+@dataclass(frozen=True)
+class VariantEntry:
+    """A variant with its parameters and where it applies."""
+
+    collective: str
+    family: str
+    fingerprint: str
+    predicate: str
+    parameters: tuple[Parameter, ...]
+
+    def applies(self, facts: Mapping[str, int]) -> bool:
+        """Whether the predicate holds for the facts (those of runtime/src/cf.h, struct cf_facts)."""
+        where = f"predicate of {self.family}_{self.collective}"
+        return bool(parse(self.predicate, tuple(facts), where).evaluate(facts))
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything that was generated."""
+
+    version: str
+    fingerprint: str
+    collectives: tuple[CollectiveEntry, ...]
+    families: tuple[FamilyEntry, ...]
+    variants: tuple[VariantEntry, ...]
+
+    def collective(self, name: str) -> CollectiveEntry:
+        for entry in self.collectives:
+            if entry.name == name:
+                return entry
+        raise unknown("collective", name, [entry.name for entry in self.collectives])
+
+    def variants_of(self, collective: str) -> list[VariantEntry]:
+        return [
+            variant for variant in self.variants if variant.collective == collective
+        ]
+
+    def facts(
+        self, collective: str, layout: Layout, nbytes: int, commutative: bool = True
+    ) -> dict[str, int]:
+        """The facts of a call, as the runtime will see them."""
+        total = self.collective(collective).total_bytes(layout.size, nbytes)
+        return {
+            **layout.facts(),
+            "bytes": nbytes,
+            "total_bytes": total,
+            "commutative": commutative,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
+
+
+def describe(
+    specs: Specs, variants: list[Variant], fingerprints: Mapping[str, str], version: str
+) -> Manifest:
+    """The manifest of a generation; ``fingerprints`` by variant name."""
+    digest = hashlib.sha256(
+        "".join(sorted(fingerprints.values())).encode()
+    ).hexdigest()[:16]
+    return Manifest(
+        version=version,
+        fingerprint=digest,
+        collectives=tuple(
+            CollectiveEntry(
+                name=c.name,
+                function=c.function,
+                summary=c.summary,
+                standard=c.standard,
+                rooted=c.rooted,
+                has_op=c.reduces,
+                in_place=c.in_place,
+                total=c.total.text,
+                bound=c.wire_bytes.text,
+            )
+            for c in specs.collectives.values()
+        ),
+        families=tuple(
+            FamilyEntry(f.name, f.title, f.summary, f.source)
+            for f in specs.families.values()
+        ),
+        variants=tuple(
+            VariantEntry(
+                collective=v.collective.name,
+                family=v.family.name,
+                fingerprint=fingerprints[v.name],
+                predicate=v.composition.predicate.text,
+                parameters=v.parameters,
+            )
+            for v in variants
+        ),
+    )
+
+
+def load(path: Path) -> Manifest:
+    """Reads a manifest. Raises CollforgeError naming the fix when it is missing or of another schema."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CollforgeError(f"{path} is missing; run: collforge generate") from None
+    except ValueError as error:
+        raise CollforgeError(f"{path}: {error}; run: collforge generate") from error
+    if data.pop("schema", None) != SCHEMA:
+        raise CollforgeError(
+            f"{path} is of another version of Collforge; run: collforge generate"
+        )
+    variants = []
+    for row in data["variants"]:
+        parameters = tuple(
+            Parameter(
+                name=p["name"],
+                values=tuple(p["values"]),
+                requires={key: tuple(values) for key, values in p["requires"].items()},
+                neutral=p["neutral"],
+                minimum=p["minimum"],
+            )
+            for p in row.pop("parameters")
+        )
+        variants.append(VariantEntry(parameters=parameters, **row))
+    return Manifest(
+        version=data["version"],
+        fingerprint=data["fingerprint"],
+        collectives=tuple(CollectiveEntry(**row) for row in data["collectives"]),
+        families=tuple(FamilyEntry(**row) for row in data["families"]),
+        variants=tuple(variants),
+    )

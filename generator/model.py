@@ -1,0 +1,165 @@
+"""The specs as data: what a collective is, what a family does with it, what a variant is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Union
+
+from .predicates import Expression
+
+ParameterValue = Union[int, str]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument of a collective's C signature; ``role`` says what it is."""
+
+    ctype: str
+    name: str
+    role: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """A collective's result by definition, over rank, block, root and size.
+
+    Block b of the result on a rank combines, in rank order, block ``source_block`` of the inputs of the
+    ranks ``first`` <= q < ``last``. An empty range leaves the block undefined.
+    """
+
+    in_blocks: Expression
+    out_blocks: Expression
+    first: Expression
+    last: Expression
+    source_block: Expression
+    in_place_block: Expression
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective of the MPI standard (generator/specs/collectives)."""
+
+    name: str
+    function: str
+    summary: str
+    standard: str
+    arguments: tuple[Argument, ...]
+    block_side: (
+        str  # "send" or "recv": whose count and type give the uniform bytes of a block
+    )
+    in_place: str  # "none", "send_all", "send_root", "recv_root"
+    total: Expression  # bytes of the largest buffer of the call
+    wire_bytes: Expression  # bytes that must pass the busiest node's links, at least
+    result: Result
+
+    def has(self, role: str) -> bool:
+        return any(argument.role == role for argument in self.arguments)
+
+    @property
+    def rooted(self) -> bool:
+        return self.has("root")
+
+    @property
+    def reduces(self) -> bool:
+        return self.has("op")
+
+    @property
+    def single_buffer(self) -> bool:
+        return self.has("buffer")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a variant and the values searched.
+
+    ``requires`` names values of other parameters without which this one has no meaning; it then has the
+    value ``neutral``. ``minimum`` is the smallest legal number; None for symbolic values.
+    """
+
+    name: str
+    values: tuple[ParameterValue, ...]
+    requires: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
+    neutral: ParameterValue | None = None
+    minimum: int | None = None
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A way to run a component collective on a lane (generator/specs/algorithms)."""
+
+    name: str
+    title: str
+    summary: str
+    source: str
+    calls: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a composition. ``options`` are the keys that the call defines (semantics.CALLS)."""
+
+    call: str
+    where: Expression | None
+    options: Mapping[str, str]
+
+    def __getitem__(self, key: str) -> str:
+        return self.options[key]
+
+    def get(self, key: str) -> str | None:
+        return self.options.get(key)
+
+    @property
+    def reads(self) -> str:
+        return self.options.get("data") or self.options["from"]
+
+    @property
+    def writes(self) -> str:
+        return self.options.get("data") or self.options["to"]
+
+
+@dataclass(frozen=True)
+class Composition:
+    """How a family performs one collective."""
+
+    steps: tuple[Step, ...]
+    predicate: Expression
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family of variants (generator/specs/families)."""
+
+    name: str
+    title: str
+    summary: str
+    source: str
+    lanes: str  # "full" or "single": the number of lanes
+    parameters: tuple[Parameter, ...]
+    buffers: Mapping[str, str]  # temporary -> shape
+    compositions: Mapping[str, Composition]
+
+
+@dataclass(frozen=True)
+class Specs:
+    """Everything below generator/specs, checked."""
+
+    collectives: dict[str, Collective]
+    families: dict[str, Family]
+    algorithms: dict[str, Algorithm]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A family applied to a collective, with the parameters that have a meaning there."""
+
+    collective: Collective
+    family: Family
+    composition: Composition
+    parameters: tuple[Parameter, ...]
+    algorithms: tuple[Algorithm, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.family.name}_{self.collective.name}"

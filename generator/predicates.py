@@ -1,0 +1,150 @@
+"""Small expressions of the specs, evaluated in Python and rendered to C from one syntax tree.
+
+A spec writes ``nodes > 1 and (commutative or consecutive)`` or ``size if rank == root else 0``: the
+part of Python's expression syntax that reads the same in C.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from collforge.errors import CollforgeError
+
+Value = Union[int, bool, str]
+
+_BINARY = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.FloorDiv: "/",
+    ast.Div: "/",
+    ast.Mod: "%",
+}
+_COMPARE = {
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+}
+
+
+class ExpressionError(CollforgeError):
+    """An expression of a spec is not of the allowed form; the message names the place."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """One checked expression. ``where`` names the file and key it came from."""
+
+    text: str
+    where: str
+    names: frozenset[str]
+
+    @property
+    def tree(self) -> ast.expr:
+        return ast.parse(self.text, mode="eval").body
+
+    def evaluate(self, values: Mapping[str, Value]) -> Value:
+        """The expression's value; ``values`` has one for each name it uses."""
+        code = compile(ast.Expression(self.tree), self.where, "eval")
+        result: Value = eval(code, {"__builtins__": {}}, dict(values))
+        return result
+
+    def to_c(self, names: Mapping[str, str]) -> str:
+        """The same expression in C; ``names`` gives the C spelling of each name it uses."""
+        return _render(self.tree, names)
+
+
+def parse(text: str, allowed: Sequence[str], where: str) -> Expression:
+    """Checks ``text`` against the grammar and the allowed names.
+
+    Raises ExpressionError, naming ``where``, for anything else.
+    """
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise ExpressionError(f"{where}: not an expression: {text!r}") from error
+    used: dict[str, None] = {}
+    _check(tree, used, where)
+    unknown = sorted(set(used) - set(allowed))
+    if unknown:
+        known = ", ".join(sorted(allowed))
+        raise ExpressionError(
+            f"{where}: unknown fact {unknown[0]!r}; known are {known}"
+        )
+    return Expression(text, where, frozenset(used))
+
+
+def _check(node: ast.expr, used: dict[str, None], where: str) -> None:
+    children: list[ast.expr] = []
+    if isinstance(node, ast.Name):
+        used[node.id] = None
+    elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        children = [node.left, node.right]
+    elif (
+        isinstance(node, ast.Compare)
+        and len(node.ops) == 1
+        and type(node.ops[0]) in _COMPARE
+    ):
+        children = [node.left, node.comparators[0]]
+    elif isinstance(node, ast.BoolOp):
+        children = node.values
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        children = [node.operand]
+    elif isinstance(node, ast.IfExp):
+        children = [node.test, node.body, node.orelse]
+    elif not (isinstance(node, ast.Constant) and isinstance(node.value, (int, bool))):
+        raise ExpressionError(
+            f"{where}: {ast.unparse(node)!r} is not allowed in an expression"
+        )
+    for child in children:
+        _check(child, used, where)
+
+
+def _render(node: ast.expr, names: Mapping[str, str]) -> str:
+    if isinstance(node, ast.Name):
+        return names[node.id]
+    if isinstance(node, ast.Constant):
+        return (
+            str(node.value).lower() if isinstance(node.value, bool) else str(node.value)
+        )
+    if isinstance(node, ast.BinOp):
+        return _join([node.left, node.right], _BINARY[type(node.op)], names)
+    if isinstance(node, ast.Compare):
+        return _join(
+            [node.left, node.comparators[0]], _COMPARE[type(node.ops[0])], names
+        )
+    if isinstance(node, ast.BoolOp):
+        operator = " && " if isinstance(node.op, ast.And) else " || "
+        return operator.join(
+            _render(part, names)
+            if isinstance(part, ast.Compare)
+            else _operand(part, names)
+            for part in node.values
+        )
+    if isinstance(node, ast.UnaryOp):
+        return f"!{_operand(node.operand, names)}"
+    if isinstance(node, ast.IfExp):
+        test, body, orelse = (
+            _operand(n, names) for n in (node.test, node.body, node.orelse)
+        )
+        return f"{test} ? {body} : {orelse}"
+    raise AssertionError(ast.dump(node))  # parse() admits nothing else
+
+
+def _join(nodes: Sequence[ast.expr], operator: str, names: Mapping[str, str]) -> str:
+    return f" {operator} ".join(_operand(node, names) for node in nodes)
+
+
+def _operand(node: ast.expr, names: Mapping[str, str]) -> str:
+    text = _render(node, names)
+    if isinstance(node, (ast.Name, ast.Constant)) or (
+        isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    ):
+        return text
+    return f"({text})"

@@ -1,0 +1,38 @@
+/*
+ * What each collective's result is by definition, generated from the collective specs. The driver derives from it the
+ * buffers, the expected result and the MPI_IN_PLACE forms of every collective; it knows none of them by name.
+ */
+#ifndef COLLFORGE_ORACLE_H_INCLUDED
+#define COLLFORGE_ORACLE_H_INCLUDED
+
+/* Which ranks may pass MPI_IN_PLACE, and in place of which buffer. */
+enum cf_in_place {
+    CF_IN_PLACE_NONE,
+    CF_IN_PLACE_SEND_ALL,  /* sendbuf, on all ranks at once (allgather, allreduce, ...) */
+    CF_IN_PLACE_SEND_ROOT, /* sendbuf, on the root (gather, reduce) */
+    CF_IN_PLACE_RECV_ROOT, /* recvbuf, on the root (scatter): the root's result stays where it is */
+};
+
+/*
+ * Blocks are count elements of the call's type. Every function is given the rank asked about, the root (0 where
+ * there is none) and the size of the communicator.
+ */
+struct cf_oracle {
+    enum cf_in_place in_place;
+    bool single_buffer;                               /* bcast: input and output are the one buffer */
+    int (*in_blocks)(int rank, int root, int size);   /* blocks read from the input; 0: not significant */
+    int (*out_blocks)(int rank, int root, int size);  /* blocks of the result; 0: not significant */
+    /* Block b of the result on rank is the combination, in rank order, of one input block of each of the ranks
+     * first(...) <= q < last(...); a collective without an op has exactly one. An empty range: the
+     * standard leaves the block undefined (exscan on rank 0) and the driver expects it untouched. */
+    int (*first)(int rank, int block, int root, int size);
+    int (*last)(int rank, int block, int root, int size);
+    int (*source_block)(int rank, int block, int root, int size); /* which input block of those ranks */
+    /* With MPI_IN_PLACE in sendbuf: the block of recvbuf at which this rank's input begins. */
+    int (*in_place_block)(int rank, int root, int size);
+};
+
+/* [cf_ncollectives], in the order of cf_collectives. */
+extern const struct cf_oracle cf_oracles[];
+
+#endif

@@ -1,0 +1,186 @@
+#include "comm.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "topology.h"
+
+struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
+
+static int comm_keyval = MPI_KEYVAL_INVALID;
+
+/* All states; the complete ones in the order in which they became so, which no two ranks see differently. */
+static struct {
+    pthread_mutex_t mutex;
+    struct cf_state *first, *last;
+} list = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void list_append(struct cf_state *state)
+{
+    (void)pthread_mutex_lock(&list.mutex);
+    state->previous = list.last;
+    state->next = NULL;
+    *(list.last == NULL ? &list.first : &list.last->next) = state;
+    list.last = state;
+    (void)pthread_mutex_unlock(&list.mutex);
+}
+
+static void list_remove(struct cf_state *state)
+{
+    (void)pthread_mutex_lock(&list.mutex);
+    *(state->previous == NULL ? &list.first : &state->previous->next) = state->next;
+    *(state->next == NULL ? &list.last : &state->next->previous) = state->previous;
+    (void)pthread_mutex_unlock(&list.mutex);
+}
+
+static void free_communicators(struct cf_layout *layout)
+{
+    if (layout->node_comm != MPI_COMM_NULL)
+        (void)PMPI_Comm_free(&layout->node_comm);
+    if (layout->lane_comm != MPI_COMM_NULL)
+        (void)PMPI_Comm_free(&layout->lane_comm);
+}
+
+static void free_state(struct cf_state *state)
+{
+    free_communicators(&state->comm.layout);
+    cf_layout_free(&state->comm.layout);
+    cf_tmpbufs_free(&state->comm.tmpbufs);
+    free((char *)state->layout_name);
+    free(state);
+}
+
+/* The attribute's delete callback: the communicator is being freed, or the runtime stops. */
+static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra)
+{
+    (void)keyval;
+    (void)extra;
+    cf_handle_remove(&cf_states, (uintptr_t)comm);
+    list_remove(value);
+    free_state(value);
+    return MPI_SUCCESS;
+}
+
+/* Stage one but for the attribute. Intercommunicators and foreign processes leave the layout empty. */
+static int describe(struct cf_state *state, MPI_Comm comm)
+{
+    char name[CF_LAYOUT_NAME_SIZE];
+    int inter = 0;
+    state->handle = comm;
+    state->comm.layout.node_comm = MPI_COMM_NULL;
+    state->comm.layout.lane_comm = MPI_COMM_NULL;
+    int err = PMPI_Comm_test_inter(comm, &inter);
+    if (err == MPI_SUCCESS && !inter)
+        err = cf_layout_build(&state->comm.layout, comm);
+    if (err != MPI_SUCCESS || state->comm.layout.size == 0)
+        return err;
+    cf_layout_name(&state->comm.layout, name, sizeof name);
+    state->layout_name = strdup(name);
+    if (state->layout_name == NULL)
+        return MPI_ERR_NO_MEM;
+    if (state->comm.layout.size > 1)
+        state->rules = cf_rules_find(name);
+    return MPI_SUCCESS;
+}
+
+int cf_state_enter(MPI_Comm comm, struct cf_state **out)
+{
+    *out = NULL;
+    if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID)
+        return MPI_ERR_COMM;
+    struct cf_state *state = calloc(1, sizeof *state);
+    if (state == NULL)
+        return MPI_ERR_NO_MEM;
+    int err = describe(state, comm);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_attr(comm, comm_keyval, state);
+    if (err != MPI_SUCCESS) {
+        free_state(state);
+        return err;
+    }
+    /* From here on the attribute owns the state. */
+    list_append(state);
+    if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state)) {
+        (void)PMPI_Comm_delete_attr(comm, comm_keyval);
+        return MPI_ERR_NO_MEM;
+    }
+    *out = state;
+    return MPI_SUCCESS;
+}
+
+/* One of the two splits. All ranks take part in both, whatever happened before. */
+static bool split(MPI_Comm comm, int color, int key, MPI_Comm *out)
+{
+    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
+        return false;
+    return *out == MPI_COMM_NULL ||
+           PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
+}
+
+/*
+ * Stage two, collective. It succeeds on all ranks or on none. The user's error handler is set aside meanwhile: a
+ * library out of communicators is a reason to stay native, not to abort.
+ */
+static int complete(struct cf_state *state)
+{
+    struct cf_layout *layout = &state->comm.layout;
+    const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    int all_good = 0;
+    int err = PMPI_Comm_get_errhandler(state->handle, &handler);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_errhandler(state->handle, MPI_ERRORS_RETURN);
+    if (err != MPI_SUCCESS)
+        return err;
+
+    int good = cf_layout_add_lanes(layout);
+    good &= split(state->handle, layout->node, layout->rank, &layout->node_comm);
+    good &= split(state->handle, lane, layout->node, &layout->lane_comm);
+    err = PMPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, state->handle);
+    (void)PMPI_Comm_set_errhandler(state->handle, handler);
+    (void)PMPI_Errhandler_free(&handler);
+
+    list_remove(state);
+    list_append(state);
+    state->stage = CF_STAGE_COMPLETE;
+    if (err != MPI_SUCCESS || !all_good) {
+        free_communicators(layout);
+        state->rules = NULL;
+        state->stage = CF_STAGE_UNUSABLE;
+        if (layout->rank == 0)
+            cf_warn("no communicators for the nodes and lanes of a communicator with layout %s; it "
+                    "keeps the native collectives",
+                    state->layout_name);
+    }
+    return err;
+}
+
+int cf_comm_get(MPI_Comm comm, struct cf_comm **out)
+{
+    struct cf_state *state = NULL;
+    *out = NULL;
+    int err = cf_state_of(comm, &state);
+    if (err == MPI_SUCCESS && state->comm.layout.size > 0 && state->stage == CF_STAGE_LOCAL)
+        err = complete(state);
+    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE)
+        *out = &state->comm;
+    return err;
+}
+
+int cf_states_start(void)
+{
+    return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &comm_keyval, NULL);
+}
+
+void cf_states_stop(void)
+{
+    if (comm_keyval == MPI_KEYVAL_INVALID)
+        return;
+    while (list.first != NULL)
+        if (PMPI_Comm_delete_attr(list.first->handle, comm_keyval) != MPI_SUCCESS)
+            break;
+    (void)PMPI_Comm_free_keyval(&comm_keyval);
+    cf_handle_clear(&cf_states);
+}

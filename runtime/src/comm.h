@@ -1,0 +1,50 @@
+/*
+ * What the runtime knows of a communicator. It is built in two stages: the layout and the rules that
+ * hold for it at the first collective call (local), the communicators of node and lane at the first call
+ * that runs a variant (collective). It hangs on the communicator as an attribute and goes with it.
+ */
+#ifndef COLLFORGE_COMM_H_INCLUDED
+#define COLLFORGE_COMM_H_INCLUDED
+
+#include "cf.h"
+#include "handle_table.h"
+#include "rules.h"
+
+enum cf_stage {
+    CF_STAGE_LOCAL,    /* layout and rules */
+    CF_STAGE_COMPLETE, /* node_comm, lane_comm and the lanes too */
+    CF_STAGE_UNUSABLE, /* completing it failed: native for good, on all its ranks */
+};
+
+struct cf_state {
+    struct cf_comm comm; /* layout.size is 0 where no variant can ever run */
+    MPI_Comm handle;
+    const char *layout_name;      /* NULL where no variant can ever run */
+    const struct cf_rules *rules; /* NULL: native for every collective */
+    enum cf_stage stage;
+    int64_t bytes; /* of the call in progress, from cf_choose to cf_run */
+    struct cf_state *previous, *next;
+};
+
+extern struct cf_handle_table cf_states;
+
+/* Stage one of a communicator that is not in cf_states. Local. Returns an MPI error class. */
+int cf_state_enter(MPI_Comm comm, struct cf_state **state);
+
+/* No MPI call for a known communicator. Returns an MPI error class. */
+static inline int cf_state_of(MPI_Comm comm, struct cf_state **state)
+{
+    uintptr_t found;
+    if (cf_handle_find(&cf_states, (uintptr_t)comm, &found)) {
+        *state = (struct cf_state *)found;
+        return MPI_SUCCESS;
+    }
+    return cf_state_enter(comm, state);
+}
+
+/* Returns an MPI error class. */
+int cf_states_start(void);
+/* Frees the state of all communicators. Collective over MPI_COMM_WORLD, as the communicators in it are. */
+void cf_states_stop(void);
+
+#endif

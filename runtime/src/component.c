@@ -1,0 +1,77 @@
+/* Native component collectives over a node or a lane: the regular form where it fits, else the irregular one. */
+#include "variant.h"
+
+/* This member's count. */
+static int own_count(const struct cf_split *split, MPI_Comm comm, int *count)
+{
+    int rank = 0;
+    const int err = PMPI_Comm_rank(comm, &rank);
+
+    *count = split->counts[rank];
+    return err;
+}
+
+int cf_scatter(const void *from, const struct cf_split *split, void *to, const struct cf_unit *unit, int root,
+               MPI_Comm comm)
+{
+    int own = 0;
+    const int err = own_count(split, comm, &own);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    if (split->uniform) {
+        return PMPI_Scatter(from, own, unit->type, to, own, unit->type, root, comm);
+    }
+    return PMPI_Scatterv(from, split->counts, split->displs, unit->type, to, own, unit->type, root, comm);
+}
+
+int cf_gather(const void *from, void *to, const struct cf_split *split, const struct cf_unit *unit, int root,
+              MPI_Comm comm)
+{
+    int own = 0;
+    const int err = own_count(split, comm, &own);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    if (split->uniform) {
+        return PMPI_Gather(from, own, unit->type, to, own, unit->type, root, comm);
+    }
+    return PMPI_Gatherv(from, own, unit->type, to, split->counts, split->displs, unit->type, root, comm);
+}
+
+int cf_allgather(const void *from, void *to, const struct cf_split *split, const struct cf_unit *unit,
+                 MPI_Comm comm)
+{
+    int own = 0;
+    const int err = own_count(split, comm, &own);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    if (split->uniform) {
+        return PMPI_Allgather(from, own, unit->type, to, own, unit->type, comm);
+    }
+    return PMPI_Allgatherv(from, own, unit->type, to, split->counts, split->displs, unit->type, comm);
+}
+
+/* Counts that are uniform on this rank need not be so on the others; on nodes of one size they are so on all. */
+int cf_alltoall(const void *from, const struct cf_split *send, void *to, const struct cf_split *receive,
+                const struct cf_unit *unit, const struct cf_layout *at, MPI_Comm comm)
+{
+    if (at->min_node_size == at->max_node_size) {
+        return PMPI_Alltoall(from, send->counts[0], unit->type, to, receive->counts[0], unit->type, comm);
+    }
+    return PMPI_Alltoallv(from, send->counts, send->displs, unit->type, to, receive->counts, receive->displs,
+                          unit->type, comm);
+}
+
+int cf_reduce_scatter(const void *from, void *to, const struct cf_split *split, const struct cf_unit *unit,
+                      MPI_Op op, MPI_Comm comm)
+{
+    if (split->uniform) {
+        return PMPI_Reduce_scatter_block(from, to, split->counts[0], unit->type, op, comm);
+    }
+    return PMPI_Reduce_scatter(from, to, split->counts, unit->type, op, comm);
+}

@@ -1,0 +1,172 @@
+/*
+ * MPI_Init, MPI_Init_thread and MPI_Finalize. World rank 0 reads the environment and the database and tells the
+ * others, so that all ranks take the same decisions even where launchers pass the environment on to some
+ * of them only.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cf.h"
+#include "comm.h"
+#include "force.h"
+#include "log.h"
+#include "observe.h"
+#include "rules.h"
+#include "runtime.h"
+#include "sizes.h"
+#include "topology.h"
+#include "winners.h"
+
+struct cf_runtime cf_runtime = {false, false};
+
+static bool activated = false;
+
+/* What world rank 0 tells the others; the winners follow. */
+struct settings {
+    int wanted; /* 0: stay inactive */
+    int verbose;
+    int profile;
+    int nwinners;
+    char fingerprint[80];
+};
+
+bool cf_all_agree(bool holds)
+{
+    const int mine = holds;
+    int all = 0;
+    return PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS && all;
+}
+
+/* An environment variable that is set to something, else NULL. */
+static const char *setting(const char *name)
+{
+    const char *value = getenv(name);
+    return value == NULL || *value == '\0' ? NULL : value;
+}
+
+static int read_verbose(void)
+{
+    const char *text = setting("COLLFORGE_VERBOSE");
+    if (text == NULL)
+        return 0;
+    if (text[0] >= '0' && text[0] <= '2' && text[1] == '\0')
+        return text[0] - '0';
+    cf_warn("COLLFORGE_VERBOSE='%s' is none of 0, 1, 2; taking 0", text);
+    return 0;
+}
+
+/* On world rank 0. Every failure ends in a warning and in fewer winners, never in an error. */
+static void read_settings(struct settings *settings, struct cf_winners *winners)
+{
+    char why[512] = "";
+    const char *disable = setting("COLLFORGE_DISABLE");
+    const char *force = setting("COLLFORGE_FORCE");
+    const char *database = setting("COLLFORGE_DB");
+    if (disable != NULL && strcmp(disable, "0") != 0)
+        return;
+    settings->verbose = read_verbose();
+    cf_log_setup(settings->verbose);
+    if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
+        cf_warn("COLLFORGE_FORCE is ignored: %s", why);
+    if (database != NULL &&
+        !cf_winners_load(database, setting("COLLFORGE_SYSTEM"), winners, why, sizeof why))
+        cf_warn("COLLFORGE_DB=%s is ignored: %s", database, why);
+    settings->nwinners = cf_winners_any(winners) ? winners->count : 0;
+    settings->profile = setting("COLLFORGE_PROFILE") != NULL;
+    settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0;
+    (void)snprintf(settings->fingerprint, sizeof settings->fingerprint, "%s", cf_fingerprint);
+    cf_log(1, "version %s, %d winners%s", COLLFORGE_VERSION, settings->nwinners,
+           settings->nwinners > 0 ? "" : ": native for everything");
+}
+
+/* The winners of world rank 0 on all ranks. */
+static bool share_winners(const struct settings *settings, int rank, struct cf_winners *winners)
+{
+    const size_t bytes = (size_t)settings->nwinners * sizeof *winners->items;
+    bool good = strncmp(settings->fingerprint, cf_fingerprint,
+                        sizeof settings->fingerprint - 1) == 0;
+    if (rank != 0) {
+        winners->items = malloc(bytes + 1);
+        good = good && winners->items != NULL;
+    }
+    winners->count = settings->nwinners;
+    return cf_all_agree(good) &&
+           PMPI_Bcast(winners->items, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
+int cf_runtime_activate(void)
+{
+    if (activated)
+        return MPI_SUCCESS;
+    int err = cf_topology_start();
+    if (err != MPI_SUCCESS)
+        return err;
+    err = cf_types_start();
+    if (err == MPI_SUCCESS)
+        err = cf_states_start();
+    activated = cf_all_agree(err == MPI_SUCCESS);
+    if (!activated && err == MPI_SUCCESS)
+        err = MPI_ERR_OTHER;
+    return err;
+}
+
+/* After PMPI_Init on all ranks. Errors of MPI have met the handler of MPI_COMM_WORLD before they get here. */
+static void start(void)
+{
+    struct settings settings = {0};
+    struct cf_winners winners = {0};
+    int rank = 0;
+    if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS)
+        return;
+    if (rank == 0)
+        read_settings(&settings, &winners);
+    if (PMPI_Bcast(&settings, (int)sizeof settings, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
+        settings.wanted = 0;
+    cf_log_setup(settings.verbose);
+    if (settings.wanted) {
+        const bool shared = share_winners(&settings, rank, &winners);
+        const bool ready = shared && cf_runtime_activate() == MPI_SUCCESS;
+        cf_runtime.active = ready && cf_all_agree(cf_rules_build(&winners));
+        cf_runtime.observed = settings.profile || settings.verbose >= 2;
+        cf_observe_setup(cf_runtime.active && settings.profile);
+        if (!cf_runtime.active && rank == 0)
+            cf_warn("%s; native collectives",
+                    shared ? "memory is out" : "the ranks run different builds of libcollforge.so");
+    }
+    cf_winners_free(&winners);
+}
+
+/* Before PMPI_Finalize on all ranks. */
+static void stop(void)
+{
+    cf_observe_finish();
+    cf_runtime = (struct cf_runtime){false, false};
+    cf_states_stop();
+    cf_types_stop();
+    cf_topology_stop();
+    cf_rules_free();
+    activated = false;
+}
+
+COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv)
+{
+    const int err = PMPI_Init(argc, argv);
+    if (err == MPI_SUCCESS)
+        start();
+    return err;
+}
+
+COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+    const int err = PMPI_Init_thread(argc, argv, required, provided);
+    if (err == MPI_SUCCESS)
+        start();
+    return err;
+}
+
+COLLFORGE_PUBLIC int MPI_Finalize(void)
+{
+    stop();
+    return PMPI_Finalize();
+}

@@ -1,0 +1,169 @@
+/* What follows from the placement of the ranks alone. No MPI calls. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topology.h"
+
+static int *new_ints(size_t count) { return calloc(count > 0 ? count : 1, sizeof(int)); }
+
+/* Numbers the nodes by first appearance, and the ranks on each node in rank order. */
+static void number_nodes(struct cf_layout *layout, const int *node_of, int *number)
+{
+    layout->consecutive = true;
+    for (int rank = 0; rank < layout->size; rank++) {
+        int *numbered = &number[node_of[rank]]; /* from 1; 0 for a node not met yet */
+        if (*numbered == 0)
+            *numbered = ++layout->nodes;
+        const int node = *numbered - 1;
+        if (rank > 0 && node < layout->node_of[rank - 1])
+            layout->consecutive = false;
+        layout->node_of[rank] = node;
+        layout->node_rank_of[rank] = layout->node_size[node]++;
+    }
+}
+
+bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const int *node_of,
+                          int limit)
+{
+    int *number = new_ints((size_t)limit);
+    memset(layout, 0, sizeof *layout);
+    layout->size = size;
+    layout->rank = rank;
+    layout->node_comm = MPI_COMM_NULL;
+    layout->lane_comm = MPI_COMM_NULL;
+    layout->node_of = new_ints((size_t)size);
+    layout->node_rank_of = new_ints((size_t)size);
+    layout->node_size = new_ints((size_t)size);
+    if (number == NULL || layout->node_of == NULL || layout->node_rank_of == NULL ||
+        layout->node_size == NULL) {
+        free(number);
+        cf_layout_free(layout);
+        return false;
+    }
+    number_nodes(layout, node_of, number);
+    free(number);
+    layout->node = layout->node_of[rank];
+    layout->node_rank = layout->node_rank_of[rank];
+    layout->min_node_size = layout->max_node_size = layout->node_size[0];
+    for (int node = 1; node < layout->nodes; node++) {
+        const int node_size = layout->node_size[node];
+        if (node_size < layout->min_node_size)
+            layout->min_node_size = node_size;
+        if (node_size > layout->max_node_size)
+            layout->max_node_size = node_size;
+    }
+    return true;
+}
+
+/*
+ * Example, two nodes, ranks 0 1 2 on the first and 3 4 on the second, k = 2: lane 0 carries 0 2 (node
+ * ranks 0 and 2) and 3, lane 1 carries 1 and 4: order = 0 2 3 1 4, lane_size = 3 2, share_size = 2 1 1 1.
+ */
+static bool build_lanes(struct cf_lanes *lanes, const struct cf_layout *layout, int k)
+{
+    const size_t shares = (size_t)k * (size_t)layout->nodes;
+    int *next = new_ints(shares); /* where the next rank of each share goes in order */
+    lanes->k = k;
+    lanes->order = new_ints((size_t)layout->size);
+    lanes->lane_size = new_ints((size_t)k);
+    lanes->share_size = new_ints(shares);
+    if (next == NULL || lanes->order == NULL || lanes->lane_size == NULL ||
+        lanes->share_size == NULL) {
+        free(next);
+        return false;
+    }
+    for (int rank = 0; rank < layout->size; rank++) {
+        const int lane = layout->node_rank_of[rank] % k;
+        lanes->lane_size[lane]++;
+        lanes->share_size[lane * layout->nodes + layout->node_of[rank]]++;
+    }
+    for (size_t share = 1; share < shares; share++)
+        next[share] = next[share - 1] + lanes->share_size[share - 1];
+    lanes->identity = true;
+    for (int rank = 0; rank < layout->size; rank++) {
+        const int lane = layout->node_rank_of[rank] % k;
+        const int at = next[lane * layout->nodes + layout->node_of[rank]]++;
+        lanes->order[at] = rank;
+        lanes->identity = lanes->identity && at == rank;
+    }
+    free(next);
+    return true;
+}
+
+bool cf_layout_add_lanes(struct cf_layout *layout)
+{
+    return build_lanes(&layout->full, layout, layout->min_node_size) &&
+           build_lanes(&layout->single, layout, 1);
+}
+
+static void free_lanes(struct cf_lanes *lanes)
+{
+    free(lanes->order);
+    free(lanes->lane_size);
+    free(lanes->share_size);
+    memset(lanes, 0, sizeof *lanes);
+}
+
+void cf_layout_free(struct cf_layout *layout)
+{
+    free(layout->node_of);
+    free(layout->node_rank_of);
+    free(layout->node_size);
+    layout->node_of = layout->node_rank_of = layout->node_size = NULL;
+    free_lanes(&layout->full);
+    free_lanes(&layout->single);
+}
+
+static bool is_cyclic(const struct cf_layout *layout)
+{
+    for (int rank = 0; rank < layout->size; rank++)
+        if (layout->node_of[rank] != rank % layout->nodes)
+            return false;
+    return true;
+}
+
+/* Joins the values with the separator; false when they do not fit. */
+static bool join(const int *values, int count, char separator, char *text, size_t size)
+{
+    size_t used = 0;
+    for (int i = 0; i < count && used < size; i++) {
+        const char *format = i == 0 ? "%.0s%d" : "%.1s%d";
+        used += (size_t)snprintf(text + used, size - used, format, &separator, values[i]);
+    }
+    return used < size;
+}
+
+/* 64-bit FNV-1a of the text that would follow "map:". */
+static uint64_t placement_hash(const int *node_of, int size)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int rank = 0; rank < size; rank++) {
+        char item[16];
+        const int length = snprintf(item, sizeof item, rank == 0 ? "%d" : ".%d", node_of[rank]);
+        for (int i = 0; i < length; i++)
+            hash = (hash ^ (unsigned char)item[i]) * UINT64_C(0x100000001b3);
+    }
+    return hash;
+}
+
+void cf_layout_name(const struct cf_layout *layout, char *name, size_t size)
+{
+    enum { SPELLED_RANKS = 64 };
+    char list[CF_LAYOUT_NAME_SIZE - sizeof "map:"];
+    const bool even = layout->min_node_size == layout->max_node_size;
+
+    if (layout->consecutive && even)
+        (void)snprintf(name, size, "%dx%d", layout->nodes, layout->min_node_size);
+    else if (even && is_cyclic(layout))
+        (void)snprintf(name, size, "cyclic:%dx%d", layout->nodes, layout->min_node_size);
+    else if (layout->consecutive && join(layout->node_size, layout->nodes, '+', list, sizeof list))
+        (void)snprintf(name, size, "%s", list);
+    else if (layout->size <= SPELLED_RANKS &&
+             join(layout->node_of, layout->size, '.', list, sizeof list))
+        (void)snprintf(name, size, "map:%s", list);
+    else
+        (void)snprintf(name, size, "map#%016" PRIx64,
+                       placement_hash(layout->node_of, layout->size));
+}

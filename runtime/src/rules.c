@@ -1,0 +1,173 @@
+#include "rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct {
+    int count;
+    struct cf_rules *items; /* [count]; the first is that of layouts without winners of their own */
+    struct cf_choice *choices;
+    char (*layouts)[CF_LAYOUT_NAME_SIZE];
+} table;
+
+bool cf_winners_add(struct cf_winners *winners, const char *layout, int collective, int bytes,
+                    const struct cf_choice *choice)
+{
+    if (winners->count == winners->capacity) {
+        const int capacity = winners->capacity == 0 ? 64 : 2 * winners->capacity;
+        void *items = realloc(winners->items, (size_t)capacity * sizeof *winners->items);
+        if (items == NULL)
+            return false;
+        winners->items = items;
+        winners->capacity = capacity;
+    }
+    struct cf_winner *winner = &winners->items[winners->count++];
+    memset(winner, 0, sizeof *winner);
+    strncpy(winner->layout, layout, sizeof winner->layout - 1);
+    winner->collective = collective;
+    winner->bytes = bytes;
+    memcpy(winner->parameter, choice->parameter, sizeof winner->parameter);
+    winner->variant = -1;
+    for (int v = 0; v < cf_nvariants; v++)
+        if (cf_variants[v] == choice->variant)
+            winner->variant = v;
+    return true;
+}
+
+void cf_winners_free(struct cf_winners *winners)
+{
+    free(winners->items);
+    memset(winners, 0, sizeof *winners);
+}
+
+bool cf_winners_any(const struct cf_winners *winners)
+{
+    for (int i = 0; i < winners->count; i++)
+        if (winners->items[i].variant >= 0)
+            return true;
+    return false;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const struct cf_winner *a = left;
+    const struct cf_winner *b = right;
+    const int by_layout = strcmp(a->layout, b->layout);
+    if (by_layout != 0)
+        return by_layout;
+    if (a->collective != b->collective)
+        return a->collective < b->collective ? -1 : 1;
+    return (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+/* The winners of a collective on a layout: their number, and the index of the first. */
+static int find_span(const struct cf_winners *winners, const char *layout, int collective, int *first)
+{
+    int count = 0;
+    for (int i = 0; i < winners->count; i++) {
+        const struct cf_winner *winner = &winners->items[i];
+        if (winner->collective == collective && strcmp(winner->layout, layout) == 0 && count++ == 0)
+            *first = i;
+    }
+    return count;
+}
+
+/*
+ * Gives each bucket the winner of the measured size nearest to its centre 2^((2b+1)/4) on the logarithmic scale.
+ * The centre is nearer to the larger of two sizes exactly when 2^(2b+1) > (their product)^2. Below the
+ * smallest measured size the bucket that touches it is the last to get its winner; the others stay native.
+ */
+static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, int first, int count)
+{
+    const int collective = winners[first].collective;
+    const int lowest = cf_bucket((uint64_t)winners[first].bytes) - 1;
+    const struct cf_choice **by_size = &rules->by_size[collective * CF_BUCKETS];
+    int i = first;
+    for (int b = lowest < 0 ? 0 : lowest; b < CF_BUCKETS; b++) {
+        while (i + 1 < first + count &&
+               cf_bucket((uint64_t)winners[i].bytes * (uint64_t)winners[i + 1].bytes) < 2 * b + 1)
+            i++;
+        if (winners[i].variant < 0)
+            continue;
+        by_size[b] = &table.choices[i];
+        rules->tuned[collective] = true;
+    }
+}
+
+static bool fill_rules(struct cf_rules *rules, const struct cf_winners *winners, const char *layout)
+{
+    const size_t collectives = (size_t)cf_ncollectives;
+    rules->layout = layout;
+    rules->tuned = calloc(collectives, sizeof *rules->tuned);
+    rules->by_size = calloc(collectives * CF_BUCKETS, sizeof *rules->by_size);
+    if (rules->tuned == NULL || rules->by_size == NULL)
+        return false;
+    for (int c = 0; c < cf_ncollectives; c++) {
+        int first = 0;
+        int count = find_span(winners, CF_ANY_LAYOUT, c, &first);
+        if (count == 0)
+            count = find_span(winners, layout, c, &first);
+        if (count > 0)
+            fill_sizes(rules, winners->items, first, count);
+    }
+    return true;
+}
+
+static bool allocate(const struct cf_winners *winners)
+{
+    const size_t most = (size_t)winners->count + 1;
+    table.items = calloc(most, sizeof *table.items);
+    table.choices = calloc(most, sizeof *table.choices);
+    table.layouts = calloc(most, sizeof *table.layouts);
+    return table.items != NULL && table.choices != NULL && table.layouts != NULL;
+}
+
+bool cf_rules_build(struct cf_winners *winners)
+{
+    if (winners->count > 0)
+        qsort(winners->items, (size_t)winners->count, sizeof *winners->items, compare);
+    if (!allocate(winners))
+        return false;
+    strcpy(table.layouts[0], CF_ANY_LAYOUT);
+    int layouts = 1;
+    for (int i = 0; i < winners->count; i++) {
+        const struct cf_winner *winner = &winners->items[i];
+        table.choices[i].variant = winner->variant < 0 ? NULL : cf_variants[winner->variant];
+        memcpy(table.choices[i].parameter, winner->parameter, sizeof winner->parameter);
+        if (strcmp(winner->layout, CF_ANY_LAYOUT) != 0 &&
+            strcmp(winner->layout, table.layouts[layouts - 1]) != 0)
+            strcpy(table.layouts[layouts++], winner->layout);
+    }
+    for (int l = 0; l < layouts; l++) {
+        table.count++;
+        if (!fill_rules(&table.items[l], winners, table.layouts[l]))
+            return false;
+    }
+    return true;
+}
+
+const struct cf_rules *cf_rules_find(const char *layout)
+{
+    if (table.count == 0)
+        return NULL;
+    const struct cf_rules *rules = &table.items[0];
+    for (int i = 1; i < table.count; i++)
+        if (strcmp(table.items[i].layout, layout) == 0)
+            rules = &table.items[i];
+    for (int c = 0; c < cf_ncollectives; c++)
+        if (rules->tuned[c])
+            return rules;
+    return NULL;
+}
+
+void cf_rules_free(void)
+{
+    for (int i = 0; i < table.count; i++) {
+        free(table.items[i].tuned);
+        free(table.items[i].by_size);
+    }
+    free(table.items);
+    free(table.choices);
+    free(table.layouts);
+    memset(&table, 0, sizeof table);
+}

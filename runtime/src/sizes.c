@@ -1,0 +1,73 @@
+#include "sizes.h"
+
+struct cf_handle_table cf_types = CF_HANDLE_TABLE_INITIALIZER;
+
+/* On every derived type in the table, so that it leaves the table when its handle is freed. */
+static int type_keyval = MPI_KEYVAL_INVALID;
+
+uint64_t cf_bucket_begin(int bucket)
+{
+    const int octave = bucket / 2;
+    if (bucket % 2 == 0)
+        return UINT64_C(1) << octave;
+    const int shift = 63 - octave;
+    const uint64_t floor = CF_SQRT2_TOP >> shift;
+    return (floor << shift) == CF_SQRT2_TOP ? floor : floor + 1;
+}
+
+static int forget_type(MPI_Datatype type, int keyval, void *value, void *extra)
+{
+    (void)keyval;
+    (void)value;
+    (void)extra;
+    cf_handle_remove(&cf_types, (uintptr_t)type);
+    return MPI_SUCCESS;
+}
+
+int64_t cf_type_size_enter(MPI_Datatype type)
+{
+    int size = MPI_UNDEFINED;
+    if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &size) != MPI_SUCCESS ||
+        size == MPI_UNDEFINED)
+        return -1;
+    /* The attribute first: an entry that nothing would remove must never stand in the table. */
+    if (PMPI_Type_set_attr(type, type_keyval, NULL) == MPI_SUCCESS)
+        (void)cf_handle_insert(&cf_types, (uintptr_t)type, (uintptr_t)size);
+    return size;
+}
+
+/* The types that most calls use and nobody can free. Others, predefined or not, come at their first use. */
+static int enter_common_types(void)
+{
+    const MPI_Datatype types[] = {
+        MPI_CHAR,          MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_BYTE,      MPI_PACKED,
+        MPI_SHORT,         MPI_INT,         MPI_LONG,          MPI_LONG_LONG, MPI_UNSIGNED_SHORT,
+        MPI_UNSIGNED,      MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE,
+        MPI_LONG_DOUBLE,   MPI_WCHAR,       MPI_C_BOOL,        MPI_AINT,      MPI_OFFSET,
+        MPI_COUNT,         MPI_INT8_T,      MPI_INT16_T,       MPI_INT32_T,   MPI_INT64_T,
+        MPI_UINT8_T,       MPI_UINT16_T,    MPI_UINT32_T,      MPI_UINT64_T,
+        MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_2INT};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        int size = 0;
+        const int err = PMPI_Type_size(types[i], &size);
+        if (err != MPI_SUCCESS)
+            return err;
+        if (!cf_handle_insert(&cf_types, (uintptr_t)types[i], (uintptr_t)size))
+            return MPI_ERR_NO_MEM;
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_types_start(void)
+{
+    const int err = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL);
+    return err == MPI_SUCCESS ? enter_common_types() : err;
+}
+
+/* Types that outlive this keep the attribute; its callback then finds an empty table. */
+void cf_types_stop(void)
+{
+    if (type_keyval != MPI_KEYVAL_INVALID)
+        (void)PMPI_Type_free_keyval(&type_keyval);
+    cf_handle_clear(&cf_types);
+}

@@ -1,0 +1,117 @@
+/* Units of data: datatypes as the variants see them, temporaries and copies of them. */
+#include "variant.h"
+
+#include <stdlib.h>
+
+/*
+ * Whether n elements of the type lie in memory just as in the packed stream. Size equal to extent is not
+ * enough: a struct type may list its members in another order than they lie in. So only named types and plain repetitions of
+ * them count; anything else is packed.
+ */
+static int is_dense(MPI_Datatype type, bool *dense)
+{
+    int nints = 0;
+    int naddresses = 0;
+    int ntypes = 0;
+    int combiner = 0;
+    int size = 0;
+    MPI_Aint lb = 0;
+    MPI_Aint extent = 0;
+    int err = PMPI_Type_get_envelope(type, &nints, &naddresses, &ntypes, &combiner);
+
+    *dense = false;
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    if (combiner == MPI_COMBINER_NAMED) {
+        err = PMPI_Type_size(type, &size);
+        if (err == MPI_SUCCESS) {
+            err = PMPI_Type_get_extent(type, &lb, &extent);
+        }
+        *dense = err == MPI_SUCCESS && lb == 0 && extent == size;
+        return err;
+    }
+    if (combiner == MPI_COMBINER_CONTIGUOUS || combiner == MPI_COMBINER_DUP) {
+        int count = 0;
+        MPI_Aint unused = 0;
+        MPI_Datatype inner = MPI_DATATYPE_NULL;
+        err = PMPI_Type_get_contents(type, nints, naddresses, 1, &count, &unused, &inner);
+        if (err != MPI_SUCCESS) {
+            return err;
+        }
+        err = is_dense(inner, dense);
+        int inner_combiner = MPI_COMBINER_NAMED;
+        if (err == MPI_SUCCESS) {
+            err = PMPI_Type_get_envelope(inner, &nints, &naddresses, &ntypes, &inner_combiner);
+        }
+        if (inner_combiner != MPI_COMBINER_NAMED) {
+            PMPI_Type_free(&inner);
+        }
+    }
+    return err;
+}
+
+int cf_unit_of(MPI_Datatype type, struct cf_unit *unit)
+{
+    MPI_Aint lb = 0;
+    int err = PMPI_Type_get_extent(type, &lb, &unit->extent);
+    unit->type = type;
+    if (err == MPI_SUCCESS) {
+        err = PMPI_Type_get_true_extent(type, &unit->true_lb, &unit->true_extent);
+    }
+    if (err == MPI_SUCCESS) {
+        err = PMPI_Type_size(type, &unit->size);
+    }
+    if (err == MPI_SUCCESS) {
+        err = is_dense(type, &unit->dense);
+    }
+    return err;
+}
+
+void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_unit *unit)
+{
+    const MPI_Aint steps = count > 0 ? count - 1 : 0;
+    const MPI_Aint stride = unit->extent < 0 ? -unit->extent : unit->extent;
+    char *memory = cf_tmpbuf(&comm->tmpbufs, slot, (size_t)(steps * stride + unit->true_extent));
+
+    if (memory == NULL) {
+        return NULL;
+    }
+    return memory - unit->true_lb + (unit->extent < 0 ? steps * stride : 0);
+}
+
+/* Through a packed copy, because a message to oneself could meet one of another thread. */
+static int copy_packed(struct cf_comm *comm, void *target, const void *source, int count,
+                       const struct cf_unit *unit)
+{
+    int room = 0;
+    int filled = 0;
+    int taken = 0;
+    void *packed = NULL;
+    int err = PMPI_Pack_size(count, unit->type, comm->layout.node_comm, &room);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    packed = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_PACK, (size_t)room);
+    if (packed == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    err = PMPI_Pack(source, count, unit->type, packed, room, &filled, comm->layout.node_comm);
+    if (err == MPI_SUCCESS) {
+        err = PMPI_Unpack(packed, filled, &taken, target, count, unit->type, comm->layout.node_comm);
+    }
+    return err;
+}
+
+int cf_copy(struct cf_comm *comm, void *target, const void *source, int count, const struct cf_unit *unit)
+{
+    if (target == source || count == 0 || unit->size == 0) {
+        return MPI_SUCCESS;
+    }
+    if (unit->dense) {
+        memcpy(target, source, (size_t)count * (size_t)unit->extent);
+        return MPI_SUCCESS;
+    }
+    return copy_packed(comm, target, source, count, unit);
+}

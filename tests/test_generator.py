@@ -1,0 +1,272 @@
+"""The generator: specs are checked, compositions are proven, and the C compiles clean with both libraries."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from collforge.generator import case, layout, load, manifest, proof, render
+from collforge.generator.expand import expand
+from collforge.generator.model import Composition, Step, Variant
+from collforge.generator.predicates import ExpressionError, parse
+from collforge.generator.semantics import ProofError
+
+from collforge.errors import CollforgeError
+
+SPECS = load.load_specs()
+VARIANTS = expand(SPECS)
+
+
+def by_name(variants: list[Variant]) -> dict[str, Variant]:
+    return {variant.name: variant for variant in variants}
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_every_composition_is_proven(variant: Variant) -> None:
+    assert proof.prove(variant) >= 6
+
+
+def test_two_families_serve_all_ten_collectives() -> None:
+    assert len(SPECS.collectives) == 10
+    for family in SPECS.families.values():
+        assert set(family.compositions) == set(SPECS.collectives)
+
+
+def without_step(variant: Variant, index: int) -> Variant:
+    steps = variant.composition.steps
+    kept = (*steps[:index], *steps[index + 1 :])
+    return replace(
+        variant, composition=Composition(kept, variant.composition.predicate)
+    )
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
+def test_a_missing_step_is_caught(variant: Variant) -> None:
+    for index in range(len(variant.composition.steps)):
+        with pytest.raises(ProofError, match=variant.name):
+            proof.prove(without_step(variant, index))
+
+
+def test_a_wrong_root_is_caught() -> None:
+    variant = by_name(VARIANTS)["full_lane_reduce"]
+    steps = list(variant.composition.steps)
+    last = steps[2]
+    steps[2] = Step(last.call, last.where, {**last.options, "root": "leader"})
+    broken = replace(
+        variant, composition=Composition(tuple(steps), variant.composition.predicate)
+    )
+    with pytest.raises(
+        ProofError, match=r"3\+1"
+    ):  # where the root's node rank is nobody's on node 1
+        proof.prove(broken)
+
+
+def test_ranks_that_disagree_on_a_step_are_a_deadlock() -> None:
+    variant = by_name(VARIANTS)["hierarchical_allgather"]
+    steps = list(variant.composition.steps)
+    bcast = steps[2]
+    only_leaders = parse("node_rank == 0", ("node_rank",), "test")
+    steps[2] = Step(bcast.call, only_leaders, bcast.options)
+    broken = replace(
+        variant, composition=Composition(tuple(steps), variant.composition.predicate)
+    )
+    with pytest.raises(ProofError, match="deadlock"):
+        proof.prove(broken)
+
+
+def test_order_matters_for_non_commutative_ops() -> None:
+    """Without its predicate, scan is wrong on cyclic placements, and the proof says so."""
+    variant = by_name(VARIANTS)["full_lane_allreduce"]
+    anything = parse("nodes > 1", ("nodes",), "test")
+    broken = replace(
+        variant, composition=Composition(variant.composition.steps, anything)
+    )
+    with pytest.raises(ProofError, match="cyclic"):
+        proof.prove(broken)
+
+
+@pytest.fixture
+def specs_copy(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(load.SPECS, tmp_path / "specs"))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "message"),
+    [
+        ("collectives/bcast.toml", "summary =", "sumary =", "bcast.toml.*summary"),
+        (
+            "collectives/bcast.toml",
+            '"root", "root"]',
+            '"root", "rot"]',
+            "bcast.toml: signature",
+        ),
+        ("collectives/scan.toml", '"rank + 1"', '"rnk + 1"', "scan.toml.*last.*rnk"),
+        (
+            "collectives/scan.toml",
+            "[result]",
+            "[result]\nmore = 1",
+            "scan.toml.*unknown key 'more'",
+        ),
+        ("families/full_lane.toml", "[bcast]", "[bcats]", "full_lane.toml.*bcats"),
+        (
+            "families/full_lane.toml",
+            'call = "scatter"',
+            'call = "scater"',
+            "full_lane.toml.*scater",
+        ),
+        (
+            "families/full_lane.toml",
+            'to = "slice"',
+            'to = "slic"',
+            "full_lane.toml.*slic",
+        ),
+        ("families/full_lane.toml", 'split = "slices", ', "", "full_lane.toml.*split"),
+        ("families/full_lane.toml", "nodes > 1", "noods > 1", "full_lane.toml.*noods"),
+        ("algorithms/chain.toml", "calls =", "call =", "chain.toml.*calls"),
+    ],
+)
+def test_spec_errors_name_file_and_key(
+    specs_copy: Path, file: str, old: str, new: str, message: str
+) -> None:
+    path = specs_copy / file
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    with pytest.raises(CollforgeError, match=message):
+        load.load_specs(specs_copy)
+
+
+def test_expressions_allow_nothing_but_arithmetic() -> None:
+    for text in ("__import__('os')", "a.b", "[1]", "f(1)", "'x'", "1 <", "1 < 2 < 3"):
+        with pytest.raises(ExpressionError):
+            parse(text, ("a",), "test")
+
+
+def test_expressions_mean_the_same_in_c(tmp_path: Path) -> None:
+    """Python and C agree on every expression of the specs, over all small values."""
+    texts = {
+        "b if a == 2 else a + b * 3 - 1",
+        "a > 1 and (b > 1 or not a == 3)",
+        "(a + 7) % 5 * (b + 1)",
+        "(a * 9 + b) // 4",
+        "a != b or a >= 2 and b <= 1",
+    }
+    names = {"a": "a", "b": "b"}
+    lines, expected = [], []
+    for text in sorted(texts):
+        expression = parse(text, tuple(names), "test")
+        for a in range(4):
+            for b in range(4):
+                call = f"{{int a = {a}, b = {b};"
+                lines.append(
+                    f'{call} printf("%d\\n", (int)({expression.to_c(names)})); }}'
+                )
+                expected.append(str(int(expression.evaluate({"a": a, "b": b}))))
+    source = tmp_path / "e.c"
+    source.write_text(
+        "#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
+    )
+    subprocess.run(["gcc", "-o", tmp_path / "e", source], check=True, timeout=60)
+    run = subprocess.run(
+        [tmp_path / "e"], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert run.stdout.split() == expected
+
+
+@pytest.mark.parametrize("name", ["4x2", "3+1", "1+1+1", "cyclic:2x3", "map:0.1.1.0"])
+def test_layout_names_round_trip(name: str) -> None:
+    assert layout.from_name(layout.from_name(name).name) == layout.from_name(name)
+
+
+def test_layout_names_are_canonical() -> None:
+    assert layout.from_name("2+2").name == "2x2"
+    assert layout.from_name("map:5.5.7.7").name == "2x2"
+    assert layout.from_name("map:0.1.0.1").name == "cyclic:2x2"
+    with pytest.raises(layout.LayoutError, match="NODESxRANKS"):
+        layout.from_name("4by2")
+
+
+def test_case_strings_round_trip() -> None:
+    text = (
+        "allreduce:full_lane[lane_algorithm=chain,segment_bytes=4096]@4x2,bytes=262144,"
+        "type=double,op=sum,in_place,seed=7"
+    )
+    read = case.parse(text)
+    assert str(read) == text
+    assert (
+        read.problem == "allreduce@4x2,bytes=262144,type=double,op=sum,in_place,seed=7"
+    )
+    for wrong in (
+        "allreduce",
+        "allreduce:native@4x2",
+        "a:b@4x2,bytes=1,colour=red",
+        text + ",,",
+    ):
+        with pytest.raises(CollforgeError, match="case string|option"):
+            case.parse(wrong)
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("generated")
+    render.generate(out)
+    return out
+
+
+def test_generation_is_reproducible_and_touches_nothing_unchanged(
+    generated: Path,
+) -> None:
+    before = {
+        path: path.stat().st_mtime_ns for path in generated.rglob("*") if path.is_file()
+    }
+    stale = generated / "variants" / "gone_family_bcast.c"
+    stale.write_text("")
+    render.generate(generated)
+    after = {
+        path: path.stat().st_mtime_ns for path in generated.rglob("*") if path.is_file()
+    }
+    assert before == after
+    assert not stale.exists()
+
+
+def test_the_manifest_round_trips(generated: Path) -> None:
+    read = manifest.load(generated / "manifest.json")
+    assert read.to_json() == (generated / "manifest.json").read_text()
+    assert {(v.family, v.collective) for v in read.variants} == {
+        (v.family.name, v.collective.name) for v in VARIANTS
+    }
+    (generated.parent / "other.json").write_text('{"schema": 99}')
+    with pytest.raises(CollforgeError, match="collforge generate"):
+        manifest.load(generated.parent / "other.json")
+
+
+def test_points_leave_out_what_has_no_meaning(generated: Path) -> None:
+    read = manifest.load(generated / "manifest.json")
+    (bcast,) = [v for v in read.variants_of("bcast") if v.family == "full_lane"]
+    spots = list(case.points(bcast))
+    chain = SPECS.algorithms["chain"].parameters[0]
+    assert len(spots) == 1 + len(chain.values)
+    assert {"lane_algorithm": "native", "segment_bytes": 0} in spots
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_generated_c_compiles_clean(generated: Path, tmp_path: Path, mpi: str) -> None:
+    runtime = Path(load.__file__).parents[1] / "runtime"
+    includes = [f"-I{runtime / sub}" for sub in ("include", "src", "bench")]
+    sources = sorted(generated.rglob("*.c"))
+    assert len(sources) == len(VARIANTS) + 3
+    flags = [
+        "-std=c11",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Wmissing-prototypes",
+        "-Werror",
+        "-fPIC",
+        "-c",
+    ]
+    command = [f"mpicc.{mpi}", *flags, *includes, f"-I{generated}", *map(str, sources)]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
