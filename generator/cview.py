@@ -227,7 +227,9 @@ def _buffers(variant: Variant) -> list[Buffer]:
 
 def _units(variant: Variant, buffer: str) -> str:
     if buffer in ("input", "output"):
-        return "block"
+        result = variant.collective.result
+        blocks = result.in_blocks if buffer == "input" else result.out_blocks
+        return "at->size * block" if blocks.text == "size" else "block"
     return SHAPES[variant.family.buffers[buffer]]
 
 

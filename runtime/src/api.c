@@ -7,13 +7,11 @@
 #include "dispatch.h"
 #include "runtime.h"
 
-const char *collforge_version(void)
-{
+const char *collforge_version(void) {
     return COLLFORGE_VERSION;
 }
 
-int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *name, size_t size)
-{
+int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *name, size_t size) {
     static const struct cf_choice native = {0};
     const struct cf_choice *choice = NULL;
     struct cf_state *state = NULL;

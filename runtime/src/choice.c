@@ -18,14 +18,12 @@ struct span {
     size_t length;
 };
 
-static bool span_is(struct span span, const char *word)
-{
+static bool span_is(struct span span, const char *word) {
     return strlen(word) == span.length && memcmp(span.text, word, span.length) == 0;
 }
 
 /* Cuts the text up to the first separator off rest; without one, all of it. */
-static struct span span_cut(struct span *rest, char separator)
-{
+static struct span span_cut(struct span *rest, char separator) {
     const char *found = memchr(rest->text, separator, rest->length);
     const size_t length = found == NULL ? rest->length : (size_t)(found - rest->text);
     const struct span head = {rest->text, length};
@@ -36,14 +34,12 @@ static struct span span_cut(struct span *rest, char separator)
 }
 
 /* Precision for "%.*s": a wrong text is shown, but not without end. */
-static int span_shown(struct span span)
-{
+static int span_shown(struct span span) {
     return span.length > 80 ? 80 : (int)span.length;
 }
 
 __attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t size, const char *format,
-                                                       ...)
-{
+                                                       ...) {
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(why, size, format, arguments);
@@ -51,8 +47,7 @@ __attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t size, c
     return false;
 }
 
-int cf_collective_find(const char *name, size_t length)
-{
+int cf_collective_find(const char *name, size_t length) {
     const struct span span = {name, length};
     for (int c = 0; c < cf_ncollectives; c++)
         if (span_is(span, cf_collectives[c].name))
@@ -60,16 +55,14 @@ int cf_collective_find(const char *name, size_t length)
     return -1;
 }
 
-static const struct cf_variant *find_variant(struct span family, int collective)
-{
+static const struct cf_variant *find_variant(struct span family, int collective) {
     for (int v = 0; v < cf_nvariants; v++)
         if (cf_variants[v]->collective == collective && span_is(family, cf_variants[v]->family))
             return cf_variants[v];
     return NULL;
 }
 
-static int find_parameter(const struct cf_variant *variant, struct span name)
-{
+static int find_parameter(const struct cf_variant *variant, struct span name) {
     for (int i = 0; i < variant->nparameters; i++)
         if (span_is(name, variant->parameters[i].name))
             return i;
@@ -77,8 +70,7 @@ static int find_parameter(const struct cf_variant *variant, struct span name)
 }
 
 /* Decimal digits only: 0, or from the parameter's minimum on. */
-static bool parse_number(const struct cf_parameter *parameter, struct span value, int *out)
-{
+static bool parse_number(const struct cf_parameter *parameter, struct span value, int *out) {
     long long number = 0;
     if (value.length == 0 || value.length > 10)
         return false;
@@ -91,8 +83,7 @@ static bool parse_number(const struct cf_parameter *parameter, struct span value
     return number <= INT_MAX && (number == 0 || number >= parameter->minimum);
 }
 
-static bool parse_value(const struct cf_parameter *parameter, struct span value, int *out)
-{
+static bool parse_value(const struct cf_parameter *parameter, struct span value, int *out) {
     if (parameter->symbols == NULL)
         return parse_number(parameter, value, out);
     for (int i = 0; i < parameter->nvalues; i++) {
@@ -104,8 +95,8 @@ static bool parse_value(const struct cf_parameter *parameter, struct span value,
     return false;
 }
 
-static bool parse_parameters(struct span rest, struct cf_choice *choice, char *why, size_t whysize)
-{
+static bool parse_parameters(struct span rest, struct cf_choice *choice, char *why,
+                             size_t whysize) {
     const struct cf_variant *variant = choice->variant;
     bool given[CF_MAX_PARAMETERS] = {false};
     do {
@@ -126,8 +117,7 @@ static bool parse_parameters(struct span rest, struct cf_choice *choice, char *w
 }
 
 bool cf_choice_parse(const char *text, size_t length, int collective, struct cf_choice *choice,
-                     char *why, size_t whysize)
-{
+                     char *why, size_t whysize) {
     struct span rest = {text, length};
     const bool bracketed = memchr(text, '[', length) != NULL;
     const struct span family = span_cut(&rest, '[');
@@ -152,8 +142,7 @@ bool cf_choice_parse(const char *text, size_t length, int collective, struct cf_
     return parse_parameters(rest, choice, why, whysize);
 }
 
-void cf_choice_format(const struct cf_choice *choice, char *text, size_t size)
-{
+void cf_choice_format(const struct cf_choice *choice, char *text, size_t size) {
     const struct cf_variant *variant = choice->variant;
     if (variant == NULL) {
         (void)snprintf(text, size, "native");

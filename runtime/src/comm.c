@@ -11,14 +11,14 @@ struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
 
 static int comm_keyval = MPI_KEYVAL_INVALID;
 
-/* All states; the complete ones in the order in which they became so, which no two ranks see differently. */
+/* All states; the complete ones in the order in which they became so, which no two ranks see
+ * differently. */
 static struct {
     pthread_mutex_t mutex;
     struct cf_state *first, *last;
 } list = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static void list_append(struct cf_state *state)
-{
+static void list_append(struct cf_state *state) {
     (void)pthread_mutex_lock(&list.mutex);
     state->previous = list.last;
     state->next = NULL;
@@ -27,24 +27,21 @@ static void list_append(struct cf_state *state)
     (void)pthread_mutex_unlock(&list.mutex);
 }
 
-static void list_remove(struct cf_state *state)
-{
+static void list_remove(struct cf_state *state) {
     (void)pthread_mutex_lock(&list.mutex);
     *(state->previous == NULL ? &list.first : &state->previous->next) = state->next;
     *(state->next == NULL ? &list.last : &state->next->previous) = state->previous;
     (void)pthread_mutex_unlock(&list.mutex);
 }
 
-static void free_communicators(struct cf_layout *layout)
-{
+static void free_communicators(struct cf_layout *layout) {
     if (layout->node_comm != MPI_COMM_NULL)
         (void)PMPI_Comm_free(&layout->node_comm);
     if (layout->lane_comm != MPI_COMM_NULL)
         (void)PMPI_Comm_free(&layout->lane_comm);
 }
 
-static void free_state(struct cf_state *state)
-{
+static void free_state(struct cf_state *state) {
     free_communicators(&state->comm.layout);
     cf_layout_free(&state->comm.layout);
     cf_tmpbufs_free(&state->comm.tmpbufs);
@@ -53,8 +50,7 @@ static void free_state(struct cf_state *state)
 }
 
 /* The attribute's delete callback: the communicator is being freed, or the runtime stops. */
-static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra)
-{
+static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
     (void)keyval;
     (void)extra;
     cf_handle_remove(&cf_states, (uintptr_t)comm);
@@ -63,9 +59,9 @@ static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* Stage one but for the attribute. Intercommunicators and foreign processes leave the layout empty. */
-static int describe(struct cf_state *state, MPI_Comm comm)
-{
+/* Stage one but for the attribute. Intercommunicators and foreign processes leave the layout empty.
+ */
+static int describe(struct cf_state *state, MPI_Comm comm) {
     char name[CF_LAYOUT_NAME_SIZE];
     int inter = 0;
     state->handle = comm;
@@ -85,8 +81,7 @@ static int describe(struct cf_state *state, MPI_Comm comm)
     return MPI_SUCCESS;
 }
 
-int cf_state_enter(MPI_Comm comm, struct cf_state **out)
-{
+int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     *out = NULL;
     if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID)
         return MPI_ERR_COMM;
@@ -111,8 +106,7 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out)
 }
 
 /* One of the two splits. All ranks take part in both, whatever happened before. */
-static bool split(MPI_Comm comm, int color, int key, MPI_Comm *out)
-{
+static bool split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
     if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
         return false;
     return *out == MPI_COMM_NULL ||
@@ -120,11 +114,10 @@ static bool split(MPI_Comm comm, int color, int key, MPI_Comm *out)
 }
 
 /*
- * Stage two, collective. It succeeds on all ranks or on none. The user's error handler is set aside meanwhile: a
- * library out of communicators is a reason to stay native, not to abort.
+ * Stage two, collective. It succeeds on all ranks or on none. The user's error handler is set aside
+ * meanwhile: a library out of communicators is a reason to stay native, not to abort.
  */
-static int complete(struct cf_state *state)
-{
+static int complete(struct cf_state *state) {
     struct cf_layout *layout = &state->comm.layout;
     const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
@@ -150,15 +143,15 @@ static int complete(struct cf_state *state)
         state->rules = NULL;
         state->stage = CF_STAGE_UNUSABLE;
         if (layout->rank == 0)
-            cf_warn("no communicators for the nodes and lanes of a communicator with layout %s; it "
-                    "keeps the native collectives",
-                    state->layout_name);
+            cf_warn(
+                "no communicators for the nodes and lanes of a communicator with layout %s; it "
+                "keeps the native collectives",
+                state->layout_name);
     }
     return err;
 }
 
-int cf_comm_get(MPI_Comm comm, struct cf_comm **out)
-{
+int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
     struct cf_state *state = NULL;
     *out = NULL;
     int err = cf_state_of(comm, &state);
@@ -169,13 +162,11 @@ int cf_comm_get(MPI_Comm comm, struct cf_comm **out)
     return err;
 }
 
-int cf_states_start(void)
-{
+int cf_states_start(void) {
     return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &comm_keyval, NULL);
 }
 
-void cf_states_stop(void)
-{
+void cf_states_stop(void) {
     if (comm_keyval == MPI_KEYVAL_INVALID)
         return;
     while (list.first != NULL)

@@ -1,7 +1,8 @@
 /*
- * What the runtime knows of a communicator. It is built in two stages: the layout and the rules that
- * hold for it at the first collective call (local), the communicators of node and lane at the first call
- * that runs a variant (collective). It hangs on the communicator as an attribute and goes with it.
+ * What the runtime knows of a communicator. It is built in two stages: the layout and the rules
+ * that hold for it at the first collective call (local), the communicators of node and lane at the
+ * first call that runs a variant (collective). It hangs on the communicator as an attribute and
+ * goes with it.
  */
 #ifndef COLLFORGE_COMM_H_INCLUDED
 #define COLLFORGE_COMM_H_INCLUDED
@@ -32,8 +33,7 @@ extern struct cf_handle_table cf_states;
 int cf_state_enter(MPI_Comm comm, struct cf_state **state);
 
 /* No MPI call for a known communicator. Returns an MPI error class. */
-static inline int cf_state_of(MPI_Comm comm, struct cf_state **state)
-{
+static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
     uintptr_t found;
     if (cf_handle_find(&cf_states, (uintptr_t)comm, &found)) {
         *state = (struct cf_state *)found;
@@ -44,7 +44,8 @@ static inline int cf_state_of(MPI_Comm comm, struct cf_state **state)
 
 /* Returns an MPI error class. */
 int cf_states_start(void);
-/* Frees the state of all communicators. Collective over MPI_COMM_WORLD, as the communicators in it are. */
+/* Frees the state of all communicators. Collective over MPI_COMM_WORLD, as the communicators in it
+ * are. */
 void cf_states_stop(void);
 
 #endif

@@ -67,11 +67,33 @@ int cf_alltoall(const void *from, const struct cf_split *send, void *to, const s
                           unit->type, comm);
 }
 
-int cf_reduce_scatter(const void *from, void *to, const struct cf_split *split, const struct cf_unit *unit,
-                      MPI_Op op, MPI_Comm comm)
+/*
+ * MPICH 4.0.2's MPI_Reduce_scatter(_block) with a non-commutative op gives wrong results, or overruns its buffer, where the
+ * datatype has holes and the ranks are a power of two. Reduce and scatter serve such ops with every library.
+ */
+static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
+                               const struct cf_unit *unit, MPI_Op op, MPI_Comm over)
 {
-    if (split->uniform) {
-        return PMPI_Reduce_scatter_block(from, to, split->counts[0], unit->type, op, comm);
+    void *total = cf_temp(comm, CF_SLOT_LANE, split->total, unit);
+
+    if (total == NULL) {
+        return MPI_ERR_NO_MEM;
     }
-    return PMPI_Reduce_scatter(from, to, split->counts, unit->type, op, comm);
+    CF_TRY(PMPI_Reduce(from, total, split->total, unit->type, op, 0, over));
+    return cf_scatter(total, split, to, unit, 0, over);
+}
+
+int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
+                      const struct cf_unit *unit, MPI_Op op, MPI_Comm over)
+{
+    int commutes = 0;
+
+    CF_TRY(PMPI_Op_commutative(op, &commutes));
+    if (!commutes) {
+        return reduce_then_scatter(comm, from, to, split, unit, op, over);
+    }
+    if (split->uniform) {
+        return PMPI_Reduce_scatter_block(from, to, split->counts[0], unit->type, op, over);
+    }
+    return PMPI_Reduce_scatter(from, to, split->counts, unit->type, op, over);
 }

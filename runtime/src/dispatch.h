@@ -5,7 +5,8 @@
 #include "comm.h"
 
 /* What the rules of the communicator say for this many bytes; NULL: native. */
-const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective, int64_t bytes);
+const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
+                                        int64_t bytes);
 
 /* Whether the choice applies to calls of this many bytes with a commutative op. */
 bool cf_applies_by_layout(const struct cf_choice *choice, const struct cf_layout *layout,

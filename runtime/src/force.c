@@ -11,8 +11,7 @@ struct forced {
 };
 
 static bool force_all(const char *text, size_t length, struct forced *forced, char *why,
-                      size_t whysize)
-{
+                      size_t whysize) {
     bool any = false;
     for (int c = 0; c < cf_ncollectives; c++) {
         struct cf_choice choice;
@@ -29,8 +28,7 @@ static bool force_all(const char *text, size_t length, struct forced *forced, ch
 }
 
 static bool force_entry(const char *text, size_t length, struct forced *forced, char *why,
-                        size_t whysize)
-{
+                        size_t whysize) {
     const char *equals = memchr(text, '=', length);
     const size_t named = equals == NULL ? 0 : (size_t)(equals - text);
     if (named == 0) {
@@ -53,8 +51,7 @@ static bool force_entry(const char *text, size_t length, struct forced *forced, 
                            whysize);
 }
 
-static bool force_entries(const char *text, struct forced *forced, char *why, size_t whysize)
-{
+static bool force_entries(const char *text, struct forced *forced, char *why, size_t whysize) {
     for (const char *entry = text; *entry != '\0';) {
         const size_t length = strcspn(entry, ";");
         if (!force_entry(entry, length, forced, why, whysize))
@@ -65,8 +62,7 @@ static bool force_entries(const char *text, struct forced *forced, char *why, si
     return true;
 }
 
-bool cf_force_parse(const char *text, struct cf_winners *winners, char *why, size_t whysize)
-{
+bool cf_force_parse(const char *text, struct cf_winners *winners, char *why, size_t whysize) {
     struct forced *forced = calloc((size_t)cf_ncollectives, sizeof *forced);
     const int before = winners->count;
     bool good = false;

@@ -4,19 +4,17 @@
 
 enum { INITIAL_BITS = 7 };
 
-static uintptr_t key_at(struct cf_handle_slots *slots, size_t at)
-{
+static uintptr_t key_at(struct cf_handle_slots *slots, size_t at) {
     return atomic_load_explicit(&slots->slot[at].key, memory_order_relaxed);
 }
 
-static void set_key(struct cf_handle_slots *slots, size_t at, uintptr_t key)
-{
+static void set_key(struct cf_handle_slots *slots, size_t at, uintptr_t key) {
     atomic_store_explicit(&slots->slot[at].key, key, memory_order_release);
 }
 
-/* The key's slot, or else the first one it can take. There is one: at most half of them are live. */
-static size_t slot_for(struct cf_handle_slots *slots, uintptr_t key)
-{
+/* The key's slot, or else the first one it can take. There is one: at most half of them are live.
+ */
+static size_t slot_for(struct cf_handle_slots *slots, uintptr_t key) {
     size_t at = cf_handle_home(slots, key);
     size_t removed = SIZE_MAX;
     for (size_t probed = 0; probed <= slots->mask; probed++, at = (at + 1) & slots->mask) {
@@ -31,15 +29,13 @@ static size_t slot_for(struct cf_handle_slots *slots, uintptr_t key)
     return removed;
 }
 
-static void fill(struct cf_handle_slots *slots, size_t at, uintptr_t key, uintptr_t value)
-{
+static void fill(struct cf_handle_slots *slots, size_t at, uintptr_t key, uintptr_t value) {
     atomic_store_explicit(&slots->slot[at].value, value, memory_order_relaxed);
     set_key(slots, at, key);
 }
 
 /* Twice the room, in new slots that are complete before any reader sees them. */
-static bool grow(struct cf_handle_table *table)
-{
+static bool grow(struct cf_handle_table *table) {
     struct cf_handle_slots *old = atomic_load_explicit(&table->slots, memory_order_relaxed);
     const size_t capacity = old == NULL ? (size_t)1 << INITIAL_BITS : 2 * (old->mask + 1);
     struct cf_handle_slots *new = calloc(1, sizeof *new + capacity * sizeof new->slot[0]);
@@ -58,14 +54,12 @@ static bool grow(struct cf_handle_table *table)
     return true;
 }
 
-static bool is_full(struct cf_handle_table *table)
-{
+static bool is_full(struct cf_handle_table *table) {
     struct cf_handle_slots *slots = atomic_load_explicit(&table->slots, memory_order_relaxed);
     return slots == NULL || 2 * (table->live + 1) > slots->mask + 1;
 }
 
-bool cf_handle_insert(struct cf_handle_table *table, uintptr_t key, uintptr_t value)
-{
+bool cf_handle_insert(struct cf_handle_table *table, uintptr_t key, uintptr_t value) {
     if (key == CF_SLOT_EMPTY || key == CF_SLOT_REMOVED)
         return false;
     (void)pthread_mutex_lock(&table->mutex);
@@ -81,12 +75,11 @@ bool cf_handle_insert(struct cf_handle_table *table, uintptr_t key, uintptr_t va
 }
 
 /*
- * A removed slot must keep probing going, unless an empty one follows: then nothing was probed past it,
- * and it becomes empty itself, as do the removed ones before it. This keeps a table in which
+ * A removed slot must keep probing going, unless an empty one follows: then nothing was probed past
+ * it, and it becomes empty itself, as do the removed ones before it. This keeps a table in which
  * handles come and go from silting up.
  */
-void cf_handle_remove(struct cf_handle_table *table, uintptr_t key)
-{
+void cf_handle_remove(struct cf_handle_table *table, uintptr_t key) {
     (void)pthread_mutex_lock(&table->mutex);
     struct cf_handle_slots *slots = atomic_load_explicit(&table->slots, memory_order_relaxed);
     uintptr_t value;
@@ -102,16 +95,14 @@ void cf_handle_remove(struct cf_handle_table *table, uintptr_t key)
     (void)pthread_mutex_unlock(&table->mutex);
 }
 
-size_t cf_handle_count(struct cf_handle_table *table)
-{
+size_t cf_handle_count(struct cf_handle_table *table) {
     (void)pthread_mutex_lock(&table->mutex);
     const size_t live = table->live;
     (void)pthread_mutex_unlock(&table->mutex);
     return live;
 }
 
-void cf_handle_clear(struct cf_handle_table *table)
-{
+void cf_handle_clear(struct cf_handle_table *table) {
     (void)pthread_mutex_lock(&table->mutex);
     struct cf_handle_slots *slots = atomic_exchange(&table->slots, NULL);
     table->live = 0;

@@ -1,10 +1,11 @@
 /*
- * A hash table from MPI handles to pointers or sizes, made for looking up: a lookup takes no lock and
- * makes no call, so that it can stand in front of every collective.
+ * A hash table from MPI handles to pointers or sizes, made for looking up: a lookup takes no lock
+ * and makes no call, so that it can stand in front of every collective.
  *
- * Open addressing with linear probing. Readers are safe beside one writer because a slot's value is stored before its
- * key, and because a thread only looks for handles that are alive throughout its call: a key that
- * disappears, or a slot that is taken over, under its eyes is never the one it looks for.
+ * Open addressing with linear probing. Readers are safe beside one writer because a slot's value is
+ * stored before its key, and because a thread only looks for handles that are alive throughout its
+ * call: a key that disappears, or a slot that is taken over, under its eyes is never the one it
+ * looks for.
  */
 #ifndef COLLFORGE_HANDLE_TABLE_H_INCLUDED
 #define COLLFORGE_HANDLE_TABLE_H_INCLUDED
@@ -24,7 +25,8 @@ struct cf_handle_slot {
 };
 
 struct cf_handle_slots {
-    struct cf_handle_slots *older; /* outgrown, but a reader may still be in it; freed with the table */
+    struct cf_handle_slots
+        *older; /* outgrown, but a reader may still be in it; freed with the table */
     size_t mask;
     int shift;
     struct cf_handle_slot slot[];
@@ -39,14 +41,12 @@ struct cf_handle_table {
 #define CF_HANDLE_TABLE_INITIALIZER {.mutex = PTHREAD_MUTEX_INITIALIZER}
 
 /* Where probing for a key starts: the top bits of key x 2^64 / golden ratio. */
-static inline size_t cf_handle_home(const struct cf_handle_slots *slots, uintptr_t key)
-{
+static inline size_t cf_handle_home(const struct cf_handle_slots *slots, uintptr_t key) {
     return (size_t)(((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> slots->shift);
 }
 
 /* Lock-free. False when the key is not there. */
-static inline bool cf_handle_find(struct cf_handle_table *table, uintptr_t key, uintptr_t *value)
-{
+static inline bool cf_handle_find(struct cf_handle_table *table, uintptr_t key, uintptr_t *value) {
     struct cf_handle_slots *slots = atomic_load_explicit(&table->slots, memory_order_acquire);
     if (slots == NULL)
         return false;

@@ -1,7 +1,7 @@
 /*
- * MPI_Init, MPI_Init_thread and MPI_Finalize. World rank 0 reads the environment and the database and tells the
- * others, so that all ranks take the same decisions even where launchers pass the environment on to some
- * of them only.
+ * MPI_Init, MPI_Init_thread and MPI_Finalize. World rank 0 reads the environment and the database
+ * and tells the others, so that all ranks take the same decisions even where launchers pass the
+ * environment on to some of them only.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,22 +31,19 @@ struct settings {
     char fingerprint[80];
 };
 
-bool cf_all_agree(bool holds)
-{
+bool cf_all_agree(bool holds) {
     const int mine = holds;
     int all = 0;
     return PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS && all;
 }
 
 /* An environment variable that is set to something, else NULL. */
-static const char *setting(const char *name)
-{
+static const char *setting(const char *name) {
     const char *value = getenv(name);
     return value == NULL || *value == '\0' ? NULL : value;
 }
 
-static int read_verbose(void)
-{
+static int read_verbose(void) {
     const char *text = setting("COLLFORGE_VERBOSE");
     if (text == NULL)
         return 0;
@@ -57,8 +54,7 @@ static int read_verbose(void)
 }
 
 /* On world rank 0. Every failure ends in a warning and in fewer winners, never in an error. */
-static void read_settings(struct settings *settings, struct cf_winners *winners)
-{
+static void read_settings(struct settings *settings, struct cf_winners *winners) {
     char why[512] = "";
     const char *disable = setting("COLLFORGE_DISABLE");
     const char *force = setting("COLLFORGE_FORCE");
@@ -81,11 +77,10 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
 }
 
 /* The winners of world rank 0 on all ranks. */
-static bool share_winners(const struct settings *settings, int rank, struct cf_winners *winners)
-{
+static bool share_winners(const struct settings *settings, int rank, struct cf_winners *winners) {
     const size_t bytes = (size_t)settings->nwinners * sizeof *winners->items;
-    bool good = strncmp(settings->fingerprint, cf_fingerprint,
-                        sizeof settings->fingerprint - 1) == 0;
+    bool good =
+        strncmp(settings->fingerprint, cf_fingerprint, sizeof settings->fingerprint - 1) == 0;
     if (rank != 0) {
         winners->items = malloc(bytes + 1);
         good = good && winners->items != NULL;
@@ -95,8 +90,7 @@ static bool share_winners(const struct settings *settings, int rank, struct cf_w
            PMPI_Bcast(winners->items, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
 }
 
-int cf_runtime_activate(void)
-{
+int cf_runtime_activate(void) {
     if (activated)
         return MPI_SUCCESS;
     int err = cf_topology_start();
@@ -111,9 +105,9 @@ int cf_runtime_activate(void)
     return err;
 }
 
-/* After PMPI_Init on all ranks. Errors of MPI have met the handler of MPI_COMM_WORLD before they get here. */
-static void start(void)
-{
+/* After PMPI_Init on all ranks. Errors of MPI have met the handler of MPI_COMM_WORLD before they
+ * get here. */
+static void start(void) {
     struct settings settings = {0};
     struct cf_winners winners = {0};
     int rank = 0;
@@ -138,8 +132,7 @@ static void start(void)
 }
 
 /* Before PMPI_Finalize on all ranks. */
-static void stop(void)
-{
+static void stop(void) {
     cf_observe_finish();
     cf_runtime = (struct cf_runtime){false, false};
     cf_states_stop();
@@ -149,24 +142,21 @@ static void stop(void)
     activated = false;
 }
 
-COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv)
-{
+COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
     const int err = PMPI_Init(argc, argv);
     if (err == MPI_SUCCESS)
         start();
     return err;
 }
 
-COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
-{
+COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     const int err = PMPI_Init_thread(argc, argv, required, provided);
     if (err == MPI_SUCCESS)
         start();
     return err;
 }
 
-COLLFORGE_PUBLIC int MPI_Finalize(void)
-{
+COLLFORGE_PUBLIC int MPI_Finalize(void) {
     stop();
     return PMPI_Finalize();
 }

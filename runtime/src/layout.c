@@ -6,11 +6,12 @@
 
 #include "topology.h"
 
-static int *new_ints(size_t count) { return calloc(count > 0 ? count : 1, sizeof(int)); }
+static int *new_ints(size_t count) {
+    return calloc(count > 0 ? count : 1, sizeof(int));
+}
 
 /* Numbers the nodes by first appearance, and the ranks on each node in rank order. */
-static void number_nodes(struct cf_layout *layout, const int *node_of, int *number)
-{
+static void number_nodes(struct cf_layout *layout, const int *node_of, int *number) {
     layout->consecutive = true;
     for (int rank = 0; rank < layout->size; rank++) {
         int *numbered = &number[node_of[rank]]; /* from 1; 0 for a node not met yet */
@@ -25,8 +26,7 @@ static void number_nodes(struct cf_layout *layout, const int *node_of, int *numb
 }
 
 bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const int *node_of,
-                          int limit)
-{
+                          int limit) {
     int *number = new_ints((size_t)limit);
     memset(layout, 0, sizeof *layout);
     layout->size = size;
@@ -58,11 +58,11 @@ bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const in
 }
 
 /*
- * Example, two nodes, ranks 0 1 2 on the first and 3 4 on the second, k = 2: lane 0 carries 0 2 (node
- * ranks 0 and 2) and 3, lane 1 carries 1 and 4: order = 0 2 3 1 4, lane_size = 3 2, share_size = 2 1 1 1.
+ * Example, two nodes, ranks 0 1 2 on the first and 3 4 on the second, k = 2: lane 0 carries 0 2
+ * (node ranks 0 and 2) and 3, lane 1 carries 1 and 4: order = 0 2 3 1 4, lane_size = 3 2,
+ * share_size = 2 1 1 1.
  */
-static bool build_lanes(struct cf_lanes *lanes, const struct cf_layout *layout, int k)
-{
+static bool build_lanes(struct cf_lanes *lanes, const struct cf_layout *layout, int k) {
     const size_t shares = (size_t)k * (size_t)layout->nodes;
     int *next = new_ints(shares); /* where the next rank of each share goes in order */
     lanes->k = k;
@@ -92,22 +92,19 @@ static bool build_lanes(struct cf_lanes *lanes, const struct cf_layout *layout, 
     return true;
 }
 
-bool cf_layout_add_lanes(struct cf_layout *layout)
-{
+bool cf_layout_add_lanes(struct cf_layout *layout) {
     return build_lanes(&layout->full, layout, layout->min_node_size) &&
            build_lanes(&layout->single, layout, 1);
 }
 
-static void free_lanes(struct cf_lanes *lanes)
-{
+static void free_lanes(struct cf_lanes *lanes) {
     free(lanes->order);
     free(lanes->lane_size);
     free(lanes->share_size);
     memset(lanes, 0, sizeof *lanes);
 }
 
-void cf_layout_free(struct cf_layout *layout)
-{
+void cf_layout_free(struct cf_layout *layout) {
     free(layout->node_of);
     free(layout->node_rank_of);
     free(layout->node_size);
@@ -116,8 +113,7 @@ void cf_layout_free(struct cf_layout *layout)
     free_lanes(&layout->single);
 }
 
-static bool is_cyclic(const struct cf_layout *layout)
-{
+static bool is_cyclic(const struct cf_layout *layout) {
     for (int rank = 0; rank < layout->size; rank++)
         if (layout->node_of[rank] != rank % layout->nodes)
             return false;
@@ -125,8 +121,7 @@ static bool is_cyclic(const struct cf_layout *layout)
 }
 
 /* Joins the values with the separator; false when they do not fit. */
-static bool join(const int *values, int count, char separator, char *text, size_t size)
-{
+static bool join(const int *values, int count, char separator, char *text, size_t size) {
     size_t used = 0;
     for (int i = 0; i < count && used < size; i++) {
         const char *format = i == 0 ? "%.0s%d" : "%.1s%d";
@@ -136,8 +131,7 @@ static bool join(const int *values, int count, char separator, char *text, size_
 }
 
 /* 64-bit FNV-1a of the text that would follow "map:". */
-static uint64_t placement_hash(const int *node_of, int size)
-{
+static uint64_t placement_hash(const int *node_of, int size) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     for (int rank = 0; rank < size; rank++) {
         char item[16];
@@ -148,8 +142,7 @@ static uint64_t placement_hash(const int *node_of, int size)
     return hash;
 }
 
-void cf_layout_name(const struct cf_layout *layout, char *name, size_t size)
-{
+void cf_layout_name(const struct cf_layout *layout, char *name, size_t size) {
     enum { SPELLED_RANKS = 64 };
     char list[CF_LAYOUT_NAME_SIZE - sizeof "map:"];
     const bool even = layout->min_node_size == layout->max_node_size;

@@ -29,25 +29,21 @@ static struct {
 /* The hashes of the decisions already logged. */
 static struct cf_handle_table logged = CF_HANDLE_TABLE_INITIALIZER;
 
-void cf_observe_setup(bool on)
-{
+void cf_observe_setup(bool on) {
     profile.on = on;
 }
 
-static int bucket_of(int64_t bytes)
-{
+static int bucket_of(int64_t bytes) {
     return bytes == 0 ? -1 : cf_bucket((uint64_t)bytes);
 }
 
-static void bucket_range(int bucket, uint64_t *from, uint64_t *to)
-{
+static void bucket_range(int bucket, uint64_t *from, uint64_t *to) {
     *from = bucket < 0 ? 0 : cf_bucket_begin(bucket);
     *to = bucket < 0 ? 0 : cf_bucket_begin(bucket + 1) - 1;
 }
 
 /* Adds calls to a line of the profile. When memory is out, they are lost. */
-static void add_calls(const char *layout, int collective, int bucket, int64_t calls)
-{
+static void add_calls(const char *layout, int collective, int bucket, int64_t calls) {
     for (int i = 0; i < profile.count; i++) {
         struct count *item = &profile.items[i];
         if (item->collective == collective && item->bucket == bucket &&
@@ -73,8 +69,7 @@ static void add_calls(const char *layout, int collective, int bucket, int64_t ca
 }
 
 /* Logs a line that was not logged before. */
-static void log_once(const char *line)
-{
+static void log_once(const char *line) {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     uintptr_t unused;
     for (const char *c = line; *c != '\0'; c++)
@@ -85,8 +80,7 @@ static void log_once(const char *line)
 }
 
 static void log_decision(const struct cf_state *state, int collective, int bucket,
-                         const char *decision)
-{
+                         const char *decision) {
     char line[CF_LAYOUT_NAME_SIZE + 512];
     uint64_t from = 0;
     uint64_t to = 0;
@@ -97,8 +91,7 @@ static void log_decision(const struct cf_state *state, int collective, int bucke
 }
 
 void cf_observe_call(const struct cf_state *state, int collective, int64_t bytes,
-                     const struct cf_choice *choice)
-{
+                     const struct cf_choice *choice) {
     char name[256] = "native";
     if (state->comm.layout.size == 0 || state->comm.layout.rank != 0)
         return;
@@ -116,8 +109,7 @@ void cf_observe_call(const struct cf_state *state, int collective, int64_t bytes
 }
 
 void cf_observe_refusal(const struct cf_state *state, int collective,
-                        const struct cf_choice *choice)
-{
+                        const struct cf_choice *choice) {
     char name[256];
     char decision[320];
     if (state->comm.layout.rank != 0 || cf_log_level() < 2)
@@ -127,8 +119,7 @@ void cf_observe_refusal(const struct cf_state *state, int collective,
     log_decision(state, collective, bucket_of(state->bytes), decision);
 }
 
-static int compare(const void *left, const void *right)
-{
+static int compare(const void *left, const void *right) {
     const struct count *a = left;
     const struct count *b = right;
     if (a->collective != b->collective)
@@ -138,8 +129,7 @@ static int compare(const void *left, const void *right)
 }
 
 /* On world rank 0. */
-static void write_profile(void)
-{
+static void write_profile(void) {
     const char *path = getenv("COLLFORGE_PROFILE");
     FILE *file = path == NULL ? NULL : fopen(path, "w");
     bool written = file != NULL;
@@ -164,8 +154,7 @@ static void write_profile(void)
 }
 
 /* On world rank 0: room for everybody's counts, and where each rank's go. */
-static struct count *make_room(const int *counts, int *displs, int size)
-{
+static struct count *make_room(const int *counts, int *displs, int size) {
     size_t total = 0;
     if (counts == NULL || displs == NULL)
         return NULL;
@@ -176,9 +165,9 @@ static struct count *make_room(const int *counts, int *displs, int size)
     return malloc((total + 1) * sizeof(struct count));
 }
 
-/* Brings the counts of all ranks to world rank 0. Collectives only: a message could meet the user's own. */
-static void gather_counts(int rank, int size)
-{
+/* Brings the counts of all ranks to world rank 0. Collectives only: a message could meet the user's
+ * own. */
+static void gather_counts(int rank, int size) {
     MPI_Datatype type = MPI_DATATYPE_NULL;
     int *counts = rank == 0 ? malloc((size_t)size * sizeof *counts) : NULL;
     int *displs = rank == 0 ? malloc((size_t)size * sizeof *displs) : NULL;
@@ -207,8 +196,7 @@ cleanup:
     free(items);
 }
 
-void cf_observe_finish(void)
-{
+void cf_observe_finish(void) {
     int rank = 0;
     int size = 1;
     cf_handle_clear(&logged);

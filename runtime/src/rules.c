@@ -11,8 +11,7 @@ static struct {
 } table;
 
 bool cf_winners_add(struct cf_winners *winners, const char *layout, int collective, int bytes,
-                    const struct cf_choice *choice)
-{
+                    const struct cf_choice *choice) {
     if (winners->count == winners->capacity) {
         const int capacity = winners->capacity == 0 ? 64 : 2 * winners->capacity;
         void *items = realloc(winners->items, (size_t)capacity * sizeof *winners->items);
@@ -34,22 +33,19 @@ bool cf_winners_add(struct cf_winners *winners, const char *layout, int collecti
     return true;
 }
 
-void cf_winners_free(struct cf_winners *winners)
-{
+void cf_winners_free(struct cf_winners *winners) {
     free(winners->items);
     memset(winners, 0, sizeof *winners);
 }
 
-bool cf_winners_any(const struct cf_winners *winners)
-{
+bool cf_winners_any(const struct cf_winners *winners) {
     for (int i = 0; i < winners->count; i++)
         if (winners->items[i].variant >= 0)
             return true;
     return false;
 }
 
-static int compare(const void *left, const void *right)
-{
+static int compare(const void *left, const void *right) {
     const struct cf_winner *a = left;
     const struct cf_winner *b = right;
     const int by_layout = strcmp(a->layout, b->layout);
@@ -61,8 +57,8 @@ static int compare(const void *left, const void *right)
 }
 
 /* The winners of a collective on a layout: their number, and the index of the first. */
-static int find_span(const struct cf_winners *winners, const char *layout, int collective, int *first)
-{
+static int find_span(const struct cf_winners *winners, const char *layout, int collective,
+                     int *first) {
     int count = 0;
     for (int i = 0; i < winners->count; i++) {
         const struct cf_winner *winner = &winners->items[i];
@@ -73,17 +69,19 @@ static int find_span(const struct cf_winners *winners, const char *layout, int c
 }
 
 /*
- * Gives each bucket the winner of the measured size nearest to its centre 2^((2b+1)/4) on the logarithmic scale.
- * The centre is nearer to the larger of two sizes exactly when 2^(2b+1) > (their product)^2. Below the
- * smallest measured size the bucket that touches it is the last to get its winner; the others stay native.
+ * Gives each bucket the winner of the measured size nearest to its centre 2^((2b+1)/4) on the
+ * logarithmic scale. The centre is nearer to the larger of two sizes exactly when 2^(2b+1) > (their
+ * product)^2. Below the smallest measured size the bucket that touches it is the last to get its
+ * winner; the others stay native.
  */
-static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, int first, int count)
-{
+static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, int first,
+                       int count) {
     const int collective = winners[first].collective;
-    const int lowest = cf_bucket((uint64_t)winners[first].bytes) - 1;
+    const uint64_t smallest = (uint64_t)winners[first].bytes;
+    const int lowest = (cf_bucket(smallest * smallest) - 1) / 2;
     const struct cf_choice **by_size = &rules->by_size[collective * CF_BUCKETS];
     int i = first;
-    for (int b = lowest < 0 ? 0 : lowest; b < CF_BUCKETS; b++) {
+    for (int b = lowest; b < CF_BUCKETS; b++) {
         while (i + 1 < first + count &&
                cf_bucket((uint64_t)winners[i].bytes * (uint64_t)winners[i + 1].bytes) < 2 * b + 1)
             i++;
@@ -94,8 +92,8 @@ static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, 
     }
 }
 
-static bool fill_rules(struct cf_rules *rules, const struct cf_winners *winners, const char *layout)
-{
+static bool fill_rules(struct cf_rules *rules, const struct cf_winners *winners,
+                       const char *layout) {
     const size_t collectives = (size_t)cf_ncollectives;
     rules->layout = layout;
     rules->tuned = calloc(collectives, sizeof *rules->tuned);
@@ -113,8 +111,7 @@ static bool fill_rules(struct cf_rules *rules, const struct cf_winners *winners,
     return true;
 }
 
-static bool allocate(const struct cf_winners *winners)
-{
+static bool allocate(const struct cf_winners *winners) {
     const size_t most = (size_t)winners->count + 1;
     table.items = calloc(most, sizeof *table.items);
     table.choices = calloc(most, sizeof *table.choices);
@@ -122,8 +119,7 @@ static bool allocate(const struct cf_winners *winners)
     return table.items != NULL && table.choices != NULL && table.layouts != NULL;
 }
 
-bool cf_rules_build(struct cf_winners *winners)
-{
+bool cf_rules_build(struct cf_winners *winners) {
     if (winners->count > 0)
         qsort(winners->items, (size_t)winners->count, sizeof *winners->items, compare);
     if (!allocate(winners))
@@ -146,8 +142,7 @@ bool cf_rules_build(struct cf_winners *winners)
     return true;
 }
 
-const struct cf_rules *cf_rules_find(const char *layout)
-{
+const struct cf_rules *cf_rules_find(const char *layout) {
     if (table.count == 0)
         return NULL;
     const struct cf_rules *rules = &table.items[0];
@@ -160,8 +155,7 @@ const struct cf_rules *cf_rules_find(const char *layout)
     return NULL;
 }
 
-void cf_rules_free(void)
-{
+void cf_rules_free(void) {
     for (int i = 0; i < table.count; i++) {
         free(table.items[i].tuned);
         free(table.items[i].by_size);

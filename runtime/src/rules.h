@@ -1,4 +1,5 @@
-/* From winners, measured at a few sizes, to what each collective runs for every size on each layout. */
+/* From winners, measured at a few sizes, to what each collective runs for every size on each
+ * layout. */
 #ifndef COLLFORGE_RULES_H_INCLUDED
 #define COLLFORGE_RULES_H_INCLUDED
 
@@ -6,14 +7,15 @@
 #include "sizes.h"
 #include "topology.h"
 
-/* The layout name of a winner that holds for every layout and comes before the others: a forced one. */
+/* The layout name of a winner that holds for every layout and comes before the others: a forced
+ * one. */
 #define CF_ANY_LAYOUT "*"
 
 /* One row of the winner table. Holds no pointers, so that it can travel. */
 struct cf_winner {
     char layout[CF_LAYOUT_NAME_SIZE];
     int collective;
-    int bytes; /* > 0 */
+    int bytes;   /* > 0 */
     int variant; /* index in cf_variants; -1: native */
     int parameter[CF_MAX_PARAMETERS];
 };
@@ -34,11 +36,12 @@ bool cf_winners_any(const struct cf_winners *winners);
 /* What holds on one layout. */
 struct cf_rules {
     const char *layout;
-    bool *tuned;                    /* [cf_ncollectives] whether any size has a choice other than native */
+    bool *tuned; /* [cf_ncollectives] whether any size has a choice other than native */
     const struct cf_choice **by_size; /* [cf_ncollectives][CF_BUCKETS] NULL: native */
 };
 
-/* Sorts the winners and keeps what follows from them; they may be freed then. False when memory is out. */
+/* Sorts the winners and keeps what follows from them; they may be freed then. False when memory is
+ * out. */
 bool cf_rules_build(struct cf_winners *winners);
 /* The rules of the layout with this name; NULL when native is best for everything. */
 const struct cf_rules *cf_rules_find(const char *layout);

@@ -5,8 +5,7 @@ struct cf_handle_table cf_types = CF_HANDLE_TABLE_INITIALIZER;
 /* On every derived type in the table, so that it leaves the table when its handle is freed. */
 static int type_keyval = MPI_KEYVAL_INVALID;
 
-uint64_t cf_bucket_begin(int bucket)
-{
+uint64_t cf_bucket_begin(int bucket) {
     const int octave = bucket / 2;
     if (bucket % 2 == 0)
         return UINT64_C(1) << octave;
@@ -15,8 +14,7 @@ uint64_t cf_bucket_begin(int bucket)
     return (floor << shift) == CF_SQRT2_TOP ? floor : floor + 1;
 }
 
-static int forget_type(MPI_Datatype type, int keyval, void *value, void *extra)
-{
+static int forget_type(MPI_Datatype type, int keyval, void *value, void *extra) {
     (void)keyval;
     (void)value;
     (void)extra;
@@ -24,8 +22,7 @@ static int forget_type(MPI_Datatype type, int keyval, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-int64_t cf_type_size_enter(MPI_Datatype type)
-{
+int64_t cf_type_size_enter(MPI_Datatype type) {
     int size = MPI_UNDEFINED;
     if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &size) != MPI_SUCCESS ||
         size == MPI_UNDEFINED)
@@ -36,17 +33,43 @@ int64_t cf_type_size_enter(MPI_Datatype type)
     return size;
 }
 
-/* The types that most calls use and nobody can free. Others, predefined or not, come at their first use. */
-static int enter_common_types(void)
-{
-    const MPI_Datatype types[] = {
-        MPI_CHAR,          MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_BYTE,      MPI_PACKED,
-        MPI_SHORT,         MPI_INT,         MPI_LONG,          MPI_LONG_LONG, MPI_UNSIGNED_SHORT,
-        MPI_UNSIGNED,      MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE,
-        MPI_LONG_DOUBLE,   MPI_WCHAR,       MPI_C_BOOL,        MPI_AINT,      MPI_OFFSET,
-        MPI_COUNT,         MPI_INT8_T,      MPI_INT16_T,       MPI_INT32_T,   MPI_INT64_T,
-        MPI_UINT8_T,       MPI_UINT16_T,    MPI_UINT32_T,      MPI_UINT64_T,
-        MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_2INT};
+/* The types that most calls use and nobody can free. Others, predefined or not, come at their first
+ * use. */
+static int enter_common_types(void) {
+    const MPI_Datatype types[] = {MPI_CHAR,
+                                  MPI_SIGNED_CHAR,
+                                  MPI_UNSIGNED_CHAR,
+                                  MPI_BYTE,
+                                  MPI_PACKED,
+                                  MPI_SHORT,
+                                  MPI_INT,
+                                  MPI_LONG,
+                                  MPI_LONG_LONG,
+                                  MPI_UNSIGNED_SHORT,
+                                  MPI_UNSIGNED,
+                                  MPI_UNSIGNED_LONG,
+                                  MPI_UNSIGNED_LONG_LONG,
+                                  MPI_FLOAT,
+                                  MPI_DOUBLE,
+                                  MPI_LONG_DOUBLE,
+                                  MPI_WCHAR,
+                                  MPI_C_BOOL,
+                                  MPI_AINT,
+                                  MPI_OFFSET,
+                                  MPI_COUNT,
+                                  MPI_INT8_T,
+                                  MPI_INT16_T,
+                                  MPI_INT32_T,
+                                  MPI_INT64_T,
+                                  MPI_UINT8_T,
+                                  MPI_UINT16_T,
+                                  MPI_UINT32_T,
+                                  MPI_UINT64_T,
+                                  MPI_C_FLOAT_COMPLEX,
+                                  MPI_C_DOUBLE_COMPLEX,
+                                  MPI_FLOAT_INT,
+                                  MPI_DOUBLE_INT,
+                                  MPI_2INT};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         int size = 0;
         const int err = PMPI_Type_size(types[i], &size);
@@ -58,15 +81,13 @@ static int enter_common_types(void)
     return MPI_SUCCESS;
 }
 
-int cf_types_start(void)
-{
+int cf_types_start(void) {
     const int err = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL);
     return err == MPI_SUCCESS ? enter_common_types() : err;
 }
 
 /* Types that outlive this keep the attribute; its callback then finds an empty table. */
-void cf_types_stop(void)
-{
+void cf_types_stop(void) {
     if (type_keyval != MPI_KEYVAL_INVALID)
         (void)PMPI_Type_free_keyval(&type_keyval);
     cf_handle_clear(&cf_types);

@@ -1,8 +1,8 @@
 /*
  * Message sizes by the half octave, and the sizes of datatypes.
  *
- * Bucket b holds the sizes from 2^(b/2) up to 2^((b+1)/2). Sizes measured at powers of two have their
- * midpoints, on the logarithmic scale, at the borders of buckets.
+ * Bucket b holds the sizes from 2^(b/2) up to 2^((b+1)/2). Sizes measured at powers of two have
+ * their midpoints, on the logarithmic scale, at the borders of buckets.
  */
 #ifndef COLLFORGE_SIZES_H_INCLUDED
 #define COLLFORGE_SIZES_H_INCLUDED
@@ -14,9 +14,9 @@ enum { CF_BUCKETS = 62 }; /* of the sizes from 1 to INT_MAX */
 
 #define CF_SQRT2_TOP UINT64_C(0xB504F333F9DE6485) /* 2^63.5, rounded up */
 
-/* floor(2 log2 n), exactly; n > 0. In integers, so that all ranks agree whatever their processors. */
-static inline int cf_bucket(uint64_t n)
-{
+/* floor(2 log2 n), exactly; n > 0. In integers, so that all ranks agree whatever their processors.
+ */
+static inline int cf_bucket(uint64_t n) {
     const int zeros = __builtin_clzll(n);
     return 2 * (63 - zeros) + ((n << zeros) >= CF_SQRT2_TOP);
 }
@@ -26,12 +26,12 @@ uint64_t cf_bucket_begin(int bucket);
 
 extern struct cf_handle_table cf_types;
 
-/* The size of a type that is not in cf_types, and enters it if possible. -1 where there is no size. */
+/* The size of a type that is not in cf_types, and enters it if possible. -1 where there is no size.
+ */
 int64_t cf_type_size_enter(MPI_Datatype type);
 
 /* Bytes of the packed type; no MPI call for a known one. */
-static inline int64_t cf_type_size(MPI_Datatype type)
-{
+static inline int64_t cf_type_size(MPI_Datatype type) {
     uintptr_t size;
     if (cf_handle_find(&cf_types, (uintptr_t)type, &size))
         return (int64_t)size;

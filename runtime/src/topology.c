@@ -14,8 +14,7 @@ static struct {
 } world = {.group = MPI_GROUP_NULL};
 
 /* A decimal number from 0 to limit; moves *text behind it. */
-static bool parse_int(const char **text, int limit, int *out)
-{
+static bool parse_int(const char **text, int limit, int *out) {
     long number = 0;
     const char *c = *text;
     for (; *c >= '0' && *c <= '9' && number <= limit; c++)
@@ -27,8 +26,7 @@ static bool parse_int(const char **text, int limit, int *out)
     return true;
 }
 
-static bool parse_placement(const char *text, int size, int *node_of)
-{
+static bool parse_placement(const char *text, int size, int *node_of) {
     for (int rank = 0; rank < size; rank++) {
         if (!parse_int(&text, size - 1, &node_of[rank]))
             return false;
@@ -39,8 +37,7 @@ static bool parse_placement(const char *text, int size, int *node_of)
     return true;
 }
 
-static bool parse_blocks(const char *text, int size, int *node_of)
-{
+static bool parse_blocks(const char *text, int size, int *node_of) {
     int block = 0;
     int node = 0;
     for (int rank = 0; rank < size || *text != '\0'; node++) {
@@ -58,35 +55,34 @@ static bool parse_blocks(const char *text, int size, int *node_of)
     return node > 0;
 }
 
-bool cf_node_map_parse(const char *text, int size, int *node_of)
-{
+bool cf_node_map_parse(const char *text, int size, int *node_of) {
     if (strncmp(text, "map:", 4) == 0)
         return parse_placement(text + 4, size, node_of);
     return *text != '\0' && parse_blocks(text, size, node_of);
 }
 
 /* On world rank 0: whether node_of holds pretended nodes. */
-static int pretend_nodes(int *node_of, int size)
-{
+static int pretend_nodes(int *node_of, int size) {
     const char *text = getenv("COLLFORGE_NODE_MAP");
     if (text == NULL || *text == '\0')
         return 0;
     if (cf_node_map_parse(text, size, node_of))
         return 1;
-    cf_warn("COLLFORGE_NODE_MAP='%s' is neither block sizes such as 2,1 nor map: with a node from 0 "
-            "to %d for each of the %d ranks; using the real nodes",
-            text, size - 1, size);
+    cf_warn(
+        "COLLFORGE_NODE_MAP='%s' is neither block sizes such as 2,1 nor map: with a node from 0 "
+        "to %d for each of the %d ranks; using the real nodes",
+        text, size - 1, size);
     return 0;
 }
 
 /* A node is known by the lowest world rank on it. */
-static int find_real_nodes(int *node_of)
-{
+static int find_real_nodes(int *node_of) {
     MPI_Comm node_comm = MPI_COMM_NULL;
     MPI_Group node_group = MPI_GROUP_NULL;
     const int first = 0;
     int node = 0;
-    int err = PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node_comm);
+    int err =
+        PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node_comm);
     if (err == MPI_SUCCESS)
         err = PMPI_Comm_group(node_comm, &node_group);
     if (err == MPI_SUCCESS)
@@ -100,8 +96,7 @@ static int find_real_nodes(int *node_of)
     return err;
 }
 
-int cf_topology_start(void)
-{
+int cf_topology_start(void) {
     int rank = 0;
     int pretended = 0;
     if (world.node_of != NULL)
@@ -128,8 +123,7 @@ int cf_topology_start(void)
     return err;
 }
 
-void cf_topology_stop(void)
-{
+void cf_topology_stop(void) {
     free(world.node_of);
     world.node_of = NULL;
     if (world.group != MPI_GROUP_NULL)
@@ -137,8 +131,7 @@ void cf_topology_stop(void)
 }
 
 /* nodes[r]: the node of rank r of the group; false in *known when one is outside MPI_COMM_WORLD. */
-static int nodes_of_group(MPI_Group group, int size, int *nodes, bool *known)
-{
+static int nodes_of_group(MPI_Group group, int size, int *nodes, bool *known) {
     int *ranks = malloc((size_t)size * sizeof *ranks);
     if (ranks == NULL)
         return MPI_ERR_NO_MEM;
@@ -156,8 +149,7 @@ static int nodes_of_group(MPI_Group group, int size, int *nodes, bool *known)
     return err;
 }
 
-int cf_layout_build(struct cf_layout *layout, MPI_Comm comm)
-{
+int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
     int size = 0;
     int rank = 0;
     bool known = false;

@@ -8,20 +8,21 @@ enum { CF_LAYOUT_NAME_SIZE = 256 };
 
 /*
  * Learns the node of every process of MPI_COMM_WORLD: the real ones, or those COLLFORGE_NODE_MAP of
- * world rank 0 pretends. Collective over MPI_COMM_WORLD; returns the same MPI error class on all ranks.
+ * world rank 0 pretends. Collective over MPI_COMM_WORLD; returns the same MPI error class on all
+ * ranks.
  */
 int cf_topology_start(void);
 void cf_topology_stop(void);
 
 /*
- * Reads `2,1` (block sizes, the last repeating) or `map:0,1,0,1` (one node per rank) into node_of[size].
- * False for anything else.
+ * Reads `2,1` (block sizes, the last repeating) or `map:0,1,0,1` (one node per rank) into
+ * node_of[size]. False for anything else.
  */
 bool cf_node_map_parse(const char *text, int size, int *node_of);
 
 /*
- * Fills the layout of an intracommunicator, without its communicators and lanes. Local. A communicator with a process from
- * outside MPI_COMM_WORLD gives MPI_SUCCESS and layout->size == 0.
+ * Fills the layout of an intracommunicator, without its communicators and lanes. Local. A
+ * communicator with a process from outside MPI_COMM_WORLD gives MPI_SUCCESS and layout->size == 0.
  */
 int cf_layout_build(struct cf_layout *layout, MPI_Comm comm);
 /* The same from the nodes of the ranks, in any numbering below limit. False when memory is out. */

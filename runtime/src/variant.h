@@ -156,8 +156,8 @@ int cf_allgather(const void *from, void *to, const struct cf_split *split, const
                  MPI_Comm comm);
 int cf_alltoall(const void *from, const struct cf_split *send, void *to, const struct cf_split *receive,
                 const struct cf_unit *unit, const struct cf_layout *at, MPI_Comm comm);
-int cf_reduce_scatter(const void *from, void *to, const struct cf_split *split, const struct cf_unit *unit,
-                      MPI_Op op, MPI_Comm comm);
+int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
+                      const struct cf_unit *unit, MPI_Op op, MPI_Comm over);
 
 /* ---- steps on one node or one rank ------------------------------------------------------------------------------ */
 

@@ -1,0 +1,91 @@
+# From a bare Debian machine: `make tune` runs the main job, `make test` the tests. Both set everything up first:
+# system packages by apt-get where this user may, Python packages in .venv.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+BIN := .venv/bin
+PACKAGES := db generator reframe_checks runtime templates tuner
+SOURCES := $(wildcard collforge/*.py) $(PACKAGES)
+C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*.[ch] runtime/bench/*.[ch] reframe_checks/systems/*/*.c)
+
+# What must be there, and the Debian packages that bring it.
+COMMANDS := gcc=gcc make=make ip=iproute2 tc=iproute2 ps=procps unshare=util-linux nsenter=util-linux \
+	valgrind=valgrind mpicc.openmpi=libopenmpi-dev mpirun.openmpi=openmpi-bin mpicc.mpich=libmpich-dev \
+	mpirun.mpich=mpich
+HEADERS := stdio.h=libc6-dev sqlite3.h=libsqlite3-dev
+MODULES := venv=python3-venv ensurepip=python3-venv
+
+.PHONY: help setup system tune test test-all lint format clean
+
+help:
+	@echo "make tune | test | test-all | lint | format | setup | clean"
+
+setup: $(BIN)/.collforge-installed
+
+tune: setup
+	$(BIN)/collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
+
+test: setup
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: setup
+	$(BIN)/python -m pytest
+
+# The tools see the packages by their import names: a tree of links stands for what setup.cfg's package_dir does.
+lint: setup
+	@links=build/lint/collforge
+	rm -rf "$$links" && mkdir -p "$$links"
+	cp --recursive --symbolic-link $(addprefix $(CURDIR)/,$(SOURCES)) "$$links"
+	set -x
+	$(BIN)/ruff format --config .ci/ruff.toml --check $(SOURCES) tests
+	$(BIN)/ruff check --config .ci/ruff.toml $(SOURCES) tests
+	MYPYPATH=build/lint $(BIN)/mypy -p collforge
+	PYTHONPATH=build/lint $(BIN)/lint-imports --config setup.cfg --no-cache
+	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
+
+format: setup
+	$(BIN)/ruff check --config .ci/ruff.toml --fix-only --quiet $(SOURCES) tests
+	$(BIN)/ruff format --config .ci/ruff.toml $(SOURCES) tests
+	$(BIN)/clang-format -i $(C_SOURCES)
+
+# Keeps the database of winners; `rm -r build` takes that too.
+clean:
+	find build -mindepth 1 -maxdepth 1 ! -name 'collforge.db*' -exec rm -rf {} + 2>/dev/null || true
+	rm -rf .mypy_cache .pytest_cache .ruff_cache collforge.egg-info
+
+$(BIN)/.collforge-installed: setup.cfg pyproject.toml | system
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 9) and "Collforge needs Python 3.9 or later: make PYTHON=...")'
+	$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+system:
+	@PATH="$$PATH:/usr/sbin:/sbin"; missing=
+	need() { case " $$missing " in *" $$1 "*) ;; *) missing="$$missing $$1" ;; esac; }
+	$(PYTHON) -c '' 2>/dev/null || need python3
+	for pair in $(MODULES); do
+		$(PYTHON) -c "import $${pair%%=*}" 2>/dev/null || need "$${pair#*=}"
+	done
+	for pair in $(COMMANDS); do
+		command -v "$${pair%%=*}" >/dev/null || need "$${pair#*=}"
+	done
+	for pair in $(HEADERS); do
+		echo "#include <$${pair%%=*}>" | gcc -E -x c - >/dev/null 2>&1 || need "$${pair#*=}"
+	done
+	[ -n "$$missing" ] || exit 0
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+		echo "installing$$missing"
+		export DEBIAN_FRONTEND=noninteractive
+		apt-get update -q </dev/null
+		apt-get install -q -y --no-install-recommends $$missing </dev/null
+	else
+		echo "Collforge needs system packages that are not here. Run this, then make again:" >&2
+		echo "  sudo apt-get update && sudo apt-get install -y --no-install-recommends$$missing" >&2
+		exit 2
+	fi

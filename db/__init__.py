@@ -1,0 +1,45 @@
+"""The database of measurements and winners. It knows nothing of the generator: names and numbers only."""
+
+from collforge.db.errors import (
+    Corrupt,
+    DiskFull,
+    Locked,
+    NoDatabase,
+    NotACollforgeDatabase,
+    ReadOnly,
+    SchemaTooNew,
+    StoreError,
+    Unverified,
+)
+from collforge.db.records import (
+    Choice,
+    Measurement,
+    Place,
+    Result,
+    RunRecord,
+    Variant,
+    Verification,
+    Winner,
+)
+from collforge.db.store import Store
+
+__all__ = [
+    "Choice",
+    "Corrupt",
+    "DiskFull",
+    "Locked",
+    "Measurement",
+    "NoDatabase",
+    "NotACollforgeDatabase",
+    "Place",
+    "ReadOnly",
+    "Result",
+    "RunRecord",
+    "SchemaTooNew",
+    "Store",
+    "StoreError",
+    "Unverified",
+    "Variant",
+    "Verification",
+    "Winner",
+]

@@ -1,0 +1,61 @@
+"""What can go wrong with a database file, each with what mends it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from collforge.errors import CollforgeError
+
+
+class StoreError(CollforgeError):
+    """The database could not be used; nothing stored was lost.
+
+    The message names the file, the problem (with `detail`, where SQLite or a version has more to say)
+    and the fix.
+    """
+
+    problem = "the database cannot be opened"
+    fix = "check that the path is right and that you may write there"
+
+    def __init__(self, path: Path, detail: str = "") -> None:
+        super().__init__(f"{path}: {self.problem}{detail and f' ({detail})'}; {self.fix}")
+
+
+class NoDatabase(StoreError):
+    problem = "there is no database yet"
+    fix = "make one with `collforge tune`, or name another file with --db"
+
+
+class NotACollforgeDatabase(StoreError):
+    problem = "this is not a Collforge database"
+    fix = "name another file with --db, or move this one away and run `collforge tune`"
+
+
+class SchemaTooNew(StoreError):
+    problem = "the database was written by a newer Collforge"
+    fix = "upgrade Collforge, or name another file with --db"
+
+
+class Locked(StoreError):
+    problem = "another process kept the database locked for too long"
+    fix = "wait for the other collforge to finish, then run this again"
+
+
+class ReadOnly(StoreError):
+    problem = "the database cannot be written"
+    fix = "get write permission for it and its directory, or name another file with --db"
+
+
+class DiskFull(StoreError):
+    problem = "the disk is full"
+    fix = "free some space and run this again; what was stored before is intact"
+
+
+class Corrupt(StoreError):
+    problem = "the database is damaged or its disk fails"
+    fix = "restore a backup, or salvage it with `sqlite3 FILE .recover | sqlite3 NEW_FILE`"
+
+
+class Unverified(StoreError):
+    problem = "a winner needs a passing verification on record, and no failing one"
+    fix = "run `collforge verify`, which shows the failing case, then `collforge tune`"

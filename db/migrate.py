@@ -1,0 +1,77 @@
+"""Creates the schema, brings older databases up to it, and refuses what it cannot read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any, Callable, Optional, Protocol
+
+from collforge.db.errors import NotACollforgeDatabase, SchemaTooNew
+
+APPLICATION_ID = int.from_bytes(b"Colf", "big")
+VERSION = 1
+
+
+class Connection(Protocol):
+    """The part of sqlite3.Connection used here, with transactions left to the caller (autocommit)."""
+
+    def execute(self, sql: str, /) -> Any: ...
+
+
+Step = Callable[[Connection], None]
+
+STEPS: Mapping[int, Step] = {}
+"""STEPS[v] turns schema version v into v + 1 and keeps every row. It runs inside a transaction."""
+
+
+def prepare(
+    connection: Connection, path: Path, version: int = VERSION, steps: Mapping[int, Step] = STEPS
+) -> None:
+    """Makes the open file `path` a database of schema `version`, all or nothing.
+
+    An empty file gets the schema, an older database its missing steps, in one transaction. Foreign keys
+    must still be off on the connection, so that a step may rebuild a table.
+    Raises SchemaTooNew and NotACollforgeDatabase, and changes nothing then.
+    """
+    if _version(connection, path, version) == version:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Read again: another process may have done the work while this one waited for the lock.
+        found = _version(connection, path, version)
+        if found is None:
+            _create(connection)
+        for step in range(version if found is None else found, version):
+            if step not in steps:
+                raise NotACollforgeDatabase(path, f"no step leads on from schema version {step}")
+            steps[step](connection)
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: Connection, path: Path, newest: int) -> Optional[int]:
+    """The schema version of a Collforge database, None for an empty file."""
+    # One statement, so that a writer cannot come between the three values.
+    application, version, tables = connection.execute(
+        "SELECT application_id, user_version, (SELECT count(*) FROM sqlite_master)"
+        " FROM pragma_application_id, pragma_user_version"
+    ).fetchone()
+    if not (application or version or tables):
+        return None
+    if application != APPLICATION_ID:
+        raise NotACollforgeDatabase(path, f"its application id is {application:#x}")
+    if version > newest:
+        raise SchemaTooNew(path, f"its schema is version {version}, this Collforge knows {newest}")
+    return int(version)
+
+
+def _create(connection: Connection) -> None:
+    schema = resources.files("collforge.db").joinpath("schema.sql").read_text(encoding="utf-8")
+    # Not executescript(), which would commit the transaction around it.
+    for statement in schema.split("\n\n"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

@@ -1,0 +1,339 @@
+"""The only door to the database file: every write is one transaction, every failure names its fix."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Optional
+
+from collforge.db import migrate
+from collforge.db.errors import (
+    Corrupt,
+    DiskFull,
+    Locked,
+    NoDatabase,
+    NotACollforgeDatabase,
+    ReadOnly,
+    StoreError,
+    Unverified,
+)
+from collforge.db.records import (
+    Choice,
+    Measurement,
+    Place,
+    Result,
+    RunRecord,
+    Variant,
+    Verification,
+    Winner,
+)
+
+# By message, because Python offers SQLite's error codes only from 3.11 on.
+_ERRORS = (
+    ("unverified winner", Unverified),
+    ("not a database", NotACollforgeDatabase),
+    ("malformed", Corrupt),
+    ("disk I/O error", Corrupt),
+    ("disk is full", DiskFull),
+    ("locked", Locked),
+    ("readonly", ReadOnly),
+    ("unable to open", StoreError),
+)
+
+_RUNS = """
+    FROM run
+    JOIN system ON system.id = run.system
+    JOIN mpi_library ON mpi_library.id = run.mpi_library
+    JOIN layout ON layout.id = run.layout
+"""
+
+_VARIANT = "variant.collective, variant.family, variant.parameters, variant.fingerprint"
+
+
+class Store:
+    """An open database; use it in a `with` statement.
+
+    Several processes may write at once: each waits up to `timeout` seconds for the others, and a process
+    that dies leaves what was committed. Every method raises StoreError, or one of its subclasses.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True, timeout: float = 60.0) -> None:
+        """Opens `path`, making the file and its directory if `create`; else NoDatabase if it is missing.
+
+        A file without write permission is opened for reading.
+        """
+        self.path = path
+        if create:
+            _make_directory(path)
+        elif not path.exists():
+            raise NoDatabase(path)
+        uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
+        with self._errors():
+            self._connection = sqlite3.connect(
+                uri, uri=True, timeout=timeout, isolation_level=None
+            )
+        try:
+            with self._errors():
+                migrate.prepare(self._connection, path)
+                self._connection.execute("PRAGMA foreign_keys = ON")
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything inside is one transaction that other writers wait for; an inner one joins it.
+
+        Read measurements and replace winners inside one, and no other tuner's work is overwritten by
+        winners decided from older measurements.
+        """
+        if self._connection.in_transaction:
+            yield
+            return
+        with self._errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            finally:
+                # After COMMIT none is open; after some failures SQLite has rolled back by itself.
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+
+    def describe_system(self, name: str, host_pattern: str) -> None:
+        """Sets the regular expression of the host names that belong to a system."""
+        with self.transaction():
+            self._id("system", name=name)
+            self._rows("UPDATE system SET host_pattern = ? WHERE name = ?", host_pattern, name)
+
+    def record_run(self, run: RunRecord) -> bool:
+        """Stores one launch, whole or not at all. False, and nothing done, if its uuid is stored."""
+        with self.transaction():
+            if self._rows("SELECT 1 FROM run WHERE uuid = ?", run.uuid):
+                return False
+            place = run.place
+            run_id = self._id(
+                "run",
+                uuid=run.uuid,
+                system=self._id("system", name=place.system),
+                mpi_library=self._id("mpi_library", name=place.mpi, version=place.mpi_version),
+                layout=self._id("layout", name=place.layout, nodes=run.nodes, ranks=run.ranks),
+                started=run.started,
+                tool_version=run.tool_version,
+                reframe_version=run.reframe_version,
+                hosts=json.dumps(run.hosts),
+                seed=run.seed,
+            )
+            for result in run.results:
+                self._record_result(run_id, result)
+        return True
+
+    def replace_winners(self, place: Place, collective: str, choices: Sequence[Choice]) -> None:
+        """Makes `choices` the winners of a collective at a measured place, instead of any before.
+
+        Raises Unverified, and keeps the winners as they were, unless every chosen variant other than
+        native has a passing verification with this MPI library and no failing one.
+        """
+        decided = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        with self.transaction():
+            at = {
+                "system": self._id("system", name=place.system),
+                "mpi_library": self._id("mpi_library", name=place.mpi, version=place.mpi_version),
+                "layout": self._id("layout", name=place.layout),
+            }
+            self._rows(
+                "DELETE FROM winner WHERE system = :system AND mpi_library = :mpi_library"
+                " AND layout = :layout AND collective = :collective",
+                **at,
+                collective=collective,
+            )
+            for choice in choices:
+                variant_id = self._variant_id(choice.variant)
+                self._insert(
+                    "winner",
+                    **at,
+                    collective=collective,
+                    bytes=choice.bytes,
+                    variant=variant_id,
+                    ratio=choice.ratio,
+                    ratio_low=choice.low,
+                    ratio_high=choice.high,
+                    launches=choice.launches,
+                    verification=self._passing_verification(choice.variant, variant_id, **at),
+                    decided=decided,
+                )
+
+    def places(self) -> list[Place]:
+        """Every place with a run on record, sorted."""
+        columns = "system.name, mpi_library.name, mpi_library.version, layout.name"
+        return sorted(Place(*row) for row in self._rows(f"SELECT DISTINCT {columns} {_RUNS}"))
+
+    def measurements(self, place: Place, collective: Optional[str] = None) -> list[Measurement]:
+        """What was measured at a place, in the order of problems and, within one, of the runs."""
+        rows = self._rows(
+            f"SELECT run.uuid, problem, bytes, {_VARIANT}, samples, median, late {_RUNS}"
+            " JOIN measurement ON measurement.run = run.id"
+            " JOIN variant ON variant.id = measurement.variant"
+            " WHERE system.name = :system AND mpi_library.name = :mpi"
+            " AND mpi_library.version = :version AND layout.name = :layout"
+            " AND :collective IN ('', measurement.collective)"
+            " ORDER BY problem, run.id, measurement.id",
+            system=place.system,
+            mpi=place.mpi,
+            version=place.mpi_version,
+            layout=place.layout,
+            collective=collective or "",
+        )
+        return [
+            Measurement(*row[:3], Variant(*row[3:7]), tuple(json.loads(row[7])), *row[8:])
+            for row in rows
+        ]
+
+    def verified(self, mpi: str, mpi_version: str) -> frozenset[Variant]:
+        """The variants that passed every verification with an MPI library, on any system, at least one."""
+        rows = self._rows(
+            f"SELECT {_VARIANT} {_RUNS}"
+            " JOIN verification ON verification.run = run.id"
+            " JOIN variant ON variant.id = verification.variant"
+            " WHERE mpi_library.name = ? AND mpi_library.version = ?"
+            " GROUP BY variant.id HAVING min(passed) = 1",
+            mpi,
+            mpi_version,
+        )
+        return frozenset(Variant(*row) for row in rows)
+
+    def failures(self, mpi: str, mpi_version: str) -> list[Verification]:
+        """The failed verifications with an MPI library, oldest first."""
+        rows = self._rows(
+            f"SELECT run.uuid, problem, {_VARIANT}, detail {_RUNS}"
+            " JOIN verification ON verification.run = run.id"
+            " JOIN variant ON variant.id = verification.variant"
+            " WHERE mpi_library.name = ? AND mpi_library.version = ? AND NOT passed"
+            " ORDER BY verification.id",
+            mpi,
+            mpi_version,
+        )
+        return [Verification(*row[:2], Variant(*row[2:6]), False, row[6]) for row in rows]
+
+    def winners(
+        self, system: str = "", mpi: str = "", layout: str = "", collective: str = ""
+    ) -> list[Winner]:
+        """The winners, sorted by place, collective and size; '' stands for all."""
+        rows = self._rows(
+            "SELECT system, mpi, mpi_version, layout, host_pattern, bytes, collective, family,"
+            " parameters, fingerprint, ratio, ratio_low, ratio_high, launches, decided"
+            " FROM winner_view"
+            " WHERE :system IN ('', system) AND :mpi IN ('', mpi)"
+            " AND :layout IN ('', layout) AND :collective IN ('', collective)"
+            " ORDER BY system, mpi, mpi_version, layout, collective, bytes",
+            system=system,
+            mpi=mpi,
+            layout=layout,
+            collective=collective,
+        )
+        return [
+            Winner(
+                Place(*row[:4]), row[4], Choice(row[5], Variant(*row[6:10]), *row[10:14]), row[14]
+            )
+            for row in rows
+        ]
+
+    def _record_result(self, run_id: int, result: Result) -> None:
+        variant_id = self._variant_id(result.variant)
+        self._insert(
+            "verification",
+            run=run_id,
+            variant=variant_id,
+            problem=result.problem,
+            passed=int(result.verified),
+            detail=result.detail,
+        )
+        if result.samples:
+            self._insert(
+                "measurement",
+                run=run_id,
+                variant=variant_id,
+                problem=result.problem,
+                collective=result.variant.collective,
+                bytes=result.bytes,
+                samples=json.dumps(result.samples),
+                median=statistics.median(result.samples),
+                late=result.late,
+            )
+
+    def _passing_verification(
+        self, variant: Variant, variant_id: int, system: int, mpi_library: int, layout: int
+    ) -> Optional[int]:
+        """The newest one, of this very place if there is one. The schema judges whether it suffices."""
+        if variant.is_native:
+            return None
+        rows = self._rows(
+            "SELECT verification.id FROM verification JOIN run ON run.id = verification.run"
+            " WHERE verification.variant = ? AND run.mpi_library = ? AND passed"
+            " ORDER BY run.system = ? DESC, run.layout = ? DESC, verification.id DESC LIMIT 1",
+            variant_id,
+            mpi_library,
+            system,
+            layout,
+        )
+        return rows[0][0] if rows else None
+
+    def _variant_id(self, variant: Variant) -> int:
+        return self._id(
+            "variant",
+            collective=variant.collective,
+            family=variant.family,
+            parameters=variant.parameters,
+            fingerprint=variant.fingerprint,
+        )
+
+    def _id(self, table: str, **columns: object) -> int:
+        """The id of the row with these values, inserted if there is none."""
+        matches = " AND ".join(f"{name} = :{name}" for name in columns)
+        rows = self._rows(f"SELECT id FROM {table} WHERE {matches}", **columns)
+        return int(rows[0][0]) if rows else self._insert(table, **columns)
+
+    def _insert(self, table: str, **columns: object) -> int:
+        names, marks = ", ".join(columns), ", ".join(f":{name}" for name in columns)
+        with self._errors():
+            cursor = self._connection.execute(
+                f"INSERT INTO {table} ({names}) VALUES ({marks})", columns
+            )
+        return cursor.lastrowid or 0
+
+    def _rows(self, sql: str, *values: object, **named: object) -> list[Any]:
+        # All rows at once: a cursor left half read would keep other processes from writing.
+        with self._errors():
+            return self._connection.execute(sql, values or named).fetchall()
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turns what a user can mend into StoreErrors; the rest are defects and keep their traceback."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            for text, kind in _ERRORS:
+                if text in str(error):
+                    raise kind(self.path, str(error)) from error
+            raise
+
+
+def _make_directory(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(path, error.strerror or str(error)) from error

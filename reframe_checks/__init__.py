@@ -1,0 +1,15 @@
+"""The ReFrame checks, their settings and the systems they run on.
+
+ReFrame loads the files below ``checks`` and ``settings`` by path, under names of its own. Everything that
+they share is in modules beside those folders, so that it exists once, under the name it is imported by.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CHECKS = Path(__file__).resolve().parent / "checks"
+"""The folder of the checks: ``reframe -c CHECKS -R``."""
+
+SETTINGS = Path(__file__).resolve().parent / "settings" / "this_machine.py"
+"""ReFrame's configuration of the systems ``local`` and ``emulated``: ``reframe -C SETTINGS``."""

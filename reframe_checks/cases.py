@@ -1,0 +1,168 @@
+"""What is verified of a variant: the case strings of the three tiers.
+
+A case combines an *operand* (a datatype, and an op where there is one), a *count* of elements, a *root*, the
+use of MPI_IN_PLACE, and a *point* of the variant's parameters.
+
+========= ======================================= ================================= ====================
+tier      counts                                  points                            combinations
+========= ======================================= ================================= ====================
+small     0, 1, odd, large                        every symbol, the least number    pairs, see below
+full      0, 1, one less than, as many as and one every symbol; the least number,   pairs, see below
+          more than there are ranks on each node  the next one and the largest of
+          and in all, a prime, large              the domain
+paranoid  those of full, huge                     those of full and all there are   all
+========= ======================================= ================================= ====================
+
+*Pairs*: every operand with every count, in place and not, the roots taking turns; then every root with every
+count, in place and not, the operands taking turns. That covers each pair of dimensions where mistakes live
+(root and count, operand and count, root and operand, in place and anything) with a fifth of the cases of the
+full product. Every problem so chosen is solved at every point. The choice is deterministic.
+
+Cases to which a variant does not apply are left out. ``bytes`` is count x type size.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from collforge.errors import unknown
+from collforge.generator.case import NATIVE, Case, canonical, points, variant_text
+from collforge.generator.layout import Layout
+from collforge.generator.manifest import CollectiveEntry, Manifest, VariantEntry
+from collforge.generator.model import Parameter, ParameterValue
+
+TIERS = ("small", "full", "paranoid")
+
+# Bytes of the type signature of one element (runtime/bench/types.c).
+TYPE_BYTES = {
+    "int": 4,
+    "double": 8,
+    "pair": 8,
+    "strided": 8,
+    "neglb": 8,
+    "mixed": 8,
+}
+ODD, PRIME, LARGE, HUGE = 7, 1009, 20011, 400009
+
+Problem = tuple["Operand", int, int, bool]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A datatype, and the op that goes with it where there is one."""
+
+    type: str
+    op: str = ""
+
+    @property
+    def commutative(self) -> bool:
+        return self.op != "affine"
+
+
+MOVED = tuple(Operand(name) for name in TYPE_BYTES)
+REDUCED = (
+    Operand("int", "sum"),
+    Operand("int", "max"),
+    Operand("double", "sum"),
+    Operand("double", "max"),
+    Operand("pair", "affine"),
+    Operand("strided", "affine"),
+    Operand("neglb", "affine"),
+)
+
+
+def verification_cases(
+    manifest: Manifest, variant: VariantEntry, layout: Layout, tier: str
+) -> Iterator[str]:
+    """The case strings that verify a variant on a layout; the cases of one problem follow each other.
+
+    ``tier`` is small, full or paranoid (see above); CollforgeError for another. Yields nothing where the
+    variant does not apply at all.
+    """
+    if tier not in TIERS:
+        raise unknown("tier", tier, TIERS)
+    collective = manifest.collective(variant.collective)
+    texts = [variant_text(variant.family, variant.parameters, p) for p in _points(variant, tier)]
+    applies: dict[tuple[int, bool], bool] = {}
+    for operand, count, root, in_place in _problems(collective, layout, tier):
+        nbytes = count * TYPE_BYTES[operand.type]
+        fact = (nbytes, operand.commutative)
+        if fact not in applies:
+            applies[fact] = variant.applies(manifest.facts(collective.name, layout, *fact))
+        if applies[fact]:
+            options = _options(operand, root, in_place)
+            problem = Case(collective.name, NATIVE, layout.name, nbytes, options)
+            yield from (str(problem.by(text)) for text in texts)
+
+
+def timing_case(manifest: Manifest, collective: str, layout: Layout, nbytes: int) -> Case:
+    """The native call that stands for a collective at a size: sums of doubles, or of ints, or chars."""
+    name = next(
+        name for name, size in (("double", 8), ("int", 4), ("chars", 1)) if nbytes % size == 0
+    )
+    operand = Operand(name, "sum" if manifest.collective(collective).has_op else "")
+    return Case(collective, NATIVE, layout.name, nbytes, _options(operand, 0, False))
+
+
+def _options(operand: Operand, root: int, in_place: bool) -> dict[str, str]:
+    options = {} if operand.type == "int" else {"type": operand.type}
+    if operand.op:
+        options["op"] = operand.op
+    if root:
+        options["root"] = str(root)
+    if in_place:
+        options["in_place"] = ""
+    return options
+
+
+def _problems(collective: CollectiveEntry, layout: Layout, tier: str) -> Iterator[Problem]:
+    operands = REDUCED if collective.has_op else MOVED
+    counts = _counts(collective, layout, tier)
+    roots = range(layout.size if collective.rooted else 1)
+    places = (False, True) if collective.in_place != "none" else (False,)
+    if tier == "paranoid":
+        yield from itertools.product(operands, counts, roots, places)
+        return
+    chosen: dict[Problem, None] = {}
+    for (i, operand), (j, count), place in itertools.product(
+        enumerate(operands), enumerate(counts), places
+    ):
+        root = roots[(i + j + len(operands) * place) % len(roots)]
+        chosen[operand, count, root, place] = None
+    for root, (j, count), place in itertools.product(roots, enumerate(counts), places):
+        operand = operands[(root + j + place) % len(operands)]
+        chosen[operand, count, root, place] = None
+    yield from chosen
+
+
+def _counts(collective: CollectiveEntry, layout: Layout, tier: str) -> list[int]:
+    blocks = collective.total_bytes(layout.size, 1)
+    large, huge = LARGE // blocks, HUGE // blocks
+    if tier == "small":
+        return [0, 1, ODD, large]
+    counts = {0, 1, PRIME, large}
+    for ranks in (*layout.node_sizes, layout.size):
+        counts |= {ranks - 1, ranks, ranks + 1}
+    if tier == "paranoid":
+        counts.add(huge)
+    return sorted(counts)
+
+
+def _points(variant: VariantEntry, tier: str) -> list[dict[str, ParameterValue]]:
+    names = [parameter.name for parameter in variant.parameters]
+    rows = itertools.product(*(_values(parameter, tier) for parameter in variant.parameters))
+    found = [canonical(variant.parameters, dict(zip(names, row))) for row in rows]
+    if tier == "paranoid":
+        found += points(variant)
+    return [point for i, point in enumerate(found) if point not in found[:i]]
+
+
+def _values(parameter: Parameter, tier: str) -> list[ParameterValue]:
+    if parameter.minimum is None:
+        return list(parameter.values)
+    # The number after the least one is, as a rule, no multiple of any type's size.
+    if tier == "small":
+        return [parameter.minimum]
+    return sorted({parameter.minimum, parameter.minimum + 1, max(map(int, parameter.values))})

@@ -1,0 +1,1 @@
+"""The checks. ReFrame loads them by path."""

@@ -1,0 +1,43 @@
+"""Measures given cases: how `collforge tune`, `bench` and `verify` use ReFrame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import performance_function, run_after, variable
+from reframe.core.exceptions import PipelineError
+
+from collforge.reframe_checks import results
+from collforge.reframe_checks.driver_check import DriverCheck
+
+
+@rfm.simple_test
+class MeasureCases(DriverCheck):
+    """Runs the case strings of a file, one a line, in the order given.
+
+    The driver's JSON lines are in results.jsonl, in the output directory of a test that passed, else in its
+    stage directory.
+    """
+
+    cases = variable(str, value="")
+    """Path of the file. Without one the check is skipped."""
+
+    @run_after("init")
+    def need_cases(self) -> None:
+        self.skip_if(not self.cases, "no cases given: -S MeasureCases.cases=FILE")
+
+    def case_strings(self) -> list[str]:
+        try:
+            text = Path(self.cases).read_text(encoding="utf-8")
+        except OSError as error:
+            raise PipelineError(f"MeasureCases.cases={self.cases}: {error.strerror}") from error
+        return [line for line in text.splitlines() if line.strip()]
+
+    @performance_function("count")
+    def cases_run(self) -> int:
+        return int(self.launched[0].end["cases"])
+
+    @performance_function("x")
+    def best_over_native(self) -> float:
+        return results.best_ratio(self.launched[0])

@@ -1,0 +1,71 @@
+"""Whether stored winners still win."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+from reframe.core.builtins import performance_function, run_after, variable
+from reframe.core.exceptions import PipelineError
+
+from collforge.generator.case import NATIVE
+from collforge.reframe_checks.cases import timing_case
+from collforge.reframe_checks.comparison import Comparison
+from collforge.reframe_checks.driver_check import mpi_name
+from collforge.reframe_checks.manifest import MANIFEST
+
+
+@rfm.simple_test
+class Regression(Comparison):
+    """Times the winners of this system, MPI library and layout against native.
+
+    One that is slower than native in every launch is a lost winner: tune again.
+    """
+
+    winners = variable(str, value=os.environ.get("COLLFORGE_WINNERS", ""))
+    """Path of what `collforge winners --format json` wrote. Without one the check is skipped."""
+
+    margin = 0.0
+    reference = {"*": {"lost_winners": (0, None, 0, "count")}}
+
+    @run_after("init")
+    def need_winners(self) -> None:
+        self.skip_if(
+            not self.winners,
+            "no winners given: collforge winners --format json > FILE, then COLLFORGE_WINNERS=FILE",
+        )
+
+    def case_strings(self) -> list[str]:
+        here = {
+            "system": self.current_system.name,
+            "mpi": mpi_name(self.current_environ),
+            "layout": self.place.name,
+        }
+        return [
+            str(
+                timing_case(MANIFEST, row["collective"], self.place, row["bytes"]).by(
+                    row["variant"]
+                )
+            )
+            for row in self._read()
+            if row["variant"] != NATIVE and all(row[key] == here[key] for key in here)
+        ]
+
+    def _read(self) -> list[dict[str, Any]]:
+        try:
+            rows: list[dict[str, Any]] = json.loads(Path(self.winners).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise PipelineError(
+                f"{self.winners}: {error}; write it by `collforge winners --format json`"
+            ) from error
+        return rows
+
+    def judge(self, case: str, low: float, high: float) -> str:
+        return f"{low:.2f} to {high:.2f} times as fast as native" if high < 1 - self.margin else ""
+
+    @performance_function("count")
+    def lost_winners(self) -> int:
+        return len(self.findings)

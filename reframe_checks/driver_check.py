@@ -1,0 +1,174 @@
+"""What the checks share: a ReFrame test that launches the timing driver on a layout, and the build it needs.
+
+An environment of a site's configuration takes part when it has ``extras`` {'mpi': NAME}, or is itself called as an MPI
+library that `collforge build --mpi NAME` knows. A partition may have the ``extras``
+
+- ``layout``: the layout that checks use there unless told otherwise, e.g. '8x16';
+- ``pretend_nodes``: True where all ranks are on one machine and pretend to be on several nodes.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import fixture, run_after, run_before, sanity_function, variable
+from reframe.core.exceptions import PipelineError, SanityError
+from reframe.core.runtime import runtime
+
+from collforge.errors import CollforgeError
+from collforge.generator.layout import Layout, from_name
+from collforge.reframe_checks import results
+from collforge.reframe_checks.results import Launch
+from collforge.runtime import libraries
+from collforge.runtime.build import built_paths
+from collforge.runtime.home import home
+
+CASES, RESULTS = "cases.txt", "results.jsonl"
+DEFAULT_LAYOUT = "2x2"
+
+
+def mpi_name(environment: object) -> str:
+    """The MPI library that an environment stands for; '' if none."""
+    named = environment.extras.get("mpi", "")  # type: ignore[attr-defined]
+    name = environment.name  # type: ignore[attr-defined]
+    return str(named or (name if name in libraries.known_names() else ""))
+
+
+def mpi_environments() -> list[str]:
+    """The names of the current system's environments that stand for an MPI library."""
+    partitions = runtime().system.partitions
+    return sorted({e.name for p in partitions for e in p.environs if mpi_name(e)})
+
+
+class BuildDriver(rfm.CompileOnlyRegressionTest):
+    """Builds the runtime and the timing driver for the environment's MPI library, where stale."""
+
+    build_system = "CustomBuild"
+    build_time_limit = "20m"
+    sourcesdir = None
+
+    @run_before("compile")
+    def set_commands(self) -> None:
+        words = [
+            sys.executable,
+            "-m",
+            "collforge",
+            "build",
+            "--mpi",
+            mpi_name(self.current_environ),
+        ]
+        self.build_system.commands = [shlex.join(words)]
+
+
+class DriverCheck(rfm.RunOnlyRegressionTest):
+    """Runs case strings through the timing driver, each launch of it in the same job.
+
+    A check derived from this one overrides `case_strings`.
+    """
+
+    layout = variable(str, value="")
+    """A layout's name, e.g. 4x2. Default: the partition's."""
+
+    samples = variable(int, value=7)
+    """Rounds of each problem."""
+
+    max_seconds = variable(float, value=10.0)
+    """Sampling of one problem stops here."""
+
+    seed = variable(int, value=7)
+    """Of the inputs, and of the order of the variants in a round."""
+
+    launches = variable(int, value=1)
+    """How often the driver is launched; each launch leaves a results file of its own when there are several."""
+
+    verify_only = variable(bool, value=False)
+    """Do not time anything."""
+
+    time_limit = "30m"
+    valid_systems = ["*"]
+    sourcesdir = None
+    driver = fixture(BuildDriver, scope="environment")
+
+    def case_strings(self) -> list[str]:
+        """What is run; called before the run, when partition and layout are known."""
+        raise NotImplementedError
+
+    @run_after("init")
+    def select_environments(self) -> None:
+        self.valid_prog_environs = mpi_environments()
+
+    @run_after("setup")
+    def set_layout(self) -> None:
+        extras = self.current_partition.extras
+        try:
+            self.place = from_name(self.layout or str(extras.get("layout", DEFAULT_LAYOUT)))
+        except CollforgeError as error:
+            raise PipelineError(str(error)) from error
+        self.num_tasks = self.place.size
+        if extras.get("pretend_nodes"):
+            self.env_vars["COLLFORGE_NODE_MAP"] = self.place.node_map
+        elif self.place.consecutive and len(set(self.place.node_sizes)) == 1:
+            self.num_tasks_per_node = self.place.node_sizes[0]
+        else:
+            raise PipelineError(
+                f"layout {self.place.name}: {self.current_partition.fullname} places the same number of ranks "
+                f"on each node, one node after the other; use NODESxRANKS (4x2), or a partition with pretend nodes (--system local)"
+            )
+
+    @run_before("run")
+    def set_command(self) -> None:
+        cases = self.case_strings()
+        self.skip_if(not cases, f"there is nothing to run on layout {self.place.name}")
+        Path(self.stagedir, CASES).write_text(
+            "".join(f"{case}\n" for case in cases), encoding="utf-8"
+        )
+        self.executable = shlex.quote(
+            str(built_paths(mpi_name(self.current_environ), home()).driver_path)
+        )
+        self.executable_opts = ["--cases", CASES, "--output", self._output("$launch")]
+        self.executable_opts += ["--seed", str(self.seed), "--samples", str(self.samples)]
+        self.executable_opts += ["--max-seconds", str(self.max_seconds)]
+        if self.verify_only:
+            self.executable_opts.append("--verify-only")
+        if self.launches > 1:
+            self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
+            self.postrun_cmds = ["done"]
+        self.keep_files = [CASES, *(self._output(number) for number in self._numbers())]
+
+    def _numbers(self) -> list[str]:
+        return [str(number + 1) for number in range(self.launches)]
+
+    def _output(self, number: str) -> str:
+        return f"results.{number}.jsonl" if self.launches > 1 else RESULTS
+
+    @property
+    def launched(self) -> list[Launch]:
+        """What the launches left in the stage directory."""
+        return [
+            results.read_launch(Path(self.stagedir, self._output(number)))
+            for number in self._numbers()
+        ]
+
+    @sanity_function
+    def check_launches(self) -> bool:
+        for launch in self.launched:
+            fault = self.fault(launch)
+            if fault:
+                raise SanityError(fault + self._last_words())
+        return True
+
+    def fault(self, launch: Launch) -> str:
+        """Why a launch cannot be trusted; '' when it can."""
+        return results.fault(launch, self.place.size, self.place.name)
+
+    def _last_words(self) -> str:
+        """The end of what the job wrote to its standard error, where a launcher says what went wrong."""
+        path = Path(self.stagedir, str(self.job.stderr))
+        lines = (
+            path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
+        )
+        said = [line for line in lines if line.strip()][-3:]
+        return "; the job's last words: " + " | ".join(said) if said else ""

@@ -1,0 +1,1 @@
+"""Configurations for ReFrame. It loads them by path."""

@@ -1,0 +1,1 @@
+"""The systems that tests and tuning run on."""

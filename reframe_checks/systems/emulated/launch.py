@@ -1,0 +1,226 @@
+"""Run an MPI program on an emulated cluster."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import platformdirs
+
+from collforge.reframe_checks.systems.emulated import network
+from collforge.reframe_checks.systems.emulated.preflight import (
+    check,
+    namespace_command,
+    system_path,
+)
+from collforge.reframe_checks.systems.emulated.spec import (
+    TIMEOUT_EXIT_CODE,
+    ClusterError,
+    ClusterSpec,
+)
+from collforge.reframe_checks.systems.emulated.switch import Plan
+
+_PACKAGE = Path(__file__).parent
+
+# Ranks wait for each other on few cores, over links that a shared-memory device must not bypass.
+# A caller's own values win.
+_OPENMPI_DEFAULTS = {
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "tcp,vader,self",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+}
+
+# Far longer than either takes, on a busy machine too.
+_BUILD_SECONDS = 120.0
+_TEARDOWN_SECONDS = 30.0
+
+
+def run(
+    spec: ClusterSpec,
+    mpi: str,
+    command: Sequence[str],
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+    cache_dir: Path | None = None,
+) -> int:
+    """Build the cluster, run `command` as an MPI program on all its ranks, tear it down.
+
+    `mpi` is ``openmpi`` or ``mpich``. The command's working directory, standard streams and files
+    are the caller's, except that each node has its own /dev/shm, /etc/hosts, /sys and TMPDIR. All
+    variables of `env` (default: the caller's) reach the ranks; LD_PRELOAD reaches only them, not
+    the library's mpirun. `cache_dir` (default: the user's cache directory) keeps what the
+    emulation compiles.
+
+    Returns mpirun's exit code, 128 + number when it ended by a signal, or TIMEOUT_EXIT_CODE when
+    `timeout` seconds were over. Raises ClusterError when there can be no such cluster here. In all
+    these cases, and at any other exception, nothing of the cluster is left on return; when this
+    process is killed, the kernel tears the cluster down.
+    """
+    check(mpi)
+    environment = dict(os.environ if env is None else env)
+    _check_command(command, environment)
+    cache_dir = cache_dir or Path(platformdirs.user_cache_dir("collforge")) / "emulated"
+    plan = make_plan(spec, mpi, command, environment, cache_dir)
+    ours, theirs = socket.socketpair()
+    with ours:
+        with theirs:
+            switch = [sys.executable, "-I", "-S", str(_PACKAGE / "switch.py")]
+            process = subprocess.Popen(
+                [*namespace_command(), *switch, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env=_own_environment(),
+            )
+        try:
+            _build(ours, plan)
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            print(f"collforge: the time limit of {timeout:g} s is over: stopped", file=sys.stderr)
+            code = TIMEOUT_EXIT_CODE
+        finally:
+            _tear_down(process, ours)
+    return code if code >= 0 else 128 - code
+
+
+def make_plan(
+    spec: ClusterSpec,
+    mpi: str,
+    command: Sequence[str],
+    env: Mapping[str, str],
+    cache_dir: Path,
+) -> Plan:
+    """What the cluster's process 1 is to do. Makes `cache_dir` and what belongs there."""
+    # All clusters mount their file system on this directory, each in its own mount namespace.
+    directory = cache_dir / "cluster"
+    if any(character.isspace() for character in str(directory)):
+        raise ClusterError(
+            f"Open MPI cannot start programs from {str(directory)!r}: "
+            f"set XDG_CACHE_HOME to a directory without spaces in its name"
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ClusterError(f"{error}: set XDG_CACHE_HOME to a directory of yours") from error
+    preload = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
+    if mpi == "mpich":
+        preload.insert(0, str(_build_mpich_progress(cache_dir)))
+    rank = [str(directory / "rank"), *map(str, network.rail_devices(spec))]
+    if preload:
+        rank += ["env", f"LD_PRELOAD={':'.join(preload)}"]
+    environment = {**(_OPENMPI_DEFAULTS if mpi == "openmpi" else {}), **env}
+    environment.pop("LD_PRELOAD", None)
+    environment["PATH"] = system_path(env.get("PATH"))
+    environment["TMPDIR"] = str(directory / "tmp")
+    return Plan(
+        directory=str(directory),
+        files=_files(spec),
+        scripts={
+            name: (_PACKAGE / f"{name}.sh").read_text(encoding="utf-8")
+            for name in ("node", "agent", "rank")
+        },
+        hosts=list(spec.hosts),
+        command=[*mpirun(spec, mpi, directory / "agent"), *rank, *command],
+        working_directory=str(Path.cwd()),
+        environment=environment,
+    )
+
+
+def mpirun(spec: ClusterSpec, mpi: str, agent: Path) -> list[str]:
+    """The library's mpirun and its options, for ranks placed consecutively on the nodes.
+
+    `agent` is called as ssh would be, to run commands on other nodes.
+    """
+    hosts = ",".join(f"{host}:{spec.ranks_per_node}" for host in spec.hosts)
+    if mpi == "mpich":
+        options = ["-launcher", "rsh", "-launcher-exec", str(agent)]
+        options += ["-iface", network.MANAGEMENT_DEVICE, "-hosts", hosts, "-n", str(spec.ranks)]
+        return ["mpirun.mpich", *options]
+    options = ["--allow-run-as-root", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(agent)]
+    options += ["--mca", "oob_tcp_if_include", network.MANAGEMENT_DEVICE, "--bind-to", "none"]
+    options += ["--map-by", "slot", "--host", hosts, "-np", str(spec.ranks)]
+    return ["mpirun.openmpi", *options]
+
+
+def _files(spec: ClusterSpec) -> dict[str, str]:
+    files = {
+        "hosts": network.hosts_file(spec),
+        "switch.links": _text(network.switch_links(spec)),
+        "switch.shaping": _text(network.switch_shaping(spec)),
+    }
+    sysctls = [f"{key} {value}" for key, value in network.node_sysctls(spec).items()]
+    for node, host in enumerate(spec.hosts):
+        files[f"{host}/sysctls"] = _text(sysctls)
+        files[f"{host}/links"] = _text(network.node_links(spec, node))
+        files[f"{host}/shaping"] = _text(network.node_shaping(spec))
+    return files
+
+
+def _text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _check_command(command: Sequence[str], env: Mapping[str, str]) -> None:
+    if not command:
+        raise ClusterError("no command to run: give one, for example `-- ./a.out`")
+    if shutil.which(command[0], path=env.get("PATH")) is None:
+        raise ClusterError(
+            f"no such command: {command[0]}; give the path of a program that may be executed"
+        )
+
+
+def _own_environment() -> dict[str, str]:
+    """The environment of the cluster's process 1, which is no rank."""
+    environment = {**os.environ, "PATH": system_path(os.environ.get("PATH"))}
+    environment.pop("LD_PRELOAD", None)
+    return environment
+
+
+def _build(control: socket.socket, plan: Plan) -> None:
+    """Have process 1 carry out `plan`; return when the command runs. Raises ClusterError."""
+    control.settimeout(_BUILD_SECONDS)
+    try:
+        control.sendall(plan.to_json().encode())
+        with control.makefile("r", encoding="utf-8") as answers:
+            answer = answers.readline()
+    except OSError as error:
+        answer = str(error)
+    if answer != "\n":
+        reason = answer.strip() or "its first process ended early"
+        raise ClusterError(f"cannot build the cluster: {reason}; use --system local instead")
+
+
+def _tear_down(process: subprocess.Popen[bytes], control: socket.socket) -> None:
+    """End the cluster if it still runs; return when all its processes are gone.
+
+    Process 1 exits when the control socket is closed. That the kernel has ended all others with it
+    is what its parent, `process`, waits for; killing that one instead would not wait.
+    """
+    control.close()
+    try:
+        process.wait(_TEARDOWN_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _build_mpich_progress(cache_dir: Path) -> Path:
+    """The library preloaded into MPICH's ranks (see mpich_progress.c), compiled if need be."""
+    source = _PACKAGE / "mpich_progress.c"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    library = cache_dir / f"mpich_progress-{digest}.so"
+    if not library.exists():
+        unfinished = library.with_suffix(f".{os.getpid()}")
+        build = ["gcc", "-std=c11", "-O2", "-shared", "-fPIC", "-o", str(unfinished), str(source)]
+        done = subprocess.run([*build, "-ldl"], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ClusterError(
+                f"cannot compile {source.name}; run `apt-get install gcc libc6-dev`\n{done.stderr}"
+            )
+        unfinished.replace(library)
+    return library

@@ -1,0 +1,94 @@
+"""Whether this machine can emulate a cluster."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+from collforge.reframe_checks.systems.emulated import network
+from collforge.reframe_checks.systems.emulated.spec import MPI_LIBRARIES, ClusterError
+
+# Tool -> Debian package.
+_TOOLS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setpriv": "util-linux",
+    "mount": "mount",
+    "hostname": "hostname",
+}
+_MPI_TOOLS = {
+    "openmpi": {"mpirun.openmpi": "openmpi-bin"},
+    "mpich": {"mpirun.mpich": "mpich", "gcc": "gcc"},
+}
+_SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_PROBE_SECONDS = 10.0
+
+
+def check(mpi: str | None = None) -> None:
+    """Make sure that clusters can run here, with the MPI library `mpi` if one is given.
+
+    Raises ClusterError for what is missing first: a tool, the privilege to make namespaces, the
+    kernel's traffic shaping.
+    """
+    if mpi is not None and mpi not in MPI_LIBRARIES:
+        raise ClusterError(f"unknown MPI library {mpi!r}: give {' or '.join(MPI_LIBRARIES)}")
+    _check_tools({**_TOOLS, **_MPI_TOOLS.get(mpi or "", {})})
+    namespaces = _probe(["true"])
+    if namespaces is not None:
+        raise ClusterError(
+            f"not allowed to make namespaces, which the emulated cluster consists of "
+            f"({namespaces}): run as root (in a container: --privileged), or use --system local"
+        )
+    shaping = _probe(["sh", "-c", f"echo {network.shape('lo', '1mbit')} | tc -batch -"])
+    if shaping is not None:
+        raise ClusterError(
+            f"this kernel cannot limit the rate of a link ({shaping}): load the module with "
+            f"`modprobe sch_tbf`, or use --system local"
+        )
+
+
+def namespace_command() -> list[str]:
+    """The command that runs the words after it as process 1 of a cluster's namespaces.
+
+    The kernel kills that process, and all in its PID namespace with it, when the command dies, and
+    the command when the thread that started it dies.
+    """
+    command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child", "--pid"]
+    command += ["--mount-proc", "--mount", "--net", "--ipc", "--uts"]
+    if os.geteuid() != 0:
+        command.append("--map-root-user")
+    return [*command, "--"]
+
+
+def system_path(path: str | None) -> str:
+    """`path` with the system's directories behind it: users' often lack those of ip and tc."""
+    return f"{path}:{_SYSTEM_PATH}" if path else _SYSTEM_PATH
+
+
+def _check_tools(tools: dict[str, str]) -> None:
+    path = system_path(os.environ.get("PATH"))
+    missing = [tool for tool in tools if shutil.which(tool, path=path) is None]
+    if missing:
+        packages = " ".join(sorted({tools[tool] for tool in missing}))
+        raise ClusterError(f"not found: {', '.join(missing)}; run `apt-get install {packages}`")
+
+
+def _probe(command: list[str]) -> str | None:
+    """What goes wrong when `command` runs in new namespaces, None when nothing does."""
+    environment = {**os.environ, "PATH": system_path(os.environ.get("PATH")), "LC_ALL": "C"}
+    environment.pop("LD_PRELOAD", None)
+    done = subprocess.run(
+        [*namespace_command(), *command],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_PROBE_SECONDS,
+        check=False,
+    )
+    if done.returncode == 0:
+        return None
+    return " ".join(done.stderr.split()) or f"exit code {done.returncode}"

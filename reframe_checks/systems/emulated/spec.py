@@ -1,0 +1,77 @@
+"""What an emulated cluster looks like."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from collforge.errors import CollforgeError
+
+MPI_LIBRARIES = ("openmpi", "mpich")
+RAIL_MODELS = ("tied", "hashed")
+
+TIMEOUT_EXIT_CODE = 124
+"""Exit code of a command that was stopped at its time limit, as with timeout(1)."""
+
+# A node's number is the last byte of its addresses, a rail's number the second one; 254 and 255
+# there belong to the other two networks.
+MAX_NODES = 250
+MAX_RAILS = 16
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?)([kmg]?)bit", re.IGNORECASE)
+_PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+
+
+class ClusterError(CollforgeError, ValueError):
+    """A cluster that cannot be had. The message says what to do about it."""
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """Size and speed of an emulated cluster.
+
+    Ranks are placed on the nodes consecutively, `ranks_per_node` on each. Every node is connected
+    to each of the `rails` by one full-duplex link of `rate`, written as for tc(8): ``100mbit``.
+
+    `rail_model` says which rail carries what: with ``tied`` rails a rank uses the rail with the
+    number (rank on its node) mod `rails`, as a socket uses the adapter next to it; with ``hashed``
+    rails every connection sticks to a rail that depends on its addresses and ports, as on bonded
+    Ethernet.
+
+    Raises ClusterError when a value is out of range.
+    """
+
+    nodes: int = 4
+    ranks_per_node: int = 2
+    rails: int = 2
+    rate: str = "100mbit"
+    rail_model: str = "tied"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.nodes <= MAX_NODES:
+            raise ClusterError(f"nodes={self.nodes}: give 1 to {MAX_NODES} nodes")
+        if self.ranks_per_node < 1:
+            raise ClusterError(f"ranks_per_node={self.ranks_per_node}: give 1 or more")
+        if not 1 <= self.rails <= MAX_RAILS:
+            raise ClusterError(f"rails={self.rails}: give 1 to {MAX_RAILS} rails")
+        if self.rail_model not in RAIL_MODELS:
+            known = " or ".join(RAIL_MODELS)
+            raise ClusterError(f"unknown rail model {self.rail_model!r}: give {known}")
+        if not _RATE.fullmatch(self.rate) or self.bits_per_second < 1e3:
+            raise ClusterError(f"rate={self.rate!r}: give 1kbit or more, for example 100mbit")
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks on all nodes together."""
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Host names of the nodes, in the order of their ranks."""
+        return tuple(f"node{node}" for node in range(self.nodes))
+
+    @property
+    def bits_per_second(self) -> float:
+        """Rate of one rail's link in one direction; 0 when `rate` is not a rate."""
+        match = _RATE.fullmatch(self.rate)
+        return float(match[1]) * _PREFIXES[match[2].lower()] if match else 0.0

@@ -1,0 +1,76 @@
+/*
+ * What the parts of the timing driver share: the options, the state of the job, and the three
+ * things done to a group of cases: verified, timed, recorded.
+ */
+#ifndef COLLFORGE_BENCH_BENCH_H_INCLUDED
+#define COLLFORGE_BENCH_BENCH_H_INCLUDED
+
+#include <stdio.h>
+
+#include "cases.h"
+#include "clock.h"
+#include "data.h"
+
+struct options {
+    const char *cases;
+    const char *output;
+    int samples;
+    int warmup;
+    int timeout;        /* seconds of one step */
+    double max_seconds; /* of one group; 0: no limit */
+    unsigned seed;
+    bool verify_only;
+    bool own_clocks;
+    bool help;
+};
+
+struct bench {
+    struct options options;
+    MPI_Comm comm; /* the driver's own traffic; the calls under test run on MPI_COMM_WORLD */
+    int rank;
+    int size;
+    struct cf_comm *world; /* what variants work with on MPI_COMM_WORLD */
+    char layout[512];
+    struct clock clock;
+    struct data data;
+    double group_start; /* local seconds */
+};
+
+/* How a group was timed. */
+struct timing {
+    int repeats;      /* calls behind one sample */
+    int late;         /* windows thrown away because a rank started late */
+    double tolerance; /* seconds behind the agreed start that still counted as in time */
+};
+
+/* ---- verify.c
+ * ---------------------------------------------------------------------------------------- */
+
+/* Makes the call under test; returns its error class. */
+int call_candidate(struct bench *bench, const struct candidate *candidate);
+/* Checks what the last call left, on this rank; a first failure goes to candidate->verified and
+ * detail. */
+void check_candidate(struct bench *bench, struct candidate *candidate, int err);
+/* All ranks agree on candidate->verified, and on the detail of the first rank that is not content.
+ * Collective. */
+void settle_candidate(struct bench *bench, struct candidate *candidate);
+/* Prepares the group's operands, finds out who is applicable, and verifies each candidate once.
+ * Collective. */
+void verify_group(struct bench *bench, struct group *group);
+
+/* ---- sample.c
+ * ---------------------------------------------------------------------------------------- */
+
+/* Fills the samples of the verified candidates of the group verified last. Collective. */
+void time_group(struct bench *bench, struct group *group, unsigned shuffle, struct timing *timing);
+
+/* ---- record.c
+ * ---------------------------------------------------------------------------------------- */
+
+/* JSON lines; file is NULL except on rank 0. The first one is collective. End the job when the disk
+ * is full. */
+void record_job(FILE *file, const struct bench *bench);
+void record_group(FILE *file, const struct group *group, const struct timing *timing);
+void record_end(FILE *file, int cases, int failed);
+
+#endif

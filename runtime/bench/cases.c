@@ -1,0 +1,288 @@
+#include "cases.h"
+
+#include <ctype.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "oracle.h"
+#include "report.h"
+
+enum { VARIANT_SIZE = 1024 };
+
+/* A piece of the line. */
+struct span {
+    const char *at;
+    size_t length;
+};
+
+struct parsed {
+    struct span collective, variant, tail; /* tail: layout and options */
+    struct problem problem;
+    struct cf_choice choice;
+};
+
+/* Says why a line is refused; always false. */
+__attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, DETAIL_SIZE, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/* Cuts the text up to the first separator off rest; all of it where there is none. */
+static struct span cut(struct span *rest, char separator) {
+    const char *end = rest->length > 0 ? memchr(rest->at, separator, rest->length) : NULL;
+    const struct span head = {rest->at, end == NULL ? rest->length : (size_t)(end - rest->at)};
+    const size_t used = head.length + (end != NULL);
+
+    rest->at += used;
+    rest->length -= used;
+    return head;
+}
+
+static bool is(struct span span, const char *text) {
+    return strlen(text) == span.length && memcmp(span.at, text, span.length) == 0;
+}
+
+static struct span whole(const char *text) {
+    return (struct span){text, strlen(text)};
+}
+
+bool read_number(const char *text, size_t length, int64_t low, int64_t high, int64_t *value) {
+    int64_t number = 0;
+
+    if (length == 0)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (!isdigit((unsigned char)text[i]) || number > (INT64_MAX - 9) / 10)
+            return false;
+        number = 10 * number + (text[i] - '0');
+    }
+    *value = number;
+    return number >= low && number <= high;
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+enum option { BYTES, TYPE, OP, ROOT, IN_PLACE, SEED, NOPTIONS };
+static const char *const option_names[NOPTIONS] = {"bytes", "type",     "op",
+                                                   "root",  "in_place", "seed"};
+
+static bool read_option(enum option option, struct span value, struct problem *problem,
+                        const struct setting *setting, char *why) {
+    int64_t number = 0;
+    const int length = (int)value.length;
+
+    switch (option) {
+    case BYTES:
+        return read_number(value.at, value.length, 0, INT64_MAX, &problem->bytes) ||
+               refuse(why, "bytes=%.*s is no number of bytes", length, value.at);
+    case TYPE:
+        problem->element = types_find(value.at, value.length);
+        return problem->element != NULL || refuse(why, "unknown type '%.*s'", length, value.at);
+    case OP:
+        problem->op = types_find_op(value.at, value.length);
+        return problem->op != OP_NONE || refuse(why, "unknown op '%.*s'", length, value.at);
+    case ROOT:
+        if (!read_number(value.at, value.length, 0, setting->size - 1, &number))
+            return refuse(why, "root=%.*s is no rank of %d", length, value.at, setting->size);
+        problem->root = (int)number;
+        return true;
+    case SEED:
+        if (!read_number(value.at, value.length, 0, UINT_MAX, &number))
+            return refuse(why, "seed=%.*s is no number below 2^32", length, value.at);
+        problem->seed = (unsigned)number;
+        return true;
+    default: /* in_place has no value */
+        problem->in_place = true;
+        return true;
+    }
+}
+
+static bool read_options(struct span rest, struct problem *problem, const struct setting *setting,
+                         bool given[NOPTIONS], char *why) {
+    while (rest.length > 0) {
+        const struct span part = cut(&rest, ',');
+        const bool has_value = part.length > 0 && memchr(part.at, '=', part.length) != NULL;
+        struct span value = part;
+        const struct span key = cut(&value, '=');
+        enum option option = BYTES;
+
+        while (option < NOPTIONS && !is(key, option_names[option]))
+            option++;
+        if (option == NOPTIONS)
+            return refuse(why, "unknown option '%.*s'", (int)key.length, key.at);
+        if (given[option])
+            return refuse(why, "%s stands twice", option_names[option]);
+        if (has_value && option == IN_PLACE)
+            return refuse(why, "in_place takes no value");
+        if (!has_value && option != IN_PLACE)
+            return refuse(why, "%s needs a value", option_names[option]);
+        given[option] = true;
+        if (!read_option(option, value, problem, setting, why))
+            return false;
+    }
+    return given[BYTES] || refuse(why, "bytes= is missing");
+}
+
+/* What the options mean together. */
+static bool settle_problem(struct problem *problem, const bool given[NOPTIONS], char *why) {
+    const struct cf_collective_info *info = &cf_collectives[problem->collective];
+    const struct element *element = problem->element;
+    const int size = element_bytes(element);
+
+    if (given[OP] && !info->has_op)
+        return refuse(why, "%s has no op", info->name);
+    if (given[ROOT] && !info->rooted)
+        return refuse(why, "%s has no root", info->name);
+    if (problem->in_place && cf_oracles[problem->collective].in_place == CF_IN_PLACE_NONE)
+        return refuse(why, "%s has no MPI_IN_PLACE", info->name);
+    if (info->has_op && !given[OP])
+        problem->op = types_default_op(element);
+    if (info->has_op && !types_op_fits(element, problem->op))
+        return refuse(why, "%s has no such op on type %s", info->name, element->name);
+    if (problem->bytes % size != 0)
+        return refuse(why, "bytes=%lld is no multiple of %d, the size of type %s",
+                      (long long)problem->bytes, size, element->name);
+    if (problem->bytes / size > INT_MAX / element->odd_types)
+        return refuse(why, "bytes=%lld makes a count above INT_MAX", (long long)problem->bytes);
+    problem->count = (int)(problem->bytes / size);
+    return true;
+}
+
+/* ---- lines ---------------------------------------------------------------------------------- */
+
+static bool read_case(struct span rest, const struct setting *setting, struct parsed *parsed,
+                      char *why) {
+    bool given[NOPTIONS] = {false};
+    char reason[DETAIL_SIZE / 2] = "";
+
+    parsed->collective = cut(&rest, ':');
+    parsed->variant = cut(&rest, '@');
+    parsed->tail = rest;
+    if (rest.length == 0)
+        return refuse(why, "not of the form collective:variant@layout,bytes=N");
+    const struct span name = parsed->collective;
+    const int collective = cf_collective_find(name.at, name.length);
+    if (collective < 0)
+        return refuse(why, "unknown collective '%.*s'", (int)name.length, name.at);
+    if (!cf_choice_parse(parsed->variant.at, parsed->variant.length, collective, &parsed->choice,
+                         reason, sizeof reason))
+        return refuse(why, "%s", reason);
+    if (!is(cut(&rest, ','), setting->layout))
+        return refuse(why, "the layout of MPI_COMM_WORLD is %s", setting->layout);
+    parsed->problem = (struct problem){
+        .collective = collective, .element = types_find("int", 3), .seed = setting->seed};
+    return read_options(rest, &parsed->problem, setting, given, why) &&
+           settle_problem(&parsed->problem, given, why);
+}
+
+/* A new text of the pieces. */
+static char *join(struct span a, const char *between, struct span b) {
+    const size_t size = a.length + strlen(between) + b.length + 1;
+    char *text = xmalloc(size);
+    snprintf(text, size, "%.*s%s%.*s", (int)a.length, a.at, between, (int)b.length, b.at);
+    return text;
+}
+
+/* Puts a candidate at the end; takes text over. False where its variant is there already. */
+static bool add_candidate(struct group *group, char *text, const struct cf_choice *choice) {
+    char variant[VARIANT_SIZE] = "";
+    const size_t size = (size_t)(group->ncandidates + 1) * sizeof *group->candidates;
+
+    cf_choice_format(choice, variant, sizeof variant);
+    for (int i = 0; i < group->ncandidates; i++) {
+        if (strcmp(group->candidates[i].variant, variant) == 0) {
+            free(text);
+            return false;
+        }
+    }
+    group->candidates = xrealloc(group->candidates, size);
+    group->candidates[group->ncandidates++] = (struct candidate){
+        .text = text, .variant = join(whole(variant), "", whole("")), .choice = *choice};
+    return true;
+}
+
+/* The last group if it is of this problem, else a new one. */
+static struct group *group_of(struct plan *plan, const struct parsed *parsed) {
+    char *text = join(parsed->collective, "@", parsed->tail);
+    struct group *last = plan->ngroups > 0 ? &plan->groups[plan->ngroups - 1] : NULL;
+
+    if (last != NULL && strcmp(last->text, text) == 0) {
+        free(text);
+        return last;
+    }
+    plan->groups = xrealloc(plan->groups, (size_t)(plan->ngroups + 1) * sizeof *plan->groups);
+    last = &plan->groups[plan->ngroups++];
+    *last = (struct group){.text = text, .problem = parsed->problem};
+    return last;
+}
+
+/* Puts native in front of a group that does not name it. */
+static void add_native(struct group *group) {
+    const struct cf_choice native = {0};
+    struct span tail = whole(group->text);
+    const struct span collective = cut(&tail, '@');
+
+    if (!add_candidate(group, join(collective, ":native@", tail), &native))
+        return;
+    const struct candidate last = group->candidates[group->ncandidates - 1];
+    memmove(&group->candidates[1], &group->candidates[0],
+            (size_t)(group->ncandidates - 1) * sizeof last);
+    group->candidates[0] = last;
+}
+
+static bool read_line(struct plan *plan, struct span line, const struct setting *setting,
+                      char *why) {
+    struct parsed parsed = {0};
+
+    if (!read_case(line, setting, &parsed, why))
+        return false;
+    return add_candidate(group_of(plan, &parsed), join(line, "", whole("")), &parsed.choice) ||
+           refuse(why, "stands twice in its group");
+}
+
+int plan_read(struct plan *plan, char *text, const struct setting *setting, bool loud) {
+    struct span rest = whole(text);
+    char why[DETAIL_SIZE] = "";
+    int bad = 0;
+
+    *plan = (struct plan){0};
+    while (rest.length > 0) {
+        const struct span line = cut(&rest, '\n');
+        if (line.length == 0 || read_line(plan, line, setting, why))
+            continue;
+        bad++;
+        if (loud)
+            fprintf(stderr, "collforge-driver: case '%.*s': %s\n", (int)line.length, line.at, why);
+    }
+    for (int i = 0; i < plan->ngroups; i++) {
+        if (setting->with_native)
+            add_native(&plan->groups[i]);
+        plan->ncases += plan->groups[i].ncandidates;
+    }
+    if (plan->ngroups > 0 || bad > 0)
+        return bad;
+    if (loud)
+        fprintf(stderr, "collforge-driver: there are no cases\n");
+    return 1;
+}
+
+void plan_free(struct plan *plan) {
+    for (int i = 0; i < plan->ngroups; i++) {
+        struct group *group = &plan->groups[i];
+        for (int j = 0; j < group->ncandidates; j++) {
+            free(group->candidates[j].text);
+            free(group->candidates[j].variant);
+            free(group->candidates[j].samples);
+        }
+        free(group->candidates);
+        free(group->text);
+    }
+    free(plan->groups);
+    *plan = (struct plan){0};
+}

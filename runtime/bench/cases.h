@@ -1,0 +1,78 @@
+/*
+ * Case strings, read into groups: all the candidates (native among them) for one problem.
+ *
+ * allreduce:full_lane[lane_algorithm=ring,segment_bytes=65536]@4x2,bytes=262144,type=double,op=sum,in_place,seed=7
+ */
+#ifndef COLLFORGE_BENCH_CASES_H_INCLUDED
+#define COLLFORGE_BENCH_CASES_H_INCLUDED
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cf.h"
+#include "types.h"
+
+enum { DETAIL_SIZE = 320 };
+
+/* What is to be solved: a case without its variant. */
+struct problem {
+    int collective; /* index in cf_collectives */
+    int64_t bytes;  /* of one block */
+    int count;      /* elements of one block */
+    const struct element *element;
+    enum operation op; /* OP_NONE for collectives without one */
+    int root;
+    bool in_place;
+    unsigned seed;
+};
+
+/* One variant of a group, and what came out. */
+struct candidate {
+    char *text;    /* the case string as given */
+    char *variant; /* its canonical text: all parameters */
+    struct cf_choice choice;
+    bool applicable;
+    bool verified;
+    char detail[DETAIL_SIZE]; /* of a failed verification */
+    double *samples;          /* [nsamples] seconds */
+    int nsamples;
+};
+
+struct group {
+    char *text; /* the problem string: the case string without the variant */
+    struct problem problem;
+    struct candidate *candidates;
+    int ncandidates;
+};
+
+struct plan {
+    struct group *groups;
+    int ngroups;
+    int ncases;
+};
+
+/* What case strings are checked against. */
+struct setting {
+    const char *layout; /* the name of MPI_COMM_WORLD's */
+    int size;
+    unsigned seed; /* of cases that name none */
+    /* Whether groups that do not name native get it. Timing needs it as the base of all ratios;
+     * verifying must not fall over a defect of the library, such as MPICH 4.0.2's MPI_Reduce in
+     * place at a root other than 0. */
+    bool with_native;
+};
+
+/*
+ * Reads one case string a line. Consecutive lines with the same problem make a group; native is put
+ * first into a group without it where the setting asks for that. Every bad line is reported on
+ * stderr where loud; returns the number of them. A text without cases counts as one. The plan is to
+ * be freed in any case.
+ */
+int plan_read(struct plan *plan, char *text, const struct setting *setting, bool loud);
+void plan_free(struct plan *plan);
+
+/* Reads the whole text as a number from low to high; false if it is none. */
+bool read_number(const char *text, size_t length, int64_t low, int64_t high, int64_t *value);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * The operands of one problem on this rank: inputs, expected results, and the check of what a call
+ * left.
+ *
+ * Inputs are a pure function of (seed, rank, block, element, lane), so that every rank computes the
+ * expected result of any rank by itself and without MPI. Each buffer is kept as an image: the block
+ * of memory with a guard before and behind, all of it filled with a pattern before the words are
+ * put in. After a call the whole image is compared, which finds wrong results, overwritten guards
+ * and holes, changed inputs and results where the standard wants none in one memcmp. The images
+ * depend on the problem only; all variants of a group share them.
+ */
+#ifndef COLLFORGE_BENCH_DATA_H_INCLUDED
+#define COLLFORGE_BENCH_DATA_H_INCLUDED
+
+#include "cases.h"
+
+struct memory {
+    char *data;
+    size_t capacity;
+};
+
+struct image {
+    const char *name;
+    int blocks;  /* room for so many; 0: not significant on this rank */
+    int checked; /* blocks whose content is defined after the call; those behind are open */
+    size_t bytes;
+    struct memory work;   /* what the call gets */
+    struct memory before; /* what it is before the call */
+    struct memory after;  /* what it must be after the call */
+};
+
+/* Zero-initialised; the memory grows and is kept from problem to problem. */
+struct data {
+    const struct problem *problem;
+    struct image send;
+    struct image recv;
+    struct cf_args args;
+    uint32_t *words[2]; /* scratch: one block each */
+    size_t words_capacity;
+};
+
+/* Makes the operands of a problem on MPI_COMM_WORLD. */
+void data_prepare(struct data *data, const struct problem *problem, int rank, int size);
+/* Puts the buffers back to what they were before the call. */
+void data_reset(struct data *data);
+/* Whether the call that returned err left what it should; else says in detail what is wrong, with
+ * the rank. */
+bool data_check(struct data *data, int err, int rank, char *detail, size_t size);
+void data_free(struct data *data);
+
+#endif

@@ -1,0 +1,130 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "report.h"
+
+#if defined(OPEN_MPI)
+static const char mpi_name[] = "openmpi";
+#elif defined(MPICH_VERSION)
+static const char mpi_name[] = "mpich";
+#else
+static const char mpi_name[] = "unknown";
+#endif
+
+enum { FORMAT = 1 }; /* of the records */
+
+/* Bytes outside ASCII can only come out of a library's own strings; taken for Latin-1 the line
+ * stays valid JSON. */
+static void put_string(FILE *file, const char *text) {
+    fputc('"', file);
+    for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\')
+            fprintf(file, "\\%c", *c);
+        else if (*c < 0x20 || *c >= 0x7f)
+            fprintf(file, "\\u%04x", *c);
+        else
+            fputc(*c, file);
+    }
+    fputc('"', file);
+}
+
+static void put_field(FILE *file, const char *name, const char *text) {
+    fprintf(file, ",\"%s\":", name);
+    put_string(file, text);
+}
+
+/* A line that is not on disk is a measurement lost: the job ends at the first. */
+static void end_line(FILE *file) {
+    fputs("}\n", file);
+    if (fflush(file) != 0 || ferror(file))
+        fail(EXIT_TROUBLE, "cannot write the output: %s", strerror(errno));
+}
+
+/* The first line, without blanks at its ends. */
+static void library_version(char version[MPI_MAX_LIBRARY_VERSION_STRING]) {
+    int length = 0;
+
+    must(PMPI_Get_library_version(version, &length), "MPI_Get_library_version");
+    const size_t blanks = strspn(version, " \t\n");
+    memmove(version, version + blanks, strlen(version + blanks) + 1);
+    version[strcspn(version, "\r\n")] = '\0';
+    for (size_t end = strlen(version); end > 0 && strchr(" \t", version[end - 1]) != NULL; end--)
+        version[end - 1] = '\0';
+}
+
+/* The processor of the lowest rank of each node of the layout. */
+static void put_hosts(FILE *file, const struct cf_layout *layout, const char *hosts) {
+    int node = 0;
+
+    fputs(",\"hosts\":[", file);
+    for (int rank = 0; rank < layout->size && node < layout->nodes; rank++) {
+        if (layout->node_of[rank] != node)
+            continue;
+        if (node++ > 0)
+            fputc(',', file);
+        put_string(file, hosts + (size_t)rank * MPI_MAX_PROCESSOR_NAME);
+    }
+    fputc(']', file);
+}
+
+void record_job(FILE *file, const struct bench *bench) {
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    char host[MPI_MAX_PROCESSOR_NAME] = "";
+    char *hosts = bench->rank == 0 ? xmalloc((size_t)bench->size * sizeof host) : NULL;
+    int length = 0;
+    const double error = clock_error(&bench->clock);
+
+    must(PMPI_Get_processor_name(host, &length), "MPI_Get_processor_name");
+    must(PMPI_Gather(host, sizeof host, MPI_CHAR, hosts, sizeof host, MPI_CHAR, 0, bench->comm),
+         "MPI_Gather");
+    if (file != NULL) {
+        library_version(version);
+        fprintf(file, "{\"record\":\"job\",\"driver\":%d", FORMAT);
+        put_field(file, "version", collforge_version());
+        put_field(file, "mpi", mpi_name);
+        put_field(file, "library_version", version);
+        put_field(file, "fingerprint", cf_fingerprint);
+        fprintf(file, ",\"ranks\":%d", bench->size);
+        put_field(file, "layout", bench->layout);
+        put_hosts(file, &bench->world->layout, hosts);
+        fprintf(file, ",\"seed\":%u,\"samples\":%d", bench->options.seed,
+                bench->options.verify_only ? 0 : bench->options.samples);
+        fprintf(file, ",\"clock_domains\":%d,\"clock_error\":%.3g", bench->clock.ndomains, error);
+        end_line(file);
+    }
+    free(hosts);
+}
+
+static void record_result(FILE *file, const struct group *group, const struct candidate *candidate,
+                          const struct timing *timing) {
+    const struct cf_variant *variant = candidate->choice.variant;
+
+    fputs("{\"record\":\"result\"", file);
+    put_field(file, "case", candidate->text);
+    put_field(file, "collective", cf_collectives[group->problem.collective].name);
+    put_field(file, "variant", candidate->variant);
+    put_field(file, "fingerprint", variant == NULL ? "" : variant->fingerprint);
+    fprintf(file, ",\"applicable\":%s", candidate->applicable ? "true" : "false");
+    fprintf(file, ",\"verified\":%s", candidate->verified ? "true" : "false");
+    put_field(file, "detail", candidate->detail);
+    fputs(",\"samples\":[", file);
+    for (int i = 0; i < candidate->nsamples; i++)
+        fprintf(file, "%s%.9g", i > 0 ? "," : "", candidate->samples[i]);
+    fprintf(file, "],\"late\":%d,\"repeats\":%d,\"start_tolerance\":%.3g", timing->late,
+            timing->repeats, timing->tolerance);
+    end_line(file);
+}
+
+void record_group(FILE *file, const struct group *group, const struct timing *timing) {
+    for (int i = 0; file != NULL && i < group->ncandidates; i++)
+        record_result(file, group, &group->candidates[i], timing);
+}
+
+void record_end(FILE *file, int cases, int failed) {
+    if (file == NULL)
+        return;
+    fprintf(file, "{\"record\":\"end\",\"cases\":%d,\"failed\":%d", cases, failed);
+    end_line(file);
+}

@@ -1,0 +1,298 @@
+/*
+ * Timing. One round runs every candidate of the group, native among them, once: sample i of each
+ * comes from round i, so that ratios hold when the machine drifts. The order is shuffled by the
+ * seed and rotates from round to round.
+ *
+ * A window: all ranks agree on a time a little ahead, wait for it, call, and note when they left
+ * the call. Its time is max(end) - min(start) over the ranks, on one clock. A window that some rank
+ * enters later than the tolerance allows is thrown away, counted as late and taken again at once,
+ * so that the candidates of the round still stand side by side. Each late one in a row makes the
+ * next lead longer and doubles the tolerance, so that a machine with more ranks than cores gets its
+ * samples, too; the record says how far that went. After MAX_RETRIES the whole round is dropped for
+ * all candidates; 3 x samples + 10 rounds are the end even with too few samples.
+ *
+ * Calls so short that the error of a window's start would show are repeated, as often for every
+ * candidate:
+ *  - Where every rank's result depends on every rank's input (allreduce, alltoall, ...: the oracle
+ * tells) no rank can be more than one call ahead. Such calls run back to back in one window; the
+ * sample is its time by their number.
+ *  - Elsewhere (bcast, gather, scan, ...) calls in a row would overlap, and the root's throughput
+ * would pass for the collective's time. There every call has a window of its own, and the sample is
+ * their median. So it is for calls in place, whose input has to be put back before each.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench.h"
+#include "oracle.h"
+#include "report.h"
+
+static const double short_call = 50e-6;   /* calls below are repeated ... */
+static const double long_sample = 100e-6; /* ... up to about this time together */
+enum { MAX_REPEATS = 32, MIN_ROUNDS = 3, MAX_RETRIES = 8 };
+
+static const double min_lead = 100e-6; /* from agreeing on the start to the start */
+static const double max_lead = 50e-3;
+static const double min_tolerance = 20e-6;
+static const double tolerance_share = 0.05; /* of the shortest candidate's time */
+
+struct stamp {
+    double start;
+    double end;
+};
+
+struct schedule {
+    struct candidate **active; /* [nactive] in the order of round 0 */
+    int nactive;
+    int windows; /* of one sample */
+    int burst;   /* calls in one window */
+    double lead;
+    double tolerance;       /* now */
+    double calm_tolerance;  /* when nobody is late */
+    double worst_tolerance; /* of a window that was kept */
+    int late;
+};
+
+/* ---- one round ------------------------------------------------------------------------------ */
+
+static void adapt(struct schedule *schedule, bool late) {
+    if (late) {
+        schedule->late++;
+        schedule->lead = fmin(2 * schedule->lead, max_lead);
+        schedule->tolerance *= 2;
+    } else {
+        schedule->worst_tolerance = fmax(schedule->worst_tolerance, schedule->tolerance);
+        schedule->lead = fmax(0.9 * schedule->lead, min_lead);
+        schedule->tolerance = fmax(schedule->tolerance / 2, schedule->calm_tolerance);
+    }
+}
+
+/* What all ranks have to know after a window. */
+struct vote {
+    int late;
+    int time_is_up; /* for the group; rank 0 decides */
+};
+
+static struct vote run_window(struct bench *bench, struct schedule *schedule,
+                              struct candidate *candidate, struct stamp *stamp) {
+    const struct clock *clock = &bench->clock;
+    const double limit = bench->options.max_seconds;
+    int err = MPI_SUCCESS;
+
+    data_reset(&bench->data);
+    watchdog_step(candidate->text);
+    double start = clock_to_reference(&clock->line, clock_local(clock));
+    must(PMPI_Allreduce(MPI_IN_PLACE, &start, 1, MPI_DOUBLE, MPI_MAX, bench->comm),
+         "MPI_Allreduce");
+    start += schedule->lead;
+    stamp->start = clock_wait(clock, start);
+    for (int i = 0; i < schedule->burst && err == MPI_SUCCESS; i++)
+        err = call_candidate(bench, candidate);
+    stamp->end = clock_local(clock);
+    check_candidate(bench, candidate, err);
+
+    struct vote vote = {0};
+    vote.late = clock_to_reference(&clock->line, stamp->start) > start + schedule->tolerance;
+    vote.time_is_up =
+        bench->rank == 0 && limit > 0 && clock_local(clock) - bench->group_start > limit;
+    must(PMPI_Allreduce(MPI_IN_PLACE, &vote, 2, MPI_INT, MPI_MAX, bench->comm), "MPI_Allreduce");
+    adapt(schedule, vote.late != 0);
+    return vote;
+}
+
+/* stamps: [nactive * windows]. The vote is the last window's: late, and the round is to be dropped.
+ */
+static struct vote run_round(struct bench *bench, struct schedule *schedule, int number,
+                             struct stamp *stamps) {
+    struct vote vote = {0};
+
+    for (int i = 0; i < schedule->nactive * schedule->windows; i++) {
+        const int who = (i / schedule->windows + number) % schedule->nactive;
+        struct stamp *stamp = &stamps[who * schedule->windows + i % schedule->windows];
+        int tries = 0;
+        do {
+            vote = run_window(bench, schedule, schedule->active[who], stamp);
+        } while (vote.late && tries++ < MAX_RETRIES);
+        if (vote.late)
+            break;
+    }
+    return vote;
+}
+
+/* ---- from stamps to seconds
+ * ----------------------------------------------------------------------------- */
+
+/* seconds: [n] of the windows with these stamps, max(end) - min(start) over the ranks. Collective.
+ */
+static void measure(const struct bench *bench, const struct clock_line *line,
+                    const struct stamp *stamps, int n, double *seconds) {
+    double *edges = xmalloc(2 * (size_t)n * sizeof *edges);
+
+    for (int i = 0; i < n; i++) {
+        edges[2 * i] = clock_to_reference(line, stamps[i].end);
+        edges[2 * i + 1] = -clock_to_reference(line, stamps[i].start);
+    }
+    must(PMPI_Allreduce(MPI_IN_PLACE, edges, 2 * n, MPI_DOUBLE, MPI_MAX, bench->comm),
+         "MPI_Allreduce");
+    for (int i = 0; i < n; i++)
+        seconds[i] = edges[2 * i] + edges[2 * i + 1];
+    free(edges);
+}
+
+/* Whether the result of every rank depends on the input of every rank. */
+static bool is_synchronising(const struct problem *problem, int size) {
+    const struct cf_oracle *oracle = &cf_oracles[problem->collective];
+    bool *seen = xmalloc((size_t)size * sizeof *seen);
+    bool all = problem->count > 0;
+
+    for (int rank = 0; rank < size && all; rank++) {
+        const int blocks = oracle->out_blocks(rank, problem->root, size);
+        int nseen = 0;
+        memset(seen, 0, (size_t)size * sizeof *seen);
+        for (int block = 0; block < blocks; block++) {
+            const int last = oracle->last(rank, block, problem->root, size);
+            for (int other = oracle->first(rank, block, problem->root, size); other < last;
+                 other++) {
+                nseen += !seen[other];
+                seen[other] = true;
+            }
+        }
+        all = nseen == size;
+    }
+    free(seen);
+    return all;
+}
+
+/* Warms the candidates up and derives repeats and tolerance from the shortest call seen.
+ * Collective. */
+static void warm_up(struct bench *bench, const struct problem *problem, struct schedule *schedule) {
+    const int rounds = bench->options.warmup;
+    const int n = schedule->nactive * rounds;
+    struct stamp *stamps = xmalloc((size_t)n * sizeof *stamps);
+    double *seconds = xmalloc((size_t)n * sizeof *seconds);
+
+    memset(stamps, 0, (size_t)n * sizeof *stamps);
+    for (int i = 0; i < rounds; i++)
+        (void)run_round(bench, schedule, i, &stamps[i * schedule->nactive]);
+    measure(bench, &bench->clock.line, stamps, n, seconds);
+    double shortest = HUGE_VAL;
+    for (int i = 0; i < n; i++) /* 0: a window that a dropped round did not get to */
+        shortest = seconds[i] > 0 ? fmin(shortest, seconds[i]) : shortest;
+    if (shortest < short_call) {
+        const int repeats = (int)fmin(ceil(long_sample / shortest), MAX_REPEATS);
+        if (!problem->in_place && is_synchronising(problem, bench->size))
+            schedule->burst = repeats;
+        else
+            schedule->windows = repeats;
+    }
+    if (isfinite(shortest))
+        schedule->calm_tolerance = fmax(min_tolerance, tolerance_share * shortest);
+    schedule->tolerance = schedule->calm_tolerance;
+    schedule->worst_tolerance = 0;
+    schedule->late = 0;
+    free(stamps);
+    free(seconds);
+}
+
+/* ---- a group
+ * -------------------------------------------------------------------------------------------- */
+
+static unsigned next_random(unsigned *state) {
+    *state = *state * 1664525U + 1013904223U;
+    return *state >> 8;
+}
+
+/* The verified candidates, shuffled alike on all ranks. */
+static void line_up(struct schedule *schedule, struct group *group, unsigned shuffle) {
+    schedule->active = xmalloc((size_t)group->ncandidates * sizeof *schedule->active);
+    for (int i = 0; i < group->ncandidates; i++) {
+        if (group->candidates[i].applicable && group->candidates[i].verified)
+            schedule->active[schedule->nactive++] = &group->candidates[i];
+    }
+    for (int i = schedule->nactive - 1; i > 0; i--) {
+        const int other = (int)(next_random(&shuffle) % (unsigned)(i + 1));
+        struct candidate *moved = schedule->active[i];
+        schedule->active[i] = schedule->active[other];
+        schedule->active[other] = moved;
+    }
+}
+
+static int ascending(const void *left, const void *right) {
+    const double a = *(const double *)left;
+    const double b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* Sorts the values. */
+static double median(double *values, int n) {
+    qsort(values, (size_t)n, sizeof *values, ascending);
+    return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+/* Gives the candidates their samples. seconds: [rounds][nactive][windows]. */
+static void hand_out(const struct schedule *schedule, double *seconds, int rounds) {
+    const int width = schedule->nactive * schedule->windows;
+
+    for (int who = 0; who < schedule->nactive; who++) {
+        struct candidate *candidate = schedule->active[who];
+        candidate->samples = xmalloc((size_t)rounds * sizeof *candidate->samples);
+        candidate->nsamples = candidate->verified ? rounds : 0;
+        for (int round = 0; round < rounds; round++) {
+            double *windows = &seconds[round * width + who * schedule->windows];
+            candidate->samples[round] = median(windows, schedule->windows) / schedule->burst;
+        }
+    }
+}
+
+/* Samples until there are enough; returns the number of rounds kept in stamps. */
+static int run_rounds(struct bench *bench, struct schedule *schedule, struct stamp *stamps) {
+    const int wanted = bench->options.samples;
+    const int width = schedule->nactive * schedule->windows;
+    int kept = 0;
+
+    for (int tried = 0; kept < wanted && tried < 3 * wanted + 10; tried++) {
+        const struct vote vote = run_round(bench, schedule, kept, &stamps[kept * width]);
+        kept += !vote.late;
+        if (vote.time_is_up && kept >= MIN_ROUNDS)
+            break;
+    }
+    return kept;
+}
+
+void time_group(struct bench *bench, struct group *group, unsigned shuffle, struct timing *timing) {
+    struct schedule schedule = {.windows = 1,
+                                .burst = 1,
+                                .lead = min_lead,
+                                .tolerance = min_tolerance,
+                                .calm_tolerance = min_tolerance};
+    struct stamp *stamps = NULL;
+    double *seconds = NULL;
+
+    *timing = (struct timing){.repeats = 1};
+    line_up(&schedule, group, shuffle);
+    if (schedule.nactive == 0)
+        goto cleanup;
+    warm_up(bench, &group->problem, &schedule);
+    timing->repeats = schedule.windows * schedule.burst;
+    const int width = schedule.nactive * schedule.windows;
+    stamps = xmalloc((size_t)bench->options.samples * (size_t)width * sizeof *stamps);
+    seconds = xmalloc((size_t)bench->options.samples * (size_t)width * sizeof *seconds);
+
+    const struct clock_point before = bench->clock.newest;
+    const int kept = run_rounds(bench, &schedule, stamps);
+    watchdog_step(group->text);
+    clock_compare(&bench->clock);
+    const struct clock_line line = clock_interpolation(&before, &bench->clock.newest);
+    measure(bench, &line, stamps, kept * width, seconds);
+    for (int i = 0; i < schedule.nactive; i++)
+        settle_candidate(bench, schedule.active[i]);
+    hand_out(&schedule, seconds, kept);
+    timing->late = schedule.late;
+    timing->tolerance = schedule.worst_tolerance;
+cleanup:
+    watchdog_stop();
+    free(schedule.active);
+    free(stamps);
+    free(seconds);
+}

@@ -1,0 +1,243 @@
+/*
+ * An MPI program that uses Collforge's runtime with the stub registry, linked in statically so that
+ * it also sees the runtime's inside. The first argument names what it does; it exits 1 at the first
+ * wrong result.
+ */
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cf.h"
+#include "collectives.h"
+#include "comm.h"
+#include "sizes.h"
+#include "topology.h"
+
+#define check(holds)                                                                               \
+    ((holds) ? (void)0                                                                             \
+             : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #holds),                        \
+                (void)PMPI_Abort(MPI_COMM_WORLD, 1)))
+
+static int rank, size;
+
+/* Every wrapped collective once, with right results. */
+static void collectives(MPI_Comm comm, int count) {
+    int me = 0, p = 0;
+    check(MPI_Comm_rank(comm, &me) == MPI_SUCCESS && MPI_Comm_size(comm, &p) == MPI_SUCCESS);
+    int *all = malloc((size_t)(p * count + 1) * sizeof *all);
+    int *own = malloc((size_t)(count + 1) * sizeof *own);
+    check(all != NULL && own != NULL);
+    for (int root = 0; root < p; root++) {
+        for (int i = 0; i < count; i++)
+            own[i] = me == root ? 1000 * root + i : -1;
+        check(MPI_Bcast(own, count, MPI_INT, root, comm) == MPI_SUCCESS);
+        for (int i = 0; i < count; i++)
+            check(own[i] == 1000 * root + i);
+        own[0] = me;
+        /* The receive side is garbage where it is not significant. */
+        check(MPI_Gather(me == root ? MPI_IN_PLACE : own, 1, MPI_INT, all, me == root ? 1 : -5,
+                         me == root ? MPI_INT : MPI_DATATYPE_NULL, root, comm) == MPI_SUCCESS);
+        for (int r = 0; me == root && r < p; r++)
+            check(r == me || all[r] == r);
+    }
+    for (int i = 0; i < count; i++)
+        own[i] = me + i;
+    check(MPI_Allreduce(MPI_IN_PLACE, own, count, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
+    for (int i = 0; i < count; i++)
+        check(own[i] == p * (p - 1) / 2 + p * i);
+    free(all);
+    free(own);
+}
+
+static void run_results(void) {
+    char name[256];
+    MPI_Comm half = MPI_COMM_NULL;
+    MPI_Comm inter = MPI_COMM_NULL;
+    int value = rank;
+    collectives(MPI_COMM_WORLD, 100);
+    collectives(MPI_COMM_WORLD, 0);
+    collectives(MPI_COMM_SELF, 10);
+    check(MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half) == MPI_SUCCESS);
+    collectives(half, 10);
+    if (size > 1) {
+        /* The first of each half, which is its highest world rank. */
+        const int last[] = {(size - 1) / 2 * 2, (size - 2) / 2 * 2 + 1};
+        check(MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, last[1 - rank % 2], 3, &inter) ==
+              MPI_SUCCESS);
+        check(MPI_Allreduce(&rank, &value, 1, MPI_INT, MPI_MAX, inter) == MPI_SUCCESS);
+        check(value % 2 != rank % 2);
+        check(MPI_Comm_free(&inter) == MPI_SUCCESS);
+    }
+    check(MPI_Comm_free(&half) == MPI_SUCCESS);
+    check(collforge_choice(MPI_COMM_WORLD, "bcast", 400, name, sizeof name) == MPI_SUCCESS);
+    if (rank == 0)
+        printf("runs %d parameter %d choice %s version %s\n", stub_runs, stub_parameter, name,
+               collforge_version());
+    check(collforge_choice(MPI_COMM_WORLD, "no", 400, name, sizeof name) == MPI_ERR_ARG);
+}
+
+/* Handles freed and given out again never bring back what was known of their predecessors. */
+static void run_handles(void) {
+    const int runs = stub_runs;
+    size_t states = 0;
+    size_t types = 0;
+    for (int cycle = 0; cycle < 2000; cycle++) {
+        MPI_Comm comm = MPI_COMM_NULL;
+        MPI_Datatype type = MPI_DATATYPE_NULL;
+        int data[3] = {rank, rank, rank};
+        /* Every second communicator lies on one node or has one rank: nothing applies to it. */
+        const int tuned = cycle % 2 == 0;
+        check(MPI_Comm_split(MPI_COMM_WORLD, tuned ? 0 : rank, 0, &comm) == MPI_SUCCESS);
+        check(MPI_Type_contiguous(1 + cycle % 3, MPI_INT, &type) == MPI_SUCCESS);
+        check(MPI_Type_commit(&type) == MPI_SUCCESS);
+        check(MPI_Bcast(data, 1, type, 0, comm) == MPI_SUCCESS);
+        check(cf_type_size(type) == (int64_t)(1 + cycle % 3) * (int64_t)sizeof(int));
+        for (int i = 0; i <= cycle % 3; i++)
+            check(data[i] == (tuned ? 0 : rank));
+        check(MPI_Type_free(&type) == MPI_SUCCESS && MPI_Comm_free(&comm) == MPI_SUCCESS);
+        if (cycle == 10) {
+            states = cf_handle_count(&cf_states);
+            types = cf_handle_count(&cf_types);
+        }
+        check(cycle < 10 ||
+              (cf_handle_count(&cf_states) == states && cf_handle_count(&cf_types) == types));
+        check(cycle < 10 || atomic_load(&cf_states.slots)->older == NULL);
+    }
+    check(stub_runs - runs == 1000);
+}
+
+static int failures = 0;
+
+static void count_failure(MPI_Comm *comm, int *code, ...) {
+    (void)comm;
+    (void)code;
+    failures++;
+}
+
+/* With COLLFORGE_FORCE=bcast=failing. */
+static void run_errors(void) {
+    int data = 0;
+    int class = 0;
+    int value = 0;
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
+    check(MPI_Comm_create_errhandler(count_failure, &handler) == MPI_SUCCESS);
+    check(MPI_Comm_set_errhandler(comm, handler) == MPI_SUCCESS);
+    check(MPI_Errhandler_free(&handler) == MPI_SUCCESS);
+    /* A component's error reaches the user's handler once. */
+    check(MPI_Error_class(MPI_Bcast(&data, 1, MPI_INT, 0, comm), &class) == MPI_SUCCESS);
+    check(class == MPI_ERR_TRUNCATE && failures == 1);
+    /* Illegal arguments give what the MPI library gives, and the variant does not run. */
+    const int runs = stub_runs;
+    const int errors[] = {
+        MPI_Bcast(&data, 1, MPI_INT, size, comm), MPI_Bcast(&data, 1, MPI_INT, -1, comm),
+        MPI_Bcast(&data, -1, MPI_INT, 0, comm), MPI_Bcast(&data, 1, MPI_DATATYPE_NULL, 0, comm),
+        MPI_Allreduce(&data, &value, 1, MPI_INT, MPI_OP_NULL, comm)};
+    const int expected[] = {MPI_ERR_ROOT, MPI_ERR_ROOT, MPI_ERR_COUNT, MPI_ERR_TYPE, MPI_ERR_OP};
+    for (int i = 0; i < 5; i++) {
+        check(MPI_Error_class(errors[i], &class) == MPI_SUCCESS);
+        check(class == expected[i]);
+    }
+    check(failures == 6 && stub_runs == runs);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    check(MPI_Error_class(MPI_Bcast(&data, 1, MPI_INT, 0, MPI_COMM_NULL), &class) == MPI_SUCCESS);
+    check(class == MPI_ERR_COMM);
+    check(MPI_Comm_free(&comm) == MPI_SUCCESS);
+}
+
+enum { THREADS = 3, ROUNDS = 40 };
+
+static void *use_own_communicator(void *argument) {
+    MPI_Comm parent = *(MPI_Comm *)argument;
+    for (int round = 0; round < ROUNDS; round++) {
+        MPI_Comm comm = MPI_COMM_NULL;
+        MPI_Datatype type = MPI_DATATYPE_NULL;
+        int data[2] = {rank, rank};
+        check(MPI_Comm_dup(parent, &comm) == MPI_SUCCESS);
+        check(MPI_Type_contiguous(2, MPI_INT, &type) == MPI_SUCCESS);
+        check(MPI_Type_commit(&type) == MPI_SUCCESS);
+        check(MPI_Bcast(data, 1, type, 1, comm) == MPI_SUCCESS && data[1] == 1);
+        check(MPI_Allreduce(MPI_IN_PLACE, data, 2, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
+        check(data[0] == size);
+        check(MPI_Type_free(&type) == MPI_SUCCESS && MPI_Comm_free(&comm) == MPI_SUCCESS);
+    }
+    return NULL;
+}
+
+static void run_threads(void) {
+    pthread_t threads[THREADS];
+    MPI_Comm comms[THREADS];
+    for (int t = 0; t < THREADS; t++)
+        check(MPI_Comm_dup(MPI_COMM_WORLD, &comms[t]) == MPI_SUCCESS);
+    for (int t = 0; t < THREADS; t++)
+        check(pthread_create(&threads[t], NULL, use_own_communicator, &comms[t]) == 0);
+    for (int t = 0; t < THREADS; t++)
+        check(pthread_join(threads[t], NULL) == 0);
+    for (int t = 0; t < THREADS; t++)
+        check(MPI_Comm_free(&comms[t]) == MPI_SUCCESS);
+    check(cf_handle_count(&cf_states) == 0);
+}
+
+/* The layout of the world, in its own order and reversed, against its communicators. */
+static void check_layout(MPI_Comm comm) {
+    struct cf_comm *found = NULL;
+    char name[CF_LAYOUT_NAME_SIZE];
+    int me = 0, p = 0, node_rank = 0, node_size = 0, node = 0, lane_size = 0;
+    check(MPI_Comm_rank(comm, &me) == MPI_SUCCESS && MPI_Comm_size(comm, &p) == MPI_SUCCESS);
+    check(cf_comm_get(comm, &found) == MPI_SUCCESS && found != NULL);
+    const struct cf_layout *layout = &found->layout;
+    check(layout->size == p && layout->rank == me);
+    check(MPI_Comm_rank(layout->node_comm, &node_rank) == MPI_SUCCESS);
+    check(MPI_Comm_size(layout->node_comm, &node_size) == MPI_SUCCESS);
+    check(node_rank == layout->node_rank && node_size == layout->node_size[layout->node]);
+    check(layout->node_of[me] == layout->node && layout->node_rank_of[me] == node_rank);
+    check((layout->lane_comm == MPI_COMM_NULL) == (node_rank >= layout->min_node_size));
+    if (layout->lane_comm != MPI_COMM_NULL) {
+        check(MPI_Comm_rank(layout->lane_comm, &node) == MPI_SUCCESS && node == layout->node);
+        check(MPI_Comm_size(layout->lane_comm, &lane_size) == MPI_SUCCESS);
+        check(lane_size == layout->nodes);
+    }
+    cf_layout_name(layout, name, sizeof name);
+    if (me == 0)
+        printf("layout %s\n", name);
+    check(fflush(stdout) == 0 && MPI_Barrier(comm) == MPI_SUCCESS);
+}
+
+static void run_layouts(void) {
+    MPI_Comm reversed = MPI_COMM_NULL;
+    struct cf_comm *found = NULL;
+    check(cf_runtime_activate() == MPI_SUCCESS && cf_runtime_activate() == MPI_SUCCESS);
+    check(MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &reversed) == MPI_SUCCESS);
+    check_layout(MPI_COMM_WORLD);
+    check_layout(reversed);
+    check(cf_comm_get(MPI_COMM_SELF, &found) == MPI_SUCCESS && found->layout.nodes == 1);
+    /* reversed stays: MPI_Finalize has to cope. */
+}
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } commands[] = {{"results", run_results},
+                    {"handles", run_handles},
+                    {"errors", run_errors},
+                    {"threads", run_threads},
+                    {"layouts", run_layouts}};
+    const char *command = argc > 1 ? argv[1] : "";
+    int provided = 0;
+    if (strcmp(command, "threads") == 0)
+        check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
+    else
+        check(MPI_Init(&argc, &argv) == MPI_SUCCESS);
+    check(MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS);
+    check(MPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS);
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
+        if (strcmp(command, commands[i].name) == 0)
+            commands[i].run();
+    check(MPI_Finalize() == MPI_SUCCESS);
+    check(cf_handle_count(&cf_states) == 0);
+    return 0;
+}

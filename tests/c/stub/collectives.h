@@ -1,0 +1,11 @@
+/* What the generator would write for three collectives. */
+#ifndef COLLFORGE_COLLECTIVES_H_INCLUDED
+#define COLLFORGE_COLLECTIVES_H_INCLUDED
+
+enum cf_collective { CF_BCAST, CF_ALLREDUCE, CF_GATHER };
+
+/* How many times a variant has run in this process, and the first parameter of the last one. */
+extern int stub_runs;
+extern int stub_parameter;
+
+#endif

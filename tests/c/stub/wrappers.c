@@ -1,0 +1,47 @@
+#include "cf.h"
+#include "collectives.h"
+
+COLLFORGE_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root,
+                               MPI_Comm comm) {
+    const struct cf_choice *choice = cf_choose(CF_BCAST, comm, count, datatype);
+    if (choice == NULL)
+        return PMPI_Bcast(buffer, count, datatype, root, comm);
+    const struct cf_args args = {
+        .recvbuf = buffer, .recvcount = count, .recvtype = datatype, .root = root, .comm = comm};
+    return cf_run(choice, CF_BCAST, &args);
+}
+
+COLLFORGE_PUBLIC int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
+                                   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
+    const struct cf_choice *choice = cf_choose(CF_ALLREDUCE, comm, count, datatype);
+    if (choice == NULL)
+        return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+    const struct cf_args args = {.sendbuf = sendbuf,
+                                 .sendcount = count,
+                                 .sendtype = datatype,
+                                 .recvbuf = recvbuf,
+                                 .recvcount = count,
+                                 .recvtype = datatype,
+                                 .op = op,
+                                 .comm = comm};
+    return cf_run(choice, CF_ALLREDUCE, &args);
+}
+
+COLLFORGE_PUBLIC int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
+                                void *recvbuf, int recvcount, MPI_Datatype recvtype, int root,
+                                MPI_Comm comm) {
+    const bool in_place = sendbuf == MPI_IN_PLACE;
+    const struct cf_choice *choice = cf_choose(CF_GATHER, comm, in_place ? recvcount : sendcount,
+                                               in_place ? recvtype : sendtype);
+    if (choice == NULL)
+        return PMPI_Gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
+    const struct cf_args args = {.sendbuf = sendbuf,
+                                 .sendcount = sendcount,
+                                 .sendtype = sendtype,
+                                 .recvbuf = recvbuf,
+                                 .recvcount = recvcount,
+                                 .recvtype = recvtype,
+                                 .root = root,
+                                 .comm = comm};
+    return cf_run(choice, CF_GATHER, &args);
+}

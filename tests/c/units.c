@@ -1,0 +1,185 @@
+/*
+ * The parts of the runtime that need no MPI_Init, from the command line:
+ *   choice COLLECTIVE TEXT     its canonical form
+ *   force TEXT                 what it forces on each collective
+ *   map SIZE TEXT              the node of each rank, and the layout's name
+ *   sizes                      checks the buckets of sizes
+ *   lanes SIZE TEXT            the orders in which the lanes see the ranks
+ *   rules LAYOUT:BYTES:CHOICE  what bcast runs on layout 2x2 at several sizes
+ *   database PATH...           the number of winners in each
+ * Prints "error: ..." for what is malformed.
+ */
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cf.h"
+#include "force.h"
+#include "rules.h"
+#include "sizes.h"
+#include "topology.h"
+#include "winners.h"
+
+static int print_choice(const char *collective, const char *text) {
+    char line[256];
+    char why[256] = "";
+    struct cf_choice choice;
+    const int index = cf_collective_find(collective, strlen(collective));
+    if (index < 0)
+        puts("error: collective");
+    else if (!cf_choice_parse(text, strlen(text), index, &choice, why, sizeof why))
+        printf("error: %s\n", why);
+    else {
+        cf_choice_format(&choice, line, sizeof line);
+        puts(line);
+    }
+    return 0;
+}
+
+static int print_force(const char *text) {
+    char line[256];
+    char why[256] = "";
+    struct cf_winners winners = {0};
+    if (!cf_force_parse(text, &winners, why, sizeof why))
+        printf("error: %s\n", why);
+    for (int i = 0; i < winners.count; i++) {
+        const struct cf_winner *winner = &winners.items[i];
+        struct cf_choice choice = {.variant =
+                                       winner->variant < 0 ? NULL : cf_variants[winner->variant]};
+        memcpy(choice.parameter, winner->parameter, sizeof choice.parameter);
+        cf_choice_format(&choice, line, sizeof line);
+        printf("%s %s\n", cf_collectives[winner->collective].name, line);
+    }
+    cf_winners_free(&winners);
+    return 0;
+}
+
+static void print_ints(const char *title, const int *values, int count) {
+    printf("%s", title);
+    for (int i = 0; i < count; i++)
+        printf(" %d", values[i]);
+    puts("");
+}
+
+static void print_lanes(const char *title, const struct cf_lanes *lanes,
+                        const struct cf_layout *layout) {
+    printf("%s: k %d identity %d\n", title, lanes->k, lanes->identity);
+    print_ints("  order", lanes->order, layout->size);
+    print_ints("  lane_size", lanes->lane_size, lanes->k);
+    print_ints("  share_size", lanes->share_size, lanes->k * layout->nodes);
+}
+
+static int print_map(int size, const char *text, int with_lanes) {
+    char name[CF_LAYOUT_NAME_SIZE];
+    struct cf_layout layout;
+    int *node_of = calloc((size_t)size, sizeof *node_of);
+    if (!cf_node_map_parse(text, size, node_of)) {
+        puts("error: map");
+        free(node_of);
+        return 0;
+    }
+    if (!cf_layout_from_nodes(&layout, size, 0, node_of, size) || !cf_layout_add_lanes(&layout))
+        return 1;
+    cf_layout_name(&layout, name, sizeof name);
+    puts(name);
+    if (with_lanes) {
+        print_lanes("full", &layout.full, &layout);
+        print_lanes("single", &layout.single, &layout);
+    }
+    cf_layout_free(&layout);
+    free(node_of);
+    return 0;
+}
+
+/* The integer arithmetic against the definition in floating point, away from the borders. */
+static int check_sizes(void) {
+    for (uint64_t n = 1; n < 100000; n++)
+        if (cf_bucket(n) != (int)floor(2 * log2((double)n) + 1e-12))
+            return 1;
+    for (int bucket = 4; bucket < 124; bucket++) {
+        const uint64_t begin = cf_bucket_begin(bucket);
+        if (cf_bucket(begin) != bucket || cf_bucket(begin - 1) != bucket - 1)
+            return 1;
+    }
+    if (cf_bucket(INT_MAX) != CF_BUCKETS - 1)
+        return 1;
+    puts("passed");
+    return 0;
+}
+
+static int print_rules(int argc, char **argv) {
+    static const int sizes[] = {1,    500,  511,  512,   723,   724,   1000,  1024,    1448,
+                                1449, 4095, 4096, 11585, 11586, 16384, 65536, 1 << 20, INT_MAX};
+    char why[256];
+    char line[256];
+    struct cf_winners winners = {0};
+    for (int i = 2; i < argc; i++) {
+        struct cf_choice choice;
+        char *bytes = strchr(argv[i], ':');
+        char *text = bytes == NULL ? NULL : strchr(bytes + 1, ':');
+        if (text == NULL)
+            return 1;
+        *bytes++ = *text++ = '\0';
+        if (!cf_choice_parse(text, strlen(text), 0, &choice, why, sizeof why) ||
+            !cf_winners_add(&winners, argv[i], 0, atoi(bytes), &choice))
+            return 1;
+    }
+    if (!cf_rules_build(&winners))
+        return 1;
+    cf_winners_free(&winners);
+    const struct cf_rules *rules = cf_rules_find("2x2");
+    for (size_t i = 0; rules != NULL && i < sizeof sizes / sizeof sizes[0]; i++) {
+        const struct cf_choice *choice = rules->by_size[cf_bucket((uint64_t)sizes[i])];
+        if (choice != NULL)
+            cf_choice_format(choice, line, sizeof line);
+        printf("%d %s\n", sizes[i], choice == NULL ? "native" : line);
+    }
+    if (rules == NULL)
+        puts("none");
+    cf_rules_free();
+    return 0;
+}
+
+/* What a damaged file makes SQLite say, on one line. */
+static void print_printable(const char *why)
+{
+    printf("error: ");
+    for (; *why != '\0'; why++)
+        putchar((unsigned char)*why < ' ' ? ' ' : *why);
+    puts("");
+}
+
+static int print_databases(int argc, char **argv) {
+    for (int i = 2; i < argc; i++) {
+        char why[512] = "";
+        struct cf_winners winners = {0};
+        if (cf_winners_load(argv[i], NULL, &winners, why, sizeof why))
+            printf("%d\n", winners.count);
+        else
+            print_printable(why);
+        cf_winners_free(&winners);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const char *command = argc > 1 ? argv[1] : "";
+    if (strcmp(command, "choice") == 0 && argc == 4)
+        return print_choice(argv[2], argv[3]);
+    if (strcmp(command, "force") == 0 && argc == 3)
+        return print_force(argv[2]);
+    if (strcmp(command, "map") == 0 && argc == 4)
+        return print_map(atoi(argv[2]), argv[3], 0);
+    if (strcmp(command, "lanes") == 0 && argc == 4)
+        return print_map(atoi(argv[2]), argv[3], 1);
+    if (strcmp(command, "sizes") == 0)
+        return check_sizes();
+    if (strcmp(command, "rules") == 0)
+        return print_rules(argc, argv);
+    if (strcmp(command, "database") == 0)
+        return print_databases(argc, argv);
+    fprintf(stderr, "unknown command\n");
+    return 2;
+}

@@ -1,0 +1,108 @@
+"""The wheel has everything that the checkout has, and works without it."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import TOP, execute
+
+NOT_SHIPPED = {"__pycache__"}
+
+
+def package_folders() -> dict[str, str]:
+    """Top-level folder -> where it stands in the wheel, as setup.cfg maps them."""
+    config = configparser.ConfigParser()
+    config.read(TOP / "setup.cfg")
+    pairs = (line.split("=") for line in config["options"]["package_dir"].split("\n") if line)
+    return {folder.strip(): package.strip().replace(".", "/") for package, folder in pairs}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from a copy, so that nothing of an earlier build is in it and nothing is left behind."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    names = [*package_folders(), "setup.cfg", "pyproject.toml", "README.md"]
+    there = [str(TOP / name) for name in names if (TOP / name).exists()]
+    assert execute(["cp", "-r", *there, str(source)]).returncode == 0
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
+    done = execute([*pip, "-w", str(folder), str(source)], timeout=300)
+    assert done.returncode == 0, done.stderr
+    (found,) = folder.glob("collforge-*.whl")
+    return found
+
+
+def test_the_wheel_has_every_file_of_the_packages(wheel: Path) -> None:
+    expected = {
+        f"{package}/{path.relative_to(TOP / folder)}"
+        for folder, package in package_folders().items()
+        for path in (TOP / folder).rglob("*")
+        if path.is_file() and not NOT_SHIPPED & set(path.parts)
+    }
+    assert len(expected) > 50
+    with zipfile.ZipFile(wheel) as archive:
+        shipped = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert shipped == expected
+
+
+def test_every_top_level_folder_of_code_is_a_package() -> None:
+    code = {path.parent.name for path in TOP.glob("*/__init__.py")}
+    assert code == set(package_folders())
+
+
+def test_the_installed_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    """`-I` keeps the working directory and the user's site out; the checkout's editable finder goes too."""
+    target = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(target)]
+    assert execute([*pip, str(wheel)], timeout=300).returncode == 0
+    program = f"""
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in repr(finder)]
+sys.path.insert(0, {str(target)!r})
+import collforge.generator, collforge.runtime.home
+from collforge.tuner.cli import main
+for module in (collforge, collforge.generator):
+    assert module.__file__.startswith({str(target)!r}), module.__file__
+assert {str(TOP)!r} not in str(collforge.runtime.home.home())
+sys.exit(main(sys.argv[1:]))
+"""
+    python = ["env", "-u", "COLLFORGE_HOME", f"HOME={tmp_path}", sys.executable, "-I", "-c", program]
+    done = execute([*python, "generate"], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert list(tmp_path.glob(".local/share/collforge/generated/manifest.json"))
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    done = execute([sys.executable, "-m", "collforge", "--version"], cwd=tmp_path)
+    script = execute([str(Path(sys.executable).with_name("collforge")), "--version"], cwd=tmp_path)
+    assert done.returncode == script.returncode == 0
+    assert done.stdout == script.stdout
+    assert done.stdout.startswith("collforge ")
+
+
+def test_pyproject_holds_the_build_system_only() -> None:
+    lines = (TOP / "pyproject.toml").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if line.startswith("[")] == ["[build-system]"]
+    assert len(lines) == 3
+
+
+def test_the_tools_are_pinned() -> None:
+    config = configparser.ConfigParser()
+    config.read(TOP / "setup.cfg")
+    pins = config["options.extras_require"]["dev"].split("\n")[1:]
+    assert pins
+    assert [pin for pin in pins if " == " not in pin] == []
+
+
+def test_make_setup_names_what_is_missing(tmp_path: Path) -> None:
+    """On a machine with nothing but make, and no right to install: the one command to run, exit 2."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("bash", "make", "echo", "id"):
+        (tools / name).symlink_to(os.popen(f"command -v {name}").read().strip())

@@ -1,0 +1,1 @@
+"""The tuner: plans, runs, selects and stores; and the command line."""

@@ -1,0 +1,90 @@
+"""The command line. Each command is a module of collforge.tuner.commands with
+
+- `add_parser(subparsers)`: adds its parser, through `parsing.add_command`;
+- `run(args) -> int`: does it and returns the exit code.
+
+A module there with an `add_parser` is a command with no further change. Failures that the user can
+mend are CollforgeErrors: one line and exit code 2. Whatever is slow to import is imported inside
+`run`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import os
+import pkgutil
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+import collforge
+from collforge.errors import CollforgeError, unknown
+from collforge.tuner import commands
+
+USER_ERROR = 2
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+
+def build_parser() -> tuple[argparse.ArgumentParser, list[str]]:
+    """The parser of everything, and the names of the commands."""
+    parser = argparse.ArgumentParser(
+        prog="collforge",
+        description=collforge.__doc__,
+        epilog="example: collforge doctor; `collforge COMMAND --help` shows one for each command",
+    )
+    parser.add_argument("--version", action="version", version=f"collforge {collforge.__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for module in command_modules():
+        module.add_parser(subparsers)
+    return parser, list(subparsers.choices)
+
+
+def command_modules() -> list[ModuleType]:
+    """The modules that are commands, by name."""
+    names = sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
+    modules = [importlib.import_module(f"{commands.__name__}.{name}") for name in names]
+    return [module for module in modules if hasattr(module, "add_parser")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code; `arguments` default to the process's own."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        parser, names = build_parser()
+        if words and not words[0].startswith("-") and words[0] not in names:
+            raise unknown("command", words[0], names)
+        args = parser.parse_args(words)
+        code: int = args.run(args)
+        sys.stdout.flush()
+        return code
+    except CollforgeError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, less) has gone. Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except OSError as error:
+        fix = _fix(error)
+        if fix is None:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror}; {fix}")
+
+
+def _fail(message: str) -> int:
+    print(f"collforge: error: {message}", file=sys.stderr)
+    return USER_ERROR
+
+
+def _fix(error: OSError) -> str | None:
+    """What mends an operating system error that is the user's to mend; None for the others."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space, or set COLLFORGE_HOME to a folder on another disk"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "get permission, or set COLLFORGE_HOME to a folder that you can write to"
+    return None

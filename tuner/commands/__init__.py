@@ -1,0 +1,1 @@
+"""The commands, one module each; collforge.tuner.cli says what such a module has."""

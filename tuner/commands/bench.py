@@ -1,0 +1,242 @@
+"""`collforge bench`: native, every variant and the tuned choice, side by side in one run."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+import collforge
+from collforge.db import Store, Variant, Winner
+from collforge.generator import case, manifest
+from collforge.generator.case import Case
+from collforge.generator.manifest import Manifest
+from collforge.runtime import build, libraries
+from collforge.runtime.home import home
+from collforge.tuner import ingest, plan, request, tables
+from collforge.tuner.commands import options
+from collforge.tuner.plan import Goal
+from collforge.tuner.run import Job, JobError, Site, run_job
+from collforge.tuner.select import Comparison, Launch, compare, median_interval
+
+EXAMPLE = """\
+example:
+  collforge bench --system emulated --mpi openmpi --layout 4x2 --sizes 1MiB
+  collforge bench --system emulated --mpi mpich bcast@4x2,bytes=65536 allreduce:hierarchical@4x2,bytes=65536
+
+A CASE is a case string, with or without a variant; without CASEs, all collectives at the --sizes."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One problem: medians in seconds, ratios to native (above 1: faster)."""
+
+    problem: str
+    collective: str
+    bytes: int
+    native: float
+    native_low: float
+    native_high: float
+    families: dict[str, float]
+    """The best ratio of each family's variants."""
+    tuned: str
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    launches: int
+    limit: float | None
+    """Least possible seconds, where the links' rate is known."""
+
+    @property
+    def of_limit(self) -> float | None:
+        return None if self.limit is None else self.limit * self.ratio / self.native
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "bench",
+        help="time native, each variant and the tuned choice in one run",
+        description="Times native, each variant and the tuned choice, interleaved in one process, and prints ratios.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_system(parser)
+    options.add_mpi(parser, many=False)
+    options.add_problem(parser)
+    options.add_database(parser)
+    parser.add_argument("--launches", type=int, default=3, help="launches (default %(default)s)")
+    parser.add_argument("--samples", type=int, default=10, help="rounds per launch (default %(default)s)")
+    parser.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
+    parser.add_argument("--seed", type=int, default=7, help="of inputs (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help="case strings")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    variables = options.system_variables(args)
+    library = libraries.find(args.mpi)
+    build.build(library)
+    made = manifest.load(home() / "generated" / "manifest.json")
+    at = request.parse_layout(args.layout, args.system)
+    goal = Goal(
+        at, request.parse_collectives(args.collective, made), request.parse_sizes(args.sizes)
+    )
+    place = request.place(options.system_name(args), library, at)
+    tuned = read_winners(request.database(args.db), place.system, place.mpi, at.name)
+    cases = list(wanted_cases(args, made, goal, tuned))
+    job = Job(
+        cases=cases,
+        layout=at.name,
+        samples=args.samples,
+        max_seconds=0.0,
+        seed=args.seed,
+        time_limit=3600.0,
+    )
+    site = Site(args.system, args.mpi, config=options.reframe_config(args), variables=variables)
+    launches = run_launches(site, job, args.launches)
+    rate = options.link_rate(args)
+    rows = [
+        make_row(made, goal, problem, launches[problem.problem], tuned, rate)
+        for problem in dict.fromkeys(one.by(case.NATIVE) for one in cases)
+    ]
+    if args.json:
+        tables.write_json([{**asdict(row), "of_limit": row.of_limit} for row in rows])
+    else:
+        print_rows(rows, place.mpi, at.name)
+    return 0
+
+
+def read_winners(
+    database: Path, system: str, mpi: str, layout: str
+) -> dict[tuple[str, int], Winner]:
+    """The stored winners by collective and size; none without a database."""
+    if not database.exists():
+        return {}
+    with Store(database, create=False) as store:
+        found = store.winners(system=system, mpi=mpi, layout=layout)
+    return {(one.choice.variant.collective, one.choice.bytes): one for one in found}
+
+
+def wanted_cases(
+    args: argparse.Namespace, made: Manifest, goal: Goal, tuned: dict[tuple[str, int], Winner]
+) -> Iterable[Case]:
+    """Native, each family's variants and the tuned choice of every problem asked for."""
+    asked = [case.parse(with_variant(text)) for text in args.cases] or plan.problems(made, goal)
+    for one in asked:
+        native = one.by(case.NATIVE)
+        yield native
+        if one != native:
+            yield one
+            continue
+        chosen = tuned.get((one.collective, one.bytes))
+        names = [chosen.choice.variant.name] if chosen else []
+        if not args.tuned_only:
+            names += [
+                case.variant_text(entry.family, entry.parameters, point)
+                for entry in plan.applicable(made, goal, one)
+                for point in list(case.points(entry))[:1]
+            ]
+        for name in dict.fromkeys(names):
+            if name != case.NATIVE:
+                yield one.by(name)
+
+
+def with_variant(text: str) -> str:
+    """A case string, with native for its variant where it names none."""
+    head, _, tail = text.partition("@")
+    return text if ":" in head else f"{head}:{case.NATIVE}@{tail}"
+
+
+def run_launches(site: Site, job: Job, count: int) -> dict[str, list[Launch]]:
+    """The same job several times, because medians may differ between launches."""
+    launches: dict[str, list[Launch]] = {}
+    for number in range(count):
+        folder = request.new_folder(home() / "runs", f"bench{number}")
+        report = ingest.read_report(run_job(site, job, folder), collforge.__version__)
+        if report.troubles:
+            raise JobError("; ".join(map(str, report.troubles)))
+        for record in report.runs:
+            samples: dict[str, dict[Variant, Sequence[float]]] = {}
+            for result in record.results:
+                if result.samples:
+                    samples.setdefault(result.problem, {})[result.variant] = result.samples
+            for problem, launch in samples.items():
+                launches.setdefault(problem, []).append(launch)
+    return launches
+
+
+def make_row(
+    made: Manifest,
+    goal: Goal,
+    problem: Case,
+    launches: Sequence[Launch],
+    tuned: dict[tuple[str, int], Winner],
+    rate: float | None,
+) -> Row:
+    native = Variant(problem.collective)
+    times = median_interval([s for launch in launches for s in launch.get(native, ())])
+    compared = {
+        variant: compare(variant, native, launches)
+        for variant in {v for launch in launches for v in launch} - {native}
+    }
+    families: dict[str, float] = {}
+    for variant, one in compared.items():
+        families[variant.family] = max(one.ratio, families.get(variant.family, 0.0))
+    winner = tuned.get((problem.collective, problem.bytes))
+    chosen = winner.choice.variant if winner else native
+    same = compared.get(chosen, Comparison(native, 1.0, 1.0, 1.0, len(launches)))
+    return Row(
+        problem=problem.problem,
+        collective=problem.collective,
+        bytes=problem.bytes,
+        native=times.median,
+        native_low=times.low,
+        native_high=times.high,
+        families=families,
+        tuned=chosen.name if winner else "-",
+        ratio=same.ratio,
+        ratio_low=same.low,
+        ratio_high=same.high,
+        launches=len(launches),
+        limit=rate and request.lower_bound(made, problem.collective, goal.layout, problem.bytes, rate),
+    )
+
+
+def print_rows(rows: Sequence[Row], mpi: str, layout: str) -> None:
+    families = sorted({name for row in rows for name in row.families})
+    table = Table(title=f"{mpi}, {layout}: time of native, ratios to it (above 1: faster)")
+    table.add_column("collective")
+    table.add_column("bytes", justify="right")
+    table.add_column("native ms", justify="right")
+    for name in families:
+        table.add_column(name, justify="right")
+    table.add_column("tuned choice", overflow="fold")
+    for name in ("tuned", "95 % interval", "limit ms", "tuned of limit"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        table.add_row(
+            row.collective,
+            request.format_size(row.bytes),
+            f"{row.native * 1e3:.3g}",
+            *(f"{row.families[name]:.2f}" if name in row.families else "" for name in families),
+            row.tuned,
+            f"{row.ratio:.2f}",
+            f"{row.ratio_low:.2f} .. {row.ratio_high:.2f}",
+            "" if row.limit is None else f"{row.limit * 1e3:.3g}",
+            "" if row.of_limit is None else f"{row.of_limit:.2f}",
+        )
+    tables.show(table)
+    slowest = min(rows, key=lambda row: row.ratio)
+    typical = statistics.geometric_mean(row.ratio for row in rows)
+    print(
+        f"tuned over native: {typical:.2f} on average, "
+        f"{slowest.ratio:.2f} at least ({slowest.problem}); {rows[0].launches} launches"
+    )
+
+

@@ -1,0 +1,71 @@
+"""`collforge cluster run`: a command on the emulated multi-lane cluster."""
+
+from __future__ import annotations
+
+import argparse
+
+from collforge.reframe_checks.systems import emulated
+from collforge.runtime import libraries
+from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    example = "collforge cluster run --nodes 4 --rails 2 --mpi openmpi -- ./my_program"
+    group = add_command(
+        subparsers, "cluster", "emulate a multi-lane cluster on this machine", example
+    )
+    parser = add_command(
+        group.add_subparsers(metavar="ACTION", required=True),
+        "run",
+        "run an MPI program on a cluster that exists as long as it",
+        example,
+        run,
+    )
+    shape = emulated.ClusterSpec()
+    parser.add_argument(
+        "--nodes", type=int, metavar="N", default=shape.nodes, help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--ranks-per-node",
+        type=int,
+        metavar="N",
+        default=shape.ranks_per_node,
+        help="default: %(default)s",
+    )
+    parser.add_argument(
+        "--rails",
+        type=int,
+        metavar="K",
+        default=shape.rails,
+        help="links of each node (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rate",
+        default=shape.rate,
+        help="of each link, each way, as for tc(8) (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rail-model",
+        metavar="MODEL",
+        default=shape.rail_model,
+        help=f"which rail carries what: {' or '.join(emulated.RAIL_MODELS)} (default: %(default)s)",
+    )
+    add_mpi(parser, required=True)
+    parser.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="stop the program then, exit code 124"
+    )
+    parser.add_argument(
+        "argv", metavar="CMD", nargs="+", help="the program and its arguments, after --"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    spec = emulated.ClusterSpec(
+        nodes=args.nodes,
+        ranks_per_node=args.ranks_per_node,
+        rails=args.rails,
+        rate=args.rate,
+        rail_model=args.rail_model,
+    )
+    library = libraries.find(args.mpi)
+    return emulated.run(spec, library.name, args.argv, timeout=args.timeout)

@@ -1,0 +1,50 @@
+"""`collforge env`: what puts the tuned collectives under an unmodified application."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+
+from collforge.db import Store
+from collforge.errors import CollforgeError, unknown
+from collforge.runtime import build, home, libraries
+from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(
+        subparsers,
+        "env",
+        "print the export lines for an application that the runtime is preloaded to",
+        'eval "$(collforge env --mpi openmpi --system emulated)"',
+        run,
+    )
+    add_mpi(parser, required=True)
+    parser.add_argument(
+        "--system",
+        metavar="SYS",
+        help="whose winners apply (default: the runtime looks at the host)",
+    )
+    add_database(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    library = libraries.find(args.mpi)
+    path = build.built_paths(library.name, home.home()).library_path
+    if not path.is_file():
+        raise CollforgeError(f"there is no {path}: run `collforge build --mpi {library.name}`")
+    if any(character in ": \t\n" for character in str(path)):
+        raise CollforgeError(
+            f"LD_PRELOAD cannot carry the blanks or colons of {path}: "
+            "set COLLFORGE_HOME to a folder without them and build again"
+        )
+    with Store(args.db, create=False) as store:
+        systems = {place.system for place in store.places()}
+    if args.system is not None and args.system not in systems:
+        raise unknown("system", args.system, systems)
+    print(f"export COLLFORGE_DB={shlex.quote(str(args.db))}")
+    if args.system is not None:
+        print(f"export COLLFORGE_SYSTEM={shlex.quote(args.system)}")
+    # What the application preloads already stays, behind the runtime.
+    print(f'export LD_PRELOAD={shlex.quote(str(path))}"${{LD_PRELOAD:+:$LD_PRELOAD}}"')
+    return 0

@@ -1,0 +1,75 @@
+"""What the commands share: how one is added, and the options that mean the same everywhere."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collforge.errors import CollforgeError
+from collforge.runtime import home, libraries
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
+else:
+    Subparsers = argparse._SubParsersAction  # generic in the type hints only
+
+Run = Callable[[argparse.Namespace], int]
+
+
+def add_command(
+    subparsers: Subparsers, name: str, summary: str, example: str, run: Run | None = None
+) -> argparse.ArgumentParser:
+    """Adds a command whose --help ends with the example; `run` is None for a group of commands."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    if run is not None:
+        parser.set_defaults(run=run)
+    return parser
+
+
+def add_mpi(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Adds --mpi NAME[,NAME...]; args.mpi is the text, for find_libraries() or libraries.find()."""
+    parser.add_argument(
+        "--mpi",
+        metavar="NAME",
+        required=required,
+        help=f"MPI library: {', '.join(libraries.DEBIAN_PACKAGES)}, "
+        "or the name of a COLLFORGE_MPI_<NAME>=<prefix>",
+    )
+
+
+def add_database(parser: argparse.ArgumentParser) -> None:
+    """Adds --db FILE; args.db is an absolute path."""
+    parser.add_argument(
+        "--db",
+        metavar="FILE",
+        type=lambda text: Path(text).expanduser().absolute(),
+        default=home.database_path(),
+        help="database of measurements and winners (default: %(default)s)",
+    )
+
+
+def find_libraries(names: str | None) -> list[libraries.MpiLibrary]:
+    """The libraries that --mpi names, comma-separated; all that work here when it is None.
+
+    Raises CollforgeError for one that is unknown or missing, or when there is none.
+    """
+    if names is not None:
+        return [libraries.find(name) for name in split(names)]
+    found = libraries.found()
+    if not found:
+        packages = " ".join(libraries.DEBIAN_PACKAGES.values())
+        raise CollforgeError(f"no MPI library is installed here: run `apt-get install {packages}`")
+    return found
+
+
+def split(text: str) -> Sequence[str]:
+    """The items of a comma-separated list, blanks and repetitions dropped."""
+    return list(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))

@@ -1,0 +1,113 @@
+"""`collforge report`: what was chosen and why, and a plot of it."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from collforge.db import Place, Store, Variant, Winner
+from collforge.tuner import request
+from collforge.tuner.commands import options
+from collforge.tuner.select import Launch, by_problem, decide
+
+EXAMPLE = """\
+example:
+  collforge report
+  collforge report --collective bcast --plot bcast.png"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "report",
+        help="what was chosen and why",
+        description="Tells for every measured problem what was chosen, on what evidence, and what came next.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    options.add_database(parser)
+    parser.add_argument("--mpi", help="one MPI library only")
+    parser.add_argument("--collective", help="one collective only")
+    parser.add_argument("--plot", metavar="FILE", help="draw time against bytes, native and chosen (.png, .svg, .pdf)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    with Store(request.database(args.db), create=False) as store:
+        places = [place for place in store.places() if args.mpi in (None, place.mpi)]
+        series: dict[Place, dict[str, list[Launch]]] = {}
+        for place in places:
+            verified = store.verified(place.mpi, place.mpi_version)
+            series[place] = by_problem(store.measurements(place, args.collective))
+            print(f"{place.system}, {place.mpi_version}, {place.layout}:")
+            for problem, launches in series[place].items():
+                decision = decide(problem.split("@")[0], launches, verified)
+                print(f"  {problem}: {decision.reason}")
+                for other in decision.others[:2]:
+                    print(f"      next: {other}")
+        winners = store.winners()
+    if args.plot:
+        plot(series, winners, Path(args.plot))
+        print(f"plot: {args.plot}")
+    return 0
+
+
+def plot(
+    series: dict[Place, dict[str, list[Launch]]], winners: Sequence[Winner], path: Path
+) -> None:
+    """Time against bytes on logarithmic axes, a panel per MPI library and collective."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    panels = sorted({(p, problem.split("@")[0]) for p, problems in series.items() for problem in problems})
+    columns = min(5, max(1, len(panels)))
+    rows = -(-len(panels) // columns)
+    figure, grid = pyplot.subplots(
+        rows, columns, figsize=(3.2 * columns, 2.8 * rows), squeeze=False, layout="constrained"
+    )
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    for (place, collective), axes in zip(panels, grid.flat):
+        native = Variant(collective)
+        for label, style, pick in (
+            ("native", "o-", {}),
+            ("chosen", "s--", chosen(winners, place, collective)),
+        ):
+            points = medians(series[place], collective, pick, native)
+            axes.loglog([b for b, _ in points], [t * 1e3 for _, t in points], style, label=label)
+        axes.set_title(f"{collective}, {place.mpi} {place.layout}", fontsize=9)
+        axes.set_xlabel("bytes", fontsize=8)
+        axes.set_ylabel("ms", fontsize=8)
+        axes.tick_params(labelsize=7)
+    if panels:
+        grid.flat[0].legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def chosen(winners: Sequence[Winner], place: Place, collective: str) -> dict[int, Variant]:
+    return {
+        one.choice.bytes: one.choice.variant
+        for one in winners
+        if one.place == place and one.choice.variant.collective == collective
+    }
+
+
+def medians(
+    problems: dict[str, list[Launch]], collective: str, pick: dict[int, Variant], otherwise: Variant
+) -> list[tuple[int, float]]:
+    """(bytes, median seconds) of the picked variant at each size, or of another where none is picked."""
+    points = []
+    for problem, launches in problems.items():
+        if problem.split("@")[0] != collective:
+            continue
+        nbytes = int(problem.split(",bytes=", 1)[1].split(",")[0])
+        variant = pick.get(nbytes, otherwise)
+        samples = [sample for launch in launches for sample in launch.get(variant, ())]
+        if samples:
+            points.append((nbytes, statistics.median(samples)))
+    return sorted(points)

@@ -1,0 +1,126 @@
+"""`collforge verify`: the correctness of every variant, on pretended placements of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.progress import Progress
+
+from collforge.errors import CollforgeError, unknown
+from collforge.generator import layout, manifest
+from collforge.generator.case import Case, parse
+from collforge.generator.manifest import Manifest, VariantEntry
+from collforge.reframe_checks.cases import TIERS, verification_cases
+from collforge.runtime import build, libraries
+from collforge.runtime.home import home
+from collforge.tuner import ingest, request
+from collforge.tuner.run import Job, Site, run_job
+
+LAYOUTS = {
+    "small": ("2x2", "3+1"),
+    "full": ("2x2", "3+1", "cyclic:2x3"),
+    "paranoid": ("2x2", "2x3", "3+1", "1+2+2", "cyclic:2x3", "map:0.1.1.0.1"),
+}
+# One launch verifies so many cases: enough that launching costs little.
+CASES_PER_JOB = 20000
+
+EXAMPLE = """\
+example:
+  collforge verify --tier full
+  collforge verify --mpi mpich --family full_lane --collective alltoall --tier paranoid"""
+
+
+def add_parser(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "verify",
+        help="check the results of every variant",
+        description="Runs every variant on many calls and placements and compares the results with their definition.",
+        epilog=EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--mpi", default="openmpi,mpich", help="MPI libraries (default %(default)s)")
+    parser.add_argument("--family", help="one family only")
+    parser.add_argument("--collective", help="collectives with commas (default all)")
+    parser.add_argument("--tier", choices=TIERS, default="small", help="how much (default %(default)s)")
+    parser.add_argument("--layout", help="placements with commas (default: those of the tier)")
+    parser.add_argument("--seed", type=int, default=7, help="of the inputs (default %(default)s)")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    mpis = request.parse_names(args.mpi)
+    for mpi in mpis:
+        build.build(libraries.find(mpi))
+    made = manifest.load(home() / "generated" / "manifest.json")
+    variants = select(made, args.family, args.collective)
+    names = args.layout.split(",") if args.layout else LAYOUTS[args.tier]
+    print(f"seed {args.seed}")
+    failures: list[str] = []
+    with Progress() as progress:
+        for mpi in mpis:
+            for name in names:
+                at = layout.from_name(name)
+                cases = [
+                    parse(text)
+                    for variant in variants
+                    for text in verification_cases(made, variant, at, args.tier)
+                ]
+                task = progress.add_task(f"{mpi} {at.name}", total=len(cases))
+                verified = 0
+                for begin in range(0, len(cases), CASES_PER_JOB):
+                    part = cases[begin : begin + CASES_PER_JOB]
+                    done, wrong = verify(mpi, at.name, part, args.seed)
+                    verified += done
+                    failures += wrong
+                    progress.update(task, completed=begin + len(part))
+                progress.console.print(
+                    f"{mpi} {at.name}: {len(cases)} cases, {verified} verified, "
+                    f"{len(cases) - verified} not applicable or failed"
+                )
+    for failure in failures:
+        print(f"FAILED {failure}", file=sys.stderr)
+    print(f"{len(failures)} failed")
+    return 1 if failures else 0
+
+
+def select(made: Manifest, family: str | None, collective: str | None) -> list[VariantEntry]:
+    """The variants asked for. Raises CollforgeError for an unknown name or when none is left."""
+    collectives = request.parse_collectives(collective, made)
+    families = [entry.name for entry in made.families]
+    if family and family not in families:
+        raise unknown("family", family, families)
+    chosen = [
+        v for v in made.variants if v.collective in collectives and family in (None, v.family)
+    ]
+    if not chosen:
+        raise CollforgeError(f"family {family} serves none of {', '.join(collectives)}")
+    return chosen
+
+
+def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[int, list[str]]:
+    """Runs a job that only verifies. Returns how many cases passed, and the failures in words."""
+    folder = request.new_folder(home() / "runs", "verify")
+    job = Job(cases, at, 0, 0.0, seed, time_limit=1800.0, verify_only=True)
+    report = ingest.read_report(run_job(Site("local", mpi), job, folder), "")
+    records = [record for path in folder.glob("**/results.jsonl") for record in read_lines(path)]
+    results = [r for r in records if r["record"] == "result"]
+    failures = [f"{mpi} {r['case']}: {r['detail']}" for r in results if r["applicable"] and not r["verified"]]
+    if report.troubles and not failures:
+        failures = [f"{mpi} {trouble}" for trouble in report.troubles]
+        if len(results) < len(cases):
+            failures.append(f"{mpi} {cases[len(results)]}: the job ended in this case")
+    return sum(r["applicable"] and r["verified"] for r in results), failures
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The complete JSON lines of a results file."""
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return

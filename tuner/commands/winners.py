@@ -1,0 +1,54 @@
+"""`collforge winners`: what was chosen."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from collforge.db import Store, Winner
+from collforge.errors import unknown
+from collforge.tuner import tables
+from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(
+        subparsers,
+        "winners",
+        "show the stored winners, how much faster than native each is",
+        "collforge winners --system emulated --mpi openmpi --format csv",
+        run,
+    )
+    for name in ("system", "layout", "collective"):
+        parser.add_argument(f"--{name}", metavar="NAME", default="", help="only those of this one")
+    add_mpi(parser)
+    parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    add_database(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    with Store(args.db, create=False) as store:
+        everything = store.winners()
+        _check_names(args, everything)
+        found = store.winners(args.system, args.mpi or "", args.layout, args.collective)
+    if args.format == "table":
+        tables.print_winners(found)
+    elif args.format == "csv":
+        tables.write_csv(tables.winner_rows(found))
+    else:
+        tables.write_json(tables.winner_rows(found))
+    return 0
+
+
+def _check_names(args: argparse.Namespace, everything: Sequence[Winner]) -> None:
+    """A name with no winner at all is a mistake to report, not an empty table."""
+    known = {
+        "system": {winner.place.system for winner in everything},
+        "mpi": {winner.place.mpi for winner in everything},
+        "layout": {winner.place.layout for winner in everything},
+        "collective": {winner.choice.variant.collective for winner in everything},
+    }
+    for kind, names in known.items():
+        given = getattr(args, kind)
+        if given and given not in names:
+            raise unknown(f"{kind} (of a stored winner)", given, names)

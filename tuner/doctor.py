@@ -1,0 +1,152 @@
+"""What Collforge needs and what of it is here: findings, each with what mends it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from collforge.db import Store
+from collforge.errors import CollforgeError
+from collforge.reframe_checks.systems import emulated
+from collforge.runtime import home, libraries
+
+PROBE_SECONDS = 30
+# The distributions of setup.cfg that are needed directly; tests/test_doctor.py compares.
+DISTRIBUTIONS = ("ReFrame-HPC", "scikit-optimize", "Jinja2", "rich", "platformdirs", "matplotlib")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked for. `fix` is empty when there is nothing to mend."""
+
+    subject: str
+    found: str
+    fix: str = ""
+    essential: bool = True
+    """Whether Collforge can do nothing useful without it."""
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.fix) and self.essential
+
+
+def examine(database: Path) -> Iterator[Finding]:
+    """Looks for everything, cheapest first."""
+    yield Finding("Python", platform.python_version())
+    yield from (_distribution(name) for name in DISTRIBUTIONS)
+    yield _tool("make", "make")
+    yield _compiler()
+    yield _sqlite_headers()
+    yield from _mpi_libraries()
+    yield from (_emulated(name) for name in emulated.MPI_LIBRARIES)
+    yield _home()
+    yield _database(database)
+
+
+def _distribution(name: str) -> Finding:
+    try:
+        return Finding(name, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, "missing", f"python3 -m pip install {name}")
+
+
+def _tool(name: str, package: str) -> Finding:
+    path = shutil.which(name)
+    return Finding(name, path) if path else Finding(name, "missing", f"apt-get install {package}")
+
+
+def _compiler() -> Finding:
+    fix = "apt-get install gcc libc6-dev"
+    if shutil.which("gcc") is None:
+        return Finding("C compiler", "missing", fix)
+    if not _compiles("#include <stdio.h>\n"):
+        return Finding("C compiler", "it does not find stdio.h", fix)
+    version = subprocess.run(
+        ["gcc", "-dumpfullversion"],
+        capture_output=True,
+        text=True,
+        timeout=PROBE_SECONDS,
+        check=False,
+    )
+    return Finding("C compiler", f"gcc {version.stdout.strip()}")
+
+
+def _sqlite_headers() -> Finding:
+    if _compiles("#include <sqlite3.h>\n"):
+        return Finding("SQLite for C", "sqlite3.h")
+    return Finding("SQLite for C", "sqlite3.h is missing", "apt-get install libsqlite3-dev")
+
+
+def _compiles(source: str) -> bool:
+    try:
+        done = subprocess.run(
+            ["gcc", "-fsyntax-only", "-x", "c", "-"],
+            input=source,
+            capture_output=True,
+            text=True,
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _mpi_libraries() -> Iterator[Finding]:
+    """One finding a library; a missing one is essential only when there is no other."""
+    works = False
+    missing = []
+    for name in libraries.known_names():
+        try:
+            library = libraries.find(name)
+        except libraries.MissingLibrary as error:
+            missing.append((name, str(error)))
+            continue
+        works = True
+        threads = "yes" if library.thread_multiple else "no"
+        yield Finding(f"MPI: {name}", f"{library.short_version}, thread multiple: {threads}")
+    for name, fix in missing:
+        yield Finding(f"MPI: {name}", "missing", fix, essential=not works)
+
+
+def _emulated(mpi: str) -> Finding:
+    try:
+        emulated.check(mpi)
+    except CollforgeError as error:
+        return Finding(f"emulated, {mpi}", "not possible here", str(error), essential=False)
+    except (OSError, subprocess.SubprocessError) as error:
+        return Finding(f"emulated, {mpi}", f"cannot tell: {error}", "use --system local", False)
+    return Finding(f"emulated, {mpi}", "namespaces and shaped links work")
+
+
+def _home() -> Finding:
+    folder = home.home()
+    try:
+        with tempfile.NamedTemporaryFile(dir=home.make_folder(folder)):
+            pass
+    except CollforgeError as error:
+        return Finding("home", str(folder), str(error))
+    except OSError as error:
+        fix = "free some space, or set COLLFORGE_HOME to a folder on another disk"
+        return Finding("home", f"{folder}: {os.strerror(error.errno or 0)}", fix)
+    return Finding("home", str(folder))
+
+
+def _database(path: Path) -> Finding:
+    """A database that is not there yet is nothing to mend before the first `collforge tune`."""
+    if not path.exists():
+        return Finding("database", f"none yet at {path}", "collforge tune", essential=False)
+    try:
+        with Store(path, create=False) as store:
+            winners, places = store.winners(), store.places()
+    except CollforgeError as error:
+        return Finding("database", "not usable", str(error))
+    systems = sorted({place.system for place in places})
+    return Finding("database", f"{path}: {len(winners)} winners; systems: {', '.join(systems)}")

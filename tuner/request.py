@@ -1,0 +1,131 @@
+"""What the commands are asked for, in the words of the command line: sizes, durations, layouts, names."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from collforge.db import Place
+from collforge.errors import CollforgeError, unknown
+from collforge.generator import layout
+from collforge.generator.layout import Layout
+from collforge.generator.manifest import Manifest
+from collforge.runtime.home import home
+from collforge.runtime.libraries import MpiLibrary
+
+SIZES = "1KiB..1MiB"
+SIZE_STEP = 4
+LAYOUTS = {"emulated": "4x2", "local": "2x2"}
+
+_SIZE = re.compile(r"(\d+)\s*(|B|K|KiB|M|MiB|G|GiB)")
+_UNITS = {"": 0, "B": 0, "K": 10, "KiB": 10, "M": 20, "MiB": 20, "G": 30, "GiB": 30}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|)")
+_SECONDS = {"s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_size(text: str) -> int:
+    """Bytes of ``4096``, ``4KiB``, ``1M``. Units are powers of 1024."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match or int(match[1]) == 0:
+        raise CollforgeError(f"size {text!r} is not a number of bytes such as 4096, 4KiB or 1MiB")
+    return int(match[1]) << _UNITS[match[2]]
+
+
+def parse_sizes(text: str) -> tuple[int, ...]:
+    """Sorted sizes of ``1KiB,64KiB`` or ``1KiB..1MiB`` (every fourth power of two in between)."""
+    sizes: set[int] = set()
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        size = parse_size(first)
+        end = parse_size(last) if dots else size
+        if end < size:
+            raise CollforgeError(f"sizes {part!r}: the first is larger than the last")
+        while size <= end:
+            sizes.add(size)
+            size *= SIZE_STEP
+        if dots:
+            sizes.add(end)
+    return tuple(sorted(sizes))
+
+
+def format_size(nbytes: int) -> str:
+    """``1 MiB`` where it is a whole number of units, else bytes."""
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if nbytes % (1 << shift) == 0:
+            return f"{nbytes >> shift} {unit}"
+    return f"{nbytes} B"
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of ``90``, ``90s``, ``10m``, ``1.5h``."""
+    match = _DURATION.fullmatch(text.strip())
+    if not match:
+        raise CollforgeError(f"{text!r} is not a duration such as 90s, 10m or 1.5h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def format_duration(seconds: float) -> str:
+    whole = max(0, round(seconds))
+    return f"{whole // 60}:{whole % 60:02d}"
+
+
+def parse_layout(text: str | None, system: str) -> Layout:
+    """The layout asked for, or the usual one of a system.
+
+    Raises CollforgeError when the layout does not fit the system.
+    """
+    asked = text or LAYOUTS.get(system)
+    if asked is None:
+        raise CollforgeError(f"system {system} has no usual layout: give one with --layout, e.g. 4x2")
+    read = layout.from_name(asked)
+    regular = read.consecutive and len(set(read.node_sizes)) == 1
+    if system == "emulated" and not regular:
+        raise CollforgeError(
+            f"the emulated cluster has nodes of one size: {asked} does not fit; "
+            "use --layout NODESxRANKS, or --system local for any placement"
+        )
+    return read
+
+
+def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
+    """The collectives asked for, by default all. Raises CollforgeError for an unknown one."""
+    known = [entry.name for entry in manifest.collectives]
+    if not text:
+        return tuple(known)
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in known:
+            raise unknown("collective", name, known)
+    return names
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def database(text: str | None) -> Path:
+    """The database asked for, or the default one."""
+    return Path(text).expanduser().absolute() if text else home() / "collforge.db"
+
+
+def place(system: str, library: MpiLibrary, at: Layout) -> Place:
+    """The key of the measurements; the driver names the library by the first line of its version too."""
+    version = library.version.splitlines()[0].strip()
+    return Place(system, library.name, version, at.name)
+
+
+def lower_bound(manifest: Manifest, collective: str, at: Layout, nbytes: int, rate: float) -> float:
+    """Seconds that a call takes at least when each node has links of ``rate`` bytes/s in each direction."""
+    sizes: Sequence[int] = at.node_sizes
+    return manifest.collective(collective).least_bytes(at.nodes, max(sizes), nbytes) / rate
+
+
+def new_folder(parent: Path, label: str) -> Path:
+    """A new folder with a sortable, unique name."""
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
+    folder = parent / f"{stamp}-{label}-{uuid.uuid4().hex[:6]}"
+    folder.mkdir(parents=True)
+    return folder

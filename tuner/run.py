@@ -1,0 +1,127 @@
+"""Runs cases through ReFrame: one job, many cases, as a subprocess; its report is all that comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collforge import reframe_checks
+from collforge.errors import CollforgeError
+from collforge.generator.case import Case
+
+# What a job may take beyond the time that its cases were estimated to take: builds, launch, verification.
+GRACE = 300.0
+
+
+class JobError(CollforgeError):
+    """ReFrame could not run the job; the message has its last words and the fix."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where jobs run: a system of a ReFrame configuration, and one MPI library's environment on it."""
+
+    system: str
+    mpi: str
+    config: Path = field(default_factory=lambda: reframe_checks.SETTINGS)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment of the ReFrame process, e.g. the rails of the emulated system."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The cases of one launch, and how long it may take."""
+
+    cases: Sequence[Case]
+    layout: str
+    samples: int
+    max_seconds: float
+    seed: int
+    time_limit: float
+    verify_only: bool = False
+
+
+def run_job(
+    site: Site, job: Job, folder: Path, watch: Callable[[Path], None] | None = None
+) -> Path:
+    """Runs a job and returns the path of ReFrame's report.
+
+    ``folder`` (new or empty) receives the cases, the report, and the stage and output files. ``watch`` is
+    called a few times a second with the folder while the job runs. Raises JobError when ReFrame leaves no
+    report; a report of failed checks is for the caller to read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    cases = folder / "cases.txt"
+    cases.write_text("".join(f"{case}\n" for case in job.cases), encoding="utf-8")
+    report = folder / "report.json"
+    command = reframe_command(site, job, folder, cases, report)
+    with (folder / "reframe.out").open("w", encoding="utf-8") as out, _child(
+        command, {**os.environ, **site.variables}, out.fileno()
+    ) as process:
+        limit = time.monotonic() + job.time_limit + GRACE
+        while process.poll() is None:
+            if time.monotonic() > limit:
+                raise JobError(f"the job in {folder} took too long; its first case is {job.cases[0]}")
+            if watch:
+                watch(folder)
+            time.sleep(0.25)
+    if not report.exists():
+        words = (folder / "reframe.out").read_text(encoding="utf-8", errors="replace")
+        tail = "\n".join(words.strip().splitlines()[-8:])
+        raise JobError(f"ReFrame left no report (see {folder / 'reframe.out'}):\n{tail}")
+    return report
+
+
+def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Path) -> list[str]:
+    """The command line of ReFrame for a measuring job."""
+    settings = {
+        "cases": cases,
+        "layout": job.layout,
+        "samples": job.samples,
+        "max_seconds": job.max_seconds,
+        "seed": job.seed,
+        "time_limit": f"{int(job.time_limit + GRACE)}s",
+        "verify_only": job.verify_only,
+    }
+    command = [sys.executable, "-m", "reframe.frontend.cli"] if not _REFRAME.exists() else [str(_REFRAME)]
+    command += ["-C", str(site.config), "-c", str(reframe_checks.CHECKS), "-R"]
+    command += ["--system", f"{site.system}:{site.mpi}", "-n", "^MeasureCases"]
+    command += ["--prefix", str(folder), "--report-file", str(report), "--keep-stage-files"]
+    command += ["--exec-policy", "serial", "--warn-as-error", "-r"]
+    for name, value in settings.items():
+        command += ["-S", f"MeasureCases.{name}={value}"]
+    return command
+
+
+_REFRAME = Path(sys.executable).with_name("reframe")
+
+
+@contextmanager
+def _child(command: list[str], env: Mapping[str, str], out: int) -> Iterator[subprocess.Popen[bytes]]:
+    """A process group of its own, which does not outlive the block, however that is left."""
+    process = subprocess.Popen(
+        command,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        for number, patience in ((signal.SIGINT, 20.0), (signal.SIGKILL, 10.0)):
+            if process.poll() is not None:
+                break
+            os.killpg(process.pid, number)
+            try:
+                process.wait(patience)
+            except subprocess.TimeoutExpired:
+                continue

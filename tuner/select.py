@@ -1,0 +1,186 @@
+"""Decides from measurements which variant serves a problem. Pure functions, no database, no clock.
+
+The unit of statistics is the *launch*, not the sample. Identical launches of one benchmark can settle in
+different modes (medians of 4.1 and 22.6 us for the same 4-byte broadcast, each with a tight spread
+inside its launch), so a thousand samples of one launch are one observation of what the next launch will
+do, and an interval computed inside a launch is far too narrow. Therefore:
+
+* inside a launch the samples of a variant and of native were taken in interleaved rounds, and are reduced
+  to one paired ratio, median(native) / median(variant), in which the drift and the mode of the launch
+  cancel; medians, because a preempted rank makes samples with a heavy tail to one side
+  (papers/nonblocking-overlap-methodology, section 4);
+* across launches the logarithms of these ratios get a mean and a t-interval. Logarithms, because twice as
+  fast and half as fast are equally far from equal.
+
+A ratio above 1 means that the variant is faster.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from collforge.db import Measurement, Variant
+
+CONFIDENCE = 0.95
+
+Launch = Mapping[Variant, Sequence[float]]
+"""The samples (seconds) of each variant on one problem in one launch."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much faster than native a variant is: geometric mean over the launches, and its interval."""
+
+    variant: Variant
+    ratio: float
+    low: float
+    high: float
+    launches: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.variant.name} {self.ratio:.2f}x native "
+            f"({self.low:.2f} to {self.high:.2f}, {self.launches} launches)"
+        )
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The winner of a problem and why; native, compared with itself, if nothing beats it."""
+
+    winner: Comparison
+    reason: str
+    others: tuple[Comparison, ...]
+    """Every other variant that was measured, fastest first."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median and its nonparametric confidence interval."""
+
+    median: float
+    low: float
+    high: float
+
+
+def by_problem(measurements: Iterable[Measurement]) -> dict[str, list[Launch]]:
+    """Groups measurements into the launches of each problem, both in the order of the measurements."""
+    problems: dict[str, dict[str, dict[Variant, Sequence[float]]]] = {}
+    for one in measurements:
+        launches = problems.setdefault(one.problem, {})
+        launches.setdefault(one.run, {})[one.variant] = one.samples
+    return {problem: list(launches.values()) for problem, launches in problems.items()}
+
+
+def decide(
+    collective: str,
+    launches: Sequence[Launch],
+    eligible: Collection[Variant],
+    *,
+    min_launches: int = 3,
+    margin: float = 0.03,
+) -> Decision:
+    """Chooses the variant of a collective that serves one problem.
+
+    `eligible` are the variants that are verified and still exist. One of them wins if it was measured
+    beside native in `min_launches` launches and the low end of its ratio's interval is above 1 + margin.
+    Of several the one with the highest ratio is taken, or a simpler one that is as good within noise.
+    """
+    native = Variant(collective)
+    compared = _compare_all(launches, native)
+    obstacles = {
+        one.variant: _obstacle(one, one.variant in eligible, min_launches, margin)
+        for one in compared
+    }
+    winning = [one for one in compared if not obstacles[one.variant]]
+    if winning:
+        winner = _simplest_of_the_best(winning, launches, margin)
+        reason = f"{winner}: the low end clears {1 + margin:.2f}"
+    else:
+        measured = sum(native in launch for launch in launches)
+        winner = Comparison(native, 1.0, 1.0, 1.0, measured)
+        reason = "native stays: " + (
+            f"{compared[0]} {obstacles[compared[0].variant]}" if compared else "nothing else measured"
+        )
+    return Decision(winner, reason, tuple(one for one in compared if one != winner))
+
+
+def compare(variant: Variant, base: Variant, launches: Iterable[Launch]) -> Comparison:
+    """The ratio time of base / time of variant, over the launches with samples of both.
+
+    The interval is infinitely wide with fewer than two of them, and the ratio NaN with none.
+    """
+    logs = [
+        math.log(statistics.median(launch[base]) / statistics.median(launch[variant]))
+        for launch in launches
+        if launch.get(base) and launch.get(variant)
+    ]
+    if len(logs) < 2:
+        ratio = math.exp(logs[0]) if logs else math.nan
+        return Comparison(variant, ratio, 0.0, math.inf, len(logs))
+    # Late, because scipy takes longer to import than most commands take to run.
+    from scipy import stats
+
+    mean = statistics.fmean(logs)
+    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(logs) - 1))
+    half = quantile * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Comparison(
+        variant, math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs)
+    )
+
+
+def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """The median with an interval of order statistics, which assumes no distribution.
+
+    How many samples lie below the true median is binomial(n, 1/2); the interval leaves at most
+    (1 - confidence) / 2 of it on either side. Fewer than six samples cannot reach 95 %: then it is their
+    whole range. Raises ValueError without samples.
+    """
+    if not samples:
+        raise ValueError("the median of no samples")
+    from scipy import stats
+
+    ordered = sorted(samples)
+    cut = max(int(stats.binom.ppf((1 - confidence) / 2, len(ordered), 0.5)) - 1, 0)
+    return Interval(statistics.median(ordered), ordered[cut], ordered[-1 - cut])
+
+
+def _compare_all(launches: Sequence[Launch], native: Variant) -> list[Comparison]:
+    """Every variant that ran beside native, fastest first, ties by name."""
+    variants = {variant for launch in launches for variant in launch} - {native}
+    compared = (compare(variant, native, launches) for variant in sorted(variants))
+    return sorted((one for one in compared if one.launches), key=lambda one: -one.ratio)
+
+
+def _obstacle(one: Comparison, eligible: bool, min_launches: int, margin: float) -> str:
+    """Why a variant cannot win, '' if it can."""
+    if not eligible:
+        return "failed a verification, has none, or is no longer generated"
+    if one.launches < min_launches:
+        return f"was measured in fewer than {min_launches} launches"
+    if one.low <= 1 + margin:
+        return f"does not clear {1 + margin:.2f} with its low end"
+    return ""
+
+
+def _simplest_of_the_best(
+    winning: Sequence[Comparison], launches: Sequence[Launch], margin: float
+) -> Comparison:
+    """The fastest, or a simpler one whose launches cannot tell it from the fastest.
+
+    The two are compared in their common launches and not by their intervals against native, which
+    contain the noise of native too. The margin bounds what a wide interval may cost.
+    """
+
+    def as_good(one: Comparison) -> bool:
+        lead = compare(winning[0].variant, one.variant, launches)
+        return one is winning[0] or (lead.low <= 1 and lead.ratio <= 1 + margin)
+
+    return min(filter(as_good, winning), key=_complexity)
+
+
+def _complexity(one: Comparison) -> tuple[int, Variant]:
+    return (one.variant.parameters.count("="), one.variant)

@@ -1,0 +1,230 @@
+"""The main job: plan, run, ingest, store, decide, until everything is settled or the budget is spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import collforge
+from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
+from collforge.generator import case
+from collforge.generator.case import Case
+from collforge.generator.manifest import Manifest
+from collforge.tuner import ingest, plan
+from collforge.tuner.plan import Goal, Task
+from collforge.tuner.request import new_folder
+from collforge.tuner.run import Job, JobError, Site, run_job
+from collforge.tuner.select import Decision, Launch, by_problem, decide
+
+# A job is one launch. Long enough that starting it costs little, short enough that losing one does too.
+JOB_SECONDS = 75.0
+SAMPLES = 15
+# Sampling of one problem stops here (after at least three samples), so that slow problems do not starve the rest.
+PROBLEM_SECONDS = 3.0
+# Calls per sample round that are not samples: warm-up and two verifications.
+OVERHEAD_CALLS = 3
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the progress display shows."""
+
+    settled: int
+    problems: int
+    wins: int
+    doing: str
+    seconds_left: float
+
+
+@dataclass(frozen=True)
+class Session:
+    """One tuning of one MPI library on one system."""
+
+    manifest: Manifest
+    goal: Goal
+    site: Site
+    place: Place
+    database: Path
+    folder: Path
+    """Receives a folder for each job."""
+
+
+def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> dict[str, Decision]:
+    """Measures until every problem is settled or ``budget`` seconds are spent; stores winners all along.
+
+    Returns the decision of each problem. Interrupted at any moment, it has lost the running job at most:
+    the next call goes on from the database.
+    """
+    deadline = time.monotonic() + budget
+    problems = plan.problems(session.manifest, session.goal)
+    while True:
+        history = read_history(session)
+        decisions = store_winners(session, history)
+        tasks = plan.next_tasks(session.manifest, session.goal, history, read_failed(session))
+        left = deadline - time.monotonic()
+        progress = Progress(
+            settled=len(problems) - len(tasks),
+            problems=len(problems),
+            wins=sum(not d.winner.variant.is_native for d in decisions.values()),
+            doing="",
+            seconds_left=left,
+        )
+        show(progress)
+        job = next_job(session, tasks, history, left)
+        if job is None:
+            return decisions
+        run_one(session, job, progress, deadline, show)
+
+
+def next_job(
+    session: Session, tasks: Sequence[Task], history: Mapping[str, Sequence[Launch]], left: float
+) -> Job | None:
+    """The next launch: first what has been measured least, and only what the budget still allows."""
+    ordered = sorted(tasks, key=lambda task: len(history.get(task.problem.problem, ())))
+    sized = [Task(t.problem, t.cases, task_seconds(t)) for t in ordered]
+    fitting = [task for task in sized if task.seconds <= left]
+    chosen = plan.chunk(fitting, min(JOB_SECONDS, left)) if left > 0 else []
+    if not chosen:
+        return None
+    return Job(
+        cases=[one for task in chosen for one in task.cases],
+        layout=session.goal.layout.name,
+        samples=SAMPLES,
+        max_seconds=PROBLEM_SECONDS,
+        seed=session.goal.seed,
+        time_limit=sum(task.seconds for task in chosen) * 3 + 60,
+    )
+
+
+def task_seconds(task: Task) -> float:
+    """About how long a task takes in a job: its samples, within the limits, and the calls around them."""
+    rounds = max(3.0, min(SAMPLES, PROBLEM_SECONDS / task.seconds))
+    return task.seconds * (rounds + OVERHEAD_CALLS) + 0.05
+
+
+def run_one(
+    session: Session,
+    job: Job,
+    progress: Progress,
+    deadline: float,
+    show: Callable[[Progress], None],
+) -> None:
+    """Runs a job and stores what it found."""
+
+    def watch(folder: Path) -> None:
+        latest = last_case(folder) or str(job.cases[0])
+        left = deadline - time.monotonic()
+        show(Progress(progress.settled, progress.problems, progress.wins, latest, left))
+
+    folder = new_folder(session.folder, "tune")
+    report = ingest.read_report(run_job(session.site, job, folder, watch), collforge.__version__)
+    with Store(session.database) as store:
+        for record in finish_runs(session, job, report):
+            store.record_run(replace(record, place=session.place))
+
+
+def finish_runs(session: Session, job: Job, report: ingest.Report) -> Iterator[RunRecord]:
+    """The runs of a report; where the job died in a case, that case counts as failed.
+
+    So a variant that hangs or crashes is not tried again. Raises JobError when native itself did, or
+    when there is nothing to learn from the job.
+    """
+    troubles = "; ".join(map(str, report.troubles))
+    if not report.runs:
+        raise JobError(f"the job measured nothing: {troubles or 'no results'}")
+    for record in report.runs:
+        done = {f"{result.problem} {result.variant.name}" for result in record.results}
+        rest = [one for one in job.cases if f"{one.problem} {one.variant}" not in done]
+        refused = [one for one in rest if one.variant != case.NATIVE]
+        if not report.troubles or not rest:
+            yield record
+        elif rest[0] not in refused:
+            raise JobError(f"native did not finish: {rest[0]}: {troubles}")
+        else:
+            yield replace(record, results=(*record.results, died_in(session, rest[0], troubles)))
+
+
+def died_in(session: Session, one: Case, detail: str) -> Result:
+    """The record of a case in which a job ended."""
+    family, _ = case.split_variant(one.variant)
+    (entry,) = [v for v in session.manifest.variants_of(one.collective) if v.family == family]
+    variant = Variant.from_name(one.collective, one.variant, entry.fingerprint)
+    return Result(variant, one.problem, one.bytes, False, f"the job ended in this case: {detail}")
+
+
+def last_case(folder: Path) -> str | None:
+    """The case that a running job finished last."""
+    for path in folder.glob("stage/**/results.jsonl"):
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        for line in reversed(lines):
+            if '"case":"' in line:
+                return line.split('"case":"', 1)[1].split('"', 1)[0]
+    return None
+
+
+def read_history(session: Session) -> dict[str, list[Launch]]:
+    """The launches of each problem so far; variants that are no longer generated stay in, undecidable."""
+    with Store(session.database) as store:
+        return by_problem(store.measurements(session.place))
+
+
+def read_failed(session: Session) -> frozenset[Variant]:
+    """The variants with a failed verification with this MPI library; they are not measured again."""
+    with Store(session.database) as store:
+        failures = store.failures(session.place.mpi, session.place.mpi_version)
+    return frozenset(one.variant for one in failures)
+
+
+def store_winners(
+    session: Session, history: Mapping[str, Sequence[Launch]]
+) -> dict[str, Decision]:
+    """Decides every measured problem of the goal and makes the decisions the stored winners."""
+    goal, manifest = session.goal, session.manifest
+    decisions: dict[str, Decision] = {}
+    with Store(session.database) as store:
+        verified = store.verified(session.place.mpi, session.place.mpi_version)
+        for collective in goal.collectives:
+            choices = []
+            for problem in measured_problems(collective, history):
+                decision = decide_problem(manifest, goal, problem, history[problem.problem], verified)
+                decisions[problem.problem] = decision
+                choices.append(as_choice(problem.bytes, decision))
+            if choices:
+                store.replace_winners(session.place, collective, choices)
+    return decisions
+
+
+def measured_problems(collective: str, history: Mapping[str, Sequence[Launch]]) -> Iterator[Case]:
+    """The problems of a collective with measurements, whether this goal or an earlier one asked for them."""
+    for problem in history:
+        read = case.parse(problem.replace("@", f":{case.NATIVE}@", 1))
+        if read.collective == collective:
+            yield read
+
+
+def decide_problem(
+    manifest: Manifest,
+    goal: Goal,
+    problem: Case,
+    launches: Sequence[Launch],
+    verified: frozenset[Variant],
+) -> Decision:
+    """The decision on one problem among the variants that exist and are verified."""
+    current = {entry.fingerprint for entry in plan.applicable(manifest, goal, problem)}
+    eligible = {variant for variant in verified if variant.fingerprint in current}
+    return decide(
+        problem.collective,
+        launches,
+        eligible,
+        min_launches=goal.min_launches,
+        margin=goal.margin,
+    )
+
+
+def as_choice(nbytes: int, decision: Decision) -> Choice:
+    won = decision.winner
+    return Choice(nbytes, won.variant, won.ratio, won.low, won.high, won.launches)
+
+
