@@ -46,7 +46,7 @@ lint: setup
 	$(BIN)/ruff format --config .ci/ruff.toml --check $(SOURCES) tests
 	$(BIN)/ruff check --config .ci/ruff.toml $(SOURCES) tests
 	MYPYPATH=build/lint $(BIN)/mypy -p collforge
-	PYTHONPATH=build/lint $(BIN)/lint-imports --config setup.cfg --no-cache
+	(cd build/lint && ../../$(BIN)/lint-imports --config ../../setup.cfg --no-cache)
 	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
 
 format: setup

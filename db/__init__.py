@@ -1,4 +1,4 @@
-"""The database of measurements and winners. It knows nothing of the generator: names and numbers only."""
+"""The database of measurements and winners: names and numbers, nothing of the generator."""
 
 from collforge.db.errors import (
     Corrupt,

@@ -10,8 +10,8 @@ from collforge.errors import CollforgeError
 class StoreError(CollforgeError):
     """The database could not be used; nothing stored was lost.
 
-    The message names the file, the problem (with `detail`, where SQLite or a version has more to say)
-    and the fix.
+    The message names the file, the problem (with `detail`, where SQLite or a version has more to
+    say) and the fix.
     """
 
     problem = "the database cannot be opened"

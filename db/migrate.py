@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, Callable, Optional, Protocol
+from typing import Any, Protocol
 
 from collforge.db.errors import NotACollforgeDatabase, SchemaTooNew
 
@@ -14,7 +14,10 @@ VERSION = 1
 
 
 class Connection(Protocol):
-    """The part of sqlite3.Connection used here, with transactions left to the caller (autocommit)."""
+    """The part of sqlite3.Connection used here, in autocommit mode."""
+
+    @property
+    def in_transaction(self) -> bool: ...
 
     def execute(self, sql: str, /) -> Any: ...
 
@@ -30,8 +33,8 @@ def prepare(
 ) -> None:
     """Makes the open file `path` a database of schema `version`, all or nothing.
 
-    An empty file gets the schema, an older database its missing steps, in one transaction. Foreign keys
-    must still be off on the connection, so that a step may rebuild a table.
+    An empty file gets the schema, an older database its missing steps, in one transaction. Foreign
+    keys must still be off on the connection, so that a step may rebuild a table.
     Raises SchemaTooNew and NotACollforgeDatabase, and changes nothing then.
     """
     if _version(connection, path, version) == version:
@@ -48,12 +51,13 @@ def prepare(
             steps[step](connection)
         connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+    finally:
+        # After COMMIT none is open; after some failures SQLite has rolled back by itself.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
-def _version(connection: Connection, path: Path, newest: int) -> Optional[int]:
+def _version(connection: Connection, path: Path, newest: int) -> int | None:
     """The schema version of a Collforge database, None for an empty file."""
     # One statement, so that a writer cannot come between the three values.
     application, version, tables = connection.execute(

@@ -1,4 +1,4 @@
-"""What the database holds, as plain values. Times are seconds, sizes bytes, moments ISO 8601 in UTC."""
+"""What the database holds, as plain values: seconds, bytes, moments in UTC as ISO 8601."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Result:
     detail: str = ""
     """What was wrong when not verified."""
     samples: tuple[float, ...] = ()
-    """Seconds; empty when the case was only verified. Sample i pairs with sample i of the same launch."""
+    """Seconds, in the order of the rounds of the launch; empty if the case was only verified."""
     late: int = 0
     """Samples discarded because a rank started late."""
 

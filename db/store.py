@@ -1,4 +1,4 @@
-"""The only door to the database file: every write is one transaction, every failure names its fix."""
+"""The only door to the database: each write is one transaction, each failure names its fix."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from collforge.db import migrate
 from collforge.db.errors import (
@@ -58,14 +58,15 @@ _VARIANT = "variant.collective, variant.family, variant.parameters, variant.fing
 class Store:
     """An open database; use it in a `with` statement.
 
-    Several processes may write at once: each waits up to `timeout` seconds for the others, and a process
-    that dies leaves what was committed. Every method raises StoreError, or one of its subclasses.
+    Several processes may write at once: each waits up to `timeout` seconds for the others, and a
+    process that dies leaves what was committed. Every method raises StoreError, or one of its
+    subclasses.
     """
 
     def __init__(self, path: Path, *, create: bool = True, timeout: float = 60.0) -> None:
-        """Opens `path`, making the file and its directory if `create`; else NoDatabase if it is missing.
+        """Opens `path`. A file without write permission is opened for reading.
 
-        A file without write permission is opened for reading.
+        A missing one is made, with its directory, if `create`; else NoDatabase is raised.
         """
         self.path = path
         if create:
@@ -74,9 +75,7 @@ class Store:
             raise NoDatabase(path)
         uri = f"{path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
         with self._errors():
-            self._connection = sqlite3.connect(
-                uri, uri=True, timeout=timeout, isolation_level=None
-            )
+            self._connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
         try:
             with self._errors():
                 migrate.prepare(self._connection, path)
@@ -98,8 +97,8 @@ class Store:
     def transaction(self) -> Iterator[None]:
         """Everything inside is one transaction that other writers wait for; an inner one joins it.
 
-        Read measurements and replace winners inside one, and no other tuner's work is overwritten by
-        winners decided from older measurements.
+        Read measurements and replace winners inside one, and no other tuner's winners are
+        overwritten by those decided from older measurements.
         """
         if self._connection.in_transaction:
             yield
@@ -121,7 +120,7 @@ class Store:
             self._rows("UPDATE system SET host_pattern = ? WHERE name = ?", host_pattern, name)
 
     def record_run(self, run: RunRecord) -> bool:
-        """Stores one launch, whole or not at all. False, and nothing done, if its uuid is stored."""
+        """Stores one launch, whole or not at all. False, and nothing done, if it is stored."""
         with self.transaction():
             if self._rows("SELECT 1 FROM run WHERE uuid = ?", run.uuid):
                 return False
@@ -145,8 +144,8 @@ class Store:
     def replace_winners(self, place: Place, collective: str, choices: Sequence[Choice]) -> None:
         """Makes `choices` the winners of a collective at a measured place, instead of any before.
 
-        Raises Unverified, and keeps the winners as they were, unless every chosen variant other than
-        native has a passing verification with this MPI library and no failing one.
+        Raises Unverified, and keeps the winners as they were, unless every chosen variant other
+        than native has a passing verification with this MPI library and no failing one.
         """
         decided = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         with self.transaction():
@@ -182,7 +181,7 @@ class Store:
         columns = "system.name, mpi_library.name, mpi_library.version, layout.name"
         return sorted(Place(*row) for row in self._rows(f"SELECT DISTINCT {columns} {_RUNS}"))
 
-    def measurements(self, place: Place, collective: Optional[str] = None) -> list[Measurement]:
+    def measurements(self, place: Place, collective: str | None = None) -> list[Measurement]:
         """What was measured at a place, in the order of problems and, within one, of the runs."""
         rows = self._rows(
             f"SELECT run.uuid, problem, bytes, {_VARIANT}, samples, median, late {_RUNS}"
@@ -199,12 +198,14 @@ class Store:
             collective=collective or "",
         )
         return [
-            Measurement(*row[:3], Variant(*row[3:7]), tuple(json.loads(row[7])), *row[8:])
-            for row in rows
+            Measurement(
+                uuid, problem, size, Variant(*variant), tuple(json.loads(samples)), median, late
+            )
+            for uuid, problem, size, *variant, samples, median, late in rows
         ]
 
     def verified(self, mpi: str, mpi_version: str) -> frozenset[Variant]:
-        """The variants that passed every verification with an MPI library, on any system, at least one."""
+        """The variants with a passing verification with an MPI library and no failing one."""
         rows = self._rows(
             f"SELECT {_VARIANT} {_RUNS}"
             " JOIN verification ON verification.run = run.id"
@@ -227,7 +228,10 @@ class Store:
             mpi,
             mpi_version,
         )
-        return [Verification(*row[:2], Variant(*row[2:6]), False, row[6]) for row in rows]
+        return [
+            Verification(uuid, problem, Variant(*variant), False, detail)
+            for uuid, problem, *variant, detail in rows
+        ]
 
     def winners(
         self, system: str = "", mpi: str = "", layout: str = "", collective: str = ""
@@ -277,8 +281,8 @@ class Store:
 
     def _passing_verification(
         self, variant: Variant, variant_id: int, system: int, mpi_library: int, layout: int
-    ) -> Optional[int]:
-        """The newest one, of this very place if there is one. The schema judges whether it suffices."""
+    ) -> int | None:
+        """The newest one, of this very place if possible. The schema judges if it suffices."""
         if variant.is_native:
             return None
         rows = self._rows(
@@ -322,7 +326,7 @@ class Store:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turns what a user can mend into StoreErrors; the rest are defects and keep their traceback."""
+        """Turns what a user can mend into a StoreError; the rest are defects and pass."""
         try:
             yield
         except sqlite3.Error as error:

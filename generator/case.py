@@ -67,9 +67,7 @@ def parse(text: str) -> Case:
     for part in filter(None, match["options"].split(",")):
         key, _, value = part.partition("=")
         if key not in OPTIONS or key in options:
-            raise CollforgeError(
-                f"{text!r}: option {key!r} is not one of {', '.join(OPTIONS)}"
-            )
+            raise CollforgeError(f"{text!r}: option {key!r} is not one of {', '.join(OPTIONS)}")
         options[key] = value
     return Case(
         match["collective"],
@@ -98,17 +96,13 @@ def points(entry: VariantEntry) -> Iterator[dict[str, ParameterValue]]:
     """Every point of a variant's parameter space; a parameter without meaning takes its neutral value."""
     seen: list[dict[str, ParameterValue]] = []
     for values in itertools.product(*(p.values for p in entry.parameters)):
-        point = canonical(
-            entry.parameters, dict(zip((p.name for p in entry.parameters), values))
-        )
+        point = canonical(entry.parameters, dict(zip((p.name for p in entry.parameters), values)))
         if point not in seen:
             seen.append(point)
             yield point
 
 
-def canonical(
-    parameters: tuple[Parameter, ...], point: Point
-) -> dict[str, ParameterValue]:
+def canonical(parameters: tuple[Parameter, ...], point: Point) -> dict[str, ParameterValue]:
     """The point with the neutral value for every parameter that has no meaning in it."""
     out: dict[str, ParameterValue] = {}
     for p in parameters:

@@ -129,9 +129,7 @@ class Buffer:
 def view(variant: Variant) -> dict[str, Any]:
     """Everything that templates/variant.c.j2 reads."""
     steps = variant.composition.steps
-    step_views = [
-        _step_view(variant, number, step) for number, step in enumerate(steps, 1)
-    ]
+    step_views = [_step_view(variant, number, step) for number, step in enumerate(steps, 1)]
     splits = _splits(steps)
     buffers = _buffers(variant)
     text = " ".join(
@@ -161,11 +159,7 @@ def view(variant: Variant) -> dict[str, Any]:
 
 
 def _c_text(step: StepView) -> str:
-    words = {
-        key: value
-        for key, value in asdict(step).items()
-        if key not in ("call", "comment")
-    }
+    words = {key: value for key, value in asdict(step).items() if key not in ("call", "comment")}
     return " ".join(map(str, words.values()))
 
 
@@ -204,9 +198,7 @@ def _splits(steps: tuple[Step, ...]) -> list[NamedSetup]:
     for kind in kinds:
         name, setup = _SPLITS[kind]
         ranks = "at->node_size[at->node]"
-        out.append(
-            NamedSetup(name, setup.format(name=name, slot=name.upper(), ranks=ranks))
-        )
+        out.append(NamedSetup(name, setup.format(name=name, slot=name.upper(), ranks=ranks)))
     return out
 
 
@@ -239,9 +231,7 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     if step.where:
         conditions.append(step.where.to_c(PLACES_IN_C))
     words = {key: _ROOT_WORDS.get(value, value) for key, value in step.options.items()}
-    sentence = _SENTENCES[step.call].format(
-        **{**words, "reads": step.reads, "writes": step.writes}
-    )
+    sentence = _SENTENCES[step.call].format(**{**words, "reads": step.reads, "writes": step.writes})
     split = step.get("split") or ""
     receive = _RECEIVE_SPLITS.get(split, "") if step.call == "alltoall" else ""
     source = _pointer(step.reads)
@@ -249,9 +239,7 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     return StepView(
         call=step.call,
         comment=f"{number}. {sentence}",
-        guard=" && ".join(
-            f"({c})" if " " in c and len(conditions) > 1 else c for c in conditions
-        ),
+        guard=" && ".join(f"({c})" if " " in c and len(conditions) > 1 else c for c in conditions),
         comm=f"at->{over}_comm",
         source=source,
         target=target,

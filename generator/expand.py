@@ -32,6 +32,4 @@ def _variant(
 def lane_algorithms(specs: Specs, composition: Composition) -> tuple[Algorithm, ...]:
     """The algorithms that can run every lane step of a composition beside the native collective."""
     calls = {step.call for step in composition.steps if step.get("over") == "lane"}
-    return tuple(
-        a for a in specs.algorithms.values() if calls and calls <= set(a.calls)
-    )
+    return tuple(a for a in specs.algorithms.values() if calls and calls <= set(a.calls))

@@ -117,9 +117,7 @@ def from_name(name: str) -> Layout:
         return Layout(tuple(node for node in range(nodes) for _ in range(per_node)))
     if re.fullmatch(r"[1-9]\d{0,4}(\+[1-9]\d{0,4})+", name):
         sizes = [int(size) for size in name.split("+")]
-        return Layout(
-            tuple(node for node, size in enumerate(sizes) for _ in range(size))
-        )
+        return Layout(tuple(node for node, size in enumerate(sizes) for _ in range(size)))
     if re.fullmatch(r"map:\d{1,5}(\.\d{1,5})*", name):
         return from_nodes([int(place) for place in name[4:].split(".")])
     raise LayoutError(

@@ -69,9 +69,7 @@ class _Table:
             raise SpecError(f"{self.where}: key {key!r} is missing")
         value = self.values.pop(key)
         if not isinstance(value, kind):
-            raise SpecError(
-                f"{self.where}: {key!r} must be a {kind.__name__}, not {value!r}"
-            )
+            raise SpecError(f"{self.where}: {key!r} must be a {kind.__name__}, not {value!r}")
         return value
 
     def text(self, key: str, default: str | None = None) -> str:
@@ -80,14 +78,10 @@ class _Table:
     def choice(self, key: str, known: Sequence[str], default: str | None = None) -> str:
         value = self.text(key, default)
         if value not in known:
-            raise SpecError(
-                f"{self.where}: {key} = {value!r}; known are {', '.join(known)}"
-            )
+            raise SpecError(f"{self.where}: {key} = {value!r}; known are {', '.join(known)}")
         return value
 
-    def expression(
-        self, key: str, names: Sequence[str], default: str | None = None
-    ) -> Expression:
+    def expression(self, key: str, names: Sequence[str], default: str | None = None) -> Expression:
         return parse(self.text(key, default), names, f"{self.where}: {key}")
 
     def table(self, key: str, default: Mapping[str, Any] | None = None) -> _Table:
@@ -95,9 +89,7 @@ class _Table:
 
     def tables(self, key: str) -> list[_Table]:
         rows = self.take(key, list, [])
-        return [
-            _Table(row, f"{self.where}: {key} {n}") for n, row in enumerate(rows, 1)
-        ]
+        return [_Table(row, f"{self.where}: {key} {n}") for n, row in enumerate(rows, 1)]
 
     def finish(self) -> None:
         if self.values:
@@ -108,9 +100,7 @@ def load_specs(root: Path = SPECS) -> Specs:
     """All specs below ``root``. Raises SpecError or ExpressionError naming file and key."""
     collectives = _load_folder(root / "collectives", _collective)
     algorithms = _load_folder(root / "algorithms", _algorithm)
-    families = _load_folder(
-        root / "families", lambda table: _family(table, collectives)
-    )
+    families = _load_folder(root / "families", lambda table: _family(table, collectives))
     return Specs(collectives, families, algorithms)
 
 
@@ -187,9 +177,7 @@ def _algorithm(table: _Table) -> Algorithm:
         summary=table.text("summary"),
         source=table.text("source"),
         calls=tuple(table.take("calls", list)),
-        parameters=tuple(
-            _parameter(row, requires) for row in table.tables("parameter")
-        ),
+        parameters=tuple(_parameter(row, requires) for row in table.tables("parameter")),
     )
 
 
@@ -203,22 +191,16 @@ def _family(table: _Table, collectives: Mapping[str, Collective]) -> Family:
     lanes = table.choice("lanes", ("full", "single"))
     parameters = tuple(_parameter(row, {}) for row in table.tables("parameter"))
     shapes = table.table("buffers", {})
-    buffers = {
-        key: shapes.choice(key, tuple(semantics.SHAPES)) for key in list(shapes.values)
-    }
+    buffers = {key: shapes.choice(key, tuple(semantics.SHAPES)) for key in list(shapes.values)}
     compositions = {
         key: _composition(table.table(key), predicate, buffers)
         for key in list(table.values)
         if key in collectives
     }
-    return Family(
-        name, title, summary, source, lanes, parameters, buffers, compositions
-    )
+    return Family(name, title, summary, source, lanes, parameters, buffers, compositions)
 
 
-def _composition(
-    table: _Table, predicate: str, buffers: Mapping[str, str]
-) -> Composition:
+def _composition(table: _Table, predicate: str, buffers: Mapping[str, str]) -> Composition:
     own = table.text("predicate", "")
     text = f"{predicate} and ({own})" if own else predicate
     steps = tuple(_step(row, buffers) for row in table.tables("steps"))
@@ -230,28 +212,16 @@ def _composition(
 
 def _step(table: _Table, buffers: Mapping[str, str]) -> Step:
     call = table.choice("call", tuple(semantics.CALLS))
-    where = (
-        table.expression("where", semantics.PLACES) if "where" in table.values else None
-    )
+    where = table.expression("where", semantics.PLACES) if "where" in table.values else None
     options = {key: table.text(key) for key in list(table.values)}
     known = semantics.CALLS[call].keys
     for key, value in options.items():
         if key not in known:
-            raise SpecError(
-                f"{table.where}: unknown key {key!r}; {call} takes {', '.join(known)}"
-            )
-        allowed = (
-            (*buffers, "input", "output") if known[key] == "buffer" else known[key]
-        )
+            raise SpecError(f"{table.where}: unknown key {key!r}; {call} takes {', '.join(known)}")
+        allowed = (*buffers, "input", "output") if known[key] == "buffer" else known[key]
         if value not in allowed:
-            raise SpecError(
-                f"{table.where}: {key} = {value!r}; known are {', '.join(allowed)}"
-            )
-    missing = [
-        key for key in known if key not in options and key not in semantics.OPTIONAL
-    ]
+            raise SpecError(f"{table.where}: {key} = {value!r}; known are {', '.join(allowed)}")
+    missing = [key for key in known if key not in options and key not in semantics.OPTIONAL]
     if missing:
-        raise SpecError(
-            f"{table.where}: key {missing[0]!r} is missing; {call} needs it"
-        )
+        raise SpecError(f"{table.where}: key {missing[0]!r} is missing; {call} needs it")
     return Step(call, where, options)

@@ -44,9 +44,7 @@ class CollectiveEntry:
     def total_bytes(self, size: int, nbytes: int) -> int:
         """The largest packed buffer of a call on any rank."""
         values = {"size": size, "bytes": nbytes}
-        return int(
-            parse(self.total, tuple(values), f"total of {self.name}").evaluate(values)
-        )
+        return int(parse(self.total, tuple(values), f"total of {self.name}").evaluate(values))
 
 
 @dataclass(frozen=True)
@@ -92,9 +90,7 @@ class Manifest:
         raise unknown("collective", name, [entry.name for entry in self.collectives])
 
     def variants_of(self, collective: str) -> list[VariantEntry]:
-        return [
-            variant for variant in self.variants if variant.collective == collective
-        ]
+        return [variant for variant in self.variants if variant.collective == collective]
 
     def facts(
         self, collective: str, layout: Layout, nbytes: int, commutative: bool = True
@@ -116,9 +112,7 @@ def describe(
     specs: Specs, variants: list[Variant], fingerprints: Mapping[str, str], version: str
 ) -> Manifest:
     """The manifest of a generation; ``fingerprints`` by variant name."""
-    digest = hashlib.sha256(
-        "".join(sorted(fingerprints.values())).encode()
-    ).hexdigest()[:16]
+    digest = hashlib.sha256("".join(sorted(fingerprints.values())).encode()).hexdigest()[:16]
     return Manifest(
         version=version,
         fingerprint=digest,
@@ -137,8 +131,7 @@ def describe(
             for c in specs.collectives.values()
         ),
         families=tuple(
-            FamilyEntry(f.name, f.title, f.summary, f.source)
-            for f in specs.families.values()
+            FamilyEntry(f.name, f.title, f.summary, f.source) for f in specs.families.values()
         ),
         variants=tuple(
             VariantEntry(
@@ -162,9 +155,7 @@ def load(path: Path) -> Manifest:
     except ValueError as error:
         raise CollforgeError(f"{path}: {error}; run: collforge generate") from error
     if data.pop("schema", None) != SCHEMA:
-        raise CollforgeError(
-            f"{path} is of another version of Collforge; run: collforge generate"
-        )
+        raise CollforgeError(f"{path} is of another version of Collforge; run: collforge generate")
     variants = []
     for row in data["variants"]:
         parameters = tuple(

@@ -45,9 +45,7 @@ class Collective:
     summary: str
     standard: str
     arguments: tuple[Argument, ...]
-    block_side: (
-        str  # "send" or "recv": whose count and type give the uniform bytes of a block
-    )
+    block_side: str  # "send" or "recv": whose count and type give the uniform bytes of a block
     in_place: str  # "none", "send_all", "send_root", "recv_root"
     total: Expression  # bytes of the largest buffer of the call
     wire_bytes: Expression  # bytes that must pass the busiest node's links, at least

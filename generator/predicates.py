@@ -74,9 +74,7 @@ def parse(text: str, allowed: Sequence[str], where: str) -> Expression:
     unknown = sorted(set(used) - set(allowed))
     if unknown:
         known = ", ".join(sorted(allowed))
-        raise ExpressionError(
-            f"{where}: unknown fact {unknown[0]!r}; known are {known}"
-        )
+        raise ExpressionError(f"{where}: unknown fact {unknown[0]!r}; known are {known}")
     return Expression(text, where, frozenset(used))
 
 
@@ -86,11 +84,7 @@ def _check(node: ast.expr, used: dict[str, None], where: str) -> None:
         used[node.id] = None
     elif isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
         children = [node.left, node.right]
-    elif (
-        isinstance(node, ast.Compare)
-        and len(node.ops) == 1
-        and type(node.ops[0]) in _COMPARE
-    ):
+    elif isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
         children = [node.left, node.comparators[0]]
     elif isinstance(node, ast.BoolOp):
         children = node.values
@@ -99,9 +93,7 @@ def _check(node: ast.expr, used: dict[str, None], where: str) -> None:
     elif isinstance(node, ast.IfExp):
         children = [node.test, node.body, node.orelse]
     elif not (isinstance(node, ast.Constant) and isinstance(node.value, (int, bool))):
-        raise ExpressionError(
-            f"{where}: {ast.unparse(node)!r} is not allowed in an expression"
-        )
+        raise ExpressionError(f"{where}: {ast.unparse(node)!r} is not allowed in an expression")
     for child in children:
         _check(child, used, where)
 
@@ -110,29 +102,21 @@ def _render(node: ast.expr, names: Mapping[str, str]) -> str:
     if isinstance(node, ast.Name):
         return names[node.id]
     if isinstance(node, ast.Constant):
-        return (
-            str(node.value).lower() if isinstance(node.value, bool) else str(node.value)
-        )
+        return str(node.value).lower() if isinstance(node.value, bool) else str(node.value)
     if isinstance(node, ast.BinOp):
         return _join([node.left, node.right], _BINARY[type(node.op)], names)
     if isinstance(node, ast.Compare):
-        return _join(
-            [node.left, node.comparators[0]], _COMPARE[type(node.ops[0])], names
-        )
+        return _join([node.left, node.comparators[0]], _COMPARE[type(node.ops[0])], names)
     if isinstance(node, ast.BoolOp):
         operator = " && " if isinstance(node.op, ast.And) else " || "
         return operator.join(
-            _render(part, names)
-            if isinstance(part, ast.Compare)
-            else _operand(part, names)
+            _render(part, names) if isinstance(part, ast.Compare) else _operand(part, names)
             for part in node.values
         )
     if isinstance(node, ast.UnaryOp):
         return f"!{_operand(node.operand, names)}"
     if isinstance(node, ast.IfExp):
-        test, body, orelse = (
-            _operand(n, names) for n in (node.test, node.body, node.orelse)
-        )
+        test, body, orelse = (_operand(n, names) for n in (node.test, node.body, node.orelse))
         return f"{test} ? {body} : {orelse}"
     raise AssertionError(ast.dump(node))  # parse() admits nothing else
 

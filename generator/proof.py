@@ -45,9 +45,7 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
                 try:
                     _prove_one(variant, layout, root, ordered=not commutative)
                 except ProofError as error:
-                    raise ProofError(
-                        f"{variant.name} on {name}, root {root}: {error}"
-                    ) from error
+                    raise ProofError(f"{variant.name} on {name}, root {root}: {error}") from error
                 proven += 1
     return proven
 
@@ -56,9 +54,7 @@ def _prove_one(variant: Variant, layout: Layout, root: int, ordered: bool) -> No
     collective = variant.collective
     output: dict[int, list[Cell | None]] = {}
     for trace in execute(variant.composition, variant.family, collective, layout, root):
-        if trace.buffer == "output" or (
-            trace.step is None and collective.single_buffer
-        ):
+        if trace.buffer == "output" or (trace.step is None and collective.single_buffer):
             output.update(trace.after)
     machine = Machine(layout, variant.family.lanes, collective, root)
     for rank in range(layout.size):
@@ -68,14 +64,10 @@ def _prove_one(variant: Variant, layout: Layout, root: int, ordered: bool) -> No
             got = output.get(rank, [])
             cell = got[index] if index < len(got) else None
             if cell != expected and (ordered or sorted(cell or ()) != list(expected)):
-                raise ProofError(
-                    f"rank {rank}, cell {index} is {cell}, should be {expected}"
-                )
+                raise ProofError(f"rank {rank}, cell {index} is {cell}, should be {expected}")
 
 
-def expected_cells(
-    collective: Collective, machine: Machine, rank: int
-) -> list[Cell | None]:
+def expected_cells(collective: Collective, machine: Machine, rank: int) -> list[Cell | None]:
     """The output of a rank by definition; None where the standard leaves it undefined."""
     result, cells = collective.result, machine.cells
     places = {"rank": rank, "root": machine.root, "size": machine.layout.size}

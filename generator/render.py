@@ -37,9 +37,7 @@ _ORACLE_FIELDS = {
 }
 
 
-def generate(
-    out: Path, specs_root: Path = load.SPECS, templates: Path = TEMPLATES
-) -> Manifest:
+def generate(out: Path, specs_root: Path = load.SPECS, templates: Path = TEMPLATES) -> Manifest:
     """Generates everything into ``out``; files that would not change keep their time stamps.
 
     Every composition is proven first. Raises CollforgeError (SpecError, ProofError, ...) for what is wrong
@@ -53,9 +51,7 @@ def generate(
         files, manifest = _render(specs, variants, _environment(templates))
     except jinja2.TemplateError as error:
         place = f"{getattr(error, 'name', None) or templates}"
-        raise CollforgeError(
-            f"template {place}: {error}; mend the template or the spec"
-        ) from error
+        raise CollforgeError(f"template {place}: {error}; mend the template or the spec") from error
     _write(out, files)
     return manifest
 
@@ -77,17 +73,13 @@ def _render(
     fingerprints = {}
     files: dict[str, str] = {}
     for variant, name, text in zip(variants, names, texts):
-        fingerprint = hashlib.sha256(f"{RUNTIME_INTERFACE}{text}".encode()).hexdigest()[
-            :16
-        ]
+        fingerprint = hashlib.sha256(f"{RUNTIME_INTERFACE}{text}".encode()).hexdigest()[:16]
         fingerprints[variant.name] = fingerprint
         files[name] = text.replace("@FINGERPRINT@", fingerprint)
     manifest = describe(specs, variants, fingerprints, version)
-    common = ("collectives.h", "wrappers.c", "registry.c", "oracle.c")
+    common = ("collectives.h", "wrappers.c", "registry.c", "oracle.c", "calls.c")
     rendered = [
-        environment.get_template(f"{name}.j2").render(
-            fingerprint=manifest.fingerprint, **shared
-        )
+        environment.get_template(f"{name}.j2").render(fingerprint=manifest.fingerprint, **shared)
         for name in common
     ]
     files.update(zip(common, _format(rendered)))
@@ -107,23 +99,16 @@ def _environment(templates: Path) -> jinja2.Environment:
     environment.filters.update(
         comment=_comment,
         comment_tail=lambda text: _comment(text, first=10).replace(" * ", "", 1),
-        formals=lambda c: ", ".join(
-            f"{a.ctype} {a.name}".replace("* ", "*") for a in c.arguments
-        ),
+        formals=lambda c: ", ".join(f"{a.ctype} {a.name}".replace("* ", "*") for a in c.arguments),
         block_count=lambda c, in_place: block_argument(c, "count", in_place),
         block_type=lambda c, in_place: block_argument(c, "type", in_place),
         other_side_guard=_other_side_guard,
         initializer=_initializer,
         from_args=_from_args,
-        oracle_functions=lambda c: [
-            (field, getattr(c.result, field)) for field in _ORACLE_FIELDS
-        ],
-        oracle_formals=lambda field: ", ".join(
-            f"int {n}" for n in _ORACLE_FIELDS[field]
-        ),
-        oracle_unused=lambda field, e: [
-            n for n in _ORACLE_FIELDS[field] if n not in e.names
-        ],
+        plain_arguments=lambda c: ", ".join(_PLAIN[a.role] for a in c.arguments),
+        oracle_functions=lambda c: [(field, getattr(c.result, field)) for field in _ORACLE_FIELDS],
+        oracle_formals=lambda field: ", ".join(f"int {n}" for n in _ORACLE_FIELDS[field]),
+        oracle_unused=lambda field, e: [n for n in _ORACLE_FIELDS[field] if n not in e.names],
         to_c=lambda e: e.to_c({name: name for name in e.names}),
     )
     return environment
@@ -156,6 +141,18 @@ _FIELDS = {
     "comm": ("comm",),
 }
 
+# What a plain call of a collective passes (templates/calls.c.j2).
+_PLAIN = {
+    "buffer": "receive",
+    "send_buffer": "send",
+    "recv_buffer": "receive",
+    **dict.fromkeys(("count", "send_count", "recv_count"), "COUNT"),
+    **dict.fromkeys(("datatype", "send_type", "recv_type"), "MPI_DOUBLE"),
+    "op": "MPI_SUM",
+    "root": "0",
+    "comm": "MPI_COMM_WORLD",
+}
+
 
 def _initializer(collective: Collective) -> str:
     pairs = [(field, a.name) for a in collective.arguments for field in _FIELDS[a.role]]
@@ -185,9 +182,7 @@ def _run_clang_format(text: str) -> str:
             timeout=60,
         )
     except FileNotFoundError:
-        raise CollforgeError(
-            "clang-format is missing; run: pip install clang-format"
-        ) from None
+        raise CollforgeError("clang-format is missing; run: pip install clang-format") from None
     except subprocess.CalledProcessError as error:
         raise CollforgeError(f"clang-format failed: {error.stderr.strip()}") from error
     return done.stdout

@@ -65,9 +65,7 @@ class ProofError(CollforgeError):
 class Machine:
     """All ranks of one layout, seen through a family's lanes. Leaders share the root's node rank."""
 
-    def __init__(
-        self, layout: Layout, lanes: str, collective: Collective, root: int
-    ) -> None:
+    def __init__(self, layout: Layout, lanes: str, collective: Collective, root: int) -> None:
         self.layout = layout
         self.root = root
         smallest = min(layout.node_sizes)
@@ -112,9 +110,7 @@ class Machine:
             "carrier": self.carrier(rank),
         }
 
-    def split(
-        self, name: str, group: Sequence[int], me: int
-    ) -> tuple[list[int], list[int]]:
+    def split(self, name: str, group: Sequence[int], me: int) -> tuple[list[int], list[int]]:
         """Cells that ``me`` sends to and receives from each member; they differ for all-to-alls only."""
         at, lanes = self.layout, self.lanes
         if name == "blocks":
@@ -125,26 +121,20 @@ class Machine:
             counts = [1 if q < lanes.k else 0 for q in range(len(group))]
             return counts, counts
         if name == "lanes":
-            counts = [
-                len(lanes.ranks(q)) if q < lanes.k else 0 for q in range(len(group))
-            ]
+            counts = [len(lanes.ranks(q)) if q < lanes.k else 0 for q in range(len(group))]
             return counts, [counts[group.index(me)]] * len(group)
         lane, sizes = self.lane(me), at.node_sizes
         shares = [len(lanes.share(lane, node)) for node in range(at.nodes)]
         if name == "shares":
             return shares, shares
         mine = at.node_of[me]
-        return [sizes[mine] * share for share in shares], [
-            size * shares[mine] for size in sizes
-        ]
+        return [sizes[mine] * share for share in shares], [size * shares[mine] for size in sizes]
 
     def shape(self, shape: str, rank: int) -> int:
         """The cells that a buffer of this shape has room for on a rank."""
         at, carries = self.layout, self.carrier(rank)
         on_lane = len(self.lanes.ranks(self.lane(rank))) if carries else 0
-        share = (
-            len(self.lanes.share(self.lane(rank), at.node_of[rank])) if carries else 0
-        )
+        share = len(self.lanes.share(self.lane(rank), at.node_of[rank])) if carries else 0
         return {
             "vector": self.cells,
             "slice": 1 if carries else 0,
@@ -220,9 +210,7 @@ def execute(
         places = {"rank": rank, "root": root, "size": layout.size}
         blocks = int(collective.result.in_blocks.evaluate(places))
         if blocks:
-            memory[rank, "input"] = [
-                ((rank, cell),) for cell in range(blocks * machine.cells)
-            ]
+            memory[rank, "input"] = [((rank, cell),) for cell in range(blocks * machine.cells)]
             if collective.single_buffer:
                 memory[rank, "output"] = list(memory[rank, "input"])
     yield Trace(
@@ -235,9 +223,7 @@ def execute(
         for rank, cells in written.items():
             shape = family.buffers.get(step.writes)
             if shape and len(cells) > machine.shape(shape, rank):
-                raise ProofError(
-                    f"{step.writes} holds {len(cells)} cells on rank {rank}: too many"
-                )
+                raise ProofError(f"{step.writes} holds {len(cells)} cells on rank {rank}: too many")
             memory[rank, step.writes] = cells
         yield Trace(step, step.writes, written)
 
@@ -247,9 +233,7 @@ def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
         try:
             return memory[rank, name or step.reads]
         except KeyError:
-            raise ProofError(
-                f"rank {rank} reads {step.reads}, which it never got"
-            ) from None
+            raise ProofError(f"rank {rank} reads {step.reads}, which it never got") from None
 
     def runs(rank: int) -> bool:
         return step.where is None or bool(step.where.evaluate(machine.facts(rank)))
@@ -282,9 +266,7 @@ def _checked_parts(m: Machine, step: Step, group: list[int], read: Read) -> list
     counts = m.split(step["split"], group, group[0])[0]
     parts = [read(rank) if count else [] for rank, count in zip(group, counts)]
     if [len(part) for part in parts] != counts:
-        raise ProofError(
-            f"{step.call} expects {counts} cells, gets {[len(p) for p in parts]}"
-        )
+        raise ProofError(f"{step.call} expects {counts} cells, gets {[len(p) for p in parts]}")
     return parts
 
 
@@ -292,17 +274,13 @@ def _gather(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, C
     return {m.member(group, step["root"]): join(_checked_parts(m, step, group, read))}
 
 
-def _allgather(
-    m: Machine, step: Step, group: list[int], read: Read
-) -> dict[int, Cells]:
+def _allgather(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
     everything = join(_checked_parts(m, step, group, read))
     return {rank: list(everything) for rank in group}
 
 
 def _alltoall(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
-    parts = {
-        rank: cut(read(rank), m.split(step["split"], group, rank)[0]) for rank in group
-    }
+    parts = {rank: cut(read(rank), m.split(step["split"], group, rank)[0]) for rank in group}
     out = {}
     for index, rank in enumerate(group):
         received = [parts[source][index] for source in group]
@@ -321,16 +299,12 @@ def _reduce(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, C
     return {m.member(group, step["root"]): combine([read(rank) for rank in group])}
 
 
-def _allreduce(
-    m: Machine, step: Step, group: list[int], read: Read
-) -> dict[int, Cells]:
+def _allreduce(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
     total = combine([read(rank) for rank in group])
     return {rank: list(total) for rank in group}
 
 
-def _reduce_scatter(
-    m: Machine, step: Step, group: list[int], read: Read
-) -> dict[int, Cells]:
+def _reduce_scatter(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
     total = combine([read(rank) for rank in group])
     return dict(zip(group, cut(total, m.split(step["split"], group, group[0])[0])))
 
@@ -346,9 +320,7 @@ def _scan(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cel
 
 def _fold(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
     k = m.lanes.k
-    return {
-        group[lane]: join([read(rank) for rank in group[lane::k]]) for lane in range(k)
-    }
+    return {group[lane]: join([read(rank) for rank in group[lane::k]]) for lane in range(k)}
 
 
 def _unfold(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
@@ -361,9 +333,7 @@ def _unfold(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, C
 
 
 def _move(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
-    return {
-        m.member(group, step["target"]): list(read(m.member(group, step["source"])))
-    }
+    return {m.member(group, step["target"]): list(read(m.member(group, step["source"])))}
 
 
 def _reorder(m: Machine, step: Step, rank: int, read: Read) -> Cells:
@@ -382,11 +352,7 @@ def _regroup(m: Machine, step: Step, rank: int, read: Read) -> Cells:
     data, at, lane = read(rank), m.layout, m.lane(rank)
     if step["direction"] == "by_target_rank":
         members = len(m.lanes.share(lane, at.node_of[rank]))
-        return [
-            data[source * members + q]
-            for q in range(members)
-            for source in range(at.size)
-        ]
+        return [data[source * members + q] for q in range(members) for source in range(at.size)]
     on_lane, sources = len(m.lanes.ranks(lane)), at.node_sizes[at.node_of[rank]]
     out: Cells = []
     begin = 0

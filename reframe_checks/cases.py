@@ -1,22 +1,23 @@
-"""What is verified of a variant: the case strings of the three tiers.
+"""What is verified of a variant: the case strings of the three tiers; and what is timed.
 
-A case combines an *operand* (a datatype, and an op where there is one), a *count* of elements, a *root*, the
-use of MPI_IN_PLACE, and a *point* of the variant's parameters.
+A case combines an *operand* (a datatype, and an op where there is one), a *count* of elements, a
+*root*, the use of MPI_IN_PLACE, and a *point* of the variant's parameters.
 
-========= ======================================= ================================= ====================
-tier      counts                                  points                            combinations
-========= ======================================= ================================= ====================
-small     0, 1, odd, large                        every symbol, the least number    pairs, see below
-full      0, 1, one less than, as many as and one every symbol; the least number,   pairs, see below
-          more than there are ranks on each node  the next one and the largest of
-          and in all, a prime, large              the domain
-paranoid  those of full, huge                     those of full and all there are   all
-========= ======================================= ================================= ====================
+======== =================================== =============================== ============
+tier     counts                              points                          combinations
+======== =================================== =============================== ============
+small    0, 1, odd, large                    every symbol, the least number  pairs
+full     0, 1; as many as there are ranks    every symbol; the least number, pairs
+         on each node and in all, one less,  the next one, the largest of
+         one more; a prime; large            the domain
+paranoid those of full, huge                 those of full, the whole domain all
+======== =================================== =============================== ============
 
-*Pairs*: every operand with every count, in place and not, the roots taking turns; then every root with every
-count, in place and not, the operands taking turns. That covers each pair of dimensions where mistakes live
-(root and count, operand and count, root and operand, in place and anything) with a fifth of the cases of the
-full product. Every problem so chosen is solved at every point. The choice is deterministic.
+*Pairs*: every operand with every count, in place and not, the roots taking turns; then every root
+with every count, in place and not, the operands taking turns. That covers each pair of dimensions
+where mistakes live (root and count, operand and count, root and operand, in place and anything)
+with a fifth of the full product. Every problem so chosen is solved at every point. The choice is
+deterministic.
 
 Cases to which a variant does not apply are left out. ``bytes`` is count x type size.
 """
@@ -76,10 +77,10 @@ REDUCED = (
 def verification_cases(
     manifest: Manifest, variant: VariantEntry, layout: Layout, tier: str
 ) -> Iterator[str]:
-    """The case strings that verify a variant on a layout; the cases of one problem follow each other.
+    """The case strings that verify a variant on a layout, those of one problem in a row.
 
-    ``tier`` is small, full or paranoid (see above); CollforgeError for another. Yields nothing where the
-    variant does not apply at all.
+    ``tier`` is small, full or paranoid (see above); CollforgeError for another. Yields nothing
+    where the variant does not apply at all.
     """
     if tier not in TIERS:
         raise unknown("tier", tier, TIERS)
@@ -98,7 +99,7 @@ def verification_cases(
 
 
 def timing_case(manifest: Manifest, collective: str, layout: Layout, nbytes: int) -> Case:
-    """The native call that stands for a collective at a size: sums of doubles, or of ints, or chars."""
+    """The native call that stands for a collective at a size: doubles and sums where they fit."""
     name = next(
         name for name, size in (("double", 8), ("int", 4), ("chars", 1)) if nbytes % size == 0
     )

@@ -7,8 +7,10 @@ from pathlib import Path
 from reframe.core.builtins import run_before, variable
 from reframe.core.logging import getlogger
 
+from collforge.generator.case import parse, split_variant
 from collforge.reframe_checks import results
 from collforge.reframe_checks.driver_check import DriverCheck
+from collforge.reframe_checks.results import Range
 
 FINDINGS = "findings.txt"
 
@@ -16,7 +18,9 @@ FINDINGS = "findings.txt"
 class Comparison(DriverCheck):
     """Times cases in several launches; the findings go to ReFrame's output and to findings.txt.
 
-    That file is in the stage directory of a failed test. A check derived from this one overrides `judge`.
+    Of each family's parameter points for a problem, only the one with the best worst launch is
+    judged. The file is in the stage directory of a failed test. A check derived from this one
+    overrides `is_finding`.
     """
 
     launches = 3
@@ -25,18 +29,21 @@ class Comparison(DriverCheck):
     margin = variable(float, value=0.05)
     """Ratios count when they are this far from 1."""
 
-    def judge(self, case: str, low: float, high: float) -> str:
-        """What is wrong with a case whose ratio to native was between low and high; '' if nothing is."""
+    def is_finding(self, ratio: Range) -> bool:
+        """Whether a variant with these ratios to native is one."""
         raise NotImplementedError
 
     @run_before("performance")
     def report_findings(self) -> None:
+        best: dict[tuple[str, str], tuple[Range, str]] = {}
+        for text, ratio in results.ratio_ranges(self.launched).items():
+            case = parse(text)
+            entry = case.problem, split_variant(case.variant)[0]
+            best[entry] = max(best.get(entry, (ratio, text)), (ratio, text))
         self.findings = [
-            f"{case}: {fault}"
-            for case, (low, high) in results.worst_ratios(self.launched).items()
-            if (fault := self.judge(case, low, high))
+            f"{text}: {ratio}" for ratio, text in best.values() if self.is_finding(ratio)
         ]
-        text = "".join(f"{finding}\n" for finding in self.findings)
-        Path(self.stagedir, FINDINGS).write_text(text, encoding="utf-8")
+        lines = "".join(f"{finding}\n" for finding in self.findings)
+        Path(self.stagedir, FINDINGS).write_text(lines, encoding="utf-8")
         for finding in self.findings:
             getlogger().info(f"{self.current_partition.fullname}: {finding}")

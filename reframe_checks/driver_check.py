@@ -1,7 +1,7 @@
-"""What the checks share: a ReFrame test that launches the timing driver on a layout, and the build it needs.
+"""What the checks share: a test that launches the timing driver on a layout, and the build of it.
 
-An environment of a site's configuration takes part when it has ``extras`` {'mpi': NAME}, or is itself called as an MPI
-library that `collforge build --mpi NAME` knows. A partition may have the ``extras``
+An environment of a site's configuration takes part when it has ``extras`` {'mpi': NAME}, or is
+itself called NAME, where `collforge build --mpi NAME` works. A partition may have the ``extras``
 
 - ``layout``: the layout that checks use there unless told otherwise, e.g. '8x16';
 - ``pretend_nodes``: True where all ranks are on one machine and pretend to be on several nodes.
@@ -12,14 +12,16 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import fixture, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PipelineError, SanityError
 from reframe.core.runtime import runtime
+from reframe.utility import typecheck as typ
 
 from collforge.errors import CollforgeError
-from collforge.generator.layout import Layout, from_name
+from collforge.generator.layout import from_name
 from collforge.reframe_checks import results
 from collforge.reframe_checks.results import Launch
 from collforge.runtime import libraries
@@ -46,7 +48,7 @@ def mpi_environments() -> list[str]:
 class BuildDriver(rfm.CompileOnlyRegressionTest):
     """Builds the runtime and the timing driver for the environment's MPI library, where stale."""
 
-    build_system = "CustomBuild"
+    build_system: Any = "CustomBuild"
     build_time_limit = "20m"
     sourcesdir = None
 
@@ -82,13 +84,12 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
     """Of the inputs, and of the order of the variants in a round."""
 
     launches = variable(int, value=1)
-    """How often the driver is launched; each launch leaves a results file of its own when there are several."""
+    """How often the driver is launched, one after the other. Several leave a file each."""
 
-    verify_only = variable(bool, value=False)
+    verify_only = variable(typ.Bool, value=False)
     """Do not time anything."""
 
     time_limit = "30m"
-    valid_systems = ["*"]
     sourcesdir = None
     driver = fixture(BuildDriver, scope="environment")
 
@@ -98,6 +99,7 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
 
     @run_after("init")
     def select_environments(self) -> None:
+        self.valid_systems = ["*"]
         self.valid_prog_environs = mpi_environments()
 
     @run_after("setup")
@@ -114,8 +116,9 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
             self.num_tasks_per_node = self.place.node_sizes[0]
         else:
             raise PipelineError(
-                f"layout {self.place.name}: {self.current_partition.fullname} places the same number of ranks "
-                f"on each node, one node after the other; use NODESxRANKS (4x2), or a partition with pretend nodes (--system local)"
+                f"layout {self.place.name} cannot be had on {self.current_partition.fullname}, "
+                "which fills nodes evenly, one after the other; use NODESxRANKS (4x2), or "
+                "--system local, where nodes are pretended"
             )
 
     @run_before("run")
@@ -129,10 +132,12 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
             str(built_paths(mpi_name(self.current_environ), home()).driver_path)
         )
         self.executable_opts = ["--cases", CASES, "--output", self._output("$launch")]
-        self.executable_opts += ["--seed", str(self.seed), "--samples", str(self.samples)]
-        self.executable_opts += ["--max-seconds", str(self.max_seconds)]
+        self.executable_opts += ["--seed", str(self.seed)]
         if self.verify_only:
             self.executable_opts.append("--verify-only")
+        else:
+            self.executable_opts += ["--samples", str(self.samples)]
+            self.executable_opts += ["--max-seconds", str(self.max_seconds)]
         if self.launches > 1:
             self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
             self.postrun_cmds = ["done"]
@@ -165,10 +170,9 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
         return results.fault(launch, self.place.size, self.place.name)
 
     def _last_words(self) -> str:
-        """The end of what the job wrote to its standard error, where a launcher says what went wrong."""
+        """What Collforge's programs wrote to the job's standard error, else the end of it."""
         path = Path(self.stagedir, str(self.job.stderr))
-        lines = (
-            path.read_text(encoding="utf-8", errors="replace").split("\n") if path.exists() else []
-        )
-        said = [line for line in lines if line.strip()][-3:]
-        return "; the job's last words: " + " | ".join(said) if said else ""
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        said = [line for line in lines if line.startswith("collforge")][:2] or lines[-3:]
+        return f" ({' | '.join(said)})" if said else ""

@@ -1,9 +1,7 @@
 """ReFrame launchers for the systems of one machine.
 
-A launcher belongs to a partition of a site configuration, so there is one for each MPI library. `local` and
-`emulated` register one and return its name, for the configuration to use:
-
-    "launcher": launchers.emulated("openmpi", rails=2, rate="100mbit", rail_model="tied")
+A launcher belongs to a partition of a site configuration, so there is one for each MPI library.
+`local` and `emulated` register one and return its name, for the configuration to use.
 """
 
 from __future__ import annotations
@@ -11,7 +9,6 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from reframe.core import backends
@@ -25,37 +22,47 @@ from collforge.runtime import libraries
 from collforge.runtime.home import home, make_folder
 
 
+class _Launcher(JobLauncher):
+    """Turns what cannot be had into the failure of a check, with its message."""
+
+    def words(self, job: Any) -> list[str]:
+        raise NotImplementedError
+
+    def command(self, job: Any) -> list[str]:
+        try:
+            return [shlex.quote(word) for word in self.words(job)]
+        except CollforgeError as error:
+            raise JobError(str(error)) from error
+
+
 def local(mpi: str) -> str:
-    """Registers the launcher of this machine's ranks with an MPI library; returns its name.
+    """Registers the launcher of this machine's ranks with an MPI library; returns its name."""
 
-    The library (collforge.runtime.libraries) is looked for when a job is launched.
-    """
-
-    class LocalLauncher(JobLauncher):  # type: ignore[misc]
-        def command(self, job: Any) -> list[str]:
-            return _quoted(local_command, mpi, job.num_tasks)
+    class LocalLauncher(_Launcher):
+        def words(self, job: Any) -> list[str]:
+            return local_command(mpi, job.num_tasks)
 
     return _register(f"collforge-local-{mpi}", LocalLauncher)
 
 
-def emulated(mpi: str, *, rails: int, rate: str, rail_model: str) -> str:
+def emulated(mpi: str, rails: int, rate: str, rail_model: str) -> str:
     """Registers the launcher of an emulated cluster with these rails; returns its name.
 
-    Nodes and ranks per node are those of the job (num_tasks, num_tasks_per_node). A second call for the same
-    MPI library has no effect.
+    A job's num_tasks and num_tasks_per_node make the nodes. The parameters are those of
+    ClusterSpec. A second call for the same MPI library has no effect.
     """
 
-    class EmulatedLauncher(JobLauncher):  # type: ignore[misc]
-        def command(self, job: Any) -> list[str]:
+    class EmulatedLauncher(_Launcher):
+        def words(self, job: Any) -> list[str]:
             per_node = job.num_tasks_per_node or 1
-            nodes = job.num_tasks // per_node
-            return _quoted(_cluster_command, mpi, nodes, per_node, rails, rate, rail_model)
+            spec = ClusterSpec(job.num_tasks // per_node, per_node, rails, rate, rail_model)
+            return cluster_command(mpi, spec)
 
     return _register(f"collforge-emulated-{mpi}", EmulatedLauncher)
 
 
 def local_command(mpi: str, ranks: int) -> list[str]:
-    """The words that start ``ranks`` processes of the command after them on this machine.
+    """The words before a command that start so many processes of it on this machine.
 
     Raises CollforgeError when there is no such MPI library, or what it needs cannot be compiled.
     """
@@ -74,26 +81,16 @@ def local_command(mpi: str, ranks: int) -> list[str]:
     return command
 
 
-def _cluster_command(
-    mpi: str, nodes: int, per_node: int, rails: int, rate: str, rail_model: str
-) -> list[str]:
-    spec = ClusterSpec(nodes, per_node, rails, rate, rail_model)
+def cluster_command(mpi: str, spec: ClusterSpec) -> list[str]:
+    """The words before a command that run it on all ranks of an emulated cluster."""
     command = [sys.executable, "-m", "collforge", "cluster", "run", "--mpi", mpi]
     command += ["--nodes", str(spec.nodes), "--ranks-per-node", str(spec.ranks_per_node)]
-    command += ["--rails", str(spec.rails), "--rate", spec.rate]
-    return [*command, "--rail-model", spec.rail_model, "--"]
+    command += ["--rails", str(spec.rails), "--rate", spec.rate, "--rail-model", spec.rail_model]
+    return [*command, "--"]
 
 
-def _quoted(make: Callable[..., list[str]], *arguments: Any) -> list[str]:
-    """Words for the job script. What cannot be had fails the check with a message, not ReFrame."""
-    try:
-        return [shlex.quote(word) for word in make(*arguments)]
-    except CollforgeError as error:
-        raise JobError(str(error)) from error
-
-
-def _register(name: str, launcher: type[Any]) -> str:
-    """ReFrame refuses a second launcher of the same name, yet may execute a configuration twice."""
+def _register(name: str, launcher: type[JobLauncher]) -> str:
+    """ReFrame refuses a second launcher of a name, and may execute a configuration twice."""
     if name not in backends._launchers:
-        backends.register_launcher(name, local=True)(launcher)
+        backends.register_launcher(name)(launcher)
     return name

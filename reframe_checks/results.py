@@ -17,7 +17,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Launch:
-    """The records of one launch of the driver. ``job`` and ``end`` are empty where it did not get there."""
+    """The records of one launch of the driver; ``job`` and ``end`` empty if it got not so far."""
 
     job: Record
     results: tuple[Record, ...]
@@ -25,7 +25,7 @@ class Launch:
 
 
 def read_launch(path: Path) -> Launch:
-    """The records in a file, up to the first line that is cut off. A file that is missing has none."""
+    """The records in a file, up to a line that is cut off. A file that is missing has none."""
     job: Record = {}
     end: Record = {}
     results: list[Record] = []
@@ -52,16 +52,24 @@ def _records(path: Path) -> Iterator[Record]:
 def fault(launch: Launch, ranks: int, layout: str) -> str:
     """Why the launch cannot be trusted, in words; '' when it can.
 
-    The process count comes first: ranks that do not find each other are so many programs of one rank each, all of
-    which pass.
+    The process count comes first: ranks that do not find each other are so many programs of one
+    rank each, and what they verify is right.
     """
-    job, end = launch.job, launch.end
+    return _placement_fault(launch.job, ranks, layout) or _outcome_fault(launch)
+
+
+def _placement_fault(job: Record, ranks: int, layout: str) -> str:
     if not job:
         return "the driver left no results"
     if job["ranks"] != ranks:
         return f"{ranks} processes were asked for, but the driver saw {job['ranks']}"
     if job["layout"] != layout:
         return f"layout {layout} was asked for, but the ranks lie as in {job['layout']}"
+    return ""
+
+
+def _outcome_fault(launch: Launch) -> str:
+    end = launch.end
     wrong = [r for r in launch.results if r["applicable"] and not r["verified"]]
     if wrong:
         others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
@@ -78,9 +86,9 @@ def _last(launch: Launch) -> str:
 
 
 def ratios(launch: Launch) -> dict[str, float]:
-    """How many times as fast as native each case was: the median over the rounds that both were timed in.
+    """How many times as fast as native each case was, by case string: the median over rounds.
 
-    By case string; only verified cases with samples, and without native itself.
+    Only verified cases that were timed, and without native itself.
     """
     native = {
         parse(r["case"]).problem: r["samples"] for r in launch.results if r["variant"] == NATIVE
@@ -93,12 +101,23 @@ def ratios(launch: Launch) -> dict[str, float]:
     return found
 
 
-def worst_ratios(launches: Sequence[Launch]) -> dict[str, tuple[float, float]]:
-    """The least and the greatest ratio of each case over the launches; a case must be in all of them."""
+@dataclass(frozen=True, order=True)
+class Range:
+    """The least and the greatest ratio of a case to native, over launches."""
+
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.low:.2f} to {self.high:.2f} times as fast as native"
+
+
+def ratio_ranges(launches: Sequence[Launch]) -> dict[str, Range]:
+    """The range of each case that was timed in all launches."""
     each = [ratios(launch) for launch in launches]
     common = set.intersection(*(set(found) for found in each)) if each else set()
     return {
-        case: (min(found[case] for found in each), max(found[case] for found in each))
+        case: Range(min(found[case] for found in each), max(found[case] for found in each))
         for case in sorted(common)
     }
 

@@ -1,4 +1,4 @@
-"""The database: provenance kept, no unverified winner, safe under concurrent writers and their death."""
+"""The database: provenance, no unverified winner, safe under two writers and their death."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ PROBLEM = "bcast@4x2,bytes=1024"
 
 
 def result(variant: Variant, verified: bool = True, problem: str = PROBLEM) -> Result:
-    return Result(variant, problem, 1024, verified, "" if verified else "rank 3", (3.0, 1.0, 2.0), 1)
+    return Result(
+        variant, problem, 1024, verified, "" if verified else "rank 3", (3.0, 1.0, 2.0), 1
+    )
 
 
 def run(uuid: str, *results: Result, place: Place = PLACE) -> RunRecord:
@@ -198,13 +200,27 @@ def test_a_wrong_result_dethrones(path: Path) -> None:
         assert [winner.choice.variant for winner in store.winners()] == [NATIVE, other]
 
 
+COPY_WINNER = """
+    INSERT INTO winner
+    SELECT 99, system, {library}, layout, {collective}, 7, variant, ratio, ratio_low, ratio_high,
+        launches, {verification}, decided
+    FROM winner
+"""
+OTHER_LIBRARY = "(SELECT max(id) FROM mpi_library)"
+
+
+def copy_winner(
+    library: str = "mpi_library", collective: str = "collective", verification: str = "verification"
+) -> str:
+    return COPY_WINNER.format(library=library, collective=collective, verification=verification)
+
+
 @pytest.mark.parametrize(
     "statement",
     [
-        "INSERT INTO winner SELECT 99, system, mpi_library, layout, collective, 7, variant, ratio,"
-        " ratio_low, ratio_high, launches, NULL, decided FROM winner",
-        "INSERT INTO winner SELECT 99, system, mpi_library, layout, 'scan', 7, variant, ratio,"
-        " ratio_low, ratio_high, launches, verification, decided FROM winner",
+        copy_winner(verification="NULL"),
+        copy_winner(collective="'scan'"),
+        copy_winner(library=OTHER_LIBRARY),
         "UPDATE winner SET verification = NULL",
         "UPDATE verification SET passed = 0",
         "DELETE FROM verification",
@@ -217,10 +233,10 @@ def test_the_schema_refuses_on_its_own(path: Path, statement: str) -> None:
     with Store(path) as store:
         store.record_run(run("a", result(RING)))
         store.replace_winners(PLACE, "bcast", [choice(RING)])
+        store.record_run(run("b", place=replace(PLACE, mpi="mpich")))
     # A connection with SQLite's defaults: neither the store nor foreign keys stand guard.
-    with closing(sqlite3.connect(path)) as connection:
-        with pytest.raises(sqlite3.IntegrityError):
-            connection.execute(statement)
+    with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError):
+        connection.execute(statement)
 
 
 def test_an_outer_transaction_covers_reading_and_deciding(path: Path) -> None:
@@ -272,9 +288,12 @@ def test_migration_goes_step_by_step_and_keeps_the_rows(path: Path) -> None:
 def test_a_failed_migration_changes_nothing(path: Path, steps: dict[int, migrate.Step]) -> None:
     create_version_0(path)
     before = path.read_bytes()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        with pytest.raises((sqlite3.OperationalError, NotACollforgeDatabase)):
+    connection = sqlite3.connect(path, isolation_level=None)
+    expected = (sqlite3.OperationalError, NotACollforgeDatabase)
+    with closing(connection):
+        with pytest.raises(expected):
             migrate.prepare(connection, path, 2, steps)
+        assert not connection.in_transaction
     assert path.read_bytes() == before
 
 
@@ -301,6 +320,7 @@ def test_a_foreign_file_is_refused_and_untouched(path: Path, kind: str) -> None:
     else:
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("CREATE TABLE browser_history (url TEXT)")
+            connection.execute("PRAGMA user_version = 1")
     before = path.read_bytes()
     with pytest.raises(NotACollforgeDatabase, match="--db"):
         Store(path)
@@ -336,9 +356,9 @@ def test_disk_full_names_the_fix_and_loses_nothing(path: Path) -> None:
 
 
 def test_locked_names_the_fix(path: Path) -> None:
-    with Store(path) as store, Store(path, timeout=0.05) as other, store.transaction():
-        with pytest.raises(Locked, match="wait for the other"):
-            other.record_run(run("a"))
+    wait = pytest.raises(Locked, match="wait for the other")
+    with Store(path) as store, Store(path, timeout=0.05) as other, store.transaction(), wait:
+        other.record_run(run("a"))
 
 
 def test_read_only_names_the_fix(path: Path) -> None:
@@ -398,7 +418,9 @@ def write_runs(path: Path, name: str, runs: int) -> None:
 
 
 def start(path: Path, name: str, runs: int) -> multiprocessing.process.BaseProcess:
-    process = multiprocessing.get_context("spawn").Process(target=write_runs, args=(path, name, runs))
+    process = multiprocessing.get_context("spawn").Process(
+        target=write_runs, args=(path, name, runs)
+    )
     process.start()
     return process
 

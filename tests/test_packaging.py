@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import configparser
-import os
+import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-from conftest import TOP, execute
+from support import TOP, execute
 
+PACKAGES = ("gcc", "libmpich-dev", "libopenmpi-dev", "libsqlite3-dev", "python3-venv")
 NOT_SHIPPED = {"__pycache__"}
 
 
@@ -24,7 +26,7 @@ def package_folders() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy, so that nothing of an earlier build is in it and nothing is left behind."""
+    """Built from a copy: nothing of an earlier build is in it, and nothing is left behind."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     source.mkdir()
@@ -57,9 +59,18 @@ def test_every_top_level_folder_of_code_is_a_package() -> None:
 
 
 def test_the_installed_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    """`-I` keeps the working directory and the user's site out; the checkout's editable finder goes too."""
+    """`-I` keeps the working directory out; the finder of the editable install is taken away."""
     target = tmp_path / "site"
-    pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", str(target)]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        str(target),
+    ]
     assert execute([*pip, str(wheel)], timeout=300).returncode == 0
     program = f"""
 import sys
@@ -72,7 +83,16 @@ for module in (collforge, collforge.generator):
 assert {str(TOP)!r} not in str(collforge.runtime.home.home())
 sys.exit(main(sys.argv[1:]))
 """
-    python = ["env", "-u", "COLLFORGE_HOME", f"HOME={tmp_path}", sys.executable, "-I", "-c", program]
+    python = [
+        "env",
+        "-u",
+        "COLLFORGE_HOME",
+        f"HOME={tmp_path}",
+        sys.executable,
+        "-I",
+        "-c",
+        program,
+    ]
     done = execute([*python, "generate"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.glob(".local/share/collforge/generated/manifest.json"))
@@ -100,9 +120,29 @@ def test_the_tools_are_pinned() -> None:
     assert [pin for pin in pins if " == " not in pin] == []
 
 
-def test_make_setup_names_what_is_missing(tmp_path: Path) -> None:
-    """On a machine with nothing but make, and no right to install: the one command to run, exit 2."""
-    tools = tmp_path / "bin"
+def make_system(folder: Path, user: int) -> subprocess.CompletedProcess[str]:
+    """`make system` for that user id where only make and a recording apt-get are installed."""
+    tools = folder / "bin"
     tools.mkdir()
-    for name in ("bash", "make", "echo", "id"):
-        (tools / name).symlink_to(os.popen(f"command -v {name}").read().strip())
+    for name, script in {"id": f"echo {user}", "apt-get": 'echo "apt-get $*"'}.items():
+        (tools / name).write_text(f"#!/bin/bash\n{script}\n", encoding="utf-8")
+        (tools / name).chmod(0o755)
+    make = shutil.which("make")
+    assert make
+    return execute(["env", f"PATH={tools}", make, "-C", str(TOP), "system"])
+
+
+def test_setup_installs_what_is_missing(tmp_path: Path) -> None:
+    done = make_system(tmp_path, user=0)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("apt-get")]
+    assert lines[0].startswith("apt-get update")
+    assert {*PACKAGES} <= set(lines[1].split())
+
+
+def test_setup_without_the_right_to_install_names_the_command(tmp_path: Path) -> None:
+    done = make_system(tmp_path, user=1000)
+    assert done.returncode == 2
+    assert "apt-get" not in done.stdout
+    (command,) = [line for line in done.stderr.splitlines() if "sudo apt-get" in line]
+    assert {*PACKAGES} <= set(command.split())

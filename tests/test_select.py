@@ -19,7 +19,7 @@ ALL = {RING, CHAIN, LEADER}
 
 
 def launches(**ratios: list[float]) -> list[Launch]:
-    """Launches in which native takes 1 s and the variants are faster by `ratios`, one per launch."""
+    """Launches in which native takes 1 s and variants are faster by one of `ratios` each."""
     named = {"ring": RING, "chain": CHAIN, "leader": LEADER}
     return [
         {NATIVE: [1.0] * 3, **{named[name]: [1 / ratio] * 3 for name, ratio in zip(ratios, row)}}
@@ -41,7 +41,8 @@ def test_the_interval_is_students_on_the_logarithms() -> None:
 
 def test_one_launch_says_nothing_about_the_next() -> None:
     compared = compare(RING, NATIVE, launches(ring=[2.0]))
-    assert (compared.ratio, compared.low, compared.high) == (pytest.approx(2.0), 0.0, math.inf)
+    assert compared.ratio == pytest.approx(2.0)
+    assert (compared.low, compared.high) == (0.0, math.inf)
 
 
 def test_a_ratio_is_of_medians_within_the_launch() -> None:
@@ -91,7 +92,7 @@ def test_an_unverified_variant_never_wins() -> None:
 
 
 def test_bimodal_launches_do_not_fake_a_win() -> None:
-    """Native settles at 4 or 22 us per launch; the variant, no better, happened to get the fast mode."""
+    """A launch settles at 4 or 22 us; the variant, no better, happened to get the fast mode."""
     measured = [
         {NATIVE: [native] * 100, RING: [ring] * 100}
         for native, ring in [(22.8, 4.1), (4.1, 4.1), (4.1, 4.2), (22.2, 4.0), (4.0, 4.1)]
@@ -110,7 +111,7 @@ def test_a_mode_shared_by_the_launch_cancels() -> None:
 
 
 def test_only_launches_with_native_count() -> None:
-    measured = launches(ring=[2.0, 2.0]) + [{RING: [0.5]}, {NATIVE: [], RING: [0.5]}]
+    measured = [*launches(ring=[2.0, 2.0]), {RING: [0.5]}, {NATIVE: [], RING: [0.5]}]
     decision = decide("bcast", measured, ALL)
     assert decision.winner.variant == NATIVE
     assert decision.others[0].launches == 2

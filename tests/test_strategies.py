@@ -37,7 +37,7 @@ def name(point: Point) -> str:
 
 
 def seconds(point: Point, noise: random.Random) -> float:
-    """A broadcast of 1 MiB on 4 nodes with 2 rails: latency and bandwidth of each algorithm, 1 % noise."""
+    """A broadcast of 1 MiB on 4 nodes with 2 rails, from latency and bandwidth, with 1 % noise."""
     lanes, segment = int(point["lanes"]), int(point["segment_bytes"])
     algorithm = str(point["lane_algorithm"])
     share = 2**20 / lanes
@@ -114,7 +114,7 @@ def test_an_exhausted_strategy_proposes_nothing(space: list[Point]) -> None:
 def test_a_search_resumes_from_what_was_measured(space: list[Point]) -> None:
     strategy = make(space, seed=1)
     for point in space[:-4]:
-        strategy.observe(dict(reversed(point.items())), 0.5)
+        strategy.observe(dict(reversed(list(point.items()))), 0.5)
     assert sorted(map(name, strategy.propose(100))) == sorted(map(name, space[-4:]))
 
 

@@ -53,13 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code; `arguments` default to the process's own."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        parser, names = build_parser()
-        if words and not words[0].startswith("-") and words[0] not in names:
-            raise unknown("command", words[0], names)
-        args = parser.parse_args(words)
-        code: int = args.run(args)
-        sys.stdout.flush()
-        return code
+        try:
+            return _run(words)
+        finally:
+            # Not at exit, where a reader that has gone or a full disk could only be complained about.
+            sys.stdout.flush()
     except CollforgeError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
@@ -74,6 +72,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         where = f"{error.filename}: " if error.filename else ""
         return _fail(f"{where}{error.strerror}; {fix}")
+
+
+def _run(words: Sequence[str]) -> int:
+    parser, names = build_parser()
+    if words and not words[0].startswith("-") and words[0] not in names:
+        raise unknown("command", words[0], names)
+    args = parser.parse_args(words)
+    code: int = args.run(args)
+    return code
 
 
 def _fail(message: str) -> int:

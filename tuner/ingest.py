@@ -1,7 +1,8 @@
 """Reads a ReFrame run report and the results its jobs left.
 
-One job of the timing driver is one launch, hence one run record. Its uuid is that of ReFrame's test case
-(session:run:case), so reading a report twice yields the same records and stores them once.
+One job of the timing driver is one launch, hence one run record. Its uuid is that of ReFrame's
+test case (session:run:case), so reading a report twice yields the same records and stores them
+once.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class NothingRan(CollforgeError):
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
-            f"ReFrame ran nothing ({path}: {why}); check that --system and --mpi name a partition of "
-            "the ReFrame configuration and that `collforge doctor` finds nothing missing"
+            f"ReFrame ran nothing ({path}: {why}); check that --system and --mpi name a partition "
+            "of the ReFrame configuration and that `collforge doctor` finds nothing missing"
         )
 
 
@@ -126,11 +127,11 @@ def _load(path: Path) -> Json:
         raise NothingRan(path, "no report was written") from None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadReport(
-            f"{path} is no ReFrame report ({error!r}); see that the disk is not full, then run again"
+            f"{path} is no ReFrame report ({error!r}); see that the disk is not full, and run again"
         ) from error
-    if version.split(".")[0] != "4":
+    if not version.startswith("4."):
         raise BadReport(
-            f"{path} is a ReFrame report of format {version}, Collforge reads 4; install ReFrame 4.10"
+            f"{path} is a report of format {version}, Collforge reads 4; install ReFrame 4.10"
         )
     if all(test["fixture"] or test["result"] == "skip" for test in _tests(report)):
         raise NothingRan(path, "every test was skipped, or none selected")
@@ -170,7 +171,7 @@ def _read_job(path: Path) -> _Job:
 
 
 def _take(job: _Job, record: Json) -> bool:
-    """Adds one line to a job, or raises an error without adding it. True for the last line of a job."""
+    """Adds one line to a job, or raises an error and adds nothing. True for a job's last line."""
     kind = record["record"]
     if kind == "job":
         _check_header(record)
@@ -210,7 +211,9 @@ def _result(record: Json, job: _Job) -> Result:
         samples=samples,
         late=int(record["late"]),
     )
-    if any((known.problem, known.variant) == (result.problem, result.variant) for known in job.results):
+    if any(
+        (known.problem, known.variant) == (result.problem, result.variant) for known in job.results
+    ):
         raise ValueError(f"case {one} a second time")
     return result
 

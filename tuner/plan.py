@@ -108,7 +108,9 @@ def next_variants(
     ranking = sorted((compare(v, native, launches) for v in tried), key=lambda c: -c.ratio)
     best = max([1.0, *(c.ratio for c in ranking)])
     racing = [c for c in ranking if c is ranking[0] or c.ratio >= best * (1 - LAG)][:MOST_IN_RACE]
-    unsure = [c for c in racing if c.launches < goal.min_launches or _straddles(c.low, c.high, goal)]
+    unsure = [
+        c for c in racing if c.launches < goal.min_launches or _straddles(c.low, c.high, goal)
+    ]
     fresh: list[str] = []
     for entry in entries:
         in_race = any(c.variant.fingerprint == entry.fingerprint for c in racing)
@@ -146,7 +148,7 @@ def propose(
         case.variant_text(entry.family, entry.parameters, point): point
         for point in case.points(entry)
     }
-    strategy = strategies.make(entry.parameters, seed)
+    strategy = strategies.make(list(names.values()), seed)
     measured = {v for launch in launches for v in launch if v.fingerprint == entry.fingerprint}
     for variant in sorted(measured):
         ratio = compare(variant, native, launches).ratio

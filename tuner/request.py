@@ -13,7 +13,6 @@ from collforge.errors import CollforgeError, unknown
 from collforge.generator import layout
 from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest
-from collforge.runtime.home import home
 from collforge.runtime.libraries import MpiLibrary
 
 SIZES = "1KiB..1MiB"
@@ -79,7 +78,9 @@ def parse_layout(text: str | None, system: str) -> Layout:
     """
     asked = text or LAYOUTS.get(system)
     if asked is None:
-        raise CollforgeError(f"system {system} has no usual layout: give one with --layout, e.g. 4x2")
+        raise CollforgeError(
+            f"system {system} has no usual layout: give one with --layout, e.g. 4x2"
+        )
     read = layout.from_name(asked)
     regular = read.consecutive and len(set(read.node_sizes)) == 1
     if system == "emulated" and not regular:
@@ -100,15 +101,6 @@ def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
         if name not in known:
             raise unknown("collective", name, known)
     return names
-
-
-def parse_names(text: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-
-
-def database(text: str | None) -> Path:
-    """The database asked for, or the default one."""
-    return Path(text).expanduser().absolute() if text else home() / "collforge.db"
 
 
 def place(system: str, library: MpiLibrary, at: Layout) -> Place:

@@ -62,13 +62,16 @@ def run_job(
     cases.write_text("".join(f"{case}\n" for case in job.cases), encoding="utf-8")
     report = folder / "report.json"
     command = reframe_command(site, job, folder, cases, report)
-    with (folder / "reframe.out").open("w", encoding="utf-8") as out, _child(
-        command, {**os.environ, **site.variables}, out.fileno()
-    ) as process:
+    with (
+        (folder / "reframe.out").open("w", encoding="utf-8") as out,
+        _child(command, {**os.environ, **site.variables}, out.fileno()) as process,
+    ):
         limit = time.monotonic() + job.time_limit + GRACE
         while process.poll() is None:
             if time.monotonic() > limit:
-                raise JobError(f"the job in {folder} took too long; its first case is {job.cases[0]}")
+                raise JobError(
+                    f"the job in {folder} took too long; its first case is {job.cases[0]}"
+                )
             if watch:
                 watch(folder)
             time.sleep(0.25)
@@ -90,7 +93,9 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
         "time_limit": f"{int(job.time_limit + GRACE)}s",
         "verify_only": job.verify_only,
     }
-    command = [sys.executable, "-m", "reframe.frontend.cli"] if not _REFRAME.exists() else [str(_REFRAME)]
+    command = (
+        [sys.executable, "-m", "reframe.frontend.cli"] if not _REFRAME.exists() else [str(_REFRAME)]
+    )
     command += ["-C", str(site.config), "-c", str(reframe_checks.CHECKS), "-R"]
     command += ["--system", f"{site.system}:{site.mpi}", "-n", "^MeasureCases"]
     command += ["--prefix", str(folder), "--report-file", str(report), "--keep-stage-files"]
@@ -104,7 +109,9 @@ _REFRAME = Path(sys.executable).with_name("reframe")
 
 
 @contextmanager
-def _child(command: list[str], env: Mapping[str, str], out: int) -> Iterator[subprocess.Popen[bytes]]:
+def _child(
+    command: list[str], env: Mapping[str, str], out: int
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process group of its own, which does not outlive the block, however that is left."""
     process = subprocess.Popen(
         command,

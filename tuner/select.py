@@ -1,16 +1,16 @@
 """Decides from measurements which variant serves a problem. Pure functions, no database, no clock.
 
-The unit of statistics is the *launch*, not the sample. Identical launches of one benchmark can settle in
-different modes (medians of 4.1 and 22.6 us for the same 4-byte broadcast, each with a tight spread
-inside its launch), so a thousand samples of one launch are one observation of what the next launch will
-do, and an interval computed inside a launch is far too narrow. Therefore:
+The unit of statistics is the *launch*, not the sample. Identical launches of one benchmark can
+settle in different modes (medians of 4.1 and 22.6 us for the same 4-byte broadcast, each with a
+tight spread inside its launch), so a thousand samples of one launch are one observation of what
+the next launch will do, and an interval computed inside a launch is far too narrow. Therefore:
 
-* inside a launch the samples of a variant and of native were taken in interleaved rounds, and are reduced
-  to one paired ratio, median(native) / median(variant), in which the drift and the mode of the launch
-  cancel; medians, because a preempted rank makes samples with a heavy tail to one side
+* inside a launch the samples of a variant and of native were taken in interleaved rounds, and are
+  reduced to one paired ratio, median(native) / median(variant), in which the drift and the mode of
+  the launch cancel; medians, because a preempted rank makes samples with a heavy tail to one side
   (papers/nonblocking-overlap-methodology, section 4);
-* across launches the logarithms of these ratios get a mean and a t-interval. Logarithms, because twice as
-  fast and half as fast are equally far from equal.
+* across launches the logarithms of these ratios get a mean and a t-interval. Logarithms, because
+  twice as fast and half as fast are equally far from equal.
 
 A ratio above 1 means that the variant is faster.
 """
@@ -32,7 +32,7 @@ Launch = Mapping[Variant, Sequence[float]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much faster than native a variant is: geometric mean over the launches, and its interval."""
+    """How much faster than native a variant is: geometric mean over launches, and interval."""
 
     variant: Variant
     ratio: float
@@ -67,7 +67,7 @@ class Interval:
 
 
 def by_problem(measurements: Iterable[Measurement]) -> dict[str, list[Launch]]:
-    """Groups measurements into the launches of each problem, both in the order of the measurements."""
+    """Groups measurements into the launches of each problem, in their order."""
     problems: dict[str, dict[str, dict[Variant, Sequence[float]]]] = {}
     for one in measurements:
         launches = problems.setdefault(one.problem, {})
@@ -85,9 +85,10 @@ def decide(
 ) -> Decision:
     """Chooses the variant of a collective that serves one problem.
 
-    `eligible` are the variants that are verified and still exist. One of them wins if it was measured
-    beside native in `min_launches` launches and the low end of its ratio's interval is above 1 + margin.
-    Of several the one with the highest ratio is taken, or a simpler one that is as good within noise.
+    `eligible` are the variants that are verified and still exist. One of them wins if it was
+    measured beside native in `min_launches` launches and the low end of its ratio's interval is
+    above 1 + margin. Of several the one with the highest ratio is taken, or a simpler one that is
+    as good within noise.
     """
     native = Variant(collective)
     compared = _compare_all(launches, native)
@@ -103,7 +104,9 @@ def decide(
         measured = sum(native in launch for launch in launches)
         winner = Comparison(native, 1.0, 1.0, 1.0, measured)
         reason = "native stays: " + (
-            f"{compared[0]} {obstacles[compared[0].variant]}" if compared else "nothing else measured"
+            f"{compared[0]} {obstacles[compared[0].variant]}"
+            if compared
+            else "nothing else measured"
         )
     return Decision(winner, reason, tuple(one for one in compared if one != winner))
 
@@ -135,9 +138,9 @@ def compare(variant: Variant, base: Variant, launches: Iterable[Launch]) -> Comp
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """The median with an interval of order statistics, which assumes no distribution.
 
-    How many samples lie below the true median is binomial(n, 1/2); the interval leaves at most
-    (1 - confidence) / 2 of it on either side. Fewer than six samples cannot reach 95 %: then it is their
-    whole range. Raises ValueError without samples.
+    How many samples lie below the true median is binomial(n, 1/2); the interval leaves at most (1
+    - confidence) / 2 of it on either side. Fewer than six samples cannot reach 95 %: then it is
+    their whole range. Raises ValueError without samples.
     """
     if not samples:
         raise ValueError("the median of no samples")

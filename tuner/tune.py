@@ -177,9 +177,7 @@ def read_failed(session: Session) -> frozenset[Variant]:
     return frozenset(one.variant for one in failures)
 
 
-def store_winners(
-    session: Session, history: Mapping[str, Sequence[Launch]]
-) -> dict[str, Decision]:
+def store_winners(session: Session, history: Mapping[str, Sequence[Launch]]) -> dict[str, Decision]:
     """Decides every measured problem of the goal and makes the decisions the stored winners."""
     goal, manifest = session.goal, session.manifest
     decisions: dict[str, Decision] = {}
@@ -188,7 +186,9 @@ def store_winners(
         for collective in goal.collectives:
             choices = []
             for problem in measured_problems(collective, history):
-                decision = decide_problem(manifest, goal, problem, history[problem.problem], verified)
+                decision = decide_problem(
+                    manifest, goal, problem, history[problem.problem], verified
+                )
                 decisions[problem.problem] = decision
                 choices.append(as_choice(problem.bytes, decision))
             if choices:
@@ -226,5 +226,3 @@ def decide_problem(
 def as_choice(nbytes: int, decision: Decision) -> Choice:
     won = decision.winner
     return Choice(nbytes, won.variant, won.ratio, won.low, won.high, won.launches)
-
-

@@ -13,7 +13,7 @@ from collforge.reframe_checks.results import Launch
 
 @rfm.simple_test
 class Correctness(DriverCheck):
-    """One variant on many calls; no time is taken. See collforge.reframe_checks.cases for which calls."""
+    """One variant on the calls that collforge.reframe_checks.cases chooses; nothing is timed."""
 
     variant = parameter([f"{v.collective}:{v.family}" for v in MANIFEST.variants], loggable=True)
 
@@ -29,7 +29,7 @@ class Correctness(DriverCheck):
         raise AssertionError(self.variant)
 
     def fault(self, launch: Launch) -> str:
-        """Native, which stands in for a variant that does not apply, is not what was to be verified."""
+        """All cases were chosen such that the variant applies."""
         skipped = [r["case"] for r in launch.results if not r["applicable"]]
         return super().fault(launch) or (f"{skipped[0]}: does not apply" if skipped else "")
 

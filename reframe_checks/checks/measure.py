@@ -16,8 +16,8 @@ from collforge.reframe_checks.driver_check import DriverCheck
 class MeasureCases(DriverCheck):
     """Runs the case strings of a file, one a line, in the order given.
 
-    The driver's JSON lines are in results.jsonl, in the output directory of a test that passed, else in its
-    stage directory.
+    The driver's JSON lines are in results.jsonl, in the output directory of a test that passed,
+    else in its stage directory.
     """
 
     cases = variable(str, value="")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import reframe as rfm
 from reframe.core.builtins import performance_function, run_after, variable
@@ -16,6 +16,7 @@ from collforge.reframe_checks.cases import timing_case
 from collforge.reframe_checks.comparison import Comparison
 from collforge.reframe_checks.driver_check import mpi_name
 from collforge.reframe_checks.manifest import MANIFEST
+from collforge.reframe_checks.results import Range
 
 
 @rfm.simple_test
@@ -29,9 +30,9 @@ class Regression(Comparison):
     """Path of what `collforge winners --format json` wrote. Without one the check is skipped."""
 
     margin = 0.0
-    reference = {"*": {"lost_winners": (0, None, 0, "count")}}
+    reference: ClassVar = {"*": {"lost_winners": (0, None, 0, "count")}}
 
-    @run_after("init")
+    @run_after("setup")
     def need_winners(self) -> None:
         self.skip_if(
             not self.winners,
@@ -63,8 +64,8 @@ class Regression(Comparison):
             ) from error
         return rows
 
-    def judge(self, case: str, low: float, high: float) -> str:
-        return f"{low:.2f} to {high:.2f} times as fast as native" if high < 1 - self.margin else ""
+    def is_finding(self, ratio: Range) -> bool:
+        return bool(ratio.high < 1 - self.margin)
 
     @performance_function("count")
     def lost_winners(self) -> int:

@@ -1,36 +1,33 @@
 """ReFrame's configuration of the two systems that need no cluster.
 
 ``local``
-    This machine. The ranks of a job pretend to be on several nodes (COLLFORGE_NODE_MAP), in any layout.
+    This machine. The ranks of a job pretend to be on several nodes (COLLFORGE_NODE_MAP).
 ``emulated``
-    Nodes and rails made of namespaces and shaped links (collforge.reframe_checks.systems.emulated). The environment
-    sets the rails: COLLFORGE_RAILS (2), COLLFORGE_RATE (100mbit), COLLFORGE_RAIL_MODEL (tied).
+    Nodes and rails made of namespaces and shaped links. The environment sets the rails:
+    COLLFORGE_RAILS (2), COLLFORGE_RATE (100mbit), COLLFORGE_RAIL_MODEL (tied).
 
-Each has a partition for every MPI library, which is found by collforge.runtime.libraries.
+Each has a partition for every MPI library. Whatever ReFrame writes is below `home()`/reframe.
 """
 
+from __future__ import annotations
+
 import os
+from typing import Any
 
 from collforge.reframe_checks import launchers
 from collforge.reframe_checks.systems.emulated import MPI_LIBRARIES, ClusterSpec
 from collforge.runtime import libraries
 from collforge.runtime.home import home, make_folder
 
-_folder = make_folder(home() / "reframe")
-
-_cluster = ClusterSpec(
+_FOLDER = make_folder(home() / "reframe")
+_CLUSTER = ClusterSpec(
     rails=int(os.environ.get("COLLFORGE_RAILS") or ClusterSpec.rails),
     rate=os.environ.get("COLLFORGE_RATE") or ClusterSpec.rate,
     rail_model=os.environ.get("COLLFORGE_RAIL_MODEL") or ClusterSpec.rail_model,
 )
-_rails = {
-    "rails": _cluster.rails,
-    "rate": _cluster.rate,
-    "rail_model": _cluster.rail_model,
-}
 
 
-def _partition(mpi, launcher, extras):
+def _partition(mpi: str, launcher: str, **extras: object) -> dict[str, Any]:
     return {
         "name": mpi,
         "scheduler": "local",
@@ -41,57 +38,50 @@ def _partition(mpi, launcher, extras):
     }
 
 
-def _system(name, descr, partitions):
-    return {
-        "name": name,
-        "descr": descr,
-        "hostnames": [".*"] if name == "local" else [],
-        "prefix": str(_folder),
-        "partitions": partitions,
-    }
+_LOCAL = {
+    "name": "local",
+    "descr": "this machine, its ranks on pretend nodes",
+    "hostnames": [".*"],
+    "prefix": str(_FOLDER),
+    "partitions": [
+        _partition(mpi, launchers.local(mpi), layout="2x2", pretend_nodes=True)
+        for mpi in libraries.known_names()
+    ],
+}
 
+_EMULATED = {
+    "name": "emulated",
+    "descr": "a cluster of namespaces and shaped links on this machine",
+    "hostnames": [],
+    "prefix": str(_FOLDER),
+    "partitions": [
+        _partition(
+            mpi,
+            launchers.emulated(mpi, _CLUSTER.rails, _CLUSTER.rate, _CLUSTER.rail_model),
+            layout="4x2",
+            rails=_CLUSTER.rails,
+            rate=_CLUSTER.rate,
+            rail_model=_CLUSTER.rail_model,
+        )
+        for mpi in MPI_LIBRARIES
+    ],
+}
 
 site_configuration = {
-    "systems": [
-        _system(
-            "local",
-            "this machine, its ranks on pretend nodes",
-            [
-                _partition(mpi, launchers.local(mpi), {"pretend_nodes": True, "layout": "2x2"})
-                for mpi in libraries.known_names()
-            ],
-        ),
-        _system(
-            "emulated",
-            "a cluster of namespaces and shaped links on this machine",
-            [
-                _partition(mpi, launchers.emulated(mpi, **_rails), {"layout": "4x2", **_rails})
-                for mpi in MPI_LIBRARIES
-            ],
-        ),
-    ],
+    "systems": [_LOCAL, _EMULATED],
     "environments": [{"name": mpi, "extras": {"mpi": mpi}} for mpi in libraries.known_names()],
-    "general": [
-        {
-            "report_file": str(_folder / "reports" / "run-{sessionid}.json"),
-            "remote_detect": False,
-            "topology_prefix": str(_folder / "topology"),
-        }
-    ],
-    "storage": [{"enable": False}],
+    "general": [{"report_file": str(_FOLDER / "reports" / "run-{sessionid}.json")}],
+    "storage": [{"enable": False, "sqlite_db_file": str(_FOLDER / "results.db")}],
     "logging": [
         {
             "handlers": [
                 {
                     "type": "file",
-                    "name": str(_folder / "reframe.log"),
+                    "name": str(_FOLDER / "reframe.log"),
                     "level": "debug",
                     "format": "[%(asctime)s] %(levelname)s: %(check_info)s: %(message)s",
                     "append": False,
                 }
-            ],
-            "handlers$": [
-                {"type": "stream", "name": "stdout", "level": "info", "format": "%(message)s"}
             ],
             "handlers_perflog": [],
         }

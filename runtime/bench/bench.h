@@ -38,9 +38,9 @@ struct bench {
 
 /* How a group was timed. */
 struct timing {
-    int repeats;      /* calls behind one sample */
-    int late;         /* windows thrown away because a rank started late */
-    double tolerance; /* seconds behind the agreed start that still counted as in time */
+    int repeats;        /* calls behind one sample */
+    int late;           /* windows thrown away because a rank started late */
+    double start_error; /* seconds by which the latest start that counted was late */
 };
 
 /* ---- verify.c

@@ -1,7 +1,7 @@
 /*
  * Case strings, read into groups: all the candidates (native among them) for one problem.
  *
- * allreduce:full_lane[lane_algorithm=ring,segment_bytes=65536]@4x2,bytes=262144,type=double,op=sum,in_place,seed=7
+ * allreduce:full_lane[segment_bytes=65536]@4x2,bytes=262144,type=double,op=sum,in_place,seed=7
  */
 #ifndef COLLFORGE_BENCH_CASES_H_INCLUDED
 #define COLLFORGE_BENCH_CASES_H_INCLUDED

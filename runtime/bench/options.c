@@ -18,7 +18,7 @@ static const char help[] =
     "  --samples N       of each case (7)\n"
     "  --warmup W        rounds before the samples, at least 1 (1)\n"
     "  --seed S          of inputs and order (7)\n"
-    "  --verify-only     no timing\n"
+    "  --verify-only     no timing, and no native but where it is named\n"
     "  --max-seconds S   stop sampling a group after S seconds once it has 3 samples (no limit)\n"
     "  --timeout S       a call that takes longer has hung (60)\n"
     "  --own-clocks      believe that no two ranks share a clock\n"

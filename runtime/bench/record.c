@@ -112,8 +112,8 @@ static void record_result(FILE *file, const struct group *group, const struct ca
     fputs(",\"samples\":[", file);
     for (int i = 0; i < candidate->nsamples; i++)
         fprintf(file, "%s%.9g", i > 0 ? "," : "", candidate->samples[i]);
-    fprintf(file, "],\"late\":%d,\"repeats\":%d,\"start_tolerance\":%.3g", timing->late,
-            timing->repeats, timing->tolerance);
+    fprintf(file, "],\"late\":%d,\"repeats\":%d,\"start_error\":%.3g", timing->late,
+            timing->repeats, timing->start_error);
     end_line(file);
 }
 

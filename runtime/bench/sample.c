@@ -6,10 +6,11 @@
  * A window: all ranks agree on a time a little ahead, wait for it, call, and note when they left
  * the call. Its time is max(end) - min(start) over the ranks, on one clock. A window that some rank
  * enters later than the tolerance allows is thrown away, counted as late and taken again at once,
- * so that the candidates of the round still stand side by side. Each late one in a row makes the
- * next lead longer and doubles the tolerance, so that a machine with more ranks than cores gets its
- * samples, too; the record says how far that went. After MAX_RETRIES the whole round is dropped for
- * all candidates; 3 x samples + 10 rounds are the end even with too few samples.
+ * so that the candidates of the round still stand side by side. Each late one in a row doubles the
+ * next lead and, from the third on, the tolerance, so that a machine with more ranks than cores
+ * gets its samples, too; the record says how late the latest start was that counted. After
+ * MAX_RETRIES the whole round is dropped for all candidates; 3 x samples + 10 rounds are the end
+ * even with too few samples.
  *
  * Calls so short that the error of a window's start would show are repeated, as often for every
  * candidate:
@@ -30,7 +31,7 @@
 
 static const double short_call = 50e-6;   /* calls below are repeated ... */
 static const double long_sample = 100e-6; /* ... up to about this time together */
-enum { MAX_REPEATS = 32, MIN_ROUNDS = 3, MAX_RETRIES = 8 };
+enum { MAX_REPEATS = 32, MIN_ROUNDS = 3, MAX_RETRIES = 8, PATIENCE = 2 };
 
 static const double min_lead = 100e-6; /* from agreeing on the start to the start */
 static const double max_lead = 50e-3;
@@ -48,34 +49,37 @@ struct schedule {
     int windows; /* of one sample */
     int burst;   /* calls in one window */
     double lead;
-    double tolerance;       /* now */
-    double calm_tolerance;  /* when nobody is late */
-    double worst_tolerance; /* of a window that was kept */
+    double tolerance;      /* now */
+    double calm_tolerance; /* when nobody is late */
+    double start_error;    /* of the latest start that counted */
     int late;
+    int streak; /* late windows in a row */
 };
 
 /* ---- one round ------------------------------------------------------------------------------ */
 
-static void adapt(struct schedule *schedule, bool late) {
-    if (late) {
+static void adapt(struct schedule *schedule, double lateness) {
+    if (lateness > schedule->tolerance) {
         schedule->late++;
         schedule->lead = fmin(2 * schedule->lead, max_lead);
-        schedule->tolerance *= 2;
+        if (++schedule->streak > PATIENCE)
+            schedule->tolerance *= 2;
     } else {
-        schedule->worst_tolerance = fmax(schedule->worst_tolerance, schedule->tolerance);
+        schedule->streak = 0;
+        schedule->start_error = fmax(schedule->start_error, lateness);
         schedule->lead = fmax(0.9 * schedule->lead, min_lead);
         schedule->tolerance = fmax(schedule->tolerance / 2, schedule->calm_tolerance);
     }
 }
 
-/* What all ranks have to know after a window. */
-struct vote {
-    int late;
-    int time_is_up; /* for the group; rank 0 decides */
+/* What all ranks learn after a window. */
+struct verdict {
+    bool late;
+    bool time_is_up; /* for the group; rank 0 decides */
 };
 
-static struct vote run_window(struct bench *bench, struct schedule *schedule,
-                              struct candidate *candidate, struct stamp *stamp) {
+static struct verdict run_window(struct bench *bench, struct schedule *schedule,
+                                 struct candidate *candidate, struct stamp *stamp) {
     const struct clock *clock = &bench->clock;
     const double limit = bench->options.max_seconds;
     int err = MPI_SUCCESS;
@@ -92,32 +96,30 @@ static struct vote run_window(struct bench *bench, struct schedule *schedule,
     stamp->end = clock_local(clock);
     check_candidate(bench, candidate, err);
 
-    struct vote vote = {0};
-    vote.late = clock_to_reference(&clock->line, stamp->start) > start + schedule->tolerance;
-    vote.time_is_up =
-        bench->rank == 0 && limit > 0 && clock_local(clock) - bench->group_start > limit;
-    must(PMPI_Allreduce(MPI_IN_PLACE, &vote, 2, MPI_INT, MPI_MAX, bench->comm), "MPI_Allreduce");
-    adapt(schedule, vote.late != 0);
-    return vote;
+    const double spent = clock_local(clock) - bench->group_start;
+    double votes[2] = {clock_to_reference(&clock->line, stamp->start) - start,
+                       bench->rank == 0 && limit > 0 && spent > limit};
+    must(PMPI_Allreduce(MPI_IN_PLACE, votes, 2, MPI_DOUBLE, MPI_MAX, bench->comm), "MPI_Allreduce");
+    const struct verdict verdict = {votes[0] > schedule->tolerance, votes[1] > 0};
+    adapt(schedule, votes[0]);
+    return verdict;
 }
 
-/* stamps: [nactive * windows]. The vote is the last window's: late, and the round is to be dropped.
- */
-static struct vote run_round(struct bench *bench, struct schedule *schedule, int number,
-                             struct stamp *stamps) {
-    struct vote vote = {0};
+/* stamps: [nactive * windows]. The verdict on the last window: if it is late, the round is to be
+ * dropped. */
+static struct verdict run_round(struct bench *bench, struct schedule *schedule, int number,
+                                struct stamp *stamps) {
+    struct verdict verdict = {false, false};
 
-    for (int i = 0; i < schedule->nactive * schedule->windows; i++) {
+    for (int i = 0; i < schedule->nactive * schedule->windows && !verdict.late; i++) {
         const int who = (i / schedule->windows + number) % schedule->nactive;
         struct stamp *stamp = &stamps[who * schedule->windows + i % schedule->windows];
         int tries = 0;
         do {
-            vote = run_window(bench, schedule, schedule->active[who], stamp);
-        } while (vote.late && tries++ < MAX_RETRIES);
-        if (vote.late)
-            break;
+            verdict = run_window(bench, schedule, schedule->active[who], stamp);
+        } while (verdict.late && tries++ < MAX_RETRIES);
     }
-    return vote;
+    return verdict;
 }
 
 /* ---- from stamps to seconds
@@ -189,7 +191,8 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
     if (isfinite(shortest))
         schedule->calm_tolerance = fmax(min_tolerance, tolerance_share * shortest);
     schedule->tolerance = schedule->calm_tolerance;
-    schedule->worst_tolerance = 0;
+    schedule->start_error = 0;
+    schedule->streak = 0;
     schedule->late = 0;
     free(stamps);
     free(seconds);
@@ -252,9 +255,9 @@ static int run_rounds(struct bench *bench, struct schedule *schedule, struct sta
     int kept = 0;
 
     for (int tried = 0; kept < wanted && tried < 3 * wanted + 10; tried++) {
-        const struct vote vote = run_round(bench, schedule, kept, &stamps[kept * width]);
-        kept += !vote.late;
-        if (vote.time_is_up && kept >= MIN_ROUNDS)
+        const struct verdict verdict = run_round(bench, schedule, kept, &stamps[kept * width]);
+        kept += !verdict.late;
+        if (verdict.time_is_up && kept >= MIN_ROUNDS)
             break;
     }
     return kept;
@@ -289,7 +292,7 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
         settle_candidate(bench, schedule.active[i]);
     hand_out(&schedule, seconds, kept);
     timing->late = schedule.late;
-    timing->tolerance = schedule.worst_tolerance;
+    timing->start_error = schedule.start_error;
 cleanup:
     watchdog_stop();
     free(schedule.active);

@@ -1,6 +1,6 @@
 /*
- * The one private header: what the generated variants, wrappers and registry, the runtime's own sources
- * and the timing driver share. Nothing here is exported from libcollforge.so.
+ * The one private header: what the generated variants, wrappers and registry, the runtime's own
+ * sources and the timing driver share. Nothing here is exported from libcollforge.so.
  */
 #ifndef COLLFORGE_CF_H_INCLUDED
 #define COLLFORGE_CF_H_INCLUDED
@@ -12,12 +12,13 @@
 
 #include "collforge.h"
 
-/* ---- one call ---------------------------------------------------------------------------------- */
+/* ---- one call ----------------------------------------------------------------------------------
+ */
 
 /*
- * The arguments of one collective call, whichever it is. A collective with a single buffer (bcast) has
- * it in recvbuf; one with a single count and datatype (the reductions) has them in both places. Arguments that are not
- * significant on this rank are carried along unread.
+ * The arguments of one collective call, whichever it is. A collective with a single buffer (bcast)
+ * has it in recvbuf; one with a single count and datatype (the reductions) has them in both places.
+ * Arguments that are not significant on this rank are carried along unread.
  */
 struct cf_args {
     const void *sendbuf;
@@ -31,7 +32,8 @@ struct cf_args {
     MPI_Comm comm;
 };
 
-/* ---- where the ranks of a communicator are -------------------------------------------------------- */
+/* ---- where the ranks of a communicator are
+ * -------------------------------------------------------- */
 
 /*
  * The blocks of the p ranks as k lanes see them: the rank with node rank m travels on lane m mod k,
@@ -47,8 +49,9 @@ struct cf_lanes {
 };
 
 /*
- * How a communicator lies on the nodes. Alike on all its ranks, except node, node_rank and the handles.
- * Nodes are numbered by their lowest rank; node ranks follow the ranks of the communicator.
+ * How a communicator lies on the nodes. Alike on all its ranks, except node, node_rank and the
+ * handles. Nodes are numbered by their lowest rank; node ranks follow the ranks of the
+ * communicator.
  */
 struct cf_layout {
     int size;
@@ -61,27 +64,31 @@ struct cf_layout {
     int *node_size;    /* [nodes] */
     int min_node_size;
     int max_node_size;
-    bool consecutive;  /* every node holds an interval of ranks */
-    MPI_Comm node_comm; /* the ranks of this node, in rank order */
-    MPI_Comm lane_comm; /* the ranks with this node rank, in node order; MPI_COMM_NULL from min_node_size on */
+    bool consecutive;       /* every node holds an interval of ranks */
+    MPI_Comm node_comm;     /* the ranks of this node, in rank order */
+    MPI_Comm lane_comm;     /* the ranks with this node rank, in node order; MPI_COMM_NULL from
+                               min_node_size on */
     struct cf_lanes full;   /* k = min_node_size */
     struct cf_lanes single; /* k = 1 */
 };
 
-/* ---- temporaries ----------------------------------------------------------------------------------- */
+/* ---- temporaries
+ * ----------------------------------------------------------------------------------- */
 
 enum { CF_TMPBUF_SLOTS = 24 };
 
 /*
- * Scratch memory of one communicator, by slot. It only grows and goes with the communicator. MPI allows one
- * collective at a time on a communicator, so one set is enough even with MPI_THREAD_MULTIPLE.
+ * Scratch memory of one communicator, by slot. It only grows and goes with the communicator. MPI
+ * allows one collective at a time on a communicator, so one set is enough even with
+ * MPI_THREAD_MULTIPLE.
  */
 struct cf_tmpbufs {
     void *data[CF_TMPBUF_SLOTS];
     size_t capacity[CF_TMPBUF_SLOTS];
 };
 
-/* The slot's memory, at least bytes long (and never NULL for 0 bytes), aligned for any type; NULL when memory is out. */
+/* The slot's memory, at least bytes long (and never NULL for 0 bytes), aligned for any type; NULL
+ * when memory is out. */
 void *cf_tmpbuf(struct cf_tmpbufs *tmpbufs, int slot, size_t bytes);
 void cf_tmpbufs_free(struct cf_tmpbufs *tmpbufs);
 
@@ -91,11 +98,12 @@ struct cf_comm {
     struct cf_tmpbufs tmpbufs;
 };
 
-/* ---- variants ----------------------------------------------------------------------------------------- */
+/* ---- variants
+ * ----------------------------------------------------------------------------------------- */
 
 /*
- * The facts a choice may read: the MPI standard makes each of them the same on all ranks of the call.
- * Counts, datatypes, extents and MPI_IN_PLACE are not among them, on purpose.
+ * The facts a choice may read: the MPI standard makes each of them the same on all ranks of the
+ * call. Counts, datatypes, extents and MPI_IN_PLACE are not among them, on purpose.
  */
 struct cf_facts {
     int size;
@@ -103,12 +111,14 @@ struct cf_facts {
     int min_node_size;
     int max_node_size;
     bool consecutive;
-    bool commutative;   /* of the op; true for collectives without one */
-    int64_t bytes;      /* of one block: count x type size as in the call */
-    int64_t total_bytes; /* the largest packed buffer of the call on any rank: bytes, or size x bytes */
+    bool commutative; /* of the op; true for collectives without one */
+    int64_t bytes;    /* of one block: count x type size as in the call */
+    int64_t
+        total_bytes; /* the largest packed buffer of the call on any rank: bytes, or size x bytes */
 };
 
-/* One parameter of a family and its domain. Values are ints; a symbolic value is its index in symbols. */
+/* One parameter of a family and its domain. Values are ints; a symbolic value is its index in
+ * symbols. */
 struct cf_parameter {
     const char *name;
     const char *const *symbols; /* NULL: numeric */
@@ -135,7 +145,7 @@ struct cf_collective_info {
     const char *function; /* "MPI_Bcast" */
     bool rooted;
     bool has_op;
-    bool total_is_size_blocks; /* total_bytes = size x bytes, else bytes */
+    bool total_is_size_blocks;                 /* total_bytes = size x bytes, else bytes */
     int (*native)(const struct cf_args *args); /* PMPI_* */
 };
 
@@ -146,61 +156,67 @@ extern const struct cf_variant *const cf_variants[];
 extern const int cf_nvariants;
 extern const char cf_fingerprint[];
 
-/* A variant with the values of its parameters: what a case string, a winner and COLLFORGE_FORCE name. */
+/* A variant with the values of its parameters: what a case string, a winner and COLLFORGE_FORCE
+ * name. */
 struct cf_choice {
     const struct cf_variant *variant; /* NULL: native */
     int parameter[CF_MAX_PARAMETERS];
 };
 
 /*
- * Reads "native", "hierarchical" or "full_lane[lane_algorithm=chain,segment_bytes=4096]" (length bytes of text) for a collective.
- * Parameters left out take the first value of their domain. Returns false for an unknown
- * family, parameter or value and puts the reason into why (whysize bytes).
+ * Reads "native", "hierarchical" or "full_lane[lane_algorithm=chain,segment_bytes=4096]" (length
+ * bytes of text) for a collective. Parameters left out take the first value of their domain.
+ * Returns false for an unknown family, parameter or value and puts the reason into why (whysize
+ * bytes).
  */
-bool cf_choice_parse(const char *text, size_t length, int collective, struct cf_choice *choice, char *why,
-                     size_t whysize);
+bool cf_choice_parse(const char *text, size_t length, int collective, struct cf_choice *choice,
+                     char *why, size_t whysize);
 /* Writes the canonical text: all parameters, in the order of the spec. */
 void cf_choice_format(const struct cf_choice *choice, char *text, size_t size);
 /* The index in cf_collectives of the collective with this name (length bytes), or -1. */
 int cf_collective_find(const char *name, size_t length);
 
-/* ---- the runtime's state --------------------------------------------------------------------------------- */
+/* ---- the runtime's state
+ * --------------------------------------------------------------------------------- */
 
 /*
- * Makes cf_comm_get usable: learns the nodes of MPI_COMM_WORLD (COLLFORGE_NODE_MAP included). Collective over
- * MPI_COMM_WORLD. MPI_Init does it when there is a winner or COLLFORGE_FORCE; the timing driver, which
- * needs layouts whatever the environment says, calls it after MPI_Init. Returns an MPI error class, the same on all
- * ranks. A second call does nothing. MPI_Finalize undoes it.
+ * Makes cf_comm_get usable: learns the nodes of MPI_COMM_WORLD (COLLFORGE_NODE_MAP included).
+ * Collective over MPI_COMM_WORLD. MPI_Init does it when there is a winner or COLLFORGE_FORCE; the
+ * timing driver, which needs layouts whatever the environment says, calls it after MPI_Init.
+ * Returns an MPI error class, the same on all ranks. A second call does nothing. MPI_Finalize
+ * undoes it.
  */
 int cf_runtime_activate(void);
 
 /*
- * Fills the facts of a call on a communicator of this layout. op is read only when the collective has one.
+ * Fills the facts of a call on a communicator of this layout. op is read only when the collective
+ * has one.
  */
-void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int collective, int64_t bytes,
-                   MPI_Op op);
+void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int collective,
+                   int64_t bytes, MPI_Op op);
 
 /*
- * The state of a communicator with its layout and communicators built: collective over comm at the first
- * call, cached on comm as an attribute, freed with it. Never for intercommunicators or a comm with a process from outside
- * MPI_COMM_WORLD: then *out is NULL. Returns an MPI error class.
+ * The state of a communicator with its layout and communicators built: collective over comm at the
+ * first call, cached on comm as an attribute, freed with it. Never for intercommunicators or a comm
+ * with a process from outside MPI_COMM_WORLD: then *out is NULL. Returns an MPI error class.
  */
 int cf_comm_get(MPI_Comm comm, struct cf_comm **out);
 
-/* The layout's name: "4x2", "3+1", "cyclic:2x3" or "map:0.1.1.0" ("map#<fnv-1a hex>" above 64 ranks). */
+/* The layout's name: "4x2", "3+1", "cyclic:2x3" or "map:0.1.1.0" ("map#<fnv-1a hex>" above 64
+ * ranks). */
 void cf_layout_name(const struct cf_layout *layout, char *name, size_t size);
 
 /*
- * What MPI_<collective> on comm runs for this many bytes: NULL for native, else a choice whose variant is to be run by
- * cf_run if applicable. The wrappers' fast path: no MPI call and no allocation once comm is known.
+ * What MPI_<collective> on comm runs for this many bytes: NULL for native, else a choice whose
+ * variant is to be run by cf_run if applicable. The wrappers' fast path: no MPI call and no
+ * allocation once comm is known.
  */
 const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type);
 
 /*
- * Runs the choice where it applies, else native. The wrappers' slow path: choice is what cf_choose has just
- * returned for the same comm, whose state remembers the bytes.
+ * Runs the choice where it applies, else native. The wrappers' slow path: choice is what cf_choose
+ * has just returned for the same comm, whose state remembers the bytes.
  */
 int cf_run(const struct cf_choice *choice, int collective, const struct cf_args *args);
-
 
 #endif

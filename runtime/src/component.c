@@ -1,9 +1,9 @@
-/* Native component collectives over a node or a lane: the regular form where it fits, else the irregular one. */
+/* Native component collectives over a node or a lane: the regular form where it fits, else the
+ * irregular one. */
 #include "variant.h"
 
 /* This member's count. */
-static int own_count(const struct cf_split *split, MPI_Comm comm, int *count)
-{
+static int own_count(const struct cf_split *split, MPI_Comm comm, int *count) {
     int rank = 0;
     const int err = PMPI_Comm_rank(comm, &rank);
 
@@ -11,9 +11,8 @@ static int own_count(const struct cf_split *split, MPI_Comm comm, int *count)
     return err;
 }
 
-int cf_scatter(const void *from, const struct cf_split *split, void *to, const struct cf_unit *unit, int root,
-               MPI_Comm comm)
-{
+int cf_scatter(const void *from, const struct cf_split *split, void *to, const struct cf_unit *unit,
+               int root, MPI_Comm comm) {
     int own = 0;
     const int err = own_count(split, comm, &own);
 
@@ -23,12 +22,12 @@ int cf_scatter(const void *from, const struct cf_split *split, void *to, const s
     if (split->uniform) {
         return PMPI_Scatter(from, own, unit->type, to, own, unit->type, root, comm);
     }
-    return PMPI_Scatterv(from, split->counts, split->displs, unit->type, to, own, unit->type, root, comm);
+    return PMPI_Scatterv(from, split->counts, split->displs, unit->type, to, own, unit->type, root,
+                         comm);
 }
 
-int cf_gather(const void *from, void *to, const struct cf_split *split, const struct cf_unit *unit, int root,
-              MPI_Comm comm)
-{
+int cf_gather(const void *from, void *to, const struct cf_split *split, const struct cf_unit *unit,
+              int root, MPI_Comm comm) {
     int own = 0;
     const int err = own_count(split, comm, &own);
 
@@ -38,12 +37,12 @@ int cf_gather(const void *from, void *to, const struct cf_split *split, const st
     if (split->uniform) {
         return PMPI_Gather(from, own, unit->type, to, own, unit->type, root, comm);
     }
-    return PMPI_Gatherv(from, own, unit->type, to, split->counts, split->displs, unit->type, root, comm);
+    return PMPI_Gatherv(from, own, unit->type, to, split->counts, split->displs, unit->type, root,
+                        comm);
 }
 
-int cf_allgather(const void *from, void *to, const struct cf_split *split, const struct cf_unit *unit,
-                 MPI_Comm comm)
-{
+int cf_allgather(const void *from, void *to, const struct cf_split *split,
+                 const struct cf_unit *unit, MPI_Comm comm) {
     int own = 0;
     const int err = own_count(split, comm, &own);
 
@@ -53,27 +52,31 @@ int cf_allgather(const void *from, void *to, const struct cf_split *split, const
     if (split->uniform) {
         return PMPI_Allgather(from, own, unit->type, to, own, unit->type, comm);
     }
-    return PMPI_Allgatherv(from, own, unit->type, to, split->counts, split->displs, unit->type, comm);
+    return PMPI_Allgatherv(from, own, unit->type, to, split->counts, split->displs, unit->type,
+                           comm);
 }
 
-/* Counts that are uniform on this rank need not be so on the others; on nodes of one size they are so on all. */
-int cf_alltoall(const void *from, const struct cf_split *send, void *to, const struct cf_split *receive,
-                const struct cf_unit *unit, const struct cf_layout *at, MPI_Comm comm)
-{
+/* Counts that are uniform on this rank need not be so on the others; on nodes of one size they are
+ * so on all. */
+int cf_alltoall(const void *from, const struct cf_split *send, void *to,
+                const struct cf_split *receive, const struct cf_unit *unit,
+                const struct cf_layout *at, MPI_Comm comm) {
     if (at->min_node_size == at->max_node_size) {
-        return PMPI_Alltoall(from, send->counts[0], unit->type, to, receive->counts[0], unit->type, comm);
+        return PMPI_Alltoall(from, send->counts[0], unit->type, to, receive->counts[0], unit->type,
+                             comm);
     }
-    return PMPI_Alltoallv(from, send->counts, send->displs, unit->type, to, receive->counts, receive->displs,
-                          unit->type, comm);
+    return PMPI_Alltoallv(from, send->counts, send->displs, unit->type, to, receive->counts,
+                          receive->displs, unit->type, comm);
 }
 
 /*
- * MPICH 4.0.2's MPI_Reduce_scatter(_block) with a non-commutative op gives wrong results, or overruns its buffer, where the
- * datatype has holes and the ranks are a power of two. Reduce and scatter serve such ops with every library.
+ * MPICH 4.0.2's MPI_Reduce_scatter(_block) with a non-commutative op gives wrong results, or
+ * overruns its buffer, where the datatype has holes and the ranks are a power of two. Reduce and
+ * scatter serve such ops with every library.
  */
-static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
-                               const struct cf_unit *unit, MPI_Op op, MPI_Comm over)
-{
+static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
+                               const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
+                               MPI_Comm over) {
     void *total = cf_temp(comm, CF_SLOT_LANE, split->total, unit);
 
     if (total == NULL) {
@@ -83,9 +86,9 @@ static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
     return cf_scatter(total, split, to, unit, 0, over);
 }
 
-int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
-                      const struct cf_unit *unit, MPI_Op op, MPI_Comm over)
-{
+int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
+                      const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
+                      MPI_Comm over) {
     int commutes = 0;
 
     CF_TRY(PMPI_Op_commutative(op, &commutes));

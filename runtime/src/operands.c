@@ -2,12 +2,11 @@
 #include "variant.h"
 
 /*
- * A collective without an op moves the packed stream. On this rank its two sides may have different types, and only the
- * sides that are significant here are looked at.
+ * A collective without an op moves the packed stream. On this rank its two sides may have different
+ * types, and only the sides that are significant here are looked at.
  */
-static int stage(struct cf_comm *comm, int slot, void *buffer, MPI_Aint count, MPI_Datatype type, bool fill,
-                 void **staged, bool *packed)
-{
+static int stage(struct cf_comm *comm, int slot, void *buffer, MPI_Aint count, MPI_Datatype type,
+                 bool fill, void **staged, bool *packed) {
     struct cf_unit unit;
     int position = 0;
     int err = cf_unit_of(type, &unit);
@@ -26,14 +25,14 @@ static int stage(struct cf_comm *comm, int slot, void *buffer, MPI_Aint count, M
         return MPI_ERR_NO_MEM;
     }
     if (fill) {
-        err = PMPI_Pack(buffer, (int)count, type, *staged, bytes, &position, comm->layout.node_comm);
+        err =
+            PMPI_Pack(buffer, (int)count, type, *staged, bytes, &position, comm->layout.node_comm);
     }
     return err;
 }
 
 static int begin_movement(struct cf_operands *operands, const struct cf_roles *roles,
-                          const struct cf_args *args, struct cf_comm *comm)
-{
+                          const struct cf_args *args, struct cf_comm *comm) {
     const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
     const bool stays = roles->recv_in_place && args->recvbuf == MPI_IN_PLACE;
     const bool from_recv = in_place || roles->single_buffer;
@@ -58,8 +57,8 @@ static int begin_movement(struct cf_operands *operands, const struct cf_roles *r
             buffer = (char *)buffer + roles->in_place_block * elements * extent;
         }
         if (err == MPI_SUCCESS) {
-            err = stage(comm, CF_SLOT_INPUT, buffer, roles->in_blocks * elements, in_type, true, &staged,
-                        &packed);
+            err = stage(comm, CF_SLOT_INPUT, buffer, roles->in_blocks * elements, in_type, true,
+                        &staged, &packed);
         }
         operands->input = staged;
     }
@@ -78,9 +77,8 @@ static int begin_movement(struct cf_operands *operands, const struct cf_roles *r
                  args->recvtype, false, &operands->output, &operands->unpack);
 }
 
-int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles, const struct cf_args *args,
-                      struct cf_comm *comm)
-{
+int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
+                      const struct cf_args *args, struct cf_comm *comm) {
     *operands = (struct cf_operands){0};
     if (!roles->reduces) {
         return begin_movement(operands, roles, args, comm);
@@ -93,13 +91,13 @@ int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles
 }
 
 int cf_operands_end(const struct cf_operands *operands, const struct cf_roles *roles,
-                    const struct cf_args *args, struct cf_comm *comm)
-{
+                    const struct cf_args *args, struct cf_comm *comm) {
     int position = 0;
 
     if (!operands->unpack) {
         return MPI_SUCCESS;
     }
-    return PMPI_Unpack(operands->output, roles->out_blocks * operands->block, &position, args->recvbuf,
-                       roles->out_blocks * args->recvcount, args->recvtype, comm->layout.node_comm);
+    return PMPI_Unpack(operands->output, roles->out_blocks * operands->block, &position,
+                       args->recvbuf, roles->out_blocks * args->recvcount, args->recvtype,
+                       comm->layout.node_comm);
 }

@@ -4,12 +4,11 @@
 #include <stdlib.h>
 
 /*
- * Whether n elements of the type lie in memory just as in the packed stream. Size equal to extent is not
- * enough: a struct type may list its members in another order than they lie in. So only named types and plain repetitions of
- * them count; anything else is packed.
+ * Whether n elements of the type lie in memory just as in the packed stream. Size equal to extent
+ * is not enough: a struct type may list its members in another order than they lie in. So only
+ * named types and plain repetitions of them count; anything else is packed.
  */
-static int is_dense(MPI_Datatype type, bool *dense)
-{
+static int is_dense(MPI_Datatype type, bool *dense) {
     int nints = 0;
     int naddresses = 0;
     int ntypes = 0;
@@ -51,8 +50,7 @@ static int is_dense(MPI_Datatype type, bool *dense)
     return err;
 }
 
-int cf_unit_of(MPI_Datatype type, struct cf_unit *unit)
-{
+int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
     MPI_Aint lb = 0;
     int err = PMPI_Type_get_extent(type, &lb, &unit->extent);
     unit->type = type;
@@ -68,8 +66,7 @@ int cf_unit_of(MPI_Datatype type, struct cf_unit *unit)
     return err;
 }
 
-void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_unit *unit)
-{
+void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_unit *unit) {
     const MPI_Aint steps = count > 0 ? count - 1 : 0;
     const MPI_Aint stride = unit->extent < 0 ? -unit->extent : unit->extent;
     char *memory = cf_tmpbuf(&comm->tmpbufs, slot, (size_t)(steps * stride + unit->true_extent));
@@ -82,8 +79,7 @@ void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_un
 
 /* Through a packed copy, because a message to oneself could meet one of another thread. */
 static int copy_packed(struct cf_comm *comm, void *target, const void *source, int count,
-                       const struct cf_unit *unit)
-{
+                       const struct cf_unit *unit) {
     int room = 0;
     int filled = 0;
     int taken = 0;
@@ -99,13 +95,14 @@ static int copy_packed(struct cf_comm *comm, void *target, const void *source, i
     }
     err = PMPI_Pack(source, count, unit->type, packed, room, &filled, comm->layout.node_comm);
     if (err == MPI_SUCCESS) {
-        err = PMPI_Unpack(packed, filled, &taken, target, count, unit->type, comm->layout.node_comm);
+        err =
+            PMPI_Unpack(packed, filled, &taken, target, count, unit->type, comm->layout.node_comm);
     }
     return err;
 }
 
-int cf_copy(struct cf_comm *comm, void *target, const void *source, int count, const struct cf_unit *unit)
-{
+int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
+            const struct cf_unit *unit) {
     if (target == source || count == 0 || unit->size == 0) {
         return MPI_SUCCESS;
     }

@@ -143,8 +143,7 @@ static int print_rules(int argc, char **argv) {
 }
 
 /* What a damaged file makes SQLite say, on one line. */
-static void print_printable(const char *why)
-{
+static void print_printable(const char *why) {
     printf("error: ");
     for (; *why != '\0'; why++)
         putchar((unsigned char)*why < ' ' ? ' ' : *why);

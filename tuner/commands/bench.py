@@ -7,26 +7,26 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.table import Table
 
 import collforge
-from collforge.db import Store, Variant, Winner
+from collforge.db import Place, Store, Variant, Winner
 from collforge.generator import case, manifest
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.runtime import build, libraries
 from collforge.runtime.home import home
-from collforge.tuner import ingest, plan, request, tables
-from collforge.tuner.commands import options
+from collforge.runtime.libraries import MpiLibrary
+from collforge.tuner import ingest, instructions, plan, request, tables
+from collforge.tuner.commands import target
+from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Job, JobError, Site, run_job
 from collforge.tuner.select import Comparison, Launch, compare, median_interval
 
 EXAMPLE = """\
-example:
-  collforge bench --system emulated --mpi openmpi --layout 4x2 --sizes 1MiB
+collforge bench --system emulated --mpi openmpi --layout 4x2 --sizes 1MiB
   collforge bench --system emulated --mpi mpich bcast@4x2,bytes=65536 allreduce:hierarchical@4x2,bytes=65536
 
 A CASE is a case string, with or without a variant; without CASEs, all collectives at the --sizes."""
@@ -57,50 +57,44 @@ class Row:
         return None if self.limit is None else self.limit * self.ratio / self.native
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "bench",
-        help="time native, each variant and the tuned choice in one run",
-        description="Times native, each variant and the tuned choice, interleaved in one process, and prints ratios.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+def add_parser(subparsers: Subparsers) -> None:
+    summary = "time native, each variant and the tuned choice, interleaved in one process"
+    parser = add_command(subparsers, "bench", summary, EXAMPLE, run)
+    target.add_system(parser)
+    add_mpi(parser, required=True)
+    target.add_problems(parser)
+    add_database(parser)
+    parser.add_argument("--launches", type=int, default=3, help="launches (default: 3)")
+    parser.add_argument("--samples", type=int, default=10, help="rounds in each (default: 10)")
+    parser.add_argument(
+        "--tuned-only", action="store_true", help="native and the tuned choice only"
     )
-    options.add_system(parser)
-    options.add_mpi(parser, many=False)
-    options.add_problem(parser)
-    options.add_database(parser)
-    parser.add_argument("--launches", type=int, default=3, help="launches (default %(default)s)")
-    parser.add_argument("--samples", type=int, default=10, help="rounds per launch (default %(default)s)")
-    parser.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
-    parser.add_argument("--seed", type=int, default=7, help="of inputs (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=7, help="of inputs (default: 7)")
+    parser.add_argument(
+        "--instructions",
+        action="store_true",
+        help="count what a call costs when native is its winner, with callgrind, instead",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="case strings")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    variables = options.system_variables(args)
     library = libraries.find(args.mpi)
+    if args.instructions:
+        return count_instructions(library)
+    site = target.site(args, library.name)
     build.build(library)
     made = manifest.load(home() / "generated" / "manifest.json")
     at = request.parse_layout(args.layout, args.system)
-    goal = Goal(
-        at, request.parse_collectives(args.collective, made), request.parse_sizes(args.sizes)
-    )
-    place = request.place(options.system_name(args), library, at)
-    tuned = read_winners(request.database(args.db), place.system, place.mpi, at.name)
+    names = request.parse_collectives(args.collective, made)
+    goal = Goal(at, names, request.parse_sizes(args.sizes))
+    place = request.place(target.system_name(args), library, at)
+    tuned = read_winners(args.db, place)
     cases = list(wanted_cases(args, made, goal, tuned))
-    job = Job(
-        cases=cases,
-        layout=at.name,
-        samples=args.samples,
-        max_seconds=0.0,
-        seed=args.seed,
-        time_limit=3600.0,
-    )
-    site = Site(args.system, args.mpi, config=options.reframe_config(args), variables=variables)
+    job = Job(cases, at.name, args.samples, 0.0, args.seed, time_limit=3600.0)
     launches = run_launches(site, job, args.launches)
-    rate = options.link_rate(args)
+    rate = target.link_rate(args)
     rows = [
         make_row(made, goal, problem, launches[problem.problem], tuned, rate)
         for problem in dict.fromkeys(one.by(case.NATIVE) for one in cases)
@@ -112,19 +106,36 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def read_winners(
-    database: Path, system: str, mpi: str, layout: str
-) -> dict[tuple[str, int], Winner]:
-    """The stored winners by collective and size; none without a database."""
+def count_instructions(library: MpiLibrary) -> int:
+    """Prints the cost of each wrapper; 1 when one is over the budget."""
+    built = build.build(library)
+    made = manifest.load(home() / "generated" / "manifest.json")
+    folder = request.new_folder(home() / "runs", "instructions")
+    costs = instructions.count(library, built, made, home() / "generated", folder)
+    table = Table(title=f"{library.name}: instructions over PMPI where native is the winner")
+    for name in ("function", "per call", "calls outside the runtime"):
+        table.add_column(name)
+    for one in costs:
+        table.add_row(one.function, f"{one.instructions:.0f}", " ".join(one.foreign) or "none")
+    tables.show(table)
+    return int(any(one.instructions > instructions.BUDGET or one.foreign for one in costs))
+
+
+Tuned = dict[tuple[str, int], Winner]
+"""The stored winners by collective and size."""
+
+
+def read_winners(database: Path, place: Place) -> Tuned:
+    """The winners of a place; none without a database."""
     if not database.exists():
         return {}
     with Store(database, create=False) as store:
-        found = store.winners(system=system, mpi=mpi, layout=layout)
+        found = store.winners(system=place.system, mpi=place.mpi, layout=place.layout)
     return {(one.choice.variant.collective, one.choice.bytes): one for one in found}
 
 
 def wanted_cases(
-    args: argparse.Namespace, made: Manifest, goal: Goal, tuned: dict[tuple[str, int], Winner]
+    args: argparse.Namespace, made: Manifest, goal: Goal, tuned: Tuned
 ) -> Iterable[Case]:
     """Native, each family's variants and the tuned choice of every problem asked for."""
     asked = [case.parse(with_variant(text)) for text in args.cases] or plan.problems(made, goal)
@@ -176,7 +187,7 @@ def make_row(
     goal: Goal,
     problem: Case,
     launches: Sequence[Launch],
-    tuned: dict[tuple[str, int], Winner],
+    tuned: Tuned,
     rate: float | None,
 ) -> Row:
     native = Variant(problem.collective)
@@ -204,7 +215,8 @@ def make_row(
         ratio_low=same.low,
         ratio_high=same.high,
         launches=len(launches),
-        limit=rate and request.lower_bound(made, problem.collective, goal.layout, problem.bytes, rate),
+        limit=rate
+        and request.lower_bound(made, problem.collective, goal.layout, problem.bytes, rate),
     )
 
 
@@ -238,5 +250,3 @@ def print_rows(rows: Sequence[Row], mpi: str, layout: str) -> None:
         f"tuned over native: {typical:.2f} on average, "
         f"{slowest.ratio:.2f} at least ({slowest.problem}); {rows[0].launches} launches"
     )
-
-

@@ -6,36 +6,30 @@ import argparse
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from collforge.db import Place, Store, Variant, Winner
-from collforge.tuner import request
-from collforge.tuner.commands import options
+from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
 from collforge.tuner.select import Launch, by_problem, decide
 
 EXAMPLE = """\
-example:
-  collforge report
+collforge report
   collforge report --collective bcast --plot bcast.png"""
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "report",
-        help="what was chosen and why",
-        description="Tells for every measured problem what was chosen, on what evidence, and what came next.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    options.add_database(parser)
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(subparsers, "report", "tell what was chosen, and why", EXAMPLE, run)
+    add_database(parser)
     parser.add_argument("--mpi", help="one MPI library only")
     parser.add_argument("--collective", help="one collective only")
-    parser.add_argument("--plot", metavar="FILE", help="draw time against bytes, native and chosen (.png, .svg, .pdf)")
-    parser.set_defaults(run=run)
+    parser.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw time against bytes, native and chosen (.png, .svg, .pdf)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    with Store(request.database(args.db), create=False) as store:
+    with Store(args.db, create=False) as store:
         places = [place for place in store.places() if args.mpi in (None, place.mpi)]
         series: dict[Place, dict[str, list[Launch]]] = {}
         for place in places:
@@ -63,7 +57,9 @@ def plot(
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    panels = sorted({(p, problem.split("@")[0]) for p, problems in series.items() for problem in problems})
+    panels = sorted(
+        {(p, problem.split("@")[0]) for p, problems in series.items() for problem in problems}
+    )
     columns = min(5, max(1, len(panels)))
     rows = -(-len(panels) // columns)
     figure, grid = pyplot.subplots(

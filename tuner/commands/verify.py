@@ -16,9 +16,10 @@ from collforge.generator import layout, manifest
 from collforge.generator.case import Case, parse
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.reframe_checks.cases import TIERS, verification_cases
-from collforge.runtime import build, libraries
+from collforge.runtime import build
 from collforge.runtime.home import home
 from collforge.tuner import ingest, request
+from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi, find_libraries
 from collforge.tuner.run import Job, Site, run_job
 
 LAYOUTS = {
@@ -30,39 +31,33 @@ LAYOUTS = {
 CASES_PER_JOB = 20000
 
 EXAMPLE = """\
-example:
-  collforge verify --tier full
+collforge verify --tier full
   collforge verify --mpi mpich --family full_lane --collective alltoall --tier paranoid"""
 
 
-def add_parser(subparsers: Any) -> None:
-    parser = subparsers.add_parser(
-        "verify",
-        help="check the results of every variant",
-        description="Runs every variant on many calls and placements and compares the results with their definition.",
-        epilog=EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--mpi", default="openmpi,mpich", help="MPI libraries (default %(default)s)")
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(subparsers, "verify", "check the results of every variant", EXAMPLE, run)
+    add_mpi(parser)
     parser.add_argument("--family", help="one family only")
     parser.add_argument("--collective", help="collectives with commas (default all)")
-    parser.add_argument("--tier", choices=TIERS, default="small", help="how much (default %(default)s)")
+    parser.add_argument(
+        "--tier", choices=TIERS, default="small", help="how much (default %(default)s)"
+    )
     parser.add_argument("--layout", help="placements with commas (default: those of the tier)")
     parser.add_argument("--seed", type=int, default=7, help="of the inputs (default %(default)s)")
-    parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    mpis = request.parse_names(args.mpi)
-    for mpi in mpis:
-        build.build(libraries.find(mpi))
+    found = find_libraries(args.mpi)
+    for library in found:
+        build.build(library)
     made = manifest.load(home() / "generated" / "manifest.json")
     variants = select(made, args.family, args.collective)
     names = args.layout.split(",") if args.layout else LAYOUTS[args.tier]
     print(f"seed {args.seed}")
     failures: list[str] = []
     with Progress() as progress:
-        for mpi in mpis:
+        for mpi in (library.name for library in found):
             for name in names:
                 at = layout.from_name(name)
                 cases = [
@@ -109,7 +104,11 @@ def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[int, li
     report = ingest.read_report(run_job(Site("local", mpi), job, folder), "")
     records = [record for path in folder.glob("**/results.jsonl") for record in read_lines(path)]
     results = [r for r in records if r["record"] == "result"]
-    failures = [f"{mpi} {r['case']}: {r['detail']}" for r in results if r["applicable"] and not r["verified"]]
+    failures = [
+        f"{mpi} {r['case']}: {r['detail']}"
+        for r in results
+        if r["applicable"] and not r["verified"]
+    ]
     if report.troubles and not failures:
         failures = [f"{mpi} {trouble}" for trouble in report.troubles]
         if len(results) < len(cases):

@@ -1,6 +1,7 @@
 """How the points of a parameter space are searched: whole when few, with a model when many.
 
-A space is the list of its distinct points, which the generator knows (collforge.generator.case.points).
+A space is the list of its distinct points, which the generator knows
+(collforge.generator.case.points).
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ class Strategy(Protocol):
     """Proposes points and learns from what was measured at them."""
 
     def propose(self, n: int) -> list[Point]:
-        """Up to n distinct points that were neither proposed nor observed before; fewer at the end."""
+        """Up to n points that were neither proposed nor observed before; fewer at the end."""
 
     def observe(self, point: Point, value: float) -> None:
         """Takes a measured value, smaller is better: log(time of the variant / time of native).
 
-        Infinity says that the point does not work. Points that were never proposed are welcome: that is
-        how an interrupted search resumes.
+        Infinity says that the point does not work. Points that were never proposed are welcome:
+        that is how an interrupted search resumes.
         """
 
     @property

@@ -25,7 +25,7 @@ class Enumeration:
         """Up to n points that were neither proposed nor observed before; fewer at the end."""
         return [self._remaining.pop(first) for first in list(self._remaining)[:n]]
 
-    def observe(self, point: Point, value: float) -> None:
+    def observe(self, point: Point, value: float) -> None:  # noqa: ARG002
         """Takes a measured value; what was measured needs no proposal."""
         self._remaining.pop(key(point), None)
 

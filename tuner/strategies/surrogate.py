@@ -14,10 +14,10 @@ from collforge.tuner.strategies.enumeration import Enumeration, Key, key
 class Surrogate(Enumeration):
     """Bayesian optimisation: extra trees as the model, expected improvement as the acquisition.
 
-    Uses scikit-optimize's parts and not its Optimizer: that one samples its candidates from the product
-    of the values, so in a discrete space with parameters that do not always matter it soon repeats
-    points, and it never notices that none is left. Here the candidates are the remaining points, all of
-    them, so neither can happen.
+    Uses scikit-optimize's parts and not its Optimizer: that one samples its candidates from the
+    product of the values, so in a discrete space with parameters that do not always matter it soon
+    repeats points, and it never notices that none is left. Here the candidates are the remaining
+    points, all of them, so neither can happen.
     """
 
     INITIAL = 6
@@ -31,23 +31,23 @@ class Surrogate(Enumeration):
         self._seed = seed
         self._codes = _encode(points)
         self._known: dict[Key, float] = {}
-        self._pending: set[Key] = set()
+        self._pending: dict[Key, None] = {}
 
     def propose(self, n: int) -> list[Point]:
         return [self._next() for _ in range(min(n, len(self._remaining)))]
 
     def observe(self, point: Point, value: float) -> None:
-        """Takes a measured value; a point that is not in the space teaches nothing and is ignored."""
+        """Takes a measured value; a point that is not in the space is ignored."""
         super().observe(point, value)
         if key(point) in self._codes:
             self._known[key(point)] = value
-            self._pending.discard(key(point))
+            self._pending.pop(key(point), None)
 
     def _next(self) -> Point:
         finite = [value for value in self._known.values() if math.isfinite(value)]
         modelled = finite and len(self._known) + len(self._pending) >= self.INITIAL
         best = self._most_promising(finite) if modelled else next(iter(self._remaining))
-        self._pending.add(best)
+        self._pending[best] = None
         return self._remaining.pop(best)
 
     def _most_promising(self, finite: Sequence[float]) -> Key:
@@ -55,10 +55,10 @@ class Surrogate(Enumeration):
         from skopt.acquisition import gaussian_ei
         from skopt.learning import ExtraTreesRegressor
 
-        # A point that does not work is as bad as the worst that does; one under way is believed to be
-        # average, so that the points of one batch keep apart.
+        # A point that does not work is as bad as the worst that does; one under way is believed to
+        # be average, so that the points of one batch keep apart.
         values = {one: min(value, max(finite)) for one, value in self._known.items()}
-        values.update((one, statistics.fmean(finite)) for one in sorted(self._pending))
+        values.update((one, statistics.fmean(finite)) for one in self._pending)
         model = ExtraTreesRegressor(
             n_estimators=30, min_variance=self.NOISE**2, random_state=self._seed
         )
@@ -69,18 +69,18 @@ class Surrogate(Enumeration):
 
 
 def _encode(points: Sequence[Point]) -> dict[Key, list[float]]:
-    """Integers as they are, for trees look only at their order; a column per value of anything else."""
-    columns = {
-        name: None if isinstance(value, int) else sorted({str(point[name]) for point in points})
-        for name, value in (points[0].items() if points else ())
-    }
+    """Integers as they are, for trees look only at their order; else a column per value."""
+    columns: dict[str, list[str]] = {}
+    for name in points[0] if points else ():
+        values = [point[name] for point in points]
+        numeric = all(isinstance(value, int) for value in values)
+        columns[name] = [] if numeric else sorted(set(map(str, values)))
     codes: dict[Key, list[float]] = {}
     for point in points:
-        code: list[float] = []
-        for name, values in columns.items():
-            if values is None:
-                code.append(float(point[name]))
+        code = codes[key(point)] = []
+        for name, choices in columns.items():
+            if choices:
+                code.extend(float(choice == str(point[name])) for choice in choices)
             else:
-                code.extend(float(value == point[name]) for value in values)
-        codes[key(point)] = code
+                code.append(float(point[name]))
     return codes

@@ -66,8 +66,8 @@ def run(
     check(mpi)
     environment = dict(os.environ if env is None else env)
     _check_command(command, environment)
-    cache_dir = cache_dir or Path(platformdirs.user_cache_dir("collforge")) / "emulated"
-    plan = make_plan(spec, mpi, command, environment, cache_dir)
+    cache_dir = cache_dir or Path(platformdirs.user_cache_dir("collforge"), "emulated")
+    plan = make_plan(spec, mpi, command, environment, cache_dir.absolute())
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:

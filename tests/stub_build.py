@@ -1,0 +1,119 @@
+"""The C runtime built with a stub registry (tests/c/stub): variants that count their runs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from support import execute, launch_local, make_folder
+
+HERE = Path(__file__).resolve().parent
+RUNTIME = HERE.parent / "runtime"
+STUB = HERE / "c" / "stub"
+LIBRARIES = ("mpich", "openmpi")
+
+VERSION_PROGRAM = """
+#include <mpi.h>
+#include <stdio.h>
+int main(void) {
+    int length;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING];
+    MPI_Get_library_version(version, &length);
+    return puts(version) < 0;
+}
+"""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a finished process left behind; log holds the lines on standard error that are Collforge's."""
+
+    code: int
+    out: list[str]
+    log: list[str]
+
+
+@dataclass(frozen=True)
+class Build:
+    """The runtime for one MPI library; version is what MPI_Get_library_version gives."""
+
+    mpi: str
+    folder: Path
+    version: str
+
+    @property
+    def library(self) -> Path:
+        return self.folder / "libcollforge.so"
+
+    def make(self, generated: Path, *options: str) -> int:
+        """The exit code of make."""
+        names = {
+            "MPICC": f"mpicc.{self.mpi}",
+            "OUT": str(self.folder),
+            "VERSION": "1.2.3",
+        }
+        variables = [f"{name}={value}" for name, value in names.items()]
+        command = [
+            "make",
+            "-j2",
+            "-C",
+            str(RUNTIME),
+            *variables,
+            f"GENERATED={generated}",
+        ]
+        return execute([*command, *options, str(self.library)], timeout=300).returncode
+
+    def link(self, source: Path) -> None:
+        """A program that has the runtime's object files in it, and so sees hidden functions."""
+        objects = (self.folder / "obj" / "library.list").read_text().split()
+        flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]
+        flags += ["-Wall", "-Wextra", "-Werror"]
+        flags += [f"-I{folder}" for folder in (RUNTIME / "src", RUNTIME / "include", STUB)]
+        target = self.folder / source.stem
+        command = [
+            f"mpicc.{self.mpi}",
+            *flags,
+            str(source),
+            "-o",
+            str(target),
+            *objects,
+        ]
+        assert execute([*command, "-lsqlite3", "-lm"]).returncode == 0
+
+    def units(self, *arguments: str) -> list[str]:
+        """The lines that tests/c/units.c prints."""
+        done = execute([str(self.folder / "units"), *arguments])
+        assert done.returncode == 0
+        return done.stdout.split("\n")[:-1]
+
+    def launch(self, ranks: int, *command: str, **variables: str) -> Output:
+        done = launch_local(self.mpi, ranks, command, variables)
+        log = [line for line in done.stderr.splitlines() if line.startswith("collforge: ")]
+        return Output(done.returncode, done.stdout.splitlines(), log)
+
+    def program(self, ranks: int, command: str, **variables: str) -> Output:
+        """A command of tests/c/program.c; it must find everything right."""
+        done = self.launch(ranks, str(self.folder / "program"), command, **variables)
+        assert done.code == 0
+        return done
+
+    def runs(self, **variables: str) -> tuple[int, list[str]]:
+        """How many variants ran on rank 0 of four in a program whose results are right, and the log."""
+        done = self.program(4, "results", **variables)
+        found = re.fullmatch(r"runs (\d+) .* version 1\.2\.3", done.out[-1])
+        assert found
+        return int(found[1]), done.log
+
+
+def make_build(mpi: str, *programs: str) -> Build:
+    """Builds what is stale, below the tests' shared home. programs: names of sources in tests/c."""
+    folder = make_folder(f"stub-{mpi}")
+    source = folder / "version.c"
+    source.write_text(VERSION_PROGRAM)
+    assert execute([f"mpicc.{mpi}", str(source), "-o", str(folder / "version")]).returncode == 0
+    built = Build(mpi, folder, execute([str(folder / "version")]).stdout.rstrip())
+    assert built.make(STUB) == 0
+    for name in programs:
+        built.link(HERE / "c" / f"{name}.c")
+    return built

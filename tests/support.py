@@ -1,0 +1,73 @@
+"""Helpers of the tests: processes with a time limit, and local launches."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from collforge.reframe_checks.systems.emulated import launch as emulated_launch
+
+TOP = Path(__file__).resolve().parent.parent
+SHARED_HOME = TOP / "build" / "test-home"
+SEED = int(os.environ.get("COLLFORGE_TEST_SEED", random.SystemRandom().randrange(2**31)))
+OPENMPI_OPTIONS = "--oversubscribe --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1"
+
+
+def launch_local(
+    mpi: str,
+    ranks: int,
+    argv: Sequence[str],
+    env: Mapping[str, str] | None = None,
+    timeout: float = 120,
+) -> subprocess.CompletedProcess[str]:
+    """Runs argv on this machine, whether it has as many cores as ranks or not.
+
+    Returns the finished process with its output as text. At the limit everything started is killed
+    and subprocess.TimeoutExpired is raised.
+    """
+    variables = dict(env or {})
+    if mpi == "mpich":
+        # MPICH polls without yielding: on too few cores each call would cost scheduler ticks.
+        preload = [str(emulated_launch._build_mpich_progress(make_folder("emulated")))]
+        preload += [variables["LD_PRELOAD"]] if "LD_PRELOAD" in variables else []
+        variables["LD_PRELOAD"] = ":".join(preload)
+    options = OPENMPI_OPTIONS.split() if mpi == "openmpi" else []
+    # Only the ranks get the variables: a preload is not meant for mpirun.
+    ranks_env = ["env", *(f"{name}={value}" for name, value in variables.items())]
+    command = [f"mpirun.{mpi}", *options, "-n", str(ranks), *ranks_env, *argv]
+    return execute(command, timeout=timeout)
+
+
+def make_folder(name: str) -> Path:
+    folder = SHARED_HOME / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def execute(
+    command: Sequence[str], *, timeout: float = 120, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a command in a process group of its own, which is killed when the time is over."""
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+    print(out, err, sep="\n")
+    return subprocess.CompletedProcess(list(command), process.returncode, out, err)

@@ -1,0 +1,217 @@
+"""The command line: every command's help, and errors that are one line with the fix."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+from collforge.db import Store
+from collforge.errors import CollforgeError, unknown
+from collforge.runtime import build, home, libraries
+from collforge.tuner import cli
+
+COMMANDS = {"bench", "build", "cluster", "doctor", "env", "generate", "reframe-path", "report"}
+COMMANDS |= {"tune", "verify", "winners"}
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    parser, _ = cli.build_parser()
+    (action,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return dict(action.choices)
+
+
+def test_the_commands_of_the_design_are_there() -> None:
+    assert set(parsers()) >= COMMANDS
+
+
+def test_every_help_shows_an_example() -> None:
+    for name, parser in parsers().items():
+        assert "example" in parser.format_help(), name
+        assert (
+            f"collforge {name}" in (parser.epilog or "").replace("$(", "") or name == "reframe-path"
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["buld"], ["unknown command 'buld'", "did you mean build?", "doctor"]),
+        (["build", "--mpi", "opnmpi"], ["unknown MPI library", "did you mean openmpi?", "mpich"]),
+        (["winners", "--db", "/nowhere/x.db"], ["/nowhere/x.db", "collforge tune"]),
+        (["cluster", "run", "--mpi", "openmpi", "--nodes", "0", "--", "true"], ["nodes=0", "give"]),
+    ],
+)
+def test_an_error_is_one_line_that_names_the_fix(
+    arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(arguments) == cli.USER_ERROR
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("collforge: error: ")
+    assert captured.err.count("\n") == 1
+    for word in words:
+        assert word in captured.err
+
+
+def raising(error: BaseException) -> Callable[..., Any]:
+    def run(*_: object, **__: object) -> int:
+        raise error
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "word"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (OSError(errno.ENOSPC, "No space left on device", "/x/y"), 2, "/x/y: No space left"),
+        (PermissionError(errno.EACCES, "Permission denied", "/x/y"), 2, "COLLFORGE_HOME"),
+    ],
+)
+def test_failures_of_the_machine(
+    error: BaseException,
+    code: int,
+    word: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(libraries, "find", raising(error))
+    assert cli.main(["build", "--mpi", "openmpi"]) == code
+    assert word in capsys.readouterr().err
+
+
+def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(libraries, "find", raising(ZeroDivisionError()))
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["build", "--mpi", "openmpi"])
+
+
+@pytest.mark.parametrize("arguments", [["doctor"], ["doctor", "--help"], ["--version"]])
+def test_the_reader_of_a_pipe_may_leave(arguments: list[str]) -> None:
+    """Buffered, as for users: unbuffered, argparse swallows the failure itself and ends with 0."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "collforge", *arguments],
+            env=environment,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        os.close(writing)
+    # 1 is what rich ends with when it is the one to notice.
+    assert done.returncode in (1, cli.BROKEN_PIPE)
+    assert done.stderr == ""
+
+
+def test_unknown_names_the_nearest_and_all() -> None:
+    assert str(unknown("family", "full_lan", ["hierarchical", "full_lane"])) == (
+        "unknown family 'full_lan' (did you mean full_lane?); known: full_lane, hierarchical"
+    )
+
+
+def test_a_name_of_a_library_at_a_prefix_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLLFORGE_MPI_MINE", "/usr")
+    assert libraries.find("mine").mpicc == Path("/usr/bin/mpicc")
+    monkeypatch.setenv("COLLFORGE_MPI_MINE", "/nowhere")
+    with pytest.raises(libraries.MissingLibrary, match="COLLFORGE_MPI_MINE is /nowhere"):
+        libraries.find("mine")
+
+
+def test_env_lines_survive_a_shell(
+    mpi: str, built: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What eval makes of them: a path with blanks and quotes, and a preload that was there."""
+    database = tmp_path / 'it\'s a "db".db'
+    Store(database).close()
+    assert cli.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
+    lines = capfd.readouterr().out
+    script = f'{lines}printf "%s\\n" "$COLLFORGE_DB" "$LD_PRELOAD"'
+    for before, after in (("", ""), ("libm.so.6", ":libm.so.6")):
+        done = subprocess.run(
+            ["bash", "-c", f"LD_PRELOAD={before}\n{script}"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        assert done.stdout.splitlines() == [str(database), f"{built.built.library_path}{after}"]
+
+
+def test_env_refuses_what_cannot_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLLFORGE_HOME", str(tmp_path / "a b"))
+    assert cli.main(["env", "--mpi", "openmpi"]) == cli.USER_ERROR
+    assert "run `collforge build --mpi openmpi`" in capsys.readouterr().err
+    library = build.built_paths("openmpi", home.home()).library_path
+    library.parent.mkdir(parents=True, exist_ok=True)
+    library.touch()
+    assert cli.main(["env", "--mpi", "openmpi"]) == cli.USER_ERROR
+    assert "set COLLFORGE_HOME" in capsys.readouterr().err
+
+
+def test_a_failed_build_names_its_log_and_the_last_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CFLAGS", "-fno-such-option")
+    with pytest.raises(build.BuildError) as caught:
+        build.build(libraries.find("openmpi"), tmp_path)
+    first, *rest = str(caught.value).splitlines()
+    assert str(tmp_path / "openmpi" / "build.log") in first
+    assert any("-fno-such-option" in line for line in rest)
+
+
+def test_what_another_library_version_compiled_goes(tmp_path: Path) -> None:
+    """make cannot see that the mpicc of the same name and age now means another version."""
+    library = libraries.find("openmpi")
+    objects = tmp_path / "obj"
+    for version, kept in ((library, True), (replace(library, version="an older one"), False)):
+        build._forget_other_library(library, tmp_path)
+        objects.mkdir()
+        build._forget_other_library(version, tmp_path)
+        assert objects.exists() is kept
+        shutil.rmtree(objects, ignore_errors=True)
+
+
+def test_a_missing_make_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = libraries.find("openmpi")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(build.BuildError, match="apt-get install make"):
+        build.build(library, tmp_path)
+
+
+def test_the_home_is_the_one_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLLFORGE_HOME", str(tmp_path))
+    assert home.database_path() == tmp_path / "collforge.db"
+    monkeypatch.setenv("COLLFORGE_DB", str(tmp_path / "other.db"))
+    assert home.database_path() == tmp_path / "other.db"
+    monkeypatch.delenv("COLLFORGE_HOME")
+    assert home.home().name == "build"
+
+
+def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CollforgeError, match="set COLLFORGE_HOME"):
+        home.make_folder(tmp_path / "file")
+
+
+@pytest.mark.emulated
+def test_cluster_run_passes_the_exit_code(mpi: str) -> None:
+    options = ["--nodes", "2", "--ranks-per-node", "1", "--rails", "1", "--mpi", mpi]
+    assert cli.main(["cluster", "run", *options, "--timeout", "60", "--", "true"]) == 0
+    assert cli.main(["cluster", "run", *options, "--timeout", "60", "--", "false"]) != 0

@@ -1,0 +1,433 @@
+"""The timing driver: what it refuses, what it finds in broken variants, what it writes, its clock."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Installation
+from support import execute
+
+BENCH = Path(__file__).resolve().parent.parent / "runtime" / "bench"
+RANKS = 2
+PAIRS = {"COLLFORGE_NODE_MAP": "2"}  # layout 1x2 with two ranks, 2x2 with four
+
+# An allreduce that is right or wrong in the way its parameter says. It takes the place of a generated variant.
+BROKEN = r"""
+#include "collectives.h"
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *const faults[] = {"none",  "stale",    "word", "order", "guard", "before",
+                                     "input", "datatype", "hole", "error", "hang",  "crash"};
+enum { NONE, STALE, WORD, ORDER, GUARD, BEFORE, INPUT, DATATYPE, HOLE, ERROR, HANG, CRASH, NFAULTS };
+
+static bool applicable(const struct cf_facts *facts)
+{
+    return facts->bytes != 12;
+}
+
+/* The ranks in reverse order: wrong for an op that does not commute. */
+static int reversed(const struct cf_args *args, const struct cf_layout *at)
+{
+    MPI_Comm comm = MPI_COMM_NULL;
+    int err = PMPI_Comm_split(args->comm, 0, -at->rank, &comm);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Allreduce(args->sendbuf, args->recvbuf, args->recvcount, args->recvtype,
+                             args->op, comm);
+    if (comm != MPI_COMM_NULL && PMPI_Comm_free(&comm) != MPI_SUCCESS)
+        err = MPI_ERR_OTHER;
+    return err;
+}
+
+static int run(const struct cf_args *args, struct cf_comm *comm, const int *parameter)
+{
+    static int calls = 0;
+    const int fault = parameter[0];
+    const bool last = comm->layout.rank == comm->layout.size - 1;
+    char *const result = args->recvbuf;
+    MPI_Aint lb = 0, extent = 0;
+
+    int err = PMPI_Type_get_extent(args->recvtype, &lb, &extent);
+    if (err != MPI_SUCCESS)
+        return err;
+    if (fault == STALE && calls++ > 0)
+        return MPI_SUCCESS;
+    if (fault == ORDER)
+        return reversed(args, &comm->layout);
+    if (fault == HANG && last)
+        pause();
+    if (fault == CRASH && last)
+        abort();
+    err = cf_collectives[CF_ALLREDUCE].native(args);
+    if (err != MPI_SUCCESS || !last)
+        return err;
+    if (fault == WORD)
+        result[(args->recvcount - 1) * extent]++;
+    if (fault == GUARD)
+        result[args->recvcount * extent] = 0;
+    if (fault == BEFORE)
+        result[-1] = 0;
+    if (fault == INPUT)
+        ((char *)args->sendbuf)[0]++;
+    if (fault == HOLE)
+        result[4] = 0;
+    if (fault == DATATYPE) {
+        int pairs[4] = {0};
+        return PMPI_Reduce_local(pairs, pairs + 2, 1, MPI_2INT, args->op);
+    }
+    return fault == ERROR ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+
+static const struct cf_parameter parameters[] = {{"fault", faults, NULL, NFAULTS, 0}};
+
+const struct cf_variant cf_hierarchical_allreduce = {
+    .collective = CF_ALLREDUCE,
+    .family = "hierarchical",
+    .fingerprint = "broken",
+    .parameters = parameters,
+    .nparameters = 1,
+    .applicable = applicable,
+    .run = run,
+};
+"""
+
+CLOCK = r"""
+#include "clock.h"
+#include <math.h>
+#include <stdio.h>
+
+/* A clock that was 5 s ahead at 100 and gains 20 us a second. */
+static double other(double t)
+{
+    return t + 5 + 20e-6 * (t - 100);
+}
+
+/* Round trips of which only number `clean` is symmetric and short. */
+static struct clock_point compare(double t, int clean)
+{
+    struct clock_exchange exchanges[8];
+    for (int i = 0; i < 8; i++) {
+        const double there = i == clean ? 2e-6 : 9e-6 + 1e-6 * i;
+        const double back = i == clean ? 2e-6 : 50e-6;
+        exchanges[i] = (struct clock_exchange){t, other(t + there), t + there + back};
+    }
+    return clock_estimate(exchanges, 8);
+}
+
+static int bad = 0;
+
+static void close_to(const char *what, double got, double want, double within)
+{
+    if (!(fabs(got - want) <= within)) {
+        printf("%s: got %.12g, want %.12g\n", what, got, want);
+        bad++;
+    }
+}
+
+int main(void)
+{
+    const struct clock_point first = compare(100, 5), near = compare(100.01, 0), far = compare(110, 7);
+    close_to("offset", first.offset, 5, 1e-9);
+    close_to("error", first.error, 2e-6, 1e-12);
+    close_to("reference", first.reference, 100.000002, 1e-9);
+    const struct clock_line known = clock_extrapolation(&first, &far);
+    close_to("drift", known.drift, 20e-6, 1e-9);
+    close_to("future", clock_to_local(&known, 115), other(115), 1e-8);
+    close_to("back", clock_to_reference(&known, other(112.5)), 112.5, 1e-8);
+    close_to("there and back", clock_to_reference(&known, clock_to_local(&known, 1e5)), 1e5, 1e-9);
+    /* Too near each other to know the drift to 1e-4: none is assumed. */
+    close_to("unknown drift", clock_extrapolation(&first, &near).drift, 0, 0);
+    close_to("same point", clock_extrapolation(&first, &first).drift, 0, 0);
+    const struct clock_line between = clock_interpolation(&first, &far);
+    close_to("between", clock_to_reference(&between, other(104)), 104, 1e-8);
+    close_to("no time between", clock_interpolation(&first, &first).drift, 0, 0);
+    return bad > 0;
+}
+"""
+
+Driver = Callable[..., "tuple[int, list[dict[str, Any]], str]"]
+
+
+def read_records(text: str) -> list[dict[str, Any]]:
+    """The JSON lines; the job's record comes first, the end's last."""
+    records = [json.loads(line) for line in text.splitlines()]
+    assert records[0]["record"] == "job"
+    assert records[-1]["record"] == "end"
+    results = records[1:-1]
+    assert all(r["record"] == "result" for r in results)
+    assert records[-1]["cases"] == len(results)
+    return records
+
+
+def make_driver(mpi: str, program: Path, folder: Path, launch: Any) -> Driver:
+    """driver(cases, *options, ranks): the exit code, the records, standard error."""
+
+    def run(
+        cases: list[str], *options: str, ranks: int = RANKS
+    ) -> tuple[int, list[dict[str, Any]], str]:
+        listed, output = folder / "cases", folder / "output"
+        listed.write_text("".join(f"{case}\n" for case in cases))
+        output.unlink(missing_ok=True)
+        argv = [str(program), "--cases", str(listed), "--output", str(output), *options]
+        done = launch(mpi, ranks, argv, env=PAIRS, timeout=90)
+        text = output.read_text() if output.exists() else ""
+        ended = done.returncode in (0, 1) and text
+        return done.returncode, read_records(text) if ended else [], done.stderr
+
+    return run
+
+
+@pytest.fixture
+def driver(mpi: str, built: Installation, launch: Any, tmp_path: Path) -> Driver:
+    return make_driver(mpi, built.built.driver_path, tmp_path, launch)
+
+
+@pytest.fixture(scope="session")
+def broken_program(mpi: str, built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A driver in which hierarchical allreduce is the broken one above."""
+    folder = tmp_path_factory.mktemp(f"broken-{mpi}")
+    generated = folder / "generated"
+    shutil.copytree(built.home / "generated", generated)
+    (generated / "variants" / "hierarchical_allreduce.c").write_text(BROKEN)
+    program = folder / "collforge-driver"
+    make = ["make", "-j2", "-C", str(BENCH.parent), f"MPICC={built.library.mpicc}"]
+    make += [f"GENERATED={generated}", f"OUT={folder}", "VERSION=test", str(program)]
+    assert execute(make, timeout=300).returncode == 0
+    return program
+
+
+@pytest.fixture
+def broken(mpi: str, broken_program: Path, launch: Any, tmp_path: Path) -> Driver:
+    return make_driver(mpi, broken_program, tmp_path, launch)
+
+
+def results_by_variant(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {r["variant"]: r for r in records if r["record"] == "result"}
+
+
+BAD_CASES = {
+    "bcast": "not of the form",
+    "bcast:native": "not of the form",
+    "bcast:native@1x2": "bytes= is missing",
+    "unheard:native@1x2,bytes=4": "unknown collective 'unheard'",
+    "bcast:unheard@1x2,bytes=4": "unheard",
+    "bcast:full_lane[unheard=1]@1x2,bytes=4": "unheard",
+    "bcast:native@4x2,bytes=4": "layout of MPI_COMM_WORLD is 1x2",
+    "bcast:native@1x2,bytes=6": "no multiple of 4",
+    "bcast:native@1x2,bytes=-4": "no number of bytes",
+    "bcast:native@1x2,bytes=99999999999999999999": "no number of bytes",
+    "bcast:native@1x2,bytes=8589934592,type=chars": "above INT_MAX",
+    "bcast:native@1x2,bytes=4,type=unheard": "unknown type 'unheard'",
+    "bcast:native@1x2,bytes=4,op=sum": "has no op",
+    "bcast:native@1x2,bytes=4,in_place": "has no MPI_IN_PLACE",
+    "bcast:native@1x2,bytes=4,root=2": "no rank of 2",
+    "bcast:native@1x2,bytes=4,root": "root needs a value",
+    "bcast:native@1x2,bytes=4,bytes=4": "bytes stands twice",
+    "bcast:native@1x2,bytes=4,unheard=1": "unknown option 'unheard'",
+    "allgather:native@1x2,bytes=4,root=0": "has no root",
+    "scan:native@1x2,bytes=4,in_place=1": "in_place takes no value",
+    "scan:native@1x2,bytes=4,op=unheard": "unknown op 'unheard'",
+    "scan:native@1x2,bytes=8,type=pair,op=sum": "no such op",
+    "scan:native@1x2,bytes=8,type=mixed": "no such op",
+    "scan:native@1x2,bytes=4,type=int,op=affine": "no such op",
+    "scan:native@1x2,bytes=4,seed=x": "seed=x",
+}
+
+
+def test_bad_cases_are_named_and_nothing_runs(driver: Driver, tmp_path: Path) -> None:
+    code, _, err = driver([*BAD_CASES, "bcast:native@1x2,bytes=4"])
+    assert code == 2
+    assert not (tmp_path / "output").exists()
+    messages = [line for line in err.splitlines() if line.startswith("collforge-driver: case ")]
+    assert len(messages) == len(BAD_CASES)
+    for (case, why), message in zip(BAD_CASES.items(), messages):
+        assert message.startswith(f"collforge-driver: case '{case}': ")
+        assert why in message.split("': ", 1)[1]
+
+
+@pytest.mark.parametrize(
+    ("cases", "options", "why"),
+    [
+        ([], [], "there are no cases"),
+        (["bcast:native@1x2,bytes=4"] * 2, [], "stands twice in its group"),
+        (["bcast:native@1x2,bytes=4"], ["--unheard"], "is no option"),
+        (["bcast:native@1x2,bytes=4"], ["--samples", "0"], "'0' is no value"),
+        (["bcast:native@1x2,bytes=4"], ["--max-seconds", "x"], "'x' is no value"),
+        (["bcast:native@1x2,bytes=4"], ["--output", "/dev/null/x"], "cannot write"),
+        (["bcast:native@1x2,bytes=4"], ["--cases", "/dev/null/x"], "cannot read"),
+    ],
+)
+def test_bad_command_lines_end_with_2(
+    driver: Driver, cases: list[str], options: list[str], why: str
+) -> None:
+    code, _, err = driver(cases, *options)
+    assert code == 2
+    assert sum(why in line for line in err.splitlines()) == 1
+
+
+def test_every_fault_is_found(broken: Driver) -> None:
+    faults = {
+        "none": "",
+        "word": "rank 1: receive buffer: block 0, element 2, lane 0: expected ",
+        "order": "rank 0: receive buffer: block 0, element 0, lane 1: expected ",
+        "guard": "rank 1: receive buffer: overwritten 1 bytes behind it",
+        "before": "rank 1: receive buffer: overwritten 1 bytes before it",
+        "input": "rank 1: send buffer: block 0, element 0, lane 0: expected ",
+        "hole": "rank 1: receive buffer: block 0, element 0: the hole in it is overwritten",
+        "datatype": "rank 1: the op was handed another datatype than that of the call",
+        "error": "rank 1: the call returned error ",
+    }
+    problem = "@1x2,bytes=24,type=strided"
+    cases = [f"allreduce:hierarchical[fault={fault}]{problem}" for fault in faults]
+    code, records, _ = broken(cases, "--verify-only")
+    assert code == 1
+    assert records[-1]["failed"] == len(faults) - 1
+    # Without timing there is nothing to compare with: native is not added.
+    assert [r["case"] for r in records[1:-1]] == cases
+    found = results_by_variant(records)
+    for fault, detail in faults.items():
+        result = found[f"hierarchical[fault={fault}]"]
+        assert result["applicable"]
+        assert result["verified"] == (fault == "none")
+        assert result["detail"].startswith(detail)
+        assert result["fingerprint"] == "broken"
+
+
+def test_a_variant_that_is_right_only_once_is_found(broken: Driver) -> None:
+    cases = [f"allreduce:hierarchical[fault={f}]@1x2,bytes=64" for f in ("stale", "none")]
+    assert broken(cases, "--verify-only")[0] == 0
+    code, records, _ = broken(cases, "--samples", "3")
+    found = results_by_variant(records)
+    assert code == 1
+    stale = found["hierarchical[fault=stale]"]
+    assert (stale["verified"], stale["samples"]) == (False, [])
+    assert stale["detail"].startswith("rank 0: receive buffer: block 0, element 0, lane 0")
+    for variant in ("native", "hierarchical[fault=none]"):
+        assert found[variant]["verified"]
+        assert found[variant]["samples"]
+
+
+def test_what_is_not_applicable_is_no_failure(broken: Driver) -> None:
+    code, records, _ = broken(["allreduce:hierarchical[fault=word]@1x2,bytes=12"])
+    assert code == 0
+    result = results_by_variant(records)["hierarchical[fault=word]"]
+    assert (result["applicable"], result["verified"], result["samples"]) == (False, False, [])
+
+
+def test_a_full_disk_ends_the_job(driver: Driver) -> None:
+    code, _, err = driver(["bcast:native@1x2,bytes=4"], "--output", "/dev/full")
+    assert code == 4
+    assert "cannot write the output: No space left on device" in err
+
+
+def test_a_hang_ends_with_3_and_the_case(broken: Driver) -> None:
+    case = "allreduce:hierarchical[fault=hang]@1x2,bytes=64"
+    code, _, err = broken([case], "--timeout", "2")
+    assert code == 3
+    assert f"no end, within the time limit, of {case}" in err
+
+
+def test_a_crash_names_the_case(broken: Driver) -> None:
+    case = "allreduce:hierarchical[fault=crash]@1x2,bytes=64"
+    code, _, err = broken([case])
+    assert code not in (0, 1, 2, 3)
+    assert f"collforge-driver: rank 1: abort in {case}" in err
+
+
+FORMS = [
+    *(f"bcast:native@2x2,bytes=40,type={t},root=3" for t in ("pair", "strided", "neglb", "mixed")),
+    "gather:native@2x2,bytes=40,type=mixed,root=1",
+    "gather:native@2x2,bytes=40,root=2,in_place",
+    "scatter:native@2x2,bytes=40,type=neglb,root=1",
+    "scatter:native@2x2,bytes=40,root=3,in_place",
+    "allgather:native@2x2,bytes=7,type=chars,in_place",
+    "alltoall:native@2x2,bytes=24,type=mixed",
+    "alltoall:native@2x2,bytes=24,type=strided,in_place",
+    "reduce:native@2x2,bytes=24,type=neglb,root=2",
+    "reduce:native@2x2,bytes=24,type=double,op=max,in_place",
+    "allreduce:native@2x2,bytes=24,type=strided,in_place",
+    "reduce_scatter_block:native@2x2,bytes=24,type=pair",
+    "reduce_scatter_block:native@2x2,bytes=24,in_place",
+    "scan:native@2x2,bytes=24,type=pair,in_place",
+    "exscan:native@2x2,bytes=24,type=neglb",
+    "exscan:native@2x2,bytes=24,type=pair,in_place",
+    "allreduce:native@2x2,bytes=0",
+    "bcast:native@2x2,bytes=0,type=chars,seed=4294967295",
+]
+
+
+def test_forms_of_native_are_right(driver: Driver) -> None:
+    """The oracle, checked against the libraries: types, roots, in place, no data."""
+    code, records, _ = driver(FORMS, "--verify-only", ranks=4)
+    assert [r["detail"] for r in records[1:-1]] == [""] * len(FORMS)
+    assert [r["case"] for r in records[1:-1]] == FORMS
+    assert code == 0
+
+
+def test_records(mpi: str, driver: Driver, built: Installation) -> None:
+    cases = [
+        "allreduce:full_lane@2x2,bytes=1024,type=double,op=sum",
+        "allreduce:hierarchical@2x2,bytes=1024,type=double,op=sum",
+        "bcast:hierarchical@2x2,bytes=1024",
+        "bcast:native@2x2,bytes=1024",
+    ]
+    code, records, _ = driver(cases, "--samples", "4", "--seed", "11", ranks=4)
+    assert code == 0
+    job, results, end = records[0], records[1:-1], records[-1]
+    manifest = json.loads((built.home / "generated" / "manifest.json").read_text())
+    assert (job["mpi"], job["ranks"], job["layout"], job["seed"]) == (mpi, 4, "2x2", 11)
+    assert (job["driver"], job["samples"], len(job["hosts"])) == (1, 4, 2)
+    assert job["fingerprint"] == manifest["fingerprint"]
+    assert job["library_version"] == built.library.version.splitlines()[0].strip()
+    assert (job["clock_domains"], job["clock_error"]) == (1, 0)
+    assert (end["cases"], end["failed"]) == (5, 0)
+    # native is added to a group that does not name it, in front.
+    assert [r["case"] for r in results] == ["allreduce:native@" + cases[0].split("@")[1], *cases]
+    for result in results:
+        assert result["collective"] == result["case"].split(":")[0]
+        assert (result["applicable"], result["verified"], result["detail"]) == (True, True, "")
+        assert all(sample > 0 for sample in result["samples"])
+    for group in (results[:3], results[3:]):
+        assert len({len(r["samples"]) for r in group}) == 1
+        assert len({(r["late"], r["repeats"], r["start_error"]) for r in group}) == 1
+
+
+def test_max_seconds_ends_a_group_after_three_samples(driver: Driver) -> None:
+    options = ["--samples", "1000", "--max-seconds", "0.000001"]
+    code, records, _ = driver(["allgather:native@1x2,bytes=4096"], *options)
+    assert code == 0
+    assert len(records[1]["samples"]) == 3
+
+
+def test_clocks_of_separate_domains_agree(driver: Driver) -> None:
+    """One machine's ranks share a clock; compared as if they did not, they must be found alike."""
+    code, records, _ = driver(["allreduce:native@1x2,bytes=8"], "--own-clocks", "--samples", "2")
+    assert code == 0
+    assert records[0]["clock_domains"] == RANKS
+    assert 0 < records[0]["clock_error"] < 0.05
+    assert all(sample > 0 for sample in records[1]["samples"])
+
+
+def test_clock_arithmetic(built: Installation, tmp_path: Path) -> None:
+    source, program = tmp_path / "clock_test.c", tmp_path / "clock_test"
+    source.write_text(CLOCK)
+    flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", f"-I{BENCH}"]
+    sources = [str(source), str(BENCH / "clock.c"), str(BENCH / "report.c")]
+    command = [str(built.library.mpicc), *flags, *sources, "-o", str(program), "-lm"]
+    assert execute(command, timeout=120).returncode == 0
+    assert execute([str(program)], timeout=30).returncode == 0
+
+
+def test_help_names_every_option(mpi: str, built: Installation, launch: Any) -> None:
+    done = launch(mpi, 1, [str(built.built.driver_path), "--help"], timeout=60)
+    assert done.returncode == 0
+    source = (BENCH / "options.c").read_text()
+    options = [part.split('"')[0] for part in source.split('{"')[1:]]
+    assert len(options) >= 10
+    for option in options:
+        assert option == "help" or f"--{option}" in done.stdout

@@ -1,0 +1,441 @@
+"""The ReFrame checks, run by ReFrame on this machine, and what they are made of."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collforge import reframe_checks
+from collforge.errors import CollforgeError
+from collforge.generator import case, layout, manifest, render
+from collforge.reframe_checks import cases, launchers, results
+from collforge.reframe_checks.results import Launch, Range
+
+REFRAME = Path(sys.executable).with_name("reframe")
+SLURM = reframe_checks.SETTINGS.with_name("slurm_example.py")
+LIBRARIES = ("openmpi", "mpich")
+SECONDS = 300
+
+SITE = """
+site_configuration = {{
+    "systems": [{{
+        "name": "site", "hostnames": [".*"], "prefix": "{prefix}",
+        "partitions": [{{
+            "name": "nodes", "scheduler": "local", "launcher": "local",
+            "environs": ["openmpi", "gnu"], "extras": {extras},
+        }}],
+    }}],
+    "environments": [{{"name": "openmpi"}}, {{"name": "gnu"}}],
+    "logging": [{{"handlers": [], "handlers_perflog": []}}],
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a run of ReFrame left: exit code, output, and the test cases but for the fixtures."""
+
+    code: int
+    said: str
+    tests: list[dict[str, Any]]
+
+    @property
+    def test(self) -> dict[str, Any]:
+        (only,) = self.tests
+        return only
+
+    @property
+    def perfvalues(self) -> dict[str, Any]:
+        return {key.split(":")[-1]: value[0] for key, value in self.test["perfvalues"].items()}
+
+
+def reframe(
+    arguments: Sequence[str], env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(REFRAME), *arguments],
+        env={**os.environ, "RFM_COLORIZE": "0", **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+
+
+def run_checks(
+    folder: Path, system: str, pattern: str, config: Path = reframe_checks.SETTINGS, **settings: Any
+) -> Session:
+    check = pattern.strip("^").split(".")[0]
+    report = folder / "report.json"
+    command = ["-C", str(config), "-c", str(reframe_checks.CHECKS), "-R", "--system", system]
+    command += ["-n", pattern, "--prefix", str(folder), "--report-file", str(report)]
+    command += ["--exec-policy", "serial", "--warn-as-error", "-r"]
+    for name, value in settings.items():
+        command += ["-S", f"{check}.{name}={value}"]
+    done = reframe(command)
+    tests = []
+    if report.exists():
+        (run,) = json.loads(report.read_text())["runs"]
+        tests = [test for test in run["testcases"] if not test["fixture"]]
+    return Session(done.returncode, done.stdout + done.stderr, tests)
+
+
+def write_lines(path: Path, lines: Sequence[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> manifest.Manifest:
+    return render.generate(tmp_path_factory.mktemp("generated"))
+
+
+# ---- ReFrame runs ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mpi", LIBRARIES)
+def test_a_variant_is_verified(tmp_path: Path, mpi: str) -> None:
+    session = run_checks(tmp_path, f"local:{mpi}", "^Correctness.*=allreduce:hierarchical$")
+    assert session.code == 0, session.said
+    given = Path(session.test["outputdir"], "cases.txt").read_text().splitlines()
+    assert len(given) > 20
+    assert session.perfvalues["cases_verified"] >= len(given)
+
+
+@pytest.mark.parametrize("mpi", LIBRARIES)
+def test_given_cases_are_measured(tmp_path: Path, mpi: str) -> None:
+    given = ["bcast:hierarchical[lane_algorithm=native,segment_bytes=0]@3+1,bytes=64"]
+    path = write_lines(tmp_path / "given", [*given, "allgather:native@3+1,bytes=64"])
+    session = run_checks(
+        tmp_path, f"local:{mpi}", "^MeasureCases", cases=path, layout="3+1", samples=3
+    )
+    assert session.code == 0, session.said
+    launch = results.read_launch(Path(session.test["outputdir"], "results.jsonl"))
+    assert launch.job["ranks"] == 4
+    assert launch.job["layout"] == "3+1"
+    assert set(given) < {record["case"] for record in launch.results}
+    assert all(len(record["samples"]) == 3 for record in launch.results)
+    assert session.perfvalues["cases_run"] == len(launch.results)
+    assert session.perfvalues["best_over_native"] > 0
+
+
+def test_verifying_takes_no_time(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "given", ["bcast:native@2x2,bytes=64"])
+    session = run_checks(tmp_path, "local:openmpi", "^MeasureCases", cases=path, verify_only=True)
+    launch = results.read_launch(Path(session.test["outputdir"], "results.jsonl"))
+    assert [record["samples"] for record in launch.results] == [[]]
+    assert launch.results[0]["verified"]
+
+
+def test_singletons_are_no_pass(tmp_path: Path) -> None:
+    """A launcher that starts one rank, as one with a wrong PMI does, on a site of its own."""
+    config = tmp_path / "site.py"
+    config.write_text(SITE.format(prefix=tmp_path, extras={"layout": "2x2"}))
+    path = write_lines(tmp_path / "given", ["bcast:native@1x1,bytes=64"])
+    session = run_checks(tmp_path, "site", "^MeasureCases", config, cases=path)
+    assert session.code == 1
+    assert session.test["environ"] == "openmpi"
+    assert session.test["fail_phase"] == "sanity"
+    assert "4 processes were asked for, but the driver saw 1" in session.test["fail_reason"]
+
+
+def test_the_drivers_complaint_is_the_reason(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "given", ["bcast:nonesuch@2x2,bytes=64"])
+    session = run_checks(tmp_path, "local:openmpi", "^MeasureCases", cases=path)
+    assert session.code == 1
+    assert "the driver left no results (collforge-driver: " in session.test["fail_reason"]
+    assert "nonesuch" in session.test["fail_reason"]
+
+
+def test_nothing_runs_without_cases(tmp_path: Path) -> None:
+    """ReFrame calls that a success, even with --warn-as-error, and leaves no report."""
+    session = run_checks(tmp_path, "local:openmpi", "^MeasureCases")
+    assert session.code == 0
+    assert "Ran 0/0 test case(s)" in session.said
+    assert not session.tests
+    assert not (tmp_path / "report.json").exists()
+
+
+@pytest.mark.parametrize("name", ["3+1", "cyclic:2x2", "4by2"])
+def test_a_layout_that_cannot_be_had_names_the_fix(tmp_path: Path, name: str) -> None:
+    path = write_lines(tmp_path / "given", [f"bcast:native@{name},bytes=64"])
+    session = run_checks(tmp_path, "emulated:openmpi", "^MeasureCases", cases=path, layout=name)
+    assert session.code == 1
+    assert session.test["fail_phase"] == "setup"
+    assert "NODESxRANKS (4x2)" in session.test["fail_reason"]
+
+
+@pytest.mark.parametrize(("margin", "passes"), [(1e9, True), (-1e9, False)])
+def test_guideline_counts_violations(tmp_path: Path, margin: float, passes: bool) -> None:
+    session = run_checks(
+        tmp_path,
+        "local:openmpi",
+        "^Guideline.*=bcast$",
+        sizes="64,4096",
+        samples=1,
+        launches=2,
+        margin=margin,
+    )
+    assert (session.code == 0) == passes, session.said
+    assert session.perfvalues == {"violations": 0 if passes else 4}
+    found = session.said.count("times as fast as native")
+    assert found == session.perfvalues["violations"]
+    folder = Path(session.test["outputdir" if passes else "stagedir"])
+    assert len(list(folder.glob("results.*.jsonl"))) == 2
+
+
+@pytest.mark.parametrize(("margin", "lost"), [(1e9, 0), (-1e9, 1)])
+def test_regression_times_the_winners_of_this_place(
+    tmp_path: Path, margin: float, lost: int
+) -> None:
+    here = {"system": "local", "mpi": "openmpi", "layout": "2x2", "collective": "allreduce"}
+    rows = [
+        {**here, "bytes": 64, "variant": "hierarchical"},
+        {**here, "bytes": 128, "variant": "native"},
+        {**here, "bytes": 64, "variant": "other", "mpi": "mpich"},
+        {**here, "bytes": 64, "variant": "other", "layout": "4x2"},
+        {**here, "bytes": 64, "variant": "other", "system": "emulated"},
+    ]
+    path = write_lines(tmp_path / "winners.json", [json.dumps(rows)])
+    session = run_checks(
+        tmp_path, "local:openmpi", "^Regression", winners=path, samples=1, margin=margin
+    )
+    assert session.perfvalues == {"lost_winners": lost}, session.said
+    assert (session.code == 0) == (lost == 0)
+    folder = Path(session.test["stagedir" if lost else "outputdir"])
+    given = (folder / "cases.txt").read_text().splitlines()
+    assert given == ["allreduce:hierarchical@2x2,bytes=64,type=double,op=sum"]
+
+
+def test_regression_without_winners_is_skipped_with_a_message(tmp_path: Path) -> None:
+    session = run_checks(tmp_path, "local:openmpi", "^Regression")
+    assert session.test["result"] == "skip"
+    assert "collforge winners --format json" in session.said
+
+
+def test_a_plain_run_selects_correctness_and_guidelines(made: manifest.Manifest) -> None:
+    command = ["-C", str(reframe_checks.SETTINGS), "-c", str(reframe_checks.CHECKS), "-R", "-l"]
+    done = reframe([*command, "--warn-as-error", "--system", "local"])
+    for variant in made.variants:
+        assert f"Correctness %variant={variant.collective}:{variant.family} " in done.stdout
+    for entry in made.collectives:
+        assert f"Guideline %collective={entry.name} " in done.stdout
+    assert "MeasureCases" not in done.stdout
+    assert done.stdout.count("~local:mpich+mpich 'driver") == done.stdout.count(
+        "~local:openmpi+openmpi 'driver"
+    )
+
+
+# ---- settings and launchers --------------------------------------------------------------------
+
+
+def show_config(config: Path, system: str, **env: str) -> dict[str, Any]:
+    done = reframe(["-C", str(config), "--system", system, "--show-config"], env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    shown: dict[str, Any] = json.loads(done.stdout)
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("config", "system"),
+    [
+        (reframe_checks.SETTINGS, "local"),
+        (reframe_checks.SETTINGS, "emulated"),
+        (SLURM, "cluster"),
+    ],
+)
+def test_settings_have_a_partition_for_each_library(config: Path, system: str) -> None:
+    (described,) = show_config(config, system)["systems"]
+    partitions = {part["name"]: part for part in described["partitions"]}
+    assert set(partitions) >= set(LIBRARIES)
+    for mpi in LIBRARIES:
+        assert partitions[mpi]["environs"] == [mpi]
+        layout.from_name(partitions[mpi]["extras"]["layout"])
+
+
+def test_reframe_writes_below_home(tmp_path: Path) -> None:
+    shown = show_config(reframe_checks.SETTINGS, "local", COLLFORGE_HOME=str(tmp_path))
+    folder = str(tmp_path / "reframe")
+    assert shown["systems"][0]["prefix"] == folder
+    assert shown["general"][0]["report_file"].startswith(folder)
+    assert shown["storage"][0]["sqlite_db_file"].startswith(folder)
+    assert shown["logging"][0]["handlers"][0]["name"].startswith(folder)
+    assert (tmp_path / "reframe" / "reframe.log").exists()
+
+
+def test_the_environment_sets_the_rails() -> None:
+    env = {"COLLFORGE_RAILS": "3", "COLLFORGE_RATE": "1gbit", "COLLFORGE_RAIL_MODEL": "hashed"}
+    (system,) = show_config(reframe_checks.SETTINGS, "emulated", **env)["systems"]
+    extras = system["partitions"][0]["extras"]
+    assert extras == {"layout": "4x2", "rails": 3, "rate": "1gbit", "rail_model": "hashed"}
+
+
+@dataclass(frozen=True)
+class FakeJob:
+    num_tasks: int
+    num_tasks_per_node: int | None = None
+
+
+def launcher_command(name: str, job: FakeJob) -> str:
+    made: str = launchers.backends.getlauncher(name)().run_command(job)
+    return made
+
+
+def test_the_emulated_launcher_makes_the_cluster_of_the_job() -> None:
+    name = launchers.emulated("openmpi", 3, "1gbit", "hashed")
+    command = launcher_command(name, FakeJob(6, 2))
+    assert command.endswith(
+        "-m collforge cluster run --mpi openmpi --nodes 3 --ranks-per-node 2 "
+        "--rails 3 --rate 1gbit --rail-model hashed --"
+    )
+
+
+def test_a_launcher_is_registered_once() -> None:
+    assert launchers.local("openmpi") == launchers.local("openmpi")
+
+
+def test_a_launcher_without_its_library_fails_the_check() -> None:
+    name = launchers.local("nonesuch")
+    with pytest.raises(launchers.JobError, match="unknown MPI library 'nonesuch'"):
+        launcher_command(name, FakeJob(4))
+
+
+# ---- judging launches --------------------------------------------------------------------------
+
+JOB = {"record": "job", "ranks": 4, "layout": "2x2"}
+END = {"record": "end", "cases": 2, "failed": 0}
+
+
+def record(variant: str, samples: Sequence[float], **other: Any) -> dict[str, Any]:
+    made = {
+        "record": "result",
+        "case": f"bcast:{variant}@2x2,bytes=64",
+        "variant": variant,
+        "applicable": True,
+        "verified": True,
+        "detail": "",
+        "samples": samples,
+    }
+    return {**made, **other}
+
+
+@pytest.mark.parametrize(
+    ("launch", "reason"),
+    [
+        (Launch(JOB, (record("native", []),), END), ""),
+        (Launch(JOB, (record("a", [], applicable=False, verified=False),), END), ""),
+        (Launch({}, (), {}), "left no results"),
+        (Launch({**JOB, "ranks": 1}, (), END), "4 processes were asked for"),
+        (Launch({**JOB, "layout": "1x4"}, (), END), "lie as in 1x4"),
+        (Launch(JOB, (record("a", []),), {}), "ended after 1 results, the last of bcast:a@2x2"),
+        (Launch(JOB, (), {**END, "cases": 0}), "no case"),
+        (Launch(JOB, (), {**END, "failed": 1}), "1 of 2 cases failed"),
+        (
+            Launch(JOB, (record("a", [], verified=False, detail="byte 3"),), END),
+            "bcast:a@2x2,bytes=64: byte 3",
+        ),
+    ],
+)
+def test_a_fault_says_why(launch: Launch, reason: str) -> None:
+    fault = results.fault(launch, 4, "2x2")
+    assert bool(fault) == bool(reason)
+    assert reason in fault
+
+
+def test_a_line_that_is_cut_off_ends_a_launch(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "r", [json.dumps(JOB), json.dumps(record("a", [])), '{"reco'])
+    launch = results.read_launch(path)
+    assert (launch.job, len(launch.results), launch.end) == (JOB, 1, {})
+
+
+def test_ratios_are_paired_by_round() -> None:
+    native = record("native", [2.0, 20.0, 2.0])
+    one = Launch(JOB, (native, record("a", [1.0, 10.0, 4.0]), record("b", [1.0, 1.0, 1.0])), END)
+    two = Launch(JOB, (native, record("a", [4.0, 40.0, 4.0]), record("c", [1.0])), END)
+    assert results.ratios(one) == {"bcast:a@2x2,bytes=64": 2.0, "bcast:b@2x2,bytes=64": 2.0}
+    assert results.ratio_ranges([one, two]) == {"bcast:a@2x2,bytes=64": Range(0.5, 2.0)}
+    assert results.best_ratio(two) == 2.0
+    assert results.best_ratio(Launch(JOB, (native,), END)) == 1.0
+
+
+# ---- which calls verify a variant --------------------------------------------------------------
+
+
+def chosen(made: manifest.Manifest, name: str, at: str, tier: str) -> list[case.Case]:
+    collective, family = name.split(":")
+    (variant,) = (v for v in made.variants_of(collective) if v.family == family)
+    texts = list(cases.verification_cases(made, variant, layout.from_name(at), tier))
+    assert len(set(texts)) == len(texts)
+    return [case.parse(text) for text in texts]
+
+
+def dimensions(one: case.Case) -> dict[str, Any]:
+    kind = one.options.get("type", "int")
+    return {
+        "operand": (kind, one.options.get("op", "")),
+        "count": one.bytes // cases.TYPE_BYTES[kind],
+        "root": one.options.get("root", "0"),
+        "in_place": "in_place" in one.options,
+        "variant": one.variant,
+    }
+
+
+@pytest.mark.parametrize("name", ["reduce:full_lane", "gather:hierarchical"])
+@pytest.mark.parametrize("tier", ["small", "full"])
+def test_every_pair_of_values_is_verified(made: manifest.Manifest, name: str, tier: str) -> None:
+    rows = [dimensions(one) for one in chosen(made, name, "3+1", tier)]
+    for a, b in itertools.combinations(rows[0], 2):
+        pairs = {(row[a], row[b]) for row in rows}
+        assert pairs == {(x[a], y[b]) for x in rows for y in rows}, (a, b)
+    assert {row["root"] for row in rows} == {"0", "1", "2", "3"}
+    assert {row["in_place"] for row in rows} == {False, True}
+
+
+def test_full_has_the_counts_types_ops_and_points_that_matter(made: manifest.Manifest) -> None:
+    rows = [dimensions(one) for one in chosen(made, "reduce:full_lane", "2x4", "full")]
+    assert {row["count"] for row in rows} == {0, 1, 3, 4, 5, 7, 8, 9, 1009, 20011}
+    assert {row["operand"] for row in rows} == {
+        *(("int", op) for op in ("sum", "max")),
+        *(("double", op) for op in ("sum", "max")),
+        *((kind, "affine") for kind in ("pair", "strided", "neglb")),
+    }
+    moved = [dimensions(one) for one in chosen(made, "bcast:full_lane", "2x4", "full")]
+    assert {row["operand"][0] for row in moved} == set(cases.TYPE_BYTES)
+    segments = {case.split_variant(row["variant"])[1] for row in rows}
+    assert "lane_algorithm=native,segment_bytes=0" in segments
+    assert "lane_algorithm=chain,segment_bytes=64" in segments
+    assert "lane_algorithm=chain,segment_bytes=65" in segments
+
+
+def test_paranoid_is_everything_that_full_is(made: manifest.Manifest) -> None:
+    full, paranoid = (
+        {str(one) for one in chosen(made, "scan:full_lane", "2x2", tier)}
+        for tier in ("full", "paranoid")
+    )
+    assert full < paranoid
+
+
+@pytest.mark.parametrize("at", ["4x2", "2x2", "3+1", "2+2+1", "cyclic:2x3"])
+def test_full_is_affordable_and_applies(made: manifest.Manifest, at: str) -> None:
+    total = 0
+    for variant in made.variants:
+        for one in chosen(made, f"{variant.collective}:{variant.family}", at, "full"):
+            commutative = one.options.get("op") != "affine"
+            facts = made.facts(one.collective, layout.from_name(at), one.bytes, commutative)
+            assert variant.applies(facts)
+            total += 1
+    assert 1000 < total < 30000
+
+
+def test_an_unknown_tier_is_refused(made: manifest.Manifest) -> None:
+    with pytest.raises(CollforgeError, match="unknown tier 'ful' .did you mean full"):
+        chosen(made, "scan:full_lane", "2x2", "ful")

@@ -1,0 +1,208 @@
+"""The C runtime and databases: those that fit, and every way in which one may not."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from stub_build import HERE, LIBRARIES, Build, make_build
+
+SCHEMA = HERE.parent / "db" / "schema.sql"
+
+
+@pytest.fixture(scope="module", params=LIBRARIES)
+def build(request: pytest.FixtureRequest) -> Build:
+    return make_build(str(request.param), "program", "units")
+
+
+Row = tuple[str, int, str, str, str]
+CHAIN: Row = (
+    "allreduce",
+    400,
+    "full_lane",
+    "lane_algorithm=chain,segment_bytes=64",
+    "a1",
+)
+NATIVE: Row = ("allreduce", 400, "native", "", "")
+
+
+def insert(db: sqlite3.Connection, table: str, *values: object) -> int:
+    """The id of a new row."""
+    marks = ", ".join("?" * len(values))
+    row = db.execute(f"INSERT INTO {table} VALUES (NULL, {marks})", values).lastrowid
+    assert row is not None
+    return row
+
+
+@dataclass(frozen=True)
+class Database:
+    """What a test database holds: the rows for each of the systems (name, host pattern)."""
+
+    rows: tuple[Row, ...] = (CHAIN,)
+    systems: tuple[tuple[str, str], ...] = (("here", ""),)
+    layout: str = "2x2"
+    schema: int = 1
+    mpi: str = ""
+    version: str = ""
+
+    def write(self, path: Path, build: Build) -> Path:
+        time = "2026-01-01T00:00:00Z"
+        with closing(sqlite3.connect(path)) as db, db:
+            db.executescript(SCHEMA.read_text())
+            db.execute(f"PRAGMA user_version = {self.schema}")
+            version = self.version or build.version
+            library = insert(db, "mpi_library", self.mpi or build.mpi, version)
+            layout = insert(db, "layout", self.layout, 2, 4)
+            for collective, size, *names in self.rows:
+                variant = insert(db, "variant", collective, *names)
+                for name, pattern in self.systems:
+                    db.execute(
+                        "INSERT OR IGNORE INTO system VALUES (NULL, ?, ?)",
+                        (name, pattern),
+                    )
+                    query = "SELECT id FROM system WHERE name = ?"
+                    (system,) = db.execute(query, (name,)).fetchone()
+                    run = insert(
+                        db,
+                        "run",
+                        f"{variant}{name}",
+                        system,
+                        library,
+                        layout,
+                        time,
+                        "",
+                        "",
+                        "[]",
+                        7,
+                    )
+                    proof = insert(db, "verification", run, variant, "problem", 1, "")
+                    place = (system, library, layout, collective, size, variant)
+                    insert(db, "winner", *place, 1.5, 1.4, 1.6, 3, proof, time)
+        return path
+
+
+def runs_with(build: Build, path: Path, **variables: str) -> tuple[int, list[str]]:
+    return build.runs(COLLFORGE_DB=str(path), **{"COLLFORGE_NODE_MAP": "2", **variables})
+
+
+def test_winners_run(build: Build, tmp_path: Path) -> None:
+    path = Database().write(tmp_path / "db", build)
+    assert runs_with(build, path) == (1, [])
+    assert runs_with(build, path, COLLFORGE_NODE_MAP="3,1") == (0, [])
+    assert runs_with(build, path, COLLFORGE_FORCE="allreduce=native") == (0, [])
+
+
+def test_native_everywhere_is_inactive(build: Build, tmp_path: Path) -> None:
+    path = Database(rows=(NATIVE,)).write(tmp_path / "db", build)
+    assert runs_with(build, path) == (0, [])
+
+
+def test_the_first_line_of_the_version_is_enough(build: Build, tmp_path: Path) -> None:
+    version = build.version.splitlines()[0]
+    assert runs_with(build, Database(version=version).write(tmp_path / "db", build)) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("systems", "chosen", "runs"),
+    [
+        ((("a", "nobody"), ("b", "")), "b", 1),
+        ((("a", "nobody"), ("b", ".*")), "", 1),
+        ((("a", "[a-z"), ("b", ".*")), "", 1),
+        ((("a", "."), ("b", ".*")), "", 1),
+        ((("a", "nobody"), ("b", "")), "", 0),
+        ((("a", ".*"), ("b", ".*")), "", 0),
+        ((("a", ".*"),), "c", 0),
+    ],
+)
+def test_system(
+    build: Build,
+    tmp_path: Path,
+    systems: tuple[tuple[str, str], ...],
+    chosen: str,
+    runs: int,
+) -> None:
+    path = Database(systems=systems).write(tmp_path / "db", build)
+    found, log = runs_with(build, path, COLLFORGE_SYSTEM=chosen)
+    assert found == runs
+    assert [("COLLFORGE_SYSTEM" in line or "collforge tune" in line) for line in log] == [True] * (
+        1 - runs
+    )
+
+
+@pytest.mark.parametrize(
+    ("database", "words"),
+    [
+        (Database(schema=2), "schema 2 is newer"),
+        (Database(schema=0), "no Collforge database"),
+        (Database(mpi="other"), "collforge tune"),
+        (Database(version="other"), "collforge tune"),
+        (Database(rows=()), "collforge tune"),
+        (Database(rows=(CHAIN, ("gather", 4, "tree", "", "x"))), "tree"),
+        (
+            Database(rows=(CHAIN, ("gather", 4, "hierarchical", "", "x"))),
+            "other generated code",
+        ),
+        (Database(rows=(CHAIN, ("bcast", 4, "full_lane", "lanes=2", "b1"))), "lanes"),
+        (Database(rows=(CHAIN, ("toast", 4, "full_lane", "", "t1"))), "toast"),
+    ],
+)
+def test_a_database_that_does_not_fit_is_ignored_as_a_whole(
+    build: Build, tmp_path: Path, database: Database, words: str
+) -> None:
+    runs, log = runs_with(build, database.write(tmp_path / "db", build))
+    assert runs == 0
+    assert len(log) == 1
+    assert words in log[0]
+
+
+@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "cut", "pipe"])
+def test_no_database(build: Build, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "db"
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "cut":
+        os.truncate(Database().write(path, build), 5000)
+    elif kind != "missing":
+        path.write_text("" if kind == "empty" else "no database " * 1000)
+    runs, log = runs_with(build, path)
+    assert runs == 0
+    assert len(log) == 1
+    assert str(path) in log[0]
+
+
+def test_locked_database(build: Build, tmp_path: Path) -> None:
+    path = Database().write(tmp_path / "db", build)
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN EXCLUSIVE")
+        runs, log = runs_with(build, path)
+    assert runs == 0
+    assert len(log) == 1
+    assert "locked" in log[0]
+    assert runs_with(build, path)[0] == 1
+
+
+def test_damaged_databases_are_read_to_an_end(build: Build, tmp_path: Path) -> None:
+    """Cut at every 512th byte, or with random bytes changed: winners or a reason, never a crash."""
+    good = Database(rows=(CHAIN, ("gather", 9, "native", "", ""))).write(tmp_path / "db", build)
+    data = good.read_bytes()
+    paths = [tmp_path / f"cut{size}" for size in range(0, len(data), 512)]
+    for size, path in zip(range(0, len(data), 512), paths):
+        path.write_bytes(data[:size])
+    for seed in range(300):
+        changing = random.Random(seed)
+        changed = bytearray(data)
+        for _ in range(changing.randint(1, 8)):
+            changed[changing.randrange(len(data))] = changing.randrange(256)
+        paths.append(tmp_path / f"changed{seed}")
+        paths[-1].write_bytes(changed)
+    lines = build.units("database", str(good), *map(str, paths))
+    assert lines[0] == "2"
+    assert len(lines) == len(paths) + 1
+    assert all(line in ("1", "2") or line.startswith("error: ") for line in lines)

@@ -1,0 +1,193 @@
+"""The parts of the C runtime that need no MPI_Init: texts, layouts, sizes, the handle table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from stub_build import HERE, LIBRARIES, RUNTIME, Build, make_build
+from support import execute
+
+
+@pytest.fixture(scope="module")
+def build() -> Build:
+    return make_build(LIBRARIES[0], "units")
+
+
+@pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
+def test_handle_table(tmp_path: Path, sanitizer: str) -> None:
+    program = tmp_path / "table"
+    command = [
+        "gcc",
+        "-std=c11",
+        "-g",
+        "-O1",
+        f"-fsanitize={sanitizer}",
+        f"-I{RUNTIME / 'src'}",
+    ]
+    command += ["-pthread", "-o", str(program), str(HERE / "c" / "table.c")]
+    assert execute([*command, str(RUNTIME / "src" / "handle_table.c")]).returncode == 0
+    assert execute([str(program)]).stdout == "passed\n"
+
+
+def test_sizes_are_bucketed_exactly(build: Build) -> None:
+    assert build.units("sizes") == ["passed"]
+
+
+@pytest.mark.parametrize(
+    ("collective", "text", "expected"),
+    [
+        ("bcast", "native", "native"),
+        ("bcast", "hierarchical", "hierarchical"),
+        ("bcast", "full_lane", "full_lane[lane_algorithm=native,segment_bytes=4096]"),
+        (
+            "allreduce",
+            "full_lane[segment_bytes=0,lane_algorithm=ring]",
+            "full_lane[lane_algorithm=ring,segment_bytes=0]",
+        ),
+        (
+            "bcast",
+            "full_lane[segment_bytes=77]",
+            "full_lane[lane_algorithm=native,segment_bytes=77]",
+        ),
+        ("bcast", "full_lane[segment_bytes=63]", "error"),
+        ("bcast", "full_lane[segment_bytes=-1]", "error"),
+        ("bcast", "full_lane[segment_bytes=4294967296]", "error"),
+        ("bcast", "full_lane[segment_bytes=]", "error"),
+        ("bcast", "full_lane[segment_bytes=64,segment_bytes=64]", "error"),
+        ("bcast", "full_lane[lane_algorithm=tree]", "error"),
+        ("bcast", "full_lane[lanes=2]", "error"),
+        ("bcast", "full_lane[lane_algorithm]", "error"),
+        ("bcast", "full_lane[lane_algorithm=ring,]", "error"),
+        ("bcast", "full_lane[lane_algorithm=ring", "error"),
+        ("bcast", "full_lane[lane_algorithm=ring]x", "error"),
+        ("bcast", "full_lane[]", "error"),
+        ("bcast", "native[]", "error"),
+        ("bcast", "", "error"),
+        ("allreduce", "hierarchical", "error"),
+        ("barrier", "native", "error"),
+    ],
+)
+def test_choice(build: Build, collective: str, text: str, expected: str) -> None:
+    (line,) = build.units("choice", collective, text)
+    assert line == expected or (expected == "error" and line.startswith("error: "))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("*=hierarchical", ["bcast hierarchical", "gather hierarchical"]),
+        ("gather=native;*=hierarchical;", ["bcast hierarchical", "gather native"]),
+        ("*=failing;bcast=hierarchical", ["bcast hierarchical"]),
+        ("bcast=failing;bcast=hierarchical", ["bcast hierarchical"]),
+        ("", []),
+    ],
+)
+def test_force(build: Build, text: str, expected: list[str]) -> None:
+    assert build.units("force", text) == expected
+
+
+@pytest.mark.parametrize("text", ["bcast", "=native", "*=no", "no=native", ";", "bcast=native;x"])
+def test_malformed_force_is_ignored_as_a_whole(build: Build, text: str) -> None:
+    (line,) = build.units("force", text)
+    assert line.startswith("error: ")
+
+
+def fnv1a(text: str) -> int:
+    """64-bit FNV-1a, by its definition."""
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value
+
+
+# The node of each of 201 ranks in blocks of 2, 1, 2, 1, ...: too many nodes to spell out.
+UNEVEN = ".".join(f"{node}" for node in range(134) for _ in range(2 - node % 2))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text", "name"),
+    [
+        (4, "2", "2x2"),
+        (4, "1", "4x1"),
+        (4, "9", "1x4"),
+        (1, "map:0", "1x1"),
+        (4, "3,1", "3+1"),
+        (6, "3,1", "3+1+1+1"),
+        (5, "2,2,1,7", "2+2+1"),
+        (6, "map:0,1,0,1,0,1", "cyclic:2x3"),
+        (6, "map:5,4,3,5,4,3", "cyclic:3x2"),
+        (5, "map:0,1,0,1,0", "map:0.1.0.1.0"),
+        (4, "map:3,1,1,3", "map:0.1.1.0"),
+        (4, "map:3,3,0,0", "2x2"),
+        (
+            64,
+            "map:" + ",".join(["0", "1", "1", "0"] * 16),
+            "map:" + ".".join("0110" * 16),
+        ),
+        (66, "map:" + ",".join("010" * 22), f"map#{fnv1a('.'.join('010' * 22)):016x}"),
+        (201, ",".join(["2", "1"] * 67), f"map#{fnv1a(UNEVEN):016x}"),
+    ],
+)
+def test_layout_names(build: Build, ranks: int, text: str, name: str) -> None:
+    assert build.units("map", str(ranks), text) == [name]
+
+
+WRONG_BLOCKS = ["0", "-1", "a", "2,", ",2", "2,,2", "2,0", "2 ", "2;2", "99999999999"]
+WRONG_PLACEMENTS = ["", "0,1,0", "0,1,0,4", "0,1,0,1,0", "0,1,0,1,", "0.1.0.1"]
+
+
+@pytest.mark.parametrize("text", [*WRONG_BLOCKS, *(f"map:{text}" for text in WRONG_PLACEMENTS)])
+def test_malformed_node_maps(build: Build, text: str) -> None:
+    assert build.units("map", "4", text) == ["error: map"]
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [[0, 0, 1, 1], [0, 0, 0, 1, 1], [0, 1, 0, 1, 0, 1], [0, 1, 1, 0, 0], [0], [0, 1]],
+)
+def test_lanes(build: Build, nodes: list[int]) -> None:
+    """The orders by their definition."""
+    members = [[r for r, node in enumerate(nodes) if node == n] for n in range(max(nodes) + 1)]
+    expected = []
+    for title, k in (("full", min(map(len, members))), ("single", 1)):
+        shares = [ranks[lane::k] for lane in range(k) for ranks in members]
+        order = [rank for share in shares for rank in share]
+        lanes = [sum(map(len, shares[lane * len(members) :][: len(members)])) for lane in range(k)]
+        expected.append(f"{title}: k {k} identity {int(order == sorted(order))}")
+        expected.append("  order " + " ".join(map(str, order)))
+        expected.append("  lane_size " + " ".join(map(str, lanes)))
+        expected.append("  share_size " + " ".join(str(len(share)) for share in shares))
+    text = "map:" + ",".join(map(str, nodes))
+    assert build.units("lanes", str(len(nodes)), text)[1:] == expected
+
+
+def rules(build: Build, *winners: str) -> dict[int, str]:
+    lines = build.units("rules", *winners)
+    return {int(size): choice.partition("[")[0] for size, choice in map(str.split, lines)}
+
+
+def test_a_size_takes_the_winner_of_the_nearest_measured_one(build: Build) -> None:
+    found = rules(build, "2x2:65536:full_lane", "2x2:1024:hierarchical", "2x2:4096:native")
+    assert [size for size, choice in found.items() if choice == "hierarchical"] == [
+        *(1000, 1024, 1448, 1449)
+    ]
+    assert [size for size, choice in found.items() if choice == "full_lane"] == [
+        *(16384, 65536, 1 << 20, 2**31 - 1)
+    ]
+
+
+def test_below_the_smallest_measured_size_is_native(build: Build) -> None:
+    found = rules(build, "2x2:724:hierarchical")
+    assert found[500] == "native"
+    assert found[512] == "hierarchical"
+
+
+def test_forced_choice_goes_before_winners_of_its_collective(build: Build) -> None:
+    found = rules(build, "*:1:hierarchical", "2x2:1024:full_lane")
+    assert set(found.values()) == {"hierarchical"}
+
+
+def test_no_rules_where_native_is_best(build: Build) -> None:
+    for winner in ("4x1:64:hierarchical", "2x2:64:native"):
+        assert build.units("rules", winner) == ["none"]

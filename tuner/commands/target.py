@@ -1,0 +1,94 @@
+"""What a measuring command is aimed at: the system, the cluster it stands for, the problems."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from collforge import reframe_checks
+from collforge.errors import CollforgeError
+from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
+from collforge.tuner import request
+from collforge.tuner.run import Site
+
+
+def add_system(parser: argparse.ArgumentParser) -> None:
+    """Adds --system and what describes it."""
+    parser.add_argument(
+        "--system",
+        default="emulated",
+        help="emulated, local, or a system of your --config (default: %(default)s)",
+    )
+    parser.add_argument("--config", metavar="FILE", help="your site's ReFrame configuration")
+    parser.add_argument(
+        "--layout", help="nodes x ranks per node (default: 4x2 emulated, 2x2 local)"
+    )
+    parser.add_argument(
+        "--rails", type=int, default=2, help="emulated: links of a node (default: 2)"
+    )
+    parser.add_argument(
+        "--rate", default="100mbit", help="emulated: rate of a link (default: 100mbit)"
+    )
+    parser.add_argument(
+        "--rail-model",
+        choices=RAIL_MODELS,
+        default="tied",
+        help="emulated: ranks tied to rails, or each connection hashed onto one (default: tied)",
+    )
+
+
+def add_problems(parser: argparse.ArgumentParser) -> None:
+    """Adds --collective and --sizes."""
+    parser.add_argument("--collective", help="e.g. bcast,allreduce (default: all)")
+    parser.add_argument(
+        "--sizes",
+        default=request.SIZES,
+        help="e.g. 1KiB,64KiB or 1KiB..1MiB (default: %(default)s)",
+    )
+
+
+def cluster(args: argparse.Namespace) -> ClusterSpec:
+    """The emulated cluster that the options describe."""
+    at = request.parse_layout(args.layout, "emulated")
+    return ClusterSpec(at.nodes, at.node_sizes[0], args.rails, args.rate, args.rail_model)
+
+
+def site(args: argparse.Namespace, mpi: str) -> Site:
+    """Where jobs of an MPI library run.
+
+    Raises CollforgeError, naming the fix, for an unknown system or when this machine cannot emulate one.
+    """
+    if args.system not in request.LAYOUTS and not args.config:
+        raise CollforgeError(
+            f"system {args.system} is none of {', '.join(sorted(request.LAYOUTS))}: "
+            "name the ReFrame configuration that has it with --config"
+        )
+    config = Path(args.config).absolute() if args.config else reframe_checks.SETTINGS
+    if args.system != "emulated":
+        return Site(args.system, mpi, config)
+    spec = cluster(args)
+    check(mpi)
+    variables = {
+        "COLLFORGE_RAILS": str(spec.rails),
+        "COLLFORGE_RATE": spec.rate,
+        "COLLFORGE_RAIL_MODEL": spec.rail_model,
+    }
+    return Site(args.system, mpi, config, variables)
+
+
+def system_name(args: argparse.Namespace) -> str:
+    """The system's name in the database: differently shaped emulated clusters are kept apart."""
+    if args.system != "emulated":
+        return str(args.system)
+    spec, usual = cluster(args), ClusterSpec()
+    if (spec.rails, spec.rate, spec.rail_model) == (usual.rails, usual.rate, usual.rail_model):
+        return "emulated"
+    return f"emulated-{spec.rails}x{spec.rate}-{spec.rail_model}"
+
+
+def link_rate(args: argparse.Namespace) -> float | None:
+    """Bytes per second of all links of a node, in each direction, where it is known."""
+    if args.system != "emulated":
+        return None
+    spec = cluster(args)
+    return spec.rails * spec.bits_per_second / 8
