@@ -106,7 +106,7 @@ def canonical(parameters: tuple[Parameter, ...], point: Point) -> dict[str, Para
     """The point with the neutral value for every parameter that has no meaning in it."""
     out: dict[str, ParameterValue] = {}
     for p in parameters:
-        meant = all(point[name] in values for name, values in p.requires.items())
+        meant = all(out[name] in values for name, values in p.requires.items())
         value = point[p.name] if meant else p.neutral
         assert value is not None, f"{p.name} has no neutral value"
         out[p.name] = value

@@ -9,10 +9,10 @@ import sys
 import textwrap
 from pathlib import Path
 
-import collforge.templates
 import jinja2
 
 import collforge
+import collforge.templates
 from collforge.errors import CollforgeError
 
 from . import load

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from collforge.errors import CollforgeError
 from collforge.generator import case, layout, load, manifest, proof, render
 from collforge.generator.expand import expand
 from collforge.generator.model import Composition, Step, Variant
 from collforge.generator.predicates import ExpressionError, parse
 from collforge.generator.semantics import ProofError
-
-from collforge.errors import CollforgeError
 
 SPECS = load.load_specs()
 VARIANTS = expand(SPECS)
@@ -38,9 +38,7 @@ def test_two_families_serve_all_ten_collectives() -> None:
 def without_step(variant: Variant, index: int) -> Variant:
     steps = variant.composition.steps
     kept = (*steps[:index], *steps[index + 1 :])
-    return replace(
-        variant, composition=Composition(kept, variant.composition.predicate)
-    )
+    return replace(variant, composition=Composition(kept, variant.composition.predicate))
 
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda v: v.name)
@@ -55,9 +53,7 @@ def test_a_wrong_root_is_caught() -> None:
     steps = list(variant.composition.steps)
     last = steps[2]
     steps[2] = Step(last.call, last.where, {**last.options, "root": "leader"})
-    broken = replace(
-        variant, composition=Composition(tuple(steps), variant.composition.predicate)
-    )
+    broken = replace(variant, composition=Composition(tuple(steps), variant.composition.predicate))
     with pytest.raises(
         ProofError, match=r"3\+1"
     ):  # where the root's node rank is nobody's on node 1
@@ -70,9 +66,7 @@ def test_ranks_that_disagree_on_a_step_are_a_deadlock() -> None:
     bcast = steps[2]
     only_leaders = parse("node_rank == 0", ("node_rank",), "test")
     steps[2] = Step(bcast.call, only_leaders, bcast.options)
-    broken = replace(
-        variant, composition=Composition(tuple(steps), variant.composition.predicate)
-    )
+    broken = replace(variant, composition=Composition(tuple(steps), variant.composition.predicate))
     with pytest.raises(ProofError, match="deadlock"):
         proof.prove(broken)
 
@@ -81,9 +75,7 @@ def test_order_matters_for_non_commutative_ops() -> None:
     """Without its predicate, scan is wrong on cyclic placements, and the proof says so."""
     variant = by_name(VARIANTS)["full_lane_allreduce"]
     anything = parse("nodes > 1", ("nodes",), "test")
-    broken = replace(
-        variant, composition=Composition(variant.composition.steps, anything)
-    )
+    broken = replace(variant, composition=Composition(variant.composition.steps, anything))
     with pytest.raises(ProofError, match="cyclic"):
         proof.prove(broken)
 
@@ -161,18 +153,12 @@ def test_expressions_mean_the_same_in_c(tmp_path: Path) -> None:
         for a in range(4):
             for b in range(4):
                 call = f"{{int a = {a}, b = {b};"
-                lines.append(
-                    f'{call} printf("%d\\n", (int)({expression.to_c(names)})); }}'
-                )
+                lines.append(f'{call} printf("%d\\n", (int)({expression.to_c(names)})); }}')
                 expected.append(str(int(expression.evaluate({"a": a, "b": b}))))
     source = tmp_path / "e.c"
-    source.write_text(
-        "#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n"
-    )
+    source.write_text("#include <stdio.h>\nint main(void) {\n" + "\n".join(lines) + "\n}\n")
     subprocess.run(["gcc", "-o", tmp_path / "e", source], check=True, timeout=60)
-    run = subprocess.run(
-        [tmp_path / "e"], capture_output=True, text=True, check=True, timeout=60
-    )
+    run = subprocess.run([tmp_path / "e"], capture_output=True, text=True, check=True, timeout=60)
     assert run.stdout.split() == expected
 
 
@@ -196,16 +182,14 @@ def test_case_strings_round_trip() -> None:
     )
     read = case.parse(text)
     assert str(read) == text
-    assert (
-        read.problem == "allreduce@4x2,bytes=262144,type=double,op=sum,in_place,seed=7"
-    )
+    assert read.problem == "allreduce@4x2,bytes=262144,type=double,op=sum,in_place,seed=7"
     for wrong in (
         "allreduce",
         "allreduce:native@4x2",
         "a:b@4x2,bytes=1,colour=red",
         text + ",,",
     ):
-        with pytest.raises(CollforgeError, match="case string|option"):
+        with pytest.raises(CollforgeError, match=r"case string|option"):
             case.parse(wrong)
 
 
@@ -219,15 +203,11 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_generation_is_reproducible_and_touches_nothing_unchanged(
     generated: Path,
 ) -> None:
-    before = {
-        path: path.stat().st_mtime_ns for path in generated.rglob("*") if path.is_file()
-    }
+    before = {path: path.stat().st_mtime_ns for path in generated.rglob("*") if path.is_file()}
     stale = generated / "variants" / "gone_family_bcast.c"
     stale.write_text("")
     render.generate(generated)
-    after = {
-        path: path.stat().st_mtime_ns for path in generated.rglob("*") if path.is_file()
-    }
+    after = {path: path.stat().st_mtime_ns for path in generated.rglob("*") if path.is_file()}
     assert before == after
     assert not stale.exists()
 
@@ -257,7 +237,7 @@ def test_generated_c_compiles_clean(generated: Path, tmp_path: Path, mpi: str) -
     runtime = Path(load.__file__).parents[1] / "runtime"
     includes = [f"-I{runtime / sub}" for sub in ("include", "src", "bench")]
     sources = sorted(generated.rglob("*.c"))
-    assert len(sources) == len(VARIANTS) + 3
+    assert len(sources) == len(VARIANTS) + 4
     flags = [
         "-std=c11",
         "-O2",

@@ -20,7 +20,6 @@ from collforge.tuner.ingest import (
     Report,
     read_report,
     require_complete,
-    store_report,
 )
 
 RECORDED = Path(__file__).parent / "data" / "reframe-4.10.4-report.json"
@@ -214,11 +213,11 @@ def test_a_failed_test_is_not_read_from_an_older_output(folder: Path) -> None:
 
 def test_a_report_is_stored_once(folder: Path) -> None:
     with Store(folder / "collforge.db") as store:
-        for _ in range(2):
-            report = store_report(folder / "report.json", store, "emulated")
-            assert len(report.runs) == 2
-            (place,) = store.places()
-            assert len(store.measurements(place)) == 3
+        for first in (True, False):
+            stored = [store.record_run(run) for run in read(folder).runs]
+            assert stored == [first, first]
+        (place,) = store.places()
+        assert len(store.measurements(place)) == 3
 
 
 def test_a_retry_is_another_launch(folder: Path) -> None:
@@ -235,13 +234,6 @@ def test_troubles_can_be_required_to_be_none(folder: Path) -> None:
     with pytest.raises(Incomplete, match="job timed out"):
         require_complete(report)
     require_complete(Report(report.runs, ()))
-
-
-def test_storing_a_report_without_any_run_is_an_error(folder: Path) -> None:
-    edit(folder, lambda report: report["runs"][0]["testcases"].__delitem__(slice(1, 3)))
-    incomplete = pytest.raises(Incomplete, match="build error")
-    with Store(folder / "collforge.db") as store, incomplete:
-        store_report(folder / "report.json", store, "emulated")
 
 
 def only(*names: str) -> Callable[[Any], None]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from collforge import reframe_checks
 from collforge.errors import CollforgeError
 from collforge.generator import case, layout, manifest, render
@@ -102,7 +103,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> manifest.Manifest:
 # ---- ReFrame runs ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mpi", LIBRARIES)
 def test_a_variant_is_verified(tmp_path: Path, mpi: str) -> None:
     session = run_checks(tmp_path, f"local:{mpi}", "^Correctness.*=allreduce:hierarchical$")
     assert session.code == 0, session.said
@@ -111,12 +111,17 @@ def test_a_variant_is_verified(tmp_path: Path, mpi: str) -> None:
     assert session.perfvalues["cases_verified"] >= len(given)
 
 
-@pytest.mark.parametrize("mpi", LIBRARIES)
 def test_given_cases_are_measured(tmp_path: Path, mpi: str) -> None:
     given = ["bcast:hierarchical[lane_algorithm=native,segment_bytes=0]@3+1,bytes=64"]
     path = write_lines(tmp_path / "given", [*given, "allgather:native@3+1,bytes=64"])
     session = run_checks(
-        tmp_path, f"local:{mpi}", "^MeasureCases", cases=path, layout="3+1", samples=3
+        tmp_path,
+        f"local:{mpi}",
+        "^MeasureCases",
+        cases=path,
+        layout="3+1",
+        samples=3,
+        verify_only=False,
     )
     assert session.code == 0, session.said
     launch = results.read_launch(Path(session.test["outputdir"], "results.jsonl"))
@@ -165,7 +170,7 @@ def test_nothing_runs_without_cases(tmp_path: Path) -> None:
     assert not (tmp_path / "report.json").exists()
 
 
-@pytest.mark.parametrize("name", ["3+1", "cyclic:2x2", "4by2"])
+@pytest.mark.parametrize("name", ["3+1", "4by2"])
 def test_a_layout_that_cannot_be_had_names_the_fix(tmp_path: Path, name: str) -> None:
     path = write_lines(tmp_path / "given", [f"bcast:native@{name},bytes=64"])
     session = run_checks(tmp_path, "emulated:openmpi", "^MeasureCases", cases=path, layout=name)
@@ -437,5 +442,5 @@ def test_full_is_affordable_and_applies(made: manifest.Manifest, at: str) -> Non
 
 
 def test_an_unknown_tier_is_refused(made: manifest.Manifest) -> None:
-    with pytest.raises(CollforgeError, match="unknown tier 'ful' .did you mean full"):
+    with pytest.raises(CollforgeError, match=r"unknown tier 'ful' \(did you mean full"):
         chosen(made, "scan:full_lane", "2x2", "ful")

@@ -1,7 +1,7 @@
 """Adding a collective and a family edits no other file: a toy of each, in a temporary folder, goes all the way.
 
 The toy collective is MPIX_Fan_in (the ranks' vectors combined, on rank 0), an extension function that the "MPI
-library" of this test brings along. The toy family serves it, and bcast, with a parameter of its own.
+library" of this test brings along. The toy family serves it, and allreduce, with a parameter of its own.
 """
 
 from __future__ import annotations
@@ -68,10 +68,11 @@ steps = [
     { call = "copy", from = "whole", to = "output", where = "rank == 0" },
 ]
 
-[bcast]
+[allreduce]
+predicate = "commutative or consecutive"
 steps = [
-    { call = "move", source = "root", target = "leader", from = "input", to = "output", where = "node == root_node" },
-    { call = "bcast", over = "lane", root = "root_node", data = "output" },
+    { call = "reduce", over = "node", root = "leader", from = "input", to = "partial" },
+    { call = "allreduce", over = "lane", from = "partial", to = "output" },
     { call = "bcast", over = "node", root = "leader", data = "output" },
 ]
 """
@@ -85,9 +86,11 @@ TEMPLATE = """{% extends "variant.c.j2" %}
 LIBRARY = """
 #include <mpi.h>
 
-int PMPIX_Fan_in(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm);
+int PMPIX_Fan_in(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                 MPI_Comm comm);
 
-int PMPIX_Fan_in(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+int PMPIX_Fan_in(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+                 MPI_Comm comm)
 {
     return PMPI_Reduce(sendbuf, recvbuf, count, datatype, op, 0, comm);
 }
@@ -96,7 +99,7 @@ int PMPIX_Fan_in(const void *sendbuf, void *recvbuf, int count, MPI_Datatype dat
 CASES = """\
 fan_in:toy[detour=2]@2x2,bytes=4000,type=double,op=max
 fan_in:toy[detour=1]@2x2,bytes=808,type=pair,op=affine
-bcast:toy[detour=1]@2x2,bytes=4001,type=chars,root=3
+allreduce:toy[detour=1]@2x2,bytes=4004,in_place
 bcast:full_lane[lane_algorithm=chain,segment_bytes=1024]@2x2,bytes=4001,type=chars,root=3
 """
 
@@ -117,13 +120,16 @@ def toy(tmp_path: Path) -> Path:
 def test_a_toy_collective_and_a_toy_family_need_no_other_edit(toy: Path, mpi: str) -> None:
     out, generated = toy / "out", toy / "generated"
     made = render.generate(generated, toy / "specs", toy / "templates")
-    assert {"fan_in", "bcast"} == {v.collective for v in made.variants if v.family == "toy"}
+    assert {"fan_in", "allreduce"} == {v.collective for v in made.variants if v.family == "toy"}
     (toy / "library.c").write_text(LIBRARY)
     shared = f"mpicc.{mpi} -shared -fPIC -o libfanin.so library.c".split()
     subprocess.run(shared, cwd=toy, check=True, timeout=60)
     subprocess.run(
-        ["make", "-s", "-j2", "-C", str(RUNTIME), f"MPICC=mpicc.{mpi}", f"GENERATED={generated}"]
-        + [f"OUT={out}", f"LDFLAGS=-L{toy} -lfanin -Wl,-rpath,{toy}"],
+        [
+            *("make", "-s", "-j2", "-C", str(RUNTIME)),
+            *(f"MPICC=mpicc.{mpi}", f"GENERATED={generated}", f"OUT={out}"),
+            f"LDFLAGS=-L{toy} -lfanin -Wl,-rpath,{toy}",
+        ],
         check=True,
         timeout=300,
     )

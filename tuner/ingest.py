@@ -15,7 +15,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from collforge.db import Place, Result, RunRecord, Store, Variant
+from collforge.db import Place, Result, RunRecord, Variant
 from collforge.errors import CollforgeError
 from collforge.generator import case, layout
 
@@ -101,16 +101,6 @@ def read_report(path: Path, system: str) -> Report:
         if job.results:
             runs.append(_run_record(test, session, job, system))
     return Report(tuple(runs), tuple(troubles))
-
-
-def store_report(path: Path, store: Store, system: str) -> Report:
-    """Reads a report and stores its runs. Raises Incomplete, too, if there is not even one."""
-    report = read_report(path, system)
-    for run in report.runs:
-        store.record_run(run)
-    if not report.runs:
-        raise Incomplete(report)
-    return report
 
 
 def require_complete(report: Report) -> None:

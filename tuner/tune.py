@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import collforge
 from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
 from collforge.generator import case
 from collforge.generator.case import Case
@@ -21,10 +20,12 @@ from collforge.tuner.select import Decision, Launch, by_problem, decide
 # A job is one launch. Long enough that starting it costs little, short enough that losing one does too.
 JOB_SECONDS = 75.0
 SAMPLES = 15
-# Sampling of one problem stops here (after at least three samples), so that slow problems do not starve the rest.
+# Sampling of one problem stops here (after at least three samples): slow ones must not starve the rest.
 PROBLEM_SECONDS = 3.0
 # Calls per sample round that are not samples: warm-up and two verifications.
 OVERHEAD_CALLS = 3
+# By host name the runtime tells whose winners apply (the emulated nodes are called node0, node1, ...).
+HOST_PATTERNS = {"emulated": "node[0-9]+"}
 
 
 @dataclass(frozen=True)
@@ -60,21 +61,20 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> d
     deadline = time.monotonic() + budget
     problems = plan.problems(session.manifest, session.goal)
     while True:
-        history = read_history(session)
-        decisions = store_winners(session, history)
-        tasks = plan.next_tasks(session.manifest, session.goal, history, read_failed(session))
+        standing = decide_all(session)
+        tasks = plan.next_tasks(session.manifest, session.goal, standing.history, standing.failed)
         left = deadline - time.monotonic()
         progress = Progress(
             settled=len(problems) - len(tasks),
             problems=len(problems),
-            wins=sum(not d.winner.variant.is_native for d in decisions.values()),
+            wins=sum(not d.winner.variant.is_native for d in standing.decisions.values()),
             doing="",
             seconds_left=left,
         )
         show(progress)
-        job = next_job(session, tasks, history, left)
+        job = next_job(session, tasks, standing.history, left)
         if job is None:
-            return decisions
+            return standing.decisions
         run_one(session, job, progress, deadline, show)
 
 
@@ -119,10 +119,10 @@ def run_one(
         show(Progress(progress.settled, progress.problems, progress.wins, latest, left))
 
     folder = new_folder(session.folder, "tune")
-    report = ingest.read_report(run_job(session.site, job, folder, watch), collforge.__version__)
+    report = ingest.read_report(run_job(session.site, job, folder, watch), session.place.system)
     with Store(session.database) as store:
         for record in finish_runs(session, job, report):
-            store.record_run(replace(record, place=session.place))
+            store.record_run(record)
 
 
 def finish_runs(session: Session, job: Job, report: ingest.Report) -> Iterator[RunRecord]:
@@ -164,36 +164,39 @@ def last_case(folder: Path) -> str | None:
     return None
 
 
-def read_history(session: Session) -> dict[str, list[Launch]]:
-    """The launches of each problem so far; variants that are no longer generated stay in, undecidable."""
-    with Store(session.database) as store:
-        return by_problem(store.measurements(session.place))
+@dataclass(frozen=True)
+class Standing:
+    """What the database says of a session's problems."""
+
+    history: dict[str, list[Launch]]
+    """The launches of each problem so far."""
+    decisions: dict[str, Decision]
+    failed: frozenset[Variant]
+    """Variants with a failed verification; they are not measured again."""
 
 
-def read_failed(session: Session) -> frozenset[Variant]:
-    """The variants with a failed verification with this MPI library; they are not measured again."""
-    with Store(session.database) as store:
-        failures = store.failures(session.place.mpi, session.place.mpi_version)
-    return frozenset(one.variant for one in failures)
+def decide_all(session: Session) -> Standing:
+    """Decides every measured problem and makes the decisions the stored winners.
 
-
-def store_winners(session: Session, history: Mapping[str, Sequence[Launch]]) -> dict[str, Decision]:
-    """Decides every measured problem of the goal and makes the decisions the stored winners."""
-    goal, manifest = session.goal, session.manifest
-    decisions: dict[str, Decision] = {}
-    with Store(session.database) as store:
-        verified = store.verified(session.place.mpi, session.place.mpi_version)
-        for collective in goal.collectives:
+    One transaction, so that another tuner's newer decisions are not overwritten by older ones.
+    """
+    place = session.place
+    with Store(session.database) as store, store.transaction():
+        if place.system in HOST_PATTERNS:
+            store.describe_system(place.system, HOST_PATTERNS[place.system])
+        history = by_problem(store.measurements(place))
+        verified = store.verified(place.mpi, place.mpi_version)
+        failed = frozenset(one.variant for one in store.failures(place.mpi, place.mpi_version))
+        decisions: dict[str, Decision] = {}
+        for collective in session.goal.collectives:
             choices = []
             for problem in measured_problems(collective, history):
-                decision = decide_problem(
-                    manifest, goal, problem, history[problem.problem], verified
-                )
+                decision = decide_problem(session, problem, history[problem.problem], verified)
                 decisions[problem.problem] = decision
                 choices.append(as_choice(problem.bytes, decision))
             if choices:
-                store.replace_winners(session.place, collective, choices)
-    return decisions
+                store.replace_winners(place, collective, choices)
+    return Standing(history, decisions, failed)
 
 
 def measured_problems(collective: str, history: Mapping[str, Sequence[Launch]]) -> Iterator[Case]:
@@ -205,19 +208,15 @@ def measured_problems(collective: str, history: Mapping[str, Sequence[Launch]]) 
 
 
 def decide_problem(
-    manifest: Manifest,
-    goal: Goal,
-    problem: Case,
-    launches: Sequence[Launch],
-    verified: frozenset[Variant],
+    session: Session, problem: Case, launches: Sequence[Launch], verified: frozenset[Variant]
 ) -> Decision:
     """The decision on one problem among the variants that exist and are verified."""
-    current = {entry.fingerprint for entry in plan.applicable(manifest, goal, problem)}
-    eligible = {variant for variant in verified if variant.fingerprint in current}
+    goal = session.goal
+    current = {v.fingerprint for v in plan.applicable(session.manifest, goal, problem)}
     return decide(
         problem.collective,
         launches,
-        eligible,
+        {variant for variant in verified if variant.fingerprint in current},
         min_launches=goal.min_launches,
         margin=goal.margin,
     )

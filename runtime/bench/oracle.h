@@ -1,6 +1,7 @@
 /*
- * What each collective's result is by definition, generated from the collective specs. The driver derives from it the
- * buffers, the expected result and the MPI_IN_PLACE forms of every collective; it knows none of them by name.
+ * What each collective's result is by definition, generated from the collective specs. The driver
+ * derives from it the buffers, the expected result and the MPI_IN_PLACE forms of every collective;
+ * it knows none of them by name.
  */
 #ifndef COLLFORGE_ORACLE_H_INCLUDED
 #define COLLFORGE_ORACLE_H_INCLUDED
@@ -14,20 +15,23 @@ enum cf_in_place {
 };
 
 /*
- * Blocks are count elements of the call's type. Every function is given the rank asked about, the root (0 where
- * there is none) and the size of the communicator.
+ * Blocks are count elements of the call's type. Every function is given the rank asked about, the
+ * root (0 where there is none) and the size of the communicator.
  */
 struct cf_oracle {
     enum cf_in_place in_place;
-    bool single_buffer;                               /* bcast: input and output are the one buffer */
-    int (*in_blocks)(int rank, int root, int size);   /* blocks read from the input; 0: not significant */
-    int (*out_blocks)(int rank, int root, int size);  /* blocks of the result; 0: not significant */
-    /* Block b of the result on rank is the combination, in rank order, of one input block of each of the ranks
-     * first(...) <= q < last(...); a collective without an op has exactly one. An empty range: the
-     * standard leaves the block undefined (exscan on rank 0) and the driver expects it untouched. */
+    bool single_buffer; /* bcast: input and output are the one buffer */
+    int (*in_blocks)(int rank, int root,
+                     int size); /* blocks read from the input; 0: not significant */
+    int (*out_blocks)(int rank, int root, int size); /* blocks of the result; 0: not significant */
+    /* Block b of the result on rank is the combination, in rank order, of one input block of each
+     * of the ranks first(...) <= q < last(...); a collective without an op has exactly one. An
+     * empty range: the standard leaves the block undefined (exscan on rank 0) and the driver
+     * expects it untouched. */
     int (*first)(int rank, int block, int root, int size);
     int (*last)(int rank, int block, int root, int size);
-    int (*source_block)(int rank, int block, int root, int size); /* which input block of those ranks */
+    int (*source_block)(int rank, int block, int root,
+                        int size); /* which input block of those ranks */
     /* With MPI_IN_PLACE in sendbuf: the block of recvbuf at which this rank's input begins. */
     int (*in_place_block)(int rank, int root, int size);
 };

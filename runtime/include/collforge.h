@@ -1,8 +1,8 @@
 /*
  * Collforge: the fastest correct implementation of each MPI collective on this cluster.
  *
- * An application needs none of this: preload or link libcollforge.so and its MPI_Bcast, MPI_Allreduce, ...
- * run the stored winners. The functions below only tell what would run.
+ * An application needs none of this: preload or link libcollforge.so and its MPI_Bcast,
+ * MPI_Allreduce, ... run the stored winners. The functions below only tell what would run.
  */
 #ifndef COLLFORGE_H_INCLUDED
 #define COLLFORGE_H_INCLUDED
@@ -20,14 +20,15 @@ extern "C" {
 COLLFORGE_PUBLIC const char *collforge_version(void);
 
 /*
- * Writes into name (at most size bytes, always terminated) the variant that a call of the collective
- * ("bcast", "allreduce", ...) with this many bytes (count x type size, as in the call) takes on comm:
- * "native" or "full_lane[...]". Local; makes no communication. Whether the variant applies to one
- * particular call may still depend on its op.
- * Returns MPI_SUCCESS, or MPI_ERR_ARG for an unknown collective.
+ * Writes into name (at most size bytes, always terminated) the variant that a call of the
+ * collective
+ * ("bcast", "allreduce", ...) with this many bytes (count x type size, as in the call) takes on
+ * comm: "native" or "full_lane[...]". Local; makes no communication. Whether the variant applies to
+ * one particular call may still depend on its op. Returns MPI_SUCCESS, or MPI_ERR_ARG for an
+ * unknown collective.
  */
-COLLFORGE_PUBLIC int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *name,
-                                      size_t size);
+COLLFORGE_PUBLIC int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes,
+                                      char *name, size_t size);
 
 #ifdef __cplusplus
 }

@@ -202,7 +202,9 @@ static bool open_database(struct load *load, const char *path) {
         return fail(load, "there is no such file; run 'collforge tune --db %s'", path);
     if (!S_ISREG(status.st_mode))
         return fail(load, "it is not a file; name one that 'collforge tune' has written");
-    return sqlite3_open_v2(path, &load->database, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK ||
+    /* Never written to, but a tuner that was killed in mid-commit leaves a journal that only a
+     * writer may roll back; where the file is write-protected SQLite falls back to reading. */
+    return sqlite3_open_v2(path, &load->database, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ||
            fail_in_sqlite(load);
 }
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from rich.table import Table
 
-import collforge
 from collforge.db import Place, Store, Variant, Winner
 from collforge.generator import case, manifest
 from collforge.generator.case import Case
@@ -22,7 +21,7 @@ from collforge.tuner import ingest, instructions, plan, request, tables
 from collforge.tuner.commands import target
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 from collforge.tuner.plan import Goal
-from collforge.tuner.run import Job, JobError, Site, run_job
+from collforge.tuner.run import Job, Site, run_job
 from collforge.tuner.select import Comparison, Launch, compare, median_interval
 
 EXAMPLE = """\
@@ -169,9 +168,8 @@ def run_launches(site: Site, job: Job, count: int) -> dict[str, list[Launch]]:
     launches: dict[str, list[Launch]] = {}
     for number in range(count):
         folder = request.new_folder(home() / "runs", f"bench{number}")
-        report = ingest.read_report(run_job(site, job, folder), collforge.__version__)
-        if report.troubles:
-            raise JobError("; ".join(map(str, report.troubles)))
+        report = ingest.read_report(run_job(site, job, folder), site.system)
+        ingest.require_complete(report)
         for record in report.runs:
             samples: dict[str, dict[Variant, Sequence[float]]] = {}
             for result in record.results:

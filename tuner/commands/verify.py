@@ -101,7 +101,7 @@ def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[int, li
     """Runs a job that only verifies. Returns how many cases passed, and the failures in words."""
     folder = request.new_folder(home() / "runs", "verify")
     job = Job(cases, at, 0, 0.0, seed, time_limit=1800.0, verify_only=True)
-    report = ingest.read_report(run_job(Site("local", mpi), job, folder), "")
+    report = ingest.read_report(run_job(Site("local", mpi), job, folder), "local")
     records = [record for path in folder.glob("**/results.jsonl") for record in read_lines(path)]
     results = [r for r in records if r["record"] == "result"]
     failures = [
