@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -93,12 +94,12 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
         "time_limit": f"{int(job.time_limit + GRACE)}s",
         "verify_only": job.verify_only,
     }
-    command = (
-        [sys.executable, "-m", "reframe.frontend.cli"] if not _REFRAME.exists() else [str(_REFRAME)]
-    )
+    # Should this process be killed, ReFrame ends its job instead of running beside the next tuner's.
+    command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
+    command.append(str(_REFRAME) if _REFRAME.exists() else "reframe")
     command += ["-C", str(site.config), "-c", str(reframe_checks.CHECKS), "-R"]
     command += ["--system", f"{site.system}:{site.mpi}", "-n", "^MeasureCases"]
-    command += ["--prefix", str(folder), "--report-file", str(report), "--keep-stage-files"]
+    command += ["--prefix", str(folder), "--report-file", str(report)]
     command += ["--exec-policy", "serial", "--warn-as-error", "-r"]
     for name, value in settings.items():
         command += ["-S", f"MeasureCases.{name}={value}"]

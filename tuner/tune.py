@@ -19,11 +19,11 @@ from collforge.tuner.select import Decision, Launch, by_problem, decide
 
 # A job is one launch. Long enough that starting it costs little, short enough that losing one does too.
 JOB_SECONDS = 75.0
-SAMPLES = 15
-# Sampling of one problem stops here (after at least three samples): slow ones must not starve the rest.
-PROBLEM_SECONDS = 3.0
-# Calls per sample round that are not samples: warm-up and two verifications.
-OVERHEAD_CALLS = 3
+SAMPLES = 10
+# Sampling of one problem stops here (after at least two samples): slow ones must not starve the rest.
+PROBLEM_SECONDS = 1.5
+# Calls per sample round that are not samples: warm-up and verification.
+OVERHEAD_CALLS = 2
 # By host name the runtime tells whose winners apply (the emulated nodes are called node0, node1, ...).
 HOST_PATTERNS = {"emulated": "node[0-9]+"}
 
@@ -100,7 +100,7 @@ def next_job(
 
 def task_seconds(task: Task) -> float:
     """About how long a task takes in a job: its samples, within the limits, and the calls around them."""
-    rounds = max(3.0, min(SAMPLES, PROBLEM_SECONDS / task.seconds))
+    rounds = max(2.0, min(SAMPLES, PROBLEM_SECONDS / task.seconds))
     return task.seconds * (rounds + OVERHEAD_CALLS) + 0.05
 
 

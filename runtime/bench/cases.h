@@ -34,6 +34,7 @@ struct candidate {
     struct cf_choice choice;
     bool applicable;
     bool verified;
+    double first_call;        /* seconds of the verifying call on this rank */
     char detail[DETAIL_SIZE]; /* of a failed verification */
     double *samples;          /* [nsamples] seconds */
     int nsamples;

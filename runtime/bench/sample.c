@@ -7,7 +7,7 @@
  * the call. Its time is max(end) - min(start) over the ranks, on one clock. A window that some rank
  * enters later than the tolerance allows is thrown away, counted as late and taken again at once,
  * so that the candidates of the round still stand side by side. Each late one in a row doubles the
- * next lead and, from the third on, the tolerance, so that a machine with more ranks than cores
+ * next lead and, from the second on, the tolerance, so that a machine with more ranks than cores
  * gets its samples, too; the record says how late the latest start was that counted. After
  * MAX_RETRIES the whole round is dropped for all candidates; 3 x samples + 10 rounds are the end
  * even with too few samples.
@@ -31,10 +31,13 @@
 
 static const double short_call = 50e-6;   /* calls below are repeated ... */
 static const double long_sample = 100e-6; /* ... up to about this time together */
-enum { MAX_REPEATS = 32, MIN_ROUNDS = 3, MAX_RETRIES = 8, PATIENCE = 2 };
+static const double long_call = 10e-3;
+/* Even when the time is up: the launch, not the sample, is the unit of the tuner's statistics. */
+enum { MIN_ROUNDS = 2 };
+enum { MAX_REPEATS = 32, MAX_RETRIES = 8, PATIENCE = 1 };
 
 static const double min_lead = 100e-6; /* from agreeing on the start to the start */
-static const double max_lead = 50e-3;
+static const double max_lead = 5e-3;
 static const double min_tolerance = 20e-6;
 static const double tolerance_share = 0.05; /* of the shortest candidate's time */
 
@@ -68,7 +71,7 @@ static void adapt(struct schedule *schedule, double lateness) {
         schedule->streak = 0;
         schedule->start_error = fmax(schedule->start_error, lateness);
         schedule->lead = fmax(0.9 * schedule->lead, min_lead);
-        schedule->tolerance = fmax(schedule->tolerance / 2, schedule->calm_tolerance);
+        schedule->tolerance = fmax(0.9 * schedule->tolerance, schedule->calm_tolerance);
     }
 }
 
@@ -166,10 +169,25 @@ static bool is_synchronising(const struct problem *problem, int size) {
     return all;
 }
 
+/* The shortest verifying call of the candidates, by the slowest rank of each. Collective. */
+static double shortest_first_call(const struct bench *bench, const struct schedule *schedule) {
+    double shortest = HUGE_VAL;
+
+    for (int i = 0; i < schedule->nactive; i++) {
+        double seconds = schedule->active[i]->first_call;
+        must(PMPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, bench->comm),
+             "MPI_Allreduce");
+        shortest = fmin(shortest, seconds);
+    }
+    return shortest;
+}
+
 /* Warms the candidates up and derives repeats and tolerance from the shortest call seen.
- * Collective. */
+ * Collective. Calls long enough that a
+ * cold first one is like the others are warm already: they were verified. */
 static void warm_up(struct bench *bench, const struct problem *problem, struct schedule *schedule) {
-    const int rounds = bench->options.warmup;
+    const double first = shortest_first_call(bench, schedule);
+    const int rounds = first > long_call ? 0 : bench->options.warmup;
     const int n = schedule->nactive * rounds;
     struct stamp *stamps = xmalloc((size_t)n * sizeof *stamps);
     double *seconds = xmalloc((size_t)n * sizeof *seconds);
@@ -178,7 +196,7 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
     for (int i = 0; i < rounds; i++)
         (void)run_round(bench, schedule, i, &stamps[i * schedule->nactive]);
     measure(bench, &bench->clock.line, stamps, n, seconds);
-    double shortest = HUGE_VAL;
+    double shortest = rounds > 0 ? HUGE_VAL : first;
     for (int i = 0; i < n; i++) /* 0: a window that a dropped round did not get to */
         shortest = seconds[i] > 0 ? fmin(shortest, seconds[i]) : shortest;
     if (shortest < short_call) {

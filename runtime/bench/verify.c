@@ -53,7 +53,10 @@ void verify_group(struct bench *bench, struct group *group) {
         watchdog_step(candidate->text);
         candidate->verified = true;
         data_reset(&bench->data);
-        check_candidate(bench, candidate, call_candidate(bench, candidate));
+        const double start = clock_local(&bench->clock);
+        const int err = call_candidate(bench, candidate);
+        candidate->first_call = clock_local(&bench->clock) - start;
+        check_candidate(bench, candidate, err);
         settle_candidate(bench, candidate);
     }
     watchdog_stop();

@@ -99,3 +99,16 @@ int cf_split_uniform(struct cf_split *split, struct cf_comm *comm, int slot, int
     split_end(split);
     return MPI_SUCCESS;
 }
+
+int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n, int units) {
+    const int err = split_begin(split, comm, slot, n);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    for (int i = 0; i < n; i++) {
+        split->counts[i] = units / n + (i < units % n);
+    }
+    split_end(split);
+    return MPI_SUCCESS;
+}

@@ -15,7 +15,15 @@
 
 /* The slots of cf_tmpbufs that the helpers below use; variants number theirs from
  * CF_SLOT_FIRST_FREE. */
-enum { CF_SLOT_INPUT, CF_SLOT_OUTPUT, CF_SLOT_PACK, CF_SLOT_LANE, CF_SLOT_FIRST_FREE };
+enum {
+    CF_SLOT_INPUT,
+    CF_SLOT_OUTPUT,
+    CF_SLOT_PACK,
+    CF_SLOT_LANE,
+    CF_SLOT_PARTS,
+    CF_SLOT_OWN,
+    CF_SLOT_FIRST_FREE
+};
 
 /* Leaves a step of a variant with the error of a call. Temporaries stay with the communicator:
  * there is nothing to free. */
@@ -149,6 +157,8 @@ int cf_split_departing(struct cf_split *split, struct cf_comm *comm, int slot,
 /* The blocks from every rank of each node to this node's share of a lane. */
 int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
                       const struct cf_lanes *lanes, int lane, int block);
+/* units over n members, the first units % n of them with one more. */
+int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n, int units);
 int cf_split_uniform(struct cf_split *split, struct cf_comm *comm, int slot, int n, int count);
 
 /* ---- component collectives: regular where the split is uniform, else the v form

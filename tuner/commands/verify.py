@@ -102,7 +102,9 @@ def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[int, li
     folder = request.new_folder(home() / "runs", "verify")
     job = Job(cases, at, 0, 0.0, seed, time_limit=1800.0, verify_only=True)
     report = ingest.read_report(run_job(Site("local", mpi), job, folder), "local")
-    records = [record for path in folder.glob("**/results.jsonl") for record in read_lines(path)]
+    # In the output directory of a test that passed, else in the stage directory.
+    paths = [*folder.glob("output/**/results.jsonl"), *folder.glob("stage/**/results.jsonl")]
+    records = [record for path in paths[:1] for record in read_lines(path)]
     results = [r for r in records if r["record"] == "result"]
     failures = [
         f"{mpi} {r['case']}: {r['detail']}"

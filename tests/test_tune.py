@@ -1,0 +1,222 @@
+"""The main job for real: tuned through ReFrame into a database, which an unmodified program then obeys."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import Installation, Launch
+from support import OPENMPI_OPTIONS, execute
+
+from collforge import runtime
+from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
+from collforge.generator import case, layout, load, manifest, render
+from collforge.reframe_checks.cases import verification_cases
+from collforge.runtime.home import home
+from collforge.tuner import instructions
+
+ASKED = "--system local --layout 2x2 --collective bcast,allgather --sizes 1KiB --seed 7".split()
+
+
+def tune_command(mpi: str, database: Path, budget: str) -> list[str]:
+    arguments = ["tune", *ASKED, "--mpi", mpi, "--budget", budget, "--db", str(database)]
+    return [sys.executable, "-m", "collforge", *arguments]
+
+
+def test_tuning_stores_decisions_and_resumes(mpi: str, built: Installation, tmp_path: Path) -> None:
+    database = tmp_path / "t.db"
+    first = execute(tune_command(mpi, database, "20s"), timeout=280)
+    assert first.returncode == 0
+    assert "allgather" in first.stdout
+    with Store(database) as store:
+        (place,) = store.places()
+        before = store.measurements(place)
+        assert {one.choice.bytes for one in store.winners()} == {1024}
+    assert (place.system, place.mpi, place.layout) == ("local", mpi, "2x2")
+    assert {one.variant.family for one in before} == {"native", "full_lane", "hierarchical"}
+    assert execute(tune_command(mpi, database, "10s"), timeout=280).returncode == 0
+    with Store(database) as store:
+        after = store.measurements(place)
+    assert len(after) > len(before)
+    assert set(before) <= set(after), "nothing stored is lost"
+
+
+def test_a_killed_tuner_leaves_a_good_database(built: Installation, tmp_path: Path) -> None:
+    database = tmp_path / "t.db"
+    command = tune_command(built.library.name, database, "60s")
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        limit = time.monotonic() + 200
+        runs: list[object] = []
+        while not runs and time.monotonic() < limit and process.poll() is None:
+            time.sleep(0.5)
+            if database.exists():
+                with Store(database) as store:
+                    runs = [m for place in store.places() for m in store.measurements(place)]
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait(30)
+        # ReFrame runs in a session of its own; it ends by itself with its job, at most one.
+    assert runs, "the first job's results were stored while the tuner went on"
+    assert execute(tune_command(built.library.name, database, "5s"), timeout=200).returncode == 0
+    with Store(database) as store:
+        (place,) = store.places()
+        assert set(runs) <= set(store.measurements(place))
+
+
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    enum { COUNT = 1000 };
+    static int data[COUNT];
+    static int all[4 * COUNT];
+    int rank = 0;
+    int wrong = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 0; i < COUNT; i++)
+        data[i] = rank == 1 ? i : -1;
+    MPI_Bcast(data, COUNT, MPI_INT, 1, MPI_COMM_WORLD);
+    for (int i = 0; i < COUNT; i++) {
+        wrong += data[i] != i;
+        data[i] = 7 * rank + i;
+    }
+    MPI_Allgather(data, COUNT, MPI_INT, all, COUNT, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < 4 * COUNT; i++)
+        wrong += all[i] != 7 * (i / COUNT) + i % COUNT;
+    MPI_Finalize();
+    printf("rank %d: %d wrong\n", rank, wrong);
+    return wrong != 0;
+}
+"""
+
+
+@pytest.fixture
+def program(built: Installation, tmp_path: Path) -> Path:
+    source = tmp_path / "program.c"
+    source.write_text(PROGRAM)
+    command = [str(built.library.mpicc), "-std=c11", "-o", str(tmp_path / "program"), str(source)]
+    subprocess.run(command, check=True, timeout=60)
+    return tmp_path / "program"
+
+
+def winners_database(built: Installation, path: Path) -> Path:
+    """A database in which full_lane won both collectives of the program, with what that needs on record."""
+    made = manifest.load(built.home / "generated" / "manifest.json")
+    version = built.library.version.splitlines()[0].strip()
+    place = Place("test", built.library.name, version, "2x2")
+    variants = [
+        Variant(v.collective, v.family, "", v.fingerprint)
+        for v in made.variants
+        if v.family == "full_lane" and v.collective in ("bcast", "allgather")
+    ]
+    results = tuple(Result(v, f"{v.collective}@2x2,bytes=4000", 4000, verified=True) for v in variants)
+    record = RunRecord("u", place, 2, 4, instructions.NEVER, "0", "0", ("h",), 0, results)
+    with Store(path) as store:
+        store.record_run(record)
+        for variant in variants:
+            store.replace_winners(place, variant.collective, [Choice(4000, variant, 2, 1.9, 2.1, 3)])
+    return path
+
+
+def test_an_unmodified_program_runs_the_winners(
+    built: Installation, program: Path, tmp_path: Path, launch: Launch
+) -> None:
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_DB": str(winners_database(built, tmp_path / "w.db")),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_VERBOSE": "2",
+    }
+    tuned = launch(built.library.name, 4, [str(program)], env=env)
+    assert tuned.returncode == 0
+    assert tuned.stdout.count(" 0 wrong") == 4
+    told = tuned.stdout + tuned.stderr
+    assert "full_lane" in told, "verbose 2 tells which variants ran"
+    off = launch(built.library.name, 4, [str(program)], env={**env, "COLLFORGE_DISABLE": "1"})
+    assert off.returncode == 0
+    assert "full_lane" not in off.stdout + off.stderr
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "garbage", "newer"])
+def test_a_bad_database_means_native_and_one_warning(
+    built: Installation, program: Path, tmp_path: Path, launch: Launch, damage: str
+) -> None:
+    path = winners_database(built, tmp_path / "w.db")
+    if damage == "missing":
+        path.unlink()
+    elif damage == "truncated":
+        path.write_bytes(path.read_bytes()[:5000])
+    elif damage == "garbage":
+        path.write_bytes(b"x" * 5000)
+    else:
+        import sqlite3
+
+        with sqlite3.connect(path) as connection:
+            connection.execute("PRAGMA user_version = 99")
+        connection.close()
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_DB": str(path),
+        "COLLFORGE_NODE_MAP": "2",
+    }
+    done = launch(built.library.name, 4, [str(program)], env=env)
+    assert done.returncode == 0
+    assert done.stdout.count(" 0 wrong") == 4
+    assert (done.stdout + done.stderr).count("collforge: ") == 1
+
+
+def test_a_broken_template_fails_verification(built: Installation, tmp_path: Path) -> None:
+    """The proof cannot see a mistake in a macro; the driver's oracle must."""
+    templates = Path(shutil.copytree(render.TEMPLATES, tmp_path / "templates"))
+    steps = templates / "macros" / "steps.c.j2"
+    text = steps.read_text()
+    right = "CF_TRY(cf_allgather({{ s.source }}, {{ s.target }}, &{{ s.split }}, unit, {{ s.comm }}));"
+    wrong = "CF_TRY(cf_allgather({{ s.target }}, {{ s.target }}, &{{ s.split }}, unit, {{ s.comm }}));"
+    assert right in text
+    steps.write_text(text.replace(right, wrong))
+    name, generated, out = built.library.name, tmp_path / "generated", tmp_path / "out"
+    made = render.generate(generated, load.SPECS, templates)
+    sources = Path(runtime.__file__).parent
+    make = ["make", "-s", "-j2", "-C", str(sources), f"MPICC={built.library.mpicc}"]
+    subprocess.run([*make, f"GENERATED={generated}", f"OUT={out}"], check=True, timeout=300)
+    at = layout.from_name("2x2")
+    (variant,) = [v for v in made.variants_of("allgather") if v.family == "full_lane"]
+    (tmp_path / "cases").write_text("\n".join(verification_cases(made, variant, at, "small")))
+    options = OPENMPI_OPTIONS.split() if name == "openmpi" else []
+    driver = [str(out / "collforge-driver"), "--verify-only", "--cases", str(tmp_path / "cases")]
+    command = [f"mpirun.{name}", *options, "-n", "4", "env", "COLLFORGE_NODE_MAP=2", *driver]
+    done = execute([*command, "--output", str(tmp_path / "results")], timeout=200)
+    assert done.returncode != 0
+    records = [json.loads(line) for line in (tmp_path / "results").read_text().splitlines()]
+    failed = [r for r in records if r["record"] == "result" and not r["verified"] and r["applicable"]]
+    assert failed
+    assert all(case.parse(r["case"]).collective == "allgather" and r["detail"] for r in failed)
+
+
+def test_verify_command_passes(collforge: Launch) -> None:
+    done = collforge("verify", "--mpi", "openmpi", "--collective", "scan", "--family", "full_lane", timeout=280)
+    assert done.returncode == 0
+    assert "0 failed" in done.stdout
+
+
+def test_native_winners_cost_little(built: Installation, tmp_path: Path) -> None:
+    """At most 150 instructions over PMPI, and no call out of the runtime; callgrind's counts are repeatable."""
+    generated = home() / "generated"
+    made = manifest.load(generated / "manifest.json")
+    costs = instructions.count(built.library, built.built, made, generated, tmp_path)
+    assert {one.function for one in costs} == {entry.function for entry in made.collectives}
+    for one in costs:
+        print(one)
+        assert 20 < one.instructions <= instructions.BUDGET, one
+        assert not one.foreign, one
