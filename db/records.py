@@ -15,7 +15,7 @@ class Place:
     mpi: str
     """Short name of the MPI library, e.g. ``openmpi``."""
     mpi_version: str
-    """The whole string of MPI_Get_library_version."""
+    """The first line of MPI_Get_library_version."""
     layout: str
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import proof
+from .load import FACTS
 from .model import Collective, Step, Variant
 from .semantics import SHAPES
 
@@ -18,19 +19,7 @@ PLACES_IN_C = {
     "root_node": "root_node",
     "carrier": "carrier",
 }
-FACTS_IN_C = {
-    name: f"facts->{name}"
-    for name in (
-        "size",
-        "nodes",
-        "min_node_size",
-        "max_node_size",
-        "consecutive",
-        "commutative",
-        "bytes",
-        "total_bytes",
-    )
-}
+FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
 
 # split of a step -> the C variable that holds it, and how it is set up (see runtime/src/variant.h)
 _SPLITS = {

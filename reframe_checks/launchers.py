@@ -17,7 +17,7 @@ from reframe.core.launchers import JobLauncher
 
 from collforge.errors import CollforgeError
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.reframe_checks.systems.emulated.launch import _build_mpich_progress
+from collforge.reframe_checks.systems.emulated.launch import build_mpich_progress
 from collforge.runtime import libraries
 from collforge.runtime.home import home, make_folder
 
@@ -76,7 +76,7 @@ def local_command(mpi: str, ranks: int) -> list[str]:
             command.append("--allow-run-as-root")
     elif library.flavor == "mpich" and ranks > len(os.sched_getaffinity(0)):
         # MPICH polls while it waits; ranks that share a core then get nowhere.
-        preload = _build_mpich_progress(make_folder(home() / "preload"))
+        preload = build_mpich_progress(make_folder(home() / "preload"))
         command += ["-genv", "LD_PRELOAD", str(preload)]
     return command
 

@@ -33,7 +33,7 @@ def launch_local(
     variables = dict(env or {})
     if mpi == "mpich":
         # MPICH polls without yielding: on too few cores each call would cost scheduler ticks.
-        preload = [str(emulated_launch._build_mpich_progress(make_folder("emulated")))]
+        preload = [str(emulated_launch.build_mpich_progress(make_folder("emulated")))]
         preload += [variables["LD_PRELOAD"]] if "LD_PRELOAD" in variables else []
         variables["LD_PRELOAD"] = ":".join(preload)
     options = OPENMPI_OPTIONS.split() if mpi == "openmpi" else []

@@ -169,7 +169,7 @@ def test_mpirun_places_ranks_consecutively() -> None:
 
 
 def test_preloads_reach_the_ranks_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launch, "_build_mpich_progress", lambda _: Path("/progress.so"))
+    monkeypatch.setattr(launch, "build_mpich_progress", lambda _: Path("/progress.so"))
     env = {"LD_PRELOAD": "/lib/a.so", "COLLFORGE_X": "1", "OMPI_MCA_btl": "tcp,self"}
     for mpi, preload in (("openmpi", "/lib/a.so"), ("mpich", "/progress.so:/lib/a.so")):
         plan = launch.make_plan(ClusterSpec(), mpi, ["./a.out", "x y"], env, tmp_path)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from support import SEED
@@ -13,6 +12,7 @@ from collforge.db import Variant
 from collforge.errors import CollforgeError
 from collforge.generator import case, layout, manifest, render
 from collforge.generator.manifest import Manifest
+from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import plan, request
 from collforge.tuner.plan import Goal
 from collforge.tuner.select import Launch, decide
@@ -48,7 +48,9 @@ def measure(
         for task in tasks:
             launch: dict[Variant, list[float]] = {}
             for one in task.cases:
-                entries = [v for v in made.variants_of(one.collective) if one.variant.startswith(v.family)]
+                entries = [
+                    v for v in made.variants_of(one.collective) if one.variant.startswith(v.family)
+                ]
                 fingerprint = entries[0].fingerprint if entries else ""
                 variant = Variant.from_name(one.collective, one.variant, fingerprint)
                 mean = seconds(one.collective, one.variant)
@@ -157,6 +159,6 @@ def test_lower_bounds_follow_the_notes(made: Manifest) -> None:
 
 def test_a_problem_uses_the_widest_type_that_fits(made: Manifest) -> None:
     at = layout.from_name("2x2")
-    options = [plan.problem_case(made, "bcast", at, nbytes).options for nbytes in (8, 4, 5)]
+    options = [timing_case(made, "bcast", at, nbytes).options for nbytes in (8, 4, 5)]
     assert options == [{"type": "double"}, {}, {"type": "chars"}]
-    assert plan.problem_case(made, "scan", at, 8).options == {"type": "double", "op": "sum"}
+    assert timing_case(made, "scan", at, 8).options == {"type": "double", "op": "sum"}

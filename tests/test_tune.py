@@ -22,7 +22,8 @@ from collforge.reframe_checks.cases import verification_cases
 from collforge.runtime.home import home
 from collforge.tuner import instructions
 
-ASKED = "--system local --layout 2x2 --collective bcast,allgather --sizes 1KiB --seed 7".split()
+ASKED = ["--system", "local", "--layout", "2x2", "--collective", "bcast,allgather"]
+ASKED += ["--sizes", "1KiB", "--seed", "7"]
 
 
 def tune_command(mpi: str, database: Path, budget: str) -> list[str]:
@@ -120,12 +121,16 @@ def winners_database(built: Installation, path: Path) -> Path:
         for v in made.variants
         if v.family == "full_lane" and v.collective in ("bcast", "allgather")
     ]
-    results = tuple(Result(v, f"{v.collective}@2x2,bytes=4000", 4000, verified=True) for v in variants)
+    results = tuple(
+        Result(v, f"{v.collective}@2x2,bytes=4000", 4000, verified=True) for v in variants
+    )
     record = RunRecord("u", place, 2, 4, instructions.NEVER, "0", "0", ("h",), 0, results)
     with Store(path) as store:
         store.record_run(record)
         for variant in variants:
-            store.replace_winners(place, variant.collective, [Choice(4000, variant, 2, 1.9, 2.1, 3)])
+            store.replace_winners(
+                place, variant.collective, [Choice(4000, variant, 2, 1.9, 2.1, 3)]
+            )
     return path
 
 
@@ -181,8 +186,12 @@ def test_a_broken_template_fails_verification(built: Installation, tmp_path: Pat
     templates = Path(shutil.copytree(render.TEMPLATES, tmp_path / "templates"))
     steps = templates / "macros" / "steps.c.j2"
     text = steps.read_text()
-    right = "CF_TRY(cf_allgather({{ s.source }}, {{ s.target }}, &{{ s.split }}, unit, {{ s.comm }}));"
-    wrong = "CF_TRY(cf_allgather({{ s.target }}, {{ s.target }}, &{{ s.split }}, unit, {{ s.comm }}));"
+    right = (
+        "CF_TRY(cf_allgather({{ s.source }}, {{ s.target }}, &{{ s.split }}, unit, {{ s.comm }}));"
+    )
+    wrong = (
+        "CF_TRY(cf_allgather({{ s.target }}, {{ s.target }}, &{{ s.split }}, unit, {{ s.comm }}));"
+    )
     assert right in text
     steps.write_text(text.replace(right, wrong))
     name, generated, out = built.library.name, tmp_path / "generated", tmp_path / "out"
@@ -199,13 +208,17 @@ def test_a_broken_template_fails_verification(built: Installation, tmp_path: Pat
     done = execute([*command, "--output", str(tmp_path / "results")], timeout=200)
     assert done.returncode != 0
     records = [json.loads(line) for line in (tmp_path / "results").read_text().splitlines()]
-    failed = [r for r in records if r["record"] == "result" and not r["verified"] and r["applicable"]]
+    failed = [
+        r for r in records if r["record"] == "result" and not r["verified"] and r["applicable"]
+    ]
     assert failed
     assert all(case.parse(r["case"]).collective == "allgather" and r["detail"] for r in failed)
 
 
 def test_verify_command_passes(collforge: Launch) -> None:
-    done = collforge("verify", "--mpi", "openmpi", "--collective", "scan", "--family", "full_lane", timeout=280)
+    done = collforge(
+        "verify", "--mpi", "openmpi", "--collective", "scan", "--family", "full_lane", timeout=280
+    )
     assert done.returncode == 0
     assert "0 failed" in done.stdout
 

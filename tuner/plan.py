@@ -18,6 +18,7 @@ from collforge.generator import case
 from collforge.generator.case import Case
 from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest, VariantEntry
+from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import strategies
 from collforge.tuner.select import Launch, compare
 
@@ -51,21 +52,10 @@ class Task:
     seconds: float
 
 
-def problem_case(manifest: Manifest, collective: str, layout: Layout, nbytes: int) -> Case:
-    """The call that stands for a collective at a size: doubles and sums where they fit."""
-    options: dict[str, str] = {}
-    wide = next((name for name, size in (("double", 8), ("int", 4)) if nbytes % size == 0), "chars")
-    if wide != "int":
-        options["type"] = wide
-    if manifest.collective(collective).has_op:
-        options["op"] = "sum"
-    return Case(collective, case.NATIVE, layout.name, nbytes, options)
-
-
 def problems(manifest: Manifest, goal: Goal) -> list[Case]:
     """Every problem of a goal, small sizes first: they are cheap and tell what the large ones take."""
     return [
-        problem_case(manifest, collective, goal.layout, nbytes)
+        timing_case(manifest, collective, goal.layout, nbytes)
         for nbytes in goal.sizes
         for collective in goal.collectives
     ]
@@ -164,7 +154,7 @@ def estimate(
     """About how many seconds one call of native takes here: measured, or scaled from another size."""
     best: tuple[float, float] = (math.inf, 1e-3 + problem.bytes * goal.layout.size / 20e6)
     for nbytes in goal.sizes:
-        other = problem_case(manifest, problem.collective, goal.layout, nbytes)
+        other = timing_case(manifest, problem.collective, goal.layout, nbytes)
         samples = [
             sample
             for launch in history.get(other.problem, ())

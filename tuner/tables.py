@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from collforge.db import Winner
@@ -33,7 +34,7 @@ def print_winners(winners: Sequence[Winner]) -> None:
             one.place.layout,
             choice.variant.collective,
             format_size(choice.bytes),
-            choice.variant.name,
+            escape(choice.variant.name),
             "1.00" if native else f"{choice.ratio:.2f}",
             "" if native else f"{choice.low:.2f} .. {choice.high:.2f}",
             str(choice.launches),

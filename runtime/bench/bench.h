@@ -43,8 +43,7 @@ struct timing {
     double start_error; /* seconds by which the latest start that counted was late */
 };
 
-/* ---- verify.c
- * ---------------------------------------------------------------------------------------- */
+/* ---- verify.c -------------------------------------------------------------------------------- */
 
 /* Makes the call under test; returns its error class. */
 int call_candidate(struct bench *bench, const struct candidate *candidate);
@@ -58,14 +57,12 @@ void settle_candidate(struct bench *bench, struct candidate *candidate);
  * Collective. */
 void verify_group(struct bench *bench, struct group *group);
 
-/* ---- sample.c
- * ---------------------------------------------------------------------------------------- */
+/* ---- sample.c -------------------------------------------------------------------------------- */
 
 /* Fills the samples of the verified candidates of the group verified last. Collective. */
 void time_group(struct bench *bench, struct group *group, unsigned shuffle, struct timing *timing);
 
-/* ---- record.c
- * ---------------------------------------------------------------------------------------- */
+/* ---- record.c -------------------------------------------------------------------------------- */
 
 /* JSON lines; file is NULL except on rank 0. The first one is collective. End the job when the disk
  * is full. */

@@ -17,8 +17,7 @@ enum { EXCHANGES = 64, CLOCK_TAG = 1 };
 static const double worst_quartz = 1e-4;
 static const double spin_seconds = 200e-6; /* longer than a sleeping process needs to wake up */
 
-/* ---- pure arithmetic
- * -------------------------------------------------------------------------------- */
+/* ---- pure arithmetic ------------------------------------------------------------------------- */
 
 struct clock_point clock_estimate(const struct clock_exchange *exchanges, int n) {
     const struct clock_exchange *best = &exchanges[0];
@@ -54,8 +53,7 @@ double clock_to_reference(const struct clock_line *line, double local) {
     return line->reference + (local - line->offset - line->reference) / (1 + line->drift);
 }
 
-/* ---- between ranks
- * ------------------------------------------------------------------------------------ */
+/* ---- between ranks --------------------------------------------------------------------------- */
 
 double clock_local(const struct clock *clock) {
     struct timespec now;

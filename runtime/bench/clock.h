@@ -15,8 +15,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 
-/* ---- pure arithmetic
- * -------------------------------------------------------------------------------- */
+/* ---- pure arithmetic ------------------------------------------------------------------------- */
 
 /* One round trip: sent and received by the reference's clock, remote by the other one in between.
  */
@@ -58,8 +57,7 @@ struct clock_line clock_interpolation(const struct clock_point *before,
 double clock_to_local(const struct clock_line *line, double reference);
 double clock_to_reference(const struct clock_line *line, double local);
 
-/* ---- between ranks
- * ------------------------------------------------------------------------------------ */
+/* ---- between ranks --------------------------------------------------------------------------- */
 
 struct clock {
     MPI_Comm comm;        /* all ranks */

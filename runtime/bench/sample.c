@@ -125,8 +125,7 @@ static struct verdict run_round(struct bench *bench, struct schedule *schedule, 
     return verdict;
 }
 
-/* ---- from stamps to seconds
- * ----------------------------------------------------------------------------- */
+/* ---- from stamps to seconds ------------------------------------------------------------------ */
 
 /* seconds: [n] of the windows with these stamps, max(end) - min(start) over the ranks. Collective.
  */
@@ -216,8 +215,7 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
     free(seconds);
 }
 
-/* ---- a group
- * -------------------------------------------------------------------------------------------- */
+/* ---- a group --------------------------------------------------------------------------------- */
 
 static unsigned next_random(unsigned *state) {
     *state = *state * 1664525U + 1013904223U;

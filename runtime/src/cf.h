@@ -32,8 +32,7 @@ struct cf_args {
     MPI_Comm comm;
 };
 
-/* ---- where the ranks of a communicator are
- * -------------------------------------------------------- */
+/* ---- where the ranks of a communicator are --------------------------------------------------- */
 
 /*
  * The blocks of the p ranks as k lanes see them: the rank with node rank m travels on lane m mod k,
@@ -72,8 +71,7 @@ struct cf_layout {
     struct cf_lanes single; /* k = 1 */
 };
 
-/* ---- temporaries
- * ----------------------------------------------------------------------------------- */
+/* ---- temporaries ----------------------------------------------------------------------------- */
 
 enum { CF_TMPBUF_SLOTS = 24 };
 
@@ -98,8 +96,7 @@ struct cf_comm {
     struct cf_tmpbufs tmpbufs;
 };
 
-/* ---- variants
- * ----------------------------------------------------------------------------------------- */
+/* ---- variants -------------------------------------------------------------------------------- */
 
 /*
  * The facts a choice may read: the MPI standard makes each of them the same on all ranks of the
@@ -176,8 +173,7 @@ void cf_choice_format(const struct cf_choice *choice, char *text, size_t size);
 /* The index in cf_collectives of the collective with this name (length bytes), or -1. */
 int cf_collective_find(const char *name, size_t length);
 
-/* ---- the runtime's state
- * --------------------------------------------------------------------------------- */
+/* ---- the runtime's state --------------------------------------------------------------------- */
 
 /*
  * Makes cf_comm_get usable: learns the nodes of MPI_COMM_WORLD (COLLFORGE_NODE_MAP included).

@@ -35,8 +35,7 @@ enum {
         }                                                                                          \
     } while (0)
 
-/* ---- units
- * ------------------------------------------------------------------------------------------ */
+/* ---- units ----------------------------------------------------------------------------------- */
 
 struct cf_unit {
     MPI_Datatype type;
@@ -61,8 +60,7 @@ void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_un
 int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
             const struct cf_unit *unit);
 
-/* ---- segments of a pipeline
- * ----------------------------------------------------------------------------- */
+/* ---- segments of a pipeline ------------------------------------------------------------------ */
 
 /* Units in a segment of about this many bytes: at least one. */
 static inline int cf_segment_units(int segment_bytes, const struct cf_unit *unit) {
@@ -95,8 +93,7 @@ static inline int cf_requests_wait(MPI_Request *requests, int n) {
     return err;
 }
 
-/* ---- the call's own buffers
- * ---------------------------------------------------------------------------- */
+/* ---- the call's own buffers ------------------------------------------------------------------ */
 
 /* What the spec of a collective says about this rank's buffers. */
 struct cf_roles {
@@ -161,8 +158,7 @@ int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
 int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n, int units);
 int cf_split_uniform(struct cf_split *split, struct cf_comm *comm, int slot, int n, int count);
 
-/* ---- component collectives: regular where the split is uniform, else the v form
- * -------------------------------- */
+/* ---- component collectives: regular where the split is uniform, else the v form -------------- */
 
 int cf_scatter(const void *from, const struct cf_split *split, void *to, const struct cf_unit *unit,
                int root, MPI_Comm comm);
@@ -177,8 +173,7 @@ int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                       const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
                       MPI_Comm over);
 
-/* ---- steps on one node or one rank
- * ------------------------------------------------------------------------------ */
+/* ---- steps on one node or one rank ----------------------------------------------------------- */
 
 /* count units from each rank of the node to the rank that carries its lane, in node rank order. */
 int cf_fold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from, void *to,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from rich.markup import escape
 from rich.table import Table
 
 from collforge.db import Place, Store, Variant, Winner
@@ -91,12 +92,12 @@ def run(args: argparse.Namespace) -> int:
     place = request.place(target.system_name(args), library, at)
     tuned = read_winners(args.db, place)
     cases = list(wanted_cases(args, made, goal, tuned))
-    job = Job(cases, at.name, args.samples, 0.0, args.seed, time_limit=3600.0)
+    job = Job(cases, at.name, args.samples, 3600.0, args.seed, time_limit=3600.0)
     launches = run_launches(site, job, args.launches)
     rate = target.link_rate(args)
     rows = [
         make_row(made, goal, problem, launches[problem.problem], tuned, rate)
-        for problem in dict.fromkeys(one.by(case.NATIVE) for one in cases)
+        for problem in {one.problem: one.by(case.NATIVE) for one in cases}.values()
     ]
     if args.json:
         tables.write_json([{**asdict(row), "of_limit": row.of_limit} for row in rows])
@@ -235,7 +236,7 @@ def print_rows(rows: Sequence[Row], mpi: str, layout: str) -> None:
             request.format_size(row.bytes),
             f"{row.native * 1e3:.3g}",
             *(f"{row.families[name]:.2f}" if name in row.families else "" for name in families),
-            row.tuned,
+            escape(row.tuned),
             f"{row.ratio:.2f}",
             f"{row.ratio_low:.2f} .. {row.ratio_high:.2f}",
             "" if row.limit is None else f"{row.limit * 1e3:.3g}",

@@ -109,7 +109,7 @@ def make_plan(
         raise ClusterError(f"{error}: set XDG_CACHE_HOME to a directory of yours") from error
     preload = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
     if mpi == "mpich":
-        preload.insert(0, str(_build_mpich_progress(cache_dir)))
+        preload.insert(0, str(build_mpich_progress(cache_dir)))
     rank = [str(directory / "rank"), *map(str, network.rail_devices(spec))]
     if preload:
         rank += ["env", f"LD_PRELOAD={':'.join(preload)}"]
@@ -209,7 +209,7 @@ def _tear_down(process: subprocess.Popen[bytes], control: socket.socket) -> None
         process.wait()
 
 
-def _build_mpich_progress(cache_dir: Path) -> Path:
+def build_mpich_progress(cache_dir: Path) -> Path:
     """The library preloaded into MPICH's ranks (see mpich_progress.c), compiled if need be."""
     source = _PACKAGE / "mpich_progress.c"
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
