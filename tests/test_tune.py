@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -13,12 +12,10 @@ from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch
-from support import OPENMPI_OPTIONS, execute
+from support import TOP, execute
 
-from collforge import runtime
 from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
-from collforge.generator import case, layout, load, manifest, render
-from collforge.reframe_checks.cases import verification_cases
+from collforge.generator import manifest
 from collforge.runtime.home import home
 from collforge.tuner import instructions
 
@@ -181,38 +178,21 @@ def test_a_bad_database_means_native_and_one_warning(
     assert (done.stdout + done.stderr).count("collforge: ") == 1
 
 
-def test_a_broken_template_fails_verification(built: Installation, tmp_path: Path) -> None:
-    """The proof cannot see a mistake in a macro; the driver's oracle must."""
-    templates = Path(shutil.copytree(render.TEMPLATES, tmp_path / "templates"))
-    steps = templates / "macros" / "steps.c.j2"
-    text = steps.read_text()
-    right = (
-        "CF_TRY(cf_allgather({{ s.source }}, {{ s.target }}, &{{ s.split }}, unit, {{ s.comm }}));"
-    )
-    wrong = (
-        "CF_TRY(cf_allgather({{ s.target }}, {{ s.target }}, &{{ s.split }}, unit, {{ s.comm }}));"
-    )
-    assert right in text
-    steps.write_text(text.replace(right, wrong))
-    name, generated, out = built.library.name, tmp_path / "generated", tmp_path / "out"
-    made = render.generate(generated, load.SPECS, templates)
-    sources = Path(runtime.__file__).parent
-    make = ["make", "-s", "-j2", "-C", str(sources), f"MPICC={built.library.mpicc}"]
-    subprocess.run([*make, f"GENERATED={generated}", f"OUT={out}"], check=True, timeout=300)
-    at = layout.from_name("2x2")
-    (variant,) = [v for v in made.variants_of("allgather") if v.family == "full_lane"]
-    (tmp_path / "cases").write_text("\n".join(verification_cases(made, variant, at, "small")))
-    options = OPENMPI_OPTIONS.split() if name == "openmpi" else []
-    driver = [str(out / "collforge-driver"), "--verify-only", "--cases", str(tmp_path / "cases")]
-    command = [f"mpirun.{name}", *options, "-n", "4", "env", "COLLFORGE_NODE_MAP=2", *driver]
-    done = execute([*command, "--output", str(tmp_path / "results")], timeout=200)
-    assert done.returncode != 0
-    records = [json.loads(line) for line in (tmp_path / "results").read_text().splitlines()]
-    failed = [
-        r for r in records if r["record"] == "result" and not r["verified"] and r["applicable"]
-    ]
-    assert failed
-    assert all(case.parse(r["case"]).collective == "allgather" and r["detail"] for r in failed)
+def test_a_broken_template_fails_verification(mpi: str, tmp_path: Path) -> None:
+    """The proof cannot see a mistake in a macro; `collforge verify` must."""
+    package = Path(shutil.copytree(TOP / "collforge", tmp_path / "collforge"))
+    for folder in ("db", "generator", "reframe_checks", "runtime", "templates", "tuner"):
+        shutil.copytree(TOP / folder, package / folder)
+    steps = package / "templates" / "macros" / "steps.c.j2"
+    right = "cf_reorder_{{ s.direction }}(comm, lanes,"
+    assert right in steps.read_text()
+    wrong = right.replace("lanes,", "&at->single,")
+    steps.write_text(steps.read_text().replace(right, wrong))
+    env = ["env", f"PYTHONPATH={tmp_path}", f"COLLFORGE_HOME={tmp_path / 'home'}"]
+    command = [sys.executable, "-m", "collforge", "verify", "--mpi", mpi, "--family", "full_lane"]
+    done = execute([*env, *command, "--collective", "allgather"], cwd=tmp_path, timeout=280)
+    assert done.returncode == 1
+    assert f"FAILED {mpi} allgather:full_lane[" in done.stderr
 
 
 def test_verify_command_passes(collforge: Launch) -> None:

@@ -6,11 +6,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *volatile step = NULL;
 static int limit = 0;
 static char prefix[64];
+
+/* Launchers take a job's pipes down with it: without a moment's grace its last words may be lost.
+ */
+static void let_through(void) {
+    const struct timespec moment = {.tv_nsec = 200 * 1000 * 1000};
+    (void)nanosleep(&moment, NULL);
+}
 
 void fail(enum exit_code code, const char *format, ...) {
     va_list arguments;
@@ -20,6 +28,7 @@ void fail(enum exit_code code, const char *format, ...) {
     vfprintf(stderr, format, arguments);
     fprintf(stderr, "\n");
     va_end(arguments);
+    let_through();
     PMPI_Abort(MPI_COMM_WORLD, code);
     exit(code);
 }
@@ -68,6 +77,7 @@ static void say(const char *message) {
 static void on_alarm(int signal) {
     (void)signal;
     say("no end, within the time limit, of ");
+    let_through();
     _exit(EXIT_HANG);
 }
 
@@ -75,6 +85,7 @@ static void on_crash(int signal) {
     say(signal == SIGABRT  ? "abort in "
         : signal == SIGFPE ? "floating point exception in "
                            : "bad memory access in ");
+    let_through();
     raise(signal); /* the handler is reset by now */
 }
 

@@ -81,7 +81,7 @@ def plot(
         axes.tick_params(labelsize=7)
     if panels:
         grid.flat[0].legend(fontsize=8)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=80)
     pyplot.close(figure)
 
 
