@@ -31,12 +31,6 @@ struct settings {
     char fingerprint[80];
 };
 
-bool cf_all_agree(bool holds) {
-    const int mine = holds;
-    int all = 0;
-    return PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD) == MPI_SUCCESS && all;
-}
-
 /* An environment variable that is set to something, else NULL. */
 static const char *setting(const char *name) {
     const char *value = getenv(name);
