@@ -16,7 +16,7 @@ from .manifest import VariantEntry
 from .model import Parameter, ParameterValue
 
 NATIVE = "native"
-OPTIONS = ("type", "op", "root", "in_place", "seed")
+OPTIONS = ("type", "op", "root", "in_place", "uneven", "seed")
 _CASE = re.compile(
     r"(?P<collective>\w+):(?P<variant>\w+(\[[^\]]*\])?)@(?P<layout>[^,]+),bytes=(?P<bytes>\d+)"
     r"(?P<options>(,\w+(=[^,]+)?)*)"

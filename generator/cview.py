@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,33 +19,30 @@ PLACES_IN_C = {
     "root": "args->root",
     "root_node": "root_node",
     "carrier": "carrier",
+    "consecutive": "at->consecutive",
+    "commutative": "call.commutes",
 }
 FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
 
 # split of a step -> the C variable that holds it, and how it is set up (see runtime/src/variant.h)
 _SPLITS = {
     "slices": ("slices", "cf_split_slices(&{name}, comm, {slot}, lanes, block)"),
-    "lanes": ("lane_parts", "cf_split_lanes(&{name}, comm, {slot}, lanes, block)"),
-    "shares": (
-        "share_parts",
-        "cf_split_shares(&{name}, comm, {slot}, lanes, lane, block)",
-    ),
-    "blocks": ("node_parts", "cf_split_uniform(&{name}, comm, {slot}, {ranks}, block)"),
-    "block_rows": (
-        "node_parts",
-        "cf_split_uniform(&{name}, comm, {slot}, {ranks}, at->size * block)",
-    ),
+    "lanes": ("lane_parts", "cf_split_lanes(&{name}, comm, {slot}, lanes, {row})"),
+    "shares": ("share_parts", "cf_split_shares(&{name}, comm, {slot}, lanes, lane, blocks)"),
+    "blocks": ("node_parts", "cf_split_blocks(&{name}, comm, {slot}, blocks)"),
+    "rows": ("row_parts", "cf_split_rows(&{name}, comm, {slot}, blocks)"),
+    "columns": ("column_parts", "cf_split_columns(&{name}, comm, {slot}, blocks)"),
     "node_pairs": (
         "departing_parts",
-        "cf_split_departing(&{name}, comm, {slot}, lanes, lane, block)",
+        "cf_split_departing(&{name}, comm, {slot}, lanes, lane, blocks)",
     ),
     "arriving": (
         "arriving_parts",
-        "cf_split_arriving(&{name}, comm, {slot}, lanes, lane, block)",
+        "cf_split_arriving(&{name}, comm, {slot}, lanes, lane, blocks)",
     ),
     "collecting": (
         "collected_parts",
-        "cf_split_uniform(&{name}, comm, {slot}, {ranks}, lane_blocks * block)",
+        "cf_split_collecting(&{name}, comm, {slot}, lanes, lane, blocks)",
     ),
 }
 _RECEIVE_SPLITS = {"lanes": "collecting", "node_pairs": "arriving"}
@@ -60,14 +58,22 @@ _SENTENCES = {
     "reduce_scatter": "Reduce {reads} over the {over} and scatter the sum into {writes}.",
     "scan": "Scan {reads} over the {over} into {writes}.",
     "exscan": "Exclusive scan of {reads} over the {over} into {writes}.",
+    "barrier": "Wait for all of the {over}.",
+    "permute": "Where needed, bring {reads} into the order of the {order} as {writes}.",
     "fold": "Hand {reads} to the rank that carries my lane, as {writes}.",
     "unfold": "Hand {reads} back to the ranks whose lane I carry, as {writes}.",
+    "release": "Let the ranks go on whose lane I carry.",
     "move": "Move {reads} from {source} to {target} into {writes}.",
     "reorder": "Put {reads} in order as {writes}.",
     "regroup": "Regroup {reads} as {writes}.",
     "copy": "Copy {reads} to {writes}.",
     "combine": "Combine {reads} with {writes}: what lies before comes first.",
 }
+# The calls that take a whole buffer; the others take it by a split or by its blocks.
+_WHOLE = (
+    *("bcast", "reduce", "allreduce", "scan", "exscan"),
+    *("permute", "move", "copy", "combine"),
+)
 _ROOT_WORDS = {
     "root": "the root",
     "leader": "the leader",
@@ -88,10 +94,10 @@ class StepView:
     target: str
     source_or_in_place: str
     units: str
-    each: str
     root: str
     split: str
     receive_split: str
+    blocks: str
     direction: str
     mover: str
     receiver: str
@@ -108,24 +114,29 @@ class NamedSetup:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A temporary: its slot and its units on this rank, in C."""
+    """A temporary: its slot and its units on this rank, in C.
+
+    Where ``needed`` does not hold, the buffer is another one's memory: ``otherwise``.
+    """
 
     name: str
     slot: str
     units: str
+    needed: str = ""
+    otherwise: str = ""
 
 
 def view(variant: Variant) -> dict[str, Any]:
     """Everything that templates/variant.c.j2 reads."""
     steps = variant.composition.steps
     step_views = [_step_view(variant, number, step) for number, step in enumerate(steps, 1)]
-    splits = _splits(steps)
+    splits = _splits(variant)
     buffers = _buffers(variant)
     text = " ".join(
         [
             *map(_c_text, step_views),
             *(s.setup for s in splits),
-            *(b.units for b in buffers),
+            *(f"{b.units} {b.needed}" for b in buffers),
         ]
     )
     return {
@@ -143,7 +154,7 @@ def view(variant: Variant) -> dict[str, Any]:
         "buffers": buffers,
         "step_views": step_views,
         "declarations": _declarations(variant, text),
-        "uses_block": bool(re.search(r"\bblock\b", text)),
+        "call_declarations": _call_declarations(variant, text),
     }
 
 
@@ -162,9 +173,14 @@ def _roles(collective: Collective) -> list[tuple[str, str]]:
     names = {"rank": "at->rank", "root": "args->root", "size": "at->size"}
     result, place = collective.result, collective.in_place
     at_root = "at->rank == args->root"
+    varies = collective.varies
+    exchanged = collective.sized == "none" and varies != "no"
     roles = [
+        ("moves_nothing", "true" if collective.moves_nothing else ""),
         ("reduces", "true" if collective.reduces else ""),
         ("single_buffer", "true" if collective.single_buffer else ""),
+        ("varies", f"CF_VARIES_{varies.upper()}" if varies != "no" else ""),
+        ("exchanged", "true" if exchanged else ""),
         ("send_side", "true" if collective.block_side == "send" else ""),
         ("send_in_place", {"send_all": "true", "send_root": at_root}.get(place, "")),
         ("recv_in_place", at_root if place == "recv_root" else ""),
@@ -175,43 +191,59 @@ def _roles(collective: Collective) -> list[tuple[str, str]]:
     return [(name, value) for name, value in roles if value not in ("", "0")]
 
 
-def _splits(steps: tuple[Step, ...]) -> list[NamedSetup]:
-    kinds: dict[str, None] = {}
-    for step in steps:
-        kind = step.get("split")
-        if kind:
-            kinds[kind] = None
-            if step.call == "alltoall":
-                kinds[_RECEIVE_SPLITS[kind]] = None
+def _step_splits(step: Step) -> list[str]:
+    """The splits that a step needs: on the sending side, then on the receiving one."""
+    if step.call in ("fold", "unfold"):
+        return ["columns" if step.get("blocks") == "size" else "blocks"]
+    kind = step.get("split")
+    if not kind:
+        return []
+    return [kind, _RECEIVE_SPLITS[kind]] if step.call == "alltoall" else [kind]
+
+
+def _splits(variant: Variant) -> list[NamedSetup]:
+    row = "&row" if variant.collective.all_to_all else "blocks"
+    kinds = dict.fromkeys(kind for step in variant.composition.steps for kind in _step_splits(step))
     out = []
     for kind in kinds:
         name, setup = _SPLITS[kind]
-        ranks = "at->node_size[at->node]"
-        out.append(NamedSetup(name, setup.format(name=name, slot=name.upper(), ranks=ranks)))
+        out.append(NamedSetup(name, setup.format(name=name, slot=name.upper(), row=row)))
     return out
 
 
 def _buffers(variant: Variant) -> list[Buffer]:
     """The temporaries, each no larger than this rank needs."""
-    out = []
-    for name in dict.fromkeys(step.writes for step in variant.composition.steps):
-        if name == "output":
-            continue
-        units = SHAPES[variant.family.buffers[name]]
-        writers = [s for s in variant.composition.steps if s.writes == name]
-        guards = {s.where.to_c(PLACES_IN_C) if s.where else "" for s in writers}
-        if len(guards) == 1 and "" not in guards:
-            units = f"{guards.pop()} ? {units} : 0"
-        out.append(Buffer(name, f"{name.upper()}_BUFFER", units))
-    return out
+    return [
+        _buffer(variant, name)
+        for name in dict.fromkeys(step.writes for step in variant.composition.steps)
+        if name != "output"
+    ]
+
+
+def _buffer(variant: Variant, name: str) -> Buffer:
+    steps = variant.composition.steps
+    slot, units = f"{name.upper()}_BUFFER", SHAPES[variant.family.buffers[name]]
+    writers = [step for step in steps if step.writes == name]
+    guards = {s.where.to_c(PLACES_IN_C) if s.where else "" for s in writers}
+    for step in steps:
+        if step.call == "permute" and name == step.writes:
+            return Buffer(name, slot, units, "permuted", f"(void *){_pointer(step.reads)}")
+        if step.call == "permute" and name == step.reads:
+            # Rank 0 comes first in either order: its result needs no move, and may be none.
+            return Buffer(name, slot, units, "permuted && at->rank > 0", _pointer(step.writes))
+    if len(guards) == 1 and "" not in guards:
+        units = f"{guards.pop()} ? {units} : 0"
+    return Buffer(name, slot, units)
 
 
 def _units(variant: Variant, buffer: str) -> str:
-    if buffer in ("input", "output"):
-        result = variant.collective.result
-        blocks = result.in_blocks if buffer == "input" else result.out_blocks
-        return "at->size * block" if blocks.text == "size" else "block"
-    return SHAPES[variant.family.buffers[buffer]]
+    if buffer not in ("input", "output"):
+        return SHAPES[variant.family.buffers[buffer]]
+    if not variant.collective.has_blocks:
+        return "block"
+    result = variant.collective.result
+    blocks = result.in_blocks if buffer == "input" else result.out_blocks
+    return "all_units" if blocks.text == "size" else "own_units"
 
 
 def _step_view(variant: Variant, number: int, step: Step) -> StepView:
@@ -220,24 +252,26 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     if step.where:
         conditions.append(step.where.to_c(PLACES_IN_C))
     words = {key: _ROOT_WORDS.get(value, value) for key, value in step.options.items()}
-    sentence = _SENTENCES[step.call].format(**{**words, "reads": step.reads, "writes": step.writes})
-    split = step.get("split") or ""
-    receive = _RECEIVE_SPLITS.get(split, "") if step.call == "alltoall" else ""
+    words.update(reads=step.reads, writes=step.writes)
+    words["order"] = "nodes" if step.get("direction") == "to_node_order" else "ranks"
+    splits = [_SPLITS[kind][0] for kind in _step_splits(step)] + ["", ""]
+    if step.call == "permute":
+        conditions = ["permuted"]
     source = _pointer(step.reads)
     target = _pointer(step.writes)
     return StepView(
         call=step.call,
-        comment=f"{number}. {sentence}",
+        comment=f"{number}. {_SENTENCES[step.call].format(**words)}",
         guard=" && ".join(f"({c})" if " " in c and len(conditions) > 1 else c for c in conditions),
         comm=f"at->{over}_comm",
         source=source,
         target=target,
         source_or_in_place=f"{source} == {target} ? MPI_IN_PLACE : {source}",
-        units=_units(variant, step.reads),
-        each="at->size * block" if step.get("blocks") == "size" else "block",
+        units=_units(variant, step.reads) if step.call in _WHOLE else "",
         root=_ROOT_IN_C.get(step.get("root") or "", ""),
-        split=_SPLITS[split][0] if split else "",
-        receive_split=_SPLITS[receive][0] if receive else "",
+        split=splits[0],
+        receive_split=splits[1],
+        blocks=_order_blocks(variant, step),
         direction=step.get("direction") or "",
         mover=_ROOT_IN_C.get(step.get("source") or "", ""),
         receiver=_ROOT_IN_C.get(step.get("target") or "", ""),
@@ -245,15 +279,21 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     )
 
 
+def _order_blocks(variant: Variant, step: Step) -> str:
+    """The C view of the blocks that a step on one rank puts in order."""
+    if step.call != "reorder" or not variant.collective.all_to_all:
+        return "blocks" if step.call in ("reorder", "regroup") else ""
+    return "&row" if step["direction"] == "to_lanes" else "&column"
+
+
 def _pointer(buffer: str) -> str:
     return f"call.{buffer}" if buffer in ("input", "output") else buffer
 
 
 def _declarations(variant: Variant, text: str) -> list[str]:
-    """The locals that the steps use, each after those it is made from."""
+    """The locals that the steps use and that follow from layout and root."""
     full = variant.family.lanes == "full"
     rooted = variant.collective.rooted
-    share = "lanes->share_size[lane * at->nodes + at->node]"
     known: list[tuple[str, str, str]] = [
         ("lanes", "const struct cf_lanes *", "&at->full" if full else "&at->single"),
         ("root_node", "const int ", "at->node_of[args->root]"),
@@ -269,20 +309,54 @@ def _declarations(variant: Variant, text: str) -> list[str]:
             "at->node_rank < lanes->k" if full else "at->node_rank == leader",
         ),
         ("lane", "const int ", "carrier ? at->node_rank : 0" if full else "0"),
-        ("lane_blocks", "const int ", "carrier ? lanes->lane_size[lane] : 0"),
-        ("share_blocks", "const int ", f"carrier ? {share} : 0"),
     ]
+    text += " " + " ".join(_call_declarations(variant, text))
+    return _needed(known, text)
+
+
+def _call_declarations(variant: Variant, text: str) -> list[str]:
+    """The locals that follow from the call's operands."""
+    permutes = [step for step in variant.composition.steps if step.call == "permute"]
+    condition = permutes[0].where if permutes else None
+    units = [
+        ("share_units", "carrier ? cf_share_units(at, lanes, lane, at->node, blocks) : 0"),
+        ("lane_units", "carrier ? cf_lane_units(at, lanes, lane, blocks) : 0"),
+        ("outgoing_units", "carrier ? cf_outgoing_units(at, lanes, lane, blocks) : 0"),
+        ("incoming_units", "carrier ? cf_incoming_units(at, lanes, lane, blocks) : 0"),
+    ]
+    known = [
+        ("block", "const int ", "call.block"),
+        ("blocks", "const struct cf_blocks *", "&call.blocks"),
+        ("row", "const struct cf_blocks ", "cf_row(blocks, at->size, at->rank)"),
+        ("column", "const struct cf_blocks ", "cf_column(blocks, at->size, at->rank)"),
+        ("own_units", "const int ", "cf_block(blocks, at->rank)"),
+        ("all_units", "const int ", _all_units(variant)),
+        *((name, "const int ", value) for name, value in units),
+        ("permuted", "const bool ", condition.to_c(PLACES_IN_C) if condition else "false"),
+    ]
+    return _needed(known, text)
+
+
+def _all_units(variant: Variant) -> str:
+    """Room for all blocks of a rank: of an all-to-all, for its row as well as for its column."""
+    if variant.collective.all_to_all:
+        return "cf_larger(cf_all_units(at, &row), cf_all_units(at, &column))"
+    return "cf_all_units(at, blocks)"
+
+
+def _needed(known: Sequence[tuple[str, str, str]], text: str) -> list[str]:
+    """The declarations of the names that the text uses, each after those it is made from."""
     needed: list[str] = []
     for name, ctype, value in reversed(known):
-        if re.search(rf"(?<!->)\b{name}\b", text):
+        if re.search(rf"(?<!->)(?<!\.)\b{name}\b", text):
             needed.append(f"{ctype}{name} = {value};")
             text += " " + value
     return list(reversed(needed))
 
 
 def block_argument(collective: Collective, what: str, in_place: bool) -> str | None:
-    """The name of the argument that gives a block's ``what`` ("count" or "type") on this rank."""
-    plain = {"count": "count", "type": "datatype"}[what]
+    """The argument that gives a block's ``what`` ("count", "counts" or "type") on this rank."""
+    plain = {"count": "count", "counts": "counts", "type": "datatype"}[what]
     side = collective.block_side
     if in_place:
         side = "recv" if side == "send" else "send"

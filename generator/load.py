@@ -42,6 +42,11 @@ ROLES = (
     "count",
     "send_count",
     "recv_count",
+    "counts",
+    "send_counts",
+    "recv_counts",
+    "send_displs",
+    "recv_displs",
     "datatype",
     "send_type",
     "recv_type",
@@ -49,6 +54,8 @@ ROLES = (
     "root",
     "comm",
 )
+SIZED = ("block", "mean", "none")
+VARIES = ("no", "source", "target", "pair")
 IN_PLACE = ("none", "send_all", "send_root", "recv_root")
 
 
@@ -139,6 +146,8 @@ def _collective(table: _Table) -> Collective:
         standard=table.text("standard"),
         arguments=tuple(arguments),
         block_side=table.choice("block_side", ("send", "recv"), "recv"),
+        sized=table.choice("sized", SIZED, "block"),
+        varies=table.choice("varies", VARIES, "no"),
         in_place=table.choice("in_place", IN_PLACE),
         total=table.expression("total", ("size", "bytes")),
         wire_bytes=table.expression("wire_bytes", ("nodes", "node_size", "bytes")),
@@ -193,18 +202,24 @@ def _family(table: _Table, collectives: Mapping[str, Collective]) -> Family:
     parameters = tuple(_parameter(row, {}) for row in table.tables("parameter"))
     shapes = table.table("buffers", {})
     buffers = {key: shapes.choice(key, tuple(semantics.SHAPES)) for key in list(shapes.values)}
-    compositions = {
-        key: _composition(table.table(key), predicate, buffers)
-        for key in list(table.values)
-        if key in collectives
-    }
+    compositions: dict[str, Composition] = {}
+    for key in [key for key in table.values if key in collectives]:
+        compositions[key] = _composition(table.table(key), predicate, buffers, compositions)
     return Family(name, title, summary, source, lanes, parameters, buffers, compositions)
 
 
-def _composition(table: _Table, predicate: str, buffers: Mapping[str, str]) -> Composition:
+def _composition(
+    table: _Table,
+    predicate: str,
+    buffers: Mapping[str, str],
+    before: Mapping[str, Composition],
+) -> Composition:
     own = table.text("predicate", "")
     text = f"{predicate} and ({own})" if own else predicate
-    steps = tuple(_step(row, buffers) for row in table.tables("steps"))
+    if "like" in table.values:
+        steps = before[table.choice("like", tuple(before))].steps
+    else:
+        steps = tuple(_step(row, buffers) for row in table.tables("steps"))
     if not steps:
         raise SpecError(f"{table.where}: key 'steps' is missing or empty")
     table.finish()

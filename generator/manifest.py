@@ -15,7 +15,10 @@ from .layout import Layout
 from .model import Parameter, Specs, Variant
 from .predicates import parse
 
-SCHEMA = 1
+SCHEMA = 2
+
+# What stands for the bytes of a call whose size the ranks do not know alike (CF_UNSIZED_BYTES in C).
+UNSIZED_BYTES = 1
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,9 @@ class CollectiveEntry:
     """A collective as everything downstream sees it.
 
     ``bound`` is an expression over nodes, node_size and bytes: the bytes that must pass the links of the
-    busiest node, so bound / (rails x bytes per second) is the least time.
+    busiest node, so bound / (rails x bytes per second) is the least time. ``sized`` tells which bytes a choice
+    may read: those of a "block", the "mean" of all blocks, or "none". ``varies`` tells what the size of a block
+    follows: "no", its "source", its "target", or the "pair" of them.
     """
 
     name: str
@@ -33,8 +38,15 @@ class CollectiveEntry:
     rooted: bool
     has_op: bool
     in_place: str
+    sized: str
+    varies: str
+    moves_nothing: bool
     total: str
     bound: str
+
+    def choice_bytes(self, nbytes: int) -> int:
+        """The bytes by which a call of ``nbytes`` is chosen for, and under which its winner is stored."""
+        return UNSIZED_BYTES if self.sized == "none" else nbytes
 
     def least_bytes(self, nodes: int, node_size: int, nbytes: int) -> float:
         values = {"nodes": nodes, "node_size": node_size, "bytes": nbytes}
@@ -89,6 +101,11 @@ class Manifest:
                 return entry
         raise unknown("collective", name, [entry.name for entry in self.collectives])
 
+    @property
+    def unsized(self) -> frozenset[str]:
+        """The collectives whose one winner serves every size."""
+        return frozenset(entry.name for entry in self.collectives if entry.sized == "none")
+
     def variants_of(self, collective: str) -> list[VariantEntry]:
         return [variant for variant in self.variants if variant.collective == collective]
 
@@ -96,11 +113,12 @@ class Manifest:
         self, collective: str, layout: Layout, nbytes: int, commutative: bool = True
     ) -> dict[str, int]:
         """The facts of a call, as the runtime will see them."""
-        total = self.collective(collective).total_bytes(layout.size, nbytes)
+        entry = self.collective(collective)
+        known = entry.choice_bytes(nbytes)
         return {
             **layout.facts(),
-            "bytes": nbytes,
-            "total_bytes": total,
+            "bytes": known,
+            "total_bytes": entry.total_bytes(layout.size, known),
             "commutative": commutative,
         }
 
@@ -125,6 +143,9 @@ def describe(
                 rooted=c.rooted,
                 has_op=c.reduces,
                 in_place=c.in_place,
+                sized=c.sized,
+                varies=c.varies,
+                moves_nothing=c.moves_nothing,
                 total=c.total.text,
                 bound=c.wire_bytes.text,
             )

@@ -46,6 +46,10 @@ class Collective:
     standard: str
     arguments: tuple[Argument, ...]
     block_side: str  # "send" or "recv": whose count and type give the uniform bytes of a block
+    sized: str  # the bytes a choice may read: of a "block", the "mean" of all blocks, or "none"
+    varies: (
+        str  # what the size of a block follows: "no", its "source" or "target" rank, or the "pair"
+    )
     in_place: str  # "none", "send_all", "send_root", "recv_root"
     total: Expression  # bytes of the largest buffer of the call
     wire_bytes: Expression  # bytes that must pass the busiest node's links, at least
@@ -61,6 +65,21 @@ class Collective:
     @property
     def reduces(self) -> bool:
         return self.has("op")
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether the ranks have blocks of their own, as against one vector alike on all."""
+        return self.total.text != "bytes"
+
+    @property
+    def all_to_all(self) -> bool:
+        """Whether every pair of ranks has a block of its own."""
+        result = self.result
+        return result.in_blocks.text == result.out_blocks.text == "size"
+
+    @property
+    def moves_nothing(self) -> bool:
+        return all(argument.role == "comm" for argument in self.arguments)
 
     @property
     def single_buffer(self) -> bool:

@@ -18,6 +18,8 @@ from collforge.errors import CollforgeError
 from . import load
 from .cview import block_argument, view
 from .expand import expand
+from .fortran import routines
+from .large import large_functions
 from .manifest import Manifest, describe
 from .model import Collective, Specs, Variant
 from .proof import prove
@@ -77,7 +79,16 @@ def _render(
         fingerprints[variant.name] = fingerprint
         files[name] = text.replace("@FINGERPRINT@", fingerprint)
     manifest = describe(specs, variants, fingerprints, version)
-    common = ("collectives.h", "wrappers.c", "registry.c", "oracle.c", "calls.c")
+    common = (
+        "collectives.h",
+        "wrappers.c",
+        "wrappers_fortran.c",
+        "wrappers_large.c",
+        "registry.c",
+        "oracle.c",
+        "calls.c",
+        "overhead.c",
+    )
     rendered = [
         environment.get_template(f"{name}.j2").render(fingerprint=manifest.fingerprint, **shared)
         for name in common
@@ -100,9 +111,9 @@ def _environment(templates: Path) -> jinja2.Environment:
         comment=_comment,
         comment_tail=lambda text: _comment(text, first=10).replace(" * ", "", 1),
         formals=lambda c: ", ".join(f"{a.ctype} {a.name}".replace("* ", "*") for a in c.arguments),
-        block_count=lambda c, in_place: block_argument(c, "count", in_place),
-        block_type=lambda c, in_place: block_argument(c, "type", in_place),
-        other_side_guard=_other_side_guard,
+        choose=_choose,
+        fortran_routines=routines,
+        large_functions=lambda known: large_functions(known, _FIELDS, _choose),
         initializer=_initializer,
         from_args=_from_args,
         plain_arguments=lambda c: ", ".join(_PLAIN[a.role] for a in c.arguments),
@@ -119,8 +130,24 @@ def _comment(text: str, first: int = 0) -> str:
     return "\n".join(f" * {line.strip()}" for line in lines)
 
 
-def _other_side_guard(collective: Collective) -> str:
-    """The C test for this rank being in place, where its block's size then stands on the other side."""
+def _choose(collective: Collective) -> str:
+    """The C call that chooses, by what the standard makes known alike on all ranks."""
+    which = f"CF_{collective.name.upper()}, comm"
+    if collective.sized == "none":
+        return f"cf_choose_unsized({which})"
+    if collective.sized == "mean":
+        counts, datatype = (block_argument(collective, what, False) for what in ("counts", "type"))
+        return f"cf_choose_mean({which}, {counts}, {datatype})"
+    count, datatype = (block_argument(collective, what, False) for what in ("count", "type"))
+    guard = _in_place_guard(collective)
+    if guard:
+        # Where this rank is in place, its block's size stands on the other side.
+        count = f"{guard} ? {block_argument(collective, 'count', True)} : {count}"
+        datatype = f"{guard} ? {block_argument(collective, 'type', True)} : {datatype}"
+    return f"cf_choose({which}, {count}, {datatype})"
+
+
+def _in_place_guard(collective: Collective) -> str:
     if collective.in_place == "send_root" and not collective.reduces:
         return "sendbuf == MPI_IN_PLACE"
     return "recvbuf == MPI_IN_PLACE" if collective.in_place == "recv_root" else ""
@@ -133,6 +160,11 @@ _FIELDS = {
     "count": ("sendcount", "recvcount"),
     "send_count": ("sendcount",),
     "recv_count": ("recvcount",),
+    "counts": ("recvcounts",),
+    "send_counts": ("sendcounts",),
+    "recv_counts": ("recvcounts",),
+    "send_displs": ("sdispls",),
+    "recv_displs": ("rdispls",),
     "datatype": ("sendtype", "recvtype"),
     "send_type": ("sendtype",),
     "recv_type": ("recvtype",),
@@ -147,6 +179,8 @@ _PLAIN = {
     "send_buffer": "send",
     "recv_buffer": "receive",
     **dict.fromkeys(("count", "send_count", "recv_count"), "COUNT"),
+    **dict.fromkeys(("counts", "send_counts", "recv_counts"), "counts"),
+    **dict.fromkeys(("send_displs", "recv_displs"), "displs"),
     **dict.fromkeys(("datatype", "send_type", "recv_type"), "MPI_DOUBLE"),
     "op": "MPI_SUM",
     "root": "0",

@@ -20,10 +20,19 @@ Cell = tuple[tuple[int, int], ...]
 Cells = list[Cell | None]  # None: undefined (exscan on the first rank)
 
 BUFFER = "buffer"
-SPLITS = ("slices", "lanes", "shares", "blocks", "block_rows", "node_pairs")
+SPLITS = ("slices", "lanes", "shares", "blocks", "rows", "columns", "node_pairs")
 OVER = ("node", "lane")
 ROOTS = ("root", "leader", "root_node")
-PLACES = ("node", "node_rank", "rank", "root", "root_node", "carrier")
+PLACES = (
+    "node",
+    "node_rank",
+    "rank",
+    "root",
+    "root_node",
+    "carrier",
+    "consecutive",
+    "commutative",
+)
 OPTIONAL = ("blocks",)
 
 
@@ -46,9 +55,14 @@ CALLS: dict[str, Call] = {
     "reduce_scatter": Call({"over": OVER, "split": SPLITS, **_MOVE}),
     "scan": Call({"over": OVER, **_MOVE}),
     "exscan": Call({"over": OVER, **_MOVE}),
+    "barrier": Call({"over": OVER, **_MOVE}),
+    # Among all ranks: between the order of the ranks and that of the nodes; where it does not run, its
+    # two buffers are one.
+    "permute": Call({"direction": ("to_node_order", "to_rank_order"), **_MOVE}),
     # On one node: blocks to the ranks that carry their lanes, and back.
     "fold": Call(_MOVE),
     "unfold": Call({"blocks": ("size",), **_MOVE}),
+    "release": Call(_MOVE),  # no data: the carriers let the other ranks go on
     "move": Call({"source": ("root", "leader"), "target": ("root", "leader"), **_MOVE}),
     # On one rank.
     "reorder": Call({"direction": ("to_lanes", "to_ranks", "nodes_to_ranks"), **_MOVE}),
@@ -65,16 +79,25 @@ class ProofError(CollforgeError):
 class Machine:
     """All ranks of one layout, seen through a family's lanes. Leaders share the root's node rank."""
 
-    def __init__(self, layout: Layout, lanes: str, collective: Collective, root: int) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        lanes: str,
+        collective: Collective,
+        root: int,
+        commutative: bool = True,
+    ) -> None:
         self.layout = layout
         self.root = root
+        self.commutative = commutative
         smallest = min(layout.node_sizes)
         self.lanes = Lanes(layout, smallest if lanes == "full" else 1)
         root_rank = layout.node_rank(root)
         self.leader = root_rank if collective.rooted and root_rank < smallest else 0
         self.full = lanes == "full"
         # A vector is cut into one cell a lane; a block stays whole.
-        self.cells = self.lanes.k if collective.total.text == "bytes" else 1
+        vector = not collective.has_blocks and not collective.moves_nothing
+        self.cells = self.lanes.k if vector else 1
 
     def carrier(self, rank: int) -> bool:
         node_rank = self.layout.node_rank(rank)
@@ -108,6 +131,8 @@ class Machine:
             "root": self.root,
             "root_node": self.layout.node_of[self.root],
             "carrier": self.carrier(rank),
+            "consecutive": self.layout.facts()["consecutive"],
+            "commutative": self.commutative,
         }
 
     def split(self, name: str, group: Sequence[int], me: int) -> tuple[list[int], list[int]]:
@@ -115,7 +140,7 @@ class Machine:
         at, lanes = self.layout, self.lanes
         if name == "blocks":
             return [1] * len(group), [1] * len(group)
-        if name == "block_rows":
+        if name in ("rows", "columns"):
             return [at.size] * len(group), [at.size] * len(group)
         if name == "slices":
             counts = [1 if q < lanes.k else 0 for q in range(len(group))]
@@ -146,15 +171,15 @@ class Machine:
         }[shape]
 
 
-# The shapes of temporaries: the C expression for their units (see Machine.shape for the cells).
+# The shapes of temporaries: the C variable that holds their units (see Machine.shape for the cells).
 SHAPES: dict[str, str] = {
     "vector": "block",
     "slice": "slices.counts[at->node_rank]",
-    "share": "share_blocks * block",
-    "lane": "lane_blocks * block",
-    "all": "at->size * block",
-    "outgoing": "at->node_size[at->node] * lane_blocks * block",
-    "incoming": "at->size * share_blocks * block",
+    "share": "share_units",
+    "lane": "lane_units",
+    "all": "all_units",
+    "outgoing": "outgoing_units",
+    "incoming": "incoming_units",
 }
 
 
@@ -198,13 +223,14 @@ def execute(
     collective: Collective,
     layout: Layout,
     root: int,
+    commutative: bool = True,
 ) -> Iterator[Trace]:
     """Runs a composition on every rank at once and yields the buffers after each step.
 
     Raises ProofError when a step reads what was never written, when ranks of one communicator disagree
     on whether it runs, or when a buffer overflows its shape.
     """
-    machine = Machine(layout, family.lanes, collective, root)
+    machine = Machine(layout, family.lanes, collective, root, commutative)
     memory: Memory = {}
     for rank in range(layout.size):
         places = {"rank": rank, "root": root, "size": layout.size}
@@ -239,6 +265,8 @@ def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
         return step.where is None or bool(step.where.evaluate(machine.facts(rank)))
 
     size = machine.layout.size
+    if step.call == "permute":
+        return _permute(machine, step, memory, runs(0))
     if step.call in _LOCAL:
         apply_local = _LOCAL[step.call]
         return {r: apply_local(machine, step, r, read) for r in range(size) if runs(r)}
@@ -255,6 +283,16 @@ def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
 
 
 Read = Callable[..., Cells]
+
+
+def _permute(m: Machine, step: Step, memory: Memory, moves: bool) -> dict[int, Cells]:
+    """The data of rank v to the v-th rank in the order of the nodes, or back."""
+    order = Lanes(m.layout, 1).order if moves else list(range(m.layout.size))
+    pairs = list(enumerate(order))
+    if step["direction"] == "to_rank_order":
+        pairs = [(holder, rank) for rank, holder in pairs]
+    held = {target: memory.get((source, step.reads)) for source, target in pairs}
+    return {target: list(cells) for target, cells in held.items() if cells is not None}
 
 
 def _scatter(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
@@ -309,6 +347,11 @@ def _reduce_scatter(m: Machine, step: Step, group: list[int], read: Read) -> dic
     return dict(zip(group, cut(total, m.split(step["split"], group, group[0])[0])))
 
 
+def _barrier(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
+    met = sorted({c for rank in group for cell in read(rank) for c in cell or ()})
+    return {rank: [tuple(met)] for rank in group}
+
+
 def _scan(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
     inclusive = 1 if step.call == "scan" else 0
     return {
@@ -330,6 +373,10 @@ def _unfold(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, C
         members = group[lane :: m.lanes.k]
         out.update(zip(members, cut(read(group[lane]), [each] * len(members))))
     return out
+
+
+def _release(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
+    return {rank: list(read(group[index % m.lanes.k])) for index, rank in enumerate(group)}
 
 
 def _move(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
@@ -383,8 +430,10 @@ _GROUP: dict[str, Callable[[Machine, Step, list[int], Read], dict[int, Cells]]] 
     "reduce_scatter": _reduce_scatter,
     "scan": _scan,
     "exscan": _scan,
+    "barrier": _barrier,
     "fold": _fold,
     "unfold": _unfold,
+    "release": _release,
     "move": _move,
 }
 _LOCAL: dict[str, Callable[[Machine, Step, int, Read], Cells]] = {

@@ -1,7 +1,9 @@
 """What is verified of a variant: the case strings of the three tiers; and what is timed.
 
 A case combines an *operand* (a datatype, and an op where there is one), a *count* of elements, a
-*root*, the use of MPI_IN_PLACE, and a *point* of the variant's parameters.
+*root*, the use of MPI_IN_PLACE, *uneven* blocks where a collective has such, and a *point* of the
+variant's parameters. A collective that moves nothing has one case for each rank, which then is the
+last to enter.
 
 ======== =================================== =============================== ============
 tier     counts                              points                          combinations
@@ -14,10 +16,10 @@ paranoid those of full, huge                 those of full, the whole domain all
 ======== =================================== =============================== ============
 
 *Pairs*: every operand with every count, in place and not, the roots taking turns; then every root
-with every count, in place and not, the operands taking turns. That covers each pair of dimensions
-where mistakes live (root and count, operand and count, root and operand, in place and anything)
-with a fifth of the full product. Every problem so chosen is solved at every point. The choice is
-deterministic.
+with every count, in place and not, the operands taking turns; in both, even and uneven blocks take
+turns. That covers each pair of dimensions where mistakes live (root and count, operand and count,
+root and operand, in place and anything) with a fifth of the full product. Every problem so chosen
+is solved at every point. The choice is deterministic.
 
 Cases to which a variant does not apply are left out. ``bytes`` is count x type size.
 """
@@ -25,13 +27,18 @@ Cases to which a variant does not apply are left out. ``bytes`` is count x type 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from collforge.errors import unknown
 from collforge.generator.case import NATIVE, Case, canonical, points, variant_text
 from collforge.generator.layout import Layout
-from collforge.generator.manifest import CollectiveEntry, Manifest, VariantEntry
+from collforge.generator.manifest import (
+    UNSIZED_BYTES,
+    CollectiveEntry,
+    Manifest,
+    VariantEntry,
+)
 from collforge.generator.model import Parameter, ParameterValue
 
 TIERS = ("small", "full", "paranoid")
@@ -47,8 +54,6 @@ TYPE_BYTES = {
 }
 ODD, PRIME, LARGE, HUGE = 7, 1009, 20011, 400009
 
-Problem = tuple["Operand", int, int, bool]
-
 
 @dataclass(frozen=True)
 class Operand:
@@ -60,6 +65,32 @@ class Operand:
     @property
     def commutative(self) -> bool:
         return self.op != "affine"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a call is to do, but for its size in bytes."""
+
+    operand: Operand
+    count: int
+    root: int
+    in_place: bool
+    uneven: bool
+
+    @property
+    def bytes(self) -> int:
+        return self.count * TYPE_BYTES[self.operand.type]
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of its case string."""
+        return {
+            **({} if self.operand.type == "int" else {"type": self.operand.type}),
+            **({"op": self.operand.op} if self.operand.op else {}),
+            **({"root": str(self.root)} if self.root else {}),
+            **({"in_place": ""} if self.in_place else {}),
+            **({"uneven": ""} if self.uneven else {}),
+        }
 
 
 MOVED = tuple(Operand(name) for name in TYPE_BYTES)
@@ -87,35 +118,47 @@ def verification_cases(
     collective = manifest.collective(variant.collective)
     texts = [variant_text(variant.family, variant.parameters, p) for p in _points(variant, tier)]
     applies: dict[tuple[int, bool], bool] = {}
-    for operand, count, root, in_place in _problems(collective, layout, tier):
-        nbytes = count * TYPE_BYTES[operand.type]
-        fact = (nbytes, operand.commutative)
+    for problem, commutative in _cases(collective, layout, tier):
+        fact = (problem.bytes, commutative)
         if fact not in applies:
             applies[fact] = variant.applies(manifest.facts(collective.name, layout, *fact))
         if applies[fact]:
-            options = _options(operand, root, in_place)
-            problem = Case(collective.name, NATIVE, layout.name, nbytes, options)
             yield from (str(problem.by(text)) for text in texts)
 
 
 def timing_case(manifest: Manifest, collective: str, layout: Layout, nbytes: int) -> Case:
-    """The native call that stands for a collective at a size: doubles and sums where they fit."""
+    """The native call that stands for a collective at a size: doubles and sums where they fit.
+
+    There is one only, of any size, for a collective that moves nothing.
+    """
+    entry = manifest.collective(collective)
+    if entry.moves_nothing:
+        return Case(collective, NATIVE, layout.name, UNSIZED_BYTES)
     name = next(
         name for name, size in (("double", 8), ("int", 4), ("chars", 1)) if nbytes % size == 0
     )
-    operand = Operand(name, "sum" if manifest.collective(collective).has_op else "")
-    return Case(collective, NATIVE, layout.name, nbytes, _options(operand, 0, False))
+    problem = Problem(Operand(name, "sum" if entry.has_op else ""), 0, 0, False, False)
+    return Case(collective, NATIVE, layout.name, nbytes, problem.options)
 
 
-def _options(operand: Operand, root: int, in_place: bool) -> dict[str, str]:
-    options = {} if operand.type == "int" else {"type": operand.type}
-    if operand.op:
-        options["op"] = operand.op
-    if root:
-        options["root"] = str(root)
-    if in_place:
-        options["in_place"] = ""
-    return options
+def timing_cases(
+    manifest: Manifest, collective: str, layout: Layout, sizes: Iterable[int]
+) -> list[Case]:
+    """The native calls that stand for a collective at these sizes, each once."""
+    each = (timing_case(manifest, collective, layout, nbytes) for nbytes in sizes)
+    return list({case.problem: case for case in each}.values())
+
+
+def _cases(collective: CollectiveEntry, layout: Layout, tier: str) -> Iterator[tuple[Case, bool]]:
+    """Every problem of a tier, as native's case, and whether its op commutes."""
+    if collective.moves_nothing:
+        for rank in range(layout.size):
+            seed = {"seed": str(rank)}
+            yield Case(collective.name, NATIVE, layout.name, UNSIZED_BYTES, seed), True
+        return
+    for one in _problems(collective, layout, tier):
+        native = Case(collective.name, NATIVE, layout.name, one.bytes, one.options)
+        yield native, one.operand.commutative
 
 
 def _problems(collective: CollectiveEntry, layout: Layout, tier: str) -> Iterator[Problem]:
@@ -123,18 +166,24 @@ def _problems(collective: CollectiveEntry, layout: Layout, tier: str) -> Iterato
     counts = _counts(collective, layout, tier)
     roots = range(layout.size if collective.rooted else 1)
     places = (False, True) if collective.in_place != "none" else (False,)
+    varies = collective.varies != "no"
     if tier == "paranoid":
-        yield from itertools.product(operands, counts, roots, places)
+        forms = (False, True) if varies else (False,)
+        yield from itertools.starmap(
+            Problem, itertools.product(operands, counts, roots, places, forms)
+        )
         return
     chosen: dict[Problem, None] = {}
     for (i, operand), (j, count), place in itertools.product(
         enumerate(operands), enumerate(counts), places
     ):
         root = roots[(i + j + len(operands) * place) % len(roots)]
-        chosen[operand, count, root, place] = None
+        uneven = varies and count > 0 and (i + j + place) % 2 == 0
+        chosen[Problem(operand, count, root, place, uneven)] = None
     for root, (j, count), place in itertools.product(roots, enumerate(counts), places):
         operand = operands[(root + j + place) % len(operands)]
-        chosen[operand, count, root, place] = None
+        uneven = varies and count > 0 and (root + j + place) % 2 == 1
+        chosen[Problem(operand, count, root, place, uneven)] = None
     yield from chosen
 
 

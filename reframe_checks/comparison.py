@@ -7,7 +7,7 @@ from pathlib import Path
 from reframe.core.builtins import run_before, variable
 from reframe.core.logging import getlogger
 
-from collforge.generator.case import parse, split_variant
+from collforge.generator.case import Case, parse, split_variant
 from collforge.reframe_checks import results
 from collforge.reframe_checks.driver_check import DriverCheck
 from collforge.reframe_checks.results import Range
@@ -29,8 +29,8 @@ class Comparison(DriverCheck):
     margin = variable(float, value=0.05)
     """Ratios count when they are this far from 1."""
 
-    def is_finding(self, ratio: Range) -> bool:
-        """Whether a variant with these ratios to native is one."""
+    def is_finding(self, case: Case, ratio: Range) -> bool:
+        """Whether a case with these ratios to native is one."""
         raise NotImplementedError
 
     @run_before("performance")
@@ -41,7 +41,9 @@ class Comparison(DriverCheck):
             entry = case.problem, split_variant(case.variant)[0]
             best[entry] = max(best.get(entry, (ratio, text)), (ratio, text))
         self.findings = [
-            f"{text}: {ratio}" for ratio, text in best.values() if self.is_finding(ratio)
+            f"{text}: {ratio}"
+            for ratio, text in best.values()
+            if self.is_finding(parse(text), ratio)
         ]
         lines = "".join(f"{finding}\n" for finding in self.findings)
         Path(self.stagedir, FINDINGS).write_text(lines, encoding="utf-8")

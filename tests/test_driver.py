@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import Installation
+from driver import RANKS, Driver, build_driver, make_driver, results_by_variant
 from support import execute
 
 BENCH = Path(__file__).resolve().parent.parent / "runtime" / "bench"
-RANKS = 2
-PAIRS = {"COLLFORGE_NODE_MAP": "2"}  # layout 1x2 with two ranks, 2x2 with four
 
-# An allreduce that is right or wrong in the way its parameter says. It takes the place of a generated variant.
+# An allreduce that is right or wrong in the way its parameter says. It takes the place of all variants.
 BROKEN = r"""
 #include "collectives.h"
 #include <stdlib.h>
@@ -150,37 +147,6 @@ int main(void)
 }
 """
 
-Driver = Callable[..., "tuple[int, list[dict[str, Any]], str]"]
-
-
-def read_records(text: str) -> list[dict[str, Any]]:
-    """The JSON lines; the job's record comes first, the end's last."""
-    records = [json.loads(line) for line in text.splitlines()]
-    assert records[0]["record"] == "job"
-    assert records[-1]["record"] == "end"
-    results = records[1:-1]
-    assert all(r["record"] == "result" for r in results)
-    assert records[-1]["cases"] == len(results)
-    return records
-
-
-def make_driver(mpi: str, program: Path, folder: Path, launch: Any) -> Driver:
-    """driver(cases, *options, ranks): the exit code, the records, standard error."""
-
-    def run(
-        cases: list[str], *options: str, ranks: int = RANKS
-    ) -> tuple[int, list[dict[str, Any]], str]:
-        listed, output = folder / "cases", folder / "output"
-        listed.write_text("".join(f"{case}\n" for case in cases))
-        output.unlink(missing_ok=True)
-        argv = [str(program), "--cases", str(listed), "--output", str(output), *options]
-        done = launch(mpi, ranks, argv, env=PAIRS, timeout=90)
-        text = output.read_text() if output.exists() else ""
-        ended = done.returncode in (0, 1) and text
-        return done.returncode, read_records(text) if ended else [], done.stderr
-
-    return run
-
 
 @pytest.fixture
 def driver(mpi: str, built: Installation, launch: Any, tmp_path: Path) -> Driver:
@@ -189,25 +155,14 @@ def driver(mpi: str, built: Installation, launch: Any, tmp_path: Path) -> Driver
 
 @pytest.fixture(scope="session")
 def broken_program(mpi: str, built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A driver in which hierarchical allreduce is the broken one above."""
+    """A driver whose only variant is the broken allreduce above."""
     folder = tmp_path_factory.mktemp(f"broken-{mpi}")
-    generated = folder / "generated"
-    shutil.copytree(built.home / "generated", generated)
-    (generated / "variants" / "hierarchical_allreduce.c").write_text(BROKEN)
-    program = folder / "collforge-driver"
-    make = ["make", "-j2", "-C", str(BENCH.parent), f"MPICC={built.library.mpicc}"]
-    make += [f"GENERATED={generated}", f"OUT={folder}", "VERSION=test", str(program)]
-    assert execute(make, timeout=300).returncode == 0
-    return program
+    return build_driver(built, BROKEN, ["cf_hierarchical_allreduce"], folder)
 
 
 @pytest.fixture
 def broken(mpi: str, broken_program: Path, launch: Any, tmp_path: Path) -> Driver:
     return make_driver(mpi, broken_program, tmp_path, launch)
-
-
-def results_by_variant(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {r["variant"]: r for r in records if r["record"] == "result"}
 
 
 BAD_CASES = {
@@ -229,6 +184,12 @@ BAD_CASES = {
     "bcast:native@1x2,bytes=4,root": "root needs a value",
     "bcast:native@1x2,bytes=4,bytes=4": "bytes stands twice",
     "bcast:native@1x2,bytes=4,unheard=1": "unknown option 'unheard'",
+    "bcast:native@1x2,bytes=4,uneven": "has blocks of one size",
+    "alltoallv:native@1x2,bytes=4,uneven=1": "uneven takes no value",
+    "allgatherv:native@1x2,bytes=600000000,type=chars": "above INT_MAX",
+    "barrier:native@1x2,bytes=4": "moves nothing: bytes=1",
+    "barrier:native@1x2,bytes=1,type=int": "has no type",
+    "barrier:native@1x2,bytes=1,in_place": "has no MPI_IN_PLACE",
     "allgather:native@1x2,bytes=4,root=0": "has no root",
     "scan:native@1x2,bytes=4,in_place=1": "in_place takes no value",
     "scan:native@1x2,bytes=4,op=unheard": "unknown op 'unheard'",

@@ -67,7 +67,9 @@ def case(variant: str, fingerprint: str, **changes: object) -> Line:
 
 NATIVE_LINE = case("native", "")
 RING_LINE = case(RING.name, "ab12")
-INAPPLICABLE = case("hierarchical", "cd34", applicable=False, verified=False, samples=[])
+INAPPLICABLE = case(
+    "hierarchical", "cd34", applicable=False, verified=False, detail="declined", samples=[]
+)
 LINES = [JOB, NATIVE_LINE, RING_LINE, INAPPLICABLE, END]
 
 
@@ -117,6 +119,14 @@ def test_every_applicable_case_is_a_result(folder: Path) -> None:
     assert (native.variant, ring.variant) == (Variant("allreduce"), RING)
     assert (ring.problem, ring.bytes) == (PROBLEM, 1024)
     assert (ring.verified, ring.samples, ring.late) == (True, (1.2e-4, 1.3e-4), 1)
+
+
+def test_uneven_blocks_are_a_problem_of_their_own(folder: Path) -> None:
+    names = {"collective": "alltoallv", "variant": "native"}
+    line = {**NATIVE_LINE, **names, "case": "alltoallv:native@4x2,bytes=1024,uneven,seed=3"}
+    write(folder, [JOB, line, END])
+    (result,) = read(folder).runs[0].results
+    assert (result.problem, result.bytes) == ("alltoallv@4x2,bytes=1024,uneven,seed=3", 1024)
 
 
 def test_a_wrong_result_is_kept_as_such(folder: Path) -> None:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from support import SEED
 
-from collforge.db import Variant
+from collforge.db import Place, Result, RunRecord, Store, Variant
 from collforge.errors import CollforgeError
 from collforge.generator import case, layout, manifest, render
+from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.reframe_checks.cases import timing_case
-from collforge.tuner import plan, request
+from collforge.tuner import plan, request, tables
+from collforge.tuner.commands import bench
+from collforge.tuner.instructions import NEVER
 from collforge.tuner.plan import Goal
-from collforge.tuner.select import Launch, decide
+from collforge.tuner.run import Site
+from collforge.tuner.select import Comparison, Launch, decide, decide_together
+from collforge.tuner.tune import Session, decide_all
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +42,7 @@ def goal(**changes: object) -> Goal:
 
 
 def measure(
-    made: Manifest, asked: Goal, seconds: Callable[[str, str], float], launches: int
+    made: Manifest, asked: Goal, seconds: Callable[[Case], float], launches: int
 ) -> tuple[dict[str, list[Launch]], int]:
     """Plays so many launches of everything planned; returns the history and how often it ran out of plans."""
     noise = random.Random(SEED)
@@ -53,16 +59,17 @@ def measure(
                 ]
                 fingerprint = entries[0].fingerprint if entries else ""
                 variant = Variant.from_name(one.collective, one.variant, fingerprint)
-                mean = seconds(one.collective, one.variant)
+                mean = seconds(one)
                 launch[variant] = [mean * noise.uniform(0.99, 1.01) for _ in range(3)]
             history.setdefault(task.problem.problem, []).append(launch)
     return history, launches
 
 
-def chain_wins(collective: str, variant: str) -> float:
-    if collective == "bcast" and "chain,segment_bytes=8192" in variant and "full_lane" in variant:
+def chain_wins(one: Case) -> float:
+    best = "full_lane" in one.variant and "chain,segment_bytes=8192" in one.variant
+    if one.collective == "bcast" and best:
         return 0.25
-    return {"native": 1.0}.get(variant, 0.6 if "full_lane" in variant else 1.3)
+    return {"native": 1.0}.get(one.variant, 0.6 if "full_lane" in one.variant else 1.3)
 
 
 def test_the_first_launch_has_native_first_and_every_family(made: Manifest) -> None:
@@ -96,7 +103,9 @@ def test_losers_leave_the_race(made: Manifest) -> None:
 
 
 def test_native_everywhere_still_rests_on_several_launches(made: Manifest) -> None:
-    history, launches = measure(made, goal(), lambda _, v: 1.0 if v == "native" else 2.0, 10)
+    history, launches = measure(
+        made, goal(), lambda one: 1.0 if one.variant == "native" else 2.0, 10
+    )
     assert 3 <= launches <= 6
     assert all(len(of_problem) >= 3 for of_problem in history.values())
 
@@ -112,6 +121,133 @@ def test_a_plan_resumes_from_history_alone(made: Manifest) -> None:
     history, _ = measure(made, goal(), chain_wins, 2)
     again = [str(c) for t in plan.next_tasks(made, goal(), history) for c in t.cases]
     assert again == [str(c) for t in plan.next_tasks(made, goal(), history) for c in t.cases]
+
+
+@pytest.fixture(scope="module")
+def unsized(made: Manifest) -> str:
+    """A collective of many sizes, of which one choice has to serve all."""
+    return next(name for name in sorted(made.unsized) if not made.collective(name).moves_nothing)
+
+
+def large_wins(one: Case) -> float:
+    """full_lane gains much on large calls; on small ones it does not, and hierarchical gains little."""
+    gains = {"full_lane": (1.0, 0.25), "hierarchical": (0.9, 1.5)}
+    return gains.get(case.split_variant(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
+
+
+def test_sizes_that_share_a_choice_measure_the_same_variants(made: Manifest, unsized: str) -> None:
+    asked = goal(collectives=(unsized,))
+    history, _ = measure(made, asked, large_wins, 1)
+    small, large = plan.next_tasks(made, asked, history)
+    assert (small.problem.bytes, large.problem.bytes) == asked.sizes
+    assert {one.variant for one in small.cases} == {one.variant for one in large.cases}
+    families = {case.split_variant(one.variant)[0] for one in small.cases}
+    assert families == {case.NATIVE, "full_lane"}, "in the race by what it is worth over all sizes"
+    apart = [plan.next_tasks(made, goal(collectives=(unsized,), sizes=(n,)), {}) for n in (8, 16)]
+    assert all(len(tasks) == 1 for tasks in apart)
+
+
+def test_sizes_that_share_a_choice_settle(made: Manifest, unsized: str) -> None:
+    asked = goal(collectives=(unsized,))
+    history, launches = measure(made, asked, large_wins, 10)
+    assert 3 <= launches <= 6
+    eligible = {variant for of_problem in history.values() for one in of_problem for variant in one}
+    won = decide_together(unsized, list(history.values()), eligible).winner
+    assert won.variant.family == "full_lane"
+    assert won.ratio == pytest.approx(2.0, rel=0.05)
+
+
+def test_the_best_that_is_slower_at_no_size_stays_in_the_race(made: Manifest, unsized: str) -> None:
+    """full_lane is best over all sizes, but no choice."""
+
+    def seconds(one: Case) -> float:
+        gains = {"full_lane": (1.3, 0.1), "hierarchical": (0.8, 0.8)}
+        return gains.get(case.split_variant(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
+
+    history, launches = measure(made, goal(collectives=(unsized,)), seconds, 10)
+    assert launches <= 6
+    eligible = {variant for of_problem in history.values() for one in of_problem for variant in one}
+    won = decide_together(unsized, list(history.values()), eligible).winner
+    assert won.variant.family == "hierarchical"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "unsure"),
+    [
+        ([(1.5, 1.6, 3)], False),
+        ([(1.0, 1.6, 3)], True),
+        ([(0.9, 1.02, 3)], False),
+        ([(1.5, 1.6, 2)], True),
+        ([(1.5, 1.6, 3), (0.98, 1.1, 3)], False),
+        ([(1.5, 1.6, 3), (0.9, 1.1, 3)], True),
+        ([(0.98, 1.1, 3), (0.98, 1.02, 3)], True),
+        ([(0.98, 1.02, 3), (0.98, 1.02, 3)], False),
+        ([(1.5, 1.6, 3), (0.9, 1.1, 3), (0.5, 0.9, 3)], False),
+    ],
+    ids=["win", "maybe", "none", "few", "win_only", "slower?", "win?", "equal", "slower"],
+)
+def test_another_launch_is_worth_it_only_where_it_may_turn_the_decision(
+    sizes: list[tuple[float, float, int]], unsure: bool
+) -> None:
+    each = [
+        Comparison(Variant("bcast", "full_lane"), (low + high) / 2, low, high, launches)
+        for low, high, launches in sizes
+    ]
+    assert plan.is_unsure(goal(), each) == unsure
+
+
+def test_a_size_more_is_measured_with_what_won_before(made: Manifest, unsized: str) -> None:
+    history, _ = measure(made, goal(collectives=(unsized,)), large_wins, 10)
+    (task,) = plan.next_tasks(made, goal(collectives=(unsized,), sizes=(4096,)), history)
+    families = {case.split_variant(one.variant)[0] for one in task.cases}
+    assert families == {case.NATIVE, "full_lane"}
+
+
+def test_what_moves_nothing_is_one_problem(made: Manifest) -> None:
+    silent = tuple(one.name for one in made.collectives if one.moves_nothing)
+    asked = goal(collectives=(*silent, "bcast"))
+    found = [one.problem for one in plan.problems(made, asked) if one.collective in silent]
+    assert found == [f"{name}@4x2,bytes=1" for name in silent]
+    assert len(plan.next_tasks(made, asked, {})) == len(silent) + 2
+
+
+def test_one_winner_is_stored_where_the_size_is_not_known(
+    made: Manifest, unsized: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = goal(collectives=(unsized, "bcast"))
+    place = Place("local", "openmpi", "Open MPI v4.1.4", "4x2")
+    session = Session(made, asked, Site("local", "openmpi"), place, tmp_path / "t.db", tmp_path)
+    history, launches = measure(made, asked, large_wins, 10)
+    with Store(session.database) as store:
+        for number in range(launches):
+            store.record_run(record(place, number, history))
+    decisions = decide_all(session).decisions
+    together = [decisions[problem] for problem in history if problem.startswith(f"{unsized}@")]
+    assert len(together) == 2 and together[0] is together[1]
+    with Store(session.database) as store:
+        winners = {(w.choice.variant.collective, w.choice.bytes): w for w in store.winners()}
+    assert set(winners) == {(unsized, 1), ("bcast", 1024), ("bcast", 1 << 20)}
+    won = winners[unsized, 1]
+    assert won.choice.variant.family == "full_lane"
+    assert won.choice.ratio == pytest.approx(together[0].winner.ratio)
+    for nbytes in (8, 1 << 20):
+        problem = timing_case(made, unsized, asked.layout, nbytes)
+        assert bench.stored(made, winners, problem) is won
+    assert bench.stored(made, winners, timing_case(made, "bcast", asked.layout, 8)) is None
+    tables.print_winners(list(winners.values()), made.unsized)
+    assert [line.count(" any ") for line in capsys.readouterr().out.splitlines()].count(1) == 1
+
+
+def record(place: Place, number: int, history: dict[str, list[Launch]]) -> RunRecord:
+    """A launch of every problem that has so many."""
+    results = tuple(
+        Result(variant, problem, one.bytes, verified=True, samples=tuple(samples))
+        for problem, of_problem in history.items()
+        for one in plan.measured_problems([problem])
+        for launch in of_problem[number : number + 1]
+        for variant, samples in launch.items()
+    )
+    return RunRecord(str(number), place, 4, 8, NEVER, "", "", ("h",), SEED, results)
 
 
 def test_nothing_is_planned_where_nothing_applies(made: Manifest) -> None:
@@ -150,6 +286,19 @@ def test_what_is_asked_wrongly_is_explained(made: Manifest) -> None:
     with pytest.raises(CollforgeError, match="--layout"):
         request.parse_layout(None, "my_cluster")
     assert request.parse_duration("1.5m") == 90
+
+
+def test_collectives_are_asked_for_by_name_or_group(made: Manifest) -> None:
+    groups = {
+        name: set(request.parse_collectives(name, made)) for name in ("regular", "irregular", "all")
+    }
+    assert groups["all"] == {entry.name for entry in made.collectives}
+    assert groups["regular"] | groups["irregular"] == groups["all"]
+    assert not groups["regular"] & groups["irregular"]
+    assert groups["irregular"] == {one.name for one in made.collectives if one.varies != "no"}
+    assert request.parse_collectives(None, made) == request.parse_collectives("all", made)
+    mixed = request.parse_collectives("bcast, irregular, bcast", made)
+    assert mixed == ("bcast", *request.parse_collectives("irregular", made))
 
 
 def test_lower_bounds_follow_the_notes(made: Manifest) -> None:

@@ -9,7 +9,15 @@ import statistics
 import pytest
 
 from collforge.db import Measurement, Variant
-from collforge.tuner.select import Launch, by_problem, compare, decide, median_interval
+from collforge.tuner.select import (
+    Launch,
+    by_problem,
+    compare,
+    compare_together,
+    decide,
+    decide_together,
+    median_interval,
+)
 
 NATIVE = Variant("bcast")
 RING = Variant("bcast", "full_lane", "lane_algorithm=ring,segment_bytes=65536", "ab12")
@@ -146,6 +154,70 @@ def test_equal_variants_rarely_win_by_noise() -> None:
         ratios = [math.exp(noise.gauss(0, 0.05)) for _ in range(3)]
         wins += decide("bcast", launches(ring=ratios), ALL).winner.variant == RING
     assert wins / 300 < 0.025
+
+
+def test_a_win_at_one_size_serves_all_where_none_is_slower() -> None:
+    series = [launches(ring=[4.0, 4.0, 4.0]), launches(ring=[1.0, 1.0, 1.0, 1.0])]
+    decision = decide_together("bcast", series, ALL)
+    assert decision.winner.variant == RING
+    assert decision.winner.ratio == pytest.approx(2.0), "the geometric mean of 4 and 1"
+    assert decision.winner.launches == 3
+    assert "slower than native at no size" in decision.reason
+
+
+@pytest.mark.parametrize(
+    ("second", "why"),
+    [
+        ([0.9, 0.9, 0.9], "is slower than native at some size (0.90x)"),
+        ([1.0, 1.0], "fewer than 3 launches"),
+        ([], "fewer than 3 launches"),
+    ],
+    ids=["slower", "launches", "unmeasured"],
+)
+def test_one_size_may_speak_against_a_variant(second: list[float], why: str) -> None:
+    other = launches(leader=[0.8, 0.8, 0.8]) if not second else launches(ring=second)
+    decision = decide_together("bcast", [launches(ring=[4.0, 4.0, 4.0]), other], ALL)
+    assert decision.winner.variant == NATIVE
+    assert (decision.winner.ratio, decision.winner.launches) == (1.0, min(3, len(other)))
+    assert "native stays" in decision.reason and why in decision.reason
+
+
+def test_no_win_at_any_size_is_none_together() -> None:
+    series = [launches(ring=[1.02, 1.02, 1.02])] * 6
+    assert decide_together("bcast", series, ALL).winner.variant == NATIVE
+
+
+def test_a_little_slower_is_within_the_margin() -> None:
+    series = [launches(ring=[2.0, 2.0, 2.0]), launches(ring=[0.98, 0.98, 0.98])]
+    assert decide_together("bcast", series, ALL).winner.variant == RING
+    assert decide_together("bcast", series, ALL, margin=0.01).winner.variant == NATIVE
+
+
+def test_the_best_over_all_sizes_wins() -> None:
+    series = [
+        launches(ring=[4.0, 4.0, 4.0], leader=[1.5, 1.5, 1.5]),
+        launches(ring=[1.0, 1.0, 1.0], leader=[1.5, 1.5, 1.5]),
+    ]
+    assert decide_together("bcast", series, ALL).winner.variant == RING
+    assert decide_together("bcast", series[1:], ALL).winner.variant == LEADER
+
+
+def test_sizes_measured_before_the_variants_changed_do_not_count() -> None:
+    old = Variant("bcast", "full_lane", RING.parameters, "stale")
+    stale = [{NATIVE: [1.0], old: [2.0]}]
+    series = [launches(ring=[2.0, 2.0, 2.0]), stale]
+    assert decide_together("bcast", series, ALL).winner.variant == RING
+
+
+def test_a_single_launch_of_one_size_is_no_ground_whatever_is_asked() -> None:
+    series = [launches(ring=[2.0, 2.0, 2.0]), launches(ring=[2.0])]
+    assert decide_together("bcast", series, ALL, min_launches=1).winner.variant == NATIVE
+
+
+def test_together_is_alone_for_one_size() -> None:
+    measured = launches(ring=[1.8, 2.0, 2.1])
+    assert compare_together(RING, NATIVE, [measured]) == compare(RING, NATIVE, measured)
+    assert math.isnan(compare_together(CHAIN, NATIVE, [measured, []]).ratio)
 
 
 def test_measurements_are_grouped_by_problem_and_launch() -> None:

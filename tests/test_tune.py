@@ -23,7 +23,18 @@ ASKED = ["--system", "local", "--layout", "2x2", "--collective", "bcast,allgathe
 
 
 def tune_command(mpi: str, database: Path, budget: str, sizes: str = "1KiB") -> list[str]:
-    arguments = ["tune", *ASKED, "--mpi", mpi, "--budget", budget, "--db", str(database), "--sizes", sizes]
+    arguments = [
+        "tune",
+        *ASKED,
+        "--mpi",
+        mpi,
+        "--budget",
+        budget,
+        "--db",
+        str(database),
+        "--sizes",
+        sizes,
+    ]
     return [sys.executable, "-m", "collforge", *arguments]
 
 

@@ -9,8 +9,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, performance_function, variable
 from reframe.utility import typecheck as typ
 
-from collforge.generator.case import points, variant_text
-from collforge.reframe_checks.cases import timing_case
+from collforge.generator.case import Case, points, variant_text
+from collforge.reframe_checks.cases import timing_cases
 from collforge.reframe_checks.comparison import Comparison
 from collforge.reframe_checks.manifest import MANIFEST
 from collforge.reframe_checks.results import Range
@@ -33,9 +33,8 @@ class Guideline(Comparison):
 
     def case_strings(self) -> list[str]:
         cases = []
-        for nbytes in self.sizes:
-            native = timing_case(MANIFEST, self.collective, self.place, nbytes)
-            facts = MANIFEST.facts(self.collective, self.place, nbytes)
+        for native in timing_cases(MANIFEST, self.collective, self.place, self.sizes):
+            facts = MANIFEST.facts(self.collective, self.place, native.bytes)
             cases += [
                 str(native.by(variant_text(variant.family, variant.parameters, point)))
                 for variant in MANIFEST.variants_of(self.collective)
@@ -44,7 +43,7 @@ class Guideline(Comparison):
             ]
         return cases
 
-    def is_finding(self, ratio: Range) -> bool:
+    def is_finding(self, _: Case, ratio: Range) -> bool:
         return bool(ratio.low > 1 + self.margin)
 
     @performance_function("count")

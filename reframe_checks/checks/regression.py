@@ -10,24 +10,32 @@ from typing import Any, ClassVar
 import reframe as rfm
 from reframe.core.builtins import performance_function, run_after, variable
 from reframe.core.exceptions import PipelineError
+from reframe.utility import typecheck as typ
 
-from collforge.generator.case import NATIVE
-from collforge.reframe_checks.cases import timing_case
+from collforge.generator.case import NATIVE, Case
+from collforge.reframe_checks.cases import timing_cases
 from collforge.reframe_checks.comparison import Comparison
 from collforge.reframe_checks.driver_check import mpi_name
 from collforge.reframe_checks.manifest import MANIFEST
 from collforge.reframe_checks.results import Range
+
+# The tuner's usual margin: a winner of every size may be slower by so much at one of them.
+UNSIZED_MARGIN = 0.03
 
 
 @rfm.simple_test
 class Regression(Comparison):
     """Times the winners of this system, MPI library and layout against native.
 
-    One that is slower than native in every launch is a lost winner: tune again.
+    One that is slower than native in every launch is a lost winner: tune again. A winner that serves
+    every size is timed at some; there it may be as much slower as the tuner allows.
     """
 
     winners = variable(str, value=os.environ.get("COLLFORGE_WINNERS", ""))
     """Path of what `collforge winners --format json` wrote. Without one the check is skipped."""
+
+    sizes = variable(typ.List[int], value=[1024, 32768, 1048576])
+    """Bytes of a block, for winners that serve every size."""
 
     margin = 0.0
     reference: ClassVar = {"*": {"lost_winners": (0, None, 0, "count")}}
@@ -46,14 +54,14 @@ class Regression(Comparison):
             "layout": self.place.name,
         }
         return [
-            str(
-                timing_case(MANIFEST, row["collective"], self.place, row["bytes"]).by(
-                    row["variant"]
-                )
-            )
+            str(native.by(row["variant"]))
             for row in self._read()
             if row["variant"] != NATIVE and all(row[key] == here[key] for key in here)
+            for native in timing_cases(MANIFEST, row["collective"], self.place, self._sizes_of(row))
         ]
+
+    def _sizes_of(self, row: dict[str, Any]) -> list[int]:
+        return self.sizes if row["collective"] in MANIFEST.unsized else [row["bytes"]]
 
     def _read(self) -> list[dict[str, Any]]:
         try:
@@ -64,8 +72,9 @@ class Regression(Comparison):
             ) from error
         return rows
 
-    def is_finding(self, ratio: Range) -> bool:
-        return bool(ratio.high < 1 - self.margin)
+    def is_finding(self, case: Case, ratio: Range) -> bool:
+        allowed = UNSIZED_MARGIN if case.collective in MANIFEST.unsized else 0.0
+        return bool(ratio.high < 1 - max(self.margin, allowed))
 
     @performance_function("count")
     def lost_winners(self) -> int:

@@ -48,11 +48,15 @@ struct timing {
 /* Makes the call under test; returns its error class. */
 int call_candidate(struct bench *bench, const struct candidate *candidate);
 /* Checks what the last call left, on this rank; a first failure goes to candidate->verified and
- * detail. */
+ * detail. CF_DECLINED is one, unless the candidate is known to decline. */
 void check_candidate(struct bench *bench, struct candidate *candidate, int err);
 /* All ranks agree on candidate->verified, and on the detail of the first rank that is not content.
  * Collective. */
 void settle_candidate(struct bench *bench, struct candidate *candidate);
+/* Makes one call and verifies it. Where there is no result a rank enters late, another one each
+ * turn; nobody may leave before. A candidate that declines in turn 0 is not applicable. Collective.
+ */
+void verify_candidate(struct bench *bench, struct candidate *candidate, unsigned turn);
 /* Prepares the group's operands, finds out who is applicable, and verifies each candidate once.
  * Collective. */
 void verify_group(struct bench *bench, struct group *group);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "oracle.h"
+#include "placing.h"
 #include "report.h"
 
 enum { VARIANT_SIZE = 1024 };
@@ -68,9 +69,13 @@ bool read_number(const char *text, size_t length, int64_t low, int64_t high, int
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-enum option { BYTES, TYPE, OP, ROOT, IN_PLACE, SEED, NOPTIONS };
-static const char *const option_names[NOPTIONS] = {"bytes", "type",     "op",
-                                                   "root",  "in_place", "seed"};
+enum option { BYTES, TYPE, OP, ROOT, IN_PLACE, UNEVEN, SEED, NOPTIONS };
+static const char *const option_names[NOPTIONS] = {"bytes",    "type",   "op",  "root",
+                                                   "in_place", "uneven", "seed"};
+
+static bool is_flag(enum option option) {
+    return option == IN_PLACE || option == UNEVEN;
+}
 
 static bool read_option(enum option option, struct span value, struct problem *problem,
                         const struct setting *setting, char *why) {
@@ -97,8 +102,8 @@ static bool read_option(enum option option, struct span value, struct problem *p
             return refuse(why, "seed=%.*s is no number below 2^32", length, value.at);
         problem->seed = (unsigned)number;
         return true;
-    default: /* in_place has no value */
-        problem->in_place = true;
+    default:
+        *(option == IN_PLACE ? &problem->in_place : &problem->uneven) = true;
         return true;
     }
 }
@@ -118,9 +123,9 @@ static bool read_options(struct span rest, struct problem *problem, const struct
             return refuse(why, "unknown option '%.*s'", (int)key.length, key.at);
         if (given[option])
             return refuse(why, "%s stands twice", option_names[option]);
-        if (has_value && option == IN_PLACE)
-            return refuse(why, "in_place takes no value");
-        if (!has_value && option != IN_PLACE)
+        if (has_value && is_flag(option))
+            return refuse(why, "%s takes no value", option_names[option]);
+        if (!has_value && !is_flag(option))
             return refuse(why, "%s needs a value", option_names[option]);
         given[option] = true;
         if (!read_option(option, value, problem, setting, why))
@@ -129,18 +134,36 @@ static bool read_options(struct span rest, struct problem *problem, const struct
     return given[BYTES] || refuse(why, "bytes= is missing");
 }
 
-/* What the options mean together. */
-static bool settle_problem(struct problem *problem, const bool given[NOPTIONS], char *why) {
+static bool options_fit(const struct problem *problem, const bool given[NOPTIONS], char *why) {
     const struct cf_collective_info *info = &cf_collectives[problem->collective];
-    const struct element *element = problem->element;
-    const int size = element_bytes(element);
+    const struct cf_oracle *oracle = &cf_oracles[problem->collective];
 
+    if (given[TYPE] && oracle->moves_nothing)
+        return refuse(why, "%s has no type", info->name);
     if (given[OP] && !info->has_op)
         return refuse(why, "%s has no op", info->name);
     if (given[ROOT] && !info->rooted)
         return refuse(why, "%s has no root", info->name);
-    if (problem->in_place && cf_oracles[problem->collective].in_place == CF_IN_PLACE_NONE)
+    if (problem->in_place && oracle->in_place == CF_IN_PLACE_NONE)
         return refuse(why, "%s has no MPI_IN_PLACE", info->name);
+    if (problem->uneven && info->varies == CF_VARIES_NO)
+        return refuse(why, "%s has blocks of one size", info->name);
+    if (oracle->moves_nothing && problem->bytes != CF_UNSIZED_BYTES)
+        return refuse(why, "%s moves nothing: bytes=%d", info->name, CF_UNSIZED_BYTES);
+    return true;
+}
+
+/* What the options mean together. */
+static bool settle_problem(struct problem *problem, const struct setting *setting,
+                           const bool given[NOPTIONS], char *why) {
+    const struct cf_collective_info *info = &cf_collectives[problem->collective];
+    const struct element *element = problem->element;
+    const int size = element_bytes(element);
+
+    if (!options_fit(problem, given, why))
+        return false;
+    if (cf_oracles[problem->collective].moves_nothing)
+        return true;
     if (info->has_op && !given[OP])
         problem->op = types_default_op(element);
     if (info->has_op && !types_op_fits(element, problem->op))
@@ -148,7 +171,7 @@ static bool settle_problem(struct problem *problem, const bool given[NOPTIONS], 
     if (problem->bytes % size != 0)
         return refuse(why, "bytes=%lld is no multiple of %d, the size of type %s",
                       (long long)problem->bytes, size, element->name);
-    if (problem->bytes / size > INT_MAX / element->odd_types)
+    if (!placing_fits(problem, problem->bytes / size, setting->size))
         return refuse(why, "bytes=%lld makes a count above INT_MAX", (long long)problem->bytes);
     problem->count = (int)(problem->bytes / size);
     return true;
@@ -178,7 +201,7 @@ static bool read_case(struct span rest, const struct setting *setting, struct pa
     parsed->problem = (struct problem){
         .collective = collective, .element = types_find("int", 3), .seed = setting->seed};
     return read_options(rest, &parsed->problem, setting, given, why) &&
-           settle_problem(&parsed->problem, given, why);
+           settle_problem(&parsed->problem, setting, given, why);
 }
 
 /* A new text of the pieces. */

@@ -2,6 +2,8 @@
  * Case strings, read into groups: all the candidates (native among them) for one problem.
  *
  * allreduce:full_lane[segment_bytes=65536]@4x2,bytes=262144,type=double,op=sum,in_place,seed=7
+ * alltoallv:native@4x2,bytes=1024,uneven
+ * barrier:native@4x2,bytes=1
  */
 #ifndef COLLFORGE_BENCH_CASES_H_INCLUDED
 #define COLLFORGE_BENCH_CASES_H_INCLUDED
@@ -18,12 +20,13 @@ enum { DETAIL_SIZE = 320 };
 /* What is to be solved: a case without its variant. */
 struct problem {
     int collective; /* index in cf_collectives */
-    int64_t bytes;  /* of one block */
-    int count;      /* elements of one block */
+    int64_t bytes;  /* of one block; of uneven ones on average */
+    int count;      /* elements of one block, likewise */
     const struct element *element;
     enum operation op; /* OP_NONE for collectives without one */
     int root;
     bool in_place;
+    bool uneven; /* blocks of different sizes, with gaps between them */
     unsigned seed;
 };
 
@@ -33,6 +36,7 @@ struct candidate {
     char *variant; /* its canonical text: all parameters */
     struct cf_choice choice;
     bool applicable;
+    bool declined; /* the variant left the problem to native (CF_DECLINED) */
     bool verified;
     double first_call;        /* seconds of the verifying call on this rank */
     char detail[DETAIL_SIZE]; /* of a failed verification */

@@ -4,34 +4,27 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "draw.h"
 #include "oracle.h"
 #include "report.h"
 
 enum {
     GUARD = 64,    /* bytes before and behind the elements */
     HEAD = 16,     /* room for negative bounds; keeps the alignment */
-    PATTERN = 0xa5 /* of guards, holes and results not yet there */
+    PATTERN = 0xa5 /* of guards, gaps, holes and results not yet there */
 };
 
 /* ---- words ---------------------------------------------------------------------------------- */
-
-static uint32_t mix(uint32_t x) {
-    x = (x ^ (x >> 16)) * 0x85ebca6bU;
-    x = (x ^ (x >> 13)) * 0xc2b2ae35U;
-    return x ^ (x >> 16);
-}
-
-static size_t words_of_block(const struct problem *problem) {
-    return (size_t)problem->count * (size_t)problem->element->lanes;
-}
 
 /*
  * An input block of a rank. Sums stay exact in any order: small integers. Slopes of the affine op
  * are odd, so that no product of them vanishes.
  */
-static void input_block(const struct problem *problem, int rank, int block, uint32_t *words) {
-    const size_t nwords = words_of_block(problem);
-    const uint32_t key = mix(mix(mix(problem->seed + 1) + (uint32_t)rank) + (uint32_t)block);
+static void input_block(const struct data *data, int rank, int block, uint32_t *words) {
+    const struct problem *problem = data->problem;
+    const size_t nwords =
+        (size_t)sizes_between(&data->sizes, rank, block) * (size_t)problem->element->lanes;
+    const uint32_t key = draw(problem->seed, (uint32_t)rank, (uint32_t)block);
 
     for (size_t i = 0; i < nwords; i++)
         words[i] = mix(key + (uint32_t)i * 0x9e3779b9U);
@@ -54,11 +47,11 @@ static bool result_block(struct data *data, int rank, int block, int size) {
     if (first >= last)
         return false;
     const int source = oracle->source_block(rank, block, problem->root, size);
-    input_block(problem, first, source, data->words[0]);
+    input_block(data, first, source, data->words[0]);
     for (int other = first + 1; other < last; other++) {
-        input_block(problem, other, source, data->words[1]);
+        input_block(data, other, source, data->words[1]);
         types_combine(problem->element, problem->op, data->words[0], data->words[1],
-                      (size_t)problem->count);
+                      (size_t)data->output.count[block]);
     }
     return true;
 }
@@ -69,8 +62,8 @@ static char *base(const struct memory *memory) {
     return memory->data + GUARD + HEAD;
 }
 
-static size_t block_bytes(const struct problem *problem) {
-    return (size_t)problem->count * (size_t)problem->element->extent;
+static size_t bytes_of(const struct problem *problem, size_t elements) {
+    return elements * (size_t)problem->element->extent;
 }
 
 static void reserve(struct memory *memory, size_t bytes) {
@@ -81,12 +74,13 @@ static void reserve(struct memory *memory, size_t bytes) {
     memory->capacity = bytes;
 }
 
-static void put_block(const struct problem *problem, struct memory *memory, int block,
+/* Puts count elements at this place. */
+static void put_words(const struct problem *problem, struct memory *memory, size_t place, int count,
                       const uint32_t *words) {
     const struct element *element = problem->element;
-    char *at = base(memory) + (size_t)block * block_bytes(problem);
+    char *at = base(memory) + bytes_of(problem, place);
 
-    for (int i = 0; i < problem->count; i++, at += element->extent) {
+    for (int i = 0; i < count; i++, at += element->extent) {
         for (int lane = 0; lane < element->lanes; lane++, words++) {
             const double number = (int32_t)*words;
             const unsigned char byte = (unsigned char)*words;
@@ -99,66 +93,164 @@ static void put_block(const struct problem *problem, struct memory *memory, int 
 }
 
 static void image_create(struct image *image, const struct problem *problem, const char *name,
-                         int blocks, int checked) {
+                         const struct placing *placing, size_t elements) {
     image->name = name;
-    image->blocks = blocks;
-    image->checked = checked;
-    image->bytes = (size_t)blocks * block_bytes(problem) + 2 * GUARD + HEAD;
+    image->placing = placing;
+    image->elements = elements;
+    image->open = placing->elements < elements ? placing->elements : elements;
+    image->bytes = bytes_of(problem, elements) + 2 * GUARD + HEAD;
     reserve(&image->work, image->bytes);
     reserve(&image->before, image->bytes);
     reserve(&image->after, image->bytes);
     memset(image->before.data, PATTERN, image->bytes);
 }
 
-/* ---- preparing ------------------------------------------------------------------------------ */
+/* ---- arguments ------------------------------------------------------------------------------ */
 
-/* A buffer that is not significant on this rank must not be looked at. */
+/* What is not significant on this rank must not be looked at. */
 static void *garbage(unsigned seed) {
     return seed % 2 == 0 ? NULL : (void *)8;
 }
 
-static void fill_args(struct data *data, int rank, bool send_in_place, bool recv_in_place) {
+/* Odd ranks may describe the same data by more elements of another type. Where blocks do not vary
+ * nobody asks for arrays, and places may be beyond an int. */
+static void fill_arrays(struct data *data, int rank) {
+    const int scale = rank % 2 == 0 ? 1 : data->problem->element->odd_types;
+    const struct placing *const placings[] = {&data->input, &data->output};
+    struct arrays *const arrays[] = {&data->send_arrays, &data->recv_arrays};
+
+    if (cf_collectives[data->problem->collective].varies == CF_VARIES_NO)
+        return;
+    for (int side = 0; side < 2; side++) {
+        const struct placing *placing = placings[side];
+        const size_t bytes = (size_t)placing->blocks * sizeof(int);
+        arrays[side]->counts = xrealloc(arrays[side]->counts, bytes);
+        arrays[side]->displs = xrealloc(arrays[side]->displs, bytes);
+        for (int block = 0; block < placing->blocks; block++) {
+            arrays[side]->counts[block] = placing->count[block] * scale;
+            arrays[side]->displs[block] = (int)placing->at[block] * scale;
+        }
+    }
+}
+
+/* ---- preparing ------------------------------------------------------------------------------ */
+
+/* How this rank takes part. */
+struct form {
+    bool sends;         /* its send buffer is significant */
+    bool receives;      /* its receive buffer is */
+    bool send_in_place; /* its input is in the receive buffer */
+    bool recv_in_place; /* its result stays in the send buffer */
+    bool shared;        /* input and result are in the receive buffer */
+};
+
+static struct form form_of(const struct data *data, int rank) {
     const struct problem *problem = data->problem;
-    const bool single = cf_oracles[problem->collective].single_buffer;
-    /* With one count and datatype for both sides they are significant on every rank. */
-    const bool one_type = single || cf_collectives[problem->collective].has_op;
+    const struct cf_oracle *oracle = &cf_oracles[problem->collective];
+    const bool in_place =
+        problem->in_place && (oracle->in_place == CF_IN_PLACE_SEND_ALL || rank == problem->root);
+    const bool recv_in_place = in_place && oracle->in_place == CF_IN_PLACE_RECV_ROOT;
+    const bool shared = (in_place && !recv_in_place) || oracle->single_buffer;
+
+    return (struct form){
+        .sends = !shared && data->input.blocks > 0,
+        .receives = !recv_in_place && (data->output.blocks > 0 || shared),
+        .send_in_place = in_place && !recv_in_place,
+        .recv_in_place = recv_in_place,
+        .shared = shared,
+    };
+}
+
+/* The sizes of this rank's blocks, and where they lie when input and result are apart. */
+static void lay_out(struct data *data, int rank, int size) {
+    const struct problem *problem = data->problem;
+    const struct cf_oracle *oracle = &cf_oracles[problem->collective];
+    struct placing *const input = &data->input;
+    struct placing *const output = &data->output;
+
+    placing_create(input, oracle->moves_nothing ? 0 : oracle->in_blocks(rank, problem->root, size));
+    placing_create(output,
+                   oracle->moves_nothing ? 0 : oracle->out_blocks(rank, problem->root, size));
+    for (int block = 0; block < input->blocks; block++)
+        input->count[block] = sizes_between(&data->sizes, rank, block);
+    for (int block = 0; block < output->blocks; block++)
+        output->count[block] = sizes_of_result(&data->sizes, rank, block);
+    placing_lay(input, problem, problem->uneven && oracle->sdispls ? 1 : 0);
+    placing_lay(output, problem, problem->uneven && oracle->rdispls ? 2 : 0);
+}
+
+/* Puts the input where the result's blocks lie, if it fits among them; else (reduce_scatter) its
+ * own blocks stay one behind the other. */
+static void share_buffer(struct data *data, int at) {
+    if (at + data->input.blocks > data->output.blocks)
+        return;
+    for (int block = 0; block < data->input.blocks; block++)
+        data->input.at[block] = data->output.at[at + block];
+    data->input.elements = data->output.elements;
+}
+
+static int count_of(bool in_array, bool significant, int count) {
+    return in_array ? 0 : significant ? count : -77;
+}
+
+static void fill_args(struct data *data, int rank, const struct form *form) {
+    const struct problem *problem = data->problem;
+    const struct cf_oracle *oracle = &cf_oracles[problem->collective];
     const struct element *element = problem->element;
+    /* With one type for both sides it is significant on every rank, and so are the counts. */
+    const bool one_type = oracle->single_buffer || cf_collectives[problem->collective].has_op;
+    const bool sends = one_type || form->sends;
+    const bool receives = one_type || form->receives;
     const MPI_Datatype type = rank % 2 == 0 ? element->type : element->odd_type;
-    const int count = rank % 2 == 0 ? problem->count : problem->count * element->odd_types;
-    const bool sends = data->send.blocks > 0;
-    const bool receives = data->recv.blocks > 0;
+    const int scale = rank % 2 == 0 ? 1 : element->odd_types;
+    const int sent = sizes_between(&data->sizes, rank, 0) * scale;
+    const int received = sizes_between(&data->sizes, problem->root, rank) * scale;
+    const struct arrays *out = &data->send_arrays;
+    const struct arrays *in = one_type ? &data->send_arrays : &data->recv_arrays;
+    int *const nothing = garbage(problem->seed);
 
     data->args = (struct cf_args){
-        .sendbuf = sends ? base(&data->send.work) : garbage(problem->seed),
-        .sendcount = one_type || sends ? count : -77,
-        .sendtype = one_type || sends ? type : MPI_DATATYPE_NULL,
-        .recvbuf = receives ? base(&data->recv.work) : garbage(problem->seed + 1),
-        .recvcount = one_type || receives ? count : -77,
-        .recvtype = one_type || receives ? type : MPI_DATATYPE_NULL,
+        .sendbuf = form->sends ? base(&data->send.work) : garbage(problem->seed),
+        .sendcount = count_of(oracle->sendcounts || (one_type && oracle->recvcounts), sends, sent),
+        .sendcounts = !oracle->sendcounts ? NULL
+                      : sends             ? out->counts
+                                          : nothing,
+        .sdispls = !oracle->sdispls ? NULL
+                   : sends          ? out->displs
+                                    : nothing,
+        .sendtype = sends ? type : MPI_DATATYPE_NULL,
+        .recvbuf = form->receives ? base(&data->recv.work) : garbage(problem->seed + 1),
+        .recvcount = count_of(oracle->recvcounts, receives, received),
+        .recvcounts = !oracle->recvcounts ? NULL
+                      : receives          ? in->counts
+                                          : nothing,
+        .rdispls = !oracle->rdispls ? NULL
+                   : receives       ? in->displs
+                                    : nothing,
+        .recvtype = receives ? type : MPI_DATATYPE_NULL,
         .op = types_op_handle(problem->op),
         .root = problem->root,
         .comm = MPI_COMM_WORLD,
     };
-    if (send_in_place)
+    if (form->send_in_place)
         data->args.sendbuf = MPI_IN_PLACE;
-    if (recv_in_place)
+    if (form->recv_in_place)
         data->args.recvbuf = MPI_IN_PLACE;
 }
 
-/* This rank's inputs go into input from block at on; the results follow from everybody's. */
-static void fill_images(struct data *data, struct image *input, int at, int rank, int size) {
-    const int inputs =
-        cf_oracles[data->problem->collective].in_blocks(rank, data->problem->root, size);
-
-    for (int block = 0; block < inputs; block++) {
-        input_block(data->problem, rank, block, data->words[0]);
-        put_block(data->problem, &input->before, at + block, data->words[0]);
+/* This rank's inputs go where they were laid; the results follow from everybody's. */
+static void fill_images(struct data *data, struct image *input, int rank, int size) {
+    for (int block = 0; block < data->input.blocks; block++) {
+        input_block(data, rank, block, data->words[0]);
+        put_words(data->problem, &input->before, data->input.at[block], data->input.count[block],
+                  data->words[0]);
     }
     memcpy(data->send.after.data, data->send.before.data, data->send.bytes);
     memcpy(data->recv.after.data, data->recv.before.data, data->recv.bytes);
-    for (int block = 0; block < data->recv.checked; block++) {
+    for (int block = 0; data->recv.elements > 0 && block < data->output.blocks; block++) {
         if (result_block(data, rank, block, size))
-            put_block(data->problem, &data->recv.after, block, data->words[0]);
+            put_words(data->problem, &data->recv.after, data->output.at[block],
+                      data->output.count[block], data->words[0]);
     }
     memcpy(data->send.work.data, data->send.before.data, data->send.bytes);
     data_reset(data);
@@ -166,28 +258,29 @@ static void fill_images(struct data *data, struct image *input, int at, int rank
 
 void data_prepare(struct data *data, const struct problem *problem, int rank, int size) {
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
-    const int inputs = oracle->in_blocks(rank, problem->root, size);
-    const int results = oracle->out_blocks(rank, problem->root, size);
-    const bool in_place =
-        problem->in_place && (oracle->in_place == CF_IN_PLACE_SEND_ALL || rank == problem->root);
-    const bool recv_in_place = in_place && oracle->in_place == CF_IN_PLACE_RECV_ROOT;
-    const bool send_in_place = in_place && !recv_in_place;
-    const bool shared = send_in_place || oracle->single_buffer;
-    const int at = send_in_place ? oracle->in_place_block(rank, problem->root, size) : 0;
-    const int needed = shared && at + inputs > results ? at + inputs : results;
-    const size_t nwords = words_of_block(problem);
 
     data->problem = problem;
-    if (nwords > data->words_capacity) {
-        for (int i = 0; i < 2; i++)
-            data->words[i] = xrealloc(data->words[i], nwords * sizeof *data->words[i]);
-        data->words_capacity = nwords;
-    }
-    image_create(&data->send, problem, "send buffer", shared ? 0 : inputs, shared ? 0 : inputs);
+    sizes_draw(&data->sizes, problem, size);
+    lay_out(data, rank, size);
+    const struct form form = form_of(data, rank);
+    if (form.shared)
+        share_buffer(data,
+                     form.send_in_place ? oracle->in_place_block(rank, problem->root, size) : 0);
+    const size_t nwords = (size_t)data->sizes.largest * (size_t)problem->element->lanes;
+    for (int i = 0; i < 2; i++)
+        data->words[i] = xrealloc(data->words[i], nwords * sizeof *data->words[i]);
+    const size_t in_recv = form.shared ? data->input.elements : 0;
+    const size_t results = data->output.elements;
+    image_create(&data->send, problem, "send buffer", &data->input,
+                 form.shared ? 0 : data->input.elements);
     image_create(&data->recv, problem, oracle->single_buffer ? "buffer" : "receive buffer",
-                 recv_in_place ? 0 : needed, recv_in_place ? 0 : results);
-    fill_images(data, shared ? &data->recv : &data->send, at, rank, size);
-    fill_args(data, rank, send_in_place, recv_in_place);
+                 &data->output,
+                 form.recv_in_place  ? 0
+                 : in_recv > results ? in_recv
+                                     : results);
+    fill_images(data, form.shared ? &data->recv : &data->send, rank, size);
+    fill_arrays(data, rank);
+    fill_args(data, rank, &form);
     types_expect(problem->element);
 }
 
@@ -199,24 +292,26 @@ void data_reset(struct data *data) {
 /* ---- checking ------------------------------------------------------------------------------- */
 
 /* Finds the first difference between what is and what should be in [from, to). */
-static bool differs(const struct image *image, size_t from, size_t to, size_t *at) {
+static bool differs(const struct image *image, const struct memory *should, size_t from, size_t to,
+                    size_t *at) {
     const char *is = image->work.data;
-    const char *should = image->after.data;
 
-    if (memcmp(is + from, should + from, to - from) == 0)
+    if (memcmp(is + from, should->data + from, to - from) == 0)
         return false;
-    for (*at = from; is[*at] == should[*at]; ++*at)
+    for (*at = from; is[*at] == should->data[*at]; ++*at)
         ;
     return true;
 }
 
-/* Blocks behind the checked ones are open: reduce_scatter_block in place may use its buffer up. */
-static bool is_right(const struct problem *problem, const struct image *image, size_t *at) {
+/* What is open need not be anything: reduce_scatter in place may use its buffer up. */
+static bool is_right(const struct problem *problem, const struct image *image,
+                     const struct memory *should, size_t *at) {
     const size_t start = (size_t)(GUARD + HEAD + problem->element->lb);
-    const size_t defined = start + (size_t)image->checked * block_bytes(problem);
-    const size_t end = start + (size_t)image->blocks * block_bytes(problem);
+    const size_t open = should == &image->after ? image->open : image->elements;
+    const size_t end = start + bytes_of(problem, image->elements);
 
-    return !differs(image, 0, defined, at) && !differs(image, end, image->bytes, at);
+    return !differs(image, should, 0, start + bytes_of(problem, open), at) &&
+           !differs(image, should, end, image->bytes, at);
 }
 
 static double word_at(const struct element *element, const char *at) {
@@ -235,29 +330,45 @@ static double word_at(const struct element *element, const char *at) {
     }
 }
 
+/* The block in which this element of an image lies, or -1. */
+static int block_at(const struct placing *placing, size_t index) {
+    for (int block = 0; block < placing->blocks; block++) {
+        const size_t at = placing->at[block];
+        if (at <= index && index < at + (size_t)placing->count[block])
+            return block;
+    }
+    return -1;
+}
+
 /* Says what the byte at this place of the image belongs to, and what is wrong with it. */
-static void describe(const struct problem *problem, const struct image *image, size_t place,
-                     char *text, size_t size) {
+static void describe(const struct problem *problem, const struct image *image,
+                     const struct memory *should, size_t place, char *text, size_t size) {
     const struct element *element = problem->element;
     const ptrdiff_t at = (ptrdiff_t)place - (GUARD + HEAD + element->lb);
-    const ptrdiff_t length = (ptrdiff_t)((size_t)image->blocks * block_bytes(problem));
+    const ptrdiff_t length = (ptrdiff_t)bytes_of(problem, image->elements);
 
     if (at < 0 || at >= length) {
         snprintf(text, size, "%s: overwritten %td bytes %s it", image->name,
                  at < 0 ? -at : at - length + 1, at < 0 ? "before" : "behind");
         return;
     }
-    const int index = (int)(at / element->extent);
+    const size_t index = (size_t)(at / element->extent);
     const int within = (int)(at % element->extent) + element->lb;
-    const int used = snprintf(text, size, "%s: block %d, element %d", image->name,
-                              index / problem->count, index % problem->count);
+    const int block = block_at(image->placing, index);
+    if (block < 0) {
+        snprintf(text, size, "%s: overwritten between the blocks, at element %zu of it",
+                 image->name, index);
+        return;
+    }
+    const int used = snprintf(text, size, "%s: block %d, element %zu", image->name, block,
+                              index - image->placing->at[block]);
     for (int lane = 0; lane < element->lanes; lane++) {
         const int offset = element->offset[lane];
         if (within < offset || within >= offset + element->word_bytes)
             continue;
         const ptrdiff_t word = (ptrdiff_t)index * element->extent + offset;
         snprintf(text + used, size - (size_t)used, ", lane %d: expected %.17g, got %.17g", lane,
-                 word_at(element, base(&image->after) + word),
+                 word_at(element, base(should) + word),
                  word_at(element, base(&image->work) + word));
         return;
     }
@@ -269,7 +380,7 @@ bool data_check(struct data *data, int err, int rank, char *detail, size_t size)
     char what[DETAIL_SIZE - 32] = "";
     size_t at = 0;
 
-    if (err != MPI_SUCCESS) {
+    if (err != MPI_SUCCESS && err != CF_DECLINED) {
         char text[MPI_MAX_ERROR_STRING] = "";
         int length = 0;
         if (PMPI_Error_string(err, text, &length) != MPI_SUCCESS)
@@ -279,8 +390,9 @@ bool data_check(struct data *data, int err, int rank, char *detail, size_t size)
         snprintf(what, sizeof what, "%s", types_complaint());
     }
     for (int i = 0; i < 2 && what[0] == '\0'; i++) {
-        if (!is_right(data->problem, images[i], &at))
-            describe(data->problem, images[i], at, what, sizeof what);
+        const struct memory *should = err == CF_DECLINED ? &images[i]->before : &images[i]->after;
+        if (!is_right(data->problem, images[i], should, &at))
+            describe(data->problem, images[i], should, at, what, sizeof what);
     }
     if (what[0] == '\0')
         return true;
@@ -293,12 +405,18 @@ bool data_check(struct data *data, int err, int rank, char *detail, size_t size)
 
 void data_free(struct data *data) {
     struct image *const images[] = {&data->send, &data->recv};
+    struct arrays *const arrays[] = {&data->send_arrays, &data->recv_arrays};
 
     for (int i = 0; i < 2; i++) {
         free(images[i]->work.data);
         free(images[i]->before.data);
         free(images[i]->after.data);
+        free(arrays[i]->counts);
+        free(arrays[i]->displs);
         free(data->words[i]);
     }
+    placing_free(&data->input);
+    placing_free(&data->output);
+    sizes_free(&data->sizes);
     *data = (struct data){0};
 }

@@ -13,6 +13,7 @@
 #define COLLFORGE_BENCH_DATA_H_INCLUDED
 
 #include "cases.h"
+#include "placing.h"
 
 struct memory {
     char *data;
@@ -21,30 +22,41 @@ struct memory {
 
 struct image {
     const char *name;
-    int blocks;  /* room for so many; 0: not significant on this rank */
-    int checked; /* blocks whose content is defined after the call; those behind are open */
+    const struct placing *placing; /* of the blocks that are defined after the call */
+    size_t elements;
+    size_t open; /* elements from here to the end are undefined after the call */
     size_t bytes;
     struct memory work;   /* what the call gets */
     struct memory before; /* what it is before the call */
     struct memory after;  /* what it must be after the call */
 };
 
+/* The arrays of counts and displacements of one side of a call, in elements of its type. */
+struct arrays {
+    int *counts;
+    int *displs;
+};
+
 /* Zero-initialised; the memory grows and is kept from problem to problem. */
 struct data {
     const struct problem *problem;
+    struct sizes sizes;
+    struct placing input;
+    struct placing output;
     struct image send;
     struct image recv;
+    struct arrays send_arrays;
+    struct arrays recv_arrays;
     struct cf_args args;
     uint32_t *words[2]; /* scratch: one block each */
-    size_t words_capacity;
 };
 
 /* Makes the operands of a problem on MPI_COMM_WORLD. */
 void data_prepare(struct data *data, const struct problem *problem, int rank, int size);
 /* Puts the buffers back to what they were before the call. */
 void data_reset(struct data *data);
-/* Whether the call that returned err left what it should; else says in detail what is wrong, with
- * the rank. */
+/* Whether the call that returned err left what it should: the result, or everything as it was where
+ * it declined (CF_DECLINED). Else says in detail what is wrong, with the rank. */
 bool data_check(struct data *data, int err, int rank, char *detail, size_t size);
 void data_free(struct data *data);
 

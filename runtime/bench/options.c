@@ -27,6 +27,7 @@ static const char help[] =
     "allreduce:full_lane[segment_bytes=65536]@4x2,bytes=262144,type=double,op=sum,in_place\n"
     "  type: int, double, pair, strided, neglb, mixed, chars;  op: sum, max, affine;  root=R;  "
     "seed=S\n"
+    "  in_place;  uneven: blocks of different sizes with gaps, where a collective has such\n"
     "\n"
     "Exit: 0 all right, 1 a wrong result, 2 bad options or cases, 3 a call hung, 4 other "
     "trouble.\n";

@@ -15,12 +15,19 @@ enum cf_in_place {
 };
 
 /*
- * Blocks are count elements of the call's type. Every function is given the rank asked about, the
- * root (0 where there is none) and the size of the communicator.
+ * Blocks are count elements of the call's type, or as many as cf_collectives[].varies says. Every
+ * function is given the rank asked about, the root (0 where there is none) and the size of the
+ * communicator.
  */
 struct cf_oracle {
     enum cf_in_place in_place;
     bool single_buffer; /* bcast: input and output are the one buffer */
+    bool moves_nothing; /* barrier: no buffers; what it promises is an order in time */
+    /* Which arrays the call has. The one array of a reduction, recvcounts, describes the input. */
+    bool sendcounts;
+    bool sdispls;
+    bool recvcounts;
+    bool rdispls;
     int (*in_blocks)(int rank, int root,
                      int size); /* blocks read from the input; 0: not significant */
     int (*out_blocks)(int rank, int root, int size); /* blocks of the result; 0: not significant */

@@ -148,7 +148,7 @@ static void measure(const struct bench *bench, const struct clock_line *line,
 static bool is_synchronising(const struct problem *problem, int size) {
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
     bool *seen = xmalloc((size_t)size * sizeof *seen);
-    bool all = problem->count > 0;
+    bool all = oracle->moves_nothing || (problem->count > 0 && !problem->uneven);
 
     for (int rank = 0; rank < size && all; rank++) {
         const int blocks = oracle->out_blocks(rank, problem->root, size);
@@ -304,8 +304,12 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
     clock_compare(&bench->clock);
     const struct clock_line line = clock_interpolation(&before, &bench->clock.newest);
     measure(bench, &line, stamps, kept * width, seconds);
-    for (int i = 0; i < schedule.nactive; i++)
-        settle_candidate(bench, schedule.active[i]);
+    for (int i = 0; i < schedule.nactive; i++) {
+        if (cf_oracles[group->problem.collective].moves_nothing)
+            verify_candidate(bench, schedule.active[i], 1); /* timed calls showed nothing */
+        else
+            settle_candidate(bench, schedule.active[i]);
+    }
     hand_out(&schedule, seconds, kept);
     timing->late = schedule.late;
     timing->start_error = schedule.start_error;

@@ -1,7 +1,12 @@
 #include <limits.h>
+#include <stdio.h>
 
 #include "bench.h"
+#include "oracle.h"
 #include "report.h"
+
+/* By so much a rank enters late where nothing but the order in time can be verified. */
+static const double lateness = 3e-3;
 
 int call_candidate(struct bench *bench, const struct candidate *candidate) {
     const struct cf_variant *variant = candidate->choice.variant;
@@ -14,17 +19,27 @@ int call_candidate(struct bench *bench, const struct candidate *candidate) {
 /* As the wrappers decide it (cf_run). */
 static bool is_applicable(const struct bench *bench, const struct problem *problem,
                           const struct cf_choice *choice) {
+    const bool unsized = cf_collectives[problem->collective].sized == CF_SIZED_NONE;
     struct cf_facts facts;
 
     if (choice->variant == NULL)
         return true;
-    cf_facts_fill(&facts, &bench->world->layout, problem->collective, problem->bytes,
-                  types_op_handle(problem->op));
+    cf_facts_fill(&facts, &bench->world->layout, problem->collective,
+                  unsized ? CF_UNSIZED_BYTES : problem->bytes, types_op_handle(problem->op));
     return facts.total_bytes <= INT_MAX && choice->variant->applicable(&facts);
 }
 
+static void refute(struct candidate *candidate, int rank, const char *what) {
+    candidate->verified = false;
+    snprintf(candidate->detail, sizeof candidate->detail, "rank %d: %s", rank, what);
+}
+
 void check_candidate(struct bench *bench, struct candidate *candidate, int err) {
-    if (candidate->verified)
+    if (!candidate->verified)
+        return;
+    if (err == CF_DECLINED && !candidate->declined)
+        refute(candidate, bench->rank, "declined a call that was served on other ranks or before");
+    else
         candidate->verified =
             data_check(&bench->data, err, bench->rank, candidate->detail, sizeof candidate->detail);
 }
@@ -40,6 +55,77 @@ void settle_candidate(struct bench *bench, struct candidate *candidate) {
     must(PMPI_Bcast(candidate->detail, DETAIL_SIZE, MPI_CHAR, first, bench->comm), "MPI_Bcast");
 }
 
+/* Whether all ranks left the call to native, where a variant may do that. Collective. */
+static bool all_declined(const struct bench *bench, int err) {
+    const struct cf_collective_info *info = &cf_collectives[bench->data.problem->collective];
+    int served = err != CF_DECLINED;
+
+    if (info->sized == CF_SIZED_BLOCK)
+        return false;
+    must(PMPI_Allreduce(MPI_IN_PLACE, &served, 1, MPI_INT, MPI_MAX, bench->comm), "MPI_Allreduce");
+    return served == 0;
+}
+
+struct outcome {
+    int err;
+    double seconds;
+    double early; /* seconds by which this rank left before the late one entered */
+};
+
+static struct outcome call_once(struct bench *bench, const struct candidate *candidate) {
+    const double start = clock_local(&bench->clock);
+    const int err = call_candidate(bench, candidate);
+
+    return (struct outcome){.err = err, .seconds = clock_local(&bench->clock) - start};
+}
+
+/*
+ * A call that leaves nothing behind, with one rank entering late: nobody may leave before it. The
+ * clocks are compared just before, and their error is allowed for: a right variant never fails. A
+ * wrong one does where a rank that it does not wait for is late, hence the turns.
+ */
+static struct outcome call_late(struct bench *bench, const struct candidate *candidate,
+                                unsigned turn) {
+    const int late = (int)((bench->data.problem->seed + turn) % (unsigned)bench->size);
+    const struct clock *clock = &bench->clock;
+
+    clock_compare(&bench->clock);
+    const double error = 2 * clock_error(clock); /* of two ranks' clocks */
+    double start = clock_to_reference(&clock->line, clock_local(clock));
+    must(PMPI_Allreduce(MPI_IN_PLACE, &start, 1, MPI_DOUBLE, MPI_MAX, bench->comm),
+         "MPI_Allreduce");
+    start += bench->rank == late ? lateness + error : 0;
+    double entered = clock_to_reference(&clock->line, clock_wait(clock, start));
+    const int err = call_candidate(bench, candidate);
+    const double left = clock_to_reference(&clock->line, clock_local(clock));
+    must(PMPI_Bcast(&entered, 1, MPI_DOUBLE, late, bench->comm), "MPI_Bcast");
+    return (struct outcome){err, left - entered, entered - error - left};
+}
+
+void verify_candidate(struct bench *bench, struct candidate *candidate, unsigned turn) {
+    const bool moves_nothing = cf_oracles[bench->data.problem->collective].moves_nothing;
+    char what[64] = "";
+
+    watchdog_step(candidate->text);
+    data_reset(&bench->data);
+    const struct outcome outcome =
+        moves_nothing ? call_late(bench, candidate, turn) : call_once(bench, candidate);
+    if (turn == 0) {
+        candidate->first_call = outcome.seconds;
+        candidate->declined = all_declined(bench, outcome.err);
+    }
+    check_candidate(bench, candidate, outcome.err);
+    if (candidate->verified && outcome.err == MPI_SUCCESS && outcome.early > 0) {
+        snprintf(what, sizeof what, "left %.3g s before the last rank entered", outcome.early);
+        refute(candidate, bench->rank, what);
+    }
+    settle_candidate(bench, candidate);
+    if (candidate->declined && candidate->verified) {
+        candidate->applicable = candidate->verified = false;
+        snprintf(candidate->detail, sizeof candidate->detail, "declined");
+    }
+}
+
 void verify_group(struct bench *bench, struct group *group) {
     watchdog_step(group->text);
     bench->group_start = clock_local(&bench->clock);
@@ -48,16 +134,9 @@ void verify_group(struct bench *bench, struct group *group) {
         struct candidate *candidate = &group->candidates[i];
 
         candidate->applicable = is_applicable(bench, &group->problem, &candidate->choice);
-        if (!candidate->applicable)
-            continue;
-        watchdog_step(candidate->text);
-        candidate->verified = true;
-        data_reset(&bench->data);
-        const double start = clock_local(&bench->clock);
-        const int err = call_candidate(bench, candidate);
-        candidate->first_call = clock_local(&bench->clock) - start;
-        check_candidate(bench, candidate, err);
-        settle_candidate(bench, candidate);
+        candidate->verified = candidate->applicable;
+        if (candidate->applicable)
+            verify_candidate(bench, candidate, 0);
     }
     watchdog_stop();
 }

@@ -23,9 +23,15 @@
 struct cf_args {
     const void *sendbuf;
     int sendcount;
+    const int *sendcounts; /* [size], in elements; displacements in extents */
+    const int *sdispls;
     MPI_Datatype sendtype;
     void *recvbuf;
     int recvcount;
+    const int *recvcounts;
+    const int *rdispls;
+    const MPI_Aint *large_sdispls; /* those of a _c function, instead of the others */
+    const MPI_Aint *large_rdispls;
     MPI_Datatype recvtype;
     MPI_Op op;
     int root;
@@ -41,10 +47,11 @@ struct cf_args {
  */
 struct cf_lanes {
     int k;
-    int *order;      /* [p] the ranks sorted by (lane, node, node rank) */
-    int *lane_size;  /* [k] ranks on each lane */
-    int *share_size; /* [k * nodes] at [lane * nodes + node]: ranks of that node on that lane */
-    bool identity;   /* order[i] == i */
+    int *order;       /* [p] the ranks sorted by (lane, node, node rank) */
+    int *lane_size;   /* [k] ranks on each lane */
+    int *share_size;  /* [k * nodes] at [lane * nodes + node]: ranks of that node on that lane */
+    int *share_begin; /* [k * nodes] where the ranks of that share begin in order */
+    bool identity;    /* order[i] == i */
 };
 
 /*
@@ -67,6 +74,8 @@ struct cf_layout {
     MPI_Comm node_comm;     /* the ranks of this node, in rank order */
     MPI_Comm lane_comm;     /* the ranks with this node rank, in node order; MPI_COMM_NULL from
                                min_node_size on */
+    MPI_Comm order_comm;    /* all ranks, for messages that put data in the order of the nodes;
+                               MPI_COMM_NULL where consecutive */
     struct cf_lanes full;   /* k = min_node_size */
     struct cf_lanes single; /* k = 1 */
 };
@@ -126,6 +135,12 @@ struct cf_parameter {
 
 enum { CF_MAX_PARAMETERS = 8 };
 
+/*
+ * What a variant returns, instead of an MPI error class, when it leaves the call to native: on all
+ * ranks alike, and before it has touched a buffer. Only where sizes are known after an exchange.
+ */
+enum { CF_DECLINED = -1 };
+
 struct cf_variant {
     int collective; /* an enum cf_collective of the generated collectives.h */
     const char *family;
@@ -136,12 +151,32 @@ struct cf_variant {
     int (*run)(const struct cf_args *args, struct cf_comm *comm, const int *parameter);
 };
 
+/* The bytes by which a choice is made: what the standard makes known alike on all ranks. */
+enum cf_sized {
+    CF_SIZED_BLOCK, /* of one block */
+    CF_SIZED_MEAN,  /* of all blocks over the number of ranks, rounded up */
+    CF_SIZED_NONE,  /* not known alike: one choice for every size */
+};
+
+/* What the size of a block follows. */
+enum cf_varies {
+    CF_VARIES_NO,
+    CF_VARIES_SOURCE, /* the rank that it comes from */
+    CF_VARIES_TARGET, /* the rank that it goes to */
+    CF_VARIES_PAIR,
+};
+
+/* What stands for the bytes where they are not known: choices are stored under it. */
+enum { CF_UNSIZED_BYTES = 1 };
+
 /* One collective, generated from its spec. */
 struct cf_collective_info {
     const char *name;     /* "bcast" */
     const char *function; /* "MPI_Bcast" */
     bool rooted;
     bool has_op;
+    enum cf_sized sized;
+    enum cf_varies varies;
     bool total_is_size_blocks;                 /* total_bytes = size x bytes, else bytes */
     int (*native)(const struct cf_args *args); /* PMPI_* */
 };
@@ -208,11 +243,18 @@ void cf_layout_name(const struct cf_layout *layout, char *name, size_t size);
  * allocation once comm is known.
  */
 const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type);
+/* The same for the mean of the counts of all ranks. */
+const struct cf_choice *cf_choose_mean(int collective, MPI_Comm comm, const int *counts,
+                                       MPI_Datatype type);
+/* The same for collectives whose size is not known alike on all ranks. */
+const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm);
 
 /*
  * Runs the choice where it applies, else native. The wrappers' slow path: choice is what cf_choose
  * has just returned for the same comm, whose state remembers the bytes.
  */
 int cf_run(const struct cf_choice *choice, int collective, const struct cf_args *args);
+/* The same, but CF_DECLINED for a call that is left to native. */
+int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args);
 
 #endif

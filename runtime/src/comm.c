@@ -39,6 +39,8 @@ static void free_communicators(struct cf_layout *layout) {
         (void)PMPI_Comm_free(&layout->node_comm);
     if (layout->lane_comm != MPI_COMM_NULL)
         (void)PMPI_Comm_free(&layout->lane_comm);
+    if (layout->order_comm != MPI_COMM_NULL)
+        (void)PMPI_Comm_free(&layout->order_comm);
 }
 
 static void free_state(struct cf_state *state) {
@@ -67,6 +69,7 @@ static int describe(struct cf_state *state, MPI_Comm comm) {
     state->handle = comm;
     state->comm.layout.node_comm = MPI_COMM_NULL;
     state->comm.layout.lane_comm = MPI_COMM_NULL;
+    state->comm.layout.order_comm = MPI_COMM_NULL;
     int err = PMPI_Comm_test_inter(comm, &inter);
     if (err == MPI_SUCCESS && !inter)
         err = cf_layout_build(&state->comm.layout, comm);
@@ -105,7 +108,7 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     return MPI_SUCCESS;
 }
 
-/* One of the two splits. All ranks take part in both, whatever happened before. */
+/* One of the splits. All ranks take part in each, whatever happened before. */
 static bool split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
     if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
         return false;
@@ -131,6 +134,8 @@ static int complete(struct cf_state *state) {
     int good = cf_layout_add_lanes(layout);
     good &= split(state->handle, layout->node, layout->rank, &layout->node_comm);
     good &= split(state->handle, lane, layout->node, &layout->lane_comm);
+    if (!layout->consecutive)
+        good &= split(state->handle, 0, layout->rank, &layout->order_comm);
     err = PMPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, state->handle);
     (void)PMPI_Comm_set_errhandler(state->handle, handler);
     (void)PMPI_Errhandler_free(&handler);

@@ -56,12 +56,10 @@ int cf_allgather(const void *from, void *to, const struct cf_split *split,
                            comm);
 }
 
-/* Counts that are uniform on this rank need not be so on the others; on nodes of one size they are
- * so on all. */
 int cf_alltoall(const void *from, const struct cf_split *send, void *to,
-                const struct cf_split *receive, const struct cf_unit *unit,
-                const struct cf_layout *at, MPI_Comm comm) {
-    if (at->min_node_size == at->max_node_size) {
+                const struct cf_split *receive, const struct cf_unit *unit, bool regular,
+                MPI_Comm comm) {
+    if (regular) {
         return PMPI_Alltoall(from, send->counts[0], unit->type, to, receive->counts[0], unit->type,
                              comm);
     }
@@ -69,11 +67,7 @@ int cf_alltoall(const void *from, const struct cf_split *send, void *to,
                           receive->displs, unit->type, comm);
 }
 
-/*
- * MPICH 4.0.2's MPI_Reduce_scatter(_block) with a non-commutative op gives wrong results, or
- * overruns its buffer, where the datatype has holes and the ranks are a power of two. Reduce and
- * scatter serve such ops with every library.
- */
+/* Reduce and scatter: for the ops that MPI_Reduce_scatter(_block) does not serve well. */
 static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
                                const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
                                MPI_Comm over) {
@@ -86,13 +80,27 @@ static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
     return cf_scatter(total, split, to, unit, 0, over);
 }
 
+static bool is_predefined(MPI_Op op) {
+    const MPI_Op predefined[] = {MPI_SUM,  MPI_MAX, MPI_MIN,  MPI_PROD, MPI_MAXLOC, MPI_MINLOC,
+                                 MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR,    MPI_BXOR};
+
+    for (size_t i = 0; i < sizeof predefined / sizeof predefined[0]; i++) {
+        if (op == predefined[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Two defects are gone round, both of user-defined ops. MPICH 4.0.2's MPI_Reduce_scatter(_block)
+ * gives wrong results, or overruns its buffer, where such an op does not commute, the datatype has
+ * holes and the ranks are a power of two. Open MPI 4.1.4's calls the op with no elements.
+ */
 int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                       const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
                       MPI_Comm over) {
-    int commutes = 0;
-
-    CF_TRY(PMPI_Op_commutative(op, &commutes));
-    if (!commutes) {
+    if (!is_predefined(op)) {
         return reduce_then_scatter(comm, from, to, split, unit, op, over);
     }
     if (split->uniform) {

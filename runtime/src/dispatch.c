@@ -45,19 +45,42 @@ const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collec
     return any_tuned(state, collective) ? look_up(state, collective, bytes) : NULL;
 }
 
-/* The first call with a communicator or a type, and every call that is counted or logged. */
+/*
+ * The bytes of all blocks per rank, rounded up; negative where a count is. Bytes are summed up, not
+ * elements: ranks may give one signature in units of different types.
+ */
+static inline int64_t mean_bytes(const int *counts, int size, int64_t type_size) {
+    int64_t total = 0;
+    int signs = 0;
+#pragma GCC unroll 4
+    for (int rank = 0; rank < size; rank++) {
+        total += counts[rank];
+        signs |= counts[rank];
+    }
+    return signs < 0 ? -1 : (total * type_size + size - 1) / size;
+}
+
+/*
+ * The first call with a communicator or a type, and every call that is counted or logged. A call
+ * without counts has count; one without a type has no size that all ranks know.
+ */
 __attribute__((cold, noinline)) static const struct cf_choice *
-choose_slowly(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
+choose_slowly(int collective, MPI_Comm comm, int count, MPI_Datatype type, const int *counts) {
     struct cf_state *state = NULL;
     const int err = cf_state_of(comm, &state);
     if (err != MPI_SUCCESS)
         return err == MPI_ERR_NO_MEM ? &out_of_memory : NULL;
-    if (!cf_runtime.observed && !any_tuned(state, collective))
+    if (state->comm.layout.size == 0 || (!cf_runtime.observed && !any_tuned(state, collective)))
         return NULL;
-    const int64_t size = cf_type_size(type);
-    if (count < 0 || size < 0)
-        return NULL;
-    const int64_t bytes = count * size;
+    int64_t bytes = CF_UNSIZED_BYTES;
+    if (cf_collectives[collective].sized != CF_SIZED_NONE) {
+        const int64_t size = cf_type_size(type);
+        bytes = size < 0         ? -1
+                : counts == NULL ? count * size
+                                 : mean_bytes(counts, state->comm.layout.size, size);
+        if (bytes < 0)
+            return NULL;
+    }
     const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
     state->bytes = bytes;
     if (cf_runtime.observed)
@@ -65,22 +88,56 @@ choose_slowly(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
     return choice;
 }
 
-/* Every call of every collective comes through here. The slow path is a tail call, so that this
- * needs no stack. */
-const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
+/* The state of a communicator that is known, if some size of the collective is tuned on it. */
+static inline bool find_tuned(int collective, MPI_Comm comm, struct cf_state **state, bool *known) {
     uintptr_t found;
+    *known = cf_handle_find(&cf_states, (uintptr_t)comm, &found) && !cf_runtime.observed;
+    if (!*known)
+        return false;
+    *state = (struct cf_state *)found;
+    return any_tuned(*state, collective);
+}
+
+/* Every call of every collective comes through one of these three. The slow path is a tail call, so
+ * that they need no stack. */
+const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
+    struct cf_state *state = NULL;
     uintptr_t size;
+    bool known;
     if (!cf_runtime.active)
         return NULL;
-    if (!cf_handle_find(&cf_states, (uintptr_t)comm, &found) || cf_runtime.observed)
-        return choose_slowly(collective, comm, count, type);
-    struct cf_state *state = (struct cf_state *)found;
-    if (!any_tuned(state, collective))
-        return NULL;
+    if (!find_tuned(collective, comm, &state, &known))
+        return known ? NULL : choose_slowly(collective, comm, count, type, NULL);
     if (!cf_handle_find(&cf_types, (uintptr_t)type, &size))
-        return choose_slowly(collective, comm, count, type);
+        return choose_slowly(collective, comm, count, type, NULL);
     state->bytes = count * (int64_t)size;
     return look_up(state, collective, state->bytes);
+}
+
+const struct cf_choice *cf_choose_mean(int collective, MPI_Comm comm, const int *counts,
+                                       MPI_Datatype type) {
+    struct cf_state *state = NULL;
+    uintptr_t size;
+    bool known;
+    if (!cf_runtime.active)
+        return NULL;
+    if (!find_tuned(collective, comm, &state, &known))
+        return known ? NULL : choose_slowly(collective, comm, 0, type, counts);
+    if (!cf_handle_find(&cf_types, (uintptr_t)type, &size))
+        return choose_slowly(collective, comm, 0, type, counts);
+    state->bytes = mean_bytes(counts, state->comm.layout.size, (int64_t)size);
+    return look_up(state, collective, state->bytes);
+}
+
+const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm) {
+    struct cf_state *state = NULL;
+    bool known;
+    if (!cf_runtime.active)
+        return NULL;
+    if (!find_tuned(collective, comm, &state, &known))
+        return known ? NULL : choose_slowly(collective, comm, 0, MPI_DATATYPE_NULL, NULL);
+    state->bytes = CF_UNSIZED_BYTES;
+    return look_up(state, collective, CF_UNSIZED_BYTES);
 }
 
 static bool side_is_illegal(const void *buffer, int count, MPI_Datatype type) {
@@ -94,9 +151,15 @@ static bool is_illegal(const struct cf_collective_info *info, const struct cf_ar
         return true;
     if (info->rooted && (args->root < 0 || args->root >= layout->size))
         return true;
+    /* Where sizes are not known alike the variant itself asks all ranks whether theirs are legal.
+     */
+    if (info->sized == CF_SIZED_NONE)
+        return false;
     /* On the other ranks only the side that cf_choose was given is significant. */
     if (info->rooted && args->root != layout->rank)
         return false;
+    if (info->varies != CF_VARIES_NO)
+        return args->recvtype == MPI_DATATYPE_NULL; /* a negative count was no ground to get here */
     return side_is_illegal(args->sendbuf, args->sendcount, args->sendtype) ||
            side_is_illegal(args->recvbuf, args->recvcount, args->recvtype);
 }
@@ -111,7 +174,7 @@ static int raise(MPI_Comm comm, int err) {
     return err;
 }
 
-int cf_run(const struct cf_choice *choice, int collective, const struct cf_args *args) {
+int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args) {
     const struct cf_collective_info *info = &cf_collectives[collective];
     struct cf_state *state = NULL;
     struct cf_comm *comm = NULL;
@@ -123,19 +186,24 @@ int cf_run(const struct cf_choice *choice, int collective, const struct cf_args 
     if (err != MPI_SUCCESS)
         return raise(args->comm, err);
     if (is_illegal(info, args, &state->comm.layout))
-        return info->native(args);
+        return CF_DECLINED;
     cf_facts_fill(&facts, &state->comm.layout, collective, state->bytes, args->op);
     if (!applies(choice, &facts)) {
         if (cf_runtime.observed)
             cf_observe_refusal(state, collective, choice);
-        return info->native(args);
+        return CF_DECLINED;
     }
     err = cf_comm_get(args->comm, &comm);
     if (err == MPI_SUCCESS && comm == NULL)
-        return info->native(args);
+        return CF_DECLINED;
     if (err == MPI_SUCCESS)
         err = choice->variant->run(args, comm, choice->parameter);
-    return err == MPI_SUCCESS ? MPI_SUCCESS : raise(args->comm, err);
+    return err == MPI_SUCCESS || err == CF_DECLINED ? err : raise(args->comm, err);
+}
+
+int cf_run(const struct cf_choice *choice, int collective, const struct cf_args *args) {
+    const int err = cf_attempt(choice, collective, args);
+    return err == CF_DECLINED ? cf_collectives[collective].native(args) : err;
 }
 
 bool cf_applies_by_layout(const struct cf_choice *choice, const struct cf_layout *layout,

@@ -33,6 +33,7 @@ bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const in
     layout->rank = rank;
     layout->node_comm = MPI_COMM_NULL;
     layout->lane_comm = MPI_COMM_NULL;
+    layout->order_comm = MPI_COMM_NULL;
     layout->node_of = new_ints((size_t)size);
     layout->node_rank_of = new_ints((size_t)size);
     layout->node_size = new_ints((size_t)size);
@@ -60,7 +61,7 @@ bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const in
 /*
  * Example, two nodes, ranks 0 1 2 on the first and 3 4 on the second, k = 2: lane 0 carries 0 2
  * (node ranks 0 and 2) and 3, lane 1 carries 1 and 4: order = 0 2 3 1 4, lane_size = 3 2,
- * share_size = 2 1 1 1.
+ * share_size = 2 1 1 1, share_begin = 0 2 3 4.
  */
 static bool build_lanes(struct cf_lanes *lanes, const struct cf_layout *layout, int k) {
     const size_t shares = (size_t)k * (size_t)layout->nodes;
@@ -69,8 +70,9 @@ static bool build_lanes(struct cf_lanes *lanes, const struct cf_layout *layout, 
     lanes->order = new_ints((size_t)layout->size);
     lanes->lane_size = new_ints((size_t)k);
     lanes->share_size = new_ints(shares);
+    lanes->share_begin = new_ints(shares);
     if (next == NULL || lanes->order == NULL || lanes->lane_size == NULL ||
-        lanes->share_size == NULL) {
+        lanes->share_size == NULL || lanes->share_begin == NULL) {
         free(next);
         return false;
     }
@@ -81,6 +83,7 @@ static bool build_lanes(struct cf_lanes *lanes, const struct cf_layout *layout, 
     }
     for (size_t share = 1; share < shares; share++)
         next[share] = next[share - 1] + lanes->share_size[share - 1];
+    memcpy(lanes->share_begin, next, shares * sizeof *next);
     lanes->identity = true;
     for (int rank = 0; rank < layout->size; rank++) {
         const int lane = layout->node_rank_of[rank] % k;
@@ -101,6 +104,7 @@ static void free_lanes(struct cf_lanes *lanes) {
     free(lanes->order);
     free(lanes->lane_size);
     free(lanes->share_size);
+    free(lanes->share_begin);
     memset(lanes, 0, sizeof *lanes);
 }
 
@@ -124,8 +128,8 @@ static bool is_cyclic(const struct cf_layout *layout) {
 static bool join(const int *values, int count, char separator, char *text, size_t size) {
     size_t used = 0;
     for (int i = 0; i < count && used < size; i++) {
-        const char *format = i == 0 ? "%.0s%d" : "%.1s%d";
-        used += (size_t)snprintf(text + used, size - used, format, &separator, values[i]);
+        const char before[] = {i == 0 ? '\0' : separator, '\0'};
+        used += (size_t)snprintf(text + used, size - used, "%s%d", before, values[i]);
     }
     return used < size;
 }

@@ -1,103 +1,272 @@
 /* The user's buffers of a call, turned into units and back. */
 #include "variant.h"
 
+#include <limits.h>
+
+static const struct cf_unit byte_unit = {MPI_BYTE, 1, 0, 1, 1, true};
+
+/* ---- the sides of a call --------------------------------------------------------------------- */
+
+static struct cf_side send_side(const struct cf_args *args) {
+    return (struct cf_side){(void *)args->sendbuf, args->sendcount,     args->sendcounts,
+                            args->sdispls,         args->large_sdispls, args->sendtype};
+}
+
+static struct cf_side recv_side(const struct cf_args *args) {
+    return (struct cf_side){args->recvbuf, args->recvcount,     args->recvcounts,
+                            args->rdispls, args->large_rdispls, args->recvtype};
+}
+
+/* Elements of block number index, and where it begins, in extents. */
+static int side_count(const struct cf_side *side, int index) {
+    return side->counts == NULL ? side->count : side->counts[index];
+}
+
+static MPI_Aint side_begin(const struct cf_side *side, int index) {
+    if (side->counts == NULL) {
+        return (MPI_Aint)index * side->count;
+    }
+    return side->large_displs != NULL ? side->large_displs[index] : side->displs[index];
+}
+
+/* Whether n blocks from the first on follow each other without a gap. */
+static bool side_is_tight(const struct cf_side *side, int first, int n) {
+    for (int i = first + 1; i < first + n; i++) {
+        if (side_begin(side, i) != side_begin(side, i - 1) + side_count(side, i - 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void *side_at(const struct cf_side *side, const struct cf_unit *unit, int index) {
+    return cf_at(unit, side->buffer, side_begin(side, index));
+}
+
+static MPI_Aint side_bytes(const struct cf_side *side, const struct cf_unit *unit, int first,
+                           int n) {
+    MPI_Aint elements = 0;
+
+    for (int i = first; i < first + n; i++) {
+        elements += side_count(side, i);
+    }
+    return elements * unit->size;
+}
+
 /*
- * A collective without an op moves the packed stream. On this rank its two sides may have different
- * types, and only the sides that are significant here are looked at.
+ * n blocks of a side from the first on, as packed bytes: the user's memory where that is what lies
+ * there (*packed false), else a copy in the slot, filled on request.
  */
-static int stage(struct cf_comm *comm, int slot, void *buffer, MPI_Aint count, MPI_Datatype type,
+static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int first, int n,
                  bool fill, void **staged, bool *packed) {
     struct cf_unit unit;
     int position = 0;
-    int err = cf_unit_of(type, &unit);
 
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
-    *staged = buffer;
-    *packed = !unit.dense;
-    if (unit.dense) {
+    CF_TRY(cf_unit_of(side->type, &unit));
+    *packed = !unit.dense || !side_is_tight(side, first, n);
+    if (!*packed) {
+        *staged = side_at(side, &unit, first);
         return MPI_SUCCESS;
     }
-    const int bytes = (int)(count * unit.size);
+    const int bytes = (int)side_bytes(side, &unit, first, n);
     *staged = cf_tmpbuf(&comm->tmpbufs, slot, (size_t)bytes);
     if (*staged == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    if (fill) {
-        err =
-            PMPI_Pack(buffer, (int)count, type, *staged, bytes, &position, comm->layout.node_comm);
+    for (int i = first; i < first + n && fill; i++) {
+        CF_TRY(cf_pack(side_at(side, &unit, i), side_count(side, i), side->type, *staged, bytes,
+                       &position, comm->layout.node_comm));
     }
-    return err;
+    return MPI_SUCCESS;
 }
 
+/* ---- the sizes of the blocks ----------------------------------------------------------------- */
+
+/* The bytes of one block of a side; negative where the user's arguments are illegal or too large.
+ */
+static int block_bytes(const struct cf_side *side, int index) {
+    int size = 0;
+
+    if (side->type == MPI_DATATYPE_NULL || side_count(side, index) < 0 ||
+        PMPI_Type_size(side->type, &size) != MPI_SUCCESS || size < 0) {
+        return -1;
+    }
+    const int64_t bytes = (int64_t)side_count(side, index) * size;
+    return bytes > INT_MAX ? -1 : (int)bytes;
+}
+
+static bool side_is_legal(const struct cf_side *side, int n) {
+    for (int i = 0; i < n; i++) {
+        if (block_bytes(side, i) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * The ranks tell each other the sizes of their blocks: each its own block, or its row of pairs. A
+ * rank whose arguments are illegal says so (-1), as it would be the only one to leave else.
+ */
+static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *roles,
+                          const struct cf_side *input, const struct cf_side *output,
+                          const struct cf_args *args, struct cf_comm *comm) {
+    const int size = comm->layout.size;
+    const int own = roles->varies == CF_VARIES_PAIR ? size : 1;
+    const bool legal =
+        side_is_legal(input, roles->in_blocks) && side_is_legal(output, roles->out_blocks);
+    int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS,
+                           ((size_t)size * (size_t)own + (size_t)own) * sizeof *units);
+    int64_t total = 0;
+
+    if (units == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    int *mine = units + (MPI_Aint)size * own;
+    /* The side on which this rank has one block is its own block; where it has all, it is one of
+     * them. */
+    const struct cf_side *side = roles->varies == CF_VARIES_TARGET ? output : input;
+    for (int i = 0; i < own; i++) {
+        const int index = own == 1 && side->counts != NULL ? comm->layout.rank : i;
+        mine[i] = legal ? block_bytes(side, index) : -1;
+    }
+    CF_TRY(PMPI_Allgather(mine, own, MPI_INT, units, own, MPI_INT, args->comm));
+    for (MPI_Aint i = 0; i < (MPI_Aint)size * own; i++) {
+        total += units[i];
+        operands->declined = operands->declined || units[i] < 0;
+    }
+    operands->declined = operands->declined || total > INT_MAX;
+    operands->blocks = (struct cf_blocks){units, 1, 0};
+    return MPI_SUCCESS;
+}
+
+/* The sizes that every rank was given: counts of all blocks, in bytes or in elements. */
+static int known_sizes(struct cf_operands *operands, const int *counts, struct cf_comm *comm,
+                       int size) {
+    int *units =
+        cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS, (size_t)comm->layout.size * sizeof *units);
+
+    if (units == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int i = 0; i < comm->layout.size; i++) {
+        units[i] = counts[i] * size;
+    }
+    operands->blocks = (struct cf_blocks){units, 1, 0};
+    return MPI_SUCCESS;
+}
+
+static int find_sizes(struct cf_operands *operands, const struct cf_roles *roles,
+                      const struct cf_side *input, const struct cf_side *output,
+                      const struct cf_side *uniform, const struct cf_args *args,
+                      struct cf_comm *comm) {
+    int size = 0;
+
+    if (roles->exchanged) {
+        return exchange_sizes(operands, roles, input, output, args, comm);
+    }
+    CF_TRY(PMPI_Type_size(uniform->type, &size));
+    if (roles->varies != CF_VARIES_NO) {
+        return known_sizes(operands, uniform->counts, comm, size);
+    }
+    operands->block = uniform->count * size;
+    operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
+    return MPI_SUCCESS;
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+/*
+ * A collective without an op moves the packed stream. On this rank its two sides may have different
+ * types, and only the sides that are significant here are looked at.
+ */
 static int begin_movement(struct cf_operands *operands, const struct cf_roles *roles,
                           const struct cf_args *args, struct cf_comm *comm) {
+    const struct cf_side send = send_side(args);
+    const struct cf_side recv = recv_side(args);
     const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
     const bool stays = roles->recv_in_place && args->recvbuf == MPI_IN_PLACE;
-    const bool from_recv = in_place || roles->single_buffer;
+    const struct cf_side *input = in_place || roles->single_buffer ? &recv : &send;
+    const struct cf_side *output = stays ? &send : &recv;
     const bool use_send = (roles->send_side && !in_place) || stays;
-    const int count = use_send ? args->sendcount : args->recvcount;
-    const MPI_Datatype type = use_send ? args->sendtype : args->recvtype;
-    int size = 0;
-    bool packed = false;
     void *staged = NULL;
-    int err = PMPI_Type_size(type, &size);
+    bool packed = false;
 
-    operands->unit = (struct cf_unit){MPI_BYTE, 1, 0, 1, 1, true};
-    operands->block = count * size;
-    if (err == MPI_SUCCESS && roles->in_blocks > 0) {
-        void *buffer = from_recv ? args->recvbuf : (void *)args->sendbuf;
-        const MPI_Aint elements = from_recv ? args->recvcount : args->sendcount;
-        const MPI_Datatype in_type = from_recv ? args->recvtype : args->sendtype;
-        MPI_Aint lb = 0;
-        MPI_Aint extent = 0;
-        if (in_place) {
-            err = PMPI_Type_get_extent(in_type, &lb, &extent);
-            buffer = (char *)buffer + roles->in_place_block * elements * extent;
-        }
-        if (err == MPI_SUCCESS) {
-            err = stage(comm, CF_SLOT_INPUT, buffer, roles->in_blocks * elements, in_type, true,
-                        &staged, &packed);
-        }
+    operands->unit = byte_unit;
+    CF_TRY(find_sizes(operands, roles, input, output, use_send ? &send : &recv, args, comm));
+    if (operands->declined) {
+        return MPI_SUCCESS;
+    }
+    if (roles->in_blocks > 0) {
+        const int first = in_place ? roles->in_place_block : 0;
+        CF_TRY(stage(comm, CF_SLOT_INPUT, input, first, roles->in_blocks, true, &staged, &packed));
         operands->input = staged;
     }
-    if (err != MPI_SUCCESS || roles->out_blocks == 0) {
-        return err;
+    if (roles->out_blocks == 0) {
+        return MPI_SUCCESS;
     }
     if (roles->single_buffer && roles->in_blocks > 0) {
         operands->output = staged; /* what this rank gets is what it has */
         return MPI_SUCCESS;
     }
     if (stays) {
-        operands->output = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_OUTPUT, (size_t)operands->block);
+        const int own = cf_block(&operands->blocks, comm->layout.rank);
+        operands->output = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_OUTPUT, (size_t)own);
         return operands->output == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     }
-    return stage(comm, CF_SLOT_OUTPUT, args->recvbuf, (MPI_Aint)roles->out_blocks * args->recvcount,
-                 args->recvtype, false, &operands->output, &operands->unpack);
+    CF_TRY(stage(comm, CF_SLOT_OUTPUT, output, 0, roles->out_blocks, false, &operands->output,
+                 &packed));
+    if (packed) {
+        operands->unpack = *output;
+        operands->unpack_blocks = roles->out_blocks;
+    }
+    return MPI_SUCCESS;
+}
+
+static int begin_reduction(struct cf_operands *operands, const struct cf_roles *roles,
+                           const struct cf_args *args, struct cf_comm *comm) {
+    const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
+    int commutes = 0;
+
+    operands->input = in_place ? args->recvbuf : args->sendbuf;
+    operands->output = roles->out_blocks > 0 ? args->recvbuf : NULL;
+    CF_TRY(PMPI_Op_commutative(args->op, &commutes));
+    operands->commutes = commutes;
+    CF_TRY(cf_unit_of(args->recvtype, &operands->unit));
+    if (roles->varies != CF_VARIES_NO) {
+        return known_sizes(operands, args->recvcounts, comm, 1);
+    }
+    operands->block = args->recvcount;
+    operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
+    return MPI_SUCCESS;
 }
 
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm) {
-    *operands = (struct cf_operands){0};
-    if (!roles->reduces) {
-        return begin_movement(operands, roles, args, comm);
-    }
-    const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
-    operands->block = args->recvcount;
-    operands->input = in_place ? args->recvbuf : args->sendbuf;
-    operands->output = roles->out_blocks > 0 ? args->recvbuf : NULL;
-    return cf_unit_of(args->recvtype, &operands->unit);
-}
-
-int cf_operands_end(const struct cf_operands *operands, const struct cf_roles *roles,
-                    const struct cf_args *args, struct cf_comm *comm) {
-    int position = 0;
-
-    if (!operands->unpack) {
+    *operands = (struct cf_operands){.unit = byte_unit,
+                                     .blocks = {NULL, 1, 0},
+                                     .commutes = true,
+                                     .unpack = {.type = MPI_DATATYPE_NULL}};
+    if (roles->moves_nothing) {
         return MPI_SUCCESS;
     }
-    return PMPI_Unpack(operands->output, roles->out_blocks * operands->block, &position,
-                       args->recvbuf, roles->out_blocks * args->recvcount, args->recvtype,
-                       comm->layout.node_comm);
+    return roles->reduces ? begin_reduction(operands, roles, args, comm)
+                          : begin_movement(operands, roles, args, comm);
+}
+
+int cf_operands_end(const struct cf_operands *operands, struct cf_comm *comm) {
+    const struct cf_side *side = &operands->unpack;
+    struct cf_unit unit;
+    int position = 0;
+
+    if (side->type == MPI_DATATYPE_NULL) {
+        return MPI_SUCCESS;
+    }
+    CF_TRY(cf_unit_of(side->type, &unit));
+    const int bytes = (int)side_bytes(side, &unit, 0, operands->unpack_blocks);
+    for (int i = 0; i < operands->unpack_blocks; i++) {
+        CF_TRY(cf_unpack(operands->output, bytes, &position, side_at(side, &unit, i),
+                         side_count(side, i), side->type, comm->layout.node_comm));
+    }
+    return MPI_SUCCESS;
 }

@@ -34,26 +34,23 @@ int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
 }
 
 int cf_split_lanes(struct cf_split *split, struct cf_comm *comm, int slot,
-                   const struct cf_lanes *lanes, int block) {
-    const int n = comm->layout.node_size[comm->layout.node];
+                   const struct cf_lanes *lanes, const struct cf_blocks *blocks) {
+    const struct cf_layout *at = &comm->layout;
+    const int n = at->node_size[at->node];
     const int err = split_begin(split, comm, slot, n);
 
     if (err != MPI_SUCCESS) {
         return err;
     }
     for (int i = 0; i < n; i++) {
-        split->counts[i] = i < lanes->k ? lanes->lane_size[i] * block : 0;
+        split->counts[i] = i < lanes->k ? cf_lane_units(at, lanes, i, blocks) : 0;
     }
     split_end(split);
     return MPI_SUCCESS;
 }
 
-/* counts[node] = share of the node on the lane x block x the ranks of here (or of that node), or
- * x 1. */
-enum weight { ONE, RANKS_HERE, RANKS_THERE };
-
-static int split_nodes(struct cf_split *split, struct cf_comm *comm, int slot, const int *shares,
-                       int block, enum weight weight) {
+int cf_split_shares(struct cf_split *split, struct cf_comm *comm, int slot,
+                    const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks) {
     const struct cf_layout *at = &comm->layout;
     const int err = split_begin(split, comm, slot, at->nodes);
 
@@ -61,43 +58,93 @@ static int split_nodes(struct cf_split *split, struct cf_comm *comm, int slot, c
         return err;
     }
     for (int node = 0; node < at->nodes; node++) {
-        const int share =
-            weight == RANKS_THERE ? shares[at->node] * at->node_size[node] : shares[node];
-        split->counts[node] = share * block * (weight == RANKS_HERE ? at->node_size[at->node] : 1);
+        split->counts[node] = cf_share_units(at, lanes, lane, node, blocks);
     }
     split_end(split);
     return MPI_SUCCESS;
 }
 
-int cf_split_shares(struct cf_split *split, struct cf_comm *comm, int slot,
-                    const struct cf_lanes *lanes, int lane, int block) {
-    return split_nodes(split, comm, slot, lanes->share_size + lane * comm->layout.nodes, block,
-                       ONE);
-}
+/* What a split counts of each rank of this node. */
+enum part { OWN_BLOCK, WHOLE_ROW, WHOLE_COLUMN, ROW_ON_LANE };
 
-int cf_split_departing(struct cf_split *split, struct cf_comm *comm, int slot,
-                       const struct cf_lanes *lanes, int lane, int block) {
-    return split_nodes(split, comm, slot, lanes->share_size + lane * comm->layout.nodes, block,
-                       RANKS_HERE);
-}
-
-int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
-                      const struct cf_lanes *lanes, int lane, int block) {
-    return split_nodes(split, comm, slot, lanes->share_size + lane * comm->layout.nodes, block,
-                       RANKS_THERE);
-}
-
-int cf_split_uniform(struct cf_split *split, struct cf_comm *comm, int slot, int n, int count) {
+static int split_node(struct cf_split *split, struct cf_comm *comm, int slot, enum part part,
+                      const struct cf_blocks *blocks, const struct cf_lanes *lanes, int lane) {
+    const struct cf_layout *at = &comm->layout;
+    const int n = at->node_size[at->node];
+    const int *ranks = cf_share_ranks(at, &at->single, 0, at->node);
     const int err = split_begin(split, comm, slot, n);
 
     if (err != MPI_SUCCESS) {
         return err;
     }
     for (int i = 0; i < n; i++) {
-        split->counts[i] = count;
+        const struct cf_blocks some = part == WHOLE_COLUMN ? cf_column(blocks, at->size, ranks[i])
+                                                           : cf_row(blocks, at->size, ranks[i]);
+        split->counts[i] = part == OWN_BLOCK     ? cf_block(blocks, ranks[i])
+                           : part == ROW_ON_LANE ? cf_lane_units(at, lanes, lane, &some)
+                                                 : cf_all_units(at, &some);
     }
     split_end(split);
     return MPI_SUCCESS;
+}
+
+int cf_split_blocks(struct cf_split *split, struct cf_comm *comm, int slot,
+                    const struct cf_blocks *blocks) {
+    return split_node(split, comm, slot, OWN_BLOCK, blocks, NULL, 0);
+}
+
+int cf_split_rows(struct cf_split *split, struct cf_comm *comm, int slot,
+                  const struct cf_blocks *pairs) {
+    return split_node(split, comm, slot, WHOLE_ROW, pairs, NULL, 0);
+}
+
+int cf_split_columns(struct cf_split *split, struct cf_comm *comm, int slot,
+                     const struct cf_blocks *pairs) {
+    return split_node(split, comm, slot, WHOLE_COLUMN, pairs, NULL, 0);
+}
+
+int cf_split_collecting(struct cf_split *split, struct cf_comm *comm, int slot,
+                        const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs) {
+    const struct cf_blocks none = {NULL, 1, 0};
+
+    if (comm->layout.node_rank >= lanes->k) {
+        return split_node(split, comm, slot, OWN_BLOCK, &none, NULL, 0);
+    }
+    return split_node(split, comm, slot, ROW_ON_LANE, pairs, lanes, lane);
+}
+
+/* counts[node]: the blocks from all ranks of one node to the share of another on a lane. */
+static int split_nodes(struct cf_split *split, struct cf_comm *comm, int slot,
+                       const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs,
+                       bool arriving) {
+    const struct cf_layout *at = &comm->layout;
+    const int err = split_begin(split, comm, slot, at->nodes);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    for (int node = 0; node < at->nodes; node++) {
+        const int from = arriving ? node : at->node;
+        const int *sources = cf_share_ranks(at, &at->single, 0, from);
+        split->counts[node] = 0;
+        for (int i = 0; i < at->node_size[from]; i++) {
+            const struct cf_blocks row = cf_row(pairs, at->size, sources[i]);
+            split->counts[node] +=
+                cf_share_units(at, lanes, lane, arriving ? at->node : node, &row);
+        }
+    }
+    split_end(split);
+    return MPI_SUCCESS;
+}
+
+int cf_split_departing(struct cf_split *split, struct cf_comm *comm, int slot,
+                       const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs) {
+    return split_nodes(split, comm, slot, lanes, lane, pairs, false);
+}
+
+int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
+                      const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs) {
+    return split_nodes(split, comm, slot, lanes, lane, pairs, true);
 }
 
 int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n, int units) {

@@ -158,6 +158,7 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
     memset(layout, 0, sizeof *layout);
     layout->node_comm = MPI_COMM_NULL;
     layout->lane_comm = MPI_COMM_NULL;
+    layout->order_comm = MPI_COMM_NULL;
 
     int err = PMPI_Comm_size(comm, &size);
     if (err == MPI_SUCCESS)

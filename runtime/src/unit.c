@@ -93,10 +93,9 @@ static int copy_packed(struct cf_comm *comm, void *target, const void *source, i
     if (packed == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    err = PMPI_Pack(source, count, unit->type, packed, room, &filled, comm->layout.node_comm);
+    err = cf_pack(source, count, unit->type, packed, room, &filled, comm->layout.node_comm);
     if (err == MPI_SUCCESS) {
-        err =
-            PMPI_Unpack(packed, filled, &taken, target, count, unit->type, comm->layout.node_comm);
+        err = cf_unpack(packed, filled, &taken, target, count, unit->type, comm->layout.node_comm);
     }
     return err;
 }

@@ -22,6 +22,8 @@ enum {
     CF_SLOT_LANE,
     CF_SLOT_PARTS,
     CF_SLOT_OWN,
+    CF_SLOT_UNITS,
+    CF_SLOT_POSITIONS,
     CF_SLOT_FIRST_FREE
 };
 
@@ -60,6 +62,12 @@ void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_un
 int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
             const struct cf_unit *unit);
 
+/* MPI_Pack and MPI_Unpack that take MPI_BOTTOM with every MPI library. */
+int cf_pack(const void *from, int count, MPI_Datatype type, void *packed, int bytes, int *position,
+            MPI_Comm comm);
+int cf_unpack(const void *packed, int bytes, int *position, void *to, int count, MPI_Datatype type,
+              MPI_Comm comm);
+
 /* ---- segments of a pipeline ------------------------------------------------------------------ */
 
 /* Units in a segment of about this many bytes: at least one. */
@@ -93,12 +101,70 @@ static inline int cf_requests_wait(MPI_Request *requests, int n) {
     return err;
 }
 
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+/*
+ * The units of the blocks of a call: all alike (units == NULL), else one number a rank, or one a
+ * pair of ranks at [source * size + target]. Alike on all ranks.
+ */
+struct cf_blocks {
+    const int *units;
+    int step; /* from one number to the next */
+    int each;
+};
+
+static inline int cf_block(const struct cf_blocks *blocks, int index) {
+    return blocks->units == NULL ? blocks->each : blocks->units[(MPI_Aint)index * blocks->step];
+}
+
+/* Of the blocks of pairs, those that a rank sends, by target; or that it receives, by source. */
+static inline struct cf_blocks cf_row(const struct cf_blocks *pairs, int size, int rank) {
+    const MPI_Aint first = (MPI_Aint)rank * size;
+    return (struct cf_blocks){pairs->units == NULL ? NULL : pairs->units + first, 1, pairs->each};
+}
+
+static inline struct cf_blocks cf_column(const struct cf_blocks *pairs, int size, int rank) {
+    return (struct cf_blocks){pairs->units == NULL ? NULL : pairs->units + rank, size, pairs->each};
+}
+
+static inline int cf_larger(int a, int b) {
+    return a > b ? a : b;
+}
+
+/* Units of the blocks of these ranks (n of them), or of pairs: of this rank's row or column. */
+int cf_units_of(const struct cf_blocks *blocks, const int *ranks, int n);
+int cf_all_units(const struct cf_layout *at, const struct cf_blocks *blocks);
+/* Of the ranks of a node on a lane; of all ranks on a lane. */
+int cf_share_units(const struct cf_layout *at, const struct cf_lanes *lanes, int lane, int node,
+                   const struct cf_blocks *blocks);
+int cf_lane_units(const struct cf_layout *at, const struct cf_lanes *lanes, int lane,
+                  const struct cf_blocks *blocks);
+/* Of the pairs from this node's ranks to the ranks on a lane; from all ranks to this node's share
+ * of it. */
+int cf_outgoing_units(const struct cf_layout *at, const struct cf_lanes *lanes, int lane,
+                      const struct cf_blocks *pairs);
+int cf_incoming_units(const struct cf_layout *at, const struct cf_lanes *lanes, int lane,
+                      const struct cf_blocks *pairs);
+
+/* The ranks of a node on a lane, in order: share_size[lane * nodes + node] of them. Those on the
+ * whole lane begin with node 0; those of a whole node are on the lane of at->single. */
+const int *cf_share_ranks(const struct cf_layout *at, const struct cf_lanes *lanes, int lane,
+                          int node);
+
+/* Whether the splits of an exchange of pairs are uniform on all ranks. */
+static inline bool cf_is_regular(const struct cf_layout *at, const struct cf_blocks *pairs) {
+    return pairs->units == NULL && at->min_node_size == at->max_node_size;
+}
+
 /* ---- the call's own buffers ------------------------------------------------------------------ */
 
 /* What the spec of a collective says about this rank's buffers. */
 struct cf_roles {
+    bool moves_nothing; /* no buffers at all */
     bool reduces;
     bool single_buffer;
+    enum cf_varies varies;
+    bool exchanged; /* the sizes of the blocks are not known alike: the ranks tell each other */
     bool send_side; /* the block's bytes come from the send arguments, else from the receive ones */
     bool send_in_place; /* MPI_IN_PLACE may stand in sendbuf on this rank */
     bool recv_in_place; /* MPI_IN_PLACE may stand in recvbuf on this rank */
@@ -107,24 +173,39 @@ struct cf_roles {
     int in_place_block; /* where in recvbuf its contribution stands when in place */
 };
 
+/* One side of a call as the user gave it: count elements a block, or counts and displs. */
+struct cf_side {
+    void *buffer;
+    int count;
+    const int *counts;            /* NULL: count for each */
+    const int *displs;            /* in extents */
+    const MPI_Aint *large_displs; /* those of a _c function, instead */
+    MPI_Datatype type;
+};
+
 /*
  * The call in units. input and output are the user's own memory where it is dense, else packed
  * copies. They are the same memory where the call is in place.
  */
 struct cf_operands {
     struct cf_unit unit;
-    int block; /* units of one block */
+    int block;               /* units of the vector, or of one block */
+    struct cf_blocks blocks; /* of a collective with blocks */
+    bool commutes;           /* the op; true without one */
+    bool declined;           /* on all ranks alike: the call is one for native */
     const void *input;
     void *output;
-    bool unpack; /* output is a packed copy, to be unpacked into recvbuf */
+    struct cf_side unpack; /* where the packed output belongs; its type is MPI_DATATYPE_NULL where
+                              the output is the user's memory */
+    int unpack_blocks;
 };
 
-/* Fills operands and packs what is not dense. Local. */
+/* Fills operands and packs what is not dense. Local, but for the exchange of sizes where the roles
+ * ask for one. */
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm);
 /* Unpacks the output into the user's buffer where begin said so. Local. */
-int cf_operands_end(const struct cf_operands *operands, const struct cf_roles *roles,
-                    const struct cf_args *args, struct cf_comm *comm);
+int cf_operands_end(const struct cf_operands *operands, struct cf_comm *comm);
 
 /* ---- splits
  * --------------------------------------------------------------------------------------------------
@@ -144,19 +225,30 @@ struct cf_split {
  * lane_comm (n = nodes). */
 int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_lanes *lanes, int units);
+/* Each rank of this node: the blocks of the ranks on the lane that it carries. */
 int cf_split_lanes(struct cf_split *split, struct cf_comm *comm, int slot,
-                   const struct cf_lanes *lanes, int block);
+                   const struct cf_lanes *lanes, const struct cf_blocks *blocks);
+/* Each node: the blocks of its share of a lane. */
 int cf_split_shares(struct cf_split *split, struct cf_comm *comm, int slot,
-                    const struct cf_lanes *lanes, int lane, int block);
-/* The blocks from every rank of this node to the share of each node on a lane. */
+                    const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks);
+/* Each rank of this node: its block; all that it sends; all that it receives. */
+int cf_split_blocks(struct cf_split *split, struct cf_comm *comm, int slot,
+                    const struct cf_blocks *blocks);
+int cf_split_rows(struct cf_split *split, struct cf_comm *comm, int slot,
+                  const struct cf_blocks *pairs);
+int cf_split_columns(struct cf_split *split, struct cf_comm *comm, int slot,
+                     const struct cf_blocks *pairs);
+/* Each rank of this node: what it sends to the ranks on the lane that this rank carries, if any. */
+int cf_split_collecting(struct cf_split *split, struct cf_comm *comm, int slot,
+                        const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
+/* Each node: the blocks from every rank of this node to that node's share of a lane. */
 int cf_split_departing(struct cf_split *split, struct cf_comm *comm, int slot,
-                       const struct cf_lanes *lanes, int lane, int block);
-/* The blocks from every rank of each node to this node's share of a lane. */
+                       const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
+/* Each node: the blocks from every rank of that node to this node's share of a lane. */
 int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
-                      const struct cf_lanes *lanes, int lane, int block);
+                      const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
 /* units over n members, the first units % n of them with one more. */
 int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n, int units);
-int cf_split_uniform(struct cf_split *split, struct cf_comm *comm, int slot, int n, int count);
 
 /* ---- component collectives: regular where the split is uniform, else the v form -------------- */
 
@@ -167,37 +259,46 @@ int cf_gather(const void *from, void *to, const struct cf_split *split, const st
 int cf_allgather(const void *from, void *to, const struct cf_split *split,
                  const struct cf_unit *unit, MPI_Comm comm);
 int cf_alltoall(const void *from, const struct cf_split *send, void *to,
-                const struct cf_split *receive, const struct cf_unit *unit,
-                const struct cf_layout *at, MPI_Comm comm);
+                const struct cf_split *receive, const struct cf_unit *unit, bool regular,
+                MPI_Comm comm);
 int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                       const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
                       MPI_Comm over);
 
 /* ---- steps on one node or one rank ----------------------------------------------------------- */
 
-/* count units from each rank of the node to the rank that carries its lane, in node rank order. */
+/* The part of each rank of the node to the rank that carries its lane, in node rank order. */
 int cf_fold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from, void *to,
-            int count, const struct cf_unit *unit);
+            const struct cf_split *parts, const struct cf_unit *unit);
 /* The inverse of cf_fold. */
 int cf_unfold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from, void *to,
-              int count, const struct cf_unit *unit);
+              const struct cf_split *parts, const struct cf_unit *unit);
+/* Empty messages to the ranks whose lane this rank carries; the others wait for theirs. */
+int cf_release(struct cf_comm *comm, const struct cf_lanes *lanes);
 /* count units from one rank of the node to another; nothing but a copy where they are the same. */
 int cf_move(struct cf_comm *comm, int source, int target, const void *from, void *to, int count,
             const struct cf_unit *unit);
 
-/* Blocks of count units: to[i] = from[order[i]]. */
+/* count units of rank v to the v-th rank in the order of the nodes, and back, on all ranks at once.
+ */
+int cf_permute_to_node_order(struct cf_comm *comm, const void *from, void *to, int count,
+                             const struct cf_unit *unit);
+int cf_permute_to_rank_order(struct cf_comm *comm, const void *from, void *to, int count,
+                             const struct cf_unit *unit);
+
+/* Blocks by rank: to[i] = from[order[i]]. */
 int cf_reorder_to_lanes(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
-                        void *to, int count, const struct cf_unit *unit);
-/* Blocks of count units: to[order[i]] = from[i]. */
+                        void *to, const struct cf_blocks *blocks, const struct cf_unit *unit);
+/* Blocks by rank: to[order[i]] = from[i]. */
 int cf_reorder_to_ranks(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
-                        void *to, int count, const struct cf_unit *unit);
-/* (source rank of this node, target on the lane by node) -> (target node, source, target); blocks
- * of count units. */
+                        void *to, const struct cf_blocks *blocks, const struct cf_unit *unit);
+/* (source rank of this node, target on the lane by node) -> (target node, source, target). */
 int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
-                              const void *from, void *to, int count, const struct cf_unit *unit);
-/* (source rank in node order, target in this node's share) -> (target, source); blocks of count
- * units. */
+                              const void *from, void *to, const struct cf_blocks *pairs,
+                              const struct cf_unit *unit);
+/* (source rank in node order, target in this node's share) -> (target, source). */
 int cf_regroup_by_target_rank(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
-                              const void *from, void *to, int count, const struct cf_unit *unit);
+                              const void *from, void *to, const struct cf_blocks *pairs,
+                              const struct cf_unit *unit);
 
 #endif

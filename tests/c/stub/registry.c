@@ -20,9 +20,13 @@ static int native_gather(const struct cf_args *args) {
 }
 
 const struct cf_collective_info cf_collectives[] = {
-    {"bcast", "MPI_Bcast", true, false, false, native_bcast},
-    {"allreduce", "MPI_Allreduce", false, true, false, native_allreduce},
-    {"gather", "MPI_Gather", true, false, true, native_gather},
+    {.name = "bcast", .function = "MPI_Bcast", .rooted = true, .native = native_bcast},
+    {.name = "allreduce", .function = "MPI_Allreduce", .has_op = true, .native = native_allreduce},
+    {.name = "gather",
+     .function = "MPI_Gather",
+     .rooted = true,
+     .total_is_size_blocks = true,
+     .native = native_gather},
 };
 const int cf_ncollectives = 3;
 const char cf_fingerprint[] = "stub";

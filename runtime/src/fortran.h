@@ -1,0 +1,16 @@
+/* Whose Fortran routines a program calls. */
+#ifndef COLLFORGE_FORTRAN_H_INCLUDED
+#define COLLFORGE_FORTRAN_H_INCLUDED
+
+/* Any routine; a caller knows its arguments. */
+typedef void cf_routine(void);
+
+/*
+ * The program's own routine of this name when it is not Open MPI's: the stand-ins for MPI that
+ * serial builds of solvers bring (mpi_bcast_, ... in libmpiseq.so) must stay what they are when the
+ * library is preloaded under such a program. NULL where the program has Open MPI's Fortran library.
+ * caller is an address in the code that called the routine.
+ */
+cf_routine *cf_foreign_routine(const char *name, const void *caller);
+
+#endif

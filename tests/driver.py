@@ -1,0 +1,71 @@
+"""Runs of the timing driver: case strings in, its records out; and builds of it with other variants."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from conftest import Installation
+from support import TOP, execute
+
+RANKS = 2
+PAIRS = {"COLLFORGE_NODE_MAP": "2"}  # layout 1x2 with two ranks, 2x2 with four
+
+Driver = Callable[..., "tuple[int, list[dict[str, Any]], str]"]
+
+
+def read_records(text: str) -> list[dict[str, Any]]:
+    """The JSON lines; the job's record comes first, the end's last."""
+    records = [json.loads(line) for line in text.splitlines()]
+    assert records[0]["record"] == "job"
+    assert records[-1]["record"] == "end"
+    results = records[1:-1]
+    assert all(r["record"] == "result" for r in results)
+    assert records[-1]["cases"] == len(results)
+    return records
+
+
+def make_driver(mpi: str, program: Path, folder: Path, launch: Any) -> Driver:
+    """driver(cases, *options, ranks): the exit code, the records, standard error."""
+
+    def run(
+        cases: list[str], *options: str, ranks: int = RANKS
+    ) -> tuple[int, list[dict[str, Any]], str]:
+        listed, output = folder / "cases", folder / "output"
+        listed.write_text("".join(f"{case}\n" for case in cases))
+        output.unlink(missing_ok=True)
+        argv = [str(program), "--cases", str(listed), "--output", str(output), *options]
+        done = launch(mpi, ranks, argv, env=PAIRS, timeout=90)
+        text = output.read_text() if output.exists() else ""
+        ended = done.returncode in (0, 1) and text
+        return done.returncode, read_records(text) if ended else [], done.stderr
+
+    return run
+
+
+def results_by_variant(records: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {r["variant"]: r for r in records if r["record"] == "result"}
+
+
+def build_driver(built: Installation, code: str, variants: list[str], folder: Path) -> Path:
+    """A driver, below folder, whose only variants are these of the C code instead of the generated ones."""
+    generated = folder / "generated"
+    shutil.copytree(built.home / "generated", generated, ignore=shutil.ignore_patterns("variants"))
+    registry = generated / "registry.c"
+    text = registry.read_text()
+    start, end = (
+        text.index("const struct cf_variant *const"),
+        text.index("const char cf_fingerprint"),
+    )
+    listed = ", ".join(f"&{name}" for name in variants)
+    own = f"{code}\nconst struct cf_variant *const cf_variants[] = {{{listed}}};\n"
+    own += f"const int cf_nvariants = {len(variants)};\n"
+    registry.write_text(text[:start] + own + text[end:])
+    program = folder / "collforge-driver"
+    make = ["make", "-j2", "-C", str(TOP / "runtime"), f"MPICC={built.library.mpicc}"]
+    make += [f"GENERATED={generated}", f"OUT={folder}", "VERSION=test", str(program)]
+    assert execute(make, timeout=300).returncode == 0
+    return program

@@ -1,0 +1,117 @@
+"""Which calls verify a variant."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from collforge.errors import CollforgeError
+from collforge.generator import case, layout, manifest, render
+from collforge.reframe_checks import cases
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> manifest.Manifest:
+    return render.generate(tmp_path_factory.mktemp("generated"))
+
+
+def chosen(made: manifest.Manifest, name: str, at: str, tier: str) -> list[case.Case]:
+    collective, family = name.split(":")
+    (variant,) = (v for v in made.variants_of(collective) if v.family == family)
+    texts = list(cases.verification_cases(made, variant, layout.from_name(at), tier))
+    assert len(set(texts)) == len(texts)
+    return [case.parse(text) for text in texts]
+
+
+def dimensions(one: case.Case) -> dict[str, Any]:
+    kind = one.options.get("type", "int")
+    return {
+        "operand": (kind, one.options.get("op", "")),
+        "count": one.bytes // cases.TYPE_BYTES[kind],
+        "root": one.options.get("root", "0"),
+        "in_place": "in_place" in one.options,
+        "uneven": "uneven" in one.options,
+        "variant": one.variant,
+    }
+
+
+@pytest.mark.parametrize("name", ["reduce:full_lane", "gather:hierarchical"])
+@pytest.mark.parametrize("tier", ["small", "full"])
+def test_every_pair_of_values_is_verified(made: manifest.Manifest, name: str, tier: str) -> None:
+    rows = [dimensions(one) for one in chosen(made, name, "3+1", tier)]
+    for a, b in itertools.combinations(rows[0], 2):
+        pairs = {(row[a], row[b]) for row in rows}
+        assert pairs == {(x[a], y[b]) for x in rows for y in rows}, (a, b)
+    assert {row["root"] for row in rows} == {"0", "1", "2", "3"}
+    assert {row["in_place"] for row in rows} == {False, True}
+
+
+def test_full_has_the_counts_types_ops_and_points_that_matter(made: manifest.Manifest) -> None:
+    rows = [dimensions(one) for one in chosen(made, "reduce:full_lane", "2x4", "full")]
+    assert {row["count"] for row in rows} == {0, 1, 3, 4, 5, 7, 8, 9, 1009, 20011}
+    assert {row["operand"] for row in rows} == {
+        *(("int", op) for op in ("sum", "max")),
+        *(("double", op) for op in ("sum", "max")),
+        *((kind, "affine") for kind in ("pair", "strided", "neglb")),
+    }
+    moved = [dimensions(one) for one in chosen(made, "bcast:full_lane", "2x4", "full")]
+    assert {row["operand"][0] for row in moved} == set(cases.TYPE_BYTES)
+    segments = {case.split_variant(row["variant"])[1] for row in rows}
+    assert "lane_algorithm=native,segment_bytes=0" in segments
+    assert "lane_algorithm=chain,segment_bytes=64" in segments
+    assert "lane_algorithm=chain,segment_bytes=65" in segments
+
+
+@pytest.mark.parametrize("tier", cases.TIERS)
+def test_uneven_blocks_meet_everything(made: manifest.Manifest, tier: str) -> None:
+    for variant in made.variants:
+        entry = made.collective(variant.collective)
+        if entry.varies == "no":
+            continue
+        rows = [
+            dimensions(one)
+            for one in chosen(made, f"{entry.name}:{variant.family}", "3+1", tier)
+            if one.bytes > 0
+        ]
+        for other in ("operand", "count", "root", "in_place", "variant"):
+            pairs = {(row[other], row["uneven"]) for row in rows}
+            assert pairs == {(row[other], form) for row in rows for form in (False, True)}, other
+
+
+@pytest.mark.parametrize("tier", cases.TIERS)
+def test_where_nothing_moves_each_rank_is_late_once(made: manifest.Manifest, tier: str) -> None:
+    silent = {entry.name for entry in made.collectives if entry.moves_nothing}
+    for variant in made.variants:
+        rows = chosen(made, f"{variant.collective}:{variant.family}", "3+1", tier)
+        if variant.collective in silent:
+            assert {one.bytes for one in rows} == {1}
+            assert {one.options["seed"] for one in rows} == {"0", "1", "2", "3"}
+        else:
+            assert not any("seed" in one.options for one in rows)
+
+
+def test_paranoid_is_everything_that_full_is(made: manifest.Manifest) -> None:
+    full, paranoid = (
+        {str(one) for one in chosen(made, "scan:full_lane", "2x2", tier)}
+        for tier in ("full", "paranoid")
+    )
+    assert full < paranoid
+
+
+@pytest.mark.parametrize("at", ["4x2", "2x2", "3+1", "2+2+1", "cyclic:2x3"])
+def test_full_is_affordable_and_applies(made: manifest.Manifest, at: str) -> None:
+    total = 0
+    for variant in made.variants:
+        for one in chosen(made, f"{variant.collective}:{variant.family}", at, "full"):
+            commutative = one.options.get("op") != "affine"
+            facts = made.facts(one.collective, layout.from_name(at), one.bytes, commutative)
+            assert variant.applies(facts)
+            total += 1
+    assert 1000 < total < 30000
+
+
+def test_an_unknown_tier_is_refused(made: manifest.Manifest) -> None:
+    with pytest.raises(CollforgeError, match=r"unknown tier 'ful' \(did you mean full"):
+        chosen(made, "scan:full_lane", "2x2", "ful")
