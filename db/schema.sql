@@ -153,7 +153,7 @@ BEGIN
     SELECT RAISE(ABORT, 'a winner rests on this verification');
 END;
 
--- What the runtime's loader and `collforge winners` read.
+-- What `collforge winners` and `collforge report` read. The runtime reads the tables themselves.
 CREATE VIEW winner_view AS
 SELECT
     system.name AS system,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import TOP, execute
 
-PACKAGES = ("gcc", "libmpich-dev", "libopenmpi-dev", "libsqlite3-dev", "python3-venv")
+PACKAGES = ("gcc", "gfortran", "libmpich-dev", "libopenmpi-dev", "libsqlite3-dev", "python3-venv")
 NOT_SHIPPED = {"__pycache__"}
 
 

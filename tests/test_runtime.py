@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 import shutil
 from pathlib import Path
@@ -60,6 +61,14 @@ def test_forced_variants_run(build: Build, node_map: str) -> None:
     runs, log = build.runs(COLLFORGE_NODE_MAP=node_map, COLLFORGE_FORCE=force)
     assert runs > 0
     assert log == []
+
+
+def test_native_order_keeps_reductions_native(build: Build) -> None:
+    variables = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "allreduce=full_lane"}
+    assert build.runs(**variables)[0] > 0
+    assert build.runs(**variables, COLLFORGE_NATIVE_ORDER="1") == (0, [])
+    variables["COLLFORGE_FORCE"] = "*=full_lane"
+    assert build.runs(**variables, COLLFORGE_NATIVE_ORDER="1")[0] > 0, "bcast applies no op"
 
 
 @pytest.mark.parametrize("disable", ["1", "yes"])
@@ -133,6 +142,14 @@ def test_profile_counts_the_calls_of_the_job(build: Build, tmp_path: Path) -> No
 
 def test_profile_that_cannot_be_written(build: Build, tmp_path: Path) -> None:
     _, log = build.runs(COLLFORGE_PROFILE=str(tmp_path / "no" / "profile"))
+    assert len(log) == 1
+    assert "COLLFORGE_PROFILE" in log[0]
+
+
+def test_profile_into_a_pipe_that_nobody_reads(build: Build, tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    _, log = build.runs(COLLFORGE_PROFILE=str(path), COLLFORGE_NODE_MAP="2")
     assert len(log) == 1
     assert "COLLFORGE_PROFILE" in log[0]
 

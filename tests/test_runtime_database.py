@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
@@ -186,23 +185,3 @@ def test_locked_database(build: Build, tmp_path: Path) -> None:
     assert len(log) == 1
     assert "locked" in log[0]
     assert runs_with(build, path)[0] == 1
-
-
-def test_damaged_databases_are_read_to_an_end(build: Build, tmp_path: Path) -> None:
-    """Cut at every 512th byte, or with random bytes changed: winners or a reason, never a crash."""
-    good = Database(rows=(CHAIN, ("gather", 9, "native", "", ""))).write(tmp_path / "db", build)
-    data = good.read_bytes()
-    paths = [tmp_path / f"cut{size}" for size in range(0, len(data), 512)]
-    for size, path in zip(range(0, len(data), 512), paths):
-        path.write_bytes(data[:size])
-    for seed in range(300):
-        changing = random.Random(seed)
-        changed = bytearray(data)
-        for _ in range(changing.randint(1, 8)):
-            changed[changing.randrange(len(data))] = changing.randrange(256)
-        paths.append(tmp_path / f"changed{seed}")
-        paths[-1].write_bytes(changed)
-    lines = build.units("database", str(good), *map(str, paths))
-    assert lines[0] == "2"
-    assert len(lines) == len(paths) + 1
-    assert all(line in ("1", "2") or line.startswith("error: ") for line in lines)

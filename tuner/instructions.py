@@ -16,15 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import collforge
-from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
+from collforge.db import Choice, Result, RunRecord, Store, Variant
 from collforge.errors import CollforgeError
+from collforge.generator import layout
+from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest
 from collforge.reframe_checks.launchers import local_command
 from collforge.runtime.build import Built
 from collforge.runtime.libraries import MpiLibrary
+from collforge.tuner import request
 
 LAYOUT = "2x2"
-RANKS = 4
 CALLS = 1000  # templates/calls.c.j2
 SMALL, LARGE = 1024, 1 << 20
 BUDGET = 150
@@ -55,21 +57,23 @@ def count(
     ]
     run(compile_command, {}, "the program cannot be compiled")
     database = folder / "native.db"
-    store_native_winners(database, library, made)
+    at = layout.from_name(LAYOUT)
+    store_native_winners(database, library, made, at)
     functions = [entry.function for entry in made.collectives]
     valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind.out'}"]
     valgrind += ["--collect-atstart=no", *(f"--toggle-collect={name}" for name in functions)]
-    launcher = local_command(library.name, RANKS)
+    launcher = local_command(library.name, at.size)
     split = launcher.index("-n")
     common = launcher[:split] + launcher[split + 2 :]
-    first, rest = ["-n", "1", *valgrind, str(program)], ["-n", str(RANKS - 1), str(program)]
+    first, rest = ["-n", "1", *valgrind, str(program)], ["-n", str(at.size - 1), str(program)]
     env = {"COLLFORGE_DB": str(database), "COLLFORGE_NODE_MAP": "2", "COLLFORGE_SYSTEM": "count"}
     run([*common, *first, ":", *rest], env, "the program failed under valgrind")
     text = (folder / "callgrind.out").read_text(encoding="utf-8", errors="replace")
     return [cost(text, name) for name in functions]
 
 
-def run(command: Sequence[str], env: dict[str, str], what: str) -> None:
+def run(command: Sequence[str], env: dict[str, str], what: str) -> str:
+    """What the command prints. Raises CollforgeError, which begins with `what`, when it fails."""
     try:
         done = subprocess.run(
             command,
@@ -84,20 +88,22 @@ def run(command: Sequence[str], env: dict[str, str], what: str) -> None:
         raise CollforgeError(f"{error.filename} is missing: apt-get install valgrind") from error
     if done.returncode != 0:
         raise CollforgeError(f"{what}:\n{done.stderr.strip()[-2000:]}")
+    return done.stdout
 
 
-def store_native_winners(database: Path, library: MpiLibrary, made: Manifest) -> None:
-    """A database in which native won at SMALL and a variant at LARGE, for every collective."""
-    version = library.version.splitlines()[0].strip()
-    place = Place("count", library.name, version, LAYOUT)
+def store_native_winners(database: Path, library: MpiLibrary, made: Manifest, at: Layout) -> None:
+    """Adds to a database: on a layout native won at SMALL and a variant at LARGE, for every collective."""
+    place = request.place("count", library, at)
     variants = {}
     for entry in made.variants:
         variants[entry.collective] = Variant(entry.collective, entry.family, "", entry.fingerprint)
     results = tuple(
-        Result(variant, f"{name}@{LAYOUT},bytes={LARGE}", LARGE, verified=True)
+        Result(variant, f"{name}@{at.name},bytes={LARGE}", LARGE, verified=True)
         for name, variant in variants.items()
     )
-    record = RunRecord("count", place, 2, RANKS, NEVER, collforge.__version__, "", (), 0, results)
+    record = RunRecord(
+        at.name, place, at.nodes, at.size, NEVER, collforge.__version__, "", (), 0, results
+    )
     with Store(database) as store:
         store.record_run(record)
         for name, variant in variants.items():

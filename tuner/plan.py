@@ -2,15 +2,17 @@
 
 A *problem* is one collective at one size on one layout. It is settled when a decision rests on enough
 launches; until then each launch measures native, the variants still in the race, and new parameter points
-that a strategy proposes. Nothing is remembered between launches but what the database holds, so that a
-tuner that was killed goes on where it stopped.
+that a strategy proposes. Where a choice cannot follow the size, the problems of all sizes are one *contest*:
+they measure the same variants, which stay in the race by what they are worth over all sizes. Nothing is
+remembered between launches but what the database holds, so that a tuner that was killed goes on where it
+stopped.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collforge.db import Variant
@@ -20,7 +22,7 @@ from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import strategies
-from collforge.tuner.select import Launch, compare
+from collforge.tuner.select import Comparison, Launch, compare, compare_together
 
 # A variant this much slower than the best one (or native) leaves the race after a launch.
 LAG = 0.07
@@ -52,32 +54,56 @@ class Task:
     seconds: float
 
 
+History = Mapping[str, Sequence[Launch]]
+"""The launches of each problem so far (select.by_problem)."""
+
+
 def problems(manifest: Manifest, goal: Goal) -> list[Case]:
     """Every problem of a goal, small sizes first: they are cheap and tell what the large ones take."""
-    return [
+    each = (
         timing_case(manifest, collective, goal.layout, nbytes)
         for nbytes in goal.sizes
         for collective in goal.collectives
-    ]
+    )
+    return list({problem.problem: problem for problem in each}.values())
+
+
+def measured_problems(history: Iterable[str], collective: str = "") -> Iterator[Case]:
+    """The problems (of a collective) with measurements, whether this goal or an earlier one asked for them."""
+    for problem in history:
+        read = case.parse(problem.replace("@", f":{case.NATIVE}@", 1))
+        if collective in ("", read.collective):
+            yield read
+
+
+def contests(manifest: Manifest, found: Iterable[Case]) -> list[list[Case]]:
+    """The problems by the choice that serves them: those of an unsized collective have one together."""
+    groups: dict[str, list[Case]] = {}
+    for problem in found:
+        together = problem.collective in manifest.unsized
+        key = problem.collective if together else problem.problem
+        groups.setdefault(key, []).append(problem)
+    return list(groups.values())
 
 
 def next_tasks(
-    manifest: Manifest,
-    goal: Goal,
-    history: Mapping[str, Sequence[Launch]],
-    failed: Collection[Variant] = (),
+    manifest: Manifest, goal: Goal, history: History, failed: Collection[Variant] = ()
 ) -> list[Task]:
     """What the next launch should measure, for every problem that is not settled.
 
-    ``history``: the launches of each problem so far (select.by_problem). ``failed``: variants that gave a
-    wrong result or did not finish; they are out.
+    ``failed``: variants that gave a wrong result or did not finish; they are out.
     """
     out = {(variant.collective, variant.name) for variant in failed}
+    asked = problems(manifest, goal)
+    names: dict[str, list[str]] = {}
+    for contest in contests(manifest, asked):
+        variants = next_variants(manifest, goal, contest, history)
+        for problem in contest:
+            if len(history.get(problem.problem, ())) < goal.max_launches:
+                names[problem.problem] = variants
     tasks = []
-    for problem in problems(manifest, goal):
-        launches = history.get(problem.problem, ())
-        names = next_variants(manifest, goal, problem, launches)
-        variants = [name for name in names if (problem.collective, name) not in out]
+    for problem in asked:
+        variants = [v for v in names.get(problem.problem, ()) if (problem.collective, v) not in out]
         if variants:
             cases = (problem, *(problem.by(variant) for variant in variants))
             seconds = estimate(manifest, goal, problem, history) * len(cases)
@@ -86,36 +112,81 @@ def next_tasks(
 
 
 def next_variants(
-    manifest: Manifest, goal: Goal, problem: Case, launches: Sequence[Launch]
+    manifest: Manifest, goal: Goal, contest: Sequence[Case], history: History
 ) -> list[str]:
-    """The variants to measure beside native in the problem's next launch; none: it is settled."""
-    if len(launches) >= goal.max_launches:
+    """The variants to measure beside native in the contest's next launches; none: it is settled."""
+    series = [history.get(problem.problem, ()) for problem in contest]
+    if min(map(len, series)) >= goal.max_launches:
         return []
-    native = Variant(problem.collective)
-    entries = applicable(manifest, goal, problem)
+    native = Variant(contest[0].collective)
+    entries = applicable(manifest, goal, contest[0])
     current = {entry.fingerprint for entry in entries}
-    tried = {v for launch in launches for v in launch if v.fingerprint in current}
-    ranking = sorted((compare(v, native, launches) for v in tried), key=lambda c: -c.ratio)
-    best = max([1.0, *(c.ratio for c in ranking)])
-    racing = [c for c in ranking if c is ranking[0] or c.ratio >= best * (1 - LAG)][:MOST_IN_RACE]
+    everything = [*series, *earlier(manifest, contest, history)]
+    tried = {v for one in everything for launch in one for v in launch if v.fingerprint in current}
+    racing = race(goal, tried, everything)
     unsure = [
-        c for c in racing if c.launches < goal.min_launches or _straddles(c.low, c.high, goal)
+        c for c in racing if is_unsure(goal, [compare(c.variant, native, one) for one in series])
     ]
     fresh: list[str] = []
     for entry in entries:
-        in_race = any(c.variant.fingerprint == entry.fingerprint for c in racing)
+        running = any(c.variant.fingerprint == entry.fingerprint for c in racing)
         seen = any(v.fingerprint == entry.fingerprint for v in tried)
-        count = MORE_POINTS if seen and in_race else 0 if seen else FIRST_POINTS
-        if count and len(launches) < goal.min_launches:
-            fresh += propose(entry, problem, launches, count, goal.seed)
+        count = MORE_POINTS if seen and running else 0 if seen else FIRST_POINTS
+        if count and min(map(len, series)) < goal.min_launches:
+            fresh += propose(entry, everything, count, goal.seed)
     if not unsure and not fresh:
         return []
     return list(dict.fromkeys([c.variant.name for c in racing] + fresh))
 
 
-def _straddles(low: float, high: float, goal: Goal) -> bool:
-    """Whether another launch could still turn the decision."""
-    return low <= 1 + goal.margin < high
+def race(
+    goal: Goal, tried: Iterable[Variant], series: Sequence[Sequence[Launch]]
+) -> list[Comparison]:
+    """The best of the variants tried, over all problems, and those that lag little behind.
+
+    The best one may be slower than native in some problem and so be no choice: the best of those that are
+    not stays in the race beside it.
+    """
+    found: dict[Comparison, float] = {}
+    for variant in tried:
+        native = Variant(variant.collective)
+        together = compare_together(variant, native, series)
+        if not math.isnan(together.ratio):
+            each = (compare(variant, native, launches).ratio for launches in series)
+            found[together] = min(ratio for ratio in each if not math.isnan(ratio))
+    ranking = sorted(found, key=lambda c: -c.ratio)
+    nowhere_slower = [c for c in ranking if found[c] >= 1 / (1 + goal.margin)]
+    return list(dict.fromkeys([*in_race(ranking), *in_race(nowhere_slower)]))
+
+
+def in_race(ranking: Sequence[Comparison]) -> list[Comparison]:
+    """The first, and those that lag little behind it and native."""
+    best = max([1.0, *(c.ratio for c in ranking)])
+    near = (c for c in ranking if c is ranking[0] or c.ratio >= best * (1 - LAG))
+    return list(near)[:MOST_IN_RACE]
+
+
+def earlier(
+    manifest: Manifest, contest: Sequence[Case], history: History
+) -> list[Sequence[Launch]]:
+    """The launches of problems that share the contest's decision, but are of earlier goals."""
+    collective = contest[0].collective
+    if collective not in manifest.unsized:
+        return []
+    others = measured_problems(history, collective)
+    return [history[other.problem] for other in others if other not in contest]
+
+
+def is_unsure(goal: Goal, each: Sequence[Comparison]) -> bool:
+    """Whether another launch of each problem could still turn the decision on a variant."""
+    win = 1 + goal.margin
+    if any(c.launches < goal.min_launches for c in each):
+        return True
+    if any(c.high < 1 / win for c in each):
+        return False
+    if any(c.low > win for c in each):
+        return any(c.low <= 1 / win < c.high for c in each)
+    return any(c.low <= win < c.high for c in each)
 
 
 def applicable(manifest: Manifest, goal: Goal, problem: Case) -> list[VariantEntry]:
@@ -127,30 +198,28 @@ def applicable(manifest: Manifest, goal: Goal, problem: Case) -> list[VariantEnt
 
 
 def propose(
-    entry: VariantEntry, problem: Case, launches: Sequence[Launch], count: int, seed: int
+    entry: VariantEntry, series: Sequence[Sequence[Launch]], count: int, seed: int
 ) -> list[str]:
     """New parameter points of a variant, by name, learnt from what the launches say about the old ones."""
+    launches = [launch for one in series for launch in one]
+    measured = {v for launch in launches for v in launch if v.fingerprint == entry.fingerprint}
     if not entry.parameters:
-        untried = not any(v.fingerprint == entry.fingerprint for launch in launches for v in launch)
-        return [entry.family] if untried else []
-    native = Variant(problem.collective)
+        return [] if measured else [entry.family]
+    native = Variant(entry.collective)
     names = {
         case.variant_text(entry.family, entry.parameters, point): point
         for point in case.points(entry)
     }
     strategy = strategies.make(list(names.values()), seed)
-    measured = {v for launch in launches for v in launch if v.fingerprint == entry.fingerprint}
     for variant in sorted(measured):
-        ratio = compare(variant, native, launches).ratio
+        ratio = compare_together(variant, native, series).ratio
         if variant.name in names and not math.isnan(ratio):
             strategy.observe(names[variant.name], -math.log(ratio))
     points = strategy.propose(count)
     return [case.variant_text(entry.family, entry.parameters, point) for point in points]
 
 
-def estimate(
-    manifest: Manifest, goal: Goal, problem: Case, history: Mapping[str, Sequence[Launch]]
-) -> float:
+def estimate(manifest: Manifest, goal: Goal, problem: Case, history: History) -> float:
     """About how many seconds one call of native takes here: measured, or scaled from another size."""
     best: tuple[float, float] = (math.inf, 1e-3 + problem.bytes * goal.layout.size / 20e6)
     for nbytes in goal.sizes:

@@ -17,6 +17,8 @@ from collforge.runtime.libraries import MpiLibrary
 
 SIZES = "1KiB..1MiB"
 SIZE_STEP = 4
+PROBLEM_SECONDS = 8.0
+"""The usual budget of a problem: about what three launches of it take on the emulated cluster."""
 LAYOUTS = {"emulated": "4x2", "local": "2x2"}
 
 _SIZE = re.compile(r"(\d+)\s*(|B|K|KiB|M|MiB|G|GiB)")
@@ -92,15 +94,22 @@ def parse_layout(text: str | None, system: str) -> Layout:
 
 
 def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
-    """The collectives asked for, by default all. Raises CollforgeError for an unknown one."""
-    known = [entry.name for entry in manifest.collectives]
-    if not text:
-        return tuple(known)
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
-    for name in names:
-        if name not in known:
-            raise unknown("collective", name, known)
-    return names
+    """The collectives asked for by name or group, by default all.
+
+    Groups are ``all``, ``irregular`` (those whose blocks may differ in size) and ``regular`` (the others).
+    Raises CollforgeError for an unknown name.
+    """
+    groups = {
+        "all": [entry.name for entry in manifest.collectives],
+        "regular": [entry.name for entry in manifest.collectives if entry.varies == "no"],
+        "irregular": [entry.name for entry in manifest.collectives if entry.varies != "no"],
+    }
+    names: list[str] = []
+    for name in map(str.strip, (text or "all").split(",")):
+        if name not in groups and name not in groups["all"]:
+            raise unknown("collective", name, [*groups["all"], *groups])
+        names += groups.get(name, [name])
+    return tuple(dict.fromkeys(names))
 
 
 def place(system: str, library: MpiLibrary, at: Layout) -> Place:

@@ -13,6 +13,10 @@ the next launch will do, and an interval computed inside a launch is far too nar
   twice as fast and half as fast are equally far from equal.
 
 A ratio above 1 means that the variant is faster.
+
+Where a choice cannot follow the size of a call, because the ranks do not know it alike, the problems
+of all sizes have one decision together: a variant has to win at one size or more, and at none may
+its ratio show it slower than native beyond the margin.
 """
 
 from __future__ import annotations
@@ -90,18 +94,45 @@ def decide(
     above 1 + margin. Of several the one with the highest ratio is taken, or a simpler one that is
     as good within noise.
     """
+    return decide_together(
+        collective, [launches], eligible, min_launches=min_launches, margin=margin
+    )
+
+
+def decide_together(
+    collective: str,
+    series: Sequence[Sequence[Launch]],
+    eligible: Collection[Variant],
+    *,
+    min_launches: int = 3,
+    margin: float = 0.03,
+) -> Decision:
+    """Chooses the variant that serves several problems; `series` has the launches of each.
+
+    It must win one of them or more as in `decide`, have been measured in `min_launches` launches of
+    each, and have a ratio below 1 / (1 + margin) in none. Problems in which no eligible variant was
+    measured are left out: they are older than the variants.
+    """
     native = Variant(collective)
-    compared = _compare_all(launches, native)
+    current = [one for one in series if any(v in eligible for launch in one for v in launch)]
+    series = current or series
+    compared = _compare_all(series, native)
     obstacles = {
-        one.variant: _obstacle(one, one.variant in eligible, min_launches, margin)
+        one.variant: _obstacle(
+            [compare(one.variant, native, launches) for launches in series], min_launches, margin
+        )
+        if one.variant in eligible
+        else "failed a verification, has none, or is no longer generated"
         for one in compared
     }
     winning = [one for one in compared if not obstacles[one.variant]]
     if winning:
-        winner = _simplest_of_the_best(winning, launches, margin)
+        winner = _simplest_of_the_best(winning, series, margin)
         reason = f"{winner}: the low end clears {1 + margin:.2f}"
+        if len(series) > 1:
+            reason += ", and it is slower than native at no size"
     else:
-        measured = sum(native in launch for launch in launches)
+        measured = min(sum(native in launch for launch in launches) for launches in series)
         winner = Comparison(native, 1.0, 1.0, 1.0, measured)
         reason = "native stays: " + (
             f"{compared[0]} {obstacles[compared[0].variant]}"
@@ -135,6 +166,25 @@ def compare(variant: Variant, base: Variant, launches: Iterable[Launch]) -> Comp
     )
 
 
+def compare_together(
+    variant: Variant, base: Variant, series: Iterable[Sequence[Launch]]
+) -> Comparison:
+    """The geometric mean of the ratios in several problems, of those that have one.
+
+    The interval's ends are the geometric means of the problems' ends: wider than it need be.
+    `launches` are those of the problem that has fewest.
+    """
+    each = [compare(variant, base, launches) for launches in series]
+    known = [one for one in each if one.launches]
+    if not known:
+        return Comparison(variant, math.nan, 0.0, math.inf, 0)
+    ratio, low, high = (
+        math.prod(ends) ** (1 / len(known))
+        for ends in zip(*((one.ratio, one.low, one.high) for one in known))
+    )
+    return Comparison(variant, ratio, low, high, min(one.launches for one in each))
+
+
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
     """The median with an interval of order statistics, which assumes no distribution.
 
@@ -151,26 +201,29 @@ def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) ->
     return Interval(statistics.median(ordered), ordered[cut], ordered[-1 - cut])
 
 
-def _compare_all(launches: Sequence[Launch], native: Variant) -> list[Comparison]:
+def _compare_all(series: Sequence[Sequence[Launch]], native: Variant) -> list[Comparison]:
     """Every variant that ran beside native, fastest first, ties by name."""
-    variants = {variant for launch in launches for variant in launch} - {native}
-    compared = (compare(variant, native, launches) for variant in sorted(variants))
-    return sorted((one for one in compared if one.launches), key=lambda one: -one.ratio)
+    variants = {v for launches in series for launch in launches for v in launch} - {native}
+    compared = (compare_together(variant, native, series) for variant in sorted(variants))
+    known = (one for one in compared if not math.isnan(one.ratio))
+    return sorted(known, key=lambda one: -one.ratio)
 
 
-def _obstacle(one: Comparison, eligible: bool, min_launches: int, margin: float) -> str:
-    """Why a variant cannot win, '' if it can."""
-    if not eligible:
-        return "failed a verification, has none, or is no longer generated"
-    if one.launches < min_launches:
+def _obstacle(each: Sequence[Comparison], min_launches: int, margin: float) -> str:
+    """Why a verified variant, compared with native in each problem, cannot win; '' if it can."""
+    min_launches = max(min_launches, 2)  # an interval needs two
+    if any(one.launches < min_launches for one in each):
         return f"was measured in fewer than {min_launches} launches"
-    if one.low <= 1 + margin:
+    if all(one.low <= 1 + margin for one in each):
         return f"does not clear {1 + margin:.2f} with its low end"
+    slowest = min(one.ratio for one in each)
+    if slowest < 1 / (1 + margin):
+        return f"is slower than native at some size ({slowest:.2f}x)"
     return ""
 
 
 def _simplest_of_the_best(
-    winning: Sequence[Comparison], launches: Sequence[Launch], margin: float
+    winning: Sequence[Comparison], series: Sequence[Sequence[Launch]], margin: float
 ) -> Comparison:
     """The fastest, or a simpler one whose launches cannot tell it from the fastest.
 
@@ -179,7 +232,7 @@ def _simplest_of_the_best(
     """
 
     def as_good(one: Comparison) -> bool:
-        lead = compare(winning[0].variant, one.variant, launches)
+        lead = compare_together(winning[0].variant, one.variant, series)
         return one is winning[0] or (lead.low <= 1 and lead.ratio <= 1 + margin)
 
     return min(filter(as_good, winning), key=_complexity)

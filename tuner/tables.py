@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 
 from rich.console import Console
@@ -16,8 +16,8 @@ from collforge.db import Winner
 from collforge.tuner.request import format_size
 
 
-def print_winners(winners: Sequence[Winner]) -> None:
-    """One row a winner, grouped by MPI library and collective."""
+def print_winners(winners: Sequence[Winner], unsized: Collection[str] = ()) -> None:
+    """One row a winner, grouped by MPI library and collective; those of `unsized` serve every size."""
     if not winners:
         print("no winners yet: run `collforge tune`")
         return
@@ -33,7 +33,7 @@ def print_winners(winners: Sequence[Winner]) -> None:
             one.place.mpi,
             one.place.layout,
             choice.variant.collective,
-            format_size(choice.bytes),
+            "any" if choice.variant.collective in unsized else format_size(choice.bytes),
             escape(choice.variant.name),
             "1.00" if native else f"{choice.ratio:.2f}",
             "" if native else f"{choice.low:.2f} .. {choice.high:.2f}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,10 +12,10 @@ from collforge.generator import case
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.tuner import ingest, plan
-from collforge.tuner.plan import Goal, Task
+from collforge.tuner.plan import Goal, History, Task
 from collforge.tuner.request import new_folder
 from collforge.tuner.run import Job, JobError, Site, run_job
-from collforge.tuner.select import Decision, Launch, by_problem, decide
+from collforge.tuner.select import Decision, Launch, by_problem, decide_together
 
 # A job is one launch. Long enough that starting it costs little, short enough that losing one does too.
 JOB_SECONDS = 75.0
@@ -78,9 +78,7 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> d
         run_one(session, job, progress, deadline, show)
 
 
-def next_job(
-    session: Session, tasks: Sequence[Task], history: Mapping[str, Sequence[Launch]], left: float
-) -> Job | None:
+def next_job(session: Session, tasks: Sequence[Task], history: History, left: float) -> Job | None:
     """The next launch: first what has been measured least, and only what the budget still allows."""
     ordered = sorted(tasks, key=lambda task: len(history.get(task.problem.problem, ())))
     sized = [Task(t.problem, t.cases, task_seconds(t)) for t in ordered]
@@ -189,33 +187,30 @@ def decide_all(session: Session) -> Standing:
         failed = frozenset(one.variant for one in store.failures(place.mpi, place.mpi_version))
         decisions: dict[str, Decision] = {}
         for collective in session.goal.collectives:
+            entry = session.manifest.collective(collective)
             choices = []
-            for problem in measured_problems(collective, history):
-                decision = decide_problem(session, problem, history[problem.problem], verified)
-                decisions[problem.problem] = decision
-                choices.append(as_choice(problem.bytes, decision))
+            measured = plan.measured_problems(history, collective)
+            for contest in plan.contests(session.manifest, measured):
+                decision = decide_contest(session, contest, history, verified)
+                decisions.update((problem.problem, decision) for problem in contest)
+                choices.append(as_choice(entry.choice_bytes(contest[0].bytes), decision))
             if choices:
                 store.replace_winners(place, collective, choices)
     return Standing(history, decisions, failed)
 
 
-def measured_problems(collective: str, history: Mapping[str, Sequence[Launch]]) -> Iterator[Case]:
-    """The problems of a collective with measurements, whether this goal or an earlier one asked for them."""
-    for problem in history:
-        read = case.parse(problem.replace("@", f":{case.NATIVE}@", 1))
-        if read.collective == collective:
-            yield read
-
-
-def decide_problem(
-    session: Session, problem: Case, launches: Sequence[Launch], verified: frozenset[Variant]
+def decide_contest(
+    session: Session,
+    contest: Sequence[Case],
+    history: History,
+    verified: frozenset[Variant],
 ) -> Decision:
-    """The decision on one problem among the variants that exist and are verified."""
+    """The one decision on all problems of a contest among the variants that exist and are verified."""
     goal = session.goal
-    current = {v.fingerprint for v in plan.applicable(session.manifest, goal, problem)}
-    return decide(
-        problem.collective,
-        launches,
+    current = {v.fingerprint for v in plan.applicable(session.manifest, goal, contest[0])}
+    return decide_together(
+        contest[0].collective,
+        [history[problem.problem] for problem in contest],
         {variant for variant in verified if variant.fingerprint in current},
         min_launches=goal.min_launches,
         margin=goal.margin,

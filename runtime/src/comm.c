@@ -116,6 +116,19 @@ static bool split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
            PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
+/* One warning a job: that of world rank 0. Where it is not in the communicator, the log tells. */
+static void complain(const struct cf_state *state) {
+    static const char text[] =
+        "no communicators for the nodes and lanes of a communicator with "
+        "layout %s; it keeps the native collectives";
+    int world_rank = 0;
+    (void)PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    if (world_rank == 0)
+        cf_warn(text, state->layout_name);
+    else if (state->comm.layout.rank == 0)
+        cf_log(1, text, state->layout_name);
+}
+
 /*
  * Stage two, collective. It succeeds on all ranks or on none. The user's error handler is set aside
  * meanwhile: a library out of communicators is a reason to stay native, not to abort.
@@ -147,11 +160,7 @@ static int complete(struct cf_state *state) {
         free_communicators(layout);
         state->rules = NULL;
         state->stage = CF_STAGE_UNUSABLE;
-        if (layout->rank == 0)
-            cf_warn(
-                "no communicators for the nodes and lanes of a communicator with layout %s; it "
-                "keeps the native collectives",
-                state->layout_name);
+        complain(state);
     }
     return err;
 }

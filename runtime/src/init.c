@@ -43,17 +43,22 @@ static int read_verbose(void) {
         return 0;
     if (text[0] >= '0' && text[0] <= '2' && text[1] == '\0')
         return text[0] - '0';
-    cf_warn("COLLFORGE_VERBOSE='%s' is none of 0, 1, 2; taking 0", text);
+    cf_warn("COLLFORGE_VERBOSE='%.80s' is none of 0, 1, 2; taking 0", text);
     return 0;
+}
+
+/* Set to anything but 0. */
+static bool is_on(const char *name) {
+    const char *text = setting(name);
+    return text != NULL && strcmp(text, "0") != 0;
 }
 
 /* On world rank 0. Every failure ends in a warning and in fewer winners, never in an error. */
 static void read_settings(struct settings *settings, struct cf_winners *winners) {
     char why[512] = "";
-    const char *disable = setting("COLLFORGE_DISABLE");
     const char *force = setting("COLLFORGE_FORCE");
     const char *database = setting("COLLFORGE_DB");
-    if (disable != NULL && strcmp(disable, "0") != 0)
+    if (is_on("COLLFORGE_DISABLE"))
         return;
     settings->verbose = read_verbose();
     cf_log_setup(settings->verbose);
@@ -61,7 +66,9 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
         cf_warn("COLLFORGE_FORCE is ignored: %s", why);
     if (database != NULL &&
         !cf_winners_load(database, setting("COLLFORGE_SYSTEM"), winners, why, sizeof why))
-        cf_warn("COLLFORGE_DB=%s is ignored: %s", database, why);
+        cf_warn("COLLFORGE_DB=%.300s is ignored: %s", database, why);
+    if (is_on("COLLFORGE_NATIVE_ORDER"))
+        cf_winners_drop_reductions(winners);
     settings->nwinners = cf_winners_any(winners) ? winners->count : 0;
     settings->profile = setting("COLLFORGE_PROFILE") != NULL;
     settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0;

@@ -11,7 +11,7 @@ __attribute__((format(printf, 2, 3))) void cf_log(int level, const char *format,
 
 /*
  * Something the user should put right. One a process: from the second on only at level 1. To be
- * called on world rank 0, or on rank 0 of a communicator for what goes wrong there.
+ * called on world rank 0.
  */
 __attribute__((format(printf, 1, 2))) void cf_warn(const char *format, ...);
 

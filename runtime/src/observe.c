@@ -1,6 +1,7 @@
 #include "observe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -131,7 +132,10 @@ static int compare(const void *left, const void *right) {
 /* On world rank 0. */
 static void write_profile(void) {
     const char *path = getenv("COLLFORGE_PROFILE");
-    FILE *file = path == NULL ? NULL : fopen(path, "w");
+    /* A pipe that nobody reads must not keep MPI_Finalize waiting. */
+    const int descriptor =
+        path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0666);
+    FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
     bool written = file != NULL;
     if (profile.count > 0)
         qsort(profile.items, (size_t)profile.count, sizeof *profile.items, compare);

@@ -53,19 +53,57 @@ static int compare(const void *left, const void *right) {
         return by_layout;
     if (a->collective != b->collective)
         return a->collective < b->collective ? -1 : 1;
-    return (a->bytes > b->bytes) - (a->bytes < b->bytes);
+    if (a->bytes != b->bytes)
+        return a->bytes < b->bytes ? -1 : 1;
+    /* A damaged database may hold two winners for one problem; no two ranks may sort them apart. */
+    if (a->variant != b->variant)
+        return a->variant < b->variant ? -1 : 1;
+    return memcmp(a->parameter, b->parameter, sizeof a->parameter);
 }
 
-/* The winners of a collective on a layout: their number, and the index of the first. */
+static void sort(const struct cf_winners *winners) {
+    if (winners->count > 0)
+        qsort(winners->items, (size_t)winners->count, sizeof *winners->items, compare);
+}
+
+int cf_winners_layouts(const struct cf_winners *winners) {
+    int layouts = 0;
+    sort(winners);
+    for (int i = 0; i < winners->count; i++)
+        if (i == 0 || strcmp(winners->items[i].layout, winners->items[i - 1].layout) != 0)
+            layouts++;
+    return layouts;
+}
+
+void cf_winners_drop_reductions(struct cf_winners *winners) {
+    int kept = 0;
+    for (int i = 0; i < winners->count; i++)
+        if (!cf_collectives[winners->items[i].collective].has_op)
+            winners->items[kept++] = winners->items[i];
+    winners->count = kept;
+}
+
+/* The index of the first winner that does not sort before this collective on this layout. */
+static int lower_bound(const struct cf_winners *winners, const char *layout, int collective) {
+    int low = 0;
+    int high = winners->count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        const struct cf_winner *winner = &winners->items[middle];
+        const int by_layout = strcmp(winner->layout, layout);
+        if (by_layout < 0 || (by_layout == 0 && winner->collective < collective))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The sorted winners of a collective on a layout: their number, and the index of the first. */
 static int find_span(const struct cf_winners *winners, const char *layout, int collective,
                      int *first) {
-    int count = 0;
-    for (int i = 0; i < winners->count; i++) {
-        const struct cf_winner *winner = &winners->items[i];
-        if (winner->collective == collective && strcmp(winner->layout, layout) == 0 && count++ == 0)
-            *first = i;
-    }
-    return count;
+    *first = lower_bound(winners, layout, collective);
+    return lower_bound(winners, layout, collective + 1) - *first;
 }
 
 /*
@@ -120,10 +158,9 @@ static bool allocate(const struct cf_winners *winners) {
 }
 
 bool cf_rules_build(struct cf_winners *winners) {
-    if (winners->count > 0)
-        qsort(winners->items, (size_t)winners->count, sizeof *winners->items, compare);
     if (!allocate(winners))
         return false;
+    sort(winners);
     strcpy(table.layouts[0], CF_ANY_LAYOUT);
     int layouts = 1;
     for (int i = 0; i < winners->count; i++) {

@@ -20,6 +20,9 @@ struct cf_winner {
     int parameter[CF_MAX_PARAMETERS];
 };
 
+/* Every rank holds a winner while it travels (300 bytes) and the rules of each layout (8 KiB). */
+enum { CF_MOST_WINNERS = 1 << 16, CF_MOST_LAYOUTS = 1 << 10 };
+
 struct cf_winners {
     struct cf_winner *items;
     int count;
@@ -29,6 +32,10 @@ struct cf_winners {
 /* Appends a winner. False when memory is out. */
 bool cf_winners_add(struct cf_winners *winners, const char *layout, int collective, int bytes,
                     const struct cf_choice *choice);
+/* Removes those of collectives with an op, so that native decides in which order it is applied. */
+void cf_winners_drop_reductions(struct cf_winners *winners);
+/* Sorts them and counts their layouts. */
+int cf_winners_layouts(const struct cf_winners *winners);
 void cf_winners_free(struct cf_winners *winners);
 /* Whether one of them is not native. */
 bool cf_winners_any(const struct cf_winners *winners);

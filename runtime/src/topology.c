@@ -69,7 +69,7 @@ static int pretend_nodes(int *node_of, int size) {
     if (cf_node_map_parse(text, size, node_of))
         return 1;
     cf_warn(
-        "COLLFORGE_NODE_MAP='%s' is neither block sizes such as 2,1 nor map: with a node from 0 "
+        "COLLFORGE_NODE_MAP='%.80s' is neither block sizes such as 2,1 nor map: with a node from 0 "
         "to %d for each of the %d ranks; using the real nodes",
         text, size - 1, size);
     return 0;

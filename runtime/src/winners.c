@@ -1,15 +1,18 @@
-/* The only file that touches SQLite. */
+/* The only file that asks a database. */
 #include "winners.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <regex.h>
-#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "sqlite.h"
 
 #if defined(OMPI_MAJOR_VERSION)
 #define MPI_LIBRARY "openmpi"
@@ -22,13 +25,35 @@
 enum {
     SCHEMA_VERSION = 1,
     BUSY_MILLISECONDS = 200,
-    MOST_STEPS =
-        20000, /* times 1000 instructions of SQLite's machine: ends what a damaged file may begin */
+    /* What a damaged, huge or slow file may take. A step is 10 of SQLite's instructions. */
+    MOST_STEPS = 2000000,
+    MOST_SECONDS = 10,
+    MOST_TEXT = 1 << 20,
+    MOST_PATTERN = 255,
 };
+
+/* Of the tables and not of winner_view, which does not tell what a winner rests on. */
+static const char winners_sql[] =
+    "SELECT layout.name, winner.collective, winner.bytes, variant.family, variant.parameters,"
+    " variant.fingerprint, verification.passed"
+    " FROM winner JOIN system ON system.id = winner.system"
+    " JOIN mpi_library ON mpi_library.id = winner.mpi_library"
+    " JOIN layout ON layout.id = winner.layout JOIN variant ON variant.id = winner.variant"
+    " LEFT JOIN verification ON verification.id = winner.verification"
+    " AND verification.variant = winner.variant"
+    " WHERE system.name = ? AND mpi_library.name = ?"
+    " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)";
+
+static const char systems_sql[] =
+    "SELECT name, host_pattern FROM system"
+    " WHERE EXISTS (SELECT 1 FROM winner WHERE winner.system = system.id)";
 
 /* One load: the open database, and where a failure is explained. */
 struct load {
+    struct cf_sqlite sqlite;
     sqlite3 *database;
+    int steps;
+    time_t deadline;
     char system[256];
     char
         version[MPI_MAX_LIBRARY_VERSION_STRING]; /* of the MPI library, without blanks at the end */
@@ -48,8 +73,10 @@ __attribute__((format(printf, 2, 3))) static bool fail(struct load *load, const 
 
 /* What SQLite has against the database, with the way out. */
 static bool fail_in_sqlite(struct load *load) {
-    const int code = sqlite3_errcode(load->database) & 0xff;
-    const char *text = sqlite3_errmsg(load->database);
+    const int code = load->sqlite.errcode(load->database) & 0xff;
+    const char *text = load->sqlite.errmsg(load->database);
+    if (code == SQLITE_INTERRUPT)
+        return fail(load, "reading takes too long; tune into a new file, on a faster file system");
     if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
         return fail(load, "it is locked by a tuner (%s); start again when it is done", text);
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
@@ -57,18 +84,25 @@ static bool fail_in_sqlite(struct load *load) {
     return fail(load, "%s; check the file and its permissions", text);
 }
 
-static int count_step(void *steps) {
-    return ++*(int *)steps > MOST_STEPS;
+static time_t seconds_now(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec;
+}
+
+static int is_over(void *argument) {
+    struct load *load = argument;
+    return ++load->steps > MOST_STEPS || seconds_now() > load->deadline;
 }
 
 static bool prepare(struct load *load, const char *sql, sqlite3_stmt **statement) {
-    return sqlite3_prepare_v2(load->database, sql, -1, statement, NULL) == SQLITE_OK ||
+    return load->sqlite.prepare_v2(load->database, sql, -1, statement, NULL) == SQLITE_OK ||
            fail_in_sqlite(load);
 }
 
 /* A text column, or "" where the file holds none. */
-static const char *text_of(sqlite3_stmt *statement, int column) {
-    const unsigned char *text = sqlite3_column_text(statement, column);
+static const char *text_of(const struct load *load, sqlite3_stmt *statement, int column) {
+    const unsigned char *text = load->sqlite.column_text(statement, column);
     return text == NULL ? "" : (const char *)text;
 }
 
@@ -76,9 +110,9 @@ static bool check_schema(struct load *load) {
     sqlite3_stmt *statement = NULL;
     if (!prepare(load, "PRAGMA user_version", &statement))
         return false;
-    const bool found = sqlite3_step(statement) == SQLITE_ROW;
-    const int version = found ? sqlite3_column_int(statement, 0) : 0;
-    (void)sqlite3_finalize(statement);
+    const bool found = load->sqlite.step(statement) == SQLITE_ROW;
+    const int version = found ? load->sqlite.column_int(statement, 0) : 0;
+    (void)load->sqlite.finalize(statement);
     if (!found)
         return fail_in_sqlite(load);
     if (version > SCHEMA_VERSION)
@@ -94,11 +128,20 @@ static bool check_schema(struct load *load) {
     return true;
 }
 
+/* Back references and repeated repetitions can keep a matcher busy for ever, or fill the memory. */
+static bool is_harmless(const char *pattern) {
+    for (const char *c = pattern; *c != '\0'; c++)
+        if ((*c == '\\' && c[1] >= '1' && c[1] <= '9') ||
+            (c[1] == '{' && strchr(")}*+?", *c) != NULL))
+            return false;
+    return strlen(pattern) <= MOST_PATTERN;
+}
+
 /* Whether the whole host name matches the pattern; an empty or malformed one matches none. */
 static bool host_matches(const char *pattern, const char *host) {
     regex_t compiled;
     regmatch_t match;
-    if (*pattern == '\0' || regcomp(&compiled, pattern, REG_EXTENDED) != 0)
+    if (*pattern == '\0' || !is_harmless(pattern) || regcomp(&compiled, pattern, REG_EXTENDED) != 0)
         return false;
     const bool matches = regexec(&compiled, host, 1, &match, 0) == 0 && match.rm_so == 0 &&
                          host[match.rm_eo] == '\0';
@@ -116,17 +159,17 @@ static bool find_system(struct load *load) {
     sqlite3_stmt *statement = NULL;
     if (gethostname(host, sizeof host - 1) != 0)
         host[0] = '\0';
-    if (!prepare(load, "SELECT DISTINCT system, host_pattern FROM winner_view", &statement))
+    if (!prepare(load, systems_sql, &statement))
         return false;
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while ((code = load->sqlite.step(statement)) == SQLITE_ROW) {
         systems++;
-        (void)snprintf(load->system, sizeof load->system, "%s", text_of(statement, 0));
-        if (!host_matches(text_of(statement, 1), host))
+        (void)snprintf(load->system, sizeof load->system, "%s", text_of(load, statement, 0));
+        if (!host_matches(text_of(load, statement, 1), host))
             continue;
         matches++;
         memcpy(matching, load->system, sizeof matching);
     }
-    (void)sqlite3_finalize(statement);
+    (void)load->sqlite.finalize(statement);
     if (code != SQLITE_DONE)
         return fail_in_sqlite(load);
     if (systems == 0)
@@ -138,74 +181,101 @@ static bool find_system(struct load *load) {
                 host);
 }
 
-/* Columns: layout, collective, bytes, family, parameters, fingerprint. */
+/* A row of winners_sql. */
 static bool add_row(struct load *load, sqlite3_stmt *row) {
     char text[1024];
     char why[256] = "";
     struct cf_choice choice;
-    const char *collective = text_of(row, 1);
-    const char *family = text_of(row, 3);
-    const char *parameters = text_of(row, 4);
-    const sqlite3_int64 bytes = sqlite3_column_int64(row, 2);
+    const char *layout = text_of(load, row, 0);
+    const char *collective = text_of(load, row, 1);
+    const sqlite3_int64 bytes = load->sqlite.column_int64(row, 2);
+    const char *family = text_of(load, row, 3);
+    const char *parameters = text_of(load, row, 4);
     const int index = cf_collective_find(collective, strlen(collective));
     const int length =
         snprintf(text, sizeof text, *parameters == '\0' ? "%s%s" : "%s[%s]", family, parameters);
     if (bytes < 1 || bytes > INT_MAX)
         return true; /* always native */
+    if (load->winners->count >= CF_MOST_WINNERS)
+        return fail(load, "it has more than %d winners; tune into a new file", CF_MOST_WINNERS);
     if (index < 0)
         return fail(load, "this library has no collective '%.80s'; build it anew or tune anew",
                     collective);
-    if (length >= (int)sizeof text || strlen(text_of(row, 0)) >= CF_LAYOUT_NAME_SIZE)
-        return fail(load, "it is damaged (a text without end); restore it or tune anew");
+    if (length >= (int)sizeof text || strlen(layout) >= CF_LAYOUT_NAME_SIZE ||
+        strcmp(layout, CF_ANY_LAYOUT) == 0)
+        return fail(load,
+                    "it is damaged (a text that none of its kind can be); restore it or tune "
+                    "anew");
     if (!cf_choice_parse(text, (size_t)length, index, &choice, why, sizeof why))
         return fail(load, "%s; build the library anew or tune anew", why);
-    if (choice.variant != NULL && strcmp(choice.variant->fingerprint, text_of(row, 5)) != 0)
+    if (choice.variant != NULL && strcmp(choice.variant->fingerprint, text_of(load, row, 5)) != 0)
         return fail(load, "its %s for %s was measured with other generated code; tune anew", family,
                     collective);
-    return cf_winners_add(load->winners, text_of(row, 0), index, (int)bytes, &choice) ||
+    if (choice.variant != NULL && load->sqlite.column_int(row, 6) != 1)
+        return fail(load, "its %s for %s has no passing verification; tune anew", family,
+                    collective);
+    return cf_winners_add(load->winners, layout, index, (int)bytes, &choice) ||
            fail(load, "memory is out");
 }
 
+static bool bind(struct load *load, sqlite3_stmt *statement, int index, const char *text) {
+    return load->sqlite.bind_text(statement, index, text, -1, SQLITE_STATIC) == SQLITE_OK ||
+           fail_in_sqlite(load);
+}
+
 static bool load_rows(struct load *load) {
-    static const char sql[] =
-        "SELECT layout, collective, bytes, family, parameters, fingerprint "
-        "FROM winner_view WHERE system = ? AND mpi = ? "
-        "AND rtrim(mpi_version, ' ' || char(9, 10)) IN (?, ?)";
-    const int before = load->winners->count;
+    struct cf_winners *winners = load->winners;
+    const int before = winners->count;
     int code = SQLITE_OK;
-    bool good = true;
     sqlite3_stmt *statement = NULL;
-    if (!prepare(load, sql, &statement))
+    if (!prepare(load, winners_sql, &statement))
         return false;
-    if (sqlite3_bind_text(statement, 1, load->system, -1, SQLITE_STATIC) == SQLITE_OK &&
-        sqlite3_bind_text(statement, 2, MPI_LIBRARY, -1, SQLITE_STATIC) == SQLITE_OK &&
-        sqlite3_bind_text(statement, 3, load->version, -1, SQLITE_STATIC) == SQLITE_OK &&
-        sqlite3_bind_text(statement, 4, load->first_line, -1, SQLITE_STATIC) == SQLITE_OK)
-        while (good && (code = sqlite3_step(statement)) == SQLITE_ROW)
-            good = add_row(load, statement);
+    bool good = bind(load, statement, 1, load->system) && bind(load, statement, 2, MPI_LIBRARY) &&
+                bind(load, statement, 3, load->version) &&
+                bind(load, statement, 4, load->first_line);
+    while (good && (code = load->sqlite.step(statement)) == SQLITE_ROW)
+        good = add_row(load, statement);
     if (good && code != SQLITE_DONE)
         good = fail_in_sqlite(load);
-    (void)sqlite3_finalize(statement);
-    if (good && load->winners->count == before)
+    (void)load->sqlite.finalize(statement);
+    const struct cf_winners loaded = {.items = winners->items + before,
+                                      .count = winners->count - before};
+    if (good && loaded.count == 0)
         good = fail(load,
                     "it has no winners of system %s for %s; run 'collforge tune --system %s "
                     "--mpi " MPI_LIBRARY "'",
                     load->system, load->first_line, load->system);
+    if (good && cf_winners_layouts(&loaded) > CF_MOST_LAYOUTS)
+        good = fail(load, "it has winners for more than %d layouts; tune into a new file",
+                    CF_MOST_LAYOUTS);
     if (!good)
-        load->winners->count = before;
+        winners->count = before;
     return good;
 }
 
 static bool open_database(struct load *load, const char *path) {
     struct stat status;
-    if (stat(path, &status) != 0)
+    if (stat(path, &status) != 0 && errno == ENOENT)
         return fail(load, "there is no such file; run 'collforge tune --db %s'", path);
+    if (stat(path, &status) != 0)
+        return fail(load, "%s; name a file that 'collforge tune' has written", strerror(errno));
     if (!S_ISREG(status.st_mode))
         return fail(load, "it is not a file; name one that 'collforge tune' has written");
+    if (status.st_size == 0)
+        return fail(load, "it is empty; name a file that 'collforge tune' has written");
     /* Never written to, but a tuner that was killed in mid-commit leaves a journal that only a
      * writer may roll back; where the file is write-protected SQLite falls back to reading. */
-    return sqlite3_open_v2(path, &load->database, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK ||
-           fail_in_sqlite(load);
+    if (load->sqlite.open_v2(path, &load->database, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+        return fail_in_sqlite(load);
+    load->deadline = seconds_now() + MOST_SECONDS;
+    load->sqlite.progress_handler(load->database, 10, is_over, load);
+    (void)load->sqlite.busy_timeout(load->database, BUSY_MILLISECONDS);
+    (void)load->sqlite.limit(load->database, SQLITE_LIMIT_LENGTH, MOST_TEXT);
+    /* sqlite.org/security.html on files that may be damaged; a mapped file that is cut short kills
+     * its reader. Failing, both leave what the following would find out itself. */
+    (void)load->sqlite.exec(load->database, "PRAGMA mmap_size = 0; PRAGMA cell_size_check = 1",
+                            NULL, NULL, NULL);
+    return true;
 }
 
 static bool find_version(struct load *load) {
@@ -222,19 +292,16 @@ static bool find_version(struct load *load) {
 
 bool cf_winners_load(const char *path, const char *system, struct cf_winners *winners, char *why,
                      size_t whysize) {
-    int steps = 0;
     struct load load = {.winners = winners, .why = why, .whysize = whysize};
-    bool good = find_version(&load) && open_database(&load, path);
-    if (good) {
-        (void)sqlite3_busy_timeout(load.database, BUSY_MILLISECONDS);
-        sqlite3_progress_handler(load.database, 1000, count_step, &steps);
-        good = check_schema(&load);
-    }
+    bool good = find_version(&load) && cf_sqlite_load(&load.sqlite, why, whysize) &&
+                open_database(&load, path) && check_schema(&load);
     if (good && system != NULL)
         (void)snprintf(load.system, sizeof load.system, "%s", system);
     else if (good)
         good = find_system(&load);
     good = good && load_rows(&load);
-    (void)sqlite3_close(load.database);
+    if (load.database != NULL)
+        (void)load.sqlite.close(load.database);
+    cf_sqlite_unload(&load.sqlite);
     return good;
 }

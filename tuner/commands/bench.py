@@ -19,7 +19,7 @@ from collforge.runtime import build, libraries
 from collforge.runtime.home import home
 from collforge.runtime.libraries import MpiLibrary
 from collforge.tuner import ingest, instructions, plan, request, tables
-from collforge.tuner.commands import target
+from collforge.tuner.commands import startup, target
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Job, Site, run_job
@@ -28,8 +28,12 @@ from collforge.tuner.select import Comparison, Launch, compare, median_interval
 EXAMPLE = """\
 collforge bench --system emulated --mpi openmpi --layout 4x2 --sizes 1MiB
   collforge bench --system emulated --mpi mpich bcast@4x2,bytes=65536 allreduce:hierarchical@4x2,bytes=65536
+  collforge bench --startup --mpi openmpi
 
 A CASE is a case string, with or without a variant; without CASEs, all collectives at the --sizes."""
+
+LAUNCHES = 3
+SAMPLES = 10
 
 
 @dataclass(frozen=True)
@@ -64,16 +68,31 @@ def add_parser(subparsers: Subparsers) -> None:
     add_mpi(parser, required=True)
     target.add_problems(parser)
     add_database(parser)
-    parser.add_argument("--launches", type=int, default=3, help="launches (default: 3)")
-    parser.add_argument("--samples", type=int, default=10, help="rounds in each (default: 10)")
+    parser.add_argument(
+        "--launches", type=int, help="launches (default: 3; 10 with --startup and --overhead)"
+    )
+    parser.add_argument(
+        "--samples", type=int, help="rounds in each (default: 10; 200 with --overhead)"
+    )
     parser.add_argument(
         "--tuned-only", action="store_true", help="native and the tuned choice only"
     )
     parser.add_argument("--seed", type=int, default=7, help="of inputs (default: 7)")
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--instructions",
         action="store_true",
         help="count what a call costs when native is its winner, with callgrind, instead",
+    )
+    instead.add_argument(
+        "--startup",
+        action="store_true",
+        help="time what MPI_Init and each communicator cost once, on ranks of this machine, instead",
+    )
+    instead.add_argument(
+        "--overhead",
+        action="store_true",
+        help="time a program for which native won everywhere, with and without the preload, instead",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="case strings")
@@ -83,6 +102,10 @@ def run(args: argparse.Namespace) -> int:
     library = libraries.find(args.mpi)
     if args.instructions:
         return count_instructions(library)
+    if args.startup:
+        return startup.show_start(library, args)
+    if args.overhead:
+        return startup.show_overhead(library, args)
     site = target.site(args, library.name)
     build.build(library)
     made = manifest.load(home() / "generated" / "manifest.json")
@@ -92,8 +115,8 @@ def run(args: argparse.Namespace) -> int:
     place = request.place(target.system_name(args), library, at)
     tuned = read_winners(args.db, place)
     cases = list(wanted_cases(args, made, goal, tuned))
-    job = Job(cases, at.name, args.samples, 3600.0, args.seed, time_limit=3600.0)
-    launches = run_launches(site, job, args.launches)
+    job = Job(cases, at.name, args.samples or SAMPLES, 3600.0, args.seed, time_limit=3600.0)
+    launches = run_launches(site, job, args.launches or LAUNCHES)
     rate = target.link_rate(args)
     rows = [
         make_row(made, goal, problem, launches[problem.problem], tuned, rate)
@@ -145,7 +168,7 @@ def wanted_cases(
         if one != native:
             yield one
             continue
-        chosen = tuned.get((one.collective, one.bytes))
+        chosen = stored(made, tuned, one)
         names = [chosen.choice.variant.name] if chosen else []
         if not args.tuned_only:
             names += [
@@ -156,6 +179,12 @@ def wanted_cases(
         for name in dict.fromkeys(names):
             if name != case.NATIVE:
                 yield one.by(name)
+
+
+def stored(made: Manifest, tuned: Tuned, problem: Case) -> Winner | None:
+    """The winner that serves a problem, where one is stored for its size."""
+    nbytes = made.collective(problem.collective).choice_bytes(problem.bytes)
+    return tuned.get((problem.collective, nbytes))
 
 
 def with_variant(text: str) -> str:
@@ -198,7 +227,7 @@ def make_row(
     families: dict[str, float] = {}
     for variant, one in compared.items():
         families[variant.family] = max(one.ratio, families.get(variant.family, 0.0))
-    winner = tuned.get((problem.collective, problem.bytes))
+    winner = stored(made, tuned, problem)
     chosen = winner.choice.variant if winner else native
     same = compared.get(chosen, Comparison(native, 1.0, 1.0, 1.0, len(launches)))
     return Row(
@@ -214,8 +243,10 @@ def make_row(
         ratio_low=same.low,
         ratio_high=same.high,
         launches=len(launches),
-        limit=rate
-        and request.lower_bound(made, problem.collective, goal.layout, problem.bytes, rate),
+        limit=(
+            rate and request.lower_bound(made, problem.collective, goal.layout, problem.bytes, rate)
+        )
+        or None,
     )
 
 

@@ -8,8 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from collforge.db import Place, Store, Variant, Winner
+from collforge.generator import manifest
+from collforge.generator.manifest import UNSIZED_BYTES, Manifest
+from collforge.runtime.home import home
+from collforge.tuner import plan, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
-from collforge.tuner.select import Launch, by_problem, decide
+from collforge.tuner.select import Launch, by_problem, decide_together
 
 EXAMPLE = """\
 collforge report
@@ -29,6 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    made = manifest.load(home() / "generated" / "manifest.json")
     with Store(args.db, create=False) as store:
         places = [place for place in store.places() if args.mpi in (None, place.mpi)]
         series: dict[Place, dict[str, list[Launch]]] = {}
@@ -36,20 +41,31 @@ def run(args: argparse.Namespace) -> int:
             verified = store.verified(place.mpi, place.mpi_version)
             series[place] = by_problem(store.measurements(place, args.collective))
             print(f"{place.system}, {place.mpi_version}, {place.layout}:")
-            for problem, launches in series[place].items():
-                decision = decide(problem.split("@")[0], launches, verified)
-                print(f"  {problem}: {decision.reason}")
-                for other in decision.others[:2]:
-                    print(f"      next: {other}")
+            explain(made, series[place], verified)
         winners = store.winners()
     if args.plot:
-        plot(series, winners, Path(args.plot))
+        plot(made, series, winners, Path(args.plot))
         print(f"plot: {args.plot}")
     return 0
 
 
+def explain(made: Manifest, history: plan.History, verified: frozenset[Variant]) -> None:
+    """Prints each decision, what it rests on, and what came next."""
+    for contest in plan.contests(made, plan.measured_problems(history)):
+        launches = [history[problem.problem] for problem in contest]
+        decision = decide_together(contest[0].collective, launches, verified)
+        sizes = ", ".join(map(request.format_size, sorted(one.bytes for one in contest)))
+        together = f"{contest[0].collective}@{contest[0].layout}, every size ({sizes} measured)"
+        print(f"  {together if len(contest) > 1 else contest[0].problem}: {decision.reason}")
+        for other in decision.others[:2]:
+            print(f"      next: {other}")
+
+
 def plot(
-    series: dict[Place, dict[str, list[Launch]]], winners: Sequence[Winner], path: Path
+    made: Manifest,
+    series: dict[Place, dict[str, list[Launch]]],
+    winners: Sequence[Winner],
+    path: Path,
 ) -> None:
     """Time against bytes on logarithmic axes, a panel per MPI library and collective."""
     import matplotlib
@@ -69,11 +85,14 @@ def plot(
         axes.remove()
     for (place, collective), axes in zip(panels, grid.flat):
         native = Variant(collective)
-        for label, style, pick in (
-            ("native", "o-", {}),
-            ("chosen", "s--", chosen(winners, place, collective)),
+        picked = chosen(winners, place, collective)
+        of_every_size = collective in made.unsized
+        rest = picked.get(UNSIZED_BYTES, native) if of_every_size else native
+        for label, style, pick, otherwise in (
+            ("native", "o-", {}, native),
+            ("chosen", "s--", picked, rest),
         ):
-            points = medians(series[place], collective, pick, native)
+            points = medians(series[place], collective, pick, otherwise)
             axes.loglog([b for b, _ in points], [t * 1e3 for _, t in points], style, label=label)
         axes.set_title(f"{collective}, {place.mpi} {place.layout}", fontsize=9)
         axes.set_xlabel("bytes", fontsize=8)

@@ -39,7 +39,12 @@ def add_system(parser: argparse.ArgumentParser) -> None:
 
 def add_problems(parser: argparse.ArgumentParser) -> None:
     """Adds --collective and --sizes."""
-    parser.add_argument("--collective", help="e.g. bcast,allreduce (default: all)")
+    parser.add_argument(
+        "--collective",
+        default="regular",
+        help="names with commas, e.g. bcast,allreduce, or all, regular or irregular: those whose blocks may "
+        "differ in size (default: %(default)s)",
+    )
     parser.add_argument(
         "--sizes",
         default=request.SIZES,

@@ -14,7 +14,7 @@ from collforge.generator import manifest
 from collforge.runtime import build
 from collforge.runtime.home import home
 from collforge.runtime.libraries import MpiLibrary
-from collforge.tuner import request, tables
+from collforge.tuner import plan, request, tables
 from collforge.tuner.commands import target
 from collforge.tuner.commands.parsing import (
     Subparsers,
@@ -43,7 +43,11 @@ def add_parser(subparsers: Subparsers) -> None:
     add_mpi(parser)
     target.add_problems(parser)
     add_database(parser)
-    parser.add_argument("--budget", default="16m", help="e.g. 90s, 10m (default: %(default)s)")
+    parser.add_argument(
+        "--budget",
+        help=f"e.g. 90s, 10m (default: {request.PROBLEM_SECONDS:.0f}s for each collective and size "
+        "with each MPI library)",
+    )
     parser.add_argument("--margin", type=float, default=0.03, help="least gain (default: 0.03)")
     parser.add_argument(
         "--launches", type=int, default=3, help="least launches of a decision (default: 3)"
@@ -52,18 +56,22 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Shares the budget evenly between the MPI libraries, and what one leaves over among the rest."""
-    deadline = time.monotonic() + request.parse_duration(args.budget)
+    """Shares a budget evenly between the MPI libraries, and what one leaves over among the rest."""
+    deadline = time.monotonic() + request.parse_duration(args.budget) if args.budget else None
     found = find_libraries(args.mpi)
     sites = [target.site(args, library.name) for library in found]
     for number, (library, site) in enumerate(zip(found, sites)):
         session = open_session(args, library, site)
-        share = max(0.0, deadline - time.monotonic()) / (len(found) - number)
+        if deadline is None:
+            share = request.PROBLEM_SECONDS * len(plan.problems(session.manifest, session.goal))
+        else:
+            share = max(0.0, deadline - time.monotonic()) / (len(found) - number)
         with Display(f"{library.name} ({number + 1} of {len(found)})") as display:
             tune(session, share, display.show)
     layout = session.goal.layout.name
     with Store(args.db) as store:
-        tables.print_winners(store.winners(system=session.place.system, layout=layout))
+        winners = store.winners(system=session.place.system, layout=layout)
+    tables.print_winners(winners, session.manifest.unsized)
     return 0
 
 

@@ -39,7 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(subparsers, "verify", "check the results of every variant", EXAMPLE, run)
     add_mpi(parser)
     parser.add_argument("--family", help="one family only")
-    parser.add_argument("--collective", help="collectives with commas (default all)")
+    parser.add_argument("--collective", help="with commas, or regular or irregular (default: all)")
     parser.add_argument(
         "--tier", choices=TIERS, default="small", help="how much (default %(default)s)"
     )

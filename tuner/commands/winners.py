@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from collforge.db import Store, Winner
 from collforge.errors import unknown
+from collforge.generator import manifest
+from collforge.runtime.home import home
 from collforge.tuner import tables
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 
@@ -32,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
         _check_names(args, everything)
         found = store.winners(args.system, args.mpi or "", args.layout, args.collective)
     if args.format == "table":
-        tables.print_winners(found)
+        path = home() / "generated" / "manifest.json"
+        tables.print_winners(found, manifest.load(path).unsized if path.exists() else ())
     elif args.format == "csv":
         tables.write_csv(tables.winner_rows(found))
     else:

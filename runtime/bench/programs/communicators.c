@@ -1,0 +1,141 @@
+/*
+ * What starting and each communicator cost once: collforge bench --startup. Linked with the
+ * runtime's objects and --wrap=PMPI_Init, to see the parts of both. For ranks of one machine.
+ *
+ *   communicators COUNT
+ *
+ * Times what MPI_Init does after the library's own. Then COUNT duplicates of MPI_COMM_WORLD one by
+ * one: making them, the layout and rules of each (stage one, local), the communicators of its nodes
+ * and lanes (stage two, collective), and freeing it after either stage or none. Prints seconds (of
+ * the slowest rank) and bytes (of the largest rank, from malloc) as JSON.
+ *
+ * MPICH 4 has 2048 context ids and each duplicate takes up to four, so COUNT is at most 500.
+ */
+#include <malloc.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "comm.h"
+
+enum { MOST = 500, WARM_UP = 5 };
+
+static int rank;
+static MPI_Comm comms[MOST];
+static double library_started; /* on the clock that all ranks of a machine share */
+
+struct phase {
+    double seconds[MOST];
+    double bytes; /* of one communicator */
+};
+
+static double now(void) {
+    struct timespec time = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+int __real_PMPI_Init(int *argc, char ***argv);
+int __wrap_PMPI_Init(int *argc, char ***argv);
+int __wrap_PMPI_Init(int *argc, char ***argv) {
+    const int err = __real_PMPI_Init(argc, argv);
+    library_started = now();
+    return err;
+}
+
+static size_t allocated(void) {
+#if __GLIBC_PREREQ(2, 33)
+    const struct mallinfo2 info = mallinfo2();
+#else
+    const struct mallinfo info = mallinfo();
+#endif
+    return (size_t)info.uordblks + (size_t)info.hblkhd;
+}
+
+static int duplicate(MPI_Comm *comm) {
+    return PMPI_Comm_dup(MPI_COMM_WORLD, comm);
+}
+
+static int stage_one(MPI_Comm *comm) {
+    struct cf_state *state = NULL;
+    const int err = cf_state_of(*comm, &state);
+    return err == MPI_SUCCESS && state->rules == NULL ? MPI_ERR_OTHER : err;
+}
+
+static int stage_two(MPI_Comm *comm) {
+    struct cf_comm *found = NULL;
+    const int err = cf_comm_get(*comm, &found);
+    return err == MPI_SUCCESS && found == NULL ? MPI_ERR_OTHER : err;
+}
+
+/* Does something to each communicator; all ranks begin together. */
+static bool run(int (*act)(MPI_Comm *comm), int count, struct phase *phase) {
+    const size_t before = allocated();
+    for (int i = 0; i < count; i++) {
+        if (PMPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS)
+            return false;
+        const double begin = PMPI_Wtime();
+        if (act(&comms[i]) != MPI_SUCCESS)
+            return false;
+        phase->seconds[i] = PMPI_Wtime() - begin;
+    }
+    phase->bytes = ((double)allocated() - (double)before) / count;
+    return true;
+}
+
+static bool print(const char *name, struct phase *phase, int count) {
+    const void *source = rank == 0 ? MPI_IN_PLACE : (void *)phase->seconds;
+    const void *bytes = rank == 0 ? MPI_IN_PLACE : (void *)&phase->bytes;
+    if (PMPI_Reduce(source, phase->seconds, count, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD) !=
+            MPI_SUCCESS ||
+        PMPI_Reduce(bytes, &phase->bytes, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
+        return false;
+    if (rank != 0)
+        return true;
+    printf(", \"%s\": {\"bytes\": %.0f, \"seconds\": [", name, phase->bytes);
+    for (int i = 0; i < count; i++)
+        printf("%s%.9f", i == 0 ? "" : ", ", phase->seconds[i]);
+    printf("]}");
+    return true;
+}
+
+/* From when the last rank has left the library's own MPI_Init to when the last has left ours. */
+static bool print_start(double started) {
+    double times[] = {library_started, started};
+    if (PMPI_Allreduce(MPI_IN_PLACE, times, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS)
+        return false;
+    if (rank == 0)
+        printf("{\"start\": %.9f", times[1] - times[0]);
+    return true;
+}
+
+static bool measure(int count) {
+    static struct phase unused, dup, one, two, free_none, free_one, free_two;
+    bool good = run(duplicate, WARM_UP, &unused) && run(stage_two, WARM_UP, &unused);
+    good = good && run(PMPI_Comm_free, WARM_UP, &unused);
+
+    good = good && run(duplicate, count, &unused) && run(PMPI_Comm_free, count, &free_none);
+    good = good && run(duplicate, count, &unused) && run(stage_one, count, &unused);
+    good = good && run(PMPI_Comm_free, count, &free_one);
+    good = good && run(duplicate, count, &dup) && run(stage_one, count, &one);
+    good = good && run(stage_two, count, &two) && run(PMPI_Comm_free, count, &free_two);
+
+    good = good && print("dup", &dup, count) && print("stage_one", &one, count);
+    good = good && print("stage_two", &two, count) && print("free", &free_none, count);
+    return good && print("free_one", &free_one, count) && print("free_two", &free_two, count);
+}
+
+int main(int argc, char **argv) {
+    const int count = argc > 1 ? atoi(argv[1]) : 0;
+    const int err = MPI_Init(&argc, &argv);
+    const double started = now();
+    if (err != MPI_SUCCESS || count < 0 || count > MOST ||
+        PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS)
+        return EXIT_FAILURE;
+    if (!print_start(started) || (count > 0 && !measure(count)))
+        (void)PMPI_Abort(MPI_COMM_WORLD, 1);
+    if (rank == 0)
+        puts("}");
+    return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,401 @@
+"""The runtime's reader of databases and settings, on everything that may be wrong with them (loader.c)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from faults import databases
+from support import TOP, execute, make_folder
+
+from collforge.db import Store
+from collforge.runtime import libraries
+
+HERE = Path(__file__).resolve().parent
+SOURCES = ("winners", "sqlite", "rules", "choice", "force", "topology", "layout", "agree", "log")
+SANITIZERS = {"plain": [], "sanitized": ["-fsanitize=address,undefined", "-fno-sanitize-recover"]}
+LAYOUTS = ("2x2", "3+1", "cyclic:2x3")
+MOST_MIB = 100
+# Root, too, then meets the permissions of files.
+UNPRIVILEGED = (
+    ["setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner"]
+    if os.geteuid() == 0
+    else []
+)
+
+
+@dataclass(frozen=True)
+class Loader:
+    """loader.c, built for the first MPI library."""
+
+    program: Path
+    sanitized: bool
+
+    def run(self, *arguments: str, timeout: float = 300) -> list[str]:
+        """The lines that it prints; without a sanitizer, memory has to stay small."""
+        done = execute([*UNPRIVILEGED, str(self.program), *arguments], timeout=timeout)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+        *lines, last = done.stdout.splitlines()
+        assert self.sanitized or int(last.split()[-1]) < MOST_MIB
+        return lines
+
+    def load(self, *paths: Path, system: str = "", timeout: float = 300) -> list[str]:
+        """For each path the number of winners and a hash of the rules, or "error: ..."."""
+        return self.run("load", system, *map(str, paths), timeout=timeout)
+
+    def tally(self, *arguments: str) -> tuple[int, int, int]:
+        """How many files gave the winners as stored, other ones, and none."""
+        (line,) = self.run(*arguments)
+        found = re.search(r"as stored (\d+), other winners (\d+), refused (\d+)", line)
+        assert found
+        return int(found[1]), int(found[2]), int(found[3])
+
+
+@pytest.fixture(scope="module", params=sorted(SANITIZERS))
+def loader(request: pytest.FixtureRequest) -> Loader:
+    source = TOP / "runtime" / "src"
+    program = make_folder("faults") / f"loader-{request.param}"
+    command = [str(libraries.find("openmpi").mpicc), "-std=c11", "-D_GNU_SOURCE", "-g", "-O1"]
+    command += ["-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic"]
+    command += [*SANITIZERS[request.param], f"-I{source}", f"-I{source.parent / 'include'}"]
+    command += [str(HERE / "loader.c"), *(str(source / f"{name}.c") for name in SOURCES)]
+    done = execute([*command, "-ldl", "-o", str(program)])
+    assert done.returncode == 0, done.stderr
+    return Loader(program, request.param == "sanitized")
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    """A database whose winners fit the loader's registry."""
+    path = tmp_path / "good.db"
+    return databases.write(
+        path, libraries.find("openmpi"), databases.LOADER_VARIANTS, layouts=LAYOUTS
+    )
+
+
+@pytest.fixture
+def small(good: Path) -> Path:
+    """The same in pages of 512 bytes, nearly all of which are used."""
+    path = good.with_name("small.db")
+    shutil.copy(good, path)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA page_size = 512")
+        db.execute("VACUUM")
+    return path
+
+
+def changed(good: Path, script: str) -> Path:
+    path = good.with_name("changed.db")
+    shutil.copy(good, path)
+    return databases.rewrite(path, script)
+
+
+# ---- damage --------------------------------------------------------------------------------------
+
+
+def test_an_undamaged_database_gives_its_winners(loader: Loader, good: Path, small: Path) -> None:
+    with Store(good, create=False) as store:
+        expected = len(store.winners())
+    first, second = loader.load(good, small)
+    assert first == second
+    assert first.split()[0] == str(expected)
+
+
+def test_cut_at_every_512th_byte(loader: Loader, good: Path, small: Path, tmp_path: Path) -> None:
+    for path in (good, small):
+        cuts = path.stat().st_size // 512
+        assert loader.tally("cut", str(path), str(tmp_path / "copy")) == (1, 0, cuts)
+
+
+@pytest.mark.parametrize("pages", ["good", "small"])
+def test_flipped_bytes(
+    loader: Loader, pages: str, request: pytest.FixtureRequest, tmp_path: Path, seed: int
+) -> None:
+    path: Path = request.getfixturevalue(pages)
+    seeds = 1000 if loader.sanitized else 5000
+    stored, others, refused = loader.tally(
+        "flip", str(path), str(tmp_path / "copy"), str(seed), str(seeds)
+    )
+    print(f"{seeds} seeds: {stored} as stored, {others} other winners, {refused} refused")
+    assert stored + others + refused == seeds
+    assert min(stored, others, refused) > 0
+
+
+@pytest.mark.slow
+def test_flipped_bytes_under_sanitizers(loader: Loader, small: Path, tmp_path: Path) -> None:
+    assert sum(loader.tally("flip", str(small), str(tmp_path / "copy"), "0", "10000")) == 10000
+
+
+def test_written_while_read(loader: Loader, good: Path, tmp_path: Path) -> None:
+    assert sum(loader.tally("race", str(good), str(tmp_path / "copy"), "200")) == 200
+
+
+def test_random_settings(loader: Loader, seed: int) -> None:
+    read, _, refused = loader.tally("text", str(seed), "10000")
+    assert read > 0
+    assert refused > 0
+
+
+# ---- tables that no tuner writes -----------------------------------------------------------------
+
+VALUES = {
+    "null": "NULL",
+    "blob": "randomblob(100)",
+    "huge": "9223372036854775807",
+    "negative": "-1",
+    "real": "1e308",
+    "empty": "''",
+    "star": "'*'",
+    "long": "printf('%.900000c', 'x')",
+    "endless": "printf('%.3000000c', 'x')",
+    "not utf-8": "CAST(X'FFFEC0AF80' AS TEXT)",
+    "zero byte": "CAST(X'676174686572006761746865720A' AS TEXT)",
+}
+
+
+def columns(path: Path) -> list[tuple[str, str]]:
+    with closing(sqlite3.connect(path)) as db:
+        tables = [
+            name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type='table'")
+        ]
+        return [(t, row[1]) for t in tables for row in db.execute(f"PRAGMA table_info({t})")]
+
+
+@pytest.mark.parametrize("value", sorted(VALUES))
+def test_any_value_in_any_column(loader: Loader, good: Path, value: str) -> None:
+    unguarded = databases.unguard(good)
+    paths = []
+    for table, column in columns(good):
+        paths.append(good.with_name(f"{table}.{column}.db"))
+        shutil.copy(unguarded, paths[-1])
+        databases.rewrite(
+            paths[-1], f"UPDATE {table} SET {column} = {VALUES[value]} WHERE rowid = 1"
+        )
+    lines = dict(zip([path.stem for path in paths], loader.load(*paths)))
+    stored = loader.load(good)[0]
+    # What the runtime does not read does not disturb it.
+    assert lines["winner.ratio"] == lines["measurement.samples"] == lines["run.hosts"] == stored
+    for name in ("winner.collective", "variant.family", "variant.fingerprint", "layout.name"):
+        assert lines[name] != stored, name
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("UPDATE variant SET family = 'tree' WHERE id = 1", "no family 'tree' for bcast"),
+        ("UPDATE variant SET parameters = 'lanes=2' WHERE id = 1", "no parameter 'lanes'"),
+        ("UPDATE variant SET parameters = 'segment_bytes=63' WHERE id = 1", "no value '63'"),
+        ("UPDATE variant SET parameters = 'segment_bytes=4294967296' WHERE id = 1", "no value"),
+        ("UPDATE variant SET fingerprint = 'f' WHERE id = 1", "other generated code"),
+        ("UPDATE OR REPLACE winner SET collective = 'toast'", "no collective 'toast'"),
+        ("UPDATE OR REPLACE winner SET collective = 'gather' WHERE variant = 1", "no family 'full_lane'"),
+        ("UPDATE layout SET name = '*' WHERE id = 1", "damaged"),
+        ("UPDATE verification SET passed = 0 WHERE variant = 1", "no passing verification"),
+        ("UPDATE winner SET verification = NULL", "no passing verification"),
+        ("UPDATE winner SET verification = 3 WHERE variant = 1", "no passing verification"),
+        ("UPDATE mpi_library SET version = 'Open MPI v9'", "collforge tune"),
+        ("PRAGMA user_version = 2", "schema 2 is newer"),
+        ("PRAGMA user_version = -2147483648", "no Collforge database"),
+        ("DROP TABLE winner; CREATE VIEW winner AS WITH RECURSIVE n(system) AS (SELECT 1 UNION ALL "
+         "SELECT system + 1 FROM n) SELECT * FROM n", "no such column"),
+        ("DROP TABLE system; CREATE VIEW system AS WITH RECURSIVE n(id) AS (SELECT 9 UNION ALL "
+         "SELECT id + 1 FROM n) SELECT id, 'x' AS name, '' AS host_pattern FROM n",
+         "takes too long"),
+        ("DROP TABLE system; CREATE VIEW system AS SELECT 1 AS id, '' AS host_pattern, "
+         "CAST(zeroblob(999999999) AS TEXT) AS name", "too big"),
+    ],
+)  # fmt: skip
+def test_a_winner_that_does_not_fit(loader: Loader, good: Path, script: str, words: str) -> None:
+    (line,) = loader.load(changed(good, f"PRAGMA foreign_keys = 0; {script}"))
+    assert line.startswith("error: ")
+    assert words in line
+
+
+def test_duplicates_give_the_same_on_all_ranks(loader: Loader, good: Path) -> None:
+    """Each of two winners of one problem may come first in the file."""
+    unguarded = databases.unguard(good)
+    paths = [good.with_name(f"{order}.db") for order in ("ASC", "DESC")]
+    for path in paths:
+        shutil.copy(unguarded, path)
+        other = "(SELECT v.id FROM variant v WHERE v.collective = winner.collective LIMIT 1)"
+        script = f"""
+            INSERT INTO winner SELECT id, system, mpi_library, layout, collective, bytes, {other},
+                ratio, ratio_low, ratio_high, launches,
+                (SELECT max(id) FROM verification WHERE variant = {other}), decided FROM winner;
+            CREATE TABLE other AS SELECT * FROM winner;
+            DROP TABLE winner; ALTER TABLE other RENAME TO winner;
+            CREATE INDEX by_variant ON winner (system, variant {path.stem})"""
+        databases.rewrite(path, f"PRAGMA legacy_alter_table = 1; {script}")
+    first, second = loader.load(*paths)
+    assert first == second
+    assert first.split()[0] == str(2 * int(loader.load(good)[0].split()[0]))
+
+
+HOSTILE_PATTERNS = [
+    r"(a*)*\1*(a*)*\1",
+    r"(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)\1\2\3\4\5\6\7\8x",
+    "((.{255}){255}){255}",
+    ".{255}{255}{255}",
+    "(" * 100000,
+    "[" * 100,
+    "x" * 1000,
+]
+
+
+@pytest.mark.parametrize("pattern", HOSTILE_PATTERNS)
+def test_a_hostile_host_pattern_matches_nothing(loader: Loader, good: Path, pattern: str) -> None:
+    databases.write(
+        good, libraries.find("openmpi"), databases.LOADER_VARIANTS, layouts=["2x2"], system="other"
+    )
+    path = changed(good, f"UPDATE system SET host_pattern = '{pattern}'")
+    assert "0 of its 2 systems match" in loader.load(path, system="")[0]
+
+
+WINNER = (
+    "mpi_library, {layout}, collective, {bytes}, variant, 1.0, 1.0, 1.0, 3, verification, decided"
+)
+MANY = {
+    "winners": "INSERT INTO winner SELECT NULL, system, "
+    + WINNER.format(layout="layout", bytes="2000000 + i")
+    + " FROM n JOIN winner WHERE winner.id = 1",
+    "systems": "INSERT INTO system SELECT NULL, 'system' || i, '.*' FROM n",
+    "layouts": "INSERT INTO layout SELECT 100 + i, 'layout' || i, 1, 1 FROM n",
+}
+MORE = {
+    "layouts": "INSERT INTO winner SELECT NULL, system, "
+    + WINNER.format(layout="layout.id", bytes="bytes")
+    + " FROM layout JOIN winner WHERE winner.id = 1 AND layout.id > 100"
+}
+NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows}) "
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "words"),
+    [
+        ("winners", 100_000, "more than 65536 winners"),
+        ("layouts", 2000, "more than 1024 layouts"),
+        ("systems", 100_000, ""),
+        pytest.param("winners", 3_000_000, "more than 65536 winners", marks=pytest.mark.slow),
+        pytest.param("systems", 3_000_000, "", marks=pytest.mark.slow),
+    ],
+)
+def test_many_rows(loader: Loader, good: Path, kind: str, rows: int, words: str) -> None:
+    """Without words the rows may be too many for the time that there is, or do no harm."""
+    expected = [words] if words else [loader.load(good)[0], "takes too long"]
+    script = f"{NUMBERS.format(rows=rows)}{MANY[kind]}; {MORE.get(kind, '')}"
+    line = loader.load(changed(good, script), timeout=60)[0]
+    assert any(words in line for words in expected)
+
+
+# ---- files, locks and journals -------------------------------------------------------------------
+
+
+def test_what_is_no_file(loader: Loader, tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    empty = tmp_path / "empty"
+    empty.touch()
+    hopeless = {
+        loop: "symbolic links",
+        pipe: "not a file",
+        empty: "empty",
+        tmp_path: "not a file",
+        Path("/dev/zero"): "not a file",
+        Path("/proc/self/environ"): "empty",
+        tmp_path / "missing": "no such file",
+        tmp_path / ("x" * 300): "name too long",
+        empty / "below": "Not a directory",
+    }
+    for (path, words), line in zip(hopeless.items(), loader.load(*hopeless)):
+        assert line.startswith("error: "), path
+        assert words in line
+
+
+def test_permissions(loader: Loader, good: Path, tmp_path: Path) -> None:
+    stored = loader.load(good)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    path = folder / "db"
+    shutil.copy(good, path)
+    try:
+        path.chmod(0o444)
+        folder.chmod(0o555)
+        assert loader.load(path) == stored
+        path.chmod(0)
+        assert "permissions" in loader.load(path)[0]
+        folder.chmod(0)
+        assert "Permission denied" in loader.load(path)[0]
+    finally:
+        folder.chmod(0o700)
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_locked_by_a_tuner(loader: Loader, good: Path, mode: str) -> None:
+    stored = loader.load(good)
+    with closing(sqlite3.connect(good, isolation_level=None)) as db:
+        db.execute(f"PRAGMA journal_mode = {mode}")
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("BEGIN EXCLUSIVE")
+        db.execute("DELETE FROM winner")
+        assert "locked by a tuner" in loader.load(good)[0]
+        db.execute("ROLLBACK")
+    assert loader.load(good) == stored
+
+
+def copy_in_the_middle(good: Path, folder: Path, mode: str) -> Path:
+    """What a tuner that is killed leaves: a database with a journal, in which its last work stands."""
+    folder.mkdir()
+    with closing(sqlite3.connect(good, isolation_level=None)) as db:
+        db.execute(f"PRAGMA journal_mode = {mode}")
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        db.execute("PRAGMA cache_size = 1")
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("UPDATE system SET name = 'changed'")
+        db.execute("CREATE TABLE filler AS SELECT randomblob(4000) FROM winner")
+        if mode == "WAL":
+            db.execute("COMMIT")
+        for path in good.parent.glob(f"{good.name}*"):
+            if not path.name.endswith("-shm"):
+                shutil.copy(path, folder)
+    assert len(list(folder.iterdir())) == 2
+    return folder / good.name
+
+
+@pytest.mark.parametrize(("mode", "before", "after"), [("DELETE", 1, 0), ("WAL", 0, 1)])
+def test_a_killed_tuner_is_tidied_up_after(
+    loader: Loader, good: Path, tmp_path: Path, mode: str, before: int, after: int
+) -> None:
+    stored = loader.load(good)[0]
+    path = copy_in_the_middle(good, tmp_path / "copy", mode)
+    assert (loader.load(path, system="here")[0] == stored) == before
+    assert (loader.load(path, system="changed")[0] == stored) == after
+
+
+@pytest.mark.parametrize("mode", ["DELETE", "WAL"])
+def test_a_killed_tuner_in_a_read_only_folder(
+    loader: Loader, good: Path, tmp_path: Path, mode: str
+) -> None:
+    path = copy_in_the_middle(good, tmp_path / "copy", mode)
+    path.chmod(0o444)
+    path.parent.chmod(0o555)
+    try:
+        assert "check the file and its permissions" in loader.load(path)[0]
+    finally:
+        path.parent.chmod(0o700)
+
+
+@pytest.mark.slow
+def test_a_slow_file_system(loader: Loader, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = loader.load(good)
+    monkeypatch.setenv("LOADER_SLOW", "10")
+    assert loader.load(good) == stored
+    monkeypatch.setenv("LOADER_SLOW", "2000")
+    assert "takes too long" in loader.load(good)[0]

@@ -1,0 +1,301 @@
+"""No program behaves differently than with its native library: the conformance program
+(tests/conformance) natively, and preloaded with every family forced."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conformance.build import compile_faulty, compile_program
+from conftest import Installation
+from support import SEED, execute, launch_local
+
+from collforge.generator import layout as layouts
+from collforge.generator import manifest
+from collforge.generator.load import load_specs
+
+FAMILIES = sorted(load_specs().families)
+LAYOUTS = ("2x2", "3+1", "cyclic:2x3")
+LEVELS = ("single", "funneled", "serialized", "multiple")
+SEPARATE = {"threads", "huge", "errors", "fuzz"}  # checks that have launches of their own
+TIMEOUT = 300
+FUZZ_SECONDS = 60
+
+# A fault of tests/conformance/faults -> a check that must find it, and what it must say.
+FAULTS = {
+    "last byte": ("data", r"FAIL .*allgather@.*type=int.*receive buffer"),
+    "byte behind": ("data", r"FAIL .*allgather@.*receive buffer"),
+    "elements": ("signatures", r"(FAIL|HANG|CRASH) .*bcast@.*type="),
+    "error": ("data", r"FAIL .*bcast@.*returned error"),
+    "hang": ("data", r"HANG .*bcast@.*count=601"),
+    "crash": ("data", r"CRASH .*bcast@.*count=601"),
+    "order": ("operations", r"FAIL .*allreduce@.*op=(affine|first)"),
+    "handler": ("state", r"FAIL .*error handler"),
+    "message": ("messages", r"FAIL .*probe"),
+    "early": ("barrier", r"FAIL .*world"),
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a launch of the program printed."""
+
+    code: int
+    text: str
+
+    def lines(self, first_word: str) -> list[str]:
+        return [x for x in self.text.splitlines() if x.startswith(f"{first_word} ")]
+
+    @property
+    def checks(self) -> dict[str, int]:
+        """Name -> calls verified, of the checks that ran to their end."""
+        found = re.findall(r"^check (\w+): (\d+) calls", self.text, re.M)
+        return {name: int(calls) for name, calls in found}
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """Collective -> what the runtime takes for it."""
+        return dict(line.split(" ")[1:3] for line in self.lines("choice"))
+
+    def passed(self) -> bool:
+        """Whether every check came to its end without a failure, and some calls were made."""
+        last = re.search(r"^conformance: (\d+) checks, (\d+) calls, 0 failures$", self.text, re.M)
+        return (
+            self.code == 0
+            and last is not None
+            and int(last[1]) == len(self.checks)
+            and sum(self.checks.values()) > 0
+        )
+
+
+@dataclass(frozen=True)
+class Program:
+    """The program for one MPI library, and the runtime to preload."""
+
+    mpi: str
+    path: Path
+    runtime: Path
+    generated: manifest.Manifest
+
+    def native(self, ranks: int, *arguments: str, **variables: str) -> Outcome:
+        done = launch_local(self.mpi, ranks, [str(self.path), *arguments], variables, TIMEOUT)
+        return Outcome(done.returncode, done.stdout)
+
+    def forced(self, family: str, layout: str, *arguments: str, variation: int = 0) -> Outcome:
+        """With the family's variants in force wherever they apply."""
+        at = layouts.from_name(layout)
+        return self.native(
+            at.size,
+            *arguments,
+            LD_PRELOAD=str(self.runtime),
+            COLLFORGE_NODE_MAP=at.node_map,
+            COLLFORGE_FORCE=force_string(self.generated, family, variation),
+        )
+
+    def served(self, family: str, layout: str) -> set[str]:
+        """The collectives with a variant of the family that applies on this layout."""
+        at = layouts.from_name(layout)
+        return {
+            variant.collective
+            for variant in self.generated.variants
+            if variant.family == family
+            and variant.applies(self.generated.facts(variant.collective, at, 4096))
+        }
+
+
+def force_string(generated: manifest.Manifest, family: str, variation: int) -> str:
+    """COLLFORGE_FORCE for all variants of a family; parameters take value number variation."""
+    rules = []
+    for variant in generated.variants:
+        if variant.family != family:
+            continue
+        chosen: dict[str, object] = {}
+        for parameter in variant.parameters:
+            if all(chosen.get(name) in values for name, values in parameter.requires.items()):
+                chosen[parameter.name] = parameter.values[variation % len(parameter.values)]
+        text = ",".join(f"{name}={value}" for name, value in chosen.items())
+        rules.append(f"{variant.collective}={family}" + (f"[{text}]" if text else ""))
+    return ";".join(rules)
+
+
+@pytest.fixture(scope="session")
+def program(mpi: str, built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Program:
+    folder = tmp_path_factory.mktemp(f"conformance-{mpi}")
+    path = compile_program(str(built.library.mpicc), folder)
+    generated = manifest.load(built.home / "generated" / "manifest.json")
+    return Program(mpi, path, built.built.library_path, generated)
+
+
+@pytest.fixture(scope="session")
+def native_errors(program: Program) -> tuple[str, list[str]]:
+    """Illegal calls that end the program natively, as --skip takes them; the lines of the others."""
+    skipped: list[str] = []
+    while True:
+        skip = f",{','.join(skipped)},"
+        outcome = program.native(4, "--limit=5", f"--skip={skip}", "errors")
+        if outcome.passed():
+            return skip, outcome.lines("error")
+        tried = outcome.lines("try")[-1].split(" ")[1].rpartition(".")[0]
+        assert f"{tried}.return" not in skipped
+        skipped += [f"{tried}.return", f"{tried}.handler"]
+
+
+@pytest.fixture(scope="session")
+def provided_natively(program: Program) -> dict[str, list[str]]:
+    """What the library makes of each level that MPI_Init_thread is asked for."""
+    found = {}
+    for level in LEVELS:
+        outcome = program.native(4, f"--thread={level}", f"--seed={SEED}", "threads")
+        assert outcome.passed()
+        found[level] = outcome.lines("provided:")
+    return found
+
+
+def assert_forced(program: Program, outcome: Outcome, family: str, layout: str) -> None:
+    taken = {name for name, choice in outcome.choices.items() if choice.startswith(family)}
+    assert taken == program.served(family, layout)
+    assert taken
+
+
+# ---- natively: what the program expects is what the libraries do --------------------------------
+
+
+@pytest.mark.parametrize("ranks", [4, 6])
+def test_native(program: Program, ranks: int) -> None:
+    outcome = program.native(ranks, f"--seed={SEED}")
+    assert outcome.choices == {}
+    assert outcome.passed()
+
+
+def test_every_check_is_run_by_some_test(program: Program) -> None:
+    listed = execute([str(program.path), "--list"]).stdout.splitlines()
+    named = {line.split()[0] for line in listed if "(if named)" in line}
+    usual = {line.split()[0] for line in listed} - named
+    assert named == SEPARATE
+    assert program.native(1).checks.keys() == usual != set()
+
+
+# ---- forced -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_forced(program: Program, family: str, layout: str) -> None:
+    # Each layout meets other values of the parameters; the slow tests go through all.
+    variation = LAYOUTS.index(layout)
+    outcome = program.forced(family, layout, f"--seed={SEED}", variation=variation)
+    assert_forced(program, outcome, family, layout)
+    assert outcome.passed()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_same_bits_in_another_launch(program: Program, family: str) -> None:
+    first, second = (program.forced(family, "3+1", "bits") for _ in range(2))
+    assert first.passed()
+    assert second.passed()
+    assert first.lines("bits") == second.lines("bits") != []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_threads(program: Program, provided_natively: dict[str, list[str]], family: str) -> None:
+    for level in LEVELS:
+        outcome = program.forced(family, "2x2", f"--thread={level}", f"--seed={SEED}", "threads")
+        assert outcome.passed()
+        assert outcome.lines("provided:") == provided_natively[level] != []
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("model", ["only", "too"])
+def test_sessions(program: Program, family: str, model: str) -> None:
+    if program.mpi == "openmpi":
+        pytest.skip("Open MPI 4 has no sessions")
+    arguments = [f"--sessions={model}", f"--seed={SEED}"]
+    arguments += ["data", "communicators", "handles", "messages", "state", "attributes"]
+    assert program.native(4, *arguments).passed()
+    outcome = program.forced(family, "2x2", *arguments)
+    assert outcome.passed()
+    if model == "too":
+        assert_forced(program, outcome, family, "2x2")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_errors(program: Program, native_errors: tuple[str, list[str]], family: str) -> None:
+    skip, native = native_errors
+    outcome = program.forced(family, "2x2", f"--skip={skip}", "errors")
+    assert outcome.lines("error") == native != []
+    assert outcome.passed()
+
+
+def test_huge(program: Program) -> None:
+    # The sizes are known at the root only. All others, with each family: test_everything_huge.
+    assert program.forced(FAMILIES[0], "2x2", "--collective=scatterv", "huge").passed()
+
+
+# ---- the checks can fail ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def faulty(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp(f"faulty-{built.library.name}")
+    return compile_faulty(str(built.library.mpicc), folder)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_faults_are_found(program: Program, faulty: Path, fault: str) -> None:
+    check, pattern = FAULTS[fault]
+    variables = {"LD_PRELOAD": str(faulty), "CONFORMANCE_FAULT": fault}
+    outcome = program.native(4, "--limit=2", check, **variables)
+    assert outcome.code != 0
+    assert re.search(pattern, outcome.text)
+
+
+def test_the_faulty_library_is_right_without_a_fault(program: Program, faulty: Path) -> None:
+    assert program.native(4, "data", "barrier", LD_PRELOAD=str(faulty)).passed()
+
+
+# ---- longer -------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_variations(program: Program, family: str, layout: str) -> None:
+    variations = max(
+        len(parameter.values)
+        for variant in program.generated.variants
+        if variant.family == family
+        for parameter in variant.parameters
+    )
+    for variation in range(variations):
+        seed = f"--seed={SEED + variation}"
+        assert program.forced(family, layout, seed, variation=variation).passed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_fuzz(program: Program, family: str, layout: str) -> None:
+    arguments = (f"--seed={SEED}", f"--seconds={FUZZ_SECONDS}", "fuzz")
+    assert program.forced(family, layout, *arguments).passed()
+
+
+@pytest.mark.slow
+def test_native_fuzz(program: Program) -> None:
+    assert program.native(4, f"--seed={SEED}", f"--seconds={FUZZ_SECONDS}", "fuzz").passed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_threads_on_every_layout(program: Program, family: str, layout: str) -> None:
+    for seed in range(SEED, SEED + 5):
+        outcome = program.forced(family, layout, "--thread=multiple", f"--seed={seed}", "threads")
+        assert outcome.passed()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_everything_huge(program: Program, family: str) -> None:
+    assert program.forced(family, "2x2", "huge").passed()

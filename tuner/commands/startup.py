@@ -1,0 +1,93 @@
+"""`collforge bench --startup` and `--overhead`: what the preload costs a program that gains nothing by it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.table import Table
+
+from collforge.db import Store
+from collforge.generator import layout, manifest
+from collforge.generator.layout import Layout
+from collforge.runtime import build
+from collforge.runtime.home import home
+from collforge.runtime.libraries import MpiLibrary
+from collforge.tuner import request, startup, tables
+from collforge.tuner.select import Interval
+
+
+def show_start(library: MpiLibrary, args: argparse.Namespace) -> int:
+    """Prints the one-off costs, after the hybrid paper's Table 2."""
+    names = [args.layout] if args.layout else startup.LAYOUTS
+    layouts = [layout.from_name(name) for name in names]
+    programs = prepare(library, layouts)
+    launches = args.launches or startup.LAUNCHES
+    rows = startup.measure_start(programs, layouts, launches)
+    if args.json:
+        tables.write_json([asdict(row) for row in rows])
+        return 0
+    stored = count_winners(programs.database)
+    title = f"{library.short_version}: one-off costs, median of {launches} launches (95 % interval)"
+    table = Table(title=f"{title}; database of {stored} winners")
+    table.add_column("primitive")
+    table.add_column("unit")
+    for at in layouts:
+        table.add_column(f"{at.name}: {at.size} ranks", justify="right")
+    for row in rows:
+        table.add_row(row.primitive, row.unit, *(format_cell(cell) for cell in row.cells.values()))
+    tables.show(table)
+    return 0
+
+
+def show_overhead(library: MpiLibrary, args: argparse.Namespace) -> int:
+    """Prints the cost of calls, and of the whole program, where native won."""
+    at = layout.from_name(args.layout or startup.OVERHEAD_LAYOUT)
+    launches = args.launches or startup.LAUNCHES
+    rounds = args.samples or startup.ROUNDS
+    rows = startup.measure_overhead(prepare(library, [at]), at, launches, rounds)
+    if args.json:
+        tables.write_json([asdict(row) for row in rows])
+        return 0
+    title = (
+        f"{library.short_version}, {at.name}: only calls for which native won, {launches} launches"
+    )
+    table = Table(title=title)
+    table.add_column("what")
+    for name in ("ms without", "ms with", "ratio", "95 % interval"):
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(
+            row.what,
+            f"{row.without * 1e3:.4g}",
+            f"{row.having * 1e3:.4g}",
+            f"{row.ratio.ratio:.4f}",
+            f"{row.ratio.low:.4f} .. {row.ratio.high:.4f}",
+        )
+    tables.show(table)
+    return 0
+
+
+def prepare(library: MpiLibrary, layouts: Sequence[Layout]) -> startup.Programs:
+    built = build.build(library)
+    made = manifest.load(home() / "generated" / "manifest.json")
+    folder = request.new_folder(home() / "runs", "startup")
+    return startup.prepare(library, built, made, layouts, folder)
+
+
+def count_winners(database: Path) -> int:
+    with Store(database, create=False) as store:
+        return len(store.winners())
+
+
+def format_cell(cell: Interval) -> str:
+    """``1.23 (1.20 .. 1.31)``; whole numbers alone where they never differ."""
+    shown = [
+        f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+        for value in (cell.median, cell.low, cell.high)
+    ]
+    if shown[1] == shown[2]:
+        return shown[0]
+    return f"{shown[0]} ({shown[1]} .. {shown[2]})"
