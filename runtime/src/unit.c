@@ -4,54 +4,69 @@
 #include <stdlib.h>
 
 /*
+ * How a type was made, and of which other one where that is a plain repetition of it (else
+ * MPI_DATATYPE_NULL). MPI-4 has types, made with counts of type MPI_Count, that only the large
+ * functions can tell about; those tell about all.
+ */
+static int origin_of(MPI_Datatype type, int *combiner, MPI_Datatype *inner) {
+#if MPI_VERSION >= 4
+    MPI_Count nints = 0, naddresses = 0, ncounts = 0, ntypes = 0;
+    MPI_Count large = 0;
+#else
+    int nints = 0, naddresses = 0, ntypes = 0;
+#endif
+    MPI_Aint unused = 0;
+    int count = 0;
+
+    *inner = MPI_DATATYPE_NULL;
+#if MPI_VERSION >= 4
+    CF_TRY(PMPI_Type_get_envelope_c(type, &nints, &naddresses, &ncounts, &ntypes, combiner));
+#else
+    CF_TRY(PMPI_Type_get_envelope(type, &nints, &naddresses, &ntypes, combiner));
+#endif
+    if (*combiner != MPI_COMBINER_CONTIGUOUS && *combiner != MPI_COMBINER_DUP) {
+        return MPI_SUCCESS;
+    }
+#if MPI_VERSION >= 4
+    return PMPI_Type_get_contents_c(type, nints, naddresses, ncounts, 1, &count, &unused, &large,
+                                    inner);
+#else
+    return PMPI_Type_get_contents(type, nints, naddresses, 1, &count, &unused, inner);
+#endif
+}
+
+/*
  * Whether n elements of the type lie in memory just as in the packed stream. Size equal to extent
  * is not enough: a struct type may list its members in another order than they lie in. So only
  * named types and plain repetitions of them count; anything else is packed.
  */
-static int is_dense(MPI_Datatype type, bool *dense) {
-    int nints = 0;
-    int naddresses = 0;
-    int ntypes = 0;
+static int is_dense(MPI_Datatype type, bool *named, bool *dense) {
     int combiner = 0;
     int size = 0;
     MPI_Aint lb = 0;
     MPI_Aint extent = 0;
-    int err = PMPI_Type_get_envelope(type, &nints, &naddresses, &ntypes, &combiner);
+    MPI_Datatype inner = MPI_DATATYPE_NULL;
+    bool inner_named = false;
 
     *dense = false;
-    if (err != MPI_SUCCESS) {
-        return err;
+    CF_TRY(origin_of(type, &combiner, &inner));
+    *named = combiner == MPI_COMBINER_NAMED;
+    if (*named) {
+        CF_TRY(PMPI_Type_size(type, &size));
+        CF_TRY(PMPI_Type_get_extent(type, &lb, &extent));
+        *dense = lb == 0 && extent == size;
+        return MPI_SUCCESS;
     }
-    if (combiner == MPI_COMBINER_NAMED) {
-        err = PMPI_Type_size(type, &size);
-        if (err == MPI_SUCCESS) {
-            err = PMPI_Type_get_extent(type, &lb, &extent);
-        }
-        *dense = err == MPI_SUCCESS && lb == 0 && extent == size;
-        return err;
+    if (inner == MPI_DATATYPE_NULL) {
+        return MPI_SUCCESS;
     }
-    if (combiner == MPI_COMBINER_CONTIGUOUS || combiner == MPI_COMBINER_DUP) {
-        int count = 0;
-        MPI_Aint unused = 0;
-        MPI_Datatype inner = MPI_DATATYPE_NULL;
-        err = PMPI_Type_get_contents(type, nints, naddresses, 1, &count, &unused, &inner);
-        if (err != MPI_SUCCESS) {
-            return err;
-        }
-        err = is_dense(inner, dense);
-        int inner_combiner = MPI_COMBINER_NAMED;
-        if (err == MPI_SUCCESS) {
-            err = PMPI_Type_get_envelope(inner, &nints, &naddresses, &ntypes, &inner_combiner);
-        }
-        if (inner_combiner != MPI_COMBINER_NAMED) {
-            PMPI_Type_free(&inner);
-        }
-    }
-    return err;
+    CF_TRY(is_dense(inner, &inner_named, dense));
+    return inner_named ? MPI_SUCCESS : PMPI_Type_free(&inner);
 }
 
 int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
     MPI_Aint lb = 0;
+    bool named = false;
     int err = PMPI_Type_get_extent(type, &lb, &unit->extent);
     unit->type = type;
     if (err == MPI_SUCCESS) {
@@ -61,7 +76,7 @@ int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
         err = PMPI_Type_size(type, &unit->size);
     }
     if (err == MPI_SUCCESS) {
-        err = is_dense(type, &unit->dense);
+        err = is_dense(type, &named, &unit->dense);
     }
     return err;
 }

@@ -277,6 +277,28 @@ static void beyond_int(void) {
     EXPECT(MPI_Type_free(&empty) == MPI_SUCCESS);
 }
 
+/* Types made with large counts, of which only the large inquiry functions can tell. */
+static void large_types(void) {
+    const MPI_Count begins[2] = {0, 2};
+    int memory[8] = {0};
+    MPI_Datatype types[3];
+
+    EXPECT(MPI_Type_create_indexed_block_c(2, 1, begins, MPI_INT, &types[0]) == MPI_SUCCESS);
+    EXPECT(MPI_Type_contiguous_c(2, MPI_INT, &types[1]) == MPI_SUCCESS);
+    EXPECT(MPI_Type_contiguous_c(1, types[0], &types[2]) == MPI_SUCCESS);
+    for (int i = 0; i < 3; i++) {
+        const int last = i == 1 ? 1 : 2; /* the second int of an element */
+        memory[0] = rank == 1 ? 5 + i : 0;
+        memory[last] = rank == 1 ? 7 + i : 0;
+        EXPECT(MPI_Type_commit(&types[i]) == MPI_SUCCESS);
+        EXPECT(MPI_Bcast(memory, 1, types[i], 1, MPI_COMM_WORLD) == MPI_SUCCESS);
+        count("bcast");
+        EXPECT(memory[0] == 5 + i && memory[last] == 7 + i);
+    }
+    for (int i = 0; i < 3; i++)
+        EXPECT(MPI_Type_free(&types[i]) == MPI_SUCCESS);
+}
+
 /* Illegal counts end in the error of the MPI library. */
 static void errors(void) {
     const MPI_Count counts[RANKS] = {1, -1, 1, 1};
@@ -306,6 +328,7 @@ int main(void) {
     }
     far_apart();
     beyond_int();
+    large_types();
     errors();
     for (int i = 0; rank == 0 && counted[i].name != NULL; i++)
         (void)printf("%s %d\n", counted[i].name, counted[i].calls);
