@@ -223,9 +223,17 @@ def test_sessions(program: Program, family: str, model: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_errors(program: Program, native_errors: tuple[str, list[str]], family: str) -> None:
     skip, native = native_errors
-    outcome = program.forced(family, "2x2", f"--skip={skip}", "errors")
-    assert outcome.lines("error") == native != []
+    outcome = program.forced(family, "2x2", "--limit=10", f"--skip={skip}", "errors")
+    assert refusals(outcome.lines("error")) == refusals(native) != []
     assert outcome.passed()
+
+
+def refusals(lines: list[str]) -> list[str]:
+    """Without those of one buffer for both sides: a variant serves it where a library refuses it.
+
+    One rank's buffers are no ground for leaving a variant: the others could not know.
+    """
+    return [line for line in lines if ".alias." not in line]
 
 
 def test_huge(program: Program) -> None:

@@ -67,6 +67,31 @@ int cf_alltoall(const void *from, const struct cf_split *send, void *to,
                           receive->displs, unit->type, comm);
 }
 
+static bool is_predefined(MPI_Op op) {
+    const MPI_Op predefined[] = {MPI_SUM,  MPI_MAX, MPI_MIN,  MPI_PROD, MPI_MAXLOC, MPI_MINLOC,
+                                 MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR,    MPI_BXOR};
+
+    for (size_t i = 0; i < sizeof predefined / sizeof predefined[0]; i++) {
+        if (op == predefined[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * Open MPI 4.1.4's ring, which it takes for few ranks, writes before its temporary where the type's
+ * true lower bound is negative. Only a user's op can have such a type, and all ranks know the op.
+ */
+int cf_allreduce(const void *from, void *to, int count, const struct cf_unit *unit, MPI_Op op,
+                 MPI_Comm comm) {
+    if (is_predefined(op)) {
+        return PMPI_Allreduce(from, to, count, unit->type, op, comm);
+    }
+    CF_TRY(PMPI_Reduce(from, to, count, unit->type, op, 0, comm));
+    return PMPI_Bcast(to, count, unit->type, 0, comm);
+}
+
 /* Reduce and scatter: for the ops that MPI_Reduce_scatter(_block) does not serve well. */
 static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
                                const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
@@ -78,18 +103,6 @@ static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
     }
     CF_TRY(PMPI_Reduce(from, total, split->total, unit->type, op, 0, over));
     return cf_scatter(total, split, to, unit, 0, over);
-}
-
-static bool is_predefined(MPI_Op op) {
-    const MPI_Op predefined[] = {MPI_SUM,  MPI_MAX, MPI_MIN,  MPI_PROD, MPI_MAXLOC, MPI_MINLOC,
-                                 MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR,    MPI_BXOR};
-
-    for (size_t i = 0; i < sizeof predefined / sizeof predefined[0]; i++) {
-        if (op == predefined[i]) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /*

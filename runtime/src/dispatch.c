@@ -140,17 +140,22 @@ const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm) {
     return look_up(state, collective, CF_UNSIZED_BYTES);
 }
 
+/* A type that is not committed has no size here. */
 static bool side_is_illegal(const void *buffer, int count, MPI_Datatype type) {
-    return buffer != MPI_IN_PLACE && (count < 0 || type == MPI_DATATYPE_NULL);
+    return buffer != MPI_IN_PLACE &&
+           (count < 0 || type == MPI_DATATYPE_NULL || cf_type_size(type) < 0);
+}
+
+/* On all ranks alike. */
+static bool is_illegal_everywhere(const struct cf_collective_info *info, const struct cf_args *args,
+                                  const struct cf_layout *layout) {
+    return (info->has_op && args->op == MPI_OP_NULL) ||
+           (info->rooted && (args->root < 0 || args->root >= layout->size));
 }
 
 /* Looks only at arguments that are significant on this rank. */
-static bool is_illegal(const struct cf_collective_info *info, const struct cf_args *args,
-                       const struct cf_layout *layout) {
-    if (info->has_op && args->op == MPI_OP_NULL)
-        return true;
-    if (info->rooted && (args->root < 0 || args->root >= layout->size))
-        return true;
+static bool is_illegal_here(const struct cf_collective_info *info, const struct cf_args *args,
+                            const struct cf_layout *layout) {
     /* Where sizes are not known alike the variant itself asks all ranks whether theirs are legal.
      */
     if (info->sized == CF_SIZED_NONE)
@@ -158,8 +163,6 @@ static bool is_illegal(const struct cf_collective_info *info, const struct cf_ar
     /* On the other ranks only the side that cf_choose was given is significant. */
     if (info->rooted && args->root != layout->rank)
         return false;
-    if (info->varies != CF_VARIES_NO)
-        return args->recvtype == MPI_DATATYPE_NULL; /* a negative count was no ground to get here */
     return side_is_illegal(args->sendbuf, args->sendcount, args->sendtype) ||
            side_is_illegal(args->recvbuf, args->recvcount, args->recvtype);
 }
@@ -185,7 +188,7 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     int err = cf_state_of(args->comm, &state);
     if (err != MPI_SUCCESS)
         return raise(args->comm, err);
-    if (is_illegal(info, args, &state->comm.layout))
+    if (is_illegal_everywhere(info, args, &state->comm.layout))
         return CF_DECLINED;
     cf_facts_fill(&facts, &state->comm.layout, collective, state->bytes, args->op);
     if (!applies(choice, &facts)) {
@@ -193,8 +196,9 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
             cf_observe_refusal(state, collective, choice);
         return CF_DECLINED;
     }
+    /* Collective at the first call: nobody may leave before. */
     err = cf_comm_get(args->comm, &comm);
-    if (err == MPI_SUCCESS && comm == NULL)
+    if (err == MPI_SUCCESS && (comm == NULL || is_illegal_here(info, args, &comm->layout)))
         return CF_DECLINED;
     if (err == MPI_SUCCESS)
         err = choice->variant->run(args, comm, choice->parameter);

@@ -1,4 +1,5 @@
 /* The user's buffers of a call, turned into units and back. */
+#include "sizes.h"
 #include "variant.h"
 
 #include <limits.h>
@@ -85,13 +86,12 @@ static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int
 /* The bytes of one block of a side; negative where the user's arguments are illegal or too large.
  */
 static int block_bytes(const struct cf_side *side, int index) {
-    int size = 0;
+    const int64_t size = side->type == MPI_DATATYPE_NULL ? -1 : cf_type_size(side->type);
 
-    if (side->type == MPI_DATATYPE_NULL || side_count(side, index) < 0 ||
-        PMPI_Type_size(side->type, &size) != MPI_SUCCESS || size < 0) {
+    if (size < 0 || side_count(side, index) < 0) {
         return -1;
     }
-    const int64_t bytes = (int64_t)side_count(side, index) * size;
+    const int64_t bytes = side_count(side, index) * size;
     return bytes > INT_MAX ? -1 : (int)bytes;
 }
 

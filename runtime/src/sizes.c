@@ -14,6 +14,9 @@ uint64_t cf_bucket_begin(int bucket) {
     return (floor << shift) == CF_SQRT2_TOP ? floor : floor + 1;
 }
 
+/* Of this process alone, for questions whose answer may be an error. */
+static MPI_Comm probe_comm = MPI_COMM_NULL;
+
 static int forget_type(MPI_Datatype type, int keyval, void *value, void *extra) {
     (void)keyval;
     (void)value;
@@ -22,10 +25,17 @@ static int forget_type(MPI_Datatype type, int keyval, void *value, void *extra) 
     return MPI_SUCCESS;
 }
 
+/* MPI has no function that tells; packing nothing is an error unless the type is committed. */
+static bool is_committed(MPI_Datatype type) {
+    char nothing = 0;
+    int position = 0;
+    return PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, probe_comm) == MPI_SUCCESS;
+}
+
 int64_t cf_type_size_enter(MPI_Datatype type) {
     int size = MPI_UNDEFINED;
-    if (type == MPI_DATATYPE_NULL || PMPI_Type_size(type, &size) != MPI_SUCCESS ||
-        size == MPI_UNDEFINED)
+    if (type == MPI_DATATYPE_NULL || !is_committed(type) ||
+        PMPI_Type_size(type, &size) != MPI_SUCCESS || size == MPI_UNDEFINED)
         return -1;
     /* The attribute first: an entry that nothing would remove must never stand in the table. */
     if (PMPI_Type_set_attr(type, type_keyval, NULL) == MPI_SUCCESS)
@@ -82,7 +92,11 @@ static int enter_common_types(void) {
 }
 
 int cf_types_start(void) {
-    const int err = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL);
+    int err = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_dup(MPI_COMM_SELF, &probe_comm);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_errhandler(probe_comm, MPI_ERRORS_RETURN);
     return err == MPI_SUCCESS ? enter_common_types() : err;
 }
 
@@ -90,5 +104,7 @@ int cf_types_start(void) {
 void cf_types_stop(void) {
     if (type_keyval != MPI_KEYVAL_INVALID)
         (void)PMPI_Type_free_keyval(&type_keyval);
+    if (probe_comm != MPI_COMM_NULL)
+        (void)PMPI_Comm_free(&probe_comm);
     cf_handle_clear(&cf_types);
 }

@@ -26,8 +26,8 @@ uint64_t cf_bucket_begin(int bucket);
 
 extern struct cf_handle_table cf_types;
 
-/* The size of a type that is not in cf_types, and enters it if possible. -1 where there is no size.
- */
+/* The size of a type that is not in cf_types, and enters it if possible. -1 where there is no size,
+ * or where the type is not committed. */
 int64_t cf_type_size_enter(MPI_Datatype type);
 
 /* Bytes of the packed type; no MPI call for a known one. */

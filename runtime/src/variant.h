@@ -261,6 +261,8 @@ int cf_allgather(const void *from, void *to, const struct cf_split *split,
 int cf_alltoall(const void *from, const struct cf_split *send, void *to,
                 const struct cf_split *receive, const struct cf_unit *unit, bool regular,
                 MPI_Comm comm);
+int cf_allreduce(const void *from, void *to, int count, const struct cf_unit *unit, MPI_Op op,
+                 MPI_Comm comm);
 int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                       const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
                       MPI_Comm over);

@@ -265,6 +265,7 @@ struct place place_of(const char *name, MPI_Comm comm);
 bool collective_wanted(const struct collective *collective);
 /* Whether the native library cannot be asked for this call (defects.c). */
 bool is_hit_by_defect(const struct call *call);
+bool is_hit_when_huge(const struct collective *collective);
 void print_defects(void);
 /* What the preloaded runtime says it takes for this call; false where there is none. */
 bool runtime_choice(MPI_Comm comm, const char *collective, size_t bytes, char *name, size_t size);
@@ -307,6 +308,7 @@ void check_barrier(void);
 void check_messages(void);
 void check_state(void);
 void check_attributes(void); /* arms callbacks that run in MPI_Finalize */
+void attributes_finalized(void);
 void check_threads(void);
 void check_huge(void);
 void check_errors(void);

@@ -67,6 +67,7 @@ static const struct defect defects[] = {
     {"scatter", "large messages of doubles and ints are truncated", mixed_words, false},
     {"alltoall", "large messages of doubles and ints are truncated", mixed_words_in_place, false},
     {"alltoallv", "large messages of doubles and ints are truncated", mixed_words_in_place, false},
+    {"scatter", "crashes where the root has more than 2^31 bytes", NULL, false},
     {NULL, NULL, NULL, false},
 };
 
@@ -141,12 +142,23 @@ static bool is_served(const struct call *call) {
 bool is_hit_by_defect(const struct call *call) {
     for (int i = 0; defects[i].reason != NULL; i++) {
         const struct defect *defect = &defects[i];
-        if (strcmp(defect->collective, call->collective->name) != 0 || !defect->hits(call))
+        if (strcmp(defect->collective, call->collective->name) != 0 || defect->hits == NULL ||
+            !defect->hits(call))
             continue;
         if (!defect->in_components && is_served(call))
             continue;
         atomic_fetch_add(&skipped[i], 1);
         return true;
+    }
+    return false;
+}
+
+bool is_hit_when_huge(const struct collective *collective) {
+    for (int i = 0; defects[i].reason != NULL; i++) {
+        if (strcmp(defects[i].collective, collective->name) == 0 && defects[i].hits == NULL) {
+            atomic_fetch_add(&skipped[i], 1);
+            return true;
+        }
     }
     return false;
 }

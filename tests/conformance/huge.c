@@ -122,6 +122,10 @@ void check_huge(void) {
         const struct collective *collective = &collectives[c];
         if (!collective_wanted(collective) || collective->reduces || collective->moves_nothing)
             continue;
+        if (is_hit_when_huge(collective)) {
+            atomic_fetch_add(&program_skipped, 1);
+            continue;
+        }
         /* A block, or all blocks of a rank, beyond 2^31 bytes. */
         const bool many =
             collective->in_blocks(0, 0, 2) == 2 || collective->out_blocks(0, 0, 2) == 2;

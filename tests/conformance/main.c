@@ -328,6 +328,7 @@ int main(int argc, char **argv) {
                      totals[1]);
     (void)fflush(stdout);
     finish(&options);
+    attributes_finalized();
     /* What callbacks of check attributes found in MPI_Finalize has been printed. */
     totals[1] += program_failures;
     (void)alarm(0);
