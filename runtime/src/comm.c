@@ -130,39 +130,68 @@ static void complain(const struct cf_state *state) {
 }
 
 /*
+ * Whether this rank may make communicators now. Open MPI 4.1 hangs where one thread makes them with
+ * MPI_Comm_split or MPI_Comm_dup while others do with MPI_Comm_create_group, so that under it a
+ * program's worker threads get none from us: a communicator first used by them stays native.
+ */
+static bool may_make_communicators(void) {
+#if defined(OPEN_MPI)
+    int level = MPI_THREAD_SINGLE;
+    int main_thread = 0;
+    if (PMPI_Query_thread(&level) != MPI_SUCCESS)
+        return false;
+    return level < MPI_THREAD_MULTIPLE ||
+           (PMPI_Is_thread_main(&main_thread) == MPI_SUCCESS && main_thread);
+#else
+    return true;
+#endif
+}
+
+/* Whether it holds on all ranks of the communicator; an error counts as no. */
+static bool all_agree(MPI_Comm comm, bool holds) {
+    const int mine = holds;
+    int all = 0;
+    return PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all;
+}
+
+static bool make_communicators(struct cf_layout *layout, MPI_Comm comm) {
+    const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
+    bool good = split(comm, layout->node, layout->rank, &layout->node_comm);
+    good &= split(comm, lane, layout->node, &layout->lane_comm);
+    if (!layout->consecutive)
+        good &= split(comm, 0, layout->rank, &layout->order_comm);
+    return all_agree(comm, good);
+}
+
+/*
  * Stage two, collective. It succeeds on all ranks or on none. The user's error handler is set aside
  * meanwhile: a library out of communicators is a reason to stay native, not to abort.
  */
 static int complete(struct cf_state *state) {
     struct cf_layout *layout = &state->comm.layout;
-    const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-    int all_good = 0;
     int err = PMPI_Comm_get_errhandler(state->handle, &handler);
     if (err == MPI_SUCCESS)
         err = PMPI_Comm_set_errhandler(state->handle, MPI_ERRORS_RETURN);
     if (err != MPI_SUCCESS)
         return err;
 
-    int good = cf_layout_add_lanes(layout);
-    good &= split(state->handle, layout->node, layout->rank, &layout->node_comm);
-    good &= split(state->handle, lane, layout->node, &layout->lane_comm);
-    if (!layout->consecutive)
-        good &= split(state->handle, 0, layout->rank, &layout->order_comm);
-    err = PMPI_Allreduce(&good, &all_good, 1, MPI_INT, MPI_MIN, state->handle);
+    const bool may = all_agree(state->handle, may_make_communicators());
+    const bool done = may && all_agree(state->handle, cf_layout_add_lanes(layout)) &&
+                      make_communicators(layout, state->handle);
     (void)PMPI_Comm_set_errhandler(state->handle, handler);
     (void)PMPI_Errhandler_free(&handler);
 
     list_remove(state);
     list_append(state);
-    state->stage = CF_STAGE_COMPLETE;
-    if (err != MPI_SUCCESS || !all_good) {
+    state->stage = done ? CF_STAGE_COMPLETE : CF_STAGE_UNUSABLE;
+    if (!done) {
         free_communicators(layout);
         state->rules = NULL;
-        state->stage = CF_STAGE_UNUSABLE;
-        complain(state);
+        if (may)
+            complain(state);
     }
-    return err;
+    return MPI_SUCCESS;
 }
 
 int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {

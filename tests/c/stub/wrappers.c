@@ -6,8 +6,13 @@ COLLFORGE_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, i
     const struct cf_choice *choice = cf_choose(CF_BCAST, comm, count, datatype);
     if (choice == NULL)
         return PMPI_Bcast(buffer, count, datatype, root, comm);
-    const struct cf_args args = {
-        .recvbuf = buffer, .recvcount = count, .recvtype = datatype, .root = root, .comm = comm};
+    const struct cf_args args = {.sendcount = count,
+                                 .sendtype = datatype,
+                                 .recvbuf = buffer,
+                                 .recvcount = count,
+                                 .recvtype = datatype,
+                                 .root = root,
+                                 .comm = comm};
     return cf_run(choice, CF_BCAST, &args);
 }
 
