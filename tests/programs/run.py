@@ -1,0 +1,239 @@
+"""Runs the programs natively and under the preload, and compares.
+
+By hand: `python tests/programs/run.py [--program NAME] [--mpi NAME]` builds them below build/programs
+and prints a line for each program, library, choice and node map: how many runs gave native's answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from programs import build, winners
+from programs.recipe import Recipe, Run, listed_runs, recipes
+from support import SHARED_HOME, launch_local
+
+from collforge.generator import load
+from collforge.runtime import build as runtime_build
+from collforge.runtime import libraries
+
+MAPS = ("2", "3,1", "map:0,1,0,1")
+NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eED][-+]?\d+)?")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the library is told. Choice: a family, ``tuned`` by a database, or ``none`` (preloaded only)."""
+
+    choice: str
+    node_map: str
+
+    @property
+    def observed(self) -> bool:
+        """The library keeps a profile. It decides on another path then, so some runs go without."""
+        return self.node_map == MAPS[0]
+
+
+def settings() -> list[Setting]:
+    choices = [*sorted(load.load_specs().families), "tuned"]
+    return [Setting("none", MAPS[0]), *(Setting(c, m) for m in MAPS for c in choices)]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A program that is built for an MPI library."""
+
+    recipe: Recipe
+    mpi: str
+    folder: Path
+
+    def runs(self) -> list[Run]:
+        """Those of the test lists whose program could be built among them."""
+        listed = listed_runs(self.recipe, self.folder)
+        return [*self.recipe.runs, *(run for run in listed if self._argv(run)[0].is_file())]
+
+    def unbuilt(self) -> list[str]:
+        listed = listed_runs(self.recipe, self.folder)
+        return [run.name for run in listed if not self._argv(run)[0].is_file()]
+
+    def _argv(self, run: Run) -> list[Path]:
+        return [Path(word.format(build=self.folder)) for word in run.argv[:1]]
+
+    def launch(self, run: Run, folder: Path, variables: dict[str, str]) -> Output:
+        """Runs in `folder`, which is empty."""
+        for name in run.files:
+            shutil.copy(self.folder / name, folder)
+        argv = [word.replace("{build}", str(self.folder)) for word in run.argv]
+        argv = ["env", f"--chdir={folder}", *argv]
+        try:
+            done = launch_local(self.mpi, run.ranks, argv, variables, run.seconds)
+        except subprocess.TimeoutExpired:
+            return Output(None, "", "")
+        written = (folder / run.output).read_text() if run.output else ""
+        return Output(done.returncode, done.stdout + written, done.stderr)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a run left: its exit code (None: killed at its time limit), standard output, standard error."""
+
+    code: int | None
+    out: str
+    err: str
+
+    def text(self) -> str:
+        """Without the library's own lines."""
+        return self.out + re.sub(r"^collforge: .*\n?", "", self.err, flags=re.MULTILINE)
+
+    def answers(self, run: Run) -> list[str]:
+        return sorted(found for regex in run.answers for found in re.findall(regex, self.text()))
+
+    def flaw(self, run: Run) -> str:
+        """Why the program itself would not call its results right, '' if it would."""
+        if self.code != 0:
+            return (
+                f"ended with {'its time limit' if self.code is None else f'exit code {self.code}'}"
+            )
+        for regex, times in run.proofs:
+            found = len(re.findall(regex, self.text()))
+            if found != times:
+                return f"/{regex}/ matches {found} times, not {times}"
+        return ""
+
+
+def difference(run: Run, ours: Output, native: Output) -> str:
+    """Where a run departs from the native one, '' where it does not."""
+    flaws = ours.flaw(run), native.flaw(run)
+    if run.answers and flaws[1]:
+        return f"native itself {flaws[1]}"
+    if flaws[0] != flaws[1]:
+        return f"native: {flaws[1] or 'right'}; preloaded: {flaws[0] or 'right'}"
+    one, other = ours.answers(run), native.answers(run)
+    if len(one) != len(other):
+        return f"{len(other)} answers natively, {len(one)} preloaded: {one}"
+    for mine, its in zip(one, other):
+        if not _same(mine, its, run.tolerance):
+            return f"native: {its!r}; preloaded: {mine!r}"
+    return ""
+
+
+def _same(one: str, other: str, tolerance: float) -> bool:
+    if one == other:
+        return True
+    if tolerance == 0 or NUMBER.sub("#", one) != NUMBER.sub("#", other):
+        return False
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other))
+    floats = ([float(n.replace("D", "e")) for n in pair] for pair in pairs)
+    return all(math.isclose(a, b, rel_tol=tolerance) for a, b in floats)
+
+
+def variables(mpi: str, setting: Setting, folder: Path) -> dict[str, str]:
+    """What the ranks' environment holds under a setting. `folder` takes the profile and the database."""
+    built = runtime_build.build(libraries.find(mpi), SHARED_HOME)
+    found = {"LD_PRELOAD": str(built.library_path), "COLLFORGE_NODE_MAP": setting.node_map}
+    if setting.choice == "tuned":
+        path = winners.write(folder / "winners.db", libraries.find(mpi), SHARED_HOME)
+        found.update(COLLFORGE_DB=str(path), COLLFORGE_SYSTEM=winners.SYSTEM)
+    elif setting.choice != "none":
+        found["COLLFORGE_FORCE"] = f"*={setting.choice}"
+    if setting.observed:
+        found.update(COLLFORGE_PROFILE=str(folder / "profile.csv"), COLLFORGE_VERBOSE="2")
+    return found
+
+
+def unserved(run: Run, setting: Setting, output: Output, folder: Path) -> str:
+    """What shows that the program's collectives did not come to the library, '' if they all did."""
+    if not setting.observed:
+        return ""
+    profile = folder / "profile.csv"
+    if not profile.exists():
+        return "no profile was written"
+    with profile.open(newline="") as file:
+        seen = {row["collective"] for row in csv.DictReader(file)}
+    if missing := sorted(set(run.collectives) - seen):
+        return f"the profile lacks {', '.join(missing)}"
+    if setting.choice == "none":
+        return ""
+    decided = set(re.findall(r"collforge: (\w+)@[^ ]*, .* bytes: (?!native)", output.err))
+    missing = sorted(set(run.collectives) - decided)
+    return f"no call of {', '.join(missing)} was decided for a variant" if missing else ""
+
+
+class Comparison:
+    """Runs of one program with one library, each compared with its native run, which is done once."""
+
+    def __init__(self, program: Installed) -> None:
+        self.program = program
+        self._native: dict[str, Output] = {}
+
+    def native(self, run: Run) -> Output:
+        if run.name not in self._native:
+            with tempfile.TemporaryDirectory() as folder:
+                self._native[run.name] = self.program.launch(run, Path(folder), {})
+        return self._native[run.name]
+
+    def compare(self, run: Run, setting: Setting) -> str:
+        """How the run under `setting` departs from native, '' if it does not."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            work = folder / "work"
+            work.mkdir()
+            output = self.program.launch(run, work, variables(self.program.mpi, setting, folder))
+            if not run.answers and not output.flaw(run):
+                return unserved(run, setting, output, folder)
+            return difference(run, output, self.native(run)) or unserved(
+                run, setting, output, folder
+            )
+
+
+def install(recipe: Recipe, mpi: str) -> Installed:
+    """Raises build.Failed."""
+    return Installed(recipe, mpi, build.build(recipe, mpi))
+
+
+def table(programs: list[Recipe], mpis: list[str]) -> Iterator[str]:
+    yield "| program | library | choice | nodes | runs | as native |"
+    yield "|---|---|---|---|---|---|"
+    for recipe in programs:
+        for mpi in mpis:
+            # What is launched prints its output too.
+            with redirect_stdout(io.StringIO()):
+                comparison = Comparison(install(recipe, mpi))
+            runs = comparison.program.runs()
+            for setting in settings():
+                with redirect_stdout(io.StringIO()):
+                    found = {run.name: comparison.compare(run, setting) for run in runs}
+                wrong = [f"{name}: {why}" for name, why in found.items() if why]
+                row = [recipe.name, mpi, setting.choice, setting.node_map, str(len(runs))]
+                yield f"| {' | '.join([*row, str(len(runs) - len(wrong))])} |"
+                yield from wrong
+
+
+def main() -> None:
+    names = [recipe.name for recipe in recipes()]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--program", choices=names, action="append")
+    parser.add_argument("--mpi", choices=sorted(libraries.DEBIAN_PACKAGES), action="append")
+    options = parser.parse_args()
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    chosen = [recipe for recipe in recipes() if recipe.name in (options.program or names)]
+    for line in table(chosen, options.mpi or sorted(libraries.DEBIAN_PACKAGES)):
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
