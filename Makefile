@@ -19,6 +19,7 @@ COMMANDS := gcc=gcc make=make ip=iproute2 tc=iproute2 ps=procps unshare=util-lin
 	valgrind=valgrind mpicc.openmpi=libopenmpi-dev mpirun.openmpi=openmpi-bin mpicc.mpich=libmpich-dev \
 	mpirun.mpich=mpich gfortran=gfortran mpif90.openmpi=libopenmpi-dev mpif90.mpich=mpich
 HEADERS := stdio.h=libc6-dev sqlite3.h=libsqlite3-dev
+LIBRARIES :=
 MODULES := venv=python3-venv ensurepip=python3-venv
 
 .PHONY: help setup system tune test test-all lint format clean
@@ -34,6 +35,10 @@ tune: setup
 test: setup
 	$(BIN)/python -m pytest -m "not slow"
 
+# The programs of others are built, too (docs/programs.md). What is added holds for the prerequisites.
+test-all: COMMANDS += cmake=cmake python3-config=python3-dev
+test-all: LIBRARIES += blas=libblas-dev lapack=liblapack-dev fftw3=libfftw3-dev \
+	scalapack-openmpi=libscalapack-openmpi-dev scalapack-mpich=libscalapack-mpich-dev
 test-all: setup
 	$(BIN)/python -m pytest
 
@@ -77,6 +82,9 @@ system:
 	done
 	for pair in $(HEADERS); do
 		echo "#include <$${pair%%=*}>" | gcc -E -x c - >/dev/null 2>&1 || need "$${pair#*=}"
+	done
+	for pair in $(LIBRARIES); do
+		gcc -shared -o /dev/null "-l$${pair%%=*}" 2>/dev/null || need "$${pair#*=}"
 	done
 	[ -n "$$missing" ] || exit 0
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

@@ -130,21 +130,21 @@ def _comment(text: str, first: int = 0) -> str:
     return "\n".join(f" * {line.strip()}" for line in lines)
 
 
-def _choose(collective: Collective) -> str:
+def _choose(collective: Collective, function: str = "cf_choose") -> str:
     """The C call that chooses, by what the standard makes known alike on all ranks."""
     which = f"CF_{collective.name.upper()}, comm"
     if collective.sized == "none":
-        return f"cf_choose_unsized({which})"
+        return f"{function}_unsized({which})"
     if collective.sized == "mean":
         counts, datatype = (block_argument(collective, what, False) for what in ("counts", "type"))
-        return f"cf_choose_mean({which}, {counts}, {datatype})"
+        return f"{function}_mean({which}, {counts}, {datatype})"
     count, datatype = (block_argument(collective, what, False) for what in ("count", "type"))
     guard = _in_place_guard(collective)
     if guard:
         # Where this rank is in place, its block's size stands on the other side.
         count = f"{guard} ? {block_argument(collective, 'count', True)} : {count}"
         datatype = f"{guard} ? {block_argument(collective, 'type', True)} : {datatype}"
-    return f"cf_choose({which}, {count}, {datatype})"
+    return f"{function}({which}, {count}, {datatype})"
 
 
 def _in_place_guard(collective: Collective) -> str:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
 import pytest
+from programs import run as runner
 from programs.recipe import Recipe, recipes
-from programs.run import Comparison, Setting, install, settings
+from programs.run import MAPS, Comparison, Setting, install, settings
+from support import execute
 
 pytestmark = pytest.mark.slow
 
@@ -35,3 +38,23 @@ def test_a_suite_passes_where_native_does(recipe: Recipe, mpi: str, setting: Set
     unbuilt = len(compared.program.unbuilt())
     print(f"{len(runs) - len(wrong)} of {len(runs)} as native; {unbuilt} not built by this library")
     assert not wrong
+
+
+def test_a_spoiled_bit_is_noticed(
+    mpi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (recipe,) = (r for r in recipes() if r.name == "mpi4py")
+    shim = tmp_path / "corrupt.so"
+    source = Path(__file__).resolve().parent / "programs" / "corrupt.c"
+    command = [f"mpicc.{mpi}", "-shared", "-fPIC", "-o", str(shim), str(source), "-ldl"]
+    assert execute(command).returncode == 0
+    variables = runner.variables
+
+    def spoiled(mpi: str, setting: Setting, folder: Path) -> dict[str, str]:
+        found = variables(mpi, setting, folder)
+        return {**found, "LD_PRELOAD": f"{shim}:{found['LD_PRELOAD']}"}
+
+    setting = Setting("full_lane", MAPS[1])
+    assert not comparison(recipe, mpi).compare(recipe.runs[0], setting)
+    monkeypatch.setattr(runner, "variables", spoiled)
+    assert "preloaded: " in comparison(recipe, mpi).compare(recipe.runs[0], setting)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from contextlib import closing
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ SCHEMA = HERE.parent / "db" / "schema.sql"
 
 @pytest.fixture(scope="module", params=LIBRARIES)
 def build(request: pytest.FixtureRequest) -> Build:
-    return make_build(str(request.param), "program", "units")
+    return make_build(str(request.param), "program", "units", "native")
 
 
 Row = tuple[str, int, str, str, str]
@@ -57,8 +58,10 @@ class Database:
             version = self.version or build.version
             library = insert(db, "mpi_library", self.mpi or build.mpi, version)
             layout = insert(db, "layout", self.layout, 2, 4)
+            known: dict[tuple[str, ...], int] = {}
             for collective, size, *names in self.rows:
-                variant = insert(db, "variant", collective, *names)
+                key = (collective, *names)
+                variant = known[key] = known.get(key) or insert(db, "variant", *key)
                 for name, pattern in self.systems:
                     db.execute(
                         "INSERT OR IGNORE INTO system VALUES (NULL, ?, ?)",
@@ -69,7 +72,7 @@ class Database:
                     run = insert(
                         db,
                         "run",
-                        f"{variant}{name}",
+                        f"{variant}{name}{size}",
                         system,
                         library,
                         layout,
@@ -99,6 +102,25 @@ def test_winners_run(build: Build, tmp_path: Path) -> None:
 def test_native_everywhere_is_inactive(build: Build, tmp_path: Path) -> None:
     path = Database(rows=(NATIVE,)).write(tmp_path / "db", build)
     assert runs_with(build, path) == (0, [])
+
+
+@pytest.mark.parametrize("form", ["one", "mean"])
+def test_what_is_native_at_a_glance_is_native_by_the_rules(
+    build: Build, tmp_path: Path, form: str
+) -> None:
+    leader = ("hierarchical", "", "b2")
+    rows = [("bcast", size, *leader) for size in (64, 4096)]
+    rows += [("bcast", size, "native", "", "") for size in (16, 512, 65536)]
+    path = Database(rows=tuple(rows)).write(tmp_path / "db", build)
+    done = build.launch(
+        4, str(build.folder / "native"), form, COLLFORGE_DB=str(path), COLLFORGE_NODE_MAP="2"
+    )
+    assert (done.code, done.log) == (0, [])
+    found = re.fullmatch(r"glanced (\d+) native (\d+) tuned (\d+)", done.out[0])
+    assert found, done.out
+    glanced, native, tuned = map(int, found.groups())
+    assert 20_000 < glanced < native
+    assert tuned > 20_000
 
 
 def test_the_first_line_of_the_version_is_enough(build: Build, tmp_path: Path) -> None:

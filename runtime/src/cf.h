@@ -239,8 +239,7 @@ void cf_layout_name(const struct cf_layout *layout, char *name, size_t size);
 
 /*
  * What MPI_<collective> on comm runs for this many bytes: NULL for native, else a choice whose
- * variant is to be run by cf_run if applicable. The wrappers' fast path: no MPI call and no
- * allocation once comm is known.
+ * variant is to be run by cf_run if applicable. No MPI call and no allocation once comm is known.
  */
 const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type);
 /* The same for the mean of the counts of all ranks. */
@@ -250,7 +249,7 @@ const struct cf_choice *cf_choose_mean(int collective, MPI_Comm comm, const int 
 const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm);
 
 /*
- * Runs the choice where it applies, else native. The wrappers' slow path: choice is what cf_choose
+ * Runs the choice where it applies, else native: choice is what cf_choose
  * has just returned for the same comm, whose state remembers the bytes.
  */
 int cf_run(const struct cf_choice *choice, int collective, const struct cf_args *args);

@@ -10,11 +10,23 @@
 #include "cf.h"
 #include "handle_table.h"
 #include "rules.h"
+#include "runtime.h"
 
 enum cf_stage {
     CF_STAGE_LOCAL,    /* layout and rules */
     CF_STAGE_COMPLETE, /* node_comm, lane_comm and the lanes too */
     CF_STAGE_UNUSABLE, /* completing it failed: native for good, on all its ranks */
+};
+
+/*
+ * Calls of a collective that are native for sure: those with this type, if the count, or the sum of
+ * all ranks' counts, is one of the span + 1 numbers from least on. type is 0, which is no handle,
+ * where none are known.
+ */
+struct cf_native {
+    MPI_Datatype type;
+    int64_t least;
+    uint64_t span;
 };
 
 struct cf_state {
@@ -25,9 +37,10 @@ struct cf_state {
     enum cf_stage stage;
     int64_t bytes; /* of the call in progress, from cf_choose to cf_run */
     struct cf_state *previous, *next;
+    struct cf_native native[]; /* [cf_ncollectives] what fast.h looks at */
 };
 
-extern struct cf_handle_table cf_states;
+CF_HIDDEN extern struct cf_handle_table cf_states;
 
 /* Stage one of a communicator that is not in cf_states. Local. Returns an MPI error class. */
 int cf_state_enter(MPI_Comm comm, struct cf_state **state);

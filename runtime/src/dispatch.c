@@ -4,9 +4,8 @@
 #include "cf.h"
 #include "comm.h"
 #include "dispatch.h"
+#include "fast.h"
 #include "observe.h"
-#include "runtime.h"
-#include "sizes.h"
 
 /* Stands for "the state of this communicator did not fit into memory", which cf_run reports. */
 static const struct cf_choice out_of_memory = {0};
@@ -33,111 +32,103 @@ static inline bool any_tuned(const struct cf_state *state, int collective) {
     return state->rules != NULL && state->rules->tuned[collective];
 }
 
-static inline const struct cf_choice *look_up(const struct cf_state *state, int collective,
-                                              int64_t bytes) {
-    if (bytes <= 0 || bytes > INT_MAX)
-        return NULL;
-    return state->rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)bytes)];
-}
-
 const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
                                         int64_t bytes) {
-    return any_tuned(state, collective) ? look_up(state, collective, bytes) : NULL;
+    if (bytes <= 0 || bytes > INT_MAX || !any_tuned(state, collective))
+        return NULL;
+    return state->rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)bytes)];
 }
 
 /*
  * The bytes of all blocks per rank, rounded up; negative where a count is. Bytes are summed up, not
  * elements: ranks may give one signature in units of different types.
  */
-static inline int64_t mean_bytes(const int *counts, int size, int64_t type_size) {
-    int64_t total = 0;
-    int signs = 0;
-#pragma GCC unroll 4
-    for (int rank = 0; rank < size; rank++) {
-        total += counts[rank];
-        signs |= counts[rank];
-    }
-    return signs < 0 ? -1 : (total * type_size + size - 1) / size;
+static int64_t mean_bytes(const int *counts, int ranks, int64_t type_size) {
+    for (int rank = 0; rank < ranks; rank++)
+        if (counts[rank] < 0)
+            return -1;
+    return (cf_sum(counts, ranks) * type_size + ranks - 1) / ranks;
+}
+
+/* Native whatever the size. */
+static void remember_untuned(struct cf_state *state, int collective, MPI_Datatype type) {
+    state->native[collective] = (struct cf_native){type, INT64_MIN, UINT64_MAX};
 }
 
 /*
- * The first call with a communicator or a type, and every call that is counted or logged. A call
- * without counts has count; one without a type has no size that all ranks know.
+ * Native was chosen for these bytes: so it is for all sizes about them up to those that have a
+ * variant. They are kept as numbers of units of the type, of `parts` blocks together, and only for
+ * a type whose handle means the same for good.
  */
-__attribute__((cold, noinline)) static const struct cf_choice *
-choose_slowly(int collective, MPI_Comm comm, int count, MPI_Datatype type, const int *counts) {
+static void remember_native(struct cf_state *state, int collective, MPI_Datatype type,
+                            int64_t bytes, int parts) {
+    const struct cf_choice *const *by_size = &state->rules->by_size[collective * CF_BUCKETS];
+    if (bytes <= 0 || bytes > INT_MAX || !cf_type_is_predefined(type))
+        return;
+    const int64_t size = cf_type_size(type);
+    int begin = cf_bucket((uint64_t)bytes);
+    int end = begin + 1;
+    while (begin > 0 && by_size[begin - 1] == NULL)
+        begin--;
+    while (end < CF_BUCKETS && by_size[end] == NULL)
+        end++;
+    /* A mean is rounded up: it is that of `begin` as soon as the sum exceeds the size before. */
+    const int64_t below = ((int64_t)cf_bucket_begin(begin) - 1) * parts / size;
+    const int64_t most =
+        (end == CF_BUCKETS ? INT_MAX : (int64_t)cf_bucket_begin(end) - 1) * parts / size;
+    const int64_t least = begin == 0 ? INT64_MIN : below + 1;
+    state->native[collective] = (struct cf_native){type, least, (uint64_t)most - (uint64_t)least};
+}
+
+/*
+ * A call without counts has count; one without a type has no size that all ranks know. Calls that
+ * are observed are never remembered: they all have to come here.
+ */
+static const struct cf_choice *choose(int collective, MPI_Comm comm, int count, MPI_Datatype type,
+                                      const int *counts) {
+    const bool observed = cf_runtime.mode == CF_MODE_OBSERVED;
     struct cf_state *state = NULL;
+    if (cf_runtime.mode == CF_MODE_OFF)
+        return NULL;
     const int err = cf_state_of(comm, &state);
     if (err != MPI_SUCCESS)
         return err == MPI_ERR_NO_MEM ? &out_of_memory : NULL;
-    if (state->comm.layout.size == 0 || (!cf_runtime.observed && !any_tuned(state, collective)))
+    const int ranks = state->comm.layout.size;
+    if (!observed && !any_tuned(state, collective)) {
+        remember_untuned(state, collective, type);
+        return NULL;
+    }
+    if (ranks == 0)
         return NULL;
     int64_t bytes = CF_UNSIZED_BYTES;
     if (cf_collectives[collective].sized != CF_SIZED_NONE) {
         const int64_t size = cf_type_size(type);
-        bytes = size < 0         ? -1
-                : counts == NULL ? count * size
-                                 : mean_bytes(counts, state->comm.layout.size, size);
+        bytes = size < 0 ? -1 : counts == NULL ? count * size : mean_bytes(counts, ranks, size);
         if (bytes < 0)
             return NULL;
     }
     const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
     state->bytes = bytes;
-    if (cf_runtime.observed)
+    if (observed)
         cf_observe_call(state, collective, bytes, choice);
+    else if (choice == NULL && cf_collectives[collective].sized == CF_SIZED_NONE)
+        remember_untuned(state, collective, type);
+    else if (choice == NULL)
+        remember_native(state, collective, type, bytes, counts == NULL ? 1 : ranks);
     return choice;
 }
 
-/* The state of a communicator that is known, if some size of the collective is tuned on it. */
-static inline bool find_tuned(int collective, MPI_Comm comm, struct cf_state **state, bool *known) {
-    uintptr_t found;
-    *known = cf_handle_find(&cf_states, (uintptr_t)comm, &found) && !cf_runtime.observed;
-    if (!*known)
-        return false;
-    *state = (struct cf_state *)found;
-    return any_tuned(*state, collective);
-}
-
-/* Every call of every collective comes through one of these three. The slow path is a tail call, so
- * that they need no stack. */
 const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
-    struct cf_state *state = NULL;
-    uintptr_t size;
-    bool known;
-    if (!cf_runtime.active)
-        return NULL;
-    if (!find_tuned(collective, comm, &state, &known))
-        return known ? NULL : choose_slowly(collective, comm, count, type, NULL);
-    if (!cf_handle_find(&cf_types, (uintptr_t)type, &size))
-        return choose_slowly(collective, comm, count, type, NULL);
-    state->bytes = count * (int64_t)size;
-    return look_up(state, collective, state->bytes);
+    return choose(collective, comm, count, type, NULL);
 }
 
 const struct cf_choice *cf_choose_mean(int collective, MPI_Comm comm, const int *counts,
                                        MPI_Datatype type) {
-    struct cf_state *state = NULL;
-    uintptr_t size;
-    bool known;
-    if (!cf_runtime.active)
-        return NULL;
-    if (!find_tuned(collective, comm, &state, &known))
-        return known ? NULL : choose_slowly(collective, comm, 0, type, counts);
-    if (!cf_handle_find(&cf_types, (uintptr_t)type, &size))
-        return choose_slowly(collective, comm, 0, type, counts);
-    state->bytes = mean_bytes(counts, state->comm.layout.size, (int64_t)size);
-    return look_up(state, collective, state->bytes);
+    return choose(collective, comm, 0, type, counts);
 }
 
 const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm) {
-    struct cf_state *state = NULL;
-    bool known;
-    if (!cf_runtime.active)
-        return NULL;
-    if (!find_tuned(collective, comm, &state, &known))
-        return known ? NULL : choose_slowly(collective, comm, 0, MPI_DATATYPE_NULL, NULL);
-    state->bytes = CF_UNSIZED_BYTES;
-    return look_up(state, collective, CF_UNSIZED_BYTES);
+    return choose(collective, comm, 0, MPI_DATATYPE_NULL, NULL);
 }
 
 /* A type that is not committed has no size here. */
@@ -192,7 +183,7 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
         return CF_DECLINED;
     cf_facts_fill(&facts, &state->comm.layout, collective, state->bytes, args->op);
     if (!applies(choice, &facts)) {
-        if (cf_runtime.observed)
+        if (cf_runtime.mode == CF_MODE_OBSERVED)
             cf_observe_refusal(state, collective, choice);
         return CF_DECLINED;
     }

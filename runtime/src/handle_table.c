@@ -43,7 +43,6 @@ static bool grow(struct cf_handle_table *table) {
         return false;
     new->older = old;
     new->mask = capacity - 1;
-    new->shift = old == NULL ? 64 - INITIAL_BITS : old->shift - 1;
     for (size_t at = 0; old != NULL && at <= old->mask; at++) {
         const uintptr_t key = key_at(old, at);
         if (key != CF_SLOT_EMPTY && key != CF_SLOT_REMOVED)

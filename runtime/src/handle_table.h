@@ -28,7 +28,6 @@ struct cf_handle_slots {
     struct cf_handle_slots
         *older; /* outgrown, but a reader may still be in it; freed with the table */
     size_t mask;
-    int shift;
     struct cf_handle_slot slot[];
 };
 
@@ -40,9 +39,9 @@ struct cf_handle_table {
 
 #define CF_HANDLE_TABLE_INITIALIZER {.mutex = PTHREAD_MUTEX_INITIALIZER}
 
-/* Where probing for a key starts: the top bits of key x 2^64 / golden ratio. */
+/* Where probing for a key starts: bits from the middle of key x 2^64 / golden ratio. */
 static inline size_t cf_handle_home(const struct cf_handle_slots *slots, uintptr_t key) {
-    return (size_t)(((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> slots->shift);
+    return (size_t)(((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & slots->mask;
 }
 
 /* Lock-free. False when the key is not there. */
@@ -62,6 +61,19 @@ static inline bool cf_handle_find(struct cf_handle_table *table, uintptr_t key, 
             return false;
     }
     return false;
+}
+
+/* Lock-free, and looks only where probing starts: false also for a key that is elsewhere. */
+static inline bool cf_handle_glance(const struct cf_handle_table *table, uintptr_t key,
+                                    uintptr_t *value) {
+    struct cf_handle_slots *slots = atomic_load_explicit(&table->slots, memory_order_acquire);
+    if (slots == NULL)
+        return false;
+    struct cf_handle_slot *slot = &slots->slot[cf_handle_home(slots, key)];
+    if (atomic_load_explicit(&slot->key, memory_order_acquire) != key)
+        return false;
+    *value = atomic_load_explicit(&slot->value, memory_order_relaxed);
+    return true;
 }
 
 /* Enters the key or replaces its value. False when memory is out. */

@@ -18,7 +18,7 @@
 #include "topology.h"
 #include "winners.h"
 
-struct cf_runtime cf_runtime = {false, false};
+struct cf_runtime cf_runtime = {CF_MODE_OFF};
 
 static bool activated = false;
 
@@ -122,10 +122,11 @@ static void start(void) {
     if (settings.wanted) {
         const bool shared = share_winners(&settings, rank, &winners);
         const bool ready = shared && cf_runtime_activate() == MPI_SUCCESS;
-        cf_runtime.active = ready && cf_all_agree(cf_rules_build(&winners));
-        cf_runtime.observed = settings.profile || settings.verbose >= 2;
-        cf_observe_setup(cf_runtime.active && settings.profile);
-        if (!cf_runtime.active && rank == 0)
+        const bool active = ready && cf_all_agree(cf_rules_build(&winners));
+        const bool observed = settings.profile || settings.verbose >= 2;
+        cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
+        cf_observe_setup(active && settings.profile);
+        if (!active && rank == 0)
             cf_warn("%s; native collectives",
                     shared ? "memory is out" : "the ranks run different builds of libcollforge.so");
     }
@@ -135,7 +136,7 @@ static void start(void) {
 /* Before PMPI_Finalize on all ranks. */
 static void stop(void) {
     cf_observe_finish();
-    cf_runtime = (struct cf_runtime){false, false};
+    cf_runtime.mode = CF_MODE_OFF;
     cf_states_stop();
     cf_types_stop();
     cf_topology_stop();

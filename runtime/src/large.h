@@ -5,6 +5,7 @@
 #include <limits.h>
 
 #include "cf.h"
+#include "fast.h"
 
 #if MPI_VERSION >= 4
 
@@ -16,7 +17,9 @@ static inline int cf_narrow(MPI_Count count) {
 /* cf_choose. Counts that do not fit have bytes that do not, and so are native on all ranks. */
 static inline const struct cf_choice *cf_choose_large(int collective, MPI_Comm comm,
                                                       MPI_Count count, MPI_Datatype type) {
-    return cf_choose(collective, comm, cf_narrow(count), type);
+    const int narrow = cf_narrow(count);
+    return cf_is_native(collective, comm, narrow, type) ? NULL
+                                                        : cf_choose(collective, comm, narrow, type);
 }
 
 /*

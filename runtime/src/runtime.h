@@ -4,13 +4,21 @@
 
 #include <stdbool.h>
 
+/* Tells the compiler, too, that a variable is not exported: one load less. */
+#define CF_HIDDEN __attribute__((visibility("hidden")))
+
+enum cf_mode {
+    CF_MODE_OFF, /* every collective goes straight to PMPI */
+    CF_MODE_ON,
+    CF_MODE_OBSERVED, /* calls are counted or logged, too */
+};
+
 struct cf_runtime {
-    bool active;   /* off: every collective goes straight to PMPI */
-    bool observed; /* calls are counted or logged */
+    enum cf_mode mode;
 };
 
 /* Changes only inside MPI_Init and MPI_Finalize, alike on all ranks. */
-extern struct cf_runtime cf_runtime;
+CF_HIDDEN extern struct cf_runtime cf_runtime;
 
 /* Whether it holds on all ranks. Collective over MPI_COMM_WORLD; an error of MPI counts as no. */
 bool cf_all_agree(bool holds);

@@ -32,14 +32,24 @@ static bool is_committed(MPI_Datatype type) {
     return PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, probe_comm) == MPI_SUCCESS;
 }
 
+static bool is_predefined(MPI_Datatype type) {
+    int integers = 0;
+    int addresses = 0;
+    int types = 0;
+    int combiner = 0;
+    return PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
+           combiner == MPI_COMBINER_NAMED;
+}
+
 int64_t cf_type_size_enter(MPI_Datatype type) {
     int size = MPI_UNDEFINED;
     if (type == MPI_DATATYPE_NULL || !is_committed(type) ||
         PMPI_Type_size(type, &size) != MPI_SUCCESS || size == MPI_UNDEFINED)
         return -1;
     /* The attribute first: an entry that nothing would remove must never stand in the table. */
-    if (PMPI_Type_set_attr(type, type_keyval, NULL) == MPI_SUCCESS)
-        (void)cf_handle_insert(&cf_types, (uintptr_t)type, (uintptr_t)size);
+    const bool predefined = is_predefined(type);
+    if (predefined || PMPI_Type_set_attr(type, type_keyval, NULL) == MPI_SUCCESS)
+        (void)cf_handle_insert(&cf_types, (uintptr_t)type, cf_type_entry(size, predefined));
     return size;
 }
 
@@ -85,7 +95,7 @@ static int enter_common_types(void) {
         const int err = PMPI_Type_size(types[i], &size);
         if (err != MPI_SUCCESS)
             return err;
-        if (!cf_handle_insert(&cf_types, (uintptr_t)types[i], (uintptr_t)size))
+        if (!cf_handle_insert(&cf_types, (uintptr_t)types[i], cf_type_entry(size, true)))
             return MPI_ERR_NO_MEM;
     }
     return MPI_SUCCESS;

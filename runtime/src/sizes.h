@@ -9,6 +9,7 @@
 
 #include "cf.h"
 #include "handle_table.h"
+#include "runtime.h"
 
 enum { CF_BUCKETS = 62 }; /* of the sizes from 1 to INT_MAX */
 
@@ -24,7 +25,12 @@ static inline int cf_bucket(uint64_t n) {
 /* The smallest size in bucket b or above. */
 uint64_t cf_bucket_begin(int bucket);
 
-extern struct cf_handle_table cf_types;
+CF_HIDDEN extern struct cf_handle_table cf_types;
+
+/* What cf_types says of a type: its size, and whether nobody can free it. */
+static inline uintptr_t cf_type_entry(int size, bool predefined) {
+    return (uintptr_t)size << 1 | predefined;
+}
 
 /* The size of a type that is not in cf_types, and enters it if possible. -1 where there is no size,
  * or where the type is not committed. */
@@ -32,10 +38,16 @@ int64_t cf_type_size_enter(MPI_Datatype type);
 
 /* Bytes of the packed type; no MPI call for a known one. */
 static inline int64_t cf_type_size(MPI_Datatype type) {
-    uintptr_t size;
-    if (cf_handle_find(&cf_types, (uintptr_t)type, &size))
-        return (int64_t)size;
+    uintptr_t entry;
+    if (cf_handle_find(&cf_types, (uintptr_t)type, &entry))
+        return (int64_t)(entry >> 1);
     return cf_type_size_enter(type);
+}
+
+/* Whether its handle means the same for good. False for a type that cf_type_size has not seen. */
+static inline bool cf_type_is_predefined(MPI_Datatype type) {
+    uintptr_t entry;
+    return cf_handle_find(&cf_types, (uintptr_t)type, &entry) && (entry & 1) != 0;
 }
 
 /* Returns an MPI error class. */
