@@ -121,9 +121,10 @@ def test_no_leak_in_ten_thousand_communicators(
 
 
 @pytest.fixture(scope="module")
-def racing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The runtime's sources without the lock of the list of communicators."""
-    copy = Path(shutil.copytree(RUNTIME, tmp_path_factory.mktemp("racing") / "runtime"))
+def racing() -> Path:
+    """The runtime's sources without the lock of the list of communicators, always at the same place."""
+    copy = make_folder("racing-sources") / "runtime"
+    shutil.copytree(RUNTIME, copy, dirs_exist_ok=True)
     source = copy / "src" / "comm.c"
     text, locks = re.subn(
         r"\(void\)pthread_mutex_(un)?lock\(&list\.mutex\);", "", source.read_text()

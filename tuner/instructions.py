@@ -130,7 +130,7 @@ def cost(text: str, function: str) -> Cost:
             calls = int(line[6:].split()[0])
         elif re.match(r"[+\-*\d]", line):
             # What the first call on a communicator does once is no cost of a call.
-            usual = not callee or calls > CALLS // 100
+            usual = not callee or calls > CALLS // 2
             if caller == function and usual and callee != f"P{function}":
                 total += int(line.split()[1])
             ours = caller == function or caller.startswith("cf_")

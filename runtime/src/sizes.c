@@ -32,13 +32,20 @@ static bool is_committed(MPI_Datatype type) {
     return PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, probe_comm) == MPI_SUCCESS;
 }
 
+int cf_envelope_of(MPI_Datatype type, struct cf_envelope *envelope) {
+#if MPI_VERSION >= 4
+    return PMPI_Type_get_envelope_c(type, &envelope->integers, &envelope->addresses,
+                                    &envelope->counts, &envelope->types, &envelope->combiner);
+#else
+    return PMPI_Type_get_envelope(type, &envelope->integers, &envelope->addresses, &envelope->types,
+                                  &envelope->combiner);
+#endif
+}
+
 static bool is_predefined(MPI_Datatype type) {
-    int integers = 0;
-    int addresses = 0;
-    int types = 0;
-    int combiner = 0;
-    return PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner) == MPI_SUCCESS &&
-           combiner == MPI_COMBINER_NAMED;
+    struct cf_envelope envelope;
+    return cf_envelope_of(type, &envelope) == MPI_SUCCESS &&
+           envelope.combiner == MPI_COMBINER_NAMED;
 }
 
 int64_t cf_type_size_enter(MPI_Datatype type) {

@@ -27,6 +27,22 @@ uint64_t cf_bucket_begin(int bucket);
 
 CF_HIDDEN extern struct cf_handle_table cf_types;
 
+/*
+ * How a type was made. MPI-4 has types, made with counts of type MPI_Count, that only the large
+ * functions can tell about; those tell about all.
+ */
+struct cf_envelope {
+#if MPI_VERSION >= 4
+    MPI_Count integers, addresses, counts, types;
+#else
+    int integers, addresses, types;
+#endif
+    int combiner;
+};
+
+/* Returns an MPI error class. */
+int cf_envelope_of(MPI_Datatype type, struct cf_envelope *envelope);
+
 /* What cf_types says of a type: its size, and whether nobody can free it. */
 static inline uintptr_t cf_type_entry(int size, bool predefined) {
     return (uintptr_t)size << 1 | predefined;

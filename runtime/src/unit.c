@@ -1,37 +1,28 @@
 /* Units of data: datatypes as the variants see them, temporaries and copies of them. */
+#include "sizes.h"
 #include "variant.h"
 
 #include <stdlib.h>
 
-/*
- * How a type was made, and of which other one where that is a plain repetition of it (else
- * MPI_DATATYPE_NULL). MPI-4 has types, made with counts of type MPI_Count, that only the large
- * functions can tell about; those tell about all.
- */
+/* How a type was made, and of which other one where that is a plain repetition of it (else
+ * MPI_DATATYPE_NULL). */
 static int origin_of(MPI_Datatype type, int *combiner, MPI_Datatype *inner) {
-#if MPI_VERSION >= 4
-    MPI_Count nints = 0, naddresses = 0, ncounts = 0, ntypes = 0;
-    MPI_Count large = 0;
-#else
-    int nints = 0, naddresses = 0, ntypes = 0;
-#endif
+    struct cf_envelope made;
     MPI_Aint unused = 0;
     int count = 0;
 
     *inner = MPI_DATATYPE_NULL;
-#if MPI_VERSION >= 4
-    CF_TRY(PMPI_Type_get_envelope_c(type, &nints, &naddresses, &ncounts, &ntypes, combiner));
-#else
-    CF_TRY(PMPI_Type_get_envelope(type, &nints, &naddresses, &ntypes, combiner));
-#endif
+    CF_TRY(cf_envelope_of(type, &made));
+    *combiner = made.combiner;
     if (*combiner != MPI_COMBINER_CONTIGUOUS && *combiner != MPI_COMBINER_DUP) {
         return MPI_SUCCESS;
     }
 #if MPI_VERSION >= 4
-    return PMPI_Type_get_contents_c(type, nints, naddresses, ncounts, 1, &count, &unused, &large,
-                                    inner);
+    MPI_Count large = 0;
+    return PMPI_Type_get_contents_c(type, made.integers, made.addresses, made.counts, 1, &count,
+                                    &unused, &large, inner);
 #else
-    return PMPI_Type_get_contents(type, nints, naddresses, 1, &count, &unused, inner);
+    return PMPI_Type_get_contents(type, made.integers, made.addresses, 1, &count, &unused, inner);
 #endif
 }
 
