@@ -73,8 +73,9 @@ class Regression(Comparison):
         return rows
 
     def is_finding(self, case: Case, ratio: Range) -> bool:
-        allowed = UNSIZED_MARGIN if case.collective in MANIFEST.unsized else 0.0
-        return bool(ratio.high < 1 - max(self.margin, allowed))
+        unsized = case.collective in MANIFEST.unsized
+        allowed = max(self.margin, UNSIZED_MARGIN) if unsized else self.margin
+        return bool(ratio.high < 1 - allowed)
 
     @performance_function("count")
     def lost_winners(self) -> int:
