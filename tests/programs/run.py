@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -141,12 +142,18 @@ def _same(one: str, other: str, tolerance: float) -> bool:
     return all(math.isclose(a, b, rel_tol=tolerance) for a, b in floats)
 
 
+@cache
+def _build(mpi: str) -> tuple[libraries.MpiLibrary, runtime_build.Built]:
+    library = libraries.find(mpi)
+    return library, runtime_build.build(library, SHARED_HOME)
+
+
 def variables(mpi: str, setting: Setting, folder: Path) -> dict[str, str]:
     """What the ranks' environment holds under a setting. `folder` takes the profile and the database."""
-    built = runtime_build.build(libraries.find(mpi), SHARED_HOME)
+    library, built = _build(mpi)
     found = {"LD_PRELOAD": str(built.library_path), "COLLFORGE_NODE_MAP": setting.node_map}
     if setting.choice == "tuned":
-        path = winners.write(folder / "winners.db", libraries.find(mpi), SHARED_HOME)
+        path = winners.write(folder / "winners.db", library, SHARED_HOME)
         found.update(COLLFORGE_DB=str(path), COLLFORGE_SYSTEM=winners.SYSTEM)
     elif setting.choice != "none":
         found["COLLFORGE_FORCE"] = f"*={setting.choice}"
