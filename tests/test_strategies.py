@@ -153,3 +153,41 @@ def test_equal_seeds_search_alike() -> None:
 
     assert proposals(4) == proposals(4)
     assert proposals(4)[:6] != proposals(5)[:6]
+
+
+def test_neighbours_tell_where_to_begin() -> None:
+    """With what a problem of half the size has measured, the first batch has a good point."""
+    for seed in range(5):
+        measured = table(seed)
+        good = 1.05 * min(measured.values())
+        warm = Surrogate(SPACE, seed, here=[20.0])
+        for point in (
+            random.Random(seed).sample(SPACE, 20)
+            + sorted(SPACE, key=lambda one: measured[name(one)])[:3]
+        ):
+            warm.recall(point, math.log(measured[name(point)] / 2), [19.0])
+        assert min(measured[name(point)] for point in warm.propose(4)) <= good
+
+
+def test_own_values_outvote_recalled_ones() -> None:
+    def value(point: Point) -> float:
+        return float(point["lanes"])
+
+    strategy = Surrogate(SPACE, seed=3, here=[20.0])
+    for point in SPACE[::2]:
+        strategy.recall(point, value(point), [4.0])
+        strategy.observe(point, -value(point))
+    assert {point["lanes"] for point in strategy.propose(4)} == {4}
+
+
+def test_a_search_ends_when_little_is_left_to_gain() -> None:
+    strategy = Surrogate(SPACE, seed=3, least_gain=0.01)
+    for point in SPACE[::2]:
+        strategy.observe(point, 0.0)
+    assert strategy.propose(4) == []
+    assert strategy.exhausted
+    eager = Surrogate(SPACE, seed=3, least_gain=0.01)
+    measured = table(3)
+    for point in sorted(SPACE, key=lambda one: -measured[name(one)])[::4]:
+        eager.observe(point, math.log(measured[name(point)]))
+    assert eager.propose(4)

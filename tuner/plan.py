@@ -14,11 +14,12 @@ import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from collforge.db import Variant
 from collforge.generator import case
 from collforge.generator.case import Case
-from collforge.generator.layout import Layout
+from collforge.generator.layout import Layout, from_name
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import strategies
@@ -30,6 +31,8 @@ LAG = 0.07
 FIRST_POINTS = 5
 MORE_POINTS = 2
 MOST_IN_RACE = 3
+# A search ends when the next point is expected to gain less than this part of the margin.
+LEAST_GAIN = 0.1
 
 
 @dataclass(frozen=True)
@@ -87,56 +90,95 @@ def contests(manifest: Manifest, found: Iterable[Case]) -> list[list[Case]]:
 
 
 def next_tasks(
-    manifest: Manifest, goal: Goal, history: History, failed: Collection[Variant] = ()
-) -> list[Task]:
-    """What the next launch should measure, for every problem that is not settled.
+    manifest: Manifest,
+    goal: Goal,
+    history: History,
+    failed: Collection[Variant] = (),
+    elsewhere: History = MappingProxyType({}),
+) -> Iterator[Task]:
+    """What the next launch should measure of every problem that is not settled, the least measured first.
 
-    ``failed``: variants that gave a wrong result or did not finish; they are out.
+    Each is planned when it is asked for: a search takes time, and only a job's tasks are needed.
+    ``failed``: variants that gave a wrong result or did not finish; they are out. ``elsewhere``: what
+    other layouts have measured, for where a search begins.
     """
     out = {(variant.collective, variant.name) for variant in failed}
-    asked = problems(manifest, goal)
-    names: dict[str, list[str]] = {}
-    for contest in contests(manifest, asked):
-        variants = next_variants(manifest, goal, contest, history)
-        for problem in contest:
-            if len(history.get(problem.problem, ())) < goal.max_launches:
-                names[problem.problem] = variants
-    tasks = []
-    for problem in asked:
-        variants = [v for v in names.get(problem.problem, ()) if (problem.collective, v) not in out]
+    contest_of = {
+        problem.problem: contest
+        for contest in unsettled_contests(manifest, goal, history)
+        for problem in contest.open
+    }
+    unsettled = [one for one in problems(manifest, goal) if one.problem in contest_of]
+    names: dict[int, list[str]] = {}
+    for problem in sorted(unsettled, key=lambda one: len(history.get(one.problem, ()))):
+        contest = contest_of[problem.problem]
+        if id(contest) not in names:
+            names[id(contest)] = next_variants(goal, contest, {**elsewhere, **history})
+        variants = [v for v in names[id(contest)] if (problem.collective, v) not in out]
         if variants:
             cases = (problem, *(problem.by(variant) for variant in variants))
             seconds = estimate(manifest, goal, problem, history) * len(cases)
-            tasks.append(Task(problem, cases, seconds))
-    return tasks
+            yield Task(problem, cases, seconds)
 
 
-def next_variants(
-    manifest: Manifest, goal: Goal, contest: Sequence[Case], history: History
-) -> list[str]:
-    """The variants to measure beside native in the contest's next launches; none: it is settled."""
-    series = [history.get(problem.problem, ()) for problem in contest]
-    if min(map(len, series)) >= goal.max_launches:
-        return []
-    native = Variant(contest[0].collective)
-    entries = applicable(manifest, goal, contest[0])
+@dataclass(frozen=True)
+class Contest:
+    """Problems with one decision, and what their launches say so far."""
+
+    problems: Sequence[Case]
+    series: Sequence[Sequence[Launch]]
+    """The launches of each problem; then those of problems of earlier goals that share the decision."""
+    racing: Sequence[Comparison]
+    wanted: Sequence[tuple[VariantEntry, int]]
+    """Variants of which new parameter points are wanted, and how many."""
+    open: Sequence[Case]
+    """The problems that need another launch."""
+
+
+def unsettled_contests(manifest: Manifest, goal: Goal, history: History) -> list[Contest]:
+    each = contests(manifest, problems(manifest, goal))
+    return [
+        contest for one in each if (contest := examine(manifest, goal, one, history)) is not None
+    ]
+
+
+def examine(
+    manifest: Manifest, goal: Goal, asked: Sequence[Case], history: History
+) -> Contest | None:
+    """The contest as it stands; None: it is settled."""
+    series = [history.get(problem.problem, ()) for problem in asked]
+    short = [p for p, launches in zip(asked, series) if len(launches) < goal.max_launches]
+    native = Variant(asked[0].collective)
+    entries = applicable(manifest, goal, asked[0])
     current = {entry.fingerprint for entry in entries}
-    everything = [*series, *earlier(manifest, contest, history)]
+    everything = [*series, *earlier(manifest, asked, history)]
     tried = {v for one in everything for launch in one for v in launch if v.fingerprint in current}
     racing = race(goal, tried, everything)
-    unsure = [
-        c for c in racing if is_unsure(goal, [compare(c.variant, native, one) for one in series])
-    ]
-    fresh: list[str] = []
+    wanted = []
     for entry in entries:
         running = any(c.variant.fingerprint == entry.fingerprint for c in racing)
-        seen = any(v.fingerprint == entry.fingerprint for v in tried)
+        seen = sum(v.fingerprint == entry.fingerprint for v in tried)
         count = MORE_POINTS if seen and running else 0 if seen else FIRST_POINTS
-        if count and min(map(len, series)) < goal.min_launches:
-            fresh += propose(entry, everything, count, goal.seed)
-    if not unsure and not fresh:
-        return []
-    return list(dict.fromkeys([c.variant.name for c in racing] + fresh))
+        if count and seen < npoints(entry) and min(map(len, series)) < goal.min_launches:
+            wanted.append((entry, count))
+    unsure = any(
+        is_unsure(goal, [compare(c.variant, native, one) for one in series]) for c in racing
+    )
+    return Contest(asked, everything, racing, wanted, short) if unsure or wanted else None
+
+
+def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
+    """The variants to measure beside native in the contest's next launches."""
+    near = neighbours(contest.problems, history) if contest.wanted else []
+    here = coordinates(contest.problems[0])
+    fresh: list[str] = []
+    for entry, count in contest.wanted:
+        fresh += propose(Search(entry, goal, here, contest.series, near), count)
+    return list(dict.fromkeys([c.variant.name for c in contest.racing] + fresh))
+
+
+def npoints(entry: VariantEntry) -> int:
+    return sum(1 for _ in case.points(entry))
 
 
 def race(
@@ -197,26 +239,65 @@ def applicable(manifest: Manifest, goal: Goal, problem: Case) -> list[VariantEnt
     return [v for v in manifest.variants_of(problem.collective) if v.applies(facts)]
 
 
-def propose(
-    entry: VariantEntry, series: Sequence[Sequence[Launch]], count: int, seed: int
-) -> list[str]:
+Coordinates = tuple[float, float, float]
+"""Where a problem lies among its neighbours: bytes, nodes and ranks on a node, as logarithms to base 2."""
+
+
+def coordinates(problem: Case) -> Coordinates:
+    layout = from_name(problem.layout)
+    return math.log2(problem.bytes), math.log2(layout.nodes), math.log2(layout.size / layout.nodes)
+
+
+def neighbours(
+    contest: Sequence[Case], history: History
+) -> list[tuple[Coordinates, Sequence[Launch]]]:
+    """The launches of the collective's problems outside the contest, with where these lie."""
+    others = measured_problems(history, contest[0].collective)
+    inside = {problem.problem for problem in contest}
+    return [(coordinates(o), history[o.problem]) for o in others if o.problem not in inside]
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search among the points of one variant's parameters, and what is known for it."""
+
+    entry: VariantEntry
+    goal: Goal
+    here: Coordinates
+    series: Sequence[Sequence[Launch]]
+    """The launches of each problem of the contest."""
+    near: Sequence[tuple[Coordinates, Sequence[Launch]]]
+
+
+def propose(search: Search, count: int) -> list[str]:
     """New parameter points of a variant, by name, learnt from what the launches say about the old ones."""
-    launches = [launch for one in series for launch in one]
-    measured = {v for launch in launches for v in launch if v.fingerprint == entry.fingerprint}
+    entry, native = search.entry, Variant(search.entry.collective)
     if not entry.parameters:
-        return [] if measured else [entry.family]
-    native = Variant(entry.collective)
+        return [] if measured(entry, search.series) else [entry.family]
     names = {
         case.variant_text(entry.family, entry.parameters, point): point
         for point in case.points(entry)
     }
-    strategy = strategies.make(list(names.values()), seed)
-    for variant in sorted(measured):
-        ratio = compare_together(variant, native, series).ratio
+    strategy = strategies.make(
+        list(names.values()), search.goal.seed, search.here, LEAST_GAIN * search.goal.margin
+    )
+    for variant in measured(entry, search.series):
+        ratio = compare_together(variant, native, search.series).ratio
         if variant.name in names and not math.isnan(ratio):
             strategy.observe(names[variant.name], -math.log(ratio))
+    for where, launches in search.near:
+        for variant in measured(entry, [launches]):
+            ratio = compare(variant, native, launches).ratio
+            if variant.name in names and not math.isnan(ratio):
+                strategy.recall(names[variant.name], -math.log(ratio), where)
     points = strategy.propose(count)
     return [case.variant_text(entry.family, entry.parameters, point) for point in points]
+
+
+def measured(entry: VariantEntry, series: Iterable[Sequence[Launch]]) -> list[Variant]:
+    """The points of a variant that the launches have."""
+    found = {v for one in series for launch in one for v in launch}
+    return sorted(v for v in found if v.fingerprint == entry.fingerprint)
 
 
 def estimate(manifest: Manifest, goal: Goal, problem: Case, history: History) -> float:

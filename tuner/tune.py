@@ -62,27 +62,29 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> d
     problems = plan.problems(session.manifest, session.goal)
     while True:
         standing = decide_all(session)
-        tasks = plan.next_tasks(session.manifest, session.goal, standing.history, standing.failed)
+        unsettled = plan.unsettled_contests(session.manifest, session.goal, standing.history)
         left = deadline - time.monotonic()
         progress = Progress(
-            settled=len(problems) - len(tasks),
+            settled=len(problems) - sum(len(contest.open) for contest in unsettled),
             problems=len(problems),
             wins=sum(not d.winner.variant.is_native for d in standing.decisions.values()),
             doing="",
             seconds_left=left,
         )
         show(progress)
-        job = next_job(session, tasks, standing.history, left)
+        job = next_job(session, standing, left)
         if job is None:
             return standing.decisions
         run_one(session, job, progress, deadline, show)
 
 
-def next_job(session: Session, tasks: Sequence[Task], history: History, left: float) -> Job | None:
+def next_job(session: Session, standing: Standing, left: float) -> Job | None:
     """The next launch: first what has been measured least, and only what the budget still allows."""
-    ordered = sorted(tasks, key=lambda task: len(history.get(task.problem.problem, ())))
-    sized = [Task(t.problem, t.cases, task_seconds(t)) for t in ordered]
-    fitting = [task for task in sized if task.seconds <= left]
+    tasks = plan.next_tasks(
+        session.manifest, session.goal, standing.history, standing.failed, standing.elsewhere
+    )
+    sized = (Task(t.problem, t.cases, task_seconds(t)) for t in tasks)
+    fitting = (task for task in sized if task.seconds <= left)
     chosen = plan.chunk(fitting, min(JOB_SECONDS, left)) if left > 0 else []
     if not chosen:
         return None
@@ -168,6 +170,8 @@ class Standing:
 
     history: dict[str, list[Launch]]
     """The launches of each problem so far."""
+    elsewhere: dict[str, list[Launch]]
+    """Those of other layouts of the same system and MPI library."""
     decisions: dict[str, Decision]
     failed: frozenset[Variant]
     """Variants with a failed verification; they are not measured again."""
@@ -183,6 +187,8 @@ def decide_all(session: Session) -> Standing:
         if place.system in HOST_PATTERNS:
             store.describe_system(place.system, HOST_PATTERNS[place.system])
         history = by_problem(store.measurements(place))
+        others = [p for p in store.places() if replace(p, layout=place.layout) == place != p]
+        elsewhere = by_problem(one for other in others for one in store.measurements(other))
         verified = store.verified(place.mpi, place.mpi_version)
         failed = frozenset(one.variant for one in store.failures(place.mpi, place.mpi_version))
         decisions: dict[str, Decision] = {}
@@ -196,7 +202,7 @@ def decide_all(session: Session) -> Standing:
                 choices.append(as_choice(entry.choice_bytes(contest[0].bytes), decision))
             if choices:
                 store.replace_winners(place, collective, choices)
-    return Standing(history, decisions, failed)
+    return Standing(history, elsewhere, decisions, failed)
 
 
 def decide_contest(

@@ -32,11 +32,20 @@ class Strategy(Protocol):
         that is how an interrupted search resumes.
         """
 
+    def recall(self, point: Point, value: float, where: Sequence[float]) -> None:
+        """Takes a value measured in another problem, at the coordinates ``where``: a warm start."""
+
     @property
     def exhausted(self) -> bool:
-        """Nothing is left to propose."""
+        """Nothing is left that is worth proposing."""
 
 
-def make(points: Sequence[Point], seed: int) -> Strategy:
-    """The strategy for a space; equal seeds and observations give equal proposals."""
-    return Enumeration(points) if len(points) <= FEW else Surrogate(points, seed)
+def make(
+    points: Sequence[Point], seed: int, here: Sequence[float] = (), least_gain: float = 0.0
+) -> Strategy:
+    """The strategy for a space; equal seeds and observations give equal proposals.
+
+    ``here``: the coordinates of the problem among those that are recalled (size, layout).
+    ``least_gain``: a large space is exhausted when the model expects less (a logarithm, like the values).
+    """
+    return Enumeration(points) if len(points) <= FEW else Surrogate(points, seed, here, least_gain)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from collforge.generator.case import Point
 from collforge.generator.model import ParameterValue
@@ -28,6 +28,9 @@ class Enumeration:
     def observe(self, point: Point, value: float) -> None:  # noqa: ARG002
         """Takes a measured value; what was measured needs no proposal."""
         self._remaining.pop(key(point), None)
+
+    def recall(self, point: Point, value: float, where: Sequence[float]) -> None:
+        """Does nothing: all points will be measured here."""
 
     @property
     def exhausted(self) -> bool:

@@ -6,6 +6,7 @@ import math
 import random
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 from collforge.generator.case import Point
 from collforge.tuner.strategies.enumeration import Enumeration, Key, key
@@ -18,23 +19,45 @@ class Surrogate(Enumeration):
     product of the values, so in a discrete space with parameters that do not always matter it soon
     repeats points, and it never notices that none is left. Here the candidates are the remaining
     points, all of them, so neither can happen.
+
+    The model's features are a point's parameters and the coordinates of its problem. What was measured
+    in other problems (other sizes, other layouts) so tells where to begin in this one, and is outvoted
+    where this one has values of its own.
     """
 
     INITIAL = 6
-    """Points drawn at random before the model is believed."""
+    """Values without which the model is not asked, but points are drawn at random."""
+
+    TREES = 30
 
     NOISE = 0.01
     """Standard deviation of a measured value; of a logarithm of times, so 1 %."""
 
-    def __init__(self, points: Sequence[Point], seed: int) -> None:
+    def __init__(
+        self,
+        points: Sequence[Point],
+        seed: int,
+        here: Sequence[float] = (),
+        least_gain: float = 0.0,
+    ) -> None:
         super().__init__(random.Random(seed).sample(points, len(points)))
         self._seed = seed
         self._codes = _encode(points)
+        self._here = list(here)
+        self._least_gain = least_gain
         self._known: dict[Key, float] = {}
+        self._recalled: list[tuple[list[float], float]] = []
         self._pending: dict[Key, None] = {}
 
     def propose(self, n: int) -> list[Point]:
-        return [self._next() for _ in range(min(n, len(self._remaining)))]
+        count = min(n, len(self._remaining))
+        values = len(self._known) + len(self._pending) + len(self._recalled)
+        if self._finite() and values >= self.INITIAL and count > 0:
+            chosen = self._most_promising(count)
+        else:
+            chosen = list(self._remaining)[:count]
+        self._pending.update(dict.fromkeys(chosen))
+        return [self._remaining.pop(one) for one in chosen]
 
     def observe(self, point: Point, value: float) -> None:
         """Takes a measured value; a point that is not in the space is ignored."""
@@ -43,29 +66,59 @@ class Surrogate(Enumeration):
             self._known[key(point)] = value
             self._pending.pop(key(point), None)
 
-    def _next(self) -> Point:
-        finite = [value for value in self._known.values() if math.isfinite(value)]
-        modelled = finite and len(self._known) + len(self._pending) >= self.INITIAL
-        best = self._most_promising(finite) if modelled else next(iter(self._remaining))
-        self._pending[best] = None
-        return self._remaining.pop(best)
+    def recall(self, point: Point, value: float, where: Sequence[float]) -> None:
+        """Takes a value of another problem; one of a point that is not in the space is ignored."""
+        if key(point) in self._codes and math.isfinite(value):
+            self._recalled.append(([*self._codes[key(point)], *where], value))
 
-    def _most_promising(self, finite: Sequence[float]) -> Key:
+    def _finite(self) -> list[float]:
+        """The values of this problem; those of others as long as it has none."""
+        own = [value for value in self._known.values() if math.isfinite(value)]
+        return own or [value for _, value in self._recalled]
+
+    def _most_promising(self, count: int) -> list[Key]:
+        """The point of the largest expected improvement, then the best of single trees.
+
+        Each tree is a sample of what the space may be like (Thompson sampling), so that the points of
+        one batch differ where the trees do, without a model for each. None, and none ever again, where
+        this problem's own values leave less to gain than is worth a measurement.
+        """
         # Late: scikit-optimize takes over a second to import.
         from skopt.acquisition import gaussian_ei
+
+        model = self._model()
+        candidates = list(self._remaining)
+        features = [self._features(one) for one in candidates]
+        best = min(self._finite()) if self._known else float(model.predict(features).min())
+        gains = gaussian_ei(features, model, y_opt=best)
+        if len(self._known) >= self.INITIAL and gains.max() < self._least_gain:
+            self._remaining.clear()
+            return []
+        chosen = {candidates[int(gains.argmax())]: None}
+        trees = random.Random(self._seed + len(self._known)).sample(model.estimators_, self.TREES)
+        for tree in trees:
+            order = tree.predict(features).argsort(kind="stable")
+            if len(chosen) == count:
+                break
+            chosen[next(candidates[i] for i in order if candidates[i] not in chosen)] = None
+        return [*chosen, *(one for one in candidates if one not in chosen)][:count]
+
+    def _model(self) -> Any:
         from skopt.learning import ExtraTreesRegressor
 
         # A point that does not work is as bad as the worst that does; one under way is believed to
-        # be average, so that the points of one batch keep apart.
+        # be average.
+        finite = self._finite()
         values = {one: min(value, max(finite)) for one, value in self._known.items()}
         values.update((one, statistics.fmean(finite)) for one in self._pending)
+        known = [*((self._features(one), value) for one, value in values.items()), *self._recalled]
         model = ExtraTreesRegressor(
-            n_estimators=30, min_variance=self.NOISE**2, random_state=self._seed
+            n_estimators=self.TREES, min_variance=self.NOISE**2, random_state=self._seed
         )
-        model.fit([self._codes[one] for one in values], list(values.values()))
-        candidates = list(self._remaining)
-        gains = gaussian_ei([self._codes[one] for one in candidates], model, y_opt=min(finite))
-        return candidates[int(gains.argmax())]
+        return model.fit([features for features, _ in known], [value for _, value in known])
+
+    def _features(self, one: Key) -> list[float]:
+        return [*self._codes[one], *self._here]
 
 
 def _encode(points: Sequence[Point]) -> dict[Key, list[float]]:
