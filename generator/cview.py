@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import proof
+from .expand import NODE_PHASE
 from .load import FACTS
-from .model import Collective, Step, Variant
+from .model import Collective, Parameter, Step, Variant
 from .semantics import SHAPES
 
 PLACES_IN_C = {
@@ -40,6 +41,8 @@ _SPLITS = {
         "arriving_parts",
         "cf_split_arriving(&{name}, comm, {slot}, lanes, lane, blocks)",
     ),
+    "targets": ("target_parts", "cf_split_ranks(&{name}, comm, {slot}, &row)"),
+    "sources": ("source_parts", "cf_split_ranks(&{name}, comm, {slot}, &column)"),
     "collecting": (
         "collected_parts",
         "cf_split_collecting(&{name}, comm, {slot}, lanes, lane, blocks)",
@@ -59,6 +62,7 @@ _SENTENCES = {
     "scan": "Scan {reads} over the {over} into {writes}.",
     "exscan": "Exclusive scan of {reads} over the {over} into {writes}.",
     "barrier": "Wait for all of the {over}.",
+    "exchange": "Exchange {reads} with all ranks, pair by pair, into {writes}.",
     "permute": "Where needed, bring {reads} into the order of the {order} as {writes}.",
     "fold": "Hand {reads} to the rank that carries my lane, as {writes}.",
     "unfold": "Hand {reads} back to the ranks whose lane I carry, as {writes}.",
@@ -92,7 +96,6 @@ class StepView:
     comm: str
     source: str
     target: str
-    source_or_in_place: str
     units: str
     root: str
     split: str
@@ -102,6 +105,8 @@ class StepView:
     mover: str
     receiver: str
     by_parameter: bool
+    by_phase: bool
+    shared: bool
 
 
 @dataclass(frozen=True)
@@ -148,14 +153,28 @@ def view(variant: Variant) -> dict[str, Any]:
         "lane_steps": _lane_calls(variant) if variant.algorithms else [],
         "predicate": variant.composition.predicate.to_c(FACTS_IN_C),
         "example": proof.worked_example(variant),
-        "roles": _roles(variant.collective),
+        "example_layout": proof.example_layout(variant),
+        "roles": _roles(variant),
         "slots": [s.name.upper() for s in splits] + [b.slot for b in buffers],
         "splits": splits,
         "buffers": buffers,
         "step_views": step_views,
+        "node_phase": _node_phase(variant),
+        "is_shared": _is_shared(variant),
+        "exchanges": any(step.call == "exchange" for step in steps),
         "declarations": _declarations(variant, text),
         "call_declarations": _call_declarations(variant, text),
     }
+
+
+def _node_phase(variant: Variant) -> Parameter | None:
+    return next((p for p in variant.parameters if p.name == NODE_PHASE), None)
+
+
+def _is_shared(variant: Variant) -> bool:
+    """Whether there is no way without shared memory: such a variant leaves the call to native."""
+    phase = _node_phase(variant)
+    return phase is not None and phase.values == ("shared",)
 
 
 def _c_text(step: StepView) -> str:
@@ -168,8 +187,10 @@ def _lane_calls(variant: Variant) -> list[str]:
     return list(dict.fromkeys(calls))
 
 
-def _roles(collective: Collective) -> list[tuple[str, str]]:
+def _roles(variant: Variant) -> list[tuple[str, str]]:
     """The initializers of struct cf_roles that are not false or zero."""
+    collective = variant.collective
+    at_once = any(s.reads == "input" and s.writes == "output" for s in variant.composition.steps)
     names = {"rank": "at->rank", "root": "args->root", "size": "at->size"}
     result, place = collective.result, collective.in_place
     at_root = "at->rank == args->root"
@@ -187,6 +208,7 @@ def _roles(collective: Collective) -> list[tuple[str, str]]:
         ("in_blocks", result.in_blocks.to_c(names)),
         ("out_blocks", result.out_blocks.to_c(names)),
         ("in_place_block", result.in_place_block.to_c(names)),
+        ("apart", "true" if at_once and result.in_blocks.text == "size" else ""),
     ]
     return [(name, value) for name, value in roles if value not in ("", "0")]
 
@@ -195,6 +217,8 @@ def _step_splits(step: Step) -> list[str]:
     """The splits that a step needs: on the sending side, then on the receiving one."""
     if step.call in ("fold", "unfold"):
         return ["columns" if step.get("blocks") == "size" else "blocks"]
+    if step.call == "exchange":
+        return ["targets", "sources"]
     kind = step.get("split")
     if not kind:
         return []
@@ -266,7 +290,6 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         comm=f"at->{over}_comm",
         source=source,
         target=target,
-        source_or_in_place=f"{source} == {target} ? MPI_IN_PLACE : {source}",
         units=_units(variant, step.reads) if step.call in _WHOLE else "",
         root=_ROOT_IN_C.get(step.get("root") or "", ""),
         split=splits[0],
@@ -276,6 +299,8 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         mover=_ROOT_IN_C.get(step.get("source") or "", ""),
         receiver=_ROOT_IN_C.get(step.get("target") or "", ""),
         by_parameter=bool(variant.algorithms) and over == "lane",
+        by_phase=over == "node" and not _is_shared(variant),
+        shared=over == "node" and _is_shared(variant),
     )
 
 

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from .load import SpecError
 from .model import Algorithm, Collective, Composition, Family, Parameter, Specs, Variant
+
+NODE_PHASE = "node_phase"
+"""How the steps over a node run: by the MPI library, or through shared memory (runtime/src/shared.h)."""
 
 
 def expand(specs: Specs) -> list[Variant]:
@@ -23,9 +30,17 @@ def _variant(
     parameters: list[Parameter] = list(family.parameters)
     if algorithms:
         names = ("native", *(algorithm.name for algorithm in algorithms))
-        parameters.append(Parameter("lane_algorithm", names))
-        for algorithm in algorithms:
-            parameters.extend(algorithm.parameters)
+        parameters += [Parameter("lane_algorithm", names), *shared_parameters(algorithms)]
+    on_node = any(step.get("over") == "node" for step in composition.steps)
+    if on_node and all(parameter.name != NODE_PHASE for parameter in family.parameters):
+        parameters.append(Parameter(NODE_PHASE, ("native", "shared")))
+    known = [parameter.name for parameter in parameters]
+    for name in known:
+        if known.count(name) > 1:
+            raise SpecError(
+                f"families/{family.name}.toml: parameter {name!r}: a lane algorithm that runs its "
+                f"{collective.name} has one of this name"
+            )
     return Variant(collective, family, composition, tuple(parameters), algorithms)
 
 
@@ -33,3 +48,31 @@ def lane_algorithms(specs: Specs, composition: Composition) -> tuple[Algorithm, 
     """The algorithms that can run every lane step of a composition beside the native collective."""
     calls = {step.call for step in composition.steps if step.get("over") == "lane"}
     return tuple(a for a in specs.algorithms.values() if calls and calls <= set(a.calls))
+
+
+def shared_parameters(algorithms: Sequence[Algorithm]) -> list[Parameter]:
+    """The parameters of several algorithms, those of one name as one that means something to each of them.
+
+    Raises SpecError, naming file and key, where such have different domains.
+    """
+    found: dict[str, Parameter] = {}
+    owner: dict[str, Algorithm] = {}
+    for algorithm in algorithms:
+        for parameter in algorithm.parameters:
+            before = found.get(parameter.name)
+            if before is None:
+                found[parameter.name], owner[parameter.name] = parameter, algorithm
+                continue
+            other = f"algorithms/{owner[parameter.name].name}.toml"
+            for key in ("values", "minimum"):
+                if getattr(before, key) != getattr(parameter, key):
+                    raise SpecError(
+                        f"algorithms/{algorithm.name}.toml: parameter {parameter.name!r}: {key!r} "
+                        f"differs from that in {other}; a variant that offers both has it once"
+                    )
+            meant = {
+                name: (*values, *parameter.requires[name])
+                for name, values in before.requires.items()
+            }
+            found[parameter.name] = replace(before, requires=meant)
+    return list(found.values())

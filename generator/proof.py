@@ -10,6 +10,9 @@ from .semantics import Cell, Machine, ProofError, Trace, execute
 
 SMALL_LAYOUTS = (
     "2x2",
+    "1x2",
+    "1x3",
+    "1x4",
     "3x2",
     "2x3",
     "4x2",
@@ -33,13 +36,7 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
     for name in layouts:
         layout = from_name(name)
         for commutative in (True, False) if variant.collective.reduces else (True,):
-            facts = {
-                **layout.facts(),
-                "bytes": 8,
-                "total_bytes": 8,
-                "commutative": commutative,
-            }
-            if not variant.composition.predicate.evaluate(facts):
+            if not _applies(variant, layout, commutative):
                 continue
             for root in range(layout.size if variant.collective.rooted else 1):
                 try:
@@ -48,6 +45,11 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
                     raise ProofError(f"{variant.name} on {name}, root {root}: {error}") from error
                 proven += 1
     return proven
+
+
+def _applies(variant: Variant, layout: Layout, commutative: bool = True) -> bool:
+    facts = {**layout.facts(), "bytes": 8, "total_bytes": 8, "commutative": commutative}
+    return bool(variant.composition.predicate.evaluate(facts))
 
 
 def _prove_one(variant: Variant, layout: Layout, root: int, commutative: bool) -> None:
@@ -83,12 +85,17 @@ def expected_cells(collective: Collective, machine: Machine, rank: int) -> list[
     return out
 
 
-def worked_example(variant: Variant, layout: str = "2x2", root: int = 0) -> list[str]:
-    """The composition's buffers after each step on a small layout, one line a step, for a C comment."""
+def example_layout(variant: Variant) -> Layout:
+    """The first of the small layouts that the variant applies to; the first of all if it is none."""
+    known = [from_name(name) for name in SMALL_LAYOUTS]
+    return next((layout for layout in known if _applies(variant, layout)), known[0])
+
+
+def worked_example(variant: Variant, root: int = 0) -> list[str]:
+    """The composition's buffers after each step on `example_layout`, one line a step, for a C comment."""
     lines = []
-    traces = execute(
-        variant.composition, variant.family, variant.collective, from_name(layout), root
-    )
+    layout = example_layout(variant)
+    traces = execute(variant.composition, variant.family, variant.collective, layout, root)
     for number, trace in enumerate(traces):
         title = "input" if trace.step is None else f"{number}. {trace.buffer}"
         lines.append(f"{title:<17} {_show(trace)}")

@@ -27,7 +27,7 @@ from .proof import prove
 TEMPLATES = Path(collforge.templates.__file__).parent
 STYLE = Path(collforge.templates.__file__).parent / "clang-format.yaml"
 # Part of every fingerprint: raised when the meaning of a generated variant changes with the runtime under it.
-RUNTIME_INTERFACE = 1
+RUNTIME_INTERFACE = 2
 
 _ORACLE_FIELDS = {
     "in_blocks": ("rank", "root", "size"),

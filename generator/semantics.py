@@ -59,6 +59,8 @@ CALLS: dict[str, Call] = {
     # Among all ranks: between the order of the ranks and that of the nodes; where it does not run, its
     # two buffers are one.
     "permute": Call({"direction": ("to_node_order", "to_rank_order"), **_MOVE}),
+    # Among all ranks: every one's block to every other.
+    "exchange": Call(_MOVE),
     # On one node: blocks to the ranks that carry their lanes, and back.
     "fold": Call(_MOVE),
     "unfold": Call({"blocks": ("size",), **_MOVE}),
@@ -267,6 +269,8 @@ def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
     size = machine.layout.size
     if step.call == "permute":
         return _permute(machine, step, memory, runs(0))
+    if step.call == "exchange":
+        return {r: [read(source)[r] for source in range(size)] for r in range(size)}
     if step.call in _LOCAL:
         apply_local = _LOCAL[step.call]
         return {r: apply_local(machine, step, r, read) for r in range(size) if runs(r)}

@@ -5,21 +5,23 @@ A case combines an *operand* (a datatype, and an op where there is one), a *coun
 variant's parameters. A collective that moves nothing has one case for each rank, which then is the
 last to enter.
 
-======== =================================== =============================== ============
-tier     counts                              points                          combinations
-======== =================================== =============================== ============
-small    0, 1, odd, large                    every symbol, the least number  pairs
-full     0, 1; as many as there are ranks    every symbol; the least number, pairs
+======== =================================== ================================= ============
+tier     counts                              points                            combinations
+======== =================================== ================================= ============
+small    0, 1, odd, large                    every symbol; the least numbers   pairs
+full     0, 1; as many as there are ranks    every symbol; the least number,   pairs
          on each node and in all, one less,  the next one, the largest of
-         one more; a prime; large            the domain
-paranoid those of full, huge                 those of full, the whole domain all
-======== =================================== =============================== ============
+         one more; a prime; large            the domain, taking turns
+paranoid those of full, huge                 those of full, the whole domain   all
+======== =================================== ================================= ============
 
 *Pairs*: every operand with every count, in place and not, the roots taking turns; then every root
 with every count, in place and not, the operands taking turns; in both, even and uneven blocks take
 turns. That covers each pair of dimensions where mistakes live (root and count, operand and count,
 root and operand, in place and anything) with a fifth of the full product. Every problem so chosen
-is solved at every point. The choice is deterministic.
+is solved with every combination of symbols. Numbers take turns, too: each meets every operand, count
+and root, and in place and not; but not every other number, so that another parameter does not
+multiply the cases. The choice is deterministic.
 
 Cases to which a variant does not apply are left out. ``bytes`` is count x type size.
 """
@@ -116,14 +118,18 @@ def verification_cases(
     if tier not in TIERS:
         raise unknown("tier", tier, TIERS)
     collective = manifest.collective(variant.collective)
-    texts = [variant_text(variant.family, variant.parameters, p) for p in _points(variant, tier)]
+    texts = [
+        [variant_text(variant.family, variant.parameters, point) for point in points_of_turn]
+        for points_of_turn in _turns(variant, "paranoid" if collective.moves_nothing else tier)
+    ]
     applies: dict[tuple[int, bool], bool] = {}
-    for problem, commutative in _cases(collective, layout, tier):
+    for problem, commutative, turns in _cases(collective, layout, tier):
         fact = (problem.bytes, commutative)
         if fact not in applies:
             applies[fact] = variant.applies(manifest.facts(collective.name, layout, *fact))
         if applies[fact]:
-            yield from (str(problem.by(text)) for text in texts)
+            chosen = dict.fromkeys(text for turn in turns for text in texts[turn % len(texts)])
+            yield from (str(problem.by(text)) for text in chosen)
 
 
 def timing_case(manifest: Manifest, collective: str, layout: Layout, nbytes: int) -> Case:
@@ -149,42 +155,44 @@ def timing_cases(
     return list({case.problem: case for case in each}.values())
 
 
-def _cases(collective: CollectiveEntry, layout: Layout, tier: str) -> Iterator[tuple[Case, bool]]:
-    """Every problem of a tier, as native's case, and whether its op commutes."""
+def _cases(
+    collective: CollectiveEntry, layout: Layout, tier: str
+) -> Iterator[tuple[Case, bool, list[int]]]:
+    """Every problem of a tier, as native's case, whether its op commutes, and the turns of numbers."""
     if collective.moves_nothing:
         for rank in range(layout.size):
             seed = {"seed": str(rank)}
-            yield Case(collective.name, NATIVE, layout.name, UNSIZED_BYTES, seed), True
+            yield Case(collective.name, NATIVE, layout.name, UNSIZED_BYTES, seed), True, [0]
         return
-    for one in _problems(collective, layout, tier):
+    for one, turns in _problems(collective, layout, tier).items():
         native = Case(collective.name, NATIVE, layout.name, one.bytes, one.options)
-        yield native, one.operand.commutative
+        yield native, one.operand.commutative, turns
 
 
-def _problems(collective: CollectiveEntry, layout: Layout, tier: str) -> Iterator[Problem]:
+def _problems(collective: CollectiveEntry, layout: Layout, tier: str) -> dict[Problem, list[int]]:
+    """The problems of a tier, each with the turns of numbers at which it is solved."""
     operands = REDUCED if collective.has_op else MOVED
     counts = _counts(collective, layout, tier)
     roots = range(layout.size if collective.rooted else 1)
     places = (False, True) if collective.in_place != "none" else (False,)
     varies = collective.varies != "no"
+    chosen: dict[Problem, list[int]] = {}
     if tier == "paranoid":
         forms = (False, True) if varies else (False,)
-        yield from itertools.starmap(
-            Problem, itertools.product(operands, counts, roots, places, forms)
-        )
-        return
-    chosen: dict[Problem, None] = {}
+        for row in itertools.product(operands, counts, roots, places, forms):
+            chosen[Problem(*row)] = [0]
+        return chosen
     for (i, operand), (j, count), place in itertools.product(
         enumerate(operands), enumerate(counts), places
     ):
         root = roots[(i + j + len(operands) * place) % len(roots)]
         uneven = varies and count > 0 and (i + j + place) % 2 == 0
-        chosen[Problem(operand, count, root, place, uneven)] = None
+        chosen.setdefault(Problem(operand, count, root, place, uneven), []).append(i + j + place)
     for root, (j, count), place in itertools.product(roots, enumerate(counts), places):
         operand = operands[(root + j + place) % len(operands)]
         uneven = varies and count > 0 and (root + j + place) % 2 == 1
-        chosen[Problem(operand, count, root, place, uneven)] = None
-    yield from chosen
+        chosen.setdefault(Problem(operand, count, root, place, uneven), []).append(root + j + place)
+    return chosen
 
 
 def _counts(collective: CollectiveEntry, layout: Layout, tier: str) -> list[int]:
@@ -200,13 +208,34 @@ def _counts(collective: CollectiveEntry, layout: Layout, tier: str) -> list[int]
     return sorted(counts)
 
 
-def _points(variant: VariantEntry, tier: str) -> list[dict[str, ParameterValue]]:
+def _turns(variant: VariantEntry, tier: str) -> list[list[dict[str, ParameterValue]]]:
+    """The points of each turn: all symbols, with the numbers whose turn it is; in paranoid all at once.
+
+    Each number has its turn. Where a variant has two parameters of numbers, the least of the one meets
+    the second of the other, and so on: few bytes in a segment and several under way.
+    """
     names = [parameter.name for parameter in variant.parameters]
-    rows = itertools.product(*(_values(parameter, tier) for parameter in variant.parameters))
-    found = [canonical(variant.parameters, dict(zip(names, row))) for row in rows]
+    values = [_values(parameter, tier) for parameter in variant.parameters]
+    numeric = [parameter.minimum is not None for parameter in variant.parameters]
+    turns: list[list[dict[str, ParameterValue]]] = []
+    for turn in range(max((len(v) for v, n in zip(values, numeric) if n), default=1)):
+        # The k-th parameter of numbers is k values ahead.
+        choices = [
+            [value[(turn + sum(numeric[:at])) % len(value)]] if numeric[at] else value
+            for at, value in enumerate(values)
+        ]
+        rows = itertools.product(*choices)
+        turns.append(_distinct(canonical(variant.parameters, dict(zip(names, r))) for r in rows))
     if tier == "paranoid":
-        found += points(variant)
-    return [point for i, point in enumerate(found) if point not in found[:i]]
+        return [_distinct([*itertools.chain(*turns), *points(variant)])]
+    return turns
+
+
+def _distinct(
+    found: Iterable[dict[str, ParameterValue]],
+) -> list[dict[str, ParameterValue]]:
+    listed = list(found)
+    return [point for i, point in enumerate(listed) if point not in listed[:i]]
 
 
 def _values(parameter: Parameter, tier: str) -> list[ParameterValue]:

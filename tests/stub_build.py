@@ -41,6 +41,8 @@ class Build:
     mpi: str
     folder: Path
     version: str
+    flags: str = ""
+    """For the compiler and the linker, beside the usual ones."""
 
     @property
     def library(self) -> Path:
@@ -52,6 +54,8 @@ class Build:
             "MPICC": f"mpicc.{self.mpi}",
             "OUT": str(self.folder),
             "VERSION": "1.2.3",
+            "CFLAGS": self.flags,
+            "LDFLAGS": self.flags,
         }
         variables = [f"{name}={value}" for name, value in names.items()]
         command = [
@@ -68,7 +72,7 @@ class Build:
         """A program that has the runtime's object files in it, and so sees hidden functions."""
         objects = (self.folder / "obj" / "library.list").read_text().split()
         flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]
-        flags += ["-Wall", "-Wextra", "-Werror"]
+        flags += ["-Wall", "-Wextra", "-Werror", *self.flags.split()]
         flags += [f"-I{folder}" for folder in (RUNTIME / "src", RUNTIME / "include", STUB)]
         target = self.folder / source.stem
         command = [
@@ -106,13 +110,16 @@ class Build:
         return int(found[1]), done.log
 
 
-def make_build(mpi: str, *programs: str) -> Build:
-    """Builds what is stale, below the tests' shared home. programs: names of sources in tests/c."""
-    folder = make_folder(f"stub-{mpi}")
+def make_build(mpi: str, *programs: str, flags: str = "") -> Build:
+    """Builds what is stale, below the tests' shared home. programs: names of sources in tests/c.
+
+    What is built with flags has a folder of its own.
+    """
+    folder = make_folder(f"stub-{mpi}{flags and '-flags'}")
     source = folder / "version.c"
     source.write_text(VERSION_PROGRAM)
     assert execute([f"mpicc.{mpi}", str(source), "-o", str(folder / "version")]).returncode == 0
-    built = Build(mpi, folder, execute([str(folder / "version")]).stdout.rstrip())
+    built = Build(mpi, folder, execute([str(folder / "version")]).stdout.rstrip(), flags)
     assert built.make(STUB) == 0
     for name in programs:
         built.link(HERE / "c" / f"{name}.c")

@@ -10,12 +10,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from collforge.generator.layout import from_name
+from collforge.generator.model import Family
 from collforge.reframe_checks.systems.emulated import launch as emulated_launch
 
 TOP = Path(__file__).resolve().parent.parent
 SHARED_HOME = TOP / "build" / "test-home"
 SEED = int(os.environ.get("COLLFORGE_TEST_SEED", random.SystemRandom().randrange(2**31)))
 OPENMPI_OPTIONS = "--oversubscribe --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1"
+MEMORY_SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 
 
 def launch_local(
@@ -71,3 +74,9 @@ def execute(
             raise
     print(out, err, sep="\n")
     return subprocess.CompletedProcess(list(command), process.returncode, out, err)
+
+
+def serves(family: Family, layout: str) -> bool:
+    """Whether a family has a variant of any collective that applies on a layout."""
+    facts = {**from_name(layout).facts(), "bytes": 8, "total_bytes": 32, "commutative": 1}
+    return any(one.predicate.evaluate(facts) for one in family.compositions.values())

@@ -29,7 +29,7 @@ def test_a_program_gives_natives_answers(recipe: Recipe, mpi: str, setting: Sett
 
 @pytest.mark.parametrize("recipe", [r for r in recipes() if r.testlists], ids=lambda r: r.name)
 @pytest.mark.parametrize(
-    "setting", [s for s in settings() if s.node_map == "3,1"], ids=lambda s: s.choice
+    "setting", [s for s in settings() if s.node_map in ("3,1", "4")], ids=lambda s: s.choice
 )
 def test_a_suite_passes_where_native_does(recipe: Recipe, mpi: str, setting: Setting) -> None:
     compared = comparison(recipe, mpi)

@@ -10,9 +10,15 @@ static const double lateness = 3e-3;
 
 int call_candidate(struct bench *bench, const struct candidate *candidate) {
     const struct cf_variant *variant = candidate->choice.variant;
+    bool ready = true;
 
     if (variant == NULL)
         return cf_collectives[bench->data.problem->collective].native(&bench->data.args);
+    if (variant->prepare != NULL) {
+        const int err = variant->prepare(bench->world, candidate->choice.parameter, &ready);
+        if (err != MPI_SUCCESS || !ready)
+            return err != MPI_SUCCESS ? err : CF_DECLINED;
+    }
     return variant->run(&bench->data.args, bench->world, candidate->choice.parameter);
 }
 

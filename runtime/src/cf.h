@@ -82,7 +82,7 @@ struct cf_layout {
 
 /* ---- temporaries ----------------------------------------------------------------------------- */
 
-enum { CF_TMPBUF_SLOTS = 24 };
+enum { CF_TMPBUF_SLOTS = 26 };
 
 /*
  * Scratch memory of one communicator, by slot. It only grows and goes with the communicator. MPI
@@ -103,6 +103,12 @@ void cf_tmpbufs_free(struct cf_tmpbufs *tmpbufs);
 struct cf_comm {
     struct cf_layout layout;
     struct cf_tmpbufs tmpbufs;
+    struct cf_shared *shared; /* shared.h; NULL before cf_shared_ready and where it says no */
+    bool shared_refused;
+    bool order_refused; /* no communicator of all ranks could be made */
+    /* A predefined op and a type that the MPI library takes together. */
+    MPI_Op legal_op;
+    MPI_Datatype legal_type;
 };
 
 /* ---- variants -------------------------------------------------------------------------------- */
@@ -148,6 +154,12 @@ struct cf_variant {
     const struct cf_parameter *parameters;
     int nparameters;
     bool (*applicable)(const struct cf_facts *facts);
+    /*
+     * What run needs and all ranks have to make together, whatever their arguments: called by each
+     * rank before each run, NULL if there is nothing. *ready is alike on all ranks; false: the call
+     * is native. Returns an MPI error class.
+     */
+    int (*prepare)(struct cf_comm *comm, const int *parameter, bool *ready);
     int (*run)(const struct cf_args *args, struct cf_comm *comm, const int *parameter);
 };
 
@@ -232,6 +244,13 @@ void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int c
  * with a process from outside MPI_COMM_WORLD: then *out is NULL. Returns an MPI error class.
  */
 int cf_comm_get(MPI_Comm comm, struct cf_comm **out);
+
+/*
+ * Whether layout.order_comm, all ranks in their order, may be used, alike on all of them.
+ * Collective over the communicator at the first call, which makes it where the layout did not need
+ * it. Returns an MPI error class.
+ */
+int cf_order_ready(struct cf_comm *comm, bool *ready);
 
 /* The layout's name: "4x2", "3+1", "cyclic:2x3" or "map:0.1.1.0" ("map#<fnv-1a hex>" above 64
  * ranks). */

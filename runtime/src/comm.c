@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "shared_window.h"
 #include "topology.h"
 
 struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
@@ -34,7 +35,9 @@ static void list_remove(struct cf_state *state) {
     (void)pthread_mutex_unlock(&list.mutex);
 }
 
-static void free_communicators(struct cf_layout *layout) {
+static void free_communicators(struct cf_comm *comm) {
+    struct cf_layout *layout = &comm->layout;
+    cf_shared_close(comm);
     if (layout->node_comm != MPI_COMM_NULL)
         (void)PMPI_Comm_free(&layout->node_comm);
     if (layout->lane_comm != MPI_COMM_NULL)
@@ -44,7 +47,7 @@ static void free_communicators(struct cf_layout *layout) {
 }
 
 static void free_state(struct cf_state *state) {
-    free_communicators(&state->comm.layout);
+    free_communicators(&state->comm);
     cf_layout_free(&state->comm.layout);
     cf_tmpbufs_free(&state->comm.tmpbufs);
     free((char *)state->layout_name);
@@ -148,8 +151,7 @@ static bool may_make_communicators(void) {
 #endif
 }
 
-/* Whether it holds on all ranks of the communicator; an error counts as no. */
-static bool all_agree(MPI_Comm comm, bool holds) {
+bool cf_comm_agree(MPI_Comm comm, bool holds) {
     const int mine = holds;
     int all = 0;
     return PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all;
@@ -161,38 +163,86 @@ static bool make_communicators(struct cf_layout *layout, MPI_Comm comm) {
     good &= split(comm, lane, layout->node, &layout->lane_comm);
     if (!layout->consecutive)
         good &= split(comm, 0, layout->rank, &layout->order_comm);
-    return all_agree(comm, good);
+    return cf_comm_agree(comm, good);
 }
 
 /*
- * Stage two, collective. It succeeds on all ranks or on none. The user's error handler is set aside
- * meanwhile: a library out of communicators is a reason to stay native, not to abort.
+ * Runs a collective part of the preparation with the user's error handler set aside: a library out
+ * of communicators is a reason to stay native, not to abort.
  */
-static int complete(struct cf_state *state) {
-    struct cf_layout *layout = &state->comm.layout;
+static int prepare(struct cf_state *state, bool (*part)(struct cf_state *), bool *done) {
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
     int err = PMPI_Comm_get_errhandler(state->handle, &handler);
     if (err == MPI_SUCCESS)
         err = PMPI_Comm_set_errhandler(state->handle, MPI_ERRORS_RETURN);
     if (err != MPI_SUCCESS)
         return err;
-
-    const bool may = all_agree(state->handle, may_make_communicators());
-    const bool done = may && all_agree(state->handle, cf_layout_add_lanes(layout)) &&
-                      make_communicators(layout, state->handle);
+    *done = part(state);
     (void)PMPI_Comm_set_errhandler(state->handle, handler);
     (void)PMPI_Errhandler_free(&handler);
+    return MPI_SUCCESS;
+}
 
+static bool complete_communicators(struct cf_state *state) {
+    struct cf_layout *layout = &state->comm.layout;
+    if (!cf_comm_agree(state->handle, may_make_communicators()))
+        return false;
+    if (cf_comm_agree(state->handle, cf_layout_add_lanes(layout)) &&
+        make_communicators(layout, state->handle))
+        return true;
+    complain(state);
+    return false;
+}
+
+/* Stage two, collective. It succeeds on all ranks or on none. */
+static int complete(struct cf_state *state) {
+    bool done = false;
+    const int err = prepare(state, complete_communicators, &done);
+    if (err != MPI_SUCCESS)
+        return err;
     list_remove(state);
     list_append(state);
     state->stage = done ? CF_STAGE_COMPLETE : CF_STAGE_UNUSABLE;
     if (!done) {
-        free_communicators(layout);
+        free_communicators(&state->comm);
         state->rules = NULL;
-        if (may)
-            complain(state);
     }
     return MPI_SUCCESS;
+}
+
+/* A window brings communicators of the library's own with it. */
+static bool open_shared(struct cf_state *state) {
+    return cf_comm_agree(state->handle, may_make_communicators()) &&
+           cf_shared_open(&state->comm, state->handle);
+}
+
+int cf_shared_ready(struct cf_comm *comm, bool *ready) {
+    int err = MPI_SUCCESS;
+    if (comm->shared == NULL && !comm->shared_refused) {
+        bool done = false;
+        /* A struct cf_comm is the first member of a state. */
+        err = prepare((struct cf_state *)comm, open_shared, &done);
+        comm->shared_refused = err == MPI_SUCCESS && !done;
+    }
+    *ready = comm->shared != NULL;
+    return err;
+}
+
+static bool make_order(struct cf_state *state) {
+    struct cf_layout *layout = &state->comm.layout;
+    return cf_comm_agree(state->handle, may_make_communicators()) &&
+           cf_comm_agree(state->handle, split(state->handle, 0, layout->rank, &layout->order_comm));
+}
+
+int cf_order_ready(struct cf_comm *comm, bool *ready) {
+    int err = MPI_SUCCESS;
+    if (comm->layout.order_comm == MPI_COMM_NULL && !comm->order_refused) {
+        bool done = false;
+        err = prepare((struct cf_state *)comm, make_order, &done);
+        comm->order_refused = err == MPI_SUCCESS && !done;
+    }
+    *ready = comm->layout.order_comm != MPI_COMM_NULL && !comm->order_refused;
+    return err;
 }
 
 int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
@@ -213,6 +263,9 @@ int cf_states_start(void) {
 void cf_states_stop(void) {
     if (comm_keyval == MPI_KEYVAL_INVALID)
         return;
+    for (struct cf_state *state = list.first; state != NULL; state = state->next)
+        cf_shared_close(&state->comm);
+    cf_shared_stop();
     while (list.first != NULL)
         if (PMPI_Comm_delete_attr(list.first->handle, comm_keyval) != MPI_SUCCESS)
             break;

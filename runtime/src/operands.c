@@ -56,7 +56,8 @@ static MPI_Aint side_bytes(const struct cf_side *side, const struct cf_unit *uni
 
 /*
  * n blocks of a side from the first on, as packed bytes: the user's memory where that is what lies
- * there (*packed false), else a copy in the slot, filled on request.
+ * there (*packed false), else, or where *packed asks for one, a copy in the slot, filled on
+ * request.
  */
 static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int first, int n,
                  bool fill, void **staged, bool *packed) {
@@ -64,7 +65,7 @@ static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int
     int position = 0;
 
     CF_TRY(cf_unit_of(side->type, &unit));
-    *packed = !unit.dense || !side_is_tight(side, first, n);
+    *packed = *packed || !unit.dense || !side_is_tight(side, first, n);
     if (!*packed) {
         *staged = side_at(side, &unit, first);
         return MPI_SUCCESS;
@@ -190,6 +191,7 @@ static int begin_movement(struct cf_operands *operands, const struct cf_roles *r
     const struct cf_side *output = stays ? &send : &recv;
     const bool use_send = (roles->send_side && !in_place) || stays;
     void *staged = NULL;
+    bool apart = roles->apart && in_place;
     bool packed = false;
 
     operands->unit = byte_unit;
@@ -199,7 +201,7 @@ static int begin_movement(struct cf_operands *operands, const struct cf_roles *r
     }
     if (roles->in_blocks > 0) {
         const int first = in_place ? roles->in_place_block : 0;
-        CF_TRY(stage(comm, CF_SLOT_INPUT, input, first, roles->in_blocks, true, &staged, &packed));
+        CF_TRY(stage(comm, CF_SLOT_INPUT, input, first, roles->in_blocks, true, &staged, &apart));
         operands->input = staged;
     }
     if (roles->out_blocks == 0) {
@@ -223,22 +225,56 @@ static int begin_movement(struct cf_operands *operands, const struct cf_roles *r
     return MPI_SUCCESS;
 }
 
+/*
+ * Whether a predefined op may be applied to the type: asked of the library on a communicator of
+ * ours, because it reports errors of MPI_Reduce_local to the handler of MPI_COMM_WORLD. No data
+ * moves.
+ */
+static int check_op(struct cf_comm *comm, MPI_Op op, MPI_Datatype type) {
+    int nothing[2] = {0, 0};
+
+    if ((op == comm->legal_op && type == comm->legal_type) || !cf_op_is_predefined(op)) {
+        return MPI_SUCCESS;
+    }
+    CF_TRY(PMPI_Allreduce(&nothing[0], &nothing[1], 0, type, op, comm->layout.node_comm));
+    if (cf_type_is_predefined(type)) {
+        comm->legal_op = op;
+        comm->legal_type = type;
+    }
+    return MPI_SUCCESS;
+}
+
+/* A copy of an input that has all blocks. */
+static int set_apart(struct cf_operands *operands, struct cf_comm *comm) {
+    const int units = cf_all_units(&comm->layout, &operands->blocks);
+    void *copy = cf_temp(comm, CF_SLOT_INPUT, units, &operands->unit);
+
+    if (copy == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    CF_TRY(cf_copy(comm, copy, operands->input, units, &operands->unit));
+    operands->input = copy;
+    return MPI_SUCCESS;
+}
+
 static int begin_reduction(struct cf_operands *operands, const struct cf_roles *roles,
                            const struct cf_args *args, struct cf_comm *comm) {
     const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
     int commutes = 0;
 
+    CF_TRY(check_op(comm, args->op, args->recvtype));
     operands->input = in_place ? args->recvbuf : args->sendbuf;
     operands->output = roles->out_blocks > 0 ? args->recvbuf : NULL;
     CF_TRY(PMPI_Op_commutative(args->op, &commutes));
     operands->commutes = commutes;
     CF_TRY(cf_unit_of(args->recvtype, &operands->unit));
     if (roles->varies != CF_VARIES_NO) {
-        return known_sizes(operands, args->recvcounts, comm, 1);
+        CF_TRY(known_sizes(operands, args->recvcounts, comm, 1));
+    } else {
+        operands->block = args->recvcount;
+        operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
     }
-    operands->block = args->recvcount;
-    operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
-    return MPI_SUCCESS;
+    return roles->apart && in_place ? set_apart(operands, comm) : MPI_SUCCESS;
 }
 
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,

@@ -159,3 +159,31 @@ int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n,
     split_end(split);
     return MPI_SUCCESS;
 }
+
+int cf_split_rotated(struct cf_split *split, struct cf_comm *comm, int slot,
+                     const struct cf_split *other, int first) {
+    const int err = split_begin(split, comm, slot, other->n);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    for (int i = 0; i < other->n; i++) {
+        split->counts[i] = other->counts[(first + i) % other->n];
+    }
+    split_end(split);
+    return MPI_SUCCESS;
+}
+
+int cf_split_ranks(struct cf_split *split, struct cf_comm *comm, int slot,
+                   const struct cf_blocks *blocks) {
+    const int err = split_begin(split, comm, slot, comm->layout.size);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    for (int rank = 0; rank < comm->layout.size; rank++) {
+        split->counts[rank] = cf_block(blocks, rank);
+    }
+    split_end(split);
+    return MPI_SUCCESS;
+}

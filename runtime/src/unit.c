@@ -117,3 +117,15 @@ int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
     }
     return copy_packed(comm, target, source, count, unit);
 }
+
+int cf_rotate(struct cf_comm *comm, void *target, const void *source, int count, int first,
+              const struct cf_unit *unit) {
+    const int rest = count - first;
+
+    CF_TRY(cf_copy(comm, target, cf_at(unit, source, first), rest, unit));
+    return cf_copy(comm, cf_at(unit, target, rest), source, first, unit);
+}
+
+int cf_combine(const void *before, void *after, int count, const struct cf_unit *unit, MPI_Op op) {
+    return count == 0 ? MPI_SUCCESS : PMPI_Reduce_local(before, after, count, unit->type, op);
+}

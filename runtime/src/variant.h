@@ -21,9 +21,10 @@ enum {
     CF_SLOT_PACK,
     CF_SLOT_LANE,
     CF_SLOT_PARTS,
-    CF_SLOT_OWN,
     CF_SLOT_UNITS,
     CF_SLOT_POSITIONS,
+    CF_SLOT_OPERAND,
+    CF_SLOT_RESULT,
     CF_SLOT_FIRST_FREE
 };
 
@@ -62,6 +63,13 @@ void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_un
 int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
             const struct cf_unit *unit);
 
+/* after = before o after; nothing where count is 0, which a user's op need not stand. */
+int cf_combine(const void *before, void *after, int count, const struct cf_unit *unit, MPI_Op op);
+
+/* target = source (count units) turned round: its units from first on, then those before. */
+int cf_rotate(struct cf_comm *comm, void *target, const void *source, int count, int first,
+              const struct cf_unit *unit);
+
 /* MPI_Pack and MPI_Unpack that take MPI_BOTTOM with every MPI library. */
 int cf_pack(const void *from, int count, MPI_Datatype type, void *packed, int bytes, int *position,
             MPI_Comm comm);
@@ -84,6 +92,20 @@ static inline int cf_segments(int count, int segment) {
 static inline int cf_segment_count(int index, int segment, int count) {
     const int rest = count - index * segment;
     return rest < segment ? rest : segment;
+}
+
+/* The messages that an algorithm may have under way in one direction; a stored window may be any
+ * number. */
+enum { CF_MAX_WINDOW = 64 };
+
+static inline int cf_window(int window) {
+    return window < 1 ? 1 : window > CF_MAX_WINDOW ? CF_MAX_WINDOW : window;
+}
+
+/* Units of the segments under way at once, of a buffer of count units. */
+static inline int cf_window_units(int window, int segment, int count) {
+    const MPI_Aint units = (MPI_Aint)window * segment;
+    return units < count ? (int)units : count;
 }
 
 static inline void cf_requests_clear(MPI_Request *requests, int n) {
@@ -171,6 +193,7 @@ struct cf_roles {
     int in_blocks;      /* blocks this rank contributes; 0: its send arguments are not read */
     int out_blocks;     /* blocks this rank gets; 0: its receive arguments are not read */
     int in_place_block; /* where in recvbuf its contribution stands when in place */
+    bool apart;         /* a step writes the output while it reads all blocks of the input */
 };
 
 /* One side of a call as the user gave it: count elements a block, or counts and displs. */
@@ -247,25 +270,176 @@ int cf_split_departing(struct cf_split *split, struct cf_comm *comm, int slot,
 /* Each node: the blocks from every rank of that node to this node's share of a lane. */
 int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
                       const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
+/* A block for each rank of the communicator: of a row, to send, or of a column, to receive. */
+int cf_split_ranks(struct cf_split *split, struct cf_comm *comm, int slot,
+                   const struct cf_blocks *blocks);
 /* units over n members, the first units % n of them with one more. */
 int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n, int units);
+/* Member i of it is member (first + i) % n of another split, which is in another slot. */
+int cf_split_rotated(struct cf_split *split, struct cf_comm *comm, int slot,
+                     const struct cf_split *other, int first);
 
-/* ---- component collectives: regular where the split is uniform, else the v form -------------- */
+/* Units of the members from first to last - 1, which may be none. */
+static inline int cf_split_units(const struct cf_split *split, int first, int last) {
+    const int begin = first < split->n ? split->displs[first] : split->total;
+    return (last < split->n ? split->displs[last] : split->total) - begin;
+}
 
-int cf_scatter(const void *from, const struct cf_split *split, void *to, const struct cf_unit *unit,
-               int root, MPI_Comm comm);
-int cf_gather(const void *from, void *to, const struct cf_split *split, const struct cf_unit *unit,
-              int root, MPI_Comm comm);
-int cf_allgather(const void *from, void *to, const struct cf_split *split,
-                 const struct cf_unit *unit, MPI_Comm comm);
-int cf_alltoall(const void *from, const struct cf_split *send, void *to,
+/*
+ * ---- component collectives -------------------------------------------------------------------
+ *
+ * Those of the MPI library, over a node or a lane: regular where the split is uniform, else the v
+ * form. shared.h has the same for a node without the last argument, and a variant's own lane
+ * algorithms with its parameters in its place.
+ */
+
+int cf_scatter(struct cf_comm *comm, const void *from, const struct cf_split *split, void *to,
+               const struct cf_unit *unit, int root, MPI_Comm over);
+int cf_gather(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
+              const struct cf_unit *unit, int root, MPI_Comm over);
+int cf_allgather(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
+                 const struct cf_unit *unit, MPI_Comm over);
+int cf_alltoall(struct cf_comm *comm, const void *from, const struct cf_split *send, void *to,
                 const struct cf_split *receive, const struct cf_unit *unit, bool regular,
-                MPI_Comm comm);
-int cf_allreduce(const void *from, void *to, int count, const struct cf_unit *unit, MPI_Op op,
-                 MPI_Comm comm);
+                MPI_Comm over);
+int cf_bcast(struct cf_comm *comm, void *data, int count, const struct cf_unit *unit, int root,
+             MPI_Comm over);
+int cf_reduce(struct cf_comm *comm, const void *from, void *to, int count,
+              const struct cf_unit *unit, MPI_Op op, int root, MPI_Comm over);
+int cf_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
+                 const struct cf_unit *unit, MPI_Op op, MPI_Comm over);
 int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                       const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
                       MPI_Comm over);
+/* In place where from == to. */
+int cf_scan(struct cf_comm *comm, const void *from, void *to, int count, const struct cf_unit *unit,
+            MPI_Op op, MPI_Comm over);
+int cf_exscan(struct cf_comm *comm, const void *from, void *to, int count,
+              const struct cf_unit *unit, MPI_Op op, MPI_Comm over);
+int cf_barrier(struct cf_comm *comm, MPI_Comm over);
+bool cf_op_is_predefined(MPI_Op op);
+
+/* ---- what the lane algorithms share (lane.c, ring.c, exchange.c)
+ * ----------------------------------------- */
+
+/* Places on a lane counted from a root, which is at position 0. */
+static inline int cf_position(const struct cf_layout *at, int root) {
+    return (at->node - root + at->nodes) % at->nodes;
+}
+
+static inline int cf_node_at(const struct cf_layout *at, int root, int position) {
+    return (root + position) % at->nodes;
+}
+
+/*
+ * The binomial tree over n positions: below position p stand p + 1 to p + span - 1, as far as there
+ * are such, and p hangs under p - span. Its children are p + 1, p + 2, p + 4, ... With n = 5: 4, 2
+ * and 1 under 0, 3 under 2; the spans are 8, 1, 2, 1, 4.
+ */
+enum { CF_MAX_CHILDREN = 31 };
+
+static inline int cf_tree_span(int position, int n) {
+    int span = 1;
+    while (span < n && (position & span) == 0) {
+        span *= 2;
+    }
+    return span;
+}
+
+static inline int cf_tree_children(int position, int n) {
+    int children = 0;
+    for (int below = 1; below < cf_tree_span(position, n) && position + below < n; below *= 2) {
+        children++;
+    }
+    return children;
+}
+
+/* Units of the parts of a position and of those below it; parts are by position. */
+int cf_tree_units(const struct cf_split *parts, int position);
+/*
+ * Down the tree from the root, and up to it. Each rank holds its own part and those of the
+ * positions below it, one after the other, from held on: the root has all before the scatter and
+ * after the gather.
+ */
+int cf_tree_scatter(struct cf_comm *comm, void *held, const struct cf_split *parts,
+                    const struct cf_unit *unit, int root);
+int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *parts,
+                   const struct cf_unit *unit, int root);
+
+/*
+ * The pipelined ring (ring.c): `steps` parts leave, of which the first is number `first`, and as
+ * many arrive, each one less than that before (part n - 1 follows part 0). The first `reduced` that
+ * arrive are combined with those of `from`; all others, and all if nothing is reduced, stand in
+ * `to`. The last one reduced goes to `sum`, where that is not NULL, else to its place in `to`.
+ */
+struct cf_ring {
+    struct cf_comm *comm;
+    const struct cf_split *parts; /* alike on all ranks of the lane */
+    const struct cf_unit *unit;
+    MPI_Op op;
+    const void *from;
+    void *to;
+    void *sum;
+    int first;
+    int reduced;
+    int steps;
+    int segment; /* units */
+    int window;  /* segments under way at once, each way */
+};
+
+int cf_ring_run(const struct cf_ring *ring);
+
+/*
+ * The pairwise all-to-all in segments (exchange.c) among the n members of a communicator. The steps
+ * go round in the given order of the members, which is alike on all of them; NULL: as they are.
+ */
+struct cf_exchange {
+    struct cf_comm *comm;
+    const void *from;
+    const struct cf_split *send;
+    void *to;
+    const struct cf_split *receive;
+    const struct cf_unit *unit;
+    MPI_Comm over;
+    const int *order;
+    int n;
+    int me;
+    int segment; /* units */
+    int window;  /* messages under way at once, each way */
+};
+
+int cf_exchange_run(const struct cf_exchange *of);
+
+/*
+ * Recursive doubling among n ranks: a power of two of them is active. The others, surplus of them,
+ * are the even ranks below 2 * surplus, and have the rank after them stand for both. With n = 5:
+ * 1 (for 0 too), 2, 3 and 4 are active, index 0 to 3.
+ */
+struct cf_doubling {
+    int active;
+    int surplus;
+    int index; /* of this rank among the active ones; -1: it is not */
+    bool stands_for_two;
+};
+
+struct cf_doubling cf_doubling_of(int rank, int n);
+
+/* The active rank with this index, and the first rank that it stands for. */
+static inline int cf_doubling_rank(const struct cf_doubling *who, int index) {
+    return index < who->surplus ? 2 * index + 1 : index + who->surplus;
+}
+
+static inline int cf_doubling_first(const struct cf_doubling *who, int index) {
+    return index < who->surplus ? 2 * index : index + who->surplus;
+}
+
+/*
+ * Exchanges sums[0] with a partner, whose sum arrives in sums[1], and combines the two into
+ * sums[0], that of the lower rank on the left. Where the partner is the lower, sums[1] stays what
+ * it sent; else the two pointers have changed places.
+ */
+int cf_exchange_sums(struct cf_comm *comm, int partner, void *sums[2], int count,
+                     const struct cf_unit *unit, MPI_Op op);
 
 /* ---- steps on one node or one rank ----------------------------------------------------------- */
 

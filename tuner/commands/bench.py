@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     goal = Goal(at, names, request.parse_sizes(args.sizes))
     place = request.place(target.system_name(args), library, at)
     tuned = read_winners(args.db, place)
-    cases = list(wanted_cases(args, made, goal, tuned))
+    cases = wanted_cases(args, made, goal, tuned)
     job = Job(cases, at.name, args.samples or SAMPLES, 3600.0, args.seed, time_limit=3600.0)
     launches = run_launches(site, job, args.launches or LAUNCHES)
     rate = target.link_rate(args)
@@ -157,28 +157,32 @@ def read_winners(database: Path, place: Place) -> Tuned:
     return {(one.choice.variant.collective, one.choice.bytes): one for one in found}
 
 
-def wanted_cases(
-    args: argparse.Namespace, made: Manifest, goal: Goal, tuned: Tuned
-) -> Iterable[Case]:
-    """Native, each family's variants and the tuned choice of every problem asked for."""
+def wanted_cases(args: argparse.Namespace, made: Manifest, goal: Goal, tuned: Tuned) -> list[Case]:
+    """Of every problem asked for: native, and the variants named or, if none is, the usual ones."""
     asked = [case.parse(with_variant(text)) for text in args.cases] or plan.problems(made, goal)
+    groups: dict[str, dict[str, Case]] = {}
     for one in asked:
-        native = one.by(case.NATIVE)
-        yield native
-        if one != native:
-            yield one
-            continue
-        chosen = stored(made, tuned, one)
-        names = [chosen.choice.variant.name] if chosen else []
-        if not args.tuned_only:
-            names += [
-                case.variant_text(entry.family, entry.parameters, point)
-                for entry in plan.applicable(made, goal, one)
-                for point in list(case.points(entry))[:1]
-            ]
-        for name in dict.fromkeys(names):
-            if name != case.NATIVE:
-                yield one.by(name)
+        group = groups.setdefault(one.problem, {case.NATIVE: one.by(case.NATIVE)})
+        names = [one.variant]
+        if one.variant == case.NATIVE:
+            names = usual_variants(args, made, goal, tuned, one)
+        group.update((name, one.by(name)) for name in names)
+    return [one for group in groups.values() for one in group.values()]
+
+
+def usual_variants(
+    args: argparse.Namespace, made: Manifest, goal: Goal, tuned: Tuned, problem: Case
+) -> list[str]:
+    """The tuned choice, and a point of each family unless it is asked for alone."""
+    chosen = stored(made, tuned, problem)
+    names = [chosen.choice.variant.name] if chosen else []
+    if not args.tuned_only:
+        names += [
+            case.variant_text(entry.family, entry.parameters, point)
+            for entry in plan.applicable(made, goal, problem)
+            for point in list(case.points(entry))[:1]
+        ]
+    return names
 
 
 def stored(made: Manifest, tuned: Tuned, problem: Case) -> Winner | None:

@@ -22,10 +22,24 @@ from collforge.tuner import ingest, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi, find_libraries
 from collforge.tuner.run import Job, Site, run_job
 
+# One node, for what serves a node alone. Several nodes, and not a power of two, for the algorithms
+# between them: of 3 nodes two pair up and one is left over, of 5 nodes four do, in two steps. Nodes of
+# one size, unequal ones, and ranks that are not consecutive.
 LAYOUTS = {
-    "small": ("2x2", "3+1"),
-    "full": ("2x2", "3+1", "cyclic:2x3"),
-    "paranoid": ("2x2", "2x3", "3+1", "1+2+2", "cyclic:2x3", "map:0.1.1.0.1"),
+    "small": ("1x3", "3x2", "3+1"),
+    "full": ("1x3", "3x2", "1+3+1+1+1", "cyclic:2x3"),
+    "paranoid": (
+        "1x2",
+        "1x5",
+        "2x2",
+        "2x3",
+        "5x2",
+        "3+1",
+        "1+2+2",
+        "1+3+1+1+1",
+        "cyclic:2x3",
+        "map:0.1.1.0.1",
+    ),
 }
 # One launch verifies so many cases: enough that launching costs little.
 CASES_PER_JOB = 20000

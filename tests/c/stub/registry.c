@@ -80,17 +80,17 @@ static const struct cf_parameter lane_parameters[] = {
     {"segment_bytes", NULL, segments, 2, 64},
 };
 
-static const struct cf_variant bcast_lane = {CF_BCAST, "full_lane",      "b1",     lane_parameters,
-                                             2,        on_several_nodes, run_bcast};
-static const struct cf_variant bcast_leader = {CF_BCAST, "hierarchical",   "b2",     NULL,
-                                               0,        on_several_nodes, run_bcast};
-static const struct cf_variant bcast_failing = {CF_BCAST, "failing",        "b3",       NULL,
-                                                0,        on_several_nodes, run_failing};
+static const struct cf_variant bcast_lane = {CF_BCAST, "full_lane",      "b1", lane_parameters,
+                                             2,        on_several_nodes, NULL, run_bcast};
+static const struct cf_variant bcast_leader = {CF_BCAST, "hierarchical",   "b2", NULL,
+                                               0,        on_several_nodes, NULL, run_bcast};
+static const struct cf_variant bcast_failing = {CF_BCAST, "failing",        "b3", NULL,
+                                                0,        on_several_nodes, NULL, run_failing};
 static const struct cf_variant allreduce_lane = {
-    CF_ALLREDUCE, "full_lane", "a1", lane_parameters, 2, on_several_nodes_commutative,
-    run_allreduce};
-static const struct cf_variant gather_leader = {CF_GATHER, "hierarchical",   "g2",      NULL,
-                                                0,         on_several_nodes, run_gather};
+    CF_ALLREDUCE, "full_lane",  "a1", lane_parameters, 2, on_several_nodes_commutative,
+    NULL,         run_allreduce};
+static const struct cf_variant gather_leader = {CF_GATHER, "hierarchical",   "g2", NULL,
+                                                0,         on_several_nodes, NULL, run_gather};
 
 const struct cf_variant *const cf_variants[] = {&bcast_lane, &bcast_leader, &bcast_failing,
                                                 &allreduce_lane, &gather_leader};

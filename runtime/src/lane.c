@@ -1,0 +1,90 @@
+/* What the algorithms of a lane share: the binomial tree, recursive doubling. */
+#include "variant.h"
+
+int cf_tree_units(const struct cf_split *parts, int position) {
+    return cf_split_units(parts, position, position + cf_tree_span(position, parts->n));
+}
+
+/* Where the parts of a position below begin in what a rank holds. */
+static void *held_at(const struct cf_unit *unit, void *held, const struct cf_split *parts,
+                     int position, int below) {
+    return cf_at(unit, held, cf_split_units(parts, position, position + below));
+}
+
+int cf_tree_scatter(struct cf_comm *comm, void *held, const struct cf_split *parts,
+                    const struct cf_unit *unit, int root) {
+    const struct cf_layout *at = &comm->layout;
+    const int position = cf_position(at, root);
+    const int span = cf_tree_span(position, at->nodes);
+    MPI_Request send[CF_MAX_CHILDREN];
+    int sends = 0;
+
+    if (position > 0) {
+        CF_TRY(PMPI_Recv(held, cf_tree_units(parts, position), unit->type,
+                         cf_node_at(at, root, position - span), 0, at->lane_comm,
+                         MPI_STATUS_IGNORE));
+    }
+    for (int below = span / 2; below > 0; below /= 2) {
+        if (position + below < at->nodes) {
+            CF_TRY(PMPI_Isend(held_at(unit, held, parts, position, below),
+                              cf_tree_units(parts, position + below), unit->type,
+                              cf_node_at(at, root, position + below), 0, at->lane_comm,
+                              &send[sends++]));
+        }
+    }
+    return cf_requests_wait(send, sends);
+}
+
+int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *parts,
+                   const struct cf_unit *unit, int root) {
+    const struct cf_layout *at = &comm->layout;
+    const int position = cf_position(at, root);
+    const int span = cf_tree_span(position, at->nodes);
+    MPI_Request receive[CF_MAX_CHILDREN];
+    int receives = 0;
+
+    for (int below = 1; below < span && position + below < at->nodes; below *= 2) {
+        CF_TRY(PMPI_Irecv(held_at(unit, held, parts, position, below),
+                          cf_tree_units(parts, position + below), unit->type,
+                          cf_node_at(at, root, position + below), 0, at->lane_comm,
+                          &receive[receives++]));
+    }
+    CF_TRY(cf_requests_wait(receive, receives));
+    if (position == 0) {
+        return MPI_SUCCESS;
+    }
+    return PMPI_Send(held, cf_tree_units(parts, position), unit->type,
+                     cf_node_at(at, root, position - span), 0, at->lane_comm);
+}
+
+struct cf_doubling cf_doubling_of(int rank, int n) {
+    struct cf_doubling who = {.active = 1};
+
+    while (who.active <= n / 2) {
+        who.active *= 2;
+    }
+    who.surplus = n - who.active;
+    who.stands_for_two = rank < 2 * who.surplus && rank % 2 == 1;
+    if (rank >= 2 * who.surplus) {
+        who.index = rank - who.surplus;
+    } else {
+        who.index = who.stands_for_two ? rank / 2 : -1;
+    }
+    return who;
+}
+
+int cf_exchange_sums(struct cf_comm *comm, int partner, void *sums[2], int count,
+                     const struct cf_unit *unit, MPI_Op op) {
+    const struct cf_layout *at = &comm->layout;
+    void *own = sums[0];
+
+    CF_TRY(PMPI_Sendrecv(own, count, unit->type, partner, 0, sums[1], count, unit->type, partner, 0,
+                         at->lane_comm, MPI_STATUS_IGNORE));
+    if (partner < at->node) {
+        return cf_combine(sums[1], own, count, unit, op);
+    }
+    CF_TRY(cf_combine(own, sums[1], count, unit, op));
+    sums[0] = sums[1];
+    sums[1] = own;
+    return MPI_SUCCESS;
+}

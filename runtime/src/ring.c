@@ -1,0 +1,178 @@
+/*
+ * The pipelined ring of a lane: allgather, reduce-scatter and allreduce are one stream of parts
+ * that every rank passes on.
+ *
+ * In the stream of a rank part 0 is its own, part t the one that it got in step t; it sends parts 0
+ * to steps - 1 to the next rank and gets parts 1 to steps from the one before, whose stream is the
+ * same, one part later. The first `reduced` parts that arrive are partial sums, to which a rank
+ * adds what it has before it sends them on. With 3 ranks, an allreduce at rank 0 (reduced = 2,
+ * steps = 4):
+ *
+ *   t   part  is             where
+ *   0   2     x0             from
+ *   1   1     x2 o x0        temporary
+ *   2   0     the sum        to
+ *   3   2     the sum        to
+ *   4   1     the sum        to
+ *
+ * Parts are cut in segments, and what is passed on is a segment, so that a rank sends segment i of
+ * the stream while segment i + (segments of a part) arrives. At most `window` are under way in
+ * either direction; a rank waits for one that the rank before sent at least one segment earlier, so
+ * no circle of waiting ranks can close.
+ */
+#include "variant.h"
+
+/* Where the stream of a rank stands: segment `segment` of part number t. */
+struct place {
+    int t;
+    int segment;
+};
+
+struct stream {
+    const struct cf_ring *ring;
+    int segment; /* units */
+    int window;
+    int lead;  /* segments of part 0: what is asked for runs so far ahead of what is sent */
+    int slots; /* segments that the temporary holds */
+    char *partial;
+    MPI_Request receive[CF_MAX_WINDOW];
+    MPI_Request send[CF_MAX_WINDOW];
+};
+
+static int part_of(const struct cf_ring *ring, int t) {
+    return (ring->first - t % ring->parts->n + ring->parts->n) % ring->parts->n;
+}
+
+/* An empty part has one segment too, an empty message, so that no rank waits without a step
+ * between. */
+static int segments_of(const struct stream *stream, int t) {
+    const struct cf_ring *ring = stream->ring;
+    const int segments = cf_segments(ring->parts->counts[part_of(ring, t)], stream->segment);
+    return segments > 0 ? segments : 1;
+}
+
+static void advance(const struct stream *stream, struct place *place) {
+    if (++place->segment == segments_of(stream, place->t)) {
+        place->segment = 0;
+        place->t++;
+    }
+}
+
+static int units_at(const struct stream *stream, const struct place *place) {
+    const struct cf_ring *ring = stream->ring;
+    return cf_segment_count(place->segment, stream->segment,
+                            ring->parts->counts[part_of(ring, place->t)]);
+}
+
+/* In a vector that holds all parts. */
+static void *in_vector(const struct stream *stream, const void *vector, const struct place *place) {
+    const struct cf_ring *ring = stream->ring;
+    const MPI_Aint first = ring->parts->displs[part_of(ring, place->t)];
+    return cf_at(ring->unit, vector, first + (MPI_Aint)place->segment * stream->segment);
+}
+
+/* Where number `index` of the stream is sent from and received at. */
+static void *at_place(const struct stream *stream, const struct place *place, int index) {
+    const struct cf_ring *ring = stream->ring;
+
+    if (place->t == 0 && ring->reduced > 0) {
+        return in_vector(stream, ring->from, place);
+    }
+    if (place->t < ring->reduced) {
+        return cf_at(ring->unit, stream->partial,
+                     (MPI_Aint)(index % stream->slots) * stream->segment);
+    }
+    if (place->t == ring->reduced && ring->sum != NULL) {
+        return cf_at(ring->unit, ring->sum, (MPI_Aint)place->segment * stream->segment);
+    }
+    return in_vector(stream, ring->to, place);
+}
+
+/* A partial sum stays from when it is asked for until it is sent, which is known `window` segments
+ * later. */
+static int make_room(struct stream *stream) {
+    const struct cf_ring *ring = stream->ring;
+
+    if (ring->reduced < 2) {
+        return MPI_SUCCESS;
+    }
+    stream->slots = stream->lead + stream->window + 1;
+    stream->partial =
+        cf_temp(ring->comm, CF_SLOT_LANE, (MPI_Aint)stream->slots * stream->segment, ring->unit);
+    return stream->partial == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+}
+
+static int begin(struct stream *stream, const struct cf_ring *ring) {
+    int longest = 1;
+
+    for (int part = 0; part < ring->parts->n; part++) {
+        longest = ring->parts->counts[part] > longest ? ring->parts->counts[part] : longest;
+    }
+    stream->ring = ring;
+    stream->segment = ring->segment < longest ? ring->segment : longest;
+    stream->window = cf_window(ring->window);
+    stream->lead = segments_of(stream, 0);
+    if (stream->window > stream->lead) {
+        stream->window = stream->lead;
+    }
+    cf_requests_clear(stream->receive, stream->window);
+    cf_requests_clear(stream->send, stream->window);
+    return make_room(stream);
+}
+
+static int take(struct stream *stream, const struct place *place, int index) {
+    const struct cf_ring *ring = stream->ring;
+
+    CF_TRY(PMPI_Wait(&stream->receive[index % stream->window], MPI_STATUS_IGNORE));
+    if (place->t > ring->reduced) {
+        return MPI_SUCCESS;
+    }
+    return cf_combine(in_vector(stream, ring->from, place), at_place(stream, place, index),
+                      units_at(stream, place), ring->unit, ring->op);
+}
+
+static int pass_on(struct stream *stream, const struct place *place, int index) {
+    const struct cf_layout *at = &stream->ring->comm->layout;
+    MPI_Request *request = &stream->send[index % stream->window];
+
+    CF_TRY(PMPI_Wait(request, MPI_STATUS_IGNORE));
+    return PMPI_Isend(at_place(stream, place, index), units_at(stream, place),
+                      stream->ring->unit->type, (at->node + 1) % at->nodes, 0, at->lane_comm,
+                      request);
+}
+
+static int ask_for(struct stream *stream, const struct place *place, int index) {
+    const struct cf_layout *at = &stream->ring->comm->layout;
+
+    return PMPI_Irecv(at_place(stream, place, index), units_at(stream, place),
+                      stream->ring->unit->type, (at->node - 1 + at->nodes) % at->nodes, 0,
+                      at->lane_comm, &stream->receive[index % stream->window]);
+}
+
+int cf_ring_run(const struct cf_ring *ring) {
+    struct stream stream = {NULL};
+    struct place asked = {1, 0};
+    struct place taken = {1, 0};
+    struct place sent = {0, 0};
+
+    if (ring->steps == 0) {
+        return MPI_SUCCESS;
+    }
+    CF_TRY(begin(&stream, ring));
+    for (int i = 0; taken.t <= ring->steps || sent.t < ring->steps; i++) {
+        const int ahead = stream.lead + i;
+        if (i >= stream.window && taken.t <= ring->steps) {
+            CF_TRY(take(&stream, &taken, ahead - stream.window));
+            advance(&stream, &taken);
+        }
+        if (asked.t <= ring->steps) {
+            CF_TRY(ask_for(&stream, &asked, ahead));
+            advance(&stream, &asked);
+        }
+        if (sent.t < ring->steps) {
+            CF_TRY(pass_on(&stream, &sent, i));
+            advance(&stream, &sent);
+        }
+    }
+    return cf_requests_wait(stream.send, stream.window);
+}

@@ -1,0 +1,92 @@
+"""Collectives of a node's ranks through its shared-memory window: tests/c/shared.c under both MPI libraries."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from stub_build import LIBRARIES, Build, make_build
+from support import MEMORY_SANITIZERS, SEED
+
+STEPS = 300
+# Ranks, and which of them are on a node: one node, unequal ones, not consecutive, one rank each.
+NODES = [(4, "4"), (4, "3,1"), (6, "map:0,1,0,1,0,1"), (4, "1")]
+# The state of one communicator takes more than a kilobyte: a leak of it cannot hide below this.
+MOST_BYTES_PER_CYCLE = 16.0
+
+each_nodes = pytest.mark.parametrize(("ranks", "nodes"), NODES, ids=[text for _, text in NODES])
+
+
+@pytest.fixture(scope="module", params=LIBRARIES)
+def build(request: pytest.FixtureRequest) -> Build:
+    return make_build(str(request.param), "shared")
+
+
+@pytest.fixture(scope="module", params=LIBRARIES)
+def sanitized(request: pytest.FixtureRequest) -> Build:
+    return make_build(str(request.param), "shared", flags=MEMORY_SANITIZERS)
+
+
+def run(build: Build, ranks: int, nodes: str, *words: str | int, **variables: str) -> list[str]:
+    """The lines that the program prints before it says that it found everything right."""
+    command = [str(build.folder / "shared"), *map(str, words)]
+    done = build.launch(ranks, *command, COLLFORGE_NODE_MAP=nodes, **variables)
+    case = f"{build.mpi}: {ranks} ranks on nodes {nodes}: shared {' '.join(map(str, words))}"
+    assert (done.code, done.out[-1:]) == (0, ["passed"]), case
+    return done.out[:-1]
+
+
+@pytest.mark.parametrize("seed", [SEED, SEED + 1])
+@each_nodes
+def test_collectives(build: Build, ranks: int, nodes: str, seed: int) -> None:
+    run(build, ranks, nodes, "random", seed, STEPS)
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(4, "4"), (4, "3,1")])
+def test_collectives_of_several_threads(build: Build, ranks: int, nodes: str) -> None:
+    run(build, ranks, nodes, "threads", SEED, STEPS)
+
+
+def test_under_address_and_undefined_behaviour_sanitizers(sanitized: Build) -> None:
+    # The leaks that are found at the end are the MPI libraries' own; ours are counted below.
+    options = "detect_leaks=0:verify_asan_link_order=0"
+    for words in (("random", SEED, 100), ("threads", SEED, 50), ("refuse", "window", 1), ("free",)):
+        run(sanitized, 5, "map:0,1,0,0,1", *words, ASAN_OPTIONS=options)
+
+
+@each_nodes
+def test_a_waiting_rank_serves_its_messages(build: Build, ranks: int, nodes: str) -> None:
+    """By transports on which the receiver cannot take a long message without the sender's help."""
+    transports = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "UCX_TLS": "posix,self"}
+    run(build, ranks, nodes, "progress", **transports)
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(3, "3"), (4, "3,1")])
+def test_no_leak_in_a_thousand_communicators(build: Build, ranks: int, nodes: str) -> None:
+    """They use the same window, one after the other."""
+    (line,) = run(build, ranks, nodes, "cycles", 1000)
+    found = re.fullmatch(r"cycles 1000 windows 1 bytes-per-cycle (-?[\d.]+)", line)
+    assert found and float(found[1]) < MOST_BYTES_PER_CYCLE
+
+
+@each_nodes
+def test_freeing_a_communicator_waits_for_nobody(build: Build, ranks: int, nodes: str) -> None:
+    run(build, ranks, nodes, "free")
+
+
+@each_nodes
+def test_ready_on_every_node(build: Build, ranks: int, nodes: str) -> None:
+    assert run(build, ranks, nodes, "ready", 3) == ["ready 3 of 3"]
+
+
+def test_no_more_windows_than_the_library_can_bear(build: Build) -> None:
+    assert run(build, 2, "2", "ready", 260) == ["ready 256 of 260"]
+
+
+@pytest.mark.parametrize("what", ["room", "pages", "window"])
+@pytest.mark.parametrize(("nodes", "rank"), [("4", 0), ("2", 3), ("3,1", 1)])
+def test_one_rank_gets_no_window(build: Build, what: str, nodes: str, rank: int) -> None:
+    """Then nobody has one, on any node, and nobody waits; the next communicator has."""
+    # UCX would put its own madvise before the program's.
+    lines = run(build, 4, nodes, "refuse", what, rank, UCX_MEM_EVENTS="no")
+    assert lines == ["ready 0"]
