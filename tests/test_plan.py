@@ -6,6 +6,7 @@ import math
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -256,6 +257,21 @@ def record(place: Place, number: int, history: dict[str, list[Launch]]) -> RunRe
 
 def test_nothing_is_planned_where_nothing_applies(made: Manifest) -> None:
     assert list(plan.next_tasks(made, goal(layout=layout.from_name("1x1")), {})) == []
+
+
+def test_what_older_variants_measured_settles_nothing(made: Manifest) -> None:
+    asked = goal(collectives=("bcast",))
+    history, _ = measure(made, asked, chain_wins, 10)
+    assert list(plan.next_tasks(made, asked, history)) == []
+    older = {
+        problem: [
+            {v if v.is_native else replace(v, fingerprint="older"): s for v, s in launch.items()}
+            for launch in launches
+        ]
+        for problem, launches in history.items()
+    }
+    first, again = (list(plan.next_tasks(made, asked, one)) for one in ({}, older))
+    assert {task.problem.problem for task in again} == {task.problem.problem for task in first}
 
 
 def test_jobs_hold_at_least_one_task(made: Manifest) -> None:

@@ -146,11 +146,11 @@ def examine(
     manifest: Manifest, goal: Goal, asked: Sequence[Case], history: History
 ) -> Contest | None:
     """The contest as it stands; None: it is settled."""
-    series = [history.get(problem.problem, ()) for problem in asked]
-    short = [p for p, launches in zip(asked, series) if len(launches) < goal.max_launches]
     native = Variant(asked[0].collective)
     entries = applicable(manifest, goal, asked[0])
     current = {entry.fingerprint for entry in entries}
+    series = [launches_of(current, history.get(problem.problem, ())) for problem in asked]
+    short = [p for p, launches in zip(asked, series) if len(launches) < goal.max_launches]
     everything = [*series, *earlier(manifest, asked, history)]
     tried = {v for one in everything for launch in one for v in launch if v.fingerprint in current}
     racing = race(goal, tried, everything)
@@ -165,6 +165,11 @@ def examine(
         is_unsure(goal, [compare(c.variant, native, one) for one in series]) for c in racing
     )
     return Contest(asked, everything, racing, wanted, short) if unsure or wanted else None
+
+
+def launches_of(fingerprints: Collection[str], launches: Iterable[Launch]) -> list[Launch]:
+    """Those with a variant that exists: what older ones have measured settles nothing."""
+    return [one for one in launches if any(v.fingerprint in fingerprints for v in one)]
 
 
 def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
