@@ -104,9 +104,7 @@ class StepView:
     direction: str
     mover: str
     receiver: str
-    by_parameter: bool
-    by_phase: bool
-    shared: bool
+    way: str  # "lane": by the lane algorithm; "phase": as the node phase says; "shared"; "native"
 
 
 @dataclass(frozen=True)
@@ -177,8 +175,16 @@ def _is_shared(variant: Variant) -> bool:
     return phase is not None and phase.values == ("shared",)
 
 
+def _way(variant: Variant, over: str) -> str:
+    if over == "node":
+        return "shared" if _is_shared(variant) else "phase"
+    return "lane" if over == "lane" and variant.algorithms else "native"
+
+
 def _c_text(step: StepView) -> str:
-    words = {key: value for key, value in asdict(step).items() if key not in ("call", "comment")}
+    words = {
+        key: value for key, value in asdict(step).items() if key not in ("call", "comment", "way")
+    }
     return " ".join(map(str, words.values()))
 
 
@@ -298,9 +304,7 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         direction=step.get("direction") or "",
         mover=_ROOT_IN_C.get(step.get("source") or "", ""),
         receiver=_ROOT_IN_C.get(step.get("target") or "", ""),
-        by_parameter=bool(variant.algorithms) and over == "lane",
-        by_phase=over == "node" and not _is_shared(variant),
-        shared=over == "node" and _is_shared(variant),
+        way=_way(variant, over),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .layout import Layout, from_name
-from .model import Collective, Variant
+from .model import Collective, Composition, Variant
 from .semantics import Cell, Machine, ProofError, Trace, execute
 
 SMALL_LAYOUTS = (
@@ -36,7 +36,7 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
     for name in layouts:
         layout = from_name(name)
         for commutative in (True, False) if variant.collective.reduces else (True,):
-            if not _applies(variant, layout, commutative):
+            if not applies(variant.composition, layout, commutative):
                 continue
             for root in range(layout.size if variant.collective.rooted else 1):
                 try:
@@ -47,9 +47,10 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
     return proven
 
 
-def _applies(variant: Variant, layout: Layout, commutative: bool = True) -> bool:
+def applies(composition: Composition, layout: Layout, commutative: bool = True) -> bool:
+    """Whether the predicate holds on a layout, for few bytes."""
     facts = {**layout.facts(), "bytes": 8, "total_bytes": 8, "commutative": commutative}
-    return bool(variant.composition.predicate.evaluate(facts))
+    return bool(composition.predicate.evaluate(facts))
 
 
 def _prove_one(variant: Variant, layout: Layout, root: int, commutative: bool) -> None:
@@ -88,7 +89,7 @@ def expected_cells(collective: Collective, machine: Machine, rank: int) -> list[
 def example_layout(variant: Variant) -> Layout:
     """The first of the small layouts that the variant applies to; the first of all if it is none."""
     known = [from_name(name) for name in SMALL_LAYOUTS]
-    return next((layout for layout in known if _applies(variant, layout)), known[0])
+    return next((layout for layout in known if applies(variant.composition, layout)), known[0])
 
 
 def worked_example(variant: Variant, root: int = 0) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from collforge.generator.layout import from_name
 from collforge.generator.model import Family
+from collforge.generator.proof import applies
 from collforge.reframe_checks.systems.emulated import launch as emulated_launch
 
 TOP = Path(__file__).resolve().parent.parent
@@ -78,5 +79,5 @@ def execute(
 
 def serves(family: Family, layout: str) -> bool:
     """Whether a family has a variant of any collective that applies on a layout."""
-    facts = {**from_name(layout).facts(), "bytes": 8, "total_bytes": 32, "commutative": 1}
-    return any(one.predicate.evaluate(facts) for one in family.compositions.values())
+    at = from_name(layout)
+    return any(applies(composition, at) for composition in family.compositions.values())

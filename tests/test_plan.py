@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +44,13 @@ def goal(**changes: object) -> Goal:
     return Goal(**{**values, **changes})  # type: ignore[arg-type]
 
 
+def next_tasks(
+    made: Manifest, asked: plan.Goal, history: plan.History, failed: Collection[Variant] = ()
+) -> Iterator[plan.Task]:
+    unsettled = plan.unsettled_contests(made, asked, history)
+    return plan.next_tasks(made, asked, unsettled, history, failed)
+
+
 def measure(
     made: Manifest, asked: Goal, seconds: Callable[[Case], float], launches: int
 ) -> tuple[dict[str, list[Launch]], int]:
@@ -51,7 +58,7 @@ def measure(
     noise = random.Random(SEED)
     history: dict[str, list[Launch]] = {}
     for number in range(launches):
-        tasks = list(plan.next_tasks(made, asked, history))
+        tasks = list(next_tasks(made, asked, history))
         if not tasks:
             return history, number
         for task in tasks:
@@ -77,7 +84,7 @@ def chain_wins(one: Case) -> float:
 
 
 def test_the_first_launch_has_native_first_and_every_family(made: Manifest) -> None:
-    for task in plan.next_tasks(made, goal(), {}):
+    for task in next_tasks(made, goal(), {}):
         assert task.cases[0].variant == case.NATIVE
         families = {case.split_variant(one.variant)[0] for one in task.cases[1:]}
         assert families == {"full_lane", "hierarchical"}
@@ -99,7 +106,7 @@ def test_settles_and_comes_near_the_best_point(made: Manifest) -> None:
 
 def test_losers_leave_the_race(made: Manifest) -> None:
     history, _ = measure(made, goal(), chain_wins, 1)
-    for task in plan.next_tasks(made, goal(), history):
+    for task in next_tasks(made, goal(), history):
         if task.problem.collective == "allgather":
             families = {case.split_variant(one.variant)[0] for one in task.cases}
             assert families == {case.NATIVE, "full_lane"}
@@ -115,15 +122,15 @@ def test_native_everywhere_still_rests_on_several_launches(made: Manifest) -> No
 
 def test_failed_variants_are_out(made: Manifest) -> None:
     failed = Variant("gather", "full_lane")
-    tasks = list(plan.next_tasks(made, goal(collectives=("gather",)), {}, {failed}))
+    tasks = list(next_tasks(made, goal(collectives=("gather",)), {}, {failed}))
     assert tasks
     assert all(one.variant != failed.name for task in tasks for one in task.cases)
 
 
 def test_a_plan_resumes_from_history_alone(made: Manifest) -> None:
     history, _ = measure(made, goal(), chain_wins, 2)
-    again = [str(c) for t in plan.next_tasks(made, goal(), history) for c in t.cases]
-    assert again == [str(c) for t in plan.next_tasks(made, goal(), history) for c in t.cases]
+    again = [str(c) for t in next_tasks(made, goal(), history) for c in t.cases]
+    assert again == [str(c) for t in next_tasks(made, goal(), history) for c in t.cases]
 
 
 @pytest.fixture(scope="module")
@@ -141,14 +148,12 @@ def large_wins(one: Case) -> float:
 def test_sizes_that_share_a_choice_measure_the_same_variants(made: Manifest, unsized: str) -> None:
     asked = goal(collectives=(unsized,))
     history, _ = measure(made, asked, large_wins, 1)
-    small, large = plan.next_tasks(made, asked, history)
+    small, large = next_tasks(made, asked, history)
     assert (small.problem.bytes, large.problem.bytes) == asked.sizes
     assert {one.variant for one in small.cases} == {one.variant for one in large.cases}
     families = {case.split_variant(one.variant)[0] for one in small.cases}
     assert families == {case.NATIVE, "full_lane"}, "in the race by what it is worth over all sizes"
-    apart = [
-        list(plan.next_tasks(made, goal(collectives=(unsized,), sizes=(n,)), {})) for n in (8, 16)
-    ]
+    apart = [list(next_tasks(made, goal(collectives=(unsized,), sizes=(n,)), {})) for n in (8, 16)]
     assert all(len(tasks) == 1 for tasks in apart)
 
 
@@ -203,7 +208,7 @@ def test_another_launch_is_worth_it_only_where_it_may_turn_the_decision(
 
 def test_a_size_more_is_measured_with_what_won_before(made: Manifest, unsized: str) -> None:
     history, _ = measure(made, goal(collectives=(unsized,)), large_wins, 10)
-    (task,) = plan.next_tasks(made, goal(collectives=(unsized,), sizes=(4096,)), history)
+    (task,) = next_tasks(made, goal(collectives=(unsized,), sizes=(4096,)), history)
     families = {case.split_variant(one.variant)[0] for one in task.cases}
     assert families == {case.NATIVE, "full_lane"}
 
@@ -213,7 +218,7 @@ def test_what_moves_nothing_is_one_problem(made: Manifest) -> None:
     asked = goal(collectives=(*silent, "bcast"))
     found = [one.problem for one in plan.problems(made, asked) if one.collective in silent]
     assert found == [f"{name}@4x2,bytes=1" for name in silent]
-    assert len(list(plan.next_tasks(made, asked, {}))) == len(silent) + 2
+    assert len(list(next_tasks(made, asked, {}))) == len(silent) + 2
 
 
 def test_one_winner_is_stored_where_the_size_is_not_known(
@@ -256,13 +261,13 @@ def record(place: Place, number: int, history: dict[str, list[Launch]]) -> RunRe
 
 
 def test_nothing_is_planned_where_nothing_applies(made: Manifest) -> None:
-    assert list(plan.next_tasks(made, goal(layout=layout.from_name("1x1")), {})) == []
+    assert list(next_tasks(made, goal(layout=layout.from_name("1x1")), {})) == []
 
 
 def test_what_older_variants_measured_settles_nothing(made: Manifest) -> None:
     asked = goal(collectives=("bcast",))
     history, _ = measure(made, asked, chain_wins, 10)
-    assert list(plan.next_tasks(made, asked, history)) == []
+    assert list(next_tasks(made, asked, history)) == []
     older = {
         problem: [
             {v if v.is_native else replace(v, fingerprint="older"): s for v, s in launch.items()}
@@ -270,12 +275,12 @@ def test_what_older_variants_measured_settles_nothing(made: Manifest) -> None:
         ]
         for problem, launches in history.items()
     }
-    first, again = (list(plan.next_tasks(made, asked, one)) for one in ({}, older))
+    first, again = (list(next_tasks(made, asked, one)) for one in ({}, older))
     assert {task.problem.problem for task in again} == {task.problem.problem for task in first}
 
 
 def test_jobs_hold_at_least_one_task(made: Manifest) -> None:
-    tasks = list(plan.next_tasks(made, goal(), {}))
+    tasks = list(next_tasks(made, goal(), {}))
     assert len(plan.chunk(tasks, 0.0)) == 1
     assert len(plan.chunk(tasks, 1e9)) == len(tasks)
 

@@ -92,29 +92,27 @@ def contests(manifest: Manifest, found: Iterable[Case]) -> list[list[Case]]:
 def next_tasks(
     manifest: Manifest,
     goal: Goal,
+    unsettled: Sequence[Contest],
     history: History,
     failed: Collection[Variant] = (),
     elsewhere: History = MappingProxyType({}),
 ) -> Iterator[Task]:
-    """What the next launch should measure of every problem that is not settled, the least measured first.
+    """What the next launch should measure of the problems of unsettled contests, the least measured first.
 
     Each is planned when it is asked for: a search takes time, and only a job's tasks are needed.
     ``failed``: variants that gave a wrong result or did not finish; they are out. ``elsewhere``: what
     other layouts have measured, for where a search begins.
     """
     out = {(variant.collective, variant.name) for variant in failed}
-    contest_of = {
-        problem.problem: contest
-        for contest in unsettled_contests(manifest, goal, history)
-        for problem in contest.open
-    }
-    unsettled = [one for one in problems(manifest, goal) if one.problem in contest_of]
-    names: dict[int, list[str]] = {}
-    for problem in sorted(unsettled, key=lambda one: len(history.get(one.problem, ()))):
+    contest_of = {problem.problem: contest for contest in unsettled for problem in contest.open}
+    asked = [one for one in problems(manifest, goal) if one.problem in contest_of]
+    names: dict[str, list[str]] = {}
+    for problem in sorted(asked, key=lambda one: len(history.get(one.problem, ()))):
         contest = contest_of[problem.problem]
-        if id(contest) not in names:
-            names[id(contest)] = next_variants(goal, contest, {**elsewhere, **history})
-        variants = [v for v in names[id(contest)] if (problem.collective, v) not in out]
+        first = contest.problems[0].problem
+        if first not in names:
+            names[first] = next_variants(goal, contest, {**elsewhere, **history})
+        variants = [v for v in names[first] if (problem.collective, v) not in out]
         if variants:
             cases = (problem, *(problem.by(variant) for variant in variants))
             seconds = estimate(manifest, goal, problem, history) * len(cases)

@@ -12,7 +12,7 @@ from collforge.generator import case
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.tuner import ingest, plan
-from collforge.tuner.plan import Goal, History, Task
+from collforge.tuner.plan import Contest, Goal, History, Task
 from collforge.tuner.request import new_folder
 from collforge.tuner.run import Job, JobError, Site, run_job
 from collforge.tuner.select import Decision, Launch, by_problem, decide_together
@@ -72,16 +72,23 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> d
             seconds_left=left,
         )
         show(progress)
-        job = next_job(session, standing, left)
+        job = next_job(session, standing, unsettled, left)
         if job is None:
             return standing.decisions
         run_one(session, job, progress, deadline, show)
 
 
-def next_job(session: Session, standing: Standing, left: float) -> Job | None:
+def next_job(
+    session: Session, standing: Standing, unsettled: Sequence[Contest], left: float
+) -> Job | None:
     """The next launch: first what has been measured least, and only what the budget still allows."""
     tasks = plan.next_tasks(
-        session.manifest, session.goal, standing.history, standing.failed, standing.elsewhere
+        session.manifest,
+        session.goal,
+        unsettled,
+        standing.history,
+        standing.failed,
+        standing.elsewhere,
     )
     sized = (Task(t.problem, t.cases, task_seconds(t)) for t in tasks)
     fitting = (task for task in sized if task.seconds <= left)

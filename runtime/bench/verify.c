@@ -14,11 +14,9 @@ int call_candidate(struct bench *bench, const struct candidate *candidate) {
 
     if (variant == NULL)
         return cf_collectives[bench->data.problem->collective].native(&bench->data.args);
-    if (variant->prepare != NULL) {
-        const int err = variant->prepare(bench->world, candidate->choice.parameter, &ready);
-        if (err != MPI_SUCCESS || !ready)
-            return err != MPI_SUCCESS ? err : CF_DECLINED;
-    }
+    const int err = cf_prepare(variant, bench->world, candidate->choice.parameter, &ready);
+    if (err != MPI_SUCCESS || !ready)
+        return err != MPI_SUCCESS ? err : CF_DECLINED;
     return variant->run(&bench->data.args, bench->world, candidate->choice.parameter);
 }
 

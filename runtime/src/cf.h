@@ -163,6 +163,12 @@ struct cf_variant {
     int (*run)(const struct cf_args *args, struct cf_comm *comm, const int *parameter);
 };
 
+static inline int cf_prepare(const struct cf_variant *variant, struct cf_comm *comm,
+                             const int *parameter, bool *ready) {
+    *ready = true;
+    return variant->prepare == NULL ? MPI_SUCCESS : variant->prepare(comm, parameter, ready);
+}
+
 /* The bytes by which a choice is made: what the standard makes known alike on all ranks. */
 enum cf_sized {
     CF_SIZED_BLOCK, /* of one block */

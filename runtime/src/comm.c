@@ -167,8 +167,9 @@ static bool make_communicators(struct cf_layout *layout, MPI_Comm comm) {
 }
 
 /*
- * Runs a collective part of the preparation with the user's error handler set aside: a library out
- * of communicators is a reason to stay native, not to abort.
+ * Runs a collective part of the preparation that makes communicators, if all ranks may. The user's
+ * error handler is set aside meanwhile: a library out of communicators is a reason to stay native,
+ * not to abort.
  */
 static int prepare(struct cf_state *state, bool (*part)(struct cf_state *), bool *done) {
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
@@ -177,7 +178,7 @@ static int prepare(struct cf_state *state, bool (*part)(struct cf_state *), bool
         err = PMPI_Comm_set_errhandler(state->handle, MPI_ERRORS_RETURN);
     if (err != MPI_SUCCESS)
         return err;
-    *done = part(state);
+    *done = cf_comm_agree(state->handle, may_make_communicators()) && part(state);
     (void)PMPI_Comm_set_errhandler(state->handle, handler);
     (void)PMPI_Errhandler_free(&handler);
     return MPI_SUCCESS;
@@ -185,8 +186,6 @@ static int prepare(struct cf_state *state, bool (*part)(struct cf_state *), bool
 
 static bool complete_communicators(struct cf_state *state) {
     struct cf_layout *layout = &state->comm.layout;
-    if (!cf_comm_agree(state->handle, may_make_communicators()))
-        return false;
     if (cf_comm_agree(state->handle, cf_layout_add_lanes(layout)) &&
         make_communicators(layout, state->handle))
         return true;
@@ -210,38 +209,38 @@ static int complete(struct cf_state *state) {
     return MPI_SUCCESS;
 }
 
+/* Runs a part that only some variants need, at the first call that does; it is refused for good. */
+static int prepare_once(struct cf_comm *comm, bool (*part)(struct cf_state *), bool there,
+                        bool *refused) {
+    bool done = false;
+    if (there || *refused)
+        return MPI_SUCCESS;
+    /* A struct cf_comm is the first member of a state. */
+    const int err = prepare((struct cf_state *)comm, part, &done);
+    *refused = err == MPI_SUCCESS && !done;
+    return err;
+}
+
 /* A window brings communicators of the library's own with it. */
 static bool open_shared(struct cf_state *state) {
-    return cf_comm_agree(state->handle, may_make_communicators()) &&
-           cf_shared_open(&state->comm, state->handle);
+    return cf_shared_open(&state->comm, state->handle);
 }
 
 int cf_shared_ready(struct cf_comm *comm, bool *ready) {
-    int err = MPI_SUCCESS;
-    if (comm->shared == NULL && !comm->shared_refused) {
-        bool done = false;
-        /* A struct cf_comm is the first member of a state. */
-        err = prepare((struct cf_state *)comm, open_shared, &done);
-        comm->shared_refused = err == MPI_SUCCESS && !done;
-    }
+    const int err = prepare_once(comm, open_shared, comm->shared != NULL, &comm->shared_refused);
     *ready = comm->shared != NULL;
     return err;
 }
 
 static bool make_order(struct cf_state *state) {
     struct cf_layout *layout = &state->comm.layout;
-    return cf_comm_agree(state->handle, may_make_communicators()) &&
-           cf_comm_agree(state->handle, split(state->handle, 0, layout->rank, &layout->order_comm));
+    return cf_comm_agree(state->handle, split(state->handle, 0, layout->rank, &layout->order_comm));
 }
 
 int cf_order_ready(struct cf_comm *comm, bool *ready) {
-    int err = MPI_SUCCESS;
-    if (comm->layout.order_comm == MPI_COMM_NULL && !comm->order_refused) {
-        bool done = false;
-        err = prepare((struct cf_state *)comm, make_order, &done);
-        comm->order_refused = err == MPI_SUCCESS && !done;
-    }
-    *ready = comm->layout.order_comm != MPI_COMM_NULL && !comm->order_refused;
+    const MPI_Comm *made = &comm->layout.order_comm;
+    const int err = prepare_once(comm, make_order, *made != MPI_COMM_NULL, &comm->order_refused);
+    *ready = *made != MPI_COMM_NULL && !comm->order_refused;
     return err;
 }
 

@@ -190,8 +190,8 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     /* Collective at the first call: nobody may leave before. */
     bool ready = true;
     err = cf_comm_get(args->comm, &comm);
-    if (err == MPI_SUCCESS && comm != NULL && choice->variant->prepare != NULL)
-        err = choice->variant->prepare(comm, choice->parameter, &ready);
+    if (err == MPI_SUCCESS && comm != NULL)
+        err = cf_prepare(choice->variant, comm, choice->parameter, &ready);
     if (err == MPI_SUCCESS &&
         (comm == NULL || !ready || is_illegal_here(info, args, &comm->layout)))
         return CF_DECLINED;

@@ -106,7 +106,7 @@ static int begin(struct stream *stream, const struct cf_ring *ring) {
     int longest = 1;
 
     for (int part = 0; part < ring->parts->n; part++) {
-        longest = ring->parts->counts[part] > longest ? ring->parts->counts[part] : longest;
+        longest = cf_larger(longest, ring->parts->counts[part]);
     }
     stream->ring = ring;
     stream->segment = ring->segment < longest ? ring->segment : longest;

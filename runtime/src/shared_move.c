@@ -167,7 +167,7 @@ int cf_shared_bcast(struct cf_comm *comm, void *buffer, int count, const struct 
         return bcast_small(comm, buffer, bytes, unit, root);
     }
     if (is_too_large(unit)) {
-        return PMPI_Bcast(buffer, count, unit->type, root, comm->layout.node_comm);
+        return cf_bcast(comm, buffer, count, unit, root, comm->layout.node_comm);
     }
     move_begin(&moving, comm, unit);
     comm->shared->flows[root].total = bytes;

@@ -239,8 +239,8 @@ static int reduce_native(struct reducing *job, int count, int root) {
         CF_TRY(cf_copy(job->comm, copy, job->from, count, unit));
         job->from = copy;
     }
-    return PMPI_Reduce(job->from, job->to, count, unit->type, job->op, root,
-                       job->comm->layout.node_comm);
+    return cf_reduce(job->comm, job->from, job->to, count, unit, job->op, root,
+                     job->comm->layout.node_comm);
 }
 
 int cf_shared_reduce(struct cf_comm *comm, const void *from, void *to, int count,
@@ -265,7 +265,7 @@ int cf_shared_allreduce(struct cf_comm *comm, const void *from, void *to, int co
     }
     if (unit->size > CF_SHARED_PIECE) {
         const int err = reduce_native(&job, count, 0);
-        const int sent = PMPI_Bcast(to, count, unit->type, 0, comm->layout.node_comm);
+        const int sent = cf_bcast(comm, to, count, unit, 0, comm->layout.node_comm);
         return err == MPI_SUCCESS ? sent : err;
     }
     return reduce(&job, count, -1);
@@ -396,8 +396,7 @@ int cf_shared_scan(struct cf_comm *comm, const void *from, void *to, int count,
         return cf_copy(comm, to, from, count, unit);
     }
     if (unit->size > CF_SHARED_PIECE) {
-        return PMPI_Scan(from == to ? MPI_IN_PLACE : from, to, count, unit->type, op,
-                         comm->layout.node_comm);
+        return cf_scan(comm, from, to, count, unit, op, comm->layout.node_comm);
     }
     return scan(&job, count, true);
 }
@@ -410,8 +409,7 @@ int cf_shared_exscan(struct cf_comm *comm, const void *from, void *to, int count
         return MPI_SUCCESS;
     }
     if (unit->size > CF_SHARED_PIECE) {
-        return PMPI_Exscan(from == to ? MPI_IN_PLACE : from, to, count, unit->type, op,
-                           comm->layout.node_comm);
+        return cf_exscan(comm, from, to, count, unit, op, comm->layout.node_comm);
     }
     return scan(&job, count, false);
 }
