@@ -339,3 +339,16 @@ def test_a_problem_uses_the_widest_type_that_fits(made: Manifest) -> None:
     options = [timing_case(made, "bcast", at, nbytes).options for nbytes in (8, 4, 5)]
     assert options == [{"type": "double"}, {}, {"type": "chars"}]
     assert timing_case(made, "scan", at, 8).options == {"type": "double", "op": "sum"}
+
+
+def test_sizes_per_node_give_every_collective_the_same_limit(made: Manifest) -> None:
+    sizes = (64 << 10, 1 << 20)
+    asked = goal(sizes=sizes, per="node", collectives=("bcast", "gather", "alltoall", "allreduce"))
+    found = plan.problems(made, asked)
+    assert len(found) == 8
+    for at, size in zip(range(0, 8, 4), sizes):
+        for one in found[at : at + 4]:
+            moved = made.collective(one.collective).least_bytes(4, 2, one.bytes)
+            assert moved == pytest.approx(size, rel=0.01)
+            assert one.bytes % plan.WORD == 0
+    assert found[0].bytes == sizes[0], "a broadcast's block passes the links once"

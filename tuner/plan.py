@@ -31,6 +31,7 @@ LAG = 0.07
 FIRST_POINTS = 5
 MORE_POINTS = 2
 MOST_IN_RACE = 3
+WORD = 8
 # A search ends when the next point is expected to gain less than this part of the margin.
 LEAST_GAIN = 0.1
 
@@ -42,6 +43,8 @@ class Goal:
     layout: Layout
     collectives: tuple[str, ...]
     sizes: tuple[int, ...]
+    per: str = "block"
+    """What the sizes are of: a call's "block", or what the links of the busiest "node" move at least."""
     min_launches: int = 3
     max_launches: int = 6
     margin: float = 0.03
@@ -64,11 +67,21 @@ History = Mapping[str, Sequence[Launch]]
 def problems(manifest: Manifest, goal: Goal) -> list[Case]:
     """Every problem of a goal, small sizes first: they are cheap and tell what the large ones take."""
     each = (
-        timing_case(manifest, collective, goal.layout, nbytes)
-        for nbytes in goal.sizes
+        problem_at(manifest, goal, collective, size)
+        for size in goal.sizes
         for collective in goal.collectives
     )
     return list({problem.problem: problem for problem in each}.values())
+
+
+def problem_at(manifest: Manifest, goal: Goal, collective: str, size: int) -> Case:
+    """The problem of a collective at one of a goal's sizes; bytes per node become whole doubles per block."""
+    nbytes = size
+    if goal.per == "node":
+        entry = manifest.collective(collective)
+        moved = entry.least_bytes(goal.layout.nodes, max(goal.layout.node_sizes), size)
+        nbytes = max(1, round(size / moved * size / WORD)) * WORD if moved else size
+    return timing_case(manifest, collective, goal.layout, nbytes)
 
 
 def measured_problems(history: Iterable[str], collective: str = "") -> Iterator[Case]:
@@ -306,16 +319,16 @@ def measured(entry: VariantEntry, series: Iterable[Sequence[Launch]]) -> list[Va
 def estimate(manifest: Manifest, goal: Goal, problem: Case, history: History) -> float:
     """About how many seconds one call of native takes here: measured, or scaled from another size."""
     best: tuple[float, float] = (math.inf, 1e-3 + problem.bytes * goal.layout.size / 20e6)
-    for nbytes in goal.sizes:
-        other = timing_case(manifest, problem.collective, goal.layout, nbytes)
+    for size in goal.sizes:
+        other = problem_at(manifest, goal, problem.collective, size)
         samples = [
             sample
             for launch in history.get(other.problem, ())
             for sample in launch.get(Variant(problem.collective), ())
         ]
-        distance = abs(math.log(nbytes / problem.bytes))
+        distance = abs(math.log(other.bytes / problem.bytes))
         if samples and distance < best[0]:
-            best = (distance, statistics.median(samples) * max(1.0, problem.bytes / nbytes))
+            best = (distance, statistics.median(samples) * max(1.0, problem.bytes / other.bytes))
     return best[1]
 
 

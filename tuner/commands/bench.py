@@ -109,13 +109,13 @@ def run(args: argparse.Namespace) -> int:
     site = target.site(args, library.name)
     build.build(library)
     made = manifest.load(home() / "generated" / "manifest.json")
-    at = request.parse_layout(args.layout, args.system)
-    names = request.parse_collectives(args.collective, made)
-    goal = Goal(at, names, request.parse_sizes(args.sizes))
-    place = request.place(target.system_name(args), library, at)
+    goal = target.goal(args, made)
+    place = request.place(target.system_name(args), library, goal.layout)
     tuned = read_winners(args.db, place)
     cases = wanted_cases(args, made, goal, tuned)
-    job = Job(cases, at.name, args.samples or SAMPLES, 3600.0, args.seed, time_limit=3600.0)
+    job = Job(
+        cases, goal.layout.name, args.samples or SAMPLES, 3600.0, args.seed, time_limit=3600.0
+    )
     launches = run_launches(site, job, args.launches or LAUNCHES)
     rate = target.link_rate(args)
     rows = [
@@ -125,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         tables.write_json([{**asdict(row), "of_limit": row.of_limit} for row in rows])
     else:
-        print_rows(rows, place.mpi, at.name)
+        print_rows(rows, place.mpi, place.layout)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from collforge.generator import manifest
@@ -11,7 +12,6 @@ from collforge.runtime.home import home
 from collforge.tuner import export, plan, request
 from collforge.tuner.commands import target
 from collforge.tuner.commands.parsing import Subparsers, add_command
-from collforge.tuner.plan import Goal
 
 EXAMPLE = """\
 collforge export --to openmpi --system emulated --output rules.conf
@@ -39,11 +39,9 @@ def run(args: argparse.Namespace) -> int:
     site = target.site(args, library.name)
     build.build(library)
     made = manifest.load(home() / "generated" / "manifest.json")
-    at = request.parse_layout(args.layout, args.system)
-    asked = request.parse_collectives(args.collective, made)
-    names = tuple(name for name in asked if name in algorithms)
-    goal = Goal(at, names, request.parse_sizes(args.sizes))
-    problems = plan.problems(made, goal)
+    asked = target.goal(args, made)
+    names = tuple(name for name in asked.collectives if name in algorithms)
+    problems = plan.problems(made, replace(asked, collectives=names))
     wanted = {name: algorithms[name] for name in names}
     times = export.measure(site, problems, wanted, args.launches, home() / "runs")
     choices: dict[str, dict[int, int]] = {}
@@ -52,6 +50,6 @@ def run(args: argparse.Namespace) -> int:
         choices.setdefault(problem.collective, {})[problem.bytes] = number
         title = algorithms[problem.collective].get(number, "the library's own choice")
         print(f"{problem.collective} {request.format_size(problem.bytes)}: {title}")
-    Path(args.output).write_text(export.openmpi_rules(at.size, choices), encoding="utf-8")
+    Path(args.output).write_text(export.openmpi_rules(asked.layout.size, choices), encoding="utf-8")
     print(f"written: {args.output}")
     return 0

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from collforge import reframe_checks
 from collforge.errors import CollforgeError
+from collforge.generator.manifest import Manifest
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
 from collforge.tuner import request
+from collforge.tuner.plan import Goal
 from collforge.tuner.run import Site
 
 
@@ -38,7 +41,7 @@ def add_system(parser: argparse.ArgumentParser) -> None:
 
 
 def add_problems(parser: argparse.ArgumentParser) -> None:
-    """Adds --collective and --sizes."""
+    """Adds --collective, --sizes and --per."""
     parser.add_argument(
         "--collective",
         default="regular",
@@ -49,6 +52,24 @@ def add_problems(parser: argparse.ArgumentParser) -> None:
         "--sizes",
         default=request.SIZES,
         help="e.g. 1KiB,64KiB or 1KiB..1MiB (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--per",
+        choices=("block", "node"),
+        default="block",
+        help="what --sizes are of: a block of the call, or what the links of the busiest node have to move "
+        "(default: %(default)s)",
+    )
+
+
+def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:
+    """What --layout, --collective, --sizes and --per ask for."""
+    return Goal(
+        layout=request.parse_layout(args.layout, args.system),
+        collectives=request.parse_collectives(args.collective, made),
+        sizes=request.parse_sizes(args.sizes),
+        per=args.per,
+        **precision,
     )
 
 

@@ -23,7 +23,6 @@ from collforge.tuner.commands.parsing import (
     add_mpi,
     find_libraries,
 )
-from collforge.tuner.plan import Goal
 from collforge.tuner.run import Site
 from collforge.tuner.tune import Progress as State
 from collforge.tuner.tune import Session, tune
@@ -81,10 +80,9 @@ def open_session(args: argparse.Namespace, library: MpiLibrary, site: Site) -> S
     """Builds what is needed for one MPI library, and says where its numbers will go."""
     build.build(library)
     made = manifest.load(home() / "generated" / "manifest.json")
-    goal = Goal(
-        layout=request.parse_layout(args.layout, args.system),
-        collectives=request.parse_collectives(args.collective, made),
-        sizes=request.parse_sizes(args.sizes),
+    goal = target.goal(
+        args,
+        made,
         min_launches=args.launches,
         max_launches=2 * args.launches,
         margin=args.margin,
