@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from collforge.errors import CollforgeError
@@ -92,14 +92,15 @@ def split_variant(text: str) -> tuple[str, str]:
     return family, rest.rstrip("]")
 
 
-def points(entry: VariantEntry) -> Iterator[dict[str, ParameterValue]]:
-    """Every point of a variant's parameter space; a parameter without meaning takes its neutral value."""
-    seen: list[dict[str, ParameterValue]] = []
-    for values in itertools.product(*(p.values for p in entry.parameters)):
-        point = canonical(entry.parameters, dict(zip((p.name for p in entry.parameters), values)))
-        if point not in seen:
-            seen.append(point)
-            yield point
+def points(entry: VariantEntry, facts: Mapping[str, int]) -> list[dict[str, ParameterValue]]:
+    """The points of a variant's parameter space that differ where these facts hold.
+
+    A parameter without meaning takes its neutral value.
+    """
+    names = [p.name for p in entry.parameters]
+    rows = itertools.product(*(p.searched(facts) for p in entry.parameters))
+    found = (canonical(entry.parameters, dict(zip(names, row))) for row in rows)
+    return list({tuple(point.items()): point for point in found}.values())
 
 
 def canonical(parameters: tuple[Parameter, ...], point: Point) -> dict[str, ParameterValue]:

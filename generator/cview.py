@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import proof
-from .expand import NODE_PHASE
+from .expand import LANES, NODE_PHASE, OVERLAP, pieces
 from .load import FACTS
 from .model import Collective, Parameter, Step, Variant
 from .semantics import SHAPES
@@ -104,7 +104,29 @@ class StepView:
     direction: str
     mover: str
     receiver: str
+    piped: bool  # the steps around it may overlap with it
     way: str  # "lane": by the lane algorithm; "phase": as the node phase says; "shared"; "native"
+
+
+@dataclass(frozen=True)
+class PieceView:
+    """A step of a pipe (struct cf_pipe_step), in C."""
+
+    place: str
+    call: str
+    source: str
+    target: str
+    root: str
+    reduces: bool
+
+
+@dataclass(frozen=True)
+class PipeView:
+    """A pipe (struct cf_pipe), in C."""
+
+    split: str
+    wanted: str
+    pieces: tuple[PieceView, ...]
 
 
 @dataclass(frozen=True)
@@ -157,7 +179,8 @@ def view(variant: Variant) -> dict[str, Any]:
         "splits": splits,
         "buffers": buffers,
         "step_views": step_views,
-        "node_phase": _node_phase(variant),
+        "pipe": _pipe(variant),
+        "node_phase": _parameter(variant, NODE_PHASE),
         "is_shared": _is_shared(variant),
         "exchanges": any(step.call == "exchange" for step in steps),
         "declarations": _declarations(variant, text),
@@ -165,13 +188,13 @@ def view(variant: Variant) -> dict[str, Any]:
     }
 
 
-def _node_phase(variant: Variant) -> Parameter | None:
-    return next((p for p in variant.parameters if p.name == NODE_PHASE), None)
+def _parameter(variant: Variant, name: str) -> Parameter | None:
+    return next((p for p in variant.parameters if p.name == name), None)
 
 
 def _is_shared(variant: Variant) -> bool:
     """Whether there is no way without shared memory: such a variant leaves the call to native."""
-    phase = _node_phase(variant)
+    phase = _parameter(variant, NODE_PHASE)
     return phase is not None and phase.values == ("shared",)
 
 
@@ -181,9 +204,39 @@ def _way(variant: Variant, over: str) -> str:
     return "lane" if over == "lane" and variant.algorithms else "native"
 
 
+def _pipe(variant: Variant) -> PipeView | None:
+    if not _parameter(variant, OVERLAP):
+        return None
+    around = dict(zip(("before", "after"), pieces(variant.family, variant.composition)))
+    found = {place: step for place, step in around.items() if step}
+    (split,) = {step["split"] for step in found.values()}
+    names = [a.name.upper() for a in variant.algorithms if a.pipelined]
+    algorithms = " || ".join(f"parameter[LANE_ALGORITHM] == {name}" for name in names)
+    return PipeView(
+        split=_SPLITS[split][0],
+        wanted=f"shared && parameter[OVERLAP] == YES && ({algorithms})",
+        pieces=tuple(_piece(place, step) for place, step in found.items()),
+    )
+
+
+def _piece(place: str, step: Step) -> PieceView:
+    call = f"CF_PIPE_{step.call.upper()}"
+    guard = step.where.to_c(PLACES_IN_C) if step.where else ""
+    return PieceView(
+        place=place,
+        call=f"{guard} ? {call} : CF_PIPE_NOTHING" if guard else call,
+        source=_pointer(step.reads),
+        target=_pointer(step.writes),
+        root=_ROOT_IN_C.get(step.get("root") or "", ""),
+        reduces=step.call == "reduce_scatter",
+    )
+
+
 def _c_text(step: StepView) -> str:
     words = {
-        key: value for key, value in asdict(step).items() if key not in ("call", "comment", "way")
+        key: value
+        for key, value in asdict(step).items()
+        if key not in ("call", "comment", "way", "piped")
     }
     return " ".join(map(str, words.values()))
 
@@ -287,6 +340,9 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     splits = [_SPLITS[kind][0] for kind in _step_splits(step)] + ["", ""]
     if step.call == "permute":
         conditions = ["permuted"]
+    around = pieces(variant.family, variant.composition) if _parameter(variant, OVERLAP) else ()
+    if step in around:
+        conditions.insert(0, "pipe == NULL")
     source = _pointer(step.reads)
     target = _pointer(step.writes)
     return StepView(
@@ -304,6 +360,7 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         direction=step.get("direction") or "",
         mover=_ROOT_IN_C.get(step.get("source") or "", ""),
         receiver=_ROOT_IN_C.get(step.get("target") or "", ""),
+        piped=bool(around) and over == "lane",
         way=_way(variant, over),
     )
 
@@ -324,7 +381,7 @@ def _declarations(variant: Variant, text: str) -> list[str]:
     full = variant.family.lanes == "full"
     rooted = variant.collective.rooted
     known: list[tuple[str, str, str]] = [
-        ("lanes", "const struct cf_lanes *", "&at->full" if full else "&at->single"),
+        ("lanes", "const struct cf_lanes *", _lanes(variant)),
         ("root_node", "const int ", "at->node_of[args->root]"),
         ("root_rank", "const int ", "at->node_rank_of[args->root]"),
         (
@@ -340,7 +397,16 @@ def _declarations(variant: Variant, text: str) -> list[str]:
         ("lane", "const int ", "carrier ? at->node_rank : 0" if full else "0"),
     ]
     text += " " + " ".join(_call_declarations(variant, text))
-    return _needed(known, text)
+    needed = _needed(known, text)
+    if needed and _parameter(variant, LANES):
+        needed.insert(1, "CF_TRY(lanes == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS);")
+    return needed
+
+
+def _lanes(variant: Variant) -> str:
+    if _parameter(variant, LANES):
+        return "cf_lanes_of(&comm->layout, parameter[LANES])"
+    return "&at->full" if variant.family.lanes == "full" else "&at->single"
 
 
 def _call_declarations(variant: Variant, text: str) -> list[str]:

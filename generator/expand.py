@@ -6,10 +6,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from .load import SpecError
-from .model import Algorithm, Collective, Composition, Family, Parameter, Specs, Variant
+from .model import Algorithm, Collective, Composition, Family, Parameter, Specs, Step, Variant
+
+LANES = "lanes"
+"""At most how many lanes a full-lane family uses; 0: as many as there are."""
 
 NODE_PHASE = "node_phase"
 """How the steps over a node run: by the MPI library, or through shared memory (runtime/src/shared.h)."""
+
+
+OVERLAP = "overlap"
+"""Whether the steps of the node run piece by piece while the lane algorithm is under way."""
+
+SPLITTING, ASSEMBLING = ("scatter", "reduce_scatter"), ("gather", "allgather")
+"""The steps over a node that can be cut into pieces, before and after one over a lane."""
 
 
 def expand(specs: Specs) -> list[Variant]:
@@ -34,6 +44,11 @@ def _variant(
     on_node = any(step.get("over") == "node" for step in composition.steps)
     if on_node and all(parameter.name != NODE_PHASE for parameter in family.parameters):
         parameters.append(Parameter(NODE_PHASE, ("native", "shared")))
+    pipelined = tuple(algorithm.name for algorithm in algorithms if algorithm.pipelined)
+    # Lanes of blocks that differ may be of one length and yet be cut in different places.
+    if pipelined and collective.varies == "no" and any(pieces(family, composition)):
+        meant = {"lane_algorithm": pipelined, NODE_PHASE: ("shared",)}
+        parameters.append(Parameter(OVERLAP, ("no", "yes"), meant, "no"))
     known = [parameter.name for parameter in parameters]
     for name in known:
         if known.count(name) > 1:
@@ -42,6 +57,25 @@ def _variant(
                 f"{collective.name} has one of this name"
             )
     return Variant(collective, family, composition, tuple(parameters), algorithms)
+
+
+def pieces(family: Family, composition: Composition) -> tuple[Step | None, Step | None]:
+    """The steps around the one over a lane that may overlap with it: what splits the data, what assembles them.
+
+    All ranks of a node take part in these, so all have to have a lane.
+    """
+    steps = composition.steps
+    lanes = [number for number, step in enumerate(steps) if step.get("over") == "lane"]
+    if family.lanes != "full" or len(lanes) != 1:
+        return None, None
+    (at,) = lanes
+    before = steps[at - 1] if at > 0 else None
+    after = steps[at + 1] if at + 1 < len(steps) else None
+    if before and (before.call not in SPLITTING or before.writes != steps[at].reads):
+        before = None
+    if after and (after.call not in ASSEMBLING or after.reads != steps[at].writes):
+        after = None
+    return before, after
 
 
 def lane_algorithms(specs: Specs, composition: Composition) -> tuple[Algorithm, ...]:

@@ -25,16 +25,8 @@ from .model import (
 from .predicates import Expression, parse
 
 SPECS = Path(__file__).parent / "specs"
-FACTS = (
-    "size",
-    "nodes",
-    "min_node_size",
-    "max_node_size",
-    "consecutive",
-    "commutative",
-    "bytes",
-    "total_bytes",
-)
+COUNTS = ("size", "nodes", "min_node_size", "max_node_size")
+FACTS = (*COUNTS, "consecutive", "commutative", "bytes", "total_bytes")
 ROLES = (
     "buffer",
     "send_buffer",
@@ -173,6 +165,7 @@ def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parame
         requires=dict(requires),
         neutral=0 if numeric else None,
         minimum=table.take("minimum", int, min(values)) if numeric else None,
+        below=table.choice("below", ("", *COUNTS), ""),
     )
     table.finish()
     return parameter
@@ -187,6 +180,7 @@ def _algorithm(table: _Table) -> Algorithm:
         summary=table.text("summary"),
         source=table.text("source"),
         calls=tuple(table.take("calls", list)),
+        pipelined=table.take("pipelined", bool, False),
         parameters=tuple(_parameter(row, requires) for row in table.tables("parameter")),
     )
 

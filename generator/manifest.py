@@ -15,7 +15,7 @@ from .layout import Layout
 from .model import Parameter, Specs, Variant
 from .predicates import parse
 
-SCHEMA = 2
+SCHEMA = 3
 
 # What stands for the bytes of a call whose size the ranks do not know alike (CF_UNSIZED_BYTES in C).
 UNSIZED_BYTES = 1
@@ -186,6 +186,7 @@ def load(path: Path) -> Manifest:
                 requires={key: tuple(values) for key, values in p["requires"].items()},
                 neutral=p["neutral"],
                 minimum=p["minimum"],
+                below=p["below"],
             )
             for p in row.pop("parameters")
         )

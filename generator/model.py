@@ -91,7 +91,8 @@ class Parameter:
     """A parameter of a variant and the values searched.
 
     ``requires`` names values of other parameters without which this one has no meaning; it then has the
-    value ``neutral``. ``minimum`` is the smallest legal number; None for symbolic values.
+    value ``neutral``. ``minimum`` is the smallest legal number; None for symbolic values. A number from the
+    fact ``below`` on means what ``neutral`` does, so it is not searched there.
     """
 
     name: str
@@ -99,6 +100,13 @@ class Parameter:
     requires: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
     neutral: ParameterValue | None = None
     minimum: int | None = None
+    below: str = ""
+
+    def searched(self, facts: Mapping[str, int]) -> tuple[ParameterValue, ...]:
+        """The values that differ in effect where these facts hold."""
+        if not self.below:
+            return self.values
+        return tuple(v for v in self.values if v == self.neutral or int(v) < facts[self.below])
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,7 @@ class Algorithm:
     summary: str
     source: str
     calls: tuple[str, ...]
+    pipelined: bool  # it calls the steps of the node around it piece by piece (runtime/src/lane.h)
     parameters: tuple[Parameter, ...]
 
 

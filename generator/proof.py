@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
+from .expand import LANES
 from .layout import Layout, from_name
 from .model import Collective, Composition, Variant
 from .semantics import Cell, Machine, ProofError, Trace, execute
@@ -28,9 +30,10 @@ SMALL_LAYOUTS = (
 
 
 def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
-    """Executes a variant's composition symbolically on each layout it applies to, with every root.
+    """Executes a variant's composition symbolically on each layout it applies to.
 
-    Returns how many (layout, root) pairs were proven. Raises ProofError for the first that is wrong.
+    With every root, and every number of lanes where that is a parameter. Returns how many cases were
+    proven. Raises ProofError for the first that is wrong.
     """
     proven = 0
     for name in layouts:
@@ -38,13 +41,22 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
         for commutative in (True, False) if variant.collective.reduces else (True,):
             if not applies(variant.composition, layout, commutative):
                 continue
-            for root in range(layout.size if variant.collective.rooted else 1):
+            roots = range(layout.size if variant.collective.rooted else 1)
+            for root, most_lanes in itertools.product(roots, lane_numbers(variant, layout)):
                 try:
-                    _prove_one(variant, layout, root, commutative)
+                    _prove_one(variant, layout, root, commutative, most_lanes)
                 except ProofError as error:
-                    raise ProofError(f"{variant.name} on {name}, root {root}: {error}") from error
+                    lanes = f", {most_lanes} lanes" if most_lanes else ""
+                    message = f"{variant.name} on {name}, root {root}{lanes}: {error}"
+                    raise ProofError(message) from error
                 proven += 1
     return proven
+
+
+def lane_numbers(variant: Variant, layout: Layout) -> range:
+    """The numbers of lanes that a variant may have on a layout, 0 for the usual one."""
+    chosen = any(parameter.name == LANES for parameter in variant.parameters)
+    return range(min(layout.node_sizes) if chosen else 1)
 
 
 def applies(composition: Composition, layout: Layout, commutative: bool = True) -> bool:
@@ -53,15 +65,17 @@ def applies(composition: Composition, layout: Layout, commutative: bool = True) 
     return bool(composition.predicate.evaluate(facts))
 
 
-def _prove_one(variant: Variant, layout: Layout, root: int, commutative: bool) -> None:
-    collective = variant.collective
+def _prove_one(
+    variant: Variant, layout: Layout, root: int, commutative: bool, most_lanes: int
+) -> None:
+    collective, family = variant.collective, variant.family
     output: dict[int, list[Cell | None]] = {}
     ordered = collective.reduces and not commutative
-    traces = execute(variant.composition, variant.family, collective, layout, root, commutative)
+    traces = execute(variant.composition, family, collective, layout, root, commutative, most_lanes)
     for trace in traces:
         if trace.buffer == "output" or (trace.step is None and collective.single_buffer):
             output.update(trace.after)
-    machine = Machine(layout, variant.family.lanes, collective, root)
+    machine = Machine(layout, family.lanes, collective, root, commutative, most_lanes)
     for rank in range(layout.size):
         for index, expected in enumerate(expected_cells(collective, machine, rank)):
             if expected is None:

@@ -88,12 +88,13 @@ class Machine:
         collective: Collective,
         root: int,
         commutative: bool = True,
+        most_lanes: int = 0,
     ) -> None:
         self.layout = layout
         self.root = root
         self.commutative = commutative
         smallest = min(layout.node_sizes)
-        self.lanes = Lanes(layout, smallest if lanes == "full" else 1)
+        self.lanes = Lanes(layout, min(most_lanes or smallest, smallest) if lanes == "full" else 1)
         root_rank = layout.node_rank(root)
         self.leader = root_rank if collective.rooted and root_rank < smallest else 0
         self.full = lanes == "full"
@@ -226,13 +227,14 @@ def execute(
     layout: Layout,
     root: int,
     commutative: bool = True,
+    most_lanes: int = 0,
 ) -> Iterator[Trace]:
     """Runs a composition on every rank at once and yields the buffers after each step.
 
     Raises ProofError when a step reads what was never written, when ranks of one communicator disagree
-    on whether it runs, or when a buffer overflows its shape.
+    on whether it runs, or when a buffer overflows its shape. ``most_lanes``: of a full-lane family, 0: all.
     """
-    machine = Machine(layout, family.lanes, collective, root, commutative)
+    machine = Machine(layout, family.lanes, collective, root, commutative, most_lanes)
     memory: Memory = {}
     for rank in range(layout.size):
         places = {"rank": rank, "root": root, "size": layout.size}

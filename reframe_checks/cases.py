@@ -15,6 +15,8 @@ full     0, 1; as many as there are ranks    every symbol; the least number,   p
 paranoid those of full, huge                 those of full, the whole domain   all
 ======== =================================== ================================= ============
 
+Of a number that a fact limits (lanes), 0 for the usual one stands beside the least.
+
 *Pairs*: every operand with every count, in place and not, the roots taking turns; then every root
 with every count, in place and not, the operands taking turns; in both, even and uneven blocks take
 turns. That covers each pair of dimensions where mistakes live (root and count, operand and count,
@@ -120,7 +122,9 @@ def verification_cases(
     collective = manifest.collective(variant.collective)
     texts = [
         [variant_text(variant.family, variant.parameters, point) for point in points_of_turn]
-        for points_of_turn in _turns(variant, "paranoid" if collective.moves_nothing else tier)
+        for points_of_turn in _turns(
+            variant, layout, "paranoid" if collective.moves_nothing else tier
+        )
     ]
     applies: dict[tuple[int, bool], bool] = {}
     for problem, commutative, turns in _cases(collective, layout, tier):
@@ -208,7 +212,9 @@ def _counts(collective: CollectiveEntry, layout: Layout, tier: str) -> list[int]
     return sorted(counts)
 
 
-def _turns(variant: VariantEntry, tier: str) -> list[list[dict[str, ParameterValue]]]:
+def _turns(
+    variant: VariantEntry, layout: Layout, tier: str
+) -> list[list[dict[str, ParameterValue]]]:
     """The points of each turn: all symbols, with the numbers whose turn it is; in paranoid all at once.
 
     Each number has its turn. Where a variant has two parameters of numbers, the least of the one meets
@@ -227,7 +233,7 @@ def _turns(variant: VariantEntry, tier: str) -> list[list[dict[str, ParameterVal
         rows = itertools.product(*choices)
         turns.append(_distinct(canonical(variant.parameters, dict(zip(names, r))) for r in rows))
     if tier == "paranoid":
-        return [_distinct([*itertools.chain(*turns), *points(variant)])]
+        return [_distinct([*itertools.chain(*turns), *points(variant, layout.facts())])]
     return turns
 
 
@@ -241,6 +247,9 @@ def _distinct(
 def _values(parameter: Parameter, tier: str) -> list[ParameterValue]:
     if parameter.minimum is None:
         return list(parameter.values)
+    if parameter.below:
+        usual: list[ParameterValue] = [0, parameter.minimum]
+        return usual if tier == "small" else [*usual, parameter.minimum + 1]
     # The number after the least one is, as a rule, no multiple of any type's size.
     if tier == "small":
         return [parameter.minimum]

@@ -83,6 +83,9 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
     seed = variable(int, value=7)
     """Of the inputs, and of the order of the variants in a round."""
 
+    costs = variable(typ.Bool, value=False)
+    """Measure processor time and memory, too."""
+
     launches = variable(int, value=1)
     """How often the driver is launched, one after the other. Several leave a file each."""
 
@@ -138,6 +141,7 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
         else:
             self.executable_opts += ["--samples", str(self.samples)]
             self.executable_opts += ["--max-seconds", str(self.max_seconds)]
+        self.executable_opts += ["--costs"] if self.costs else []
         if self.launches > 1:
             self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
             self.postrun_cmds = ["done"]

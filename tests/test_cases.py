@@ -59,8 +59,10 @@ def test_full_has_the_counts_types_ops_and_points_that_matter(made: manifest.Man
     moved = [dimensions(one) for one in chosen(made, "bcast:full_lane", "2x4", "full")]
     assert {row["operand"][0] for row in moved} == set(cases.TYPE_BYTES)
     points = {case.split_variant(row["variant"])[1] for row in rows}
-    assert "lane_algorithm=native,segment_bytes=0,window=0,node_phase=shared" in points
-    for number in ("segment_bytes=64", "segment_bytes=65", "window=1", "window=2", "window=16"):
+    native = "lane_algorithm=native,segment_bytes=0,window=0,node_phase=shared,overlap=no"
+    assert {f"lanes={lanes},{native}" for lanes in (0, 1, 2)} <= points
+    numbers = ("segment_bytes=64", "segment_bytes=65", "window=1", "window=2", "window=16")
+    for number in (*numbers, "lanes=0", "lanes=1", "lanes=2"):
         found = {
             row["count"] for row in rows if number in row["variant"].split("[")[1][:-1].split(",")
         }

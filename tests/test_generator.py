@@ -256,15 +256,36 @@ def test_the_manifest_round_trips(generated: Path) -> None:
 def test_points_leave_out_what_has_no_meaning(generated: Path) -> None:
     read = manifest.load(generated / "manifest.json")
     (bcast,) = [v for v in read.variants_of("bcast") if v.family == "full_lane"]
-    spots = list(case.points(bcast))
+    spots = case.points(bcast, layout.from_name("4x2").facts())
     (offered,) = [p.values for p in bcast.parameters if p.name == "lane_algorithm"]
     known = [SPECS.algorithms[str(name)] for name in offered if name != "native"]
     each = [math.prod(len(p.values) for p in algorithm.parameters) for algorithm in known]
-    assert len(spots) == 2 * (1 + sum(each))
-    assert max(each) > 1
-    native = {"lane_algorithm": "native", "segment_bytes": 0, "window": 0}
+    overlapping = sum(n for n, algorithm in zip(each, known) if algorithm.pipelined)
+    assert len(spots) == 2 * (1 + sum(each)) + overlapping
+    assert max(each) > 1 and overlapping
+    native = {"lanes": 0, "lane_algorithm": "native", "segment_bytes": 0, "window": 0}
     for phase in ("native", "shared"):
-        assert {**native, "node_phase": phase} in spots
+        assert {**native, "node_phase": phase, "overlap": "no"} in spots
+
+
+@pytest.mark.parametrize(("at", "expected"), [("4x2", {0}), ("2x4", {0, 2}), ("9x9", {0, 2, 4, 8})])
+def test_fewer_lanes_are_searched_where_there_are_more(
+    generated: Path, at: str, expected: set[int]
+) -> None:
+    read = manifest.load(generated / "manifest.json")
+    for entry in read.variants:
+        if entry.family == "full_lane":
+            points = case.points(entry, layout.from_name(at).facts())
+            assert {point["lanes"] for point in points} == expected
+
+
+def test_every_number_of_lanes_is_proven() -> None:
+    for variant in VARIANTS:
+        if variant.family.name == "full_lane":
+            assert list(proof.lane_numbers(variant, layout.from_name("2x3"))) == [0, 1, 2]
+            roots = 8 if variant.collective.rooted else 1
+            orders = 2 if variant.collective.reduces else 1
+            assert proof.prove(variant, ["2x4"]) == 4 * roots * orders
 
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])

@@ -243,7 +243,7 @@ def test_troubles_can_be_required_to_be_none(folder: Path) -> None:
     report = read(folder)
     with pytest.raises(Incomplete, match="job timed out"):
         require_complete(report)
-    require_complete(Report(report.runs, ()))
+    require_complete(Report(report.runs, (), {}))
 
 
 def only(*names: str) -> Callable[[Any], None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
@@ -62,11 +62,26 @@ class Trouble:
 
 
 @dataclass(frozen=True)
+class Cost:
+    """What a call costs beside its time; not stored."""
+
+    cpu: float
+    """Seconds of processor time, of all ranks together."""
+    memory: int
+    """Bytes of temporaries on the rank that has most."""
+
+
+Costs = Mapping[tuple[str, Variant], Sequence[Cost]]
+"""By problem and variant, one for each launch that measured them."""
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything that was measured in a ReFrame session, and what went wrong."""
 
     runs: tuple[RunRecord, ...]
     troubles: tuple[Trouble, ...]
+    costs: Costs
 
 
 @dataclass
@@ -75,6 +90,8 @@ class _Job:
 
     header: Json = field(default_factory=dict)
     results: list[Result] = field(default_factory=list)
+    costs: list[Cost] = field(default_factory=list)
+    """Of each result, or none at all."""
     trouble: str = ""
 
 
@@ -89,6 +106,7 @@ def read_report(path: Path, system: str) -> Report:
     session = report["session_info"]
     runs: list[RunRecord] = []
     troubles: list[Trouble] = []
+    costs: dict[tuple[str, Variant], list[Cost]] = {}
     for test in _tests(report):
         directory = test["outputdir" if test["result"] == "pass" else "stagedir"]
         if test["result"] != "pass":
@@ -100,7 +118,9 @@ def read_report(path: Path, system: str) -> Report:
             troubles.append(Trouble(test["display_name"], job.trouble))
         if job.results:
             runs.append(_run_record(test, session, job, system))
-    return Report(tuple(runs), tuple(troubles))
+        for result, cost in zip(job.results, job.costs):
+            costs.setdefault((result.problem, result.variant), []).append(cost)
+    return Report(tuple(runs), tuple(troubles), costs)
 
 
 def require_complete(report: Report) -> None:
@@ -169,6 +189,8 @@ def _take(job: _Job, record: Json) -> bool:
     elif kind == "result":
         if record["applicable"]:
             job.results.append(_result(record, job))
+            if "cpu" in record:
+                job.costs.append(Cost(float(record["cpu"]), int(record["memory"])))
     elif kind != "end":
         raise ValueError(f"unknown record {kind!r}")
     return bool(kind == "end")

@@ -28,8 +28,8 @@ from collforge.tuner.select import Comparison, Launch, compare, compare_together
 # A variant this much slower than the best one (or native) leaves the race after a launch.
 LAG = 0.07
 # New parameter points of a variant in its first launch, and in each later one while it is in the race.
-FIRST_POINTS = 5
-MORE_POINTS = 2
+FIRST_POINTS = 8
+MORE_POINTS = 3
 MOST_IN_RACE = 3
 WORD = 8
 # A search ends when the next point is expected to gain less than this part of the margin.
@@ -165,12 +165,16 @@ def examine(
     everything = [*series, *earlier(manifest, asked, history)]
     tried = {v for one in everything for launch in one for v in launch if v.fingerprint in current}
     racing = race(goal, tried, everything)
-    wanted = []
+    facts, wanted = goal.layout.facts(), []
     for entry in entries:
         running = any(c.variant.fingerprint == entry.fingerprint for c in racing)
         seen = sum(v.fingerprint == entry.fingerprint for v in tried)
         count = MORE_POINTS if seen and running else 0 if seen else FIRST_POINTS
-        if count and seen < npoints(entry) and min(map(len, series)) < goal.min_launches:
+        if (
+            count
+            and seen < len(case.points(entry, facts))
+            and min(map(len, series)) < goal.min_launches
+        ):
             wanted.append((entry, count))
     unsure = any(
         is_unsure(goal, [compare(c.variant, native, one) for one in series]) for c in racing
@@ -191,10 +195,6 @@ def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
     for entry, count in contest.wanted:
         fresh += propose(Search(entry, goal, here, contest.series, near), count)
     return list(dict.fromkeys([c.variant.name for c in contest.racing] + fresh))
-
-
-def npoints(entry: VariantEntry) -> int:
-    return sum(1 for _ in case.points(entry))
 
 
 def race(
@@ -292,7 +292,7 @@ def propose(search: Search, count: int) -> list[str]:
         return [] if measured(entry, search.series) else [entry.family]
     names = {
         case.variant_text(entry.family, entry.parameters, point): point
-        for point in case.points(entry)
+        for point in case.points(entry, search.goal.layout.facts())
     }
     strategy = strategies.make(
         list(names.values()), search.goal.seed, search.here, LEAST_GAIN * search.goal.margin

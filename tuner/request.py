@@ -60,6 +60,14 @@ def format_size(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
+def format_about(nbytes: int) -> str:
+    """``1.4 MiB``: three digits and the largest unit that leaves a whole one."""
+    for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if nbytes >> shift:
+            return f"{nbytes / (1 << shift):.3g} {unit}"
+    return f"{nbytes} B"
+
+
 def parse_duration(text: str) -> float:
     """Seconds of ``90``, ``90s``, ``10m``, ``1.5h``."""
     match = _DURATION.fullmatch(text.strip())

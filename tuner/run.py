@@ -47,6 +47,7 @@ class Job:
     seed: int
     time_limit: float
     verify_only: bool = False
+    costs: bool = False
 
 
 def run_job(
@@ -93,6 +94,7 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
         "seed": job.seed,
         "time_limit": f"{int(job.time_limit + GRACE)}s",
         "verify_only": job.verify_only,
+        "costs": job.costs,
     }
     # Should this process be killed, ReFrame ends its job instead of running beside the next tuner's.
     command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []

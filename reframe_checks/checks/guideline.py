@@ -39,7 +39,7 @@ class Guideline(Comparison):
                 str(native.by(variant_text(variant.family, variant.parameters, point)))
                 for variant in MANIFEST.variants_of(self.collective)
                 if variant.applies(facts)
-                for point in points(variant)
+                for point in points(variant, facts)
             ]
         return cases
 

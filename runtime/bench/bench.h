@@ -20,6 +20,7 @@ struct options {
     double max_seconds; /* of one group; 0: no limit */
     unsigned seed;
     bool verify_only;
+    bool costs; /* processor time and memory, too */
     bool own_clocks;
     bool help;
 };
@@ -61,6 +62,11 @@ void verify_candidate(struct bench *bench, struct candidate *candidate, unsigned
  * Collective. */
 void verify_group(struct bench *bench, struct group *group);
 
+/* ---- costs.c --------------------------------------------------------------------------------- */
+
+/* Fills cpu and memory of the verified candidates of the group verified last. Collective. */
+void cost_group(struct bench *bench, struct group *group);
+
 /* ---- sample.c -------------------------------------------------------------------------------- */
 
 /* Fills the samples of the verified candidates of the group verified last. Collective. */
@@ -71,7 +77,8 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
 /* JSON lines; file is NULL except on rank 0. The first one is collective. End the job when the disk
  * is full. */
 void record_job(FILE *file, const struct bench *bench);
-void record_group(FILE *file, const struct group *group, const struct timing *timing);
+void record_group(FILE *file, const struct bench *bench, const struct group *group,
+                  const struct timing *timing);
 void record_end(FILE *file, int cases, int failed);
 
 #endif

@@ -42,6 +42,8 @@ struct candidate {
     char detail[DETAIL_SIZE]; /* of a failed verification */
     double *samples;          /* [nsamples] seconds */
     int nsamples;
+    double cpu;     /* seconds of processor time of a call, of all ranks together */
+    int64_t memory; /* bytes of temporaries on the rank that has most */
 };
 
 struct group {

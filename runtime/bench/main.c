@@ -115,7 +115,9 @@ static int run_plan(struct bench *bench, struct plan *plan, FILE *file) {
         verify_group(bench, group);
         if (!bench->options.verify_only)
             time_group(bench, group, bench->options.seed + (unsigned)i, &timing);
-        record_group(file, group, &timing);
+        if (bench->options.costs)
+            cost_group(bench, group);
+        record_group(file, bench, group, &timing);
         for (int j = 0; j < group->ncandidates; j++)
             failed += group->candidates[j].applicable && !group->candidates[j].verified;
     }

@@ -19,6 +19,7 @@ static const char help[] =
     "  --warmup W        rounds before the samples, at least 1 (1)\n"
     "  --seed S          of inputs and order (7)\n"
     "  --verify-only     no timing, and no native but where it is named\n"
+    "  --costs           processor time of a call and memory of the temporaries, too\n"
     "  --max-seconds S   stop sampling a group after S seconds once it has 3 samples (no limit)\n"
     "  --timeout S       a call that takes longer has hung (60)\n"
     "  --own-clocks      believe that no two ranks share a clock\n"
@@ -74,6 +75,9 @@ static bool read_option(int option, struct options *options) {
     case 'v':
         options->verify_only = true;
         return true;
+    case 'p':
+        options->costs = true;
+        return true;
     case 'm':
         return read_seconds(optarg, &options->max_seconds);
     case 't':
@@ -89,17 +93,12 @@ static bool read_option(int option, struct options *options) {
 
 bool options_read(int argc, char **argv, struct options *options, char *why, size_t size) {
     static const struct option table[] = {
-        {"cases", required_argument, NULL, 'c'},
-        {"output", required_argument, NULL, 'o'},
-        {"samples", required_argument, NULL, 'n'},
-        {"warmup", required_argument, NULL, 'w'},
-        {"seed", required_argument, NULL, 's'},
-        {"verify-only", no_argument, NULL, 'v'},
-        {"max-seconds", required_argument, NULL, 'm'},
-        {"timeout", required_argument, NULL, 't'},
-        {"own-clocks", no_argument, NULL, 'k'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"cases", required_argument, NULL, 'c'},   {"output", required_argument, NULL, 'o'},
+        {"samples", required_argument, NULL, 'n'}, {"warmup", required_argument, NULL, 'w'},
+        {"seed", required_argument, NULL, 's'},    {"verify-only", no_argument, NULL, 'v'},
+        {"costs", no_argument, NULL, 'p'},         {"max-seconds", required_argument, NULL, 'm'},
+        {"timeout", required_argument, NULL, 't'}, {"own-clocks", no_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     int option = 0;
 

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,8 +98,8 @@ void record_job(FILE *file, const struct bench *bench) {
     free(hosts);
 }
 
-static void record_result(FILE *file, const struct group *group, const struct candidate *candidate,
-                          const struct timing *timing) {
+static void record_result(FILE *file, const struct bench *bench, const struct group *group,
+                          const struct candidate *candidate, const struct timing *timing) {
     const struct cf_variant *variant = candidate->choice.variant;
 
     fputs("{\"record\":\"result\"", file);
@@ -114,12 +115,15 @@ static void record_result(FILE *file, const struct group *group, const struct ca
         fprintf(file, "%s%.9g", i > 0 ? "," : "", candidate->samples[i]);
     fprintf(file, "],\"late\":%d,\"repeats\":%d,\"start_error\":%.3g", timing->late,
             timing->repeats, timing->start_error);
+    if (bench->options.costs)
+        fprintf(file, ",\"cpu\":%.6g,\"memory\":%" PRId64, candidate->cpu, candidate->memory);
     end_line(file);
 }
 
-void record_group(FILE *file, const struct group *group, const struct timing *timing) {
+void record_group(FILE *file, const struct bench *bench, const struct group *group,
+                  const struct timing *timing) {
     for (int i = 0; file != NULL && i < group->ncandidates; i++)
-        record_result(file, group, &group->candidates[i], timing);
+        record_result(file, bench, group, &group->candidates[i], timing);
 }
 
 void record_end(FILE *file, int cases, int failed) {

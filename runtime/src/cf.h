@@ -52,6 +52,7 @@ struct cf_lanes {
     int *share_size;  /* [k * nodes] at [lane * nodes + node]: ranks of that node on that lane */
     int *share_begin; /* [k * nodes] where the ranks of that share begin in order */
     bool identity;    /* order[i] == i */
+    struct cf_lanes *next;
 };
 
 /*
@@ -78,6 +79,7 @@ struct cf_layout {
                                MPI_COMM_NULL where consecutive */
     struct cf_lanes full;   /* k = min_node_size */
     struct cf_lanes single; /* k = 1 */
+    struct cf_lanes *fewer; /* those with a k in between that were asked for (cf_lanes_of) */
 };
 
 /* ---- temporaries ----------------------------------------------------------------------------- */

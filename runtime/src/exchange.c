@@ -12,7 +12,7 @@
  * the same number in this order, and each waits only for what lies `window` numbers back, so no
  * circle of waiting ranks can close.
  */
-#include "variant.h"
+#include "lane.h"
 
 struct exchange {
     const struct cf_exchange *of;

@@ -1,5 +1,5 @@
 /* What the algorithms of a lane share: the binomial tree, recursive doubling. */
-#include "variant.h"
+#include "lane.h"
 
 int cf_tree_units(const struct cf_split *parts, int position) {
     return cf_split_units(parts, position, position + cf_tree_span(position, parts->n));

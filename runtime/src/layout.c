@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "topology.h"
+#include "variant.h"
 
 static int *new_ints(size_t count) {
     return calloc(count > 0 ? count : 1, sizeof(int));
@@ -95,17 +96,43 @@ static bool build_lanes(struct cf_lanes *lanes, const struct cf_layout *layout, 
     return true;
 }
 
-bool cf_layout_add_lanes(struct cf_layout *layout) {
-    return build_lanes(&layout->full, layout, layout->min_node_size) &&
-           build_lanes(&layout->single, layout, 1);
-}
-
 static void free_lanes(struct cf_lanes *lanes) {
     free(lanes->order);
     free(lanes->lane_size);
     free(lanes->share_size);
     free(lanes->share_begin);
     memset(lanes, 0, sizeof *lanes);
+}
+
+static const struct cf_lanes *add_fewer(struct cf_layout *layout, int k) {
+    struct cf_lanes *lanes = calloc(1, sizeof *lanes);
+
+    if (lanes == NULL)
+        return NULL;
+    if (!build_lanes(lanes, layout, k)) {
+        free_lanes(lanes);
+        free(lanes);
+        return NULL;
+    }
+    lanes->next = layout->fewer;
+    return layout->fewer = lanes;
+}
+
+const struct cf_lanes *cf_lanes_of(struct cf_layout *layout, int most) {
+    if (most == 0 || most >= layout->min_node_size)
+        return &layout->full;
+    if (most == 1)
+        return &layout->single;
+    for (const struct cf_lanes *lanes = layout->fewer; lanes != NULL; lanes = lanes->next) {
+        if (lanes->k == most)
+            return lanes;
+    }
+    return add_fewer(layout, most);
+}
+
+bool cf_layout_add_lanes(struct cf_layout *layout) {
+    return build_lanes(&layout->full, layout, layout->min_node_size) &&
+           build_lanes(&layout->single, layout, 1);
 }
 
 void cf_layout_free(struct cf_layout *layout) {
@@ -115,6 +142,12 @@ void cf_layout_free(struct cf_layout *layout) {
     layout->node_of = layout->node_rank_of = layout->node_size = NULL;
     free_lanes(&layout->full);
     free_lanes(&layout->single);
+    while (layout->fewer != NULL) {
+        struct cf_lanes *lanes = layout->fewer;
+        layout->fewer = lanes->next;
+        free_lanes(lanes);
+        free(lanes);
+    }
 }
 
 static bool is_cyclic(const struct cf_layout *layout) {

@@ -20,7 +20,7 @@
  * either direction; a rank waits for one that the rank before sent at least one segment earlier, so
  * no circle of waiting ranks can close.
  */
-#include "variant.h"
+#include "lane.h"
 
 /* Where the stream of a rank stands: segment `segment` of part number t. */
 struct place {
@@ -120,15 +120,31 @@ static int begin(struct stream *stream, const struct cf_ring *ring) {
     return make_room(stream);
 }
 
+/* Where a segment stands in what this rank has on its lane. */
+static int unit_at(const struct stream *stream, const struct place *place) {
+    const int part = part_of(stream->ring, place->t);
+    return stream->ring->parts->displs[part] + place->segment * stream->segment;
+}
+
+/* What this rank adds to a segment is needed. */
+static int provide(const struct stream *stream, const struct place *place) {
+    return cf_pipe_before(stream->ring->pipe, unit_at(stream, place), units_at(stream, place));
+}
+
+/* A segment has its final value on this rank. */
+static int finish(const struct stream *stream, const struct place *place) {
+    return cf_pipe_after(stream->ring->pipe, unit_at(stream, place), units_at(stream, place));
+}
+
 static int take(struct stream *stream, const struct place *place, int index) {
     const struct cf_ring *ring = stream->ring;
 
     CF_TRY(PMPI_Wait(&stream->receive[index % stream->window], MPI_STATUS_IGNORE));
-    if (place->t > ring->reduced) {
-        return MPI_SUCCESS;
+    if (place->t <= ring->reduced) {
+        CF_TRY(cf_combine(in_vector(stream, ring->from, place), at_place(stream, place, index),
+                          units_at(stream, place), ring->unit, ring->op));
     }
-    return cf_combine(in_vector(stream, ring->from, place), at_place(stream, place, index),
-                      units_at(stream, place), ring->unit, ring->op);
+    return place->t < ring->reduced ? MPI_SUCCESS : finish(stream, place);
 }
 
 static int pass_on(struct stream *stream, const struct place *place, int index) {
@@ -136,17 +152,22 @@ static int pass_on(struct stream *stream, const struct place *place, int index) 
     MPI_Request *request = &stream->send[index % stream->window];
 
     CF_TRY(PMPI_Wait(request, MPI_STATUS_IGNORE));
-    return PMPI_Isend(at_place(stream, place, index), units_at(stream, place),
+    if (place->t == 0 && stream->ring->reduced > 0) {
+        CF_TRY(provide(stream, place));
+    }
+    CF_TRY(PMPI_Isend(at_place(stream, place, index), units_at(stream, place),
                       stream->ring->unit->type, (at->node + 1) % at->nodes, 0, at->lane_comm,
-                      request);
+                      request));
+    return place->t == 0 && stream->ring->reduced == 0 ? finish(stream, place) : MPI_SUCCESS;
 }
 
 static int ask_for(struct stream *stream, const struct place *place, int index) {
     const struct cf_layout *at = &stream->ring->comm->layout;
 
-    return PMPI_Irecv(at_place(stream, place, index), units_at(stream, place),
+    CF_TRY(PMPI_Irecv(at_place(stream, place, index), units_at(stream, place),
                       stream->ring->unit->type, (at->node - 1 + at->nodes) % at->nodes, 0,
-                      at->lane_comm, &stream->receive[index % stream->window]);
+                      at->lane_comm, &stream->receive[index % stream->window]));
+    return place->t <= stream->ring->reduced ? provide(stream, place) : MPI_SUCCESS;
 }
 
 int cf_ring_run(const struct cf_ring *ring) {

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
 from collforge.generator import case
+from collforge.generator.layout import from_name
 from collforge.generator.manifest import Manifest
 from collforge.runtime.libraries import MpiLibrary
 
@@ -31,7 +32,9 @@ def manifest_variants(made: Manifest) -> list[Variant]:
     return [
         Variant.from_name(
             entry.collective,
-            case.variant_text(entry.family, entry.parameters, next(iter(case.points(entry)))),
+            case.variant_text(
+                entry.family, entry.parameters, case.points(entry, from_name("2x2").facts())[0]
+            ),
             entry.fingerprint,
         )
         for entry in made.variants

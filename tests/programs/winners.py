@@ -7,6 +7,7 @@ from pathlib import Path
 from collforge.db.records import Choice, Place, Result, RunRecord, Variant
 from collforge.db.store import Store
 from collforge.generator import case, manifest
+from collforge.generator.layout import from_name
 from collforge.runtime.libraries import MpiLibrary
 
 SYSTEM = "programs"
@@ -20,7 +21,7 @@ def write(path: Path, library: MpiLibrary, home: Path) -> Path:
     known = manifest.load(home / "generated" / "manifest.json")
     by_collective: dict[str, list[Variant]] = {}
     for entry in known.variants:
-        for point in case.points(entry):
+        for point in case.points(entry, from_name("2x2").facts()):
             name = case.variant_text(entry.family, entry.parameters, point)
             variant = Variant.from_name(entry.collective, name, entry.fingerprint)
             by_collective.setdefault(entry.collective, []).append(variant)

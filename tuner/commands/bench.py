@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
-from collforge.db import Place, Store, Variant, Winner
 from collforge.generator import case, manifest
 from collforge.generator.case import Case
-from collforge.generator.manifest import Manifest
 from collforge.runtime import build, libraries
 from collforge.runtime.home import home
 from collforge.runtime.libraries import MpiLibrary
-from collforge.tuner import ingest, instructions, plan, request, tables
+from collforge.tuner import benchmark, instructions, plan, request, tables
+from collforge.tuner.benchmark import Known, Row, make_row, stages, usual_variants
 from collforge.tuner.commands import startup, target
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
-from collforge.tuner.plan import Goal
-from collforge.tuner.run import Job, Site, run_job
-from collforge.tuner.select import Comparison, Launch, compare, median_interval
+from collforge.tuner.plots import Line, draw
+from collforge.tuner.run import Job
 
 EXAMPLE = """\
 collforge bench --system emulated --mpi openmpi --layout 4x2 --sizes 1MiB
@@ -34,31 +32,6 @@ A CASE is a case string, with or without a variant; without CASEs, all collectiv
 
 LAUNCHES = 3
 SAMPLES = 10
-
-
-@dataclass(frozen=True)
-class Row:
-    """One problem: medians in seconds, ratios to native (above 1: faster)."""
-
-    problem: str
-    collective: str
-    bytes: int
-    native: float
-    native_low: float
-    native_high: float
-    families: dict[str, float]
-    """The best ratio of each family's variants."""
-    tuned: str
-    ratio: float
-    ratio_low: float
-    ratio_high: float
-    launches: int
-    limit: float | None
-    """Least possible seconds, where the links' rate is known."""
-
-    @property
-    def of_limit(self) -> float | None:
-        return None if self.limit is None else self.limit * self.ratio / self.native
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -74,8 +47,15 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--samples", type=int, help="rounds in each (default: 10; 200 with --overhead)"
     )
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
+    which.add_argument(
+        "--steps",
+        action="store_true",
+        help="the paper's plain full-lane composition, and how much faster each step beyond it is",
+    )
     parser.add_argument(
-        "--tuned-only", action="store_true", help="native and the tuned choice only"
+        "--plot", metavar="FILE", help="draw time against bytes, with the limit (.png, .svg, .pdf)"
     )
     parser.add_argument("--seed", type=int, default=7, help="of inputs (default: 7)")
     instead = parser.add_mutually_exclusive_group()
@@ -111,19 +91,27 @@ def run(args: argparse.Namespace) -> int:
     made = manifest.load(home() / "generated" / "manifest.json")
     goal = target.goal(args, made)
     place = request.place(target.system_name(args), library, goal.layout)
-    tuned = read_winners(args.db, place)
-    cases = wanted_cases(args, made, goal, tuned)
+    known = benchmark.read_known(made, goal, args.db, place)
+    cases = wanted_cases(args, known)
     job = Job(
-        cases, goal.layout.name, args.samples or SAMPLES, 3600.0, args.seed, time_limit=3600.0
+        cases,
+        goal.layout.name,
+        args.samples or SAMPLES,
+        3600.0,
+        args.seed,
+        time_limit=3600.0,
+        costs=True,
     )
-    launches = run_launches(site, job, args.launches or LAUNCHES)
+    measured = benchmark.measure(site, job, args.launches or LAUNCHES, home() / "runs")
     rate = target.link_rate(args)
-    rows = [
-        make_row(made, goal, problem, launches[problem.problem], tuned, rate)
-        for problem in {one.problem: one.by(case.NATIVE) for one in cases}.values()
-    ]
+    problems = {one.problem: one.by(case.NATIVE) for one in cases}.values()
+    rows = [make_row(known, problem, measured, rate) for problem in problems]
+    if args.plot:
+        plot(rows, place.mpi, Path(args.plot))
     if args.json:
         tables.write_json([{**asdict(row), "of_limit": row.of_limit} for row in rows])
+    elif args.steps:
+        print_steps(known, zip(problems, rows), place.mpi)
     else:
         print_rows(rows, place.mpi, place.layout)
     return 0
@@ -144,51 +132,26 @@ def count_instructions(library: MpiLibrary) -> int:
     return int(any(one.instructions > instructions.BUDGET or one.foreign for one in costs))
 
 
-Tuned = dict[tuple[str, int], Winner]
-"""The stored winners by collective and size."""
-
-
-def read_winners(database: Path, place: Place) -> Tuned:
-    """The winners of a place; none without a database."""
-    if not database.exists():
-        return {}
-    with Store(database, create=False) as store:
-        found = store.winners(system=place.system, mpi=place.mpi, layout=place.layout)
-    return {(one.choice.variant.collective, one.choice.bytes): one for one in found}
-
-
-def wanted_cases(args: argparse.Namespace, made: Manifest, goal: Goal, tuned: Tuned) -> list[Case]:
+def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
     """Of every problem asked for: native, and the variants named or, if none is, the usual ones."""
-    asked = [case.parse(with_variant(text)) for text in args.cases] or plan.problems(made, goal)
+    asked = [case.parse(with_variant(text)) for text in args.cases]
     groups: dict[str, dict[str, Case]] = {}
-    for one in asked:
+    for one in asked or plan.problems(known.made, known.goal):
         group = groups.setdefault(one.problem, {case.NATIVE: one.by(case.NATIVE)})
         names = [one.variant]
         if one.variant == case.NATIVE:
-            names = usual_variants(args, made, goal, tuned, one)
+            names = default_variants(args, known, one)
         group.update((name, one.by(name)) for name in names)
     return [one for group in groups.values() for one in group.values()]
 
 
-def usual_variants(
-    args: argparse.Namespace, made: Manifest, goal: Goal, tuned: Tuned, problem: Case
-) -> list[str]:
-    """The tuned choice, and a point of each family unless it is asked for alone."""
-    chosen = stored(made, tuned, problem)
-    names = [chosen.choice.variant.name] if chosen else []
-    if not args.tuned_only:
-        names += [
-            case.variant_text(entry.family, entry.parameters, point)
-            for entry in plan.applicable(made, goal, problem)
-            for point in list(case.points(entry))[:1]
-        ]
-    return names
-
-
-def stored(made: Manifest, tuned: Tuned, problem: Case) -> Winner | None:
-    """The winner that serves a problem, where one is stored for its size."""
-    nbytes = made.collective(problem.collective).choice_bytes(problem.bytes)
-    return tuned.get((problem.collective, nbytes))
+def default_variants(args: argparse.Namespace, known: Known, problem: Case) -> list[str]:
+    if args.steps:
+        return list(stages(known, problem).values())
+    if args.tuned_only:
+        tuned = known.tuned(problem)
+        return [tuned.name] if tuned else []
+    return usual_variants(known, problem)
 
 
 def with_variant(text: str) -> str:
@@ -197,73 +160,20 @@ def with_variant(text: str) -> str:
     return text if ":" in head else f"{head}:{case.NATIVE}@{tail}"
 
 
-def run_launches(site: Site, job: Job, count: int) -> dict[str, list[Launch]]:
-    """The same job several times, because medians may differ between launches."""
-    launches: dict[str, list[Launch]] = {}
-    for number in range(count):
-        folder = request.new_folder(home() / "runs", f"bench{number}")
-        report = ingest.read_report(run_job(site, job, folder), site.system)
-        ingest.require_complete(report)
-        for record in report.runs:
-            samples: dict[str, dict[Variant, Sequence[float]]] = {}
-            for result in record.results:
-                if result.samples:
-                    samples.setdefault(result.problem, {})[result.variant] = result.samples
-            for problem, launch in samples.items():
-                launches.setdefault(problem, []).append(launch)
-    return launches
-
-
-def make_row(
-    made: Manifest,
-    goal: Goal,
-    problem: Case,
-    launches: Sequence[Launch],
-    tuned: Tuned,
-    rate: float | None,
-) -> Row:
-    native = Variant(problem.collective)
-    times = median_interval([s for launch in launches for s in launch.get(native, ())])
-    compared = {
-        variant: compare(variant, native, launches)
-        for variant in {v for launch in launches for v in launch} - {native}
-    }
-    families: dict[str, float] = {}
-    for variant, one in compared.items():
-        families[variant.family] = max(one.ratio, families.get(variant.family, 0.0))
-    winner = stored(made, tuned, problem)
-    chosen = winner.choice.variant if winner else native
-    same = compared.get(chosen, Comparison(native, 1.0, 1.0, 1.0, len(launches)))
-    return Row(
-        problem=problem.problem,
-        collective=problem.collective,
-        bytes=problem.bytes,
-        native=times.median,
-        native_low=times.low,
-        native_high=times.high,
-        families=families,
-        tuned=chosen.name if winner else "-",
-        ratio=same.ratio,
-        ratio_low=same.low,
-        ratio_high=same.high,
-        launches=len(launches),
-        limit=(
-            rate and request.lower_bound(made, problem.collective, goal.layout, problem.bytes, rate)
-        )
-        or None,
-    )
-
-
 def print_rows(rows: Sequence[Row], mpi: str, layout: str) -> None:
     families = sorted({name for row in rows for name in row.families})
-    table = Table(title=f"{mpi}, {layout}: time of native, ratios to it (above 1: faster)")
+    table = Table(
+        title=f"{mpi}, {layout}: time of native, ratios to it (above 1: faster); "
+        "CPU: processor time over native's (above 1: burns more)"
+    )
     table.add_column("collective")
     table.add_column("bytes", justify="right")
     table.add_column("native ms", justify="right")
     for name in families:
         table.add_column(name, justify="right")
     table.add_column("tuned choice", overflow="fold")
-    for name in ("tuned", "95 % interval", "limit ms", "tuned of limit"):
+    last = ("tuned", "95 % interval", "limit ms", "native of limit", "tuned of limit")
+    for name in (*last, "CPU", "temporaries"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
@@ -275,7 +185,10 @@ def print_rows(rows: Sequence[Row], mpi: str, layout: str) -> None:
             f"{row.ratio:.2f}",
             f"{row.ratio_low:.2f} .. {row.ratio_high:.2f}",
             "" if row.limit is None else f"{row.limit * 1e3:.3g}",
-            "" if row.of_limit is None else f"{row.of_limit:.2f}",
+            shown(row.native_of_limit),
+            shown(row.of_limit),
+            shown(row.cpu_ratio),
+            "" if row.tuned_memory is None else request.format_about(row.tuned_memory),
         )
     tables.show(table)
     slowest = min(rows, key=lambda row: row.ratio)
@@ -284,3 +197,50 @@ def print_rows(rows: Sequence[Row], mpi: str, layout: str) -> None:
         f"tuned over native: {typical:.2f} on average, "
         f"{slowest.ratio:.2f} at least ({slowest.problem}); {rows[0].launches} launches"
     )
+
+
+def shown(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def print_steps(known: Known, rows: Iterable[tuple[Case, Row]], mpi: str) -> None:
+    """How much faster than the paper's composition each step is; of one that was not measured, nothing."""
+    table = Table(title=f"{mpi}: times faster than the plain full-lane composition")
+    names = ("collective", "bytes", "plain ms", "lane algorithm", "node phases", "tuned")
+    for name in names:
+        table.add_column(name, justify="left" if name == "collective" else "right")
+    for problem, row in rows:
+        of = stages(known, problem)
+        plain = row.variants.get(of.get("plain", ""))
+        if plain is None:
+            continue
+        gains = (row.variants.get(of[name], 1.0) / plain for name in names[3:])
+        table.add_row(
+            row.collective,
+            request.format_size(row.bytes),
+            f"{row.native / plain * 1e3:.3g}",
+            *map(shown, gains),
+        )
+    tables.show(table)
+
+
+def plot(rows: Sequence[Row], mpi: str, path: Path) -> None:
+    """A panel for each collective: native, the best of each family, what was tuned, and the limit."""
+    panels: dict[str, list[Line]] = {}
+    for collective in dict.fromkeys(row.collective for row in rows):
+        mine = [row for row in rows if row.collective == collective]
+        families = sorted({name for row in mine for name in row.families})
+        panels[f"{collective}, {mpi}"] = [
+            Line("native", "o-", [(row.bytes, row.native) for row in mine]),
+            *(
+                Line(
+                    name,
+                    ".:",
+                    [(r.bytes, r.native / r.families[name]) for r in mine if name in r.families],
+                )
+                for name in families
+            ),
+            Line("tuned", "s--", [(row.bytes, row.native / row.ratio) for row in mine]),
+            Line("limit", "k-", [(row.bytes, row.limit) for row in mine if row.limit]),
+        ]
+    draw(panels, path)

@@ -13,6 +13,7 @@ from collforge.generator.manifest import UNSIZED_BYTES, Manifest
 from collforge.runtime.home import home
 from collforge.tuner import plan, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
+from collforge.tuner.plots import Line, draw
 from collforge.tuner.select import Launch, by_problem, decide_together
 
 EXAMPLE = """\
@@ -67,41 +68,18 @@ def plot(
     winners: Sequence[Winner],
     path: Path,
 ) -> None:
-    """Time against bytes on logarithmic axes, a panel per MPI library and collective."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    panels = sorted(
-        {(p, problem.split("@")[0]) for p, problems in series.items() for problem in problems}
-    )
-    columns = min(5, max(1, len(panels)))
-    rows = -(-len(panels) // columns)
-    figure, grid = pyplot.subplots(
-        rows, columns, figsize=(3.2 * columns, 2.8 * rows), squeeze=False, layout="constrained"
-    )
-    for axes in grid.flat[len(panels) :]:
-        axes.remove()
-    for (place, collective), axes in zip(panels, grid.flat):
+    """A panel per MPI library and collective: native, and what was chosen."""
+    panels: dict[str, list[Line]] = {}
+    found = sorted({(p, problem.split("@")[0]) for p, known in series.items() for problem in known})
+    for place, collective in found:
         native = Variant(collective)
         picked = chosen(winners, place, collective)
-        of_every_size = collective in made.unsized
-        rest = picked.get(UNSIZED_BYTES, native) if of_every_size else native
-        for label, style, pick, otherwise in (
-            ("native", "o-", {}, native),
-            ("chosen", "s--", picked, rest),
-        ):
-            points = medians(series[place], collective, pick, otherwise)
-            axes.loglog([b for b, _ in points], [t * 1e3 for _, t in points], style, label=label)
-        axes.set_title(f"{collective}, {place.mpi} {place.layout}", fontsize=9)
-        axes.set_xlabel("bytes", fontsize=8)
-        axes.set_ylabel("ms", fontsize=8)
-        axes.tick_params(labelsize=7)
-    if panels:
-        grid.flat[0].legend(fontsize=8)
-    figure.savefig(path, dpi=80)
-    pyplot.close(figure)
+        rest = picked.get(UNSIZED_BYTES, native) if collective in made.unsized else native
+        panels[f"{collective}, {place.mpi} {place.layout}"] = [
+            Line("native", "o-", medians(series[place], collective, {}, native)),
+            Line("chosen", "s--", medians(series[place], collective, picked, rest)),
+        ]
+    draw(panels, path)
 
 
 def chosen(winners: Sequence[Winner], place: Place, collective: str) -> dict[int, Variant]:

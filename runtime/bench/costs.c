@@ -1,0 +1,68 @@
+/*
+ * What a call costs beside its time: processor time, so that a win that burns cores shows, and the
+ * memory that a variant keeps for temporaries. Measured apart from the samples, which it would
+ * disturb.
+ */
+#include <sys/resource.h>
+
+#include "bench.h"
+#include "report.h"
+
+/* getrusage counts whole microseconds. */
+static const double long_call = 10e-3;
+enum { SHORT_CALLS = 32, LONG_CALLS = 2 };
+
+/* User and system time of this process so far. */
+static double processor_seconds(void) {
+    struct rusage usage;
+
+    if (getrusage(RUSAGE_SELF, &usage) != 0)
+        return 0;
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+/* Gives the temporaries back first, so that those there are afterwards are this call's. */
+static void measure_memory(struct bench *bench, struct candidate *candidate) {
+    struct cf_tmpbufs *tmpbufs = &bench->world->tmpbufs;
+
+    cf_tmpbufs_free(tmpbufs);
+    data_reset(&bench->data);
+    check_candidate(bench, candidate, call_candidate(bench, candidate));
+    for (int slot = 0; slot < CF_TMPBUF_SLOTS; slot++)
+        candidate->memory += (int64_t)tmpbufs->capacity[slot];
+    must(PMPI_Allreduce(MPI_IN_PLACE, &candidate->memory, 1, MPI_INT64_T, MPI_MAX, bench->comm),
+         "MPI_Allreduce");
+}
+
+/* What a rank spends in waiting for others within the call counts, what it spends before does not.
+ */
+static void measure_processor_time(struct bench *bench, struct candidate *candidate, int calls) {
+    for (int i = 0; i < calls; i++) {
+        data_reset(&bench->data);
+        must(PMPI_Barrier(bench->comm), "MPI_Barrier");
+        const double before = processor_seconds();
+        const int err = call_candidate(bench, candidate);
+        candidate->cpu += (processor_seconds() - before) / calls;
+        check_candidate(bench, candidate, err);
+    }
+    must(PMPI_Allreduce(MPI_IN_PLACE, &candidate->cpu, 1, MPI_DOUBLE, MPI_SUM, bench->comm),
+         "MPI_Allreduce");
+}
+
+void cost_group(struct bench *bench, struct group *group) {
+    for (int i = 0; i < group->ncandidates; i++) {
+        struct candidate *candidate = &group->candidates[i];
+        double seconds = candidate->first_call;
+
+        if (!candidate->applicable || !candidate->verified)
+            continue;
+        watchdog_step(candidate->text);
+        must(PMPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, bench->comm),
+             "MPI_Allreduce");
+        measure_memory(bench, candidate);
+        measure_processor_time(bench, candidate, seconds > long_call ? LONG_CALLS : SHORT_CALLS);
+        settle_candidate(bench, candidate);
+    }
+    watchdog_stop();
+}

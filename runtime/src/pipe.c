@@ -1,0 +1,65 @@
+/* The steps of a node around a lane algorithm, piece by piece. */
+#include "lane.h"
+#include "shared_window.h"
+
+/* A step done in pieces must not fall back on the MPI library, which takes no displacements where
+ * the parts are alike. */
+static bool fits(const struct cf_pipe *pipe) {
+    const struct cf_layout *at = &pipe->comm->layout;
+
+    return pipe->split->uniform && pipe->unit->size <= CF_SHARED_PIECE / at->node_size[at->node];
+}
+
+int cf_pipe_open(struct cf_pipe *pipe, bool wanted, const struct cf_pipe **used) {
+    const int n = pipe->split->n;
+
+    *used = NULL;
+    if (!wanted || !fits(pipe)) {
+        return MPI_SUCCESS;
+    }
+    int *numbers = cf_tmpbuf(&pipe->comm->tmpbufs, CF_SLOT_PIPE, 2 * (size_t)n * sizeof *numbers);
+    if (numbers == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    pipe->piece = (struct cf_split){.n = n, .counts = numbers, .displs = numbers + n};
+    *used = pipe;
+    return MPI_SUCCESS;
+}
+
+static int run_piece(const struct cf_pipe *pipe, const struct cf_pipe_step *step, int first,
+                     int units) {
+    const struct cf_split *piece = &pipe->piece;
+    const struct cf_unit *unit = pipe->unit;
+
+    if (units == 0 || step->call == CF_PIPE_NOTHING) {
+        return MPI_SUCCESS;
+    }
+    for (int i = 0; i < piece->n; i++) {
+        piece->counts[i] = units;
+        piece->displs[i] = pipe->split->displs[i] + first;
+    }
+    switch (step->call) {
+    case CF_PIPE_SCATTER:
+        return cf_shared_scatter(pipe->comm, step->from, piece, cf_at(unit, step->to, first), unit,
+                                 step->root);
+    case CF_PIPE_REDUCE_SCATTER:
+        return cf_shared_reduce_scatter(pipe->comm, step->from, cf_at(unit, step->to, first), piece,
+                                        unit, step->op);
+    case CF_PIPE_GATHER:
+        return cf_shared_gather(pipe->comm, cf_at(unit, step->from, first), step->to, piece, unit,
+                                step->root);
+    case CF_PIPE_ALLGATHER:
+        return cf_shared_allgather(pipe->comm, cf_at(unit, step->from, first), step->to, piece,
+                                   unit);
+    default:
+        return MPI_SUCCESS;
+    }
+}
+
+int cf_pipe_before(const struct cf_pipe *pipe, int first, int units) {
+    return pipe == NULL ? MPI_SUCCESS : run_piece(pipe, &pipe->before, first, units);
+}
+
+int cf_pipe_after(const struct cf_pipe *pipe, int first, int units) {
+    return pipe == NULL ? MPI_SUCCESS : run_piece(pipe, &pipe->after, first, units);
+}

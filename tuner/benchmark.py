@@ -1,0 +1,209 @@
+"""Measures native, the families' best and the tuned choice side by side, and says what they are worth."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from collforge.db import Place, Store, Variant, Winner
+from collforge.generator import case
+from collforge.generator.case import Case
+from collforge.generator.manifest import Manifest, VariantEntry
+from collforge.tuner import ingest, plan, request
+from collforge.tuner.ingest import Cost
+from collforge.tuner.plan import Goal, History
+from collforge.tuner.run import Job, Site, run_job
+from collforge.tuner.select import Comparison, Launch, by_problem, compare, median_interval
+
+PLAIN = "full_lane"
+"""The family whose first point is the paper's composition: component collectives native, one segment."""
+NATIVE_PHASES = "node_phase=native"
+SHARED_PHASES = "node_phase=shared"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a place before the benchmark: the database's measurements and winners."""
+
+    made: Manifest
+    goal: Goal
+    history: History = field(default_factory=dict)
+    winners: Mapping[tuple[str, int], Winner] = field(default_factory=dict)
+    """By collective and size."""
+
+    def tuned(self, problem: Case) -> Variant | None:
+        """The stored winner that serves a problem, where one is stored for its size."""
+        nbytes = self.made.collective(problem.collective).choice_bytes(problem.bytes)
+        won = self.winners.get((problem.collective, nbytes))
+        return won.choice.variant if won else None
+
+    def best(self, problem: Case, entry: VariantEntry, words: str = "") -> str:
+        """The point of a variant, of those with these words in the name, that did best in earlier launches.
+
+        The first point where none was measured.
+        """
+        native, launches = Variant(problem.collective), self.history.get(problem.problem, ())
+        ratios = {
+            variant.name: compare(variant, native, launches).ratio
+            for variant in plan.measured(entry, [launches])
+            if words in variant.name
+        }
+        done = {name: ratio for name, ratio in ratios.items() if not math.isnan(ratio)}
+        return max(done, key=done.__getitem__) if done else self.first(entry)
+
+    def first(self, entry: VariantEntry) -> str:
+        point = case.points(entry, self.goal.layout.facts())[0]
+        return case.variant_text(entry.family, entry.parameters, point)
+
+    def entries(self, problem: Case) -> list[VariantEntry]:
+        return plan.applicable(self.made, self.goal, problem)
+
+
+def read_known(made: Manifest, goal: Goal, database: Path, place: Place) -> Known:
+    """What a database knows of a place; nothing without one."""
+    if not database.exists():
+        return Known(made, goal)
+    with Store(database, create=False) as store:
+        found = store.winners(system=place.system, mpi=place.mpi, layout=place.layout)
+        history = by_problem(store.measurements(place))
+    winners = {(one.choice.variant.collective, one.choice.bytes): one for one in found}
+    return Known(made, goal, history, winners)
+
+
+def usual_variants(known: Known, problem: Case) -> list[str]:
+    """The tuned choice, and of every family the point that did best so far."""
+    tuned = known.tuned(problem)
+    names = [tuned.name] if tuned else []
+    return [*names, *(known.best(problem, entry) for entry in known.entries(problem))]
+
+
+def stages(known: Known, problem: Case) -> dict[str, str]:
+    """What was added to the paper's composition, one after the other; empty where it does not apply."""
+    entries = [entry for entry in known.entries(problem) if entry.family == PLAIN]
+    if not entries:
+        return {}
+    on_lanes = known.best(problem, entries[0], NATIVE_PHASES)
+    tuned = known.tuned(problem) or Variant(problem.collective)
+    return {
+        "plain": known.first(entries[0]),
+        "lane algorithm": on_lanes,
+        "node phases": on_lanes.replace(NATIVE_PHASES, SHARED_PHASES),
+        "tuned": tuned.name,
+    }
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The launches and costs of each problem."""
+
+    launches: Mapping[str, Sequence[Launch]]
+    costs: Mapping[tuple[str, Variant], Sequence[Cost]]
+
+
+def measure(site: Site, job: Job, count: int, runs: Path) -> Measured:
+    """Runs the same job several times, because medians may differ between launches."""
+    launches: dict[str, list[Launch]] = {}
+    costs: dict[tuple[str, Variant], list[Cost]] = {}
+    for number in range(count):
+        folder = request.new_folder(runs, f"bench{number}")
+        report = ingest.read_report(run_job(site, job, folder), site.system)
+        ingest.require_complete(report)
+        for key, found in report.costs.items():
+            costs.setdefault(key, []).extend(found)
+        for record in report.runs:
+            samples: dict[str, dict[Variant, Sequence[float]]] = {}
+            for result in record.results:
+                if result.samples:
+                    samples.setdefault(result.problem, {})[result.variant] = result.samples
+            for problem, launch in samples.items():
+                launches.setdefault(problem, []).append(launch)
+    return Measured(launches, costs)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One problem: times in seconds, ratios to native (above 1: faster)."""
+
+    problem: str
+    collective: str
+    bytes: int
+    native: float
+    native_low: float
+    native_high: float
+    families: dict[str, float]
+    """The best ratio of each family's variants."""
+    variants: dict[str, float]
+    """The ratio of each variant."""
+    tuned: str
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    launches: int
+    limit: float | None
+    """Least possible seconds, where the links' rate is known."""
+    native_cpu: float | None
+    """Processor seconds of a call, of all ranks together."""
+    tuned_cpu: float | None
+    tuned_memory: int | None
+    """Bytes of temporaries on the rank that has most."""
+
+    @property
+    def of_limit(self) -> float | None:
+        return None if self.limit is None else self.limit * self.ratio / self.native
+
+    @property
+    def native_of_limit(self) -> float | None:
+        return None if self.limit is None else self.limit / self.native
+
+    @property
+    def cpu_ratio(self) -> float | None:
+        """Processor time of the tuned choice over that of native: above 1, it burns more."""
+        return self.tuned_cpu / self.native_cpu if self.tuned_cpu and self.native_cpu else None
+
+
+def make_row(known: Known, problem: Case, measured: Measured, rate: float | None) -> Row:
+    """``rate``: bytes/s of a node's links, None where it is not known."""
+    launches = measured.launches[problem.problem]
+    native = Variant(problem.collective)
+    times = median_interval([s for launch in launches for s in launch.get(native, ())])
+    compared = {
+        variant: compare(variant, native, launches)
+        for variant in sorted({v for launch in launches for v in launch} - {native})
+    }
+    families: dict[str, float] = {}
+    for variant, one in compared.items():
+        families[variant.family] = max(one.ratio, families.get(variant.family, 0.0))
+    tuned = known.tuned(problem)
+    chosen = tuned or native
+    same = compared.get(chosen, Comparison(native, 1.0, 1.0, 1.0, len(launches)))
+    least = request.lower_bound(
+        known.made, problem.collective, known.goal.layout, problem.bytes, rate or math.inf
+    )
+    own = measured.costs.get((problem.problem, chosen), ())
+    return Row(
+        problem=problem.problem,
+        collective=problem.collective,
+        bytes=problem.bytes,
+        native=times.median,
+        native_low=times.low,
+        native_high=times.high,
+        families=families,
+        variants={variant.name: one.ratio for variant, one in compared.items()},
+        tuned=chosen.name if tuned else "-",
+        ratio=same.ratio,
+        ratio_low=same.low,
+        ratio_high=same.high,
+        launches=len(launches),
+        limit=least or None,
+        native_cpu=_median(c.cpu for c in measured.costs.get((problem.problem, native), ())),
+        tuned_cpu=_median(cost.cpu for cost in own),
+        tuned_memory=max((cost.memory for cost in own), default=None),
+    )
+
+
+def _median(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return statistics.median(found) if found else None

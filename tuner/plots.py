@@ -1,0 +1,51 @@
+"""Plots: small panels of time against bytes, both on logarithmic axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+COLUMNS = 5
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a panel; ``style`` is matplotlib's, e.g. ``o-``."""
+
+    label: str
+    style: str
+    points: Sequence[tuple[int, float]]
+    """(bytes, seconds)"""
+
+
+def draw(panels: Mapping[str, Sequence[Line]], path: Path) -> None:
+    """Writes a panel for each title into one picture; the file's ending tells its format."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    columns = min(COLUMNS, max(1, len(panels)))
+    rows = -(-len(panels) // columns)
+    figure, grid = pyplot.subplots(
+        max(1, rows),
+        columns,
+        figsize=(3.2 * columns, 2.8 * max(1, rows)),
+        squeeze=False,
+        layout="constrained",
+    )
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    for (title, lines), axes in zip(panels.items(), grid.flat):
+        for line in lines:
+            milliseconds = [seconds * 1e3 for _, seconds in line.points]
+            axes.loglog([n for n, _ in line.points], milliseconds, line.style, label=line.label)
+        axes.set_title(title, fontsize=9)
+        axes.set_xlabel("bytes", fontsize=8)
+        axes.set_ylabel("ms", fontsize=8)
+        axes.tick_params(labelsize=7)
+    if panels:
+        grid.flat[0].legend(fontsize=8)
+    figure.savefig(path, dpi=80)
+    pyplot.close(figure)
