@@ -127,6 +127,7 @@ class PipeView:
     split: str
     wanted: str
     pieces: tuple[PieceView, ...]
+    then: tuple[PieceView, ...]
 
 
 @dataclass(frozen=True)
@@ -207,8 +208,8 @@ def _way(variant: Variant, over: str) -> str:
 def _pipe(variant: Variant) -> PipeView | None:
     if not _parameter(variant, OVERLAP):
         return None
-    around = dict(zip(("before", "after"), pieces(variant.family, variant.composition)))
-    found = {place: step for place, step in around.items() if step}
+    cut = pieces(variant.family, variant.composition)
+    found = {place: step for place, step in (("before", cut.before), ("after", cut.after)) if step}
     (split,) = {step["split"] for step in found.values()}
     names = [a.name.upper() for a in variant.algorithms if a.pipelined]
     algorithms = " || ".join(f"parameter[LANE_ALGORITHM] == {name}" for name in names)
@@ -216,6 +217,7 @@ def _pipe(variant: Variant) -> PipeView | None:
         split=_SPLITS[split][0],
         wanted=f"shared && parameter[OVERLAP] == YES && ({algorithms})",
         pieces=tuple(_piece(place, step) for place, step in found.items()),
+        then=tuple(_piece("then", step) for step in cut.then),
     )
 
 
@@ -228,7 +230,7 @@ def _piece(place: str, step: Step) -> PieceView:
         source=_pointer(step.reads),
         target=_pointer(step.writes),
         root=_ROOT_IN_C.get(step.get("root") or "", ""),
-        reduces=step.call == "reduce_scatter",
+        reduces=step.call in ("reduce_scatter", "scan", "exscan", "combine"),
     )
 
 
@@ -340,8 +342,8 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     splits = [_SPLITS[kind][0] for kind in _step_splits(step)] + ["", ""]
     if step.call == "permute":
         conditions = ["permuted"]
-    around = pieces(variant.family, variant.composition) if _parameter(variant, OVERLAP) else ()
-    if step in around:
+    overlaps = _parameter(variant, OVERLAP) is not None
+    if overlaps and step in pieces(variant.family, variant.composition).steps:
         conditions.insert(0, "pipe == NULL")
     source = _pointer(step.reads)
     target = _pointer(step.writes)
@@ -360,7 +362,7 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         direction=step.get("direction") or "",
         mover=_ROOT_IN_C.get(step.get("source") or "", ""),
         receiver=_ROOT_IN_C.get(step.get("target") or "", ""),
-        piped=bool(around) and over == "lane",
+        piped=overlaps and over == "lane",
         way=_way(variant, over),
     )
 

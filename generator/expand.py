@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from .load import SpecError
 from .model import Algorithm, Collective, Composition, Family, Parameter, Specs, Step, Variant
@@ -20,6 +21,22 @@ OVERLAP = "overlap"
 
 SPLITTING, ASSEMBLING = ("scatter", "reduce_scatter"), ("gather", "allgather")
 """The steps over a node that can be cut into pieces, before and after one over a lane."""
+
+ELEMENTWISE = ("scan", "exscan", "combine", "copy")
+"""Steps that can be cut anywhere."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The steps of a composition that may overlap with the one over a lane between them."""
+
+    before: Step | None = None
+    after: Step | None = None
+    then: tuple[Step, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(step for step in (self.before, self.after, *self.then) if step)
 
 
 def expand(specs: Specs) -> list[Variant]:
@@ -46,7 +63,7 @@ def _variant(
         parameters.append(Parameter(NODE_PHASE, ("native", "shared")))
     pipelined = tuple(algorithm.name for algorithm in algorithms if algorithm.pipelined)
     # Lanes of blocks that differ may be of one length and yet be cut in different places.
-    if pipelined and collective.varies == "no" and any(pieces(family, composition)):
+    if pipelined and collective.varies == "no" and pieces(family, composition).steps:
         meant = {"lane_algorithm": pipelined, NODE_PHASE: ("shared",)}
         parameters.append(Parameter(OVERLAP, ("no", "yes"), meant, "no"))
     known = [parameter.name for parameter in parameters]
@@ -59,15 +76,15 @@ def _variant(
     return Variant(collective, family, composition, tuple(parameters), algorithms)
 
 
-def pieces(family: Family, composition: Composition) -> tuple[Step | None, Step | None]:
-    """The steps around the one over a lane that may overlap with it: what splits the data, what assembles them.
+def pieces(family: Family, composition: Composition) -> Pieces:
+    """What splits the data right before a step over a lane, what assembles them right after, and what follows that.
 
     All ranks of a node take part in these, so all have to have a lane.
     """
     steps = composition.steps
     lanes = [number for number, step in enumerate(steps) if step.get("over") == "lane"]
     if family.lanes != "full" or len(lanes) != 1:
-        return None, None
+        return Pieces()
     (at,) = lanes
     before = steps[at - 1] if at > 0 else None
     after = steps[at + 1] if at + 1 < len(steps) else None
@@ -75,7 +92,9 @@ def pieces(family: Family, composition: Composition) -> tuple[Step | None, Step 
         before = None
     if after and (after.call not in ASSEMBLING or after.reads != steps[at].writes):
         after = None
-    return before, after
+    rest = steps[at + 2 :] if after else ()
+    then = tuple(itertools.takewhile(lambda step: step.call in ELEMENTWISE, rest))
+    return Pieces(before, after, then)
 
 
 def lane_algorithms(specs: Specs, composition: Composition) -> tuple[Algorithm, ...]:

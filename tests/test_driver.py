@@ -358,6 +358,23 @@ def test_records(mpi: str, driver: Driver, built: Installation) -> None:
         assert len({(r["late"], r["repeats"], r["start_error"]) for r in group}) == 1
 
 
+def test_costs_are_measured_where_asked_for(driver: Driver) -> None:
+    cases = [
+        "allgather:native@2x2,bytes=65536",
+        "allgather:hierarchical@2x2,bytes=65536",
+        "allgather:full_lane@2x2,bytes=65536",
+    ]
+    _, plain, _ = driver(cases, "--samples", "1", ranks=4)
+    assert not any("cpu" in r or "memory" in r for r in plain)
+    code, records, _ = driver(cases, "--samples", "1", "--costs", ranks=4)
+    assert code == 0
+    native, hierarchical, full_lane = records[1:-1]
+    assert native["memory"] == 0, "the driver's own buffers are no temporaries"
+    for one in (hierarchical, full_lane):
+        assert 4 * 65536 <= one["memory"] < 16 * 65536
+    assert all(0 < r["cpu"] < 4 * 60 for r in records[1:-1])
+
+
 def test_max_seconds_ends_a_group_after_two_samples(driver: Driver) -> None:
     options = ["--samples", "1000", "--max-seconds", "0.000001"]
     code, records, _ = driver(["allgather:native@1x2,bytes=4096"], *options)

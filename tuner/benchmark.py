@@ -35,10 +35,17 @@ class Known:
     """By collective and size."""
 
     def tuned(self, problem: Case) -> Variant | None:
-        """The stored winner that serves a problem, where one is stored for its size."""
+        """The stored winner that serves a problem by the rule of runtime/src/rules.c; None: no winner does."""
         nbytes = self.made.collective(problem.collective).choice_bytes(problem.bytes)
-        won = self.winners.get((problem.collective, nbytes))
-        return won.choice.variant if won else None
+        sizes = sorted(
+            size for collective, size in self.winners if collective == problem.collective
+        )
+        bucket = math.floor(2 * math.log2(nbytes))
+        if not sizes or bucket < (math.floor(4 * math.log2(sizes[0])) - 1) // 2:
+            return None
+        centre = (2 * bucket + 1) / 4
+        nearest = min(sizes, key=lambda size: (abs(math.log2(size) - centre), size))
+        return self.winners[problem.collective, nearest].choice.variant
 
     def best(self, problem: Case, entry: VariantEntry, words: str = "") -> str:
         """The point of a variant, of those with these words in the name, that did best in earlier launches.

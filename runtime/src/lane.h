@@ -56,10 +56,11 @@ static inline int cf_requests_wait(MPI_Request *requests, int n) {
  *
  * The steps of a composition right before and right after one over a lane, done piece by piece
  * while that is under way: a segment is split on the node just before it leaves, and assembled as
- * soon as it is here. The algorithm says which piece, counted in what this rank has on its lane:
- * units from first on. All ranks of a node are at the same place of their lanes, whose data are cut
- * alike, so they name the same pieces in the same order; that is what keeps the pieces of a node
- * together, and a rank that waits in one waits for ranks that are no further than itself.
+ * soon as it is here; steps that follow and take vectors element by element come along. The
+ * algorithm says which piece, counted in what this rank has on its lane: units from first on. All
+ * ranks of a node are at the same place of their lanes, whose data are cut alike, so they name the
+ * same pieces in the same order; that is what keeps the pieces of a node together, and a rank that
+ * waits in one waits for ranks that are no further than itself.
  *
  * The network works meanwhile: the waits of shared.h let MPI progress.
  */
@@ -69,10 +70,16 @@ enum cf_pipe_call {
     CF_PIPE_SCATTER,
     CF_PIPE_REDUCE_SCATTER,
     CF_PIPE_GATHER,
-    CF_PIPE_ALLGATHER
+    CF_PIPE_ALLGATHER,
+    CF_PIPE_SCAN,
+    CF_PIPE_EXSCAN,
+    CF_PIPE_COMBINE,
+    CF_PIPE_COPY
 };
 
-/* A step over the node, with the arguments of its function in shared.h. */
+enum { CF_PIPE_STEPS = 4 };
+
+/* A step with the arguments of its function. */
 struct cf_pipe_step {
     enum cf_pipe_call call;
     const void *from;
@@ -89,6 +96,7 @@ struct cf_pipe {
     struct cf_split piece;
     struct cf_pipe_step before;
     struct cf_pipe_step after;
+    struct cf_pipe_step then[CF_PIPE_STEPS]; /* element by element, on whole vectors */
 };
 
 /*

@@ -26,6 +26,35 @@ int cf_pipe_open(struct cf_pipe *pipe, bool wanted, const struct cf_pipe **used)
     return MPI_SUCCESS;
 }
 
+/* On the parts of a whole vector that the pieces of the ranks make up. */
+static int run_elements(const struct cf_pipe *pipe, const struct cf_pipe_step *step, int first,
+                        int units) {
+    const struct cf_unit *unit = pipe->unit;
+
+    for (int i = 0; i < pipe->split->n; i++) {
+        const int at = pipe->split->displs[i] + first;
+        const void *from = cf_at(unit, step->from, at);
+        void *to = cf_at(unit, step->to, at);
+        switch (step->call) {
+        case CF_PIPE_SCAN:
+            CF_TRY(cf_shared_scan(pipe->comm, from, to, units, unit, step->op));
+            break;
+        case CF_PIPE_EXSCAN:
+            CF_TRY(cf_shared_exscan(pipe->comm, from, to, units, unit, step->op));
+            break;
+        case CF_PIPE_COMBINE:
+            CF_TRY(cf_combine(from, to, units, unit, step->op));
+            break;
+        case CF_PIPE_COPY:
+            CF_TRY(cf_copy(pipe->comm, to, from, units, unit));
+            break;
+        default:
+            return MPI_SUCCESS;
+        }
+    }
+    return MPI_SUCCESS;
+}
+
 static int run_piece(const struct cf_pipe *pipe, const struct cf_pipe_step *step, int first,
                      int units) {
     const struct cf_split *piece = &pipe->piece;
@@ -61,5 +90,12 @@ int cf_pipe_before(const struct cf_pipe *pipe, int first, int units) {
 }
 
 int cf_pipe_after(const struct cf_pipe *pipe, int first, int units) {
-    return pipe == NULL ? MPI_SUCCESS : run_piece(pipe, &pipe->after, first, units);
+    if (pipe == NULL || units == 0) {
+        return MPI_SUCCESS;
+    }
+    CF_TRY(run_piece(pipe, &pipe->after, first, units));
+    for (int i = 0; i < CF_PIPE_STEPS; i++) {
+        CF_TRY(run_elements(pipe, &pipe->then[i], first, units));
+    }
+    return MPI_SUCCESS;
 }

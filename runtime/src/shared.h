@@ -61,10 +61,12 @@ int cf_shared_reduce(struct cf_comm *comm, const void *from, void *to, int count
  * CF_SHARED_SMALL bytes (shared_window.h): in by every rank, combined by every rank. */
 int cf_shared_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
                         const struct cf_unit *unit, MPI_Op op);
-/* Copied in by every rank; one copy out and n - 1 combinations, into the result's place. */
+/* Copied in by every rank but for its own result; one copy and n - 1 combinations, into the
+ * result's place. */
 int cf_shared_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                              const struct cf_split *split, const struct cf_unit *unit, MPI_Op op);
-/* Copied in by every rank; one copy out and r combinations on rank r, into the result's place. */
+/* Copied in by every rank but the last; one copy and r combinations on rank r, into the result's
+ * place. */
 int cf_shared_scan(struct cf_comm *comm, const void *from, void *to, int count,
                    const struct cf_unit *unit, MPI_Op op);
 /* The same over the ranks before; to is not touched on node rank 0. */

@@ -79,15 +79,28 @@ static void combine(struct reducing *job, const void *place, void *to, int units
     }
 }
 
-/* The operands of ranks 0 to last, from a byte of their pieces on, into typed memory. */
+/*
+ * The operands of ranks 0 to last, from a byte of their pieces on, into typed memory. own: this
+ * rank's where it is not in the window, or where reading it there would be a detour; NULL: take it
+ * from there.
+ */
 static void combine_into(struct reducing *job, void *to, int last, uint64_t round, size_t offset,
-                         int units) {
-    if (job->err == MPI_SUCCESS) {
-        note(job, cf_shared_get(job->comm, to, place_of(job, last, round) + offset,
-                                (size_t)units * (size_t)job->unit->size, job->unit));
-    }
-    for (int rank = last - 1; rank >= 0; rank--) {
-        combine(job, place_of(job, rank, round) + offset, to, units);
+                         int units, const void *own) {
+    const int me = job->shared->me;
+
+    for (int rank = last; rank >= 0 && job->err == MPI_SUCCESS; rank--) {
+        const unsigned char *place = place_of(job, rank, round) + offset;
+        const bool here = rank == me && own != NULL;
+        if (rank == last && here) {
+            note(job, cf_copy(job->comm, to, own, units, job->unit));
+        } else if (rank == last) {
+            note(job, cf_shared_get(job->comm, to, place, (size_t)units * (size_t)job->unit->size,
+                                    job->unit));
+        } else if (here) {
+            note(job, PMPI_Reduce_local(own, to, units, job->unit->type, job->op));
+        } else {
+            combine(job, place, to, units);
+        }
     }
 }
 
@@ -133,7 +146,7 @@ static int reduce_small(struct reducing *job, int count, int root) {
             cf_shared_await(shared, rank, job->base);
         }
         shared->all_done = job->base; /* they came after all rounds before */
-        combine_into(job, job->to, shared->n - 1, job->base, 0, count);
+        combine_into(job, job->to, shared->n - 1, job->base, 0, count, NULL);
     }
     cf_shared_done(shared, job->base);
     return job->err;
@@ -161,7 +174,7 @@ static void combine_slice(struct reducing *job, uint64_t t) {
     if (units > 0) {
         await_all(job, shared->n, round);
         if (!job->unit->dense) {
-            combine_into(job, job->result, last, round, begin, units);
+            combine_into(job, job->result, last, round, begin, units, NULL);
             if (job->err == MPI_SUCCESS) {
                 note(job, cf_shared_put(job->comm, place, job->result, bytes, job->unit));
             }
@@ -283,7 +296,15 @@ static size_t share_of(const struct reducing *job, const struct cf_split *split,
     return rest < job->piece ? rest : job->piece;
 }
 
-/* What each rank combines stands at its own place in the memory of all, so that all are busy. */
+/* Where the part of this rank's operand that round t brings to a rank's result stands. */
+static const void *operand_of(const struct reducing *job, const struct cf_split *split, int rank,
+                              uint64_t t) {
+    const void *from = cf_at(job->unit, job->from, split->displs[rank]);
+    return cf_shared_skip(job->unit, from, (size_t)t * job->piece);
+}
+
+/* What each rank combines stands at its own place in the memory of all others, so that all are
+ * busy. */
 static void fill_shares(struct reducing *job, const struct cf_split *split, uint64_t t) {
     struct cf_shared *shared = job->shared;
     const uint64_t round = job->base + t;
@@ -291,12 +312,10 @@ static void fill_shares(struct reducing *job, const struct cf_split *split, uint
     cf_shared_reserve(shared, round, job->small);
     unsigned char *place = place_of(job, shared->me, round);
     for (int rank = 0; rank < shared->n; rank++) {
-        const size_t bytes = share_of(job, split, rank, t);
-        const void *from = cf_at(job->unit, job->from, split->displs[rank]);
+        const size_t bytes = rank == shared->me ? 0 : share_of(job, split, rank, t);
         if (bytes > 0 && job->err == MPI_SUCCESS) {
             note(job, cf_shared_put(job->comm, place + (size_t)rank * job->piece,
-                                    cf_shared_skip(job->unit, from, (size_t)t * job->piece), bytes,
-                                    job->unit));
+                                    operand_of(job, split, rank, t), bytes, job->unit));
         }
     }
     cf_shared_filled(shared, round);
@@ -320,7 +339,8 @@ static int reduce_shares(struct reducing *job, const struct cf_split *split, siz
         if (bytes > 0) {
             await_all(job, shared->n, round);
             combine_into(job, cf_shared_skip(job->unit, job->to, (size_t)(t - 1) * job->piece),
-                         shared->n - 1, round, offset, units_of(job, bytes));
+                         shared->n - 1, round, offset, units_of(job, bytes),
+                         operand_of(job, split, shared->me, t - 1));
         }
         cf_shared_done(shared, round);
     }
@@ -354,7 +374,8 @@ int cf_shared_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
 
 /* ---- scan and exscan ------------------------------------------------------------------------- */
 
-/* Rank r combines the operands of ranks 0 to r - 1, and its own where the scan includes it. */
+/* Rank r combines the operands of ranks 0 to r - 1, and its own where the scan includes it. That of
+ * the last rank nobody else reads. */
 static int prefixes(struct reducing *job, bool inclusive) {
     struct cf_shared *shared = job->shared;
     const uint64_t rounds = rounds_of(job->total, job->piece);
@@ -362,19 +383,21 @@ static int prefixes(struct reducing *job, bool inclusive) {
 
     job->base = cf_shared_take(shared, rounds);
     for (uint64_t t = 0; t <= rounds; t++) {
-        if (t < rounds) {
+        if (t < rounds && shared->me < shared->n - 1) {
             fill(job, t);
         }
         if (t == 0) {
             continue;
         }
         const uint64_t round = job->base + t - 1;
-        for (int rank = last; rank >= 0; rank--) {
+        const size_t begin = (size_t)(t - 1) * job->piece;
+        for (int rank = shared->me - 1; rank >= 0; rank--) {
             cf_shared_await(shared, rank, round);
         }
         if (last >= 0) {
-            combine_into(job, cf_shared_skip(job->unit, job->to, (size_t)(t - 1) * job->piece),
-                         last, round, 0, units_of(job, length_of(job, t - 1)));
+            combine_into(job, cf_shared_skip(job->unit, job->to, begin), last, round, 0,
+                         units_of(job, length_of(job, t - 1)),
+                         cf_shared_skip(job->unit, job->from, begin));
         }
         cf_shared_done(shared, round);
     }

@@ -1,0 +1,125 @@
+"""What `collforge bench` measures and how it sums up, without launches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import Installation
+
+from collforge.db import Choice, Place, Variant, Winner
+from collforge.generator import case, manifest
+from collforge.generator.layout import from_name
+from collforge.generator.manifest import Manifest
+from collforge.reframe_checks.cases import timing_case
+from collforge.tuner import benchmark, plots, request
+from collforge.tuner.benchmark import Known, Measured
+from collforge.tuner.ingest import Cost
+from collforge.tuner.plan import Goal
+
+PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
+CHAIN = "full_lane[lanes=0,lane_algorithm=chain,segment_bytes={},window=4,node_phase={},overlap=no]"
+NATIVE_PHASES, SHARED_PHASES = (CHAIN.format(4096, way) for way in ("native", "shared"))
+PLAIN = CHAIN.replace("chain", "native").replace("window=4", "window=0").format(0, "native")
+
+
+@pytest.fixture(scope="module")
+def made(built: Installation) -> Manifest:
+    return manifest.load(built.home / "generated" / "manifest.json")
+
+
+def variant(made: Manifest, name: str) -> Variant:
+    family, _ = case.split_variant(name)
+    found = [v.fingerprint for v in made.variants_of("bcast") if v.family == family]
+    return Variant.from_name("bcast", name, *found)
+
+
+@pytest.fixture
+def known(made: Manifest) -> Known:
+    """A broadcast of 1 MiB, measured: chains are best, the one through shared memory wins."""
+    problem = timing_case(made, "bcast", from_name("4x2"), 1 << 20)
+    times = {"native": 4.0, PLAIN: 3.0, NATIVE_PHASES: 1.0, SHARED_PHASES: 0.5}
+    launch = {variant(made, name): [seconds] for name, seconds in times.items()}
+    won = variant(made, SHARED_PHASES)
+    winner = Winner(PLACE, "", Choice(1 << 20, won, 8.0, 7.0, 9.0, 3), "2026-01-01T00:00:00Z")
+    goal = Goal(from_name("4x2"), ("bcast",), (1 << 20,))
+    return Known(made, goal, {problem.problem: [launch]}, {("bcast", 1 << 20): winner})
+
+
+def test_the_best_known_point_of_every_family_is_measured(known: Known) -> None:
+    problem = timing_case(known.made, "bcast", known.goal.layout, 1 << 20)
+    names = benchmark.usual_variants(known, problem)
+    assert names[0] == SHARED_PHASES
+    assert NATIVE_PHASES not in names, "not the best of its family"
+    families = {case.split_variant(name)[0] for name in names}
+    assert families == {entry.family for entry in known.entries(problem)}
+    unknown = timing_case(known.made, "bcast", known.goal.layout, 8)
+    assert PLAIN in benchmark.usual_variants(known, unknown), "the first point, where none is known"
+
+
+def test_sizes_in_between_take_the_nearest_winner(known: Known) -> None:
+    """As docs/architecture.md says of the runtime; the sizes are those at which it changes its mind."""
+    names = {}
+    for size, name in ((4096, NATIVE_PHASES), (1 << 20, SHARED_PHASES)):
+        choice = Choice(size, variant(known.made, name), 2.0, 1.5, 2.5, 3)
+        names["bcast", size] = Winner(PLACE, "", choice, "2026-01-01T00:00:00Z")
+    both = Known(known.made, known.goal, {}, names)
+
+    def tuned(nbytes: int) -> str | None:
+        found = both.tuned(timing_case(known.made, "bcast", known.goal.layout, nbytes))
+        return found.name if found else None
+
+    assert tuned(2896) is None and tuned(2897) == NATIVE_PHASES, "half an octave below the first"
+    assert tuned(65535) == NATIVE_PHASES and tuned(65536) == SHARED_PHASES
+    assert tuned(1 << 30) == SHARED_PHASES
+    assert (
+        Known(known.made, known.goal).tuned(timing_case(known.made, "bcast", known.goal.layout, 8))
+        is None
+    )
+
+
+def test_steps_are_added_one_by_one(known: Known) -> None:
+    problem = timing_case(known.made, "bcast", known.goal.layout, 1 << 20)
+    assert benchmark.stages(known, problem) == {
+        "plain": PLAIN,
+        "lane algorithm": NATIVE_PHASES,
+        "node phases": SHARED_PHASES,
+        "tuned": SHARED_PHASES,
+    }
+    one_node = Goal(from_name("1x2"), ("bcast",), (8,))
+    assert benchmark.stages(Known(known.made, one_node), problem) == {}
+
+
+def test_a_row_has_ratios_the_limit_and_costs(known: Known) -> None:
+    problem = timing_case(known.made, "bcast", known.goal.layout, 1 << 20)
+    won, native = variant(known.made, SHARED_PHASES), Variant("bcast")
+    key = problem.problem
+    costs = {
+        (key, native): [Cost(2.0, 0), Cost(4.0, 0), Cost(8.0, 0)],
+        (key, won): [Cost(1.0, 512), Cost(2.0, 4096), Cost(3.0, 512)],
+    }
+    row = benchmark.make_row(known, problem, Measured(known.history, costs), 25e6)
+    assert (row.native, row.ratio, row.tuned) == (4.0, 8.0, SHARED_PHASES)
+    assert row.families == {"full_lane": 8.0}
+    assert row.limit == pytest.approx((1 << 20) / 25e6)
+    assert row.of_limit == pytest.approx(row.limit / 0.5)
+    assert row.native_of_limit == pytest.approx(row.limit / 4.0)
+    assert (row.cpu_ratio, row.tuned_memory) == (0.5, 4096)
+    bare = benchmark.make_row(known, problem, Measured(known.history, {}), None)
+    assert (bare.limit, bare.of_limit, bare.cpu_ratio, bare.tuned_memory) == (None,) * 4
+
+
+def test_a_plot_has_a_panel_for_each_title(tmp_path: Path) -> None:
+    line = plots.Line("native", "o-", [(1024, 1e-3), (4096, 2e-3)])
+    plots.draw({"bcast": [line], "reduce": [line]}, tmp_path / "two.svg")
+    plots.draw({}, tmp_path / "none.png")
+    text = (tmp_path / "two.svg").read_text()
+    assert "<!-- bcast -->" in text and "<!-- reduce -->" in text
+    assert (tmp_path / "none.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 << 30, "3 GiB")]
+)
+def test_sizes_in_three_digits(nbytes: int, text: str) -> None:
+    assert request.format_about(nbytes) == text
