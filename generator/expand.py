@@ -77,7 +77,7 @@ def _variant(
 
 
 def pieces(family: Family, composition: Composition) -> Pieces:
-    """What splits the data right before a step over a lane, what assembles them right after, and what follows that.
+    """What splits the data right before a step over a lane, what assembles them after, and what follows.
 
     All ranks of a node take part in these, so all have to have a lane.
     """

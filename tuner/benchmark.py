@@ -45,7 +45,9 @@ class Known:
             return None
         centre = (2 * bucket + 1) / 4
         nearest = min(sizes, key=lambda size: (abs(math.log2(size) - centre), size))
-        return self.winners[problem.collective, nearest].choice.variant
+        chosen = self.winners[problem.collective, nearest].choice.variant
+        current = {entry.fingerprint for entry in self.made.variants_of(problem.collective)}
+        return chosen if chosen.is_native or chosen.fingerprint in current else None
 
     def best(self, problem: Case, entry: VariantEntry, words: str = "") -> str:
         """The point of a variant, of those with these words in the name, that did best in earlier launches.

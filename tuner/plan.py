@@ -28,8 +28,10 @@ from collforge.tuner.select import Comparison, Launch, compare, compare_together
 # A variant this much slower than the best one (or native) leaves the race after a launch.
 LAG = 0.07
 # New parameter points of a variant in its first launch, and in each later one while it is in the race.
-FIRST_POINTS = 8
-MORE_POINTS = 3
+FIRST_POINTS = 6
+MORE_POINTS = 2
+# Of those that are best for other collectives, beside these.
+KIN_POINTS = 2
 MOST_IN_RACE = 3
 WORD = 8
 # A search ends when the next point is expected to gain less than this part of the margin.
@@ -191,9 +193,11 @@ def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
     """The variants to measure beside native in the contest's next launches."""
     near = neighbours(contest.problems, history) if contest.wanted else []
     here = coordinates(contest.problems[0])
+    kin = relatives(contest.problems[0], history) if contest.wanted else []
     fresh: list[str] = []
     for entry, count in contest.wanted:
-        fresh += propose(Search(entry, goal, here, contest.series, near), count)
+        search = Search(entry, goal, here, contest.series, near)
+        fresh += [*best_of_kin(search, kin), *propose(search, count)]
     return list(dict.fromkeys([c.variant.name for c in contest.racing] + fresh))
 
 
@@ -273,6 +277,16 @@ def neighbours(
     return [(coordinates(o), history[o.problem]) for o in others if o.problem not in inside]
 
 
+def relatives(problem: Case, history: History) -> list[Sequence[Launch]]:
+    """The launches of other collectives on the same layout, those of the nearest size first."""
+    others = [
+        (abs(math.log2(other.bytes / problem.bytes)), history[other.problem])
+        for other in measured_problems(history)
+        if other.collective != problem.collective and other.layout == problem.layout
+    ]
+    return [launches for _, launches in sorted(others, key=lambda pair: pair[0])]
+
+
 @dataclass(frozen=True)
 class Search:
     """A search among the points of one variant's parameters, and what is known for it."""
@@ -283,6 +297,28 @@ class Search:
     series: Sequence[Sequence[Launch]]
     """The launches of each problem of the contest."""
     near: Sequence[tuple[Coordinates, Sequence[Launch]]]
+
+
+def best_of_kin(search: Search, kin: Iterable[Sequence[Launch]]) -> list[str]:
+    """New points of a variant that are its family's best for other collectives: lane algorithms are shared."""
+    entry, facts = search.entry, search.goal.layout.facts()
+    names = {
+        case.variant_text(entry.family, entry.parameters, point)
+        for point in case.points(entry, facts)
+    }
+    names -= {variant.name for variant in measured(entry, search.series)}
+    found: dict[str, None] = {}
+    for launches in kin:
+        times = {
+            variant.name: statistics.median(samples)
+            for launch in launches
+            for variant, samples in launch.items()
+            if variant.family == entry.family and samples
+        }
+        best = min(times, key=times.__getitem__, default="")
+        if best in names:
+            found[best] = None
+    return list(found)[:KIN_POINTS]
 
 
 def propose(search: Search, count: int) -> list[str]:
