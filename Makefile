@@ -30,7 +30,7 @@ help:
 setup: $(BIN)/.collforge-installed
 
 tune: setup
-	$(BIN)/collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 24m
+	$(BIN)/collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --per node --budget 24m
 
 test: setup
 	$(BIN)/python -m pytest -m "not slow"

@@ -230,8 +230,9 @@ class Runner:
     def __post_init__(self) -> None:
         name, value = self.mark.split("=")
         arguments = [self.mpi, self.command, self.options, self.timeout, str(self.cache)]
+        # A shell starts what runs in the background with SIGINT ignored, and that is inherited.
         self.process = subprocess.Popen(
-            [sys.executable, "-c", RUNNER, json.dumps(arguments)],
+            ["env", "--default-signal=INT", sys.executable, "-c", RUNNER, json.dumps(arguments)],
             env={**os.environ, **self.env, name: value},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

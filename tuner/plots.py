@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 COLUMNS = 5
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a panel; ``style`` is matplotlib's, e.g. ``o-``."""
+    """A line of a panel; ``style`` is matplotlib's, e.g. ``o-``. A label has one colour in all panels."""
 
     label: str
     style: str
@@ -37,15 +38,20 @@ def draw(panels: Mapping[str, Sequence[Line]], path: Path) -> None:
     )
     for axes in grid.flat[len(panels) :]:
         axes.remove()
+    labels = dict.fromkeys(line.label for lines in panels.values() for line in lines)
+    colours = {label: f"C{number}" for number, label in enumerate(labels)}
+    shown: dict[str, Any] = {}
     for (title, lines), axes in zip(panels.items(), grid.flat):
         for line in lines:
             milliseconds = [seconds * 1e3 for _, seconds in line.points]
-            axes.loglog([n for n, _ in line.points], milliseconds, line.style, label=line.label)
+            sizes = [nbytes for nbytes, _ in line.points]
+            drawn = axes.loglog(sizes, milliseconds, line.style, color=colours[line.label])
+            shown.setdefault(line.label, drawn[0])
         axes.set_title(title, fontsize=9)
         axes.set_xlabel("bytes", fontsize=8)
         axes.set_ylabel("ms", fontsize=8)
         axes.tick_params(labelsize=7)
     if panels:
-        grid.flat[0].legend(fontsize=8)
+        grid.flat[0].legend(shown.values(), shown.keys(), fontsize=8)
     figure.savefig(path, dpi=80)
     pyplot.close(figure)

@@ -241,6 +241,6 @@ def plot(rows: Sequence[Row], mpi: str, path: Path) -> None:
                 for name in families
             ),
             Line("tuned", "s--", [(row.bytes, row.native / row.ratio) for row in mine]),
-            Line("limit", "k-", [(row.bytes, row.limit) for row in mine if row.limit]),
+            Line("limit", "-", [(row.bytes, row.limit) for row in mine if row.limit]),
         ]
     draw(panels, path)
