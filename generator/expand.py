@@ -15,7 +15,6 @@ LANES = "lanes"
 NODE_PHASE = "node_phase"
 """How the steps over a node run: by the MPI library, or through shared memory (runtime/src/shared.h)."""
 
-
 OVERLAP = "overlap"
 """Whether the steps of the node run piece by piece while the lane algorithm is under way."""
 

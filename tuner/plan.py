@@ -14,11 +14,12 @@ import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 
 from collforge.db import Variant
 from collforge.generator import case
-from collforge.generator.case import Case
+from collforge.generator.case import Case, Point
 from collforge.generator.layout import Layout, from_name
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.reframe_checks.cases import timing_case
@@ -33,6 +34,7 @@ MORE_POINTS = 2
 # Of those that are best for other collectives, beside these.
 KIN_POINTS = 2
 MOST_IN_RACE = 3
+# Bytes of the double that problems are measured with.
 WORD = 8
 # A search ends when the next point is expected to gain less than this part of the margin.
 LEAST_GAIN = 0.1
@@ -298,15 +300,20 @@ class Search:
     """The launches of each problem of the contest."""
     near: Sequence[tuple[Coordinates, Sequence[Launch]]]
 
+    @cached_property
+    def points(self) -> dict[str, Point]:
+        """Every point of the variant, by name."""
+        entry = self.entry
+        return {
+            case.variant_text(entry.family, entry.parameters, point): point
+            for point in case.points(entry, self.goal.layout.facts())
+        }
+
 
 def best_of_kin(search: Search, kin: Iterable[Sequence[Launch]]) -> list[str]:
     """New points of a variant that are its family's best for other collectives: lane algorithms are shared."""
-    entry, facts = search.entry, search.goal.layout.facts()
-    names = {
-        case.variant_text(entry.family, entry.parameters, point)
-        for point in case.points(entry, facts)
-    }
-    names -= {variant.name for variant in measured(entry, search.series)}
+    entry = search.entry
+    names = search.points.keys() - {variant.name for variant in measured(entry, search.series)}
     found: dict[str, None] = {}
     for launches in kin:
         times = {
@@ -326,10 +333,7 @@ def propose(search: Search, count: int) -> list[str]:
     entry, native = search.entry, Variant(search.entry.collective)
     if not entry.parameters:
         return [] if measured(entry, search.series) else [entry.family]
-    names = {
-        case.variant_text(entry.family, entry.parameters, point): point
-        for point in case.points(entry, search.goal.layout.facts())
-    }
+    names = search.points
     strategy = strategies.make(
         list(names.values()), search.goal.seed, search.here, LEAST_GAIN * search.goal.margin
     )
