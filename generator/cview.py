@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import proof
-from .expand import LANES, NODE_PHASE, OVERLAP, pieces
+from .expand import LANES, NODE_PHASE, OVERLAP, Pieces, pieces
 from .load import FACTS
 from .model import Collective, Parameter, Step, Variant
 from .semantics import SHAPES
@@ -205,10 +205,17 @@ def _way(variant: Variant, over: str) -> str:
     return "lane" if over == "lane" and variant.algorithms else "native"
 
 
-def _pipe(variant: Variant) -> PipeView | None:
+def _pieces(variant: Variant) -> Pieces:
+    """The steps that may overlap with the one over a lane; none where the variant cannot."""
     if not _parameter(variant, OVERLAP):
+        return Pieces()
+    return pieces(variant.family, variant.composition)
+
+
+def _pipe(variant: Variant) -> PipeView | None:
+    cut = _pieces(variant)
+    if not cut.steps:
         return None
-    cut = pieces(variant.family, variant.composition)
     found = {place: step for place, step in (("before", cut.before), ("after", cut.after)) if step}
     (split,) = {step["split"] for step in found.values()}
     names = [a.name.upper() for a in variant.algorithms if a.pipelined]
@@ -342,8 +349,8 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     splits = [_SPLITS[kind][0] for kind in _step_splits(step)] + ["", ""]
     if step.call == "permute":
         conditions = ["permuted"]
-    overlaps = _parameter(variant, OVERLAP) is not None
-    if overlaps and step in pieces(variant.family, variant.composition).steps:
+    overlapping = _pieces(variant).steps
+    if step in overlapping:
         conditions.insert(0, "pipe == NULL")
     source = _pointer(step.reads)
     target = _pointer(step.writes)
@@ -362,7 +369,7 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         direction=step.get("direction") or "",
         mover=_ROOT_IN_C.get(step.get("source") or "", ""),
         receiver=_ROOT_IN_C.get(step.get("target") or "", ""),
-        piped=overlaps and over == "lane",
+        piped=bool(overlapping) and over == "lane",
         way=_way(variant, over),
     )
 
