@@ -351,7 +351,7 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         conditions = ["permuted"]
     overlapping = _pieces(variant).steps
     if step in overlapping:
-        conditions.insert(0, "pipe == NULL")
+        conditions.insert(0, "!pipe.open")
     source = _pointer(step.reads)
     target = _pointer(step.writes)
     return StepView(

@@ -16,10 +16,15 @@ static inline int cf_segments(int count, int segment) {
     return count / segment + (count % segment != 0);
 }
 
+/* Of `units` units from number first on, those that a buffer of count has. */
+static inline int cf_units_within(int first, int units, int count) {
+    const int rest = count - first;
+    return rest <= 0 ? 0 : rest < units ? rest : units;
+}
+
 /* Units of segment number index. */
 static inline int cf_segment_count(int index, int segment, int count) {
-    const int rest = count - index * segment;
-    return rest < segment ? rest : segment;
+    return cf_units_within(index * segment, segment, count);
 }
 
 /* The messages that an algorithm may have under way in one direction; a stored window may be any
@@ -57,10 +62,12 @@ static inline int cf_requests_wait(MPI_Request *requests, int n) {
  * The steps of a composition right before and right after one over a lane, done piece by piece
  * while that is under way: a segment is split on the node just before it leaves, and assembled as
  * soon as it is here; steps that follow and take vectors element by element come along. The
- * algorithm says which piece, counted in what this rank has on its lane: units from first on. All
- * ranks of a node are at the same place of their lanes, whose data are cut alike, so they name the
- * same pieces in the same order; that is what keeps the pieces of a node together, and a rank that
- * waits in one waits for ranks that are no further than itself.
+ * algorithm says which piece, counted in what a rank has on its lane: units from first on. All
+ * ranks of a node are at the same place of their lanes, so they name the same pieces in the same
+ * order; that is what keeps the pieces of a node together, and a rank that waits in one waits for
+ * ranks that are no further than itself. For that lanes are cut alike: a vector whose slices differ
+ * by a unit is cut as the longest slice, on all nodes, and the last segment of a shorter one has a
+ * unit less or is an empty message.
  *
  * The network works meanwhile: the waits of shared.h let MPI progress.
  */
@@ -91,21 +98,28 @@ struct cf_pipe_step {
 struct cf_pipe {
     struct cf_comm *comm;
     const struct cf_unit *unit;
-    const struct cf_split
-        *split; /* what the ranks of this node have on their lanes, all the same */
+    const struct cf_split *split; /* what the ranks of this node have on their lanes */
     struct cf_split piece;
+    bool open;
     struct cf_pipe_step before;
     struct cf_pipe_step after;
     struct cf_pipe_step then[CF_PIPE_STEPS]; /* element by element, on whole vectors */
 };
 
 /*
- * Makes the pipe of the ranks of a node, or leaves NULL in *used where the steps have to be done as
- * a whole: parts that differ, elements too large for the window. Alike on all ranks of the node.
+ * Opens the pipe for the ranks of a node, or leaves it closed where the steps have to be done as a
+ * whole: parts that are not cut alike, elements too large for the window. Alike on all ranks of the
+ * node.
  */
-int cf_pipe_open(struct cf_pipe *pipe, bool wanted, const struct cf_pipe **used);
+int cf_pipe_open(struct cf_pipe *pipe, bool wanted);
 
-/* The pieces of the two steps. Nothing without a pipe. */
+/* The units by which a lane with count units of a vector is cut: alike on all lanes, and on all
+ * nodes, be the pipe open there or not. NULL: an algorithm with no steps around it. */
+static inline int cf_pipe_cut(const struct cf_pipe *pipe, int count) {
+    return pipe == NULL ? count : pipe->split->counts[0];
+}
+
+/* The pieces of the two steps. Nothing without an open pipe. */
 int cf_pipe_before(const struct cf_pipe *pipe, int first, int units);
 int cf_pipe_after(const struct cf_pipe *pipe, int first, int units);
 
@@ -159,11 +173,13 @@ int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *part
  * The pipelined ring (ring.c): `steps` parts leave, of which the first is number `first`, and as
  * many arrive, each one less than that before (part n - 1 follows part 0). The first `reduced` that
  * arrive are combined with those of `from`; all others, and all if nothing is reduced, stand in
- * `to`. The last one reduced goes to `sum`, where that is not NULL, else to its place in `to`.
+ * `to`. The last one reduced goes to `sum`, where that is not NULL, else to its place in `to`. Of
+ * the parts' units this lane has the first `count`.
  */
 struct cf_ring {
     struct cf_comm *comm;
     const struct cf_split *parts; /* alike on all ranks of the lane */
+    int count;
     const struct cf_unit *unit;
     MPI_Op op;
     const void *from;

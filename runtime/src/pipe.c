@@ -7,13 +7,13 @@
 static bool fits(const struct cf_pipe *pipe) {
     const struct cf_layout *at = &pipe->comm->layout;
 
-    return pipe->split->uniform && pipe->unit->size <= CF_SHARED_PIECE / at->node_size[at->node];
+    return pipe->split->alike && pipe->unit->size <= CF_SHARED_PIECE / at->node_size[at->node];
 }
 
-int cf_pipe_open(struct cf_pipe *pipe, bool wanted, const struct cf_pipe **used) {
+int cf_pipe_open(struct cf_pipe *pipe, bool wanted) {
     const int n = pipe->split->n;
 
-    *used = NULL;
+    pipe->open = false;
     if (!wanted || !fits(pipe)) {
         return MPI_SUCCESS;
     }
@@ -22,7 +22,7 @@ int cf_pipe_open(struct cf_pipe *pipe, bool wanted, const struct cf_pipe **used)
         return MPI_ERR_NO_MEM;
     }
     pipe->piece = (struct cf_split){.n = n, .counts = numbers, .displs = numbers + n};
-    *used = pipe;
+    pipe->open = true;
     return MPI_SUCCESS;
 }
 
@@ -33,20 +33,21 @@ static int run_elements(const struct cf_pipe *pipe, const struct cf_pipe_step *s
 
     for (int i = 0; i < pipe->split->n; i++) {
         const int at = pipe->split->displs[i] + first;
+        const int count = cf_units_within(first, units, pipe->split->counts[i]);
         const void *from = cf_at(unit, step->from, at);
         void *to = cf_at(unit, step->to, at);
         switch (step->call) {
         case CF_PIPE_SCAN:
-            CF_TRY(cf_shared_scan(pipe->comm, from, to, units, unit, step->op));
+            CF_TRY(cf_shared_scan(pipe->comm, from, to, count, unit, step->op));
             break;
         case CF_PIPE_EXSCAN:
-            CF_TRY(cf_shared_exscan(pipe->comm, from, to, units, unit, step->op));
+            CF_TRY(cf_shared_exscan(pipe->comm, from, to, count, unit, step->op));
             break;
         case CF_PIPE_COMBINE:
-            CF_TRY(cf_combine(from, to, units, unit, step->op));
+            CF_TRY(cf_combine(from, to, count, unit, step->op));
             break;
         case CF_PIPE_COPY:
-            CF_TRY(cf_copy(pipe->comm, to, from, units, unit));
+            CF_TRY(cf_copy(pipe->comm, to, from, count, unit));
             break;
         default:
             return MPI_SUCCESS;
@@ -64,7 +65,7 @@ static int run_piece(const struct cf_pipe *pipe, const struct cf_pipe_step *step
         return MPI_SUCCESS;
     }
     for (int i = 0; i < piece->n; i++) {
-        piece->counts[i] = units;
+        piece->counts[i] = cf_units_within(first, units, pipe->split->counts[i]);
         piece->displs[i] = pipe->split->displs[i] + first;
     }
     switch (step->call) {
@@ -85,12 +86,16 @@ static int run_piece(const struct cf_pipe *pipe, const struct cf_pipe_step *step
     }
 }
 
+static bool is_open(const struct cf_pipe *pipe) {
+    return pipe != NULL && pipe->open;
+}
+
 int cf_pipe_before(const struct cf_pipe *pipe, int first, int units) {
-    return pipe == NULL ? MPI_SUCCESS : run_piece(pipe, &pipe->before, first, units);
+    return is_open(pipe) ? run_piece(pipe, &pipe->before, first, units) : MPI_SUCCESS;
 }
 
 int cf_pipe_after(const struct cf_pipe *pipe, int first, int units) {
-    if (pipe == NULL || units == 0) {
+    if (!is_open(pipe) || units == 0) {
         return MPI_SUCCESS;
     }
     CF_TRY(run_piece(pipe, &pipe->after, first, units));

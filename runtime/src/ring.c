@@ -58,17 +58,26 @@ static void advance(const struct stream *stream, struct place *place) {
     }
 }
 
-static int units_at(const struct stream *stream, const struct place *place) {
+/* Where a segment stands in what this rank has on its lane. */
+static int unit_at(const struct stream *stream, const struct place *place) {
+    const int part = part_of(stream->ring, place->t);
+    return stream->ring->parts->displs[part] + place->segment * stream->segment;
+}
+
+/* The units of a segment as the parts are cut; those that this lane has. */
+static int cut_at(const struct stream *stream, const struct place *place) {
     const struct cf_ring *ring = stream->ring;
     return cf_segment_count(place->segment, stream->segment,
                             ring->parts->counts[part_of(ring, place->t)]);
 }
 
+static int units_at(const struct stream *stream, const struct place *place) {
+    return cf_units_within(unit_at(stream, place), cut_at(stream, place), stream->ring->count);
+}
+
 /* In a vector that holds all parts. */
 static void *in_vector(const struct stream *stream, const void *vector, const struct place *place) {
-    const struct cf_ring *ring = stream->ring;
-    const MPI_Aint first = ring->parts->displs[part_of(ring, place->t)];
-    return cf_at(ring->unit, vector, first + (MPI_Aint)place->segment * stream->segment);
+    return cf_at(stream->ring->unit, vector, unit_at(stream, place));
 }
 
 /* Where number `index` of the stream is sent from and received at. */
@@ -120,20 +129,14 @@ static int begin(struct stream *stream, const struct cf_ring *ring) {
     return make_room(stream);
 }
 
-/* Where a segment stands in what this rank has on its lane. */
-static int unit_at(const struct stream *stream, const struct place *place) {
-    const int part = part_of(stream->ring, place->t);
-    return stream->ring->parts->displs[part] + place->segment * stream->segment;
-}
-
 /* What this rank adds to a segment is needed. */
 static int provide(const struct stream *stream, const struct place *place) {
-    return cf_pipe_before(stream->ring->pipe, unit_at(stream, place), units_at(stream, place));
+    return cf_pipe_before(stream->ring->pipe, unit_at(stream, place), cut_at(stream, place));
 }
 
 /* A segment has its final value on this rank. */
 static int finish(const struct stream *stream, const struct place *place) {
-    return cf_pipe_after(stream->ring->pipe, unit_at(stream, place), units_at(stream, place));
+    return cf_pipe_after(stream->ring->pipe, unit_at(stream, place), cut_at(stream, place));
 }
 
 static int take(struct stream *stream, const struct place *place, int index) {

@@ -16,6 +16,7 @@ static void split_end(struct cf_split *split) {
         split->total += split->counts[i];
         split->uniform = split->uniform && split->counts[i] == split->counts[0];
     }
+    split->alike = split->uniform;
 }
 
 int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
@@ -30,6 +31,7 @@ int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
         split->counts[i] = i < lanes->k ? units / lanes->k + (i < units % lanes->k) : 0;
     }
     split_end(split);
+    split->alike = lanes->k == n;
     return MPI_SUCCESS;
 }
 

@@ -201,6 +201,8 @@ struct cf_split {
     int total;
     bool uniform; /* all counts are equal: alike on all members, so the regular collective may be
                      used */
+    bool alike;   /* cut as the first count, which is the longest, all parts fall into the same
+                     pieces, but that some end earlier */
 };
 
 /* Each takes memory from a slot. The member order is that of node_comm (n = ranks of this node) or
