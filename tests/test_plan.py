@@ -249,6 +249,29 @@ def test_one_winner_is_stored_where_the_size_is_not_known(
     assert [line.count(" any ") for line in capsys.readouterr().out.splitlines()].count(1) == 1
 
 
+def test_a_wrong_variant_does_not_steer_the_search(made: Manifest, tmp_path: Path) -> None:
+    """However fast it was."""
+    asked = goal(collectives=("bcast",), sizes=(1024,))
+    place = Place("local", "openmpi", "Open MPI v4.1.4", "4x2")
+    session = Session(made, asked, Site("local", "openmpi"), place, tmp_path / "t.db", tmp_path)
+    history, _ = measure(made, asked, large_wins, 1)
+    ((problem, (launch,)),) = history.items()
+    wrong = next(variant for variant in sorted(launch) if not variant.is_native)
+    launch[wrong] = [1e-9]
+    good = record(place, 0, history)
+    results = [
+        replace(one, verified=False, samples=()) if one.variant == wrong else one
+        for one in good.results
+    ]
+    with Store(session.database) as store:
+        store.record_run(good)
+        store.record_run(replace(good, uuid="wrong", results=tuple(results)))
+    standing = decide_all(session)
+    assert all(wrong not in launch for launch in standing.history[problem])
+    assert sum(wrong in launch for launch in history[problem]) == 1
+    assert set(standing.history[problem][0]) == set(launch) - {wrong}
+
+
 def record(place: Place, number: int, history: dict[str, list[Launch]]) -> RunRecord:
     """A launch of every problem that has so many."""
     results = tuple(

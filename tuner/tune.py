@@ -176,7 +176,7 @@ class Standing:
     """What the database says of a session's problems."""
 
     history: dict[str, list[Launch]]
-    """The launches of each problem so far."""
+    """The launches of each problem so far, but for failed variants: a wrong result is often a fast one."""
     elsewhere: dict[str, list[Launch]]
     """Those of other layouts of the same system and MPI library."""
     decisions: dict[str, Decision]
@@ -209,7 +209,15 @@ def decide_all(session: Session) -> Standing:
                 choices.append(as_choice(entry.choice_bytes(contest[0].bytes), decision))
             if choices:
                 store.replace_winners(place, collective, choices)
-    return Standing(history, elsewhere, decisions, failed)
+    return Standing(without(history, failed), without(elsewhere, failed), decisions, failed)
+
+
+def without(history: History, failed: frozenset[Variant]) -> dict[str, list[Launch]]:
+    """The launches as if these variants had not been in them."""
+    return {
+        problem: [{v: s for v, s in launch.items() if v not in failed} for launch in launches]
+        for problem, launches in history.items()
+    }
 
 
 def decide_contest(

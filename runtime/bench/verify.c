@@ -4,9 +4,13 @@
 #include "bench.h"
 #include "oracle.h"
 #include "report.h"
+#include "shared_window.h"
 
 /* By so much a rank enters late where nothing but the order in time can be verified. */
 static const double lateness = 3e-3;
+
+/* A byte that makes nonsense of data, and a negative number of a count. */
+static const int spoiled = 0xA5;
 
 int call_candidate(struct bench *bench, const struct candidate *candidate) {
     const struct cf_variant *variant = candidate->choice.variant;
@@ -106,12 +110,33 @@ static struct outcome call_late(struct bench *bench, const struct candidate *can
     return (struct outcome){err, left - entered, entered - error - left};
 }
 
+/*
+ * Overwrites what the calls before have left in temporaries and in this rank's memory of the
+ * window: it would be right for a variant that does not fill them, because it comes from the same
+ * problem. No other rank reads there now: all have settled the candidate before.
+ */
+static void spoil_leftovers(struct bench *bench) {
+    const struct cf_tmpbufs *tmpbufs = &bench->world->tmpbufs;
+    const struct cf_shared *shared = bench->world->shared;
+
+    for (int slot = 0; slot < CF_TMPBUF_SLOTS; slot++)
+        if (tmpbufs->data[slot] != NULL)
+            memset(tmpbufs->data[slot], spoiled, tmpbufs->capacity[slot]);
+    if (shared != NULL && shared->n > 1) {
+        struct cf_shared_segment *mine = shared->segments[shared->me];
+        memset(mine->buffers, spoiled, sizeof mine->buffers);
+        for (int i = 0; i < CF_SHARED_SLOTS; i++)
+            memset(mine->slots[i].data, spoiled, sizeof mine->slots[i].data);
+    }
+}
+
 void verify_candidate(struct bench *bench, struct candidate *candidate, unsigned turn) {
     const bool moves_nothing = cf_oracles[bench->data.problem->collective].moves_nothing;
     char what[64] = "";
 
     watchdog_step(candidate->text);
     data_reset(&bench->data);
+    spoil_leftovers(bench);
     const struct outcome outcome =
         moves_nothing ? call_late(bench, candidate, turn) : call_once(bench, candidate);
     if (turn == 0) {
