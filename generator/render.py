@@ -178,7 +178,7 @@ _PLAIN = {
     "buffer": "receive",
     "send_buffer": "send",
     "recv_buffer": "receive",
-    **dict.fromkeys(("count", "send_count", "recv_count"), "COUNT"),
+    **dict.fromkeys(("count", "send_count", "recv_count"), "count"),
     **dict.fromkeys(("counts", "send_counts", "recv_counts"), "counts"),
     **dict.fromkeys(("send_displs", "recv_displs"), "displs"),
     **dict.fromkeys(("datatype", "send_type", "recv_type"), "MPI_DOUBLE"),

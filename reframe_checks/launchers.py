@@ -68,16 +68,19 @@ def local_command(mpi: str, ranks: int) -> list[str]:
     """
     library = libraries.find(mpi)
     command = [str(library.mpirun), "-n", str(ranks)]
+    share = ranks > len(os.sched_getaffinity(0))
     if library.flavor == "openmpi":
-        command += ["--oversubscribe", "--bind-to", "none"]
         command += ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
-        command += ["--mca", "mpi_yield_when_idle", "1"]
+        command += ["--oversubscribe", "--bind-to", "none" if share else "core"]
+        command += ["--mca", "mpi_yield_when_idle", str(int(share))]
         if os.geteuid() == 0:
             command.append("--allow-run-as-root")
-    elif library.flavor == "mpich" and ranks > len(os.sched_getaffinity(0)):
+    elif library.flavor == "mpich" and share:
         # MPICH polls while it waits; ranks that share a core then get nowhere.
         preload = build_mpich_progress(make_folder(home() / "preload"))
         command += ["-genv", "LD_PRELOAD", str(preload)]
+    elif library.flavor == "mpich":
+        command += ["-bind-to", "core"]
     return command
 
 

@@ -119,6 +119,17 @@ def test_every_rail_is_shaped_at_both_ends_and_nothing_else(model: str) -> None:
         assert line.endswith("root tbf rate 100mbit burst 16kb latency 400ms")
 
 
+def test_a_send_fits_into_the_burst_of_a_rail() -> None:
+    """Or the bucket would cut it into packets, on the cores that the ranks need."""
+    spec = ClusterSpec()
+    (largest,) = map(int, set(devices_of(network.node_links(spec, 0), "gso_max_size")))
+    (burst,) = {
+        int(text.removesuffix("kb")) for text in devices_of(network.node_shaping(spec), "burst")
+    }
+    packets = -(-largest // 1448)
+    assert largest + packets * 66 <= burst * 1024
+
+
 def test_switch_has_a_port_for_every_cable() -> None:
     spec = ClusterSpec(nodes=3, rails=2)
     cables = [

@@ -56,7 +56,7 @@ def test_what_is_launched(
         '"$1" "$LD_PRELOAD" "$COLLFORGE_DB" "$COLLFORGE_NODE_MAP"\n'
     )
     script.chmod(0o755)
-    found = programs.launch(AT, script, 17, kind)
+    found = programs.launch(AT, script, kind, 17)
     assert found["number"] == 17
     assert found["nodes"] == AT.node_map
     assert str(programs.preload) in found["preload"].split(":") or not preloaded
@@ -69,7 +69,7 @@ class Recorded(startup.Programs):
 
     records: Iterator[dict[str, Any]]
 
-    def launch(self, at: Layout, program: Path, number: int, kind: str) -> dict[str, Any]:
+    def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
         found = next(self.records)
         assert found.pop("kind") == kind
         return found
@@ -88,7 +88,12 @@ def test_ratios_are_of_pairs() -> None:
         direct = [slow, 10 * slow, slow]
         wrapped = [factor * seconds for seconds in direct]
         times = {"init": slow, "calls": factor * slow - slow / 2, "finalize": -slow / 2}
-        return {"kind": kind, "direct": direct, "wrapped": wrapped, **times}
+        ways = {"direct": direct, "wrapped": wrapped}
+        halves = {
+            way: {"scan": [s / 2 for s in seconds], "bcast": [s / 2 for s in seconds]}
+            for way, seconds in ways.items()
+        }
+        return {"kind": kind, **halves, **times}
 
     records = [record("native", 1.0, 1.0), record("tuned", 1.5, 1.0)]
     records += [record("tuned", 1.5, 10.0), record("native", 1.0, 10.0)]
@@ -97,6 +102,19 @@ def test_ratios_are_of_pairs() -> None:
         assert row.ratio.ratio == pytest.approx(expected)
         assert row.ratio.low == pytest.approx(row.ratio.high)
     assert (program.without, program.having) == (5.5, 8.25)
+
+
+def test_small_calls_are_compared_one_by_one() -> None:
+    def record(slow: float) -> dict[str, Any]:
+        direct = {"scan": [50 * slow] * 3, "bcast": [100 * slow] * 3}
+        wrapped = {"scan": [25 * slow] * 3, "bcast": [200 * slow] * 3}
+        return {"kind": "forced", "burst": 50, "direct": direct, "wrapped": wrapped}
+
+    scan, bcast = startup.measure_small(recorded([record(1.0), record(3.0)]), AT, 2, 3)
+    assert (scan.what, scan.without, scan.having) == ("scan", 2.0, 1.0)
+    assert (bcast.what, bcast.without, bcast.having) == ("bcast", 4.0, 8.0)
+    assert scan.ratio.ratio == pytest.approx(0.5)
+    assert bcast.ratio.ratio == pytest.approx(2.0)
 
 
 def test_cells_are_medians_over_launches() -> None:
@@ -129,6 +147,13 @@ def test_start_is_measured(programs: startup.Programs) -> None:
     assert 100 < two < 200_000
 
 
+def test_small_calls_are_measured(programs: startup.Programs) -> None:
+    at = layout.from_name(startup.SMALL_LAYOUT)
+    rows = startup.measure_small(programs, at, 2, 2)
+    assert {"allreduce", "bcast", "barrier"} <= {row.what for row in rows}
+    assert all(row.without > 0 and row.having > 0 for row in rows)
+
+
 def test_overhead_is_measured(programs: startup.Programs) -> None:
     for row in startup.measure_overhead(programs, AT, 2, 2):
         assert row.ratio.launches == 2
@@ -150,6 +175,7 @@ OVERHEAD = startup.Overhead("program, preloaded over not", 2.0, 2.01, RATIO)
             ["MPI_Init, native", "1.25 (1 .. 1.5)", "median of 4", "3x1: 3 ranks"],
         ),
         ("--overhead", [OVERHEAD], ["program", "2010", "1.0050", "0.9950 .. 1.0150", "3x1"]),
+        ("--small", [OVERHEAD], ["program", "2.01e+06", "1.0050", "shared_window", "3x1"]),
     ],
 )
 def test_commands(
@@ -168,6 +194,7 @@ def test_commands(
     monkeypatch.setattr(startup_commands, "prepare", lambda *_: programs)
     monkeypatch.setattr(startup, "measure_start", measure)
     monkeypatch.setattr(startup, "measure_overhead", measure)
+    monkeypatch.setattr(startup, "measure_small", measure)
     arguments = ["bench", option, "--mpi", programs.library.name]
     arguments += ["--layout", "3x1", "--launches", "4"]
     assert cli.main(arguments) == 0

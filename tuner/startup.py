@@ -1,4 +1,4 @@
-"""What the preload costs a program that gains nothing by it: once, at start, and in every call.
+"""What the preload costs a program: once, at start, and in every call where it gains nothing; and small calls.
 
 The one-off costs are those of the hybrid paper's Table 2 (papers/hybrid-mpi-plus-mpi): MPI_Init,
 and what each communicator needs at its first call (layout and rules: local) and at the first call
@@ -27,6 +27,9 @@ from collforge.tuner.select import Comparison, Interval
 
 LAYOUTS = ("2x1", "2x2", "4x2")
 OVERHEAD_LAYOUT = "2x1"  # ranks that wait for a core would hide what is looked for
+OVERHEAD_COUNT = 128  # doubles
+SMALL_LAYOUT = "1x2"
+SMALL_FAMILY = "shared_window"
 LAUNCHES = 10
 COMMUNICATORS = 400  # at most 500: runtime/bench/programs/communicators.c
 ROUNDS = 200  # at most 1000: templates/overhead.c.j2
@@ -39,6 +42,7 @@ STARTS = {
     "inactive": "MPI_Init, preloaded, no database",
     "tuned": "MPI_Init, preloaded, database",
 }
+FORCED = "forced"
 ADDED = {"inactive": "added, no database", "tuned": "added, database"}
 # What communicators prints, in the order of the table.
 STAGES = {
@@ -83,15 +87,18 @@ class Programs:
     preload: Path
     database: Path
 
-    def launch(self, at: Layout, program: Path, number: int, kind: str) -> dict[str, Any]:
-        """One launch of `program number`; what it prints. `kind` is a key of STARTS."""
+    def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
+        """One launch of `program numbers`; what it prints. `kind` is a key of STARTS, or FORCED."""
         env = {"COLLFORGE_NODE_MAP": at.node_map, "COLLFORGE_SYSTEM": "count"}
         if kind == "tuned":
             env["COLLFORGE_DB"] = str(self.database)
+        if kind == FORCED:
+            env["COLLFORGE_FORCE"] = f"*={SMALL_FAMILY}"
         # communicators has the library inside.
         bare = kind == "native" or program == self.communicators
         words = [] if bare else ["sh", "-c", PRELOAD, str(self.preload)]
-        command = [*local_command(self.library.name, at.size), *words, str(program), str(number)]
+        command = [*local_command(self.library.name, at.size), *words, str(program)]
+        command += map(str, numbers)
         text = instructions.run(command, env, f"{program.name} failed")
         found: dict[str, Any] = json.loads(text[text.index("{") :])
         return found
@@ -137,10 +144,10 @@ def measure_start(programs: Programs, layouts: Sequence[Layout], launches: int) 
     for _ in range(launches):
         for at in layouts:
             for kind in STARTS:
-                found = programs.launch(at, programs.overhead, 0, kind)
+                found = programs.launch(at, programs.overhead, kind, 0)
                 starts.setdefault((kind, at.name), []).append(found["init"])
             for kind, count in (("inactive", 0), ("tuned", COMMUNICATORS)):
-                found = programs.launch(at, programs.communicators, count, kind)
+                found = programs.launch(at, programs.communicators, kind, count)
                 added.setdefault((kind, at.name), []).append(found["start"])
             for stage in STAGES:
                 stages.setdefault((stage, at.name), []).append(found[stage])
@@ -181,15 +188,30 @@ def measure_overhead(programs: Programs, at: Layout, launches: int, rounds: int)
     for number in range(launches):
         seconds = {}
         for kind in ("native", "tuned") if number % 2 == 0 else ("tuned", "native"):
-            found = programs.launch(at, programs.overhead, rounds, kind)
+            found = programs.launch(at, programs.overhead, kind, rounds, OVERHEAD_COUNT)
             seconds[kind] = found["init"] + found["calls"] + found["finalize"]
-            calls[kind].append(list(zip(found["direct"], found["wrapped"])))
+            ways = [
+                [sum(parts) for parts in zip(*found[way].values())] for way in ("direct", "wrapped")
+            ]
+            calls[kind].append(list(zip(*ways)))
         whole.append((seconds["native"], seconds["tuned"]))
     return [
         overhead("program, preloaded over not", [[pair] for pair in whole]),
         overhead("calls, preloaded, MPI_ over PMPI_", calls["tuned"]),
         overhead("calls, not preloaded, MPI_ over PMPI_", calls["native"]),
     ]
+
+
+def measure_small(programs: Programs, at: Layout, launches: int, rounds: int) -> list[Overhead]:
+    """Of every collective calls of 8 bytes a block, PMPI_ and, with SMALL_FAMILY forced, MPI_ in turn."""
+    calls: dict[str, list[list[tuple[float, float]]]] = {}
+    for _ in range(launches):
+        found = programs.launch(at, programs.overhead, FORCED, rounds, 1)
+        for name, direct in found["direct"].items():
+            pairs = zip(direct, found["wrapped"][name])
+            each = [(a / found["burst"], b / found["burst"]) for a, b in pairs]
+            calls.setdefault(name, []).append(each)
+    return [overhead(name, launched) for name, launched in calls.items()]
 
 
 def overhead(what: str, launches: Sequence[Sequence[tuple[float, float]]]) -> Overhead:

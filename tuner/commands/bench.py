@@ -42,10 +42,10 @@ def add_parser(subparsers: Subparsers) -> None:
     target.add_problems(parser)
     add_database(parser)
     parser.add_argument(
-        "--launches", type=int, help="launches (default: 3; 10 with --startup and --overhead)"
+        "--launches", type=int, help="launches (default: 3; 10 with --startup, --overhead, --small)"
     )
     parser.add_argument(
-        "--samples", type=int, help="rounds in each (default: 10; 200 with --overhead)"
+        "--samples", type=int, help="rounds in each (default: 10; 200 with --overhead, --small)"
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
@@ -74,6 +74,11 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="time a program for which native won everywhere, with and without the preload, instead",
     )
+    instead.add_argument(
+        "--small",
+        action="store_true",
+        help="time calls of 8 bytes among ranks that share memory, preloaded and native, instead",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="case strings")
 
@@ -86,6 +91,8 @@ def run(args: argparse.Namespace) -> int:
         return startup.show_start(library, args)
     if args.overhead:
         return startup.show_overhead(library, args)
+    if args.small:
+        return startup.show_small(library, args)
     site = target.site(args, library.name)
     build.build(library)
     made = manifest.load(home() / "generated" / "manifest.json")
@@ -109,7 +116,10 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         plot(rows, place.mpi, Path(args.plot))
     if args.json:
-        tables.write_json([{**asdict(row), "of_limit": row.of_limit} for row in rows])
+        derived = ("of_limit", "native_of_limit", "cpu_ratio")
+        tables.write_json(
+            [{**asdict(row), **{name: getattr(row, name) for name in derived}} for row in rows]
+        )
     elif args.steps:
         print_steps(known, zip(problems, rows), place.mpi)
     else:

@@ -1,4 +1,4 @@
-"""`collforge bench --startup` and `--overhead`: what the preload costs a program that gains nothing by it."""
+"""`collforge bench --startup`, `--overhead` and `--small`: what the preload costs, and small calls."""
 
 from __future__ import annotations
 
@@ -54,20 +54,42 @@ def show_overhead(library: MpiLibrary, args: argparse.Namespace) -> int:
     title = (
         f"{library.short_version}, {at.name}: only calls for which native won, {launches} launches"
     )
+    print_ratios(rows, title, ("what", "ms without", "ms with"), 1e3)
+    return 0
+
+
+def show_small(library: MpiLibrary, args: argparse.Namespace) -> int:
+    """Prints what calls of 8 bytes cost among ranks that share memory."""
+    at = layout.from_name(args.layout or startup.SMALL_LAYOUT)
+    launches = args.launches or startup.LAUNCHES
+    rounds = args.samples or startup.ROUNDS
+    rows = startup.measure_small(prepare(library, [at]), at, launches, rounds)
+    if args.json:
+        tables.write_json([asdict(row) for row in rows])
+        return 0
+    title = (
+        f"{library.short_version}, {at.name}: 8 bytes, preloaded with {startup.SMALL_FAMILY} over native, "
+        f"{launches} launches"
+    )
+    print_ratios(rows, title, ("collective", "us native", "us preloaded"), 1e6)
+    return 0
+
+
+def print_ratios(
+    rows: Sequence[startup.Overhead], title: str, names: Sequence[str], scale: float
+) -> None:
     table = Table(title=title)
-    table.add_column("what")
-    for name in ("ms without", "ms with", "ratio", "95 % interval"):
-        table.add_column(name, justify="right")
+    for name in (*names, "ratio", "95 % interval"):
+        table.add_column(name, justify="left" if name == names[0] else "right")
     for row in rows:
         table.add_row(
             row.what,
-            f"{row.without * 1e3:.4g}",
-            f"{row.having * 1e3:.4g}",
+            f"{row.without * scale:.4g}",
+            f"{row.having * scale:.4g}",
             f"{row.ratio.ratio:.4f}",
             f"{row.ratio.low:.4f} .. {row.ratio.high:.4f}",
         )
     tables.show(table)
-    return 0
 
 
 def prepare(library: MpiLibrary, layouts: Sequence[Layout]) -> startup.Programs:

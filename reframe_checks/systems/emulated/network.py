@@ -32,8 +32,8 @@ _SWITCH = "netns 1"
 # nodes send to one, which makes outliers of two to three times.
 _BUCKET = "burst 16kb latency 400ms"
 
-# Below the burst, with room for the headers: the bucket would cut a larger one into packets, which is the work of a
-# network adapter and takes these cores so long that deep queues run at half a rail's rate.
+# Below the burst, with room for the headers: the bucket would cut a larger send into packets. That is
+# the work of a network adapter, and takes these cores so long that deep queues run at half a rail's rate.
 _SEND_OFFLOAD_BYTES = 15000
 
 
