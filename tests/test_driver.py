@@ -17,11 +17,12 @@ BENCH = Path(__file__).resolve().parent.parent / "runtime" / "bench"
 BROKEN = r"""
 #include "collectives.h"
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char *const faults[] = {"none",  "stale",    "word", "order", "guard", "before",
-                                     "input", "datatype", "hole", "error", "hang",  "crash"};
-enum { NONE, STALE, WORD, ORDER, GUARD, BEFORE, INPUT, DATATYPE, HOLE, ERROR, HANG, CRASH, NFAULTS };
+                                     "input", "datatype", "hole", "error", "hang",  "crash", "leftover"};
+enum { NONE, STALE, WORD, ORDER, GUARD, BEFORE, INPUT, DATATYPE, HOLE, ERROR, HANG, CRASH, LEFTOVER, NFAULTS };
 
 static bool applicable(const struct cf_facts *facts)
 {
@@ -54,6 +55,14 @@ static int run(const struct cf_args *args, struct cf_comm *comm, const int *para
         return err;
     if (fault == STALE && calls++ > 0)
         return MPI_SUCCESS;
+    const size_t bytes = (size_t)args->recvcount * (size_t)extent;
+    void *kept = cf_tmpbuf(&comm->tmpbufs, 0, bytes);
+    if (kept == NULL)
+        return MPI_ERR_NO_MEM;
+    if (fault == LEFTOVER) {
+        memcpy(result, kept, bytes);
+        return MPI_SUCCESS;
+    }
     if (fault == ORDER)
         return reversed(args, &comm->layout);
     if (fault == HANG && last)
@@ -61,6 +70,8 @@ static int run(const struct cf_args *args, struct cf_comm *comm, const int *para
     if (fault == CRASH && last)
         abort();
     err = cf_collectives[CF_ALLREDUCE].native(args);
+    if (err == MPI_SUCCESS)
+        memcpy(kept, result, bytes);
     if (err != MPI_SUCCESS || !last)
         return err;
     if (fault == WORD)
@@ -271,6 +282,16 @@ def test_a_variant_that_is_right_only_once_is_found(broken: Driver) -> None:
     for variant in ("native", "hierarchical[fault=none]"):
         assert found[variant]["verified"]
         assert found[variant]["samples"]
+
+
+def test_a_variant_that_finds_its_result_in_a_temporary_is_found(broken: Driver) -> None:
+    """The one before it has left it there."""
+    cases = [f"allreduce:hierarchical[fault={f}]@1x2,bytes=64" for f in ("none", "leftover")]
+    code, records, _ = broken(cases, "--verify-only")
+    found = results_by_variant(records)
+    assert code == 1
+    assert found["hierarchical[fault=none]"]["verified"]
+    assert not found["hierarchical[fault=leftover]"]["verified"]
 
 
 def test_what_is_not_applicable_is_no_failure(broken: Driver) -> None:
