@@ -266,7 +266,7 @@ static int draw_count(struct play *play, const struct type *type) {
 
 /* A split of about this many units, even or not, with gaps between the parts or not. */
 static struct cf_split draw_split(struct play *play, int which, int units) {
-    struct cf_split split = {play->n, play->counts[which], play->displs[which], 0, true};
+    struct cf_split split = {.n = play->n, .counts = play->counts[which], .displs = play->displs[which], .uniform = true};
     const int kind = below(&play->alike, 3);
 
     for (int i = 0; i < play->n; i++) {
@@ -389,8 +389,8 @@ static void play_alltoall(struct play *play) {
     const bool regular = chance(&play->alike, 2);
     const int each = play->count / play->n;
     const uint64_t table = mix(play->alike.state++);
-    struct cf_split send = {play->n, play->counts[0], play->displs[0], 0, true};
-    struct cf_split receive = {play->n, play->counts[1], play->displs[1], 0, true};
+    struct cf_split send = {.n = play->n, .counts = play->counts[0], .displs = play->displs[0], .uniform = true};
+    struct cf_split receive = {.n = play->n, .counts = play->counts[1], .displs = play->displs[1], .uniform = true};
 
     for (int i = 0; i < play->n; i++) {
         const uint64_t out = mix(table + (uint64_t)(play->me * 64 + i));
