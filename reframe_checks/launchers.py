@@ -64,6 +64,7 @@ def emulated(mpi: str, rails: int, rate: str, rail_model: str) -> str:
 def local_command(mpi: str, ranks: int) -> list[str]:
     """The words before a command that start so many processes of it on this machine.
 
+    Each is bound to a core of its own where there are as many, as mpirun would; else they share the cores.
     Raises CollforgeError when there is no such MPI library, or what it needs cannot be compiled.
     """
     library = libraries.find(mpi)

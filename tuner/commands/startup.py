@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -45,42 +45,38 @@ def show_start(library: MpiLibrary, args: argparse.Namespace) -> int:
 def show_overhead(library: MpiLibrary, args: argparse.Namespace) -> int:
     """Prints the cost of calls, and of the whole program, where native won."""
     at = layout.from_name(args.layout or startup.OVERHEAD_LAYOUT)
-    launches = args.launches or startup.LAUNCHES
-    rounds = args.samples or startup.ROUNDS
-    rows = startup.measure_overhead(prepare(library, [at]), at, launches, rounds)
-    if args.json:
-        tables.write_json([asdict(row) for row in rows])
-        return 0
-    title = (
-        f"{library.short_version}, {at.name}: only calls for which native won, {launches} launches"
-    )
-    print_ratios(rows, title, ("what", "ms without", "ms with"), 1e3)
-    return 0
+    columns = ("what", "ms without", "ms with")
+    words = "only calls for which native won"
+    return show_ratios(library, args, at, startup.measure_overhead, words, columns, 1e3)
 
 
 def show_small(library: MpiLibrary, args: argparse.Namespace) -> int:
     """Prints what calls of 8 bytes cost among ranks that share memory."""
     at = layout.from_name(args.layout or startup.SMALL_LAYOUT)
+    columns = ("collective", "us native", "us preloaded")
+    words = f"8 bytes, preloaded with {startup.SMALL_FAMILY} over native"
+    return show_ratios(library, args, at, startup.measure_small, words, columns, 1e6)
+
+
+def show_ratios(
+    library: MpiLibrary,
+    args: argparse.Namespace,
+    at: Layout,
+    measure: Callable[[startup.Programs, Layout, int, int], Sequence[startup.Overhead]],
+    words: str,
+    columns: Sequence[str],
+    scale: float,
+) -> int:
+    """Measures and prints; ``columns``: what is compared, without and with, in seconds times ``scale``."""
     launches = args.launches or startup.LAUNCHES
-    rounds = args.samples or startup.ROUNDS
-    rows = startup.measure_small(prepare(library, [at]), at, launches, rounds)
+    rows = measure(prepare(library, [at]), at, launches, args.samples or startup.ROUNDS)
     if args.json:
         tables.write_json([asdict(row) for row in rows])
         return 0
-    title = (
-        f"{library.short_version}, {at.name}: 8 bytes, preloaded with {startup.SMALL_FAMILY} over native, "
-        f"{launches} launches"
-    )
-    print_ratios(rows, title, ("collective", "us native", "us preloaded"), 1e6)
-    return 0
-
-
-def print_ratios(
-    rows: Sequence[startup.Overhead], title: str, names: Sequence[str], scale: float
-) -> None:
-    table = Table(title=title)
-    for name in (*names, "ratio", "95 % interval"):
-        table.add_column(name, justify="left" if name == names[0] else "right")
+    table = Table(title=f"{library.short_version}, {at.name}: {words}, {launches} launches")
+    table.add_column(columns[0])
+    for heading in (*columns[1:], "ratio", "95 % interval"):
+        table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(
             row.what,
@@ -90,6 +86,7 @@ def print_ratios(
             f"{row.ratio.low:.4f} .. {row.ratio.high:.4f}",
         )
     tables.show(table)
+    return 0
 
 
 def prepare(library: MpiLibrary, layouts: Sequence[Layout]) -> startup.Programs:
