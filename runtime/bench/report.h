@@ -4,7 +4,10 @@
 
 #include <stddef.h>
 
-/* The driver's exit codes. */
+/*
+ * The driver's exit codes. A launcher may replace them (Hydra, by 1, when a rank ends before
+ * MPI_Finalize): the output is whole if and only if it ends with the record "end".
+ */
 enum exit_code {
     EXIT_VERIFIED = 0,
     EXIT_WRONG = 1,   /* a verification failed */
