@@ -166,6 +166,7 @@ def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parame
         neutral=0 if numeric else None,
         minimum=table.take("minimum", int, min(values)) if numeric else None,
         below=table.choice("below", ("", *COUNTS), ""),
+        whole=table.choice("whole", ("", "bytes", "total_bytes"), ""),
     )
     table.finish()
     return parameter

@@ -187,6 +187,7 @@ def load(path: Path) -> Manifest:
                 neutral=p["neutral"],
                 minimum=p["minimum"],
                 below=p["below"],
+                whole=p["whole"],
             )
             for p in row.pop("parameters")
         )

@@ -92,7 +92,8 @@ class Parameter:
 
     ``requires`` names values of other parameters without which this one has no meaning; it then has the
     value ``neutral``. ``minimum`` is the smallest legal number; None for symbolic values. A number from the
-    fact ``below`` on means what ``neutral`` does, so it is not searched there.
+    fact ``below`` on means what ``neutral`` does, so it is not searched there. Numbers from the fact ``whole``
+    on mean the same, all of it; the largest stands for them.
     """
 
     name: str
@@ -101,12 +102,17 @@ class Parameter:
     neutral: ParameterValue | None = None
     minimum: int | None = None
     below: str = ""
+    whole: str = ""
 
     def searched(self, facts: Mapping[str, int]) -> tuple[ParameterValue, ...]:
-        """The values that differ in effect where these facts hold."""
-        if not self.below:
-            return self.values
-        return tuple(v for v in self.values if v == self.neutral or int(v) < facts[self.below])
+        """The values that differ in effect where these facts hold; a fact that is missing rules none out."""
+        found = self.values
+        if self.below in facts:
+            found = tuple(v for v in found if v == self.neutral or int(v) < facts[self.below])
+        if self.whole in facts:
+            largest = max(map(int, found))
+            found = tuple(v for v in found if v == largest or int(v) < facts[self.whole])
+        return found
 
 
 @dataclass(frozen=True)

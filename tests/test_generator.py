@@ -279,6 +279,20 @@ def test_fewer_lanes_are_searched_where_there_are_more(
             assert {point["lanes"] for point in points} == expected
 
 
+@pytest.mark.parametrize(("total", "expected"), [(8, 1), (1024, 1), (5000, 4), (10**9, 9)])
+def test_segments_as_large_as_the_data_are_one_point(
+    generated: Path, total: int, expected: int
+) -> None:
+    read = manifest.load(generated / "manifest.json")
+    facts = {**layout.from_name("4x2").facts(), "bytes": total, "total_bytes": total}
+    for entry in read.variants:
+        (domain,) = [p for p in entry.parameters if p.name == "segment_bytes"] or [None]
+        if domain is not None:
+            found = {point["segment_bytes"] for point in case.points(entry, facts)} - {0}
+            assert len(found) == expected
+            assert max(domain.values) in found, "it stands for all that are not smaller"
+
+
 def test_every_number_of_lanes_is_proven() -> None:
     for variant in VARIANTS:
         if variant.family.name == "full_lane":

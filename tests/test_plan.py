@@ -75,6 +75,9 @@ def measure(
     return history, launches
 
 
+MOST_JOBS = plan.Goal.max_launches + max(plan.WAVES)
+
+
 def chain_wins(one: Case) -> float:
     """A chain is best; with segments of 8192 bytes, and little worse beside them, as on a real machine."""
     found = re.search(r"full_lane.*chain,segment_bytes=(\d+)", one.variant)
@@ -93,7 +96,7 @@ def test_the_first_launch_has_native_first_and_every_family(made: Manifest) -> N
 
 def test_settles_and_comes_near_the_best_point(made: Manifest) -> None:
     history, launches = measure(made, goal(), chain_wins, 10)
-    assert launches <= 6, "it must come to an end"
+    assert launches <= MOST_JOBS, "it must come to an end"
     for problem, of_problem in history.items():
         collective = problem.split("@")[0]
         eligible = {variant for launch in of_problem for variant in launch}
@@ -107,7 +110,7 @@ def test_settles_and_comes_near_the_best_point(made: Manifest) -> None:
 def test_losers_leave_the_race(made: Manifest) -> None:
     history, _ = measure(made, goal(), chain_wins, 1)
     for task in next_tasks(made, goal(), history):
-        if task.problem.collective == "allgather":
+        if task.problem.collective == "allgather" and task.problem.problem in history:
             families = {case.split_variant(one.variant)[0] for one in task.cases}
             assert families == {case.NATIVE, "full_lane"}
 
@@ -116,7 +119,7 @@ def test_native_everywhere_still_rests_on_several_launches(made: Manifest) -> No
     history, launches = measure(
         made, goal(), lambda one: 1.0 if one.variant == "native" else 2.0, 10
     )
-    assert 3 <= launches <= 6
+    assert 3 <= launches <= MOST_JOBS
     assert all(len(of_problem) >= 3 for of_problem in history.values())
 
 
@@ -160,7 +163,7 @@ def test_sizes_that_share_a_choice_measure_the_same_variants(made: Manifest, uns
 def test_sizes_that_share_a_choice_settle(made: Manifest, unsized: str) -> None:
     asked = goal(collectives=(unsized,))
     history, launches = measure(made, asked, large_wins, 10)
-    assert 3 <= launches <= 6
+    assert 3 <= launches <= MOST_JOBS
     eligible = {variant for of_problem in history.values() for one in of_problem for variant in one}
     won = decide_together(unsized, list(history.values()), eligible).winner
     assert won.variant.family == "full_lane"
@@ -175,7 +178,7 @@ def test_the_best_that_is_slower_at_no_size_stays_in_the_race(made: Manifest, un
         return gains.get(case.split_variant(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
 
     history, launches = measure(made, goal(collectives=(unsized,)), seconds, 10)
-    assert launches <= 6
+    assert launches <= MOST_JOBS
     eligible = {variant for of_problem in history.values() for one in of_problem for variant in one}
     won = decide_together(unsized, list(history.values()), eligible).winner
     assert won.variant.family == "hierarchical"
@@ -218,7 +221,8 @@ def test_what_moves_nothing_is_one_problem(made: Manifest) -> None:
     asked = goal(collectives=(*silent, "bcast"))
     found = [one.problem for one in plan.problems(made, asked) if one.collective in silent]
     assert found == [f"{name}@4x2,bytes=1" for name in silent]
-    assert len(list(next_tasks(made, asked, {}))) == len(silent) + 2
+    of_bcast = 1  # the larger size waits for what the smaller one teaches
+    assert len(list(next_tasks(made, asked, {}))) == len(silent) + of_bcast
 
 
 def test_one_winner_is_stored_where_the_size_is_not_known(

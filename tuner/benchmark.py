@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from collforge.db import Place, Store, Variant, Winner
-from collforge.generator import case
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.tuner import ingest, plan, request
@@ -61,11 +60,10 @@ class Known:
             if words in variant.name
         }
         done = {name: ratio for name, ratio in ratios.items() if not math.isnan(ratio)}
-        return max(done, key=done.__getitem__) if done else self.first(entry)
+        return max(done, key=done.__getitem__) if done else self.first(problem, entry)
 
-    def first(self, entry: VariantEntry) -> str:
-        point = case.points(entry, self.goal.layout.facts())[0]
-        return case.variant_text(entry.family, entry.parameters, point)
+    def first(self, problem: Case, entry: VariantEntry) -> str:
+        return next(iter(plan.points(self.made, entry, [problem])))
 
     def entries(self, problem: Case) -> list[VariantEntry]:
         return plan.applicable(self.made, self.goal, problem)
@@ -97,7 +95,7 @@ def stages(known: Known, problem: Case) -> dict[str, str]:
     on_lanes = known.best(problem, entries[0], NATIVE_PHASES)
     tuned = known.tuned(problem) or Variant(problem.collective)
     return {
-        "plain": known.first(entries[0]),
+        "plain": known.first(problem, entries[0]),
         "lane algorithm": on_lanes,
         "node phases": on_lanes.replace(NATIVE_PHASES, SHARED_PHASES),
         "tuned": tuned.name,

@@ -10,11 +10,11 @@ stopped.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from types import MappingProxyType
 
 from collforge.db import Variant
@@ -28,12 +28,11 @@ from collforge.tuner.select import Comparison, Launch, compare, compare_together
 
 # A variant this much slower than the best one (or native) leaves the race after a launch.
 LAG = 0.07
-# New parameter points of a variant in its first launch, and in each later one while it is in the race.
-FIRST_POINTS = 6
-MORE_POINTS = 2
-# Of those that are best for other collectives, beside these.
+# Of the parameter points that are best for other collectives, so many are tried beside what the model proposes.
 KIN_POINTS = 2
-MOST_IN_RACE = 3
+MOST_IN_RACE = 4
+# Which sizes of a collective are measured first: every fourth, then those half way between, then the rest.
+WAVES = (0, 2, 1, 2)
 # Bytes of the double that problems are measured with.
 WORD = 8
 # A search ends when the next point is expected to gain less than this part of the margin.
@@ -116,24 +115,44 @@ def next_tasks(
 ) -> Iterator[Task]:
     """What the next launch should measure of the problems of unsettled contests, the least measured first.
 
-    Each is planned when it is asked for: a search takes time, and only a job's tasks are needed.
+    Those that were never measured come in waves, so that most searches begin with what the sizes around
+    theirs have taught. Each is planned when it is asked for: a search takes time, and only a job's tasks
+    are needed.
     ``failed``: variants that gave a wrong result or did not finish; they are out. ``elsewhere``: what
     other layouts have measured, for where a search begins.
     """
     out = {(variant.collective, variant.name) for variant in failed}
-    contest_of = {problem.problem: contest for contest in unsettled for problem in contest.open}
-    asked = [one for one in problems(manifest, goal) if one.problem in contest_of]
     names: dict[str, list[str]] = {}
-    for problem in sorted(asked, key=lambda one: len(history.get(one.problem, ()))):
-        contest = contest_of[problem.problem]
+    turn = None
+    for wave, problem, contest in in_turn(manifest, goal, unsettled, history):
+        if wave is not None and turn not in (None, wave):
+            continue
         first = contest.problems[0].problem
         if first not in names:
             names[first] = next_variants(goal, contest, {**elsewhere, **history})
         variants = [v for v in names[first] if (problem.collective, v) not in out]
         if variants:
+            turn = turn if wave is None else wave
             cases = (problem, *(problem.by(variant) for variant in variants))
             seconds = estimate(manifest, goal, problem, history) * len(cases)
             yield Task(problem, cases, seconds)
+
+
+def in_turn(
+    manifest: Manifest, goal: Goal, unsettled: Sequence[Contest], history: History
+) -> list[tuple[int | None, Case, Contest]]:
+    """The open problems, the least measured first, with their contests; and their waves where they are new."""
+    contest_of = {problem.problem: contest for contest in unsettled for problem in contest.open}
+    waves: dict[str, Iterator[int]] = {}
+    found: list[tuple[int | None, Case, Contest]] = []
+    for one in problems(manifest, goal):
+        wave = next(waves.setdefault(one.collective, itertools.cycle(WAVES)))
+        if one.problem in contest_of:
+            contest = contest_of[one.problem]
+            new = not contest.series[contest.problems.index(one)]
+            together = len(contest.problems) > 1
+            found.append(((0 if together else wave) if new else None, one, contest))
+    return sorted(found, key=lambda row: (len(history.get(row[1].problem, ())), row[0] or 0))
 
 
 @dataclass(frozen=True)
@@ -144,10 +163,23 @@ class Contest:
     series: Sequence[Sequence[Launch]]
     """The launches of each problem; then those of problems of earlier goals that share the decision."""
     racing: Sequence[Comparison]
-    wanted: Sequence[tuple[VariantEntry, int]]
-    """Variants of which new parameter points are wanted, and how many."""
+    wanted: Sequence[Wanted]
     open: Sequence[Case]
     """The problems that need another launch."""
+
+
+def new_points(space: int, first: bool) -> int:
+    """How many points a launch adds, of a variant that has so many: most of them once a model knows some."""
+    return min(10, max(5, space // 20)) if first else max(2, space // 10)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A variant of which so many new parameter points are wanted; ``points``: all there are, by name."""
+
+    entry: VariantEntry
+    points: Mapping[str, Point]
+    count: int
 
 
 def unsettled_contests(manifest: Manifest, goal: Goal, history: History) -> list[Contest]:
@@ -169,17 +201,14 @@ def examine(
     everything = [*series, *earlier(manifest, asked, history)]
     tried = {v for one in everything for launch in one for v in launch if v.fingerprint in current}
     racing = race(goal, tried, everything)
-    facts, wanted = goal.layout.facts(), []
+    wanted = []
     for entry in entries:
         running = any(c.variant.fingerprint == entry.fingerprint for c in racing)
         seen = sum(v.fingerprint == entry.fingerprint for v in tried)
-        count = MORE_POINTS if seen and running else 0 if seen else FIRST_POINTS
-        if (
-            count
-            and seen < len(case.points(entry, facts))
-            and min(map(len, series)) < goal.min_launches
-        ):
-            wanted.append((entry, count))
+        space = points(manifest, entry, asked)
+        count = new_points(len(space), first=not seen) if running or not seen else 0
+        if count and seen < len(space) and min(map(len, series)) < goal.min_launches:
+            wanted.append(Wanted(entry, space, count))
     unsure = any(
         is_unsure(goal, [compare(c.variant, native, one) for one in series]) for c in racing
     )
@@ -197,9 +226,9 @@ def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
     here = coordinates(contest.problems[0])
     kin = relatives(contest.problems[0], history) if contest.wanted else []
     fresh: list[str] = []
-    for entry, count in contest.wanted:
-        search = Search(entry, goal, here, contest.series, near)
-        fresh += [*best_of_kin(search, kin), *propose(search, count)]
+    for one in contest.wanted:
+        search = Search(one.entry, one.points, goal, here, contest.series, near)
+        fresh += [*best_of_kin(search, kin), *propose(search, one.count)]
     return list(dict.fromkeys([c.variant.name for c in contest.racing] + fresh))
 
 
@@ -253,6 +282,18 @@ def is_unsure(goal: Goal, each: Sequence[Comparison]) -> bool:
     return any(c.low <= win < c.high for c in each)
 
 
+def points(manifest: Manifest, entry: VariantEntry, asked: Sequence[Case]) -> dict[str, Point]:
+    """The points of a variant that differ in at least one of the problems, by name."""
+    largest = max(asked, key=lambda problem: problem.bytes)
+    layout = from_name(largest.layout)
+    total = manifest.collective(entry.collective).total_bytes(layout.size, largest.bytes)
+    facts = {**layout.facts(), "bytes": largest.bytes, "total_bytes": total}
+    return {
+        case.variant_text(entry.family, entry.parameters, point): point
+        for point in case.points(entry, facts)
+    }
+
+
 def applicable(manifest: Manifest, goal: Goal, problem: Case) -> list[VariantEntry]:
     """The variants that the problem's facts admit; the rest would run native."""
     facts = manifest.facts(problem.collective, goal.layout, problem.bytes)
@@ -294,20 +335,12 @@ class Search:
     """A search among the points of one variant's parameters, and what is known for it."""
 
     entry: VariantEntry
+    points: Mapping[str, Point]
     goal: Goal
     here: Coordinates
     series: Sequence[Sequence[Launch]]
     """The launches of each problem of the contest."""
     near: Sequence[tuple[Coordinates, Sequence[Launch]]]
-
-    @cached_property
-    def points(self) -> dict[str, Point]:
-        """Every point of the variant, by name."""
-        entry = self.entry
-        return {
-            case.variant_text(entry.family, entry.parameters, point): point
-            for point in case.points(entry, self.goal.layout.facts())
-        }
 
 
 def best_of_kin(search: Search, kin: Iterable[Sequence[Launch]]) -> list[str]:

@@ -1,0 +1,128 @@
+"""An exhaustive measurement as a data set: every point of every variant, for replays of the search.
+
+``.venv/bin/python tests/exhaustive.py --mpi openmpi`` writes tests/data/exhaustive-openmpi.json, in about
+twenty minutes on the emulated cluster. The file has the manifest of the variants that were measured, so
+that it stays of use when they change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from collforge.db import Variant
+from collforge.generator import case, manifest
+from collforge.generator.case import Case
+from collforge.generator.layout import from_name
+from collforge.generator.manifest import Manifest
+from collforge.runtime import build, home, libraries
+from collforge.tuner import benchmark, plan
+from collforge.tuner.plan import Goal
+from collforge.tuner.run import Job, Site
+from collforge.tuner.select import Launch
+
+DATA = Path(__file__).parent / "data"
+COLLECTIVES = ("bcast", "allreduce", "alltoall")
+LAUNCHES = 3
+SAMPLES = {256: 25, 1024: 25, 4096: 15, 16384: 10, 65536: 5, 262144: 3}
+"""Of each size per node: calls of half a millisecond scatter more."""
+RAILS = {"COLLFORGE_RAILS": "2", "COLLFORGE_RATE": "100mbit", "COLLFORGE_RAIL_MODEL": "tied"}
+
+
+@dataclass(frozen=True)
+class Exhaustive:
+    """``launches``: the median seconds of every point of every problem, by launch."""
+
+    made: Manifest
+    goal: Goal
+    launches: Mapping[str, Sequence[Launch]]
+
+    def points(self, problem: Case) -> list[str]:
+        """The variants that compete with native."""
+        entries = plan.applicable(self.made, self.goal, problem)
+        return [name for entry in entries for name in plan.points(self.made, entry, [problem])]
+
+
+def record(mpi: str) -> None:
+    library = libraries.find(mpi)
+    build.build(library)
+    made = manifest.load(home.home() / "generated" / "manifest.json")
+    goal = Goal(from_name("4x2"), COLLECTIVES, tuple(SAMPLES), per="node")
+    site = Site("emulated", mpi, variables=RAILS)
+    launches: dict[str, Sequence[Launch]] = {}
+    for size, samples in SAMPLES.items():
+        at_size = Exhaustive(made, replace(goal, sizes=(size,)), {})
+        cases = [
+            problem.by(name)
+            for problem in plan.problems(made, at_size.goal)
+            for name in [case.NATIVE, *at_size.points(problem)]
+        ]
+        job = Job(cases, goal.layout.name, samples, 600.0, 7, time_limit=3600.0)
+        launches.update(benchmark.measure(site, job, LAUNCHES, home.home() / "runs").launches)
+        print(f"{mpi}: {len(cases)} points of {size} bytes per node", flush=True)
+    write(Exhaustive(made, goal, launches), library.version.splitlines()[0], mpi)
+
+
+def write(found: Exhaustive, version: str, mpi: str) -> None:
+    """Rounded to four digits: the rest is noise."""
+    made = replace(
+        found.made,
+        collectives=tuple(c for c in found.made.collectives if c.name in COLLECTIVES),
+        variants=tuple(v for v in found.made.variants if v.collective in COLLECTIVES),
+    )
+    names: dict[str, dict[str, None]] = {collective: {} for collective in COLLECTIVES}
+    for problem in plan.problems(made, found.goal):
+        names[problem.collective].update(dict.fromkeys([case.NATIVE, *found.points(problem)]))
+    rows = {
+        problem: [
+            [float(f"{statistics.median(launch[variant]):.4g}") for launch in launches]
+            if variant in launches[0]
+            else []
+            for variant in variants_of(made, problem.split("@")[0], names)
+        ]
+        for problem, launches in found.launches.items()
+    }
+    data = {
+        "mpi": version,
+        "layout": found.goal.layout.name,
+        "sizes_per_node": list(found.goal.sizes),
+        "manifest": json.loads(made.to_json()),
+        "variants": {collective: list(each) for collective, each in names.items()},
+        "seconds": rows,
+    }
+    (DATA / f"exhaustive-{mpi}.json").write_text(json.dumps(data, separators=(",", ":")) + "\n")
+
+
+def variants_of(
+    made: Manifest, collective: str, names: Mapping[str, Iterable[str]]
+) -> list[Variant]:
+    fingerprints = {v.family: v.fingerprint for v in made.variants_of(collective)}
+    return [
+        Variant.from_name(collective, name, fingerprints.get(case.split_variant(name)[0], ""))
+        for name in names[collective]
+    ]
+
+
+def read(mpi: str, scratch: Path) -> Exhaustive:
+    data = json.loads((DATA / f"exhaustive-{mpi}.json").read_text())
+    (scratch / "manifest.json").write_text(json.dumps(data["manifest"]))
+    made = manifest.load(scratch / "manifest.json")
+    goal = Goal(from_name(data["layout"]), COLLECTIVES, tuple(data["sizes_per_node"]), per="node")
+    launches: dict[str, list[Launch]] = {}
+    for problem, rows in data["seconds"].items():
+        variants = variants_of(made, problem.split("@")[0], data["variants"])
+        launches[problem] = [
+            {variant: [row[number]] for variant, row in zip(variants, rows) if row}
+            for number in range(len(rows[0]))
+        ]
+    return Exhaustive(made, goal, launches)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mpi", required=True)
+    record(parser.parse_args().mpi)
