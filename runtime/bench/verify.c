@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "bench.h"
+#include "dispatch.h"
 #include "oracle.h"
 #include "report.h"
 #include "shared_window.h"
@@ -12,28 +13,30 @@ static const double lateness = 3e-3;
 /* A byte that makes nonsense of data, and a negative number of a count. */
 static const int spoiled = 0xA5;
 
-int call_candidate(struct bench *bench, const struct candidate *candidate) {
-    const struct cf_variant *variant = candidate->choice.variant;
-    bool ready = true;
+/* The bytes by which a wrapper chooses. */
+static int64_t choice_bytes(const struct problem *problem) {
+    const bool unsized = cf_collectives[problem->collective].sized == CF_SIZED_NONE;
+    return unsized ? CF_UNSIZED_BYTES : problem->bytes;
+}
 
-    if (variant == NULL)
-        return cf_collectives[bench->data.problem->collective].native(&bench->data.args);
-    const int err = cf_prepare(variant, bench->world, candidate->choice.parameter, &ready);
-    if (err != MPI_SUCCESS || !ready)
-        return err != MPI_SUCCESS ? err : CF_DECLINED;
-    return variant->run(&bench->data.args, bench->world, candidate->choice.parameter);
+int call_candidate(struct bench *bench, const struct candidate *candidate) {
+    const struct problem *problem = bench->data.problem;
+
+    if (candidate->choice.variant == NULL)
+        return cf_collectives[problem->collective].native(&bench->data.args);
+    return cf_attempt_chosen(&candidate->choice, problem->collective, choice_bytes(problem),
+                             &bench->data.args);
 }
 
 /* As the wrappers decide it (cf_run). */
 static bool is_applicable(const struct bench *bench, const struct problem *problem,
                           const struct cf_choice *choice) {
-    const bool unsized = cf_collectives[problem->collective].sized == CF_SIZED_NONE;
     struct cf_facts facts;
 
     if (choice->variant == NULL)
         return true;
-    cf_facts_fill(&facts, &bench->world->layout, problem->collective,
-                  unsized ? CF_UNSIZED_BYTES : problem->bytes, types_op_handle(problem->op));
+    cf_facts_fill(&facts, &bench->world->layout, problem->collective, choice_bytes(problem),
+                  types_op_handle(problem->op));
     return facts.total_bytes <= INT_MAX && choice->variant->applicable(&facts);
 }
 

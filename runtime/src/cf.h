@@ -239,6 +239,9 @@ int cf_collective_find(const char *name, size_t length);
  */
 int cf_runtime_activate(void);
 
+/* As MPI_Op_commutative; no MPI call for a predefined op of a collective, which all commute. */
+int cf_op_commutes(MPI_Op op, int *commutes);
+
 /*
  * Fills the facts of a call on a communicator of this layout. op is read only when the collective
  * has one.

@@ -83,6 +83,11 @@ bool cf_op_is_predefined(MPI_Op op) {
     return false;
 }
 
+int cf_op_commutes(MPI_Op op, int *commutes) {
+    *commutes = true;
+    return cf_op_is_predefined(op) ? MPI_SUCCESS : PMPI_Op_commutative(op, commutes);
+}
+
 /*
  * Open MPI 4.1.4's ring, which it takes for few ranks, writes before its temporary where the type's
  * true lower bound is negative. Only a user's op can have such a type, and all ranks know the op.

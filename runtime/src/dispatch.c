@@ -14,7 +14,7 @@ void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int c
                    int64_t bytes, MPI_Op op) {
     int commutative = 1;
     if (cf_collectives[collective].has_op)
-        (void)PMPI_Op_commutative(op, &commutative);
+        (void)cf_op_commutes(op, &commutative);
     *facts = (struct cf_facts){
         .size = layout->size,
         .nodes = layout->nodes,
@@ -198,6 +198,16 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     if (err == MPI_SUCCESS)
         err = choice->variant->run(args, comm, choice->parameter);
     return err == MPI_SUCCESS || err == CF_DECLINED ? err : raise(args->comm, err);
+}
+
+int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t bytes,
+                      const struct cf_args *args) {
+    struct cf_state *state = NULL;
+    const int err = cf_state_of(args->comm, &state);
+    if (err != MPI_SUCCESS)
+        return err;
+    state->bytes = bytes;
+    return cf_attempt(choice, collective, args);
 }
 
 int cf_run(const struct cf_choice *choice, int collective, const struct cf_args *args) {

@@ -161,16 +161,17 @@ static int find_sizes(struct cf_operands *operands, const struct cf_roles *roles
                       const struct cf_side *input, const struct cf_side *output,
                       const struct cf_side *uniform, const struct cf_args *args,
                       struct cf_comm *comm) {
-    int size = 0;
-
     if (roles->exchanged) {
         return exchange_sizes(operands, roles, input, output, args, comm);
     }
-    CF_TRY(PMPI_Type_size(uniform->type, &size));
-    if (roles->varies != CF_VARIES_NO) {
-        return known_sizes(operands, uniform->counts, comm, size);
+    const int64_t size = cf_type_size(uniform->type);
+    if (size < 0) {
+        return MPI_ERR_TYPE;
     }
-    operands->block = uniform->count * size;
+    if (roles->varies != CF_VARIES_NO) {
+        return known_sizes(operands, uniform->counts, comm, (int)size);
+    }
+    operands->block = uniform->count * (int)size;
     operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
     return MPI_SUCCESS;
 }
@@ -265,7 +266,7 @@ static int begin_reduction(struct cf_operands *operands, const struct cf_roles *
     CF_TRY(check_op(comm, args->op, args->recvtype));
     operands->input = in_place ? args->recvbuf : args->sendbuf;
     operands->output = roles->out_blocks > 0 ? args->recvbuf : NULL;
-    CF_TRY(PMPI_Op_commutative(args->op, &commutes));
+    CF_TRY(cf_op_commutes(args->op, &commutes));
     operands->commutes = commutes;
     CF_TRY(cf_unit_of(args->recvtype, &operands->unit));
     if (roles->varies != CF_VARIES_NO) {

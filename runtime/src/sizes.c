@@ -48,15 +48,25 @@ static bool is_predefined(MPI_Datatype type) {
            envelope.combiner == MPI_COMBINER_NAMED;
 }
 
+/* What the table says of a predefined type. */
+static uintptr_t predefined_entry(MPI_Datatype type, int size) {
+    MPI_Aint lb = 0;
+    MPI_Aint extent = 0;
+    const bool dense =
+        PMPI_Type_get_extent(type, &lb, &extent) == MPI_SUCCESS && lb == 0 && extent == size;
+    return (uintptr_t)size << CF_TYPE_SIZE_SHIFT | CF_TYPE_PREDEFINED | (dense ? CF_TYPE_DENSE : 0);
+}
+
 int64_t cf_type_size_enter(MPI_Datatype type) {
     int size = MPI_UNDEFINED;
     if (type == MPI_DATATYPE_NULL || !is_committed(type) ||
         PMPI_Type_size(type, &size) != MPI_SUCCESS || size == MPI_UNDEFINED)
         return -1;
     /* The attribute first: an entry that nothing would remove must never stand in the table. */
-    const bool predefined = is_predefined(type);
-    if (predefined || PMPI_Type_set_attr(type, type_keyval, NULL) == MPI_SUCCESS)
-        (void)cf_handle_insert(&cf_types, (uintptr_t)type, cf_type_entry(size, predefined));
+    if (is_predefined(type))
+        (void)cf_handle_insert(&cf_types, (uintptr_t)type, predefined_entry(type, size));
+    else if (PMPI_Type_set_attr(type, type_keyval, NULL) == MPI_SUCCESS)
+        (void)cf_handle_insert(&cf_types, (uintptr_t)type, (uintptr_t)size << CF_TYPE_SIZE_SHIFT);
     return size;
 }
 
@@ -102,7 +112,7 @@ static int enter_common_types(void) {
         const int err = PMPI_Type_size(types[i], &size);
         if (err != MPI_SUCCESS)
             return err;
-        if (!cf_handle_insert(&cf_types, (uintptr_t)types[i], cf_type_entry(size, true)))
+        if (!cf_handle_insert(&cf_types, (uintptr_t)types[i], predefined_entry(types[i], size)))
             return MPI_ERR_NO_MEM;
     }
     return MPI_SUCCESS;

@@ -43,10 +43,11 @@ struct cf_envelope {
 /* Returns an MPI error class. */
 int cf_envelope_of(MPI_Datatype type, struct cf_envelope *envelope);
 
-/* What cf_types says of a type: its size, and whether nobody can free it. */
-static inline uintptr_t cf_type_entry(int size, bool predefined) {
-    return (uintptr_t)size << 1 | predefined;
-}
+/*
+ * What cf_types says of a type: its size; whether nobody can free it; and whether it is also
+ * dense: its elements lie in memory as in the packed stream, one after the other from address 0 on.
+ */
+enum { CF_TYPE_PREDEFINED = 1, CF_TYPE_DENSE = 2, CF_TYPE_SIZE_SHIFT = 2 };
 
 /* The size of a type that is not in cf_types, and enters it if possible. -1 where there is no size,
  * or where the type is not committed. */
@@ -56,14 +57,22 @@ int64_t cf_type_size_enter(MPI_Datatype type);
 static inline int64_t cf_type_size(MPI_Datatype type) {
     uintptr_t entry;
     if (cf_handle_find(&cf_types, (uintptr_t)type, &entry))
-        return (int64_t)(entry >> 1);
+        return (int64_t)(entry >> CF_TYPE_SIZE_SHIFT);
     return cf_type_size_enter(type);
 }
 
 /* Whether its handle means the same for good. False for a type that cf_type_size has not seen. */
 static inline bool cf_type_is_predefined(MPI_Datatype type) {
     uintptr_t entry;
-    return cf_handle_find(&cf_types, (uintptr_t)type, &entry) && (entry & 1) != 0;
+    return cf_handle_find(&cf_types, (uintptr_t)type, &entry) && (entry & CF_TYPE_PREDEFINED) != 0;
+}
+
+/* The size of a predefined dense type; 0 for any other, and one that cf_type_size has not seen. */
+static inline int cf_type_dense_size(MPI_Datatype type) {
+    uintptr_t entry;
+    return cf_handle_find(&cf_types, (uintptr_t)type, &entry) && (entry & CF_TYPE_DENSE) != 0
+               ? (int)(entry >> CF_TYPE_SIZE_SHIFT)
+               : 0;
 }
 
 /* Returns an MPI error class. */

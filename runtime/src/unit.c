@@ -56,6 +56,15 @@ static int is_dense(MPI_Datatype type, bool *named, bool *dense) {
 }
 
 int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
+    const int dense_size = cf_type_dense_size(type);
+    if (dense_size > 0) {
+        *unit = (struct cf_unit){.type = type,
+                                 .extent = dense_size,
+                                 .true_extent = dense_size,
+                                 .size = dense_size,
+                                 .dense = true};
+        return MPI_SUCCESS;
+    }
     MPI_Aint lb = 0;
     bool named = false;
     int err = PMPI_Type_get_extent(type, &lb, &unit->extent);
