@@ -202,13 +202,14 @@ def examine(
     tried = {v for one in everything for launch in one for v in launch if v.fingerprint in current}
     racing = race(goal, tried, everything)
     wanted = []
+    early = min(map(len, series)) < goal.min_launches
     for entry in entries:
         running = any(c.variant.fingerprint == entry.fingerprint for c in racing)
         seen = sum(v.fingerprint == entry.fingerprint for v in tried)
-        space = points(manifest, entry, asked)
-        count = new_points(len(space), first=not seen) if running or not seen else 0
-        if count and seen < len(space) and min(map(len, series)) < goal.min_launches:
-            wanted.append(Wanted(entry, space, count))
+        if early and (running or not seen):
+            space = points(manifest, entry, asked)
+            if seen < len(space):
+                wanted.append(Wanted(entry, space, new_points(len(space), first=not seen)))
     unsure = any(
         is_unsure(goal, [compare(c.variant, native, one) for one in series]) for c in racing
     )

@@ -48,12 +48,21 @@ static bool is_predefined(MPI_Datatype type) {
            envelope.combiner == MPI_COMBINER_NAMED;
 }
 
-/* What the table says of a predefined type. */
-static uintptr_t predefined_entry(MPI_Datatype type, int size) {
+int cf_named_is_dense(MPI_Datatype type, bool *dense) {
+    int size = 0;
     MPI_Aint lb = 0;
     MPI_Aint extent = 0;
-    const bool dense =
-        PMPI_Type_get_extent(type, &lb, &extent) == MPI_SUCCESS && lb == 0 && extent == size;
+    int err = PMPI_Type_size(type, &size);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Type_get_extent(type, &lb, &extent);
+    *dense = err == MPI_SUCCESS && lb == 0 && extent == size;
+    return err;
+}
+
+/* What the table says of a predefined type. */
+static uintptr_t predefined_entry(MPI_Datatype type, int size) {
+    bool dense = false;
+    (void)cf_named_is_dense(type, &dense);
     return (uintptr_t)size << CF_TYPE_SIZE_SHIFT | CF_TYPE_PREDEFINED | (dense ? CF_TYPE_DENSE : 0);
 }
 

@@ -49,6 +49,9 @@ int cf_envelope_of(MPI_Datatype type, struct cf_envelope *envelope);
  */
 enum { CF_TYPE_PREDEFINED = 1, CF_TYPE_DENSE = 2, CF_TYPE_SIZE_SHIFT = 2 };
 
+/* Whether a predefined type is dense, in the sense of CF_TYPE_DENSE. Returns an MPI error class. */
+int cf_named_is_dense(MPI_Datatype type, bool *dense);
+
 /* The size of a type that is not in cf_types, and enters it if possible. -1 where there is no size,
  * or where the type is not committed. */
 int64_t cf_type_size_enter(MPI_Datatype type);

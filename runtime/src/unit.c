@@ -33,9 +33,6 @@ static int origin_of(MPI_Datatype type, int *combiner, MPI_Datatype *inner) {
  */
 static int is_dense(MPI_Datatype type, bool *named, bool *dense) {
     int combiner = 0;
-    int size = 0;
-    MPI_Aint lb = 0;
-    MPI_Aint extent = 0;
     MPI_Datatype inner = MPI_DATATYPE_NULL;
     bool inner_named = false;
 
@@ -43,10 +40,7 @@ static int is_dense(MPI_Datatype type, bool *named, bool *dense) {
     CF_TRY(origin_of(type, &combiner, &inner));
     *named = combiner == MPI_COMBINER_NAMED;
     if (*named) {
-        CF_TRY(PMPI_Type_size(type, &size));
-        CF_TRY(PMPI_Type_get_extent(type, &lb, &extent));
-        *dense = lb == 0 && extent == size;
-        return MPI_SUCCESS;
+        return cf_named_is_dense(type, dense);
     }
     if (inner == MPI_DATATYPE_NULL) {
         return MPI_SUCCESS;
