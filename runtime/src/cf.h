@@ -239,6 +239,8 @@ int cf_collective_find(const char *name, size_t length);
  */
 int cf_runtime_activate(void);
 
+/* Whether nobody can free the op, and it commutes. */
+bool cf_op_is_predefined(MPI_Op op);
 /* As MPI_Op_commutative; no MPI call for a predefined op of a collective, which all commute. */
 int cf_op_commutes(MPI_Op op, int *commutes);
 

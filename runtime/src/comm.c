@@ -92,7 +92,7 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID)
         return MPI_ERR_COMM;
     struct cf_state *state =
-        calloc(1, sizeof *state + (size_t)cf_ncollectives * sizeof state->native[0]);
+        calloc(1, sizeof *state + (size_t)cf_ncollectives * sizeof state->last[0]);
     if (state == NULL)
         return MPI_ERR_NO_MEM;
     int err = describe(state, comm);

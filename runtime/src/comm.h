@@ -29,6 +29,36 @@ struct cf_native {
     uint64_t span;
 };
 
+/*
+ * The last call that a variant was chosen for, if it is asked for again. Only types that nobody can
+ * free are kept, and only one count for all ranks. choice is NULL where there was none.
+ */
+struct cf_chosen {
+    const struct cf_choice *choice;
+    int64_t bytes;
+    MPI_Datatype type;
+    int count;
+};
+
+/*
+ * The last call of a collective that had everything but its run behind it: one with the same
+ * choice, bytes, op and type, the same for both sides, needs no look at any of them. Only ops and
+ * types that nobody can free are kept. choice is NULL where there was none.
+ */
+struct cf_settled {
+    const struct cf_choice *choice;
+    int64_t bytes;
+    MPI_Op op;
+    MPI_Datatype type;
+};
+
+/* What a communicator remembers of its calls of one collective. */
+struct cf_last {
+    struct cf_native native; /* what fast.h looks at */
+    struct cf_chosen chosen;
+    struct cf_settled settled;
+};
+
 struct cf_state {
     struct cf_comm comm; /* layout.size is 0 where no variant can ever run */
     MPI_Comm handle;
@@ -37,7 +67,7 @@ struct cf_state {
     enum cf_stage stage;
     int64_t bytes; /* of the call in progress, from cf_choose to cf_run */
     struct cf_state *previous, *next;
-    struct cf_native native[]; /* [cf_ncollectives] what fast.h looks at */
+    struct cf_last last[]; /* [cf_ncollectives] */
 };
 
 CF_HIDDEN extern struct cf_handle_table cf_states;

@@ -51,8 +51,8 @@ static int64_t mean_bytes(const int *counts, int ranks, int64_t type_size) {
 }
 
 /* Native whatever the size. */
-static void remember_untuned(struct cf_state *state, int collective, MPI_Datatype type) {
-    state->native[collective] = (struct cf_native){type, INT64_MIN, UINT64_MAX};
+CF_APART static void remember_untuned(struct cf_state *state, int collective, MPI_Datatype type) {
+    state->last[collective].native = (struct cf_native){type, INT64_MIN, UINT64_MAX};
 }
 
 /*
@@ -60,8 +60,8 @@ static void remember_untuned(struct cf_state *state, int collective, MPI_Datatyp
  * variant. They are kept as numbers of units of the type, of `parts` blocks together, and only for
  * a type whose handle means the same for good.
  */
-static void remember_native(struct cf_state *state, int collective, MPI_Datatype type,
-                            int64_t bytes, int parts) {
+CF_APART static void remember_native(struct cf_state *state, int collective, MPI_Datatype type,
+                                     int64_t bytes, int parts) {
     const struct cf_choice *const *by_size = &state->rules->by_size[collective * CF_BUCKETS];
     if (bytes <= 0 || bytes > INT_MAX || !cf_type_is_predefined(type))
         return;
@@ -77,22 +77,25 @@ static void remember_native(struct cf_state *state, int collective, MPI_Datatype
     const int64_t most =
         (end == CF_BUCKETS ? INT_MAX : (int64_t)cf_bucket_begin(end) - 1) * parts / size;
     const int64_t least = begin == 0 ? INT64_MIN : below + 1;
-    state->native[collective] = (struct cf_native){type, least, (uint64_t)most - (uint64_t)least};
+    state->last[collective].native =
+        (struct cf_native){type, least, (uint64_t)most - (uint64_t)least};
+}
+
+/* The same for a variant. */
+static void remember_chosen(struct cf_state *state, int collective, MPI_Datatype type, int count,
+                            const struct cf_choice *choice) {
+    if (type == MPI_DATATYPE_NULL || cf_type_is_predefined(type))
+        state->last[collective].chosen = (struct cf_chosen){choice, state->bytes, type, count};
 }
 
 /*
  * A call without counts has count; one without a type has no size that all ranks know. Calls that
  * are observed are never remembered: they all have to come here.
  */
-static const struct cf_choice *choose(int collective, MPI_Comm comm, int count, MPI_Datatype type,
-                                      const int *counts) {
+CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int collective,
+                                                    int count, MPI_Datatype type,
+                                                    const int *counts) {
     const bool observed = cf_runtime.mode == CF_MODE_OBSERVED;
-    struct cf_state *state = NULL;
-    if (cf_runtime.mode == CF_MODE_OFF)
-        return NULL;
-    const int err = cf_state_of(comm, &state);
-    if (err != MPI_SUCCESS)
-        return err == MPI_ERR_NO_MEM ? &out_of_memory : NULL;
     const int ranks = state->comm.layout.size;
     if (!observed && !any_tuned(state, collective)) {
         remember_untuned(state, collective, type);
@@ -111,11 +114,28 @@ static const struct cf_choice *choose(int collective, MPI_Comm comm, int count, 
     state->bytes = bytes;
     if (observed)
         cf_observe_call(state, collective, bytes, choice);
+    else if (choice != NULL && counts == NULL)
+        remember_chosen(state, collective, type, count, choice);
     else if (choice == NULL && cf_collectives[collective].sized == CF_SIZED_NONE)
         remember_untuned(state, collective, type);
     else if (choice == NULL)
         remember_native(state, collective, type, bytes, counts == NULL ? 1 : ranks);
     return choice;
+}
+
+static inline const struct cf_choice *choose(int collective, MPI_Comm comm, int count,
+                                             MPI_Datatype type, const int *counts) {
+    struct cf_state *state = NULL;
+    if (cf_runtime.mode == CF_MODE_OFF)
+        return NULL;
+    const int err = cf_state_of(comm, &state);
+    if (err != MPI_SUCCESS)
+        return err == MPI_ERR_NO_MEM ? &out_of_memory : NULL;
+    const struct cf_chosen *last = &state->last[collective].chosen;
+    if (counts != NULL || last->choice == NULL || type != last->type || count != last->count)
+        return find_choice(state, collective, count, type, counts);
+    state->bytes = last->bytes;
+    return last->choice;
 }
 
 const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
@@ -168,17 +188,27 @@ static int raise(MPI_Comm comm, int err) {
     return err;
 }
 
-int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args) {
+/* Whether the last call says all there is to know of this one, but for its counts and its root. */
+static inline bool is_settled(const struct cf_settled *last, const struct cf_choice *choice,
+                              int64_t bytes, const struct cf_args *args) {
+    return last->choice == choice && last->bytes == bytes && last->op == args->op &&
+           last->type == args->sendtype && last->type == args->recvtype;
+}
+
+/* Absent (0) in collectives that have none. */
+static bool means_the_same_for_good(MPI_Op op, MPI_Datatype type) {
+    return (op == (MPI_Op)0 || cf_op_is_predefined(op)) &&
+           (type == (MPI_Datatype)0 || cf_type_is_predefined(type));
+}
+
+/* All that stands between a choice and its run, by which a call may turn out to be one for native
+ * (CF_DECLINED). Returns an MPI error class otherwise. */
+CF_APART static int settle(struct cf_state *state, const struct cf_choice *choice, int collective,
+                           const struct cf_args *args) {
     const struct cf_collective_info *info = &cf_collectives[collective];
-    struct cf_state *state = NULL;
     struct cf_comm *comm = NULL;
     struct cf_facts facts;
 
-    if (choice->variant == NULL)
-        return raise(args->comm, MPI_ERR_NO_MEM);
-    int err = cf_state_of(args->comm, &state);
-    if (err != MPI_SUCCESS)
-        return raise(args->comm, err);
     if (is_illegal_everywhere(info, args, &state->comm.layout))
         return CF_DECLINED;
     cf_facts_fill(&facts, &state->comm.layout, collective, state->bytes, args->op);
@@ -189,14 +219,34 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     }
     /* Collective at the first call: nobody may leave before. */
     bool ready = true;
-    err = cf_comm_get(args->comm, &comm);
+    int err = cf_comm_get(args->comm, &comm);
     if (err == MPI_SUCCESS && comm != NULL)
         err = cf_prepare(choice->variant, comm, choice->parameter, &ready);
-    if (err == MPI_SUCCESS &&
-        (comm == NULL || !ready || is_illegal_here(info, args, &comm->layout)))
+    if (err != MPI_SUCCESS)
+        return err;
+    if (comm == NULL || !ready || is_illegal_here(info, args, &comm->layout))
         return CF_DECLINED;
+    if (args->sendtype == args->recvtype && means_the_same_for_good(args->op, args->sendtype))
+        state->last[collective].settled =
+            (struct cf_settled){choice, state->bytes, args->op, args->sendtype};
+    return MPI_SUCCESS;
+}
+
+int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args) {
+    struct cf_state *state = NULL;
+
+    if (choice->variant == NULL)
+        return raise(args->comm, MPI_ERR_NO_MEM);
+    int err = cf_state_of(args->comm, &state);
+    if (err != MPI_SUCCESS)
+        return raise(args->comm, err);
+    /* root is 0, and so are counts, where a collective has none. */
+    if (args->root < 0 || args->root >= state->comm.layout.size || args->sendcount < 0 ||
+        args->recvcount < 0 ||
+        !is_settled(&state->last[collective].settled, choice, state->bytes, args))
+        err = settle(state, choice, collective, args);
     if (err == MPI_SUCCESS)
-        err = choice->variant->run(args, comm, choice->parameter);
+        err = choice->variant->run(args, &state->comm, choice->parameter);
     return err == MPI_SUCCESS || err == CF_DECLINED ? err : raise(args->comm, err);
 }
 

@@ -35,7 +35,7 @@ CF_INLINE bool cf_is_native(int collective, MPI_Comm comm, int count, MPI_Dataty
     if (cf_runtime.mode == CF_MODE_OFF)
         return true;
     const struct cf_state *state = cf_glance(comm);
-    return state != NULL && cf_spans(&state->native[collective], type, count);
+    return state != NULL && cf_spans(&state->last[collective].native, type, count);
 }
 
 CF_INLINE bool cf_is_native_mean(int collective, MPI_Comm comm, const int *counts,
@@ -44,7 +44,7 @@ CF_INLINE bool cf_is_native_mean(int collective, MPI_Comm comm, const int *count
         return true;
     const struct cf_state *state = cf_glance(comm);
     return state != NULL &&
-           cf_spans(&state->native[collective], type, cf_sum(counts, state->comm.layout.size));
+           cf_spans(&state->last[collective].native, type, cf_sum(counts, state->comm.layout.size));
 }
 
 CF_INLINE bool cf_is_native_unsized(int collective, MPI_Comm comm) {

@@ -179,11 +179,35 @@ static int find_sizes(struct cf_operands *operands, const struct cf_roles *roles
 /* ---- begin and end --------------------------------------------------------------------------- */
 
 /*
+ * Most calls: blocks of one size, of one predefined dense type on both sides, where the user's
+ * memory is what the variant works in. False for all others; short calls feel every look.
+ */
+static inline bool begin_plain(struct cf_operands *operands, const struct cf_roles *roles,
+                               const struct cf_args *args) {
+    const int size = cf_type_dense_size(args->recvtype);
+
+    if (size == 0 || args->sendtype != args->recvtype || args->sendbuf == MPI_IN_PLACE ||
+        args->recvbuf == MPI_IN_PLACE || roles->varies != CF_VARIES_NO || roles->exchanged) {
+        return false;
+    }
+    const void *input = roles->single_buffer ? args->recvbuf : args->sendbuf;
+    const int block = (roles->send_side ? args->sendcount : args->recvcount) * size;
+    *operands = (struct cf_operands){.unit = byte_unit,
+                                     .block = block,
+                                     .blocks = {NULL, 1, block},
+                                     .commutes = true,
+                                     .input = roles->in_blocks > 0 ? input : NULL,
+                                     .output = roles->out_blocks > 0 ? args->recvbuf : NULL,
+                                     .unpack = {.type = MPI_DATATYPE_NULL}};
+    return true;
+}
+
+/*
  * A collective without an op moves the packed stream. On this rank its two sides may have different
  * types, and only the sides that are significant here are looked at.
  */
-static int begin_movement(struct cf_operands *operands, const struct cf_roles *roles,
-                          const struct cf_args *args, struct cf_comm *comm) {
+CF_APART static int begin_movement(struct cf_operands *operands, const struct cf_roles *roles,
+                                   const struct cf_args *args, struct cf_comm *comm) {
     const struct cf_side send = send_side(args);
     const struct cf_side recv = recv_side(args);
     const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
@@ -195,7 +219,6 @@ static int begin_movement(struct cf_operands *operands, const struct cf_roles *r
     bool apart = roles->apart && in_place;
     bool packed = false;
 
-    operands->unit = byte_unit;
     CF_TRY(find_sizes(operands, roles, input, output, use_send ? &send : &recv, args, comm));
     if (operands->declined) {
         return MPI_SUCCESS;
@@ -234,7 +257,7 @@ static int begin_movement(struct cf_operands *operands, const struct cf_roles *r
 static int check_op(struct cf_comm *comm, MPI_Op op, MPI_Datatype type) {
     int nothing[2] = {0, 0};
 
-    if ((op == comm->legal_op && type == comm->legal_type) || !cf_op_is_predefined(op)) {
+    if (!cf_op_is_predefined(op)) {
         return MPI_SUCCESS;
     }
     CF_TRY(PMPI_Allreduce(&nothing[0], &nothing[1], 0, type, op, comm->layout.node_comm));
@@ -258,15 +281,18 @@ static int set_apart(struct cf_operands *operands, struct cf_comm *comm) {
     return MPI_SUCCESS;
 }
 
-static int begin_reduction(struct cf_operands *operands, const struct cf_roles *roles,
-                           const struct cf_args *args, struct cf_comm *comm) {
+CF_APART static int begin_reduction(struct cf_operands *operands, const struct cf_roles *roles,
+                                    const struct cf_args *args, struct cf_comm *comm) {
     const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
-    int commutes = 0;
+    const bool known = args->op == comm->legal_op && args->recvtype == comm->legal_type;
+    int commutes = true;
 
-    CF_TRY(check_op(comm, args->op, args->recvtype));
+    if (!known) {
+        CF_TRY(check_op(comm, args->op, args->recvtype));
+        CF_TRY(cf_op_commutes(args->op, &commutes));
+    }
     operands->input = in_place ? args->recvbuf : args->sendbuf;
     operands->output = roles->out_blocks > 0 ? args->recvbuf : NULL;
-    CF_TRY(cf_op_commutes(args->op, &commutes));
     operands->commutes = commutes;
     CF_TRY(cf_unit_of(args->recvtype, &operands->unit));
     if (roles->varies != CF_VARIES_NO) {
@@ -280,6 +306,9 @@ static int begin_reduction(struct cf_operands *operands, const struct cf_roles *
 
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm) {
+    if (!roles->moves_nothing && !roles->reduces && begin_plain(operands, roles, args)) {
+        return MPI_SUCCESS;
+    }
     *operands = (struct cf_operands){.unit = byte_unit,
                                      .blocks = {NULL, 1, 0},
                                      .commutes = true,
@@ -291,14 +320,11 @@ int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles
                           : begin_movement(operands, roles, args, comm);
 }
 
-int cf_operands_end(const struct cf_operands *operands, struct cf_comm *comm) {
+int cf_operands_unpack(const struct cf_operands *operands, struct cf_comm *comm) {
     const struct cf_side *side = &operands->unpack;
     struct cf_unit unit;
     int position = 0;
 
-    if (side->type == MPI_DATATYPE_NULL) {
-        return MPI_SUCCESS;
-    }
     CF_TRY(cf_unit_of(side->type, &unit));
     const int bytes = (int)side_bytes(side, &unit, 0, operands->unpack_blocks);
     for (int i = 0; i < operands->unpack_blocks; i++) {

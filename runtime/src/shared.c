@@ -17,6 +17,11 @@
  * or 4 rounds. A rank that has nothing to read in a round is done with it at once. Who reads round
  * r finds exactly r + 1 in the slot: nobody fills it again before this reader is done.
  *
+ * Collectives of one small round say done for four of them at once: a rank that has left all rounds
+ * before r has said r - 3 or more, which is all that a wait in round r asks for, be it for a slot
+ * or a buffer. A collective of more rounds asks for more from its second one on; so every rank says
+ * what it owes when it begins one.
+ *
  * Trace: rank 0 sends two large pieces to rank 1 in a bcast that begins with round 4 (so that
  * buffers 0 and 1 have been used, in rounds 0 and 1).
  *
@@ -98,11 +103,12 @@ int cf_shared_barrier(struct cf_comm *comm) {
     const uint64_t round = cf_shared_take(shared, 1);
     cf_shared_reserve(shared, round, true);
     cf_shared_filled(shared, round);
+    cf_shared_foresee(shared, round);
     for (int i = 1; i < shared->n; i++) {
         cf_shared_await(shared, (shared->me + i) % shared->n, round);
     }
     shared->all_done = round; /* they came after all rounds before */
-    cf_shared_done(shared, round);
+    cf_shared_done_small(shared, round);
     return MPI_SUCCESS;
 }
 

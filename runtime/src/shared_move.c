@@ -147,11 +147,15 @@ static int bcast_small(struct cf_comm *comm, void *buffer, size_t bytes, const s
         cf_shared_reserve(shared, round, true);
         err = cf_shared_put(comm, slot->data, buffer, bytes, unit);
         cf_shared_filled(shared, round);
+        cf_shared_foresee(shared, round);
     } else {
         cf_shared_await(shared, root, round);
         err = cf_shared_get(comm, buffer, slot->data, bytes, unit);
+        /* A root that is ahead has the next one there, and the line comes while other work is done.
+         */
+        __builtin_prefetch(cf_shared_slot(shared, root, round + 2));
     }
-    cf_shared_done(shared, round);
+    cf_shared_done_small(shared, round);
     return err;
 }
 

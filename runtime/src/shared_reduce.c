@@ -5,6 +5,7 @@
  * MPI_Reduce_local leaves "first operand op second" in the place of the second; it is a legal
  * order for ops that do not commute, and the same wherever it is done.
  */
+#include "runtime.h"
 #include "shared_window.h"
 
 struct reducing {
@@ -135,21 +136,61 @@ static bool is_trivial(const struct cf_comm *comm, int count, const struct cf_un
 
 /* ---- reduce and allreduce -------------------------------------------------------------------- */
 
-/* One round: root, or every rank where it is negative, combines all. */
-static int reduce_small(struct reducing *job, int count, int root) {
-    struct cf_shared *shared = job->shared;
+/* The operands beside the flags of a round, once they are there. This rank's own comes from the
+ * user's memory if it still is there: the line of the slot is on its way to the others. */
+static int combine_slots(const struct reducing *job, uint64_t round, size_t bytes, int count) {
+    const struct cf_unit *unit = job->unit;
+    const struct cf_shared *shared = job->comm->shared;
+    const int last = shared->n - 1;
+    void *unpacked = NULL;
 
-    job->base = cf_shared_take(shared, 1);
-    fill(job, 0);
-    if (root < 0 || shared->me == root) {
-        for (int rank = 0; rank < shared->n; rank++) {
-            cf_shared_await(shared, rank, job->base);
+    if (!unit->dense) {
+        unpacked = cf_temp(job->comm, CF_SLOT_OPERAND, count, unit);
+        if (unpacked == NULL) {
+            return MPI_ERR_NO_MEM;
         }
-        shared->all_done = job->base; /* they came after all rounds before */
-        combine_into(job, job->to, shared->n - 1, job->base, 0, count, NULL);
     }
-    cf_shared_done(shared, job->base);
-    return job->err;
+    if (last == shared->me) {
+        CF_TRY(cf_copy(job->comm, job->to, job->from, count, unit));
+    } else {
+        const void *place = cf_shared_slot(shared, last, round)->data;
+        CF_TRY(cf_shared_get(job->comm, job->to, place, bytes, unit));
+    }
+    for (int rank = last - 1; rank >= 0; rank--) {
+        const void *operand = cf_shared_slot(shared, rank, round)->data;
+        if (rank == shared->me && job->from != job->to) {
+            operand = job->from;
+        } else if (!unit->dense) {
+            CF_TRY(cf_shared_get(job->comm, unpacked, operand, bytes, unit));
+            operand = unpacked;
+        }
+        CF_TRY(cf_combine(operand, job->to, count, unit, job->op));
+    }
+    return MPI_SUCCESS;
+}
+
+/* One round: root, or every rank where it is negative, combines all. The way of short vectors,
+ * which does without the pieces of struct reducing. */
+static int reduce_small(const struct reducing *job, size_t bytes, int count, int root) {
+    struct cf_shared *shared = job->comm->shared;
+    const uint64_t round = cf_shared_take(shared, 1);
+
+    cf_shared_reserve(shared, round, true);
+    int err = cf_shared_put(job->comm, cf_shared_slot(shared, shared->me, round)->data, job->from,
+                            bytes, job->unit);
+    cf_shared_filled(shared, round);
+    cf_shared_foresee(shared, round);
+    if (root < 0 || shared->me == root) {
+        for (int i = 1; i < shared->n; i++) {
+            cf_shared_await(shared, (shared->me + i) % shared->n, round);
+        }
+        shared->all_done = round; /* they came after all rounds before */
+        if (err == MPI_SUCCESS) {
+            err = combine_slots(job, round, bytes, count);
+        }
+    }
+    cf_shared_done_small(shared, round);
+    return err;
 }
 
 /* Where the slice of a rank begins in a piece of this many bytes. */
@@ -204,7 +245,7 @@ static void copy_result(struct reducing *job, uint64_t t) {
  * Round t is filled, round t - 1 combined and round t - 2 copied out at a time. All ranks combine,
  * each its slice of every piece.
  */
-static int reduce_slices(struct reducing *job, int root) {
+CF_APART static int reduce_slices(struct reducing *job, int root) {
     struct cf_shared *shared = job->shared;
     const bool gets = root < 0 || shared->me == root;
     const uint64_t rounds = rounds_of(job->total, job->piece);
@@ -232,8 +273,7 @@ static int reduce(struct reducing *job, int count, int root) {
     const size_t bytes = (size_t)count * (size_t)job->unit->size;
 
     if (bytes <= CF_SHARED_SMALL) {
-        reduce_begin(job, bytes, bytes, true);
-        return reduce_small(job, count, root);
+        return reduce_small(job, bytes, count, root);
     }
     reduce_begin(job, bytes, cf_shared_piece(job->unit), false);
     return reduce_slices(job, root);

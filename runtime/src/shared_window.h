@@ -13,6 +13,7 @@ enum {
     CF_SHARED_SLOTS = 16,   /* rounds in flight when all is small */
     CF_SHARED_SMALL = 240,  /* bytes beside a flag */
     CF_SHARED_BUFFERS = 4,  /* rounds in flight otherwise */
+    CF_SHARED_LATE = 4,     /* small rounds that a rank is done with at once; at most the buffers */
     CF_SHARED_PIECE = 32768 /* bytes */
 };
 
@@ -112,6 +113,20 @@ static inline void cf_shared_raise(cf_shared_flag *flag, uint64_t value) {
     atomic_store_explicit(flag, value, memory_order_release);
 }
 
+/*
+ * Fetches this rank's slot of the next round for writing. The others have read it 16 rounds ago,
+ * and taking it from them takes as long as they take to answer: the rank waits for them meanwhile.
+ */
+static inline void cf_shared_foresee(const struct cf_shared *shared, uint64_t round) {
+    const struct cf_shared_slot *next = cf_shared_slot(shared, shared->me, round + 1);
+#if defined(__x86_64__)
+    /* What __builtin_prefetch says only for processors named to the compiler; others ignore it. */
+    __asm__ volatile("prefetchw %0" : : "m"(*(const char *)next));
+#else
+    __builtin_prefetch(next, 1);
+#endif
+}
+
 /* This rank's piece of the round is in place. */
 static inline void cf_shared_filled(const struct cf_shared *shared, uint64_t round) {
     cf_shared_raise(&cf_shared_slot(shared, shared->me, round)->filled, round + 1);
@@ -126,9 +141,19 @@ static inline void cf_shared_done(const struct cf_shared *shared, uint64_t round
     cf_shared_raise(&shared->segments[shared->me]->done, round + 1);
 }
 
+/* The same of a collective of one small round, which says so for several of its kind at once. */
+static inline void cf_shared_done_small(const struct cf_shared *shared, uint64_t round) {
+    if ((round + 1) % CF_SHARED_LATE == 0) {
+        cf_shared_done(shared, round);
+    }
+}
+
 /* Takes this many rounds; returns the first. */
 static inline uint64_t cf_shared_take(struct cf_shared *shared, uint64_t rounds) {
     const uint64_t first = shared->rounds;
+    if (rounds > 1) {
+        cf_shared_raise(&shared->segments[shared->me]->done, first); /* what came late so far */
+    }
     shared->rounds += rounds;
     return first;
 }

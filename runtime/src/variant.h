@@ -182,12 +182,17 @@ struct cf_operands {
     int unpack_blocks;
 };
 
+/* What cf_operands_end does where there is something to do. */
+int cf_operands_unpack(const struct cf_operands *operands, struct cf_comm *comm);
 /* Fills operands and packs what is not dense. Local, but for the exchange of sizes where the roles
  * ask for one. */
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm);
 /* Unpacks the output into the user's buffer where begin said so. Local. */
-int cf_operands_end(const struct cf_operands *operands, struct cf_comm *comm);
+static inline int cf_operands_end(const struct cf_operands *operands, struct cf_comm *comm) {
+    return operands->unpack.type == MPI_DATATYPE_NULL ? MPI_SUCCESS
+                                                      : cf_operands_unpack(operands, comm);
+}
 
 /* ---- splits
  * --------------------------------------------------------------------------------------------------
@@ -278,7 +283,6 @@ int cf_scan(struct cf_comm *comm, const void *from, void *to, int count, const s
 int cf_exscan(struct cf_comm *comm, const void *from, void *to, int count,
               const struct cf_unit *unit, MPI_Op op, MPI_Comm over);
 int cf_barrier(struct cf_comm *comm, MPI_Comm over);
-bool cf_op_is_predefined(MPI_Op op);
 
 /* ---- steps on one node or one rank ----------------------------------------------------------- */
 
