@@ -76,6 +76,14 @@ def test_sizes_in_between_take_the_nearest_winner(known: Known) -> None:
         Known(known.made, known.goal).tuned(timing_case(known.made, "bcast", known.goal.layout, 8))
         is None
     )
+    native = Choice(1 << 14, Variant("bcast"), 1.0, 1.0, 1.0, 3)
+    names["bcast", 1 << 14] = Winner(PLACE, "", native, "2026-01-01T00:00:00Z")
+    assert [tuned(size) for size in (4096, 5792, 5793, 1 << 14)] == [
+        *(NATIVE_PHASES, NATIVE_PHASES, "native", "native")
+    ]
+    assert [tuned(size) for size in (1 << 17, (1 << 20) - 1, 1 << 20, 1 << 30)] == [
+        *("native", "native", SHARED_PHASES, SHARED_PHASES)
+    ], "not towards a size where native won"
 
 
 def test_winners_of_older_variants_are_none(known: Known) -> None:

@@ -23,6 +23,15 @@ NATIVE_PHASES = "node_phase=native"
 SHARED_PHASES = "node_phase=shared"
 
 
+def reaches(chosen: Mapping[int, Variant], size: int, bucket: int) -> bool:
+    """Whether the choice of a measured size holds in a bucket that is nearest to it: see rules.c."""
+    own = math.floor(2 * math.log2(size))
+    smaller = [chosen[other] for other in chosen if other < size]
+    larger = [chosen[other] for other in chosen if other > size]
+    next_one = smaller[-1:] if bucket < own else larger[:1] if bucket > own else []
+    return not any(variant.is_native for variant in next_one)
+
+
 @dataclass(frozen=True)
 class Known:
     """What is known of a place before the benchmark: the database's measurements and winners."""
@@ -35,18 +44,20 @@ class Known:
 
     def tuned(self, problem: Case) -> Variant | None:
         """The stored winner that serves a problem by the rule of runtime/src/rules.c; None: no winner does."""
+        current = {entry.fingerprint for entry in self.made.variants_of(problem.collective)}
+        chosen = {
+            size: winner.choice.variant
+            for (collective, size), winner in sorted(self.winners.items())
+            if collective == problem.collective
+            and (winner.choice.variant.is_native or winner.choice.variant.fingerprint in current)
+        }
         nbytes = self.made.collective(problem.collective).choice_bytes(problem.bytes)
-        sizes = sorted(
-            size for collective, size in self.winners if collective == problem.collective
-        )
         bucket = math.floor(2 * math.log2(nbytes))
-        if not sizes or bucket < (math.floor(4 * math.log2(sizes[0])) - 1) // 2:
+        if not chosen or bucket < (math.floor(4 * math.log2(min(chosen))) - 1) // 2:
             return None
         centre = (2 * bucket + 1) / 4
-        nearest = min(sizes, key=lambda size: (abs(math.log2(size) - centre), size))
-        chosen = self.winners[problem.collective, nearest].choice.variant
-        current = {entry.fingerprint for entry in self.made.variants_of(problem.collective)}
-        return chosen if chosen.is_native or chosen.fingerprint in current else None
+        nearest = min(chosen, key=lambda size: (abs(math.log2(size) - centre), size))
+        return chosen[nearest] if reaches(chosen, nearest, bucket) else Variant(problem.collective)
 
     def best(self, problem: Case, entry: VariantEntry, words: str = "") -> str:
         """The point of a variant, of those with these words in the name, that did best in earlier launches.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,8 @@ from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
 from collforge.generator import case
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
-from collforge.tuner import ingest, plan
+from collforge.tuner import between, ingest, plan
+from collforge.tuner.between import Halfway
 from collforge.tuner.plan import Contest, Goal, History, Task
 from collforge.tuner.request import new_folder
 from collforge.tuner.run import Job, JobError, Site, run_job
@@ -63,26 +64,38 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> d
     while True:
         standing = decide_all(session)
         unsettled = plan.unsettled_contests(session.manifest, session.goal, standing.history)
+        halves = [] if unsettled else find_halves(session, standing)
         left = deadline - time.monotonic()
+        open_problems = sum(len(contest.open) for contest in unsettled)
         progress = Progress(
-            settled=len(problems) - sum(len(contest.open) for contest in unsettled),
-            problems=len(problems),
+            settled=len(problems) - open_problems + sum(not one.open for one in halves),
+            problems=len(problems) + len(halves),
             wins=sum(not d.winner.variant.is_native for d in standing.decisions.values()),
             doing="",
             seconds_left=left,
         )
         show(progress)
-        job = next_job(session, standing, unsettled, left)
+        tasks = (
+            next_searches(session, standing, unsettled)
+            if unsettled
+            else between.tasks(session.manifest, session.goal, halves, standing.history)
+        )
+        job = next_job(session, tasks, left)
         if job is None:
             return standing.decisions
         run_one(session, job, progress, deadline, show)
 
 
-def next_job(
-    session: Session, standing: Standing, unsettled: Sequence[Contest], left: float
-) -> Job | None:
-    """The next launch: first what has been measured least, and only what the budget still allows."""
-    tasks = plan.next_tasks(
+def find_halves(session: Session, standing: Standing) -> list[Halfway]:
+    return between.halfway(
+        session.manifest, session.goal, standing.decisions, standing.history, standing.failed
+    )
+
+
+def next_searches(
+    session: Session, standing: Standing, unsettled: Sequence[Contest]
+) -> Iterator[Task]:
+    return plan.next_tasks(
         session.manifest,
         session.goal,
         unsettled,
@@ -90,6 +103,10 @@ def next_job(
         standing.failed,
         standing.elsewhere,
     )
+
+
+def next_job(session: Session, tasks: Iterable[Task], left: float) -> Job | None:
+    """The next launch: the first of the tasks, and only what the budget still allows."""
     sized = (Task(t.problem, t.cases, task_seconds(t)) for t in tasks)
     fitting = (task for task in sized if task.seconds <= left)
     chosen = plan.chunk(fitting, min(JOB_SECONDS, left)) if left > 0 else []

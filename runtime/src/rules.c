@@ -107,10 +107,22 @@ static int find_span(const struct cf_winners *winners, const char *layout, int c
 }
 
 /*
+ * Whether a winner holds in a bucket that is nearest to its size: not on the side on which the next
+ * measured size is native's, because somewhere in between native becomes the faster one.
+ */
+static bool reaches(const struct cf_winner *winner, bool is_first, bool is_last, int bucket) {
+    const int own = cf_bucket((uint64_t)winner->bytes);
+    if (winner->variant < 0)
+        return false;
+    return bucket == own ||
+           (bucket < own ? is_first || winner[-1].variant >= 0 : is_last || winner[1].variant >= 0);
+}
+
+/*
  * Gives each bucket the winner of the measured size nearest to its centre 2^((2b+1)/4) on the
- * logarithmic scale. The centre is nearer to the larger of two sizes exactly when 2^(2b+1) > (their
- * product)^2. Below the smallest measured size the bucket that touches it is the last to get its
- * winner; the others stay native.
+ * logarithmic scale, if it reaches so far. The centre is nearer to the larger of two sizes exactly
+ * when 2^(2b+1) > (their product)^2. Below the smallest measured size the bucket that touches it is
+ * the last to get its winner; the others stay native.
  */
 static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, int first,
                        int count) {
@@ -123,7 +135,7 @@ static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, 
         while (i + 1 < first + count &&
                cf_bucket((uint64_t)winners[i].bytes * (uint64_t)winners[i + 1].bytes) < 2 * b + 1)
             i++;
-        if (winners[i].variant < 0)
+        if (!reaches(&winners[i], i == first, i + 1 == first + count, b))
             continue;
         by_size[b] = &table.choices[i];
         rules->tuned[collective] = true;
