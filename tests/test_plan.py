@@ -125,6 +125,19 @@ def test_native_everywhere_still_rests_on_several_launches(made: Manifest) -> No
     assert all(len(of_problem) >= 3 for of_problem in history.values())
 
 
+def test_what_stays_unsure_is_over_after_the_most_launches(made: Manifest) -> None:
+    asked = goal(collectives=("bcast",), sizes=(1024,))
+    (problem,) = plan.problems(made, asked)
+    entry = next(v for v in made.variants_of("bcast") if v.family == "full_lane")
+    name = next(iter(plan.points(made, entry, [problem])))
+    native, lanes = Variant("bcast"), Variant.from_name("bcast", name, entry.fingerprint)
+    launches: list[Launch] = [
+        {native: [1.0], lanes: [0.9 + 0.14 * (number % 2)]} for number in range(asked.max_launches)
+    ]
+    assert plan.examine(made, asked, [problem], {problem.problem: launches})
+    assert not plan.unsettled_contests(made, asked, {problem.problem: launches})
+
+
 def test_failed_variants_are_out(made: Manifest) -> None:
     failed = Variant("gather", "full_lane")
     tasks = list(next_tasks(made, goal(collectives=("gather",)), {}, {failed}))

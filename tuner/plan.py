@@ -183,10 +183,10 @@ class Wanted:
 
 
 def unsettled_contests(manifest: Manifest, goal: Goal, history: History) -> list[Contest]:
+    """Those that need another launch and have not had their most."""
     each = contests(manifest, problems(manifest, goal))
-    return [
-        contest for one in each if (contest := examine(manifest, goal, one, history)) is not None
-    ]
+    found = (examine(manifest, goal, one, history) for one in each)
+    return [contest for contest in found if contest is not None and contest.open]
 
 
 def examine(
