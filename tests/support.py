@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -45,6 +46,12 @@ def launch_local(
     ranks_env = ["env", *(f"{name}={value}" for name, value in variables.items())]
     command = [f"mpirun.{mpi}", *options, "-n", str(ranks), *ranks_env, *argv]
     return execute(command, timeout=timeout)
+
+
+def offered() -> set[str]:
+    """The functions that the public headers declare."""
+    headers = "".join(path.read_text() for path in (TOP / "runtime" / "include").glob("*.h"))
+    return set(re.findall(r"^COLLFORGE_PUBLIC [^;(]*?(collforge_\w+)\(", headers, re.MULTILINE))
 
 
 def make_folder(name: str) -> Path:

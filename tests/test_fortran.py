@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Installation, Launch
 from preloaded import made, preload, profiled, tuned
-from support import execute
+from support import execute, offered
 
 from collforge.generator import fortran, load, manifest
 from collforge.generator.large import has_large_form
@@ -117,7 +117,7 @@ def test_exported_symbols(mpi: str, built: Installation, collectives: list[Colle
     command = ["nm", "-D", "--defined-only", str(built.built.library_path)]
     lines = execute(command).stdout.splitlines()
     expected = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize"}
-    expected |= {"collforge_version", "collforge_choice"}
+    expected |= offered()
     expected |= {collective.function for collective in collectives}
     expected |= fortran.exported(collectives, built.library.flavor)
     if has_mpi_4(mpi):

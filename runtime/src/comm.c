@@ -36,14 +36,8 @@ static void list_remove(struct cf_state *state) {
 }
 
 static void free_communicators(struct cf_comm *comm) {
-    struct cf_layout *layout = &comm->layout;
     cf_shared_close(comm);
-    if (layout->node_comm != MPI_COMM_NULL)
-        (void)PMPI_Comm_free(&layout->node_comm);
-    if (layout->lane_comm != MPI_COMM_NULL)
-        (void)PMPI_Comm_free(&layout->lane_comm);
-    if (layout->order_comm != MPI_COMM_NULL)
-        (void)PMPI_Comm_free(&layout->order_comm);
+    cf_layout_disconnect(&comm->layout);
 }
 
 static void free_state(struct cf_state *state) {
@@ -112,14 +106,6 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     return MPI_SUCCESS;
 }
 
-/* One of the splits. All ranks take part in each, whatever happened before. */
-static bool split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
-    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
-        return false;
-    return *out == MPI_COMM_NULL ||
-           PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
-}
-
 /* One warning a job: that of world rank 0. Where it is not in the communicator, the log tells. */
 static void complain(const struct cf_state *state) {
     static const char text[] =
@@ -151,21 +137,6 @@ static bool may_make_communicators(void) {
 #endif
 }
 
-bool cf_comm_agree(MPI_Comm comm, bool holds) {
-    const int mine = holds;
-    int all = 0;
-    return PMPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm) == MPI_SUCCESS && all;
-}
-
-static bool make_communicators(struct cf_layout *layout, MPI_Comm comm) {
-    const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
-    bool good = split(comm, layout->node, layout->rank, &layout->node_comm);
-    good &= split(comm, lane, layout->node, &layout->lane_comm);
-    if (!layout->consecutive)
-        good &= split(comm, 0, layout->rank, &layout->order_comm);
-    return cf_comm_agree(comm, good);
-}
-
 /*
  * Runs a collective part of the preparation that makes communicators, if all ranks may. The user's
  * error handler is set aside meanwhile: a library out of communicators is a reason to stay native,
@@ -187,7 +158,7 @@ static int prepare(struct cf_state *state, bool (*part)(struct cf_state *), bool
 static bool complete_communicators(struct cf_state *state) {
     struct cf_layout *layout = &state->comm.layout;
     if (cf_comm_agree(state->handle, cf_layout_add_lanes(layout)) &&
-        make_communicators(layout, state->handle))
+        cf_layout_connect(layout, state->handle))
         return true;
     complain(state);
     return false;
@@ -234,7 +205,7 @@ int cf_shared_ready(struct cf_comm *comm, bool *ready) {
 
 static bool make_order(struct cf_state *state) {
     struct cf_layout *layout = &state->comm.layout;
-    return cf_comm_agree(state->handle, split(state->handle, 0, layout->rank, &layout->order_comm));
+    return cf_layout_connect_order(layout, state->handle);
 }
 
 int cf_order_ready(struct cf_comm *comm, bool *ready) {

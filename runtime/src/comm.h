@@ -85,9 +85,6 @@ static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
     return cf_state_enter(comm, state);
 }
 
-/* Whether it holds on all ranks of the communicator; an error counts as no. Collective. */
-bool cf_comm_agree(MPI_Comm comm, bool holds);
-
 /* Returns an MPI error class. */
 int cf_states_start(void);
 /* Frees the state of all communicators. Collective over MPI_COMM_WORLD, as the communicators in it

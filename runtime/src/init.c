@@ -14,6 +14,7 @@
 #include "observe.h"
 #include "rules.h"
 #include "runtime.h"
+#include "shared_window.h"
 #include "sizes.h"
 #include "topology.h"
 #include "winners.h"
@@ -25,6 +26,7 @@ static bool activated = false;
 /* What world rank 0 tells the others; the winners follow. */
 struct settings {
     int wanted; /* 0: stay inactive */
+    int pretended; /* COLLFORGE_NODE_MAP is set, which packages of collforge_hybrid.h heed, too */
     int verbose;
     int profile;
     int nwinners;
@@ -62,6 +64,7 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
         return;
     settings->verbose = read_verbose();
     cf_log_setup(settings->verbose);
+    settings->pretended = setting("COLLFORGE_NODE_MAP") != NULL;
     if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
         cf_warn("COLLFORGE_FORCE is ignored: %s", why);
     if (database != NULL &&
@@ -117,8 +120,10 @@ static void start(void) {
     if (rank == 0)
         read_settings(&settings, &winners);
     if (PMPI_Bcast(&settings, (int)sizeof settings, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
-        settings.wanted = 0;
+        settings.wanted = settings.pretended = 0;
     cf_log_setup(settings.verbose);
+    if (settings.pretended)
+        (void)cf_topology_start();
     if (settings.wanted) {
         const bool shared = share_winners(&settings, rank, &winners);
         const bool ready = shared && cf_runtime_activate() == MPI_SUCCESS;
@@ -138,6 +143,7 @@ static void stop(void) {
     cf_observe_finish();
     cf_runtime.mode = CF_MODE_OFF;
     cf_states_stop();
+    cf_shared_stop();
     cf_types_stop();
     cf_topology_stop();
     cf_rules_free();

@@ -2,6 +2,7 @@
 #ifndef COLLFORGE_RUNTIME_H_INCLUDED
 #define COLLFORGE_RUNTIME_H_INCLUDED
 
+#include <mpi.h>
 #include <stdbool.h>
 
 /* Tells the compiler, too, that a variable is not exported: one load less. */
@@ -24,7 +25,9 @@ struct cf_runtime {
 /* Changes only inside MPI_Init and MPI_Finalize, alike on all ranks. */
 CF_HIDDEN extern struct cf_runtime cf_runtime;
 
-/* Whether it holds on all ranks. Collective over MPI_COMM_WORLD; an error of MPI counts as no. */
+/* Whether it holds on all ranks of the communicator. Collective; an error of MPI counts as no. */
+bool cf_comm_agree(MPI_Comm comm, bool holds);
+/* The same over MPI_COMM_WORLD. */
 bool cf_all_agree(bool holds);
 
 #endif

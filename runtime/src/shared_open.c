@@ -8,25 +8,17 @@
  * ranks of the node in the same order. In MPI_Finalize all ranks free them in the order of their
  * numbers.
  */
-#define _DEFAULT_SOURCE /* madvise */
 #include "shared_window.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
-#include "comm.h"
+#include "runtime.h"
+#include "shared_memory.h"
 
 /* Windows of a process, kept ones included. Each takes one of the numbers that a library has for
  * communicators, of which MPICH has 2048. */
 enum { MOST_WINDOWS = 256 };
-
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
 
 /* The windows that no communicator has. */
 static struct {
@@ -56,7 +48,7 @@ static void destroy(struct cf_shared *shared) {
     free(shared);
 }
 
-/* The ranks of the node in MPI_COMM_WORLD. */
+/* The ranks of the node in MPI_COMM_WORLD; an error where one is not in it. */
 static int find_members(const struct cf_shared *shared, int *members) {
     MPI_Group world = MPI_GROUP_NULL;
     MPI_Group node = MPI_GROUP_NULL;
@@ -71,6 +63,9 @@ static int find_members(const struct cf_shared *shared, int *members) {
     }
     if (err == MPI_SUCCESS) {
         err = PMPI_Group_translate_ranks(node, shared->n, ranks, world, members);
+    }
+    for (int rank = 0; rank < shared->n && err == MPI_SUCCESS; rank++) {
+        err = members[rank] == MPI_UNDEFINED ? MPI_ERR_RANK : MPI_SUCCESS;
     }
     if (node != MPI_GROUP_NULL) {
         (void)PMPI_Group_free(&node);
@@ -109,33 +104,16 @@ static struct cf_shared *create(const struct cf_layout *at) {
     return NULL;
 }
 
-/* Where the memory is a file system that is full, touching it would end the program. */
+/* Twice as much: others may be on their way. */
 static bool has_room(int n) {
-    struct statvfs space;
-
-    return statvfs("/dev/shm", &space) != 0 ||
-           (double)space.f_bavail * (double)space.f_frsize > 2.0 * n * (double)cf_shared_bytes();
-}
-
-/* Gets the pages of this rank's memory now. Kernels before 5.14 cannot: there has_room has to do.
- */
-static bool populate(void *memory, size_t bytes) {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t first = (uintptr_t)memory / page * page;
-    const size_t length = (uintptr_t)memory + bytes - first;
-
-    return madvise((void *)first, length, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+    return cf_shared_memory_room() / 2 > (size_t)n * cf_shared_bytes();
 }
 
 /* A segment begins at the first line: at the same place in the mapping of every process, because
  * mappings begin with a page. */
 static bool attach(struct cf_shared *shared, void *memory) {
-    int *model = NULL;
-    int found = 0;
-
-    if (PMPI_Win_set_errhandler(shared->window, MPI_ERRORS_RETURN) != MPI_SUCCESS ||
-        PMPI_Win_get_attr(shared->window, MPI_WIN_MODEL, &model, &found) != MPI_SUCCESS || !found ||
-        *model != MPI_WIN_UNIFIED || !populate(memory, cf_shared_bytes())) {
+    if (!cf_shared_memory_is_unified(shared->window) ||
+        !cf_shared_memory_populate(memory, cf_shared_bytes())) {
         return false;
     }
     for (int rank = 0; rank < shared->n; rank++) {

@@ -75,22 +75,15 @@ static int pretend_nodes(int *node_of, int size) {
     return 0;
 }
 
-/* A node is known by the lowest world rank on it. */
-static int find_real_nodes(int *node_of) {
+/* A node is known by the lowest rank of the communicator on it. Collective. */
+static int find_real_nodes(MPI_Comm comm, int rank, int *node_of) {
     MPI_Comm node_comm = MPI_COMM_NULL;
-    MPI_Group node_group = MPI_GROUP_NULL;
-    const int first = 0;
-    int node = 0;
-    int err =
-        PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node_comm);
+    int node = rank;
+    int err = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_comm);
     if (err == MPI_SUCCESS)
-        err = PMPI_Comm_group(node_comm, &node_group);
+        err = PMPI_Bcast(&node, 1, MPI_INT, 0, node_comm);
     if (err == MPI_SUCCESS)
-        err = PMPI_Group_translate_ranks(node_group, 1, &first, world.group, &node);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Allgather(&node, 1, MPI_INT, node_of, 1, MPI_INT, MPI_COMM_WORLD);
-    if (node_group != MPI_GROUP_NULL)
-        (void)PMPI_Group_free(&node_group);
+        err = PMPI_Allgather(&node, 1, MPI_INT, node_of, 1, MPI_INT, comm);
     if (node_comm != MPI_COMM_NULL)
         (void)PMPI_Comm_free(&node_comm);
     return err;
@@ -119,7 +112,7 @@ int cf_topology_start(void) {
     if (err == MPI_SUCCESS && pretended)
         err = PMPI_Bcast(world.node_of, world.size, MPI_INT, 0, MPI_COMM_WORLD);
     else if (err == MPI_SUCCESS)
-        err = find_real_nodes(world.node_of);
+        err = find_real_nodes(MPI_COMM_WORLD, rank, world.node_of);
     return err;
 }
 
@@ -173,5 +166,27 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
         err = MPI_ERR_NO_MEM;
     free(nodes);
     (void)PMPI_Group_free(&group);
+    return err;
+}
+
+int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm) {
+    int size = 0;
+    int rank = 0;
+    if (world.node_of != NULL)
+        return cf_layout_build(layout, comm);
+    int err = PMPI_Comm_size(comm, &size);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_rank(comm, &rank);
+    if (err != MPI_SUCCESS)
+        return err;
+    int *nodes = malloc((size_t)size * sizeof *nodes);
+    if (!cf_comm_agree(comm, nodes != NULL)) {
+        free(nodes);
+        return MPI_ERR_NO_MEM;
+    }
+    err = find_real_nodes(comm, rank, nodes);
+    if (err == MPI_SUCCESS && !cf_layout_from_nodes(layout, size, rank, nodes, size))
+        err = MPI_ERR_NO_MEM;
+    free(nodes);
     return err;
 }

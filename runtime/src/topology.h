@@ -28,6 +28,18 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm);
 /* The same from the nodes of the ranks, in any numbering below limit. False when memory is out. */
 bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const int *node_of,
                           int limit);
+/*
+ * The same, also before cf_topology_start: then the ranks tell each other their real nodes.
+ * Collective over the communicator, which may have processes from outside MPI_COMM_WORLD.
+ */
+int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm);
+/* Makes the layout's communicators: node_comm, lane_comm and, where ranks are not consecutive,
+ * order_comm; or order_comm alone. Collective; false on all ranks where one of them has not got
+ * all. */
+bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm);
+bool cf_layout_connect_order(struct cf_layout *layout, MPI_Comm comm);
+/* Frees them. */
+void cf_layout_disconnect(struct cf_layout *layout);
 /* Adds the orders in which the lanes see the ranks. False when memory is out. */
 bool cf_layout_add_lanes(struct cf_layout *layout);
 /* Frees the arrays, not the communicators. */

@@ -1,0 +1,118 @@
+/*
+ * What a vector that every rank reads costs a node: a copy per rank, as with MPI alone, and a copy per node, as with
+ * collforge_hybrid.h. Rank 0 has the data; every rank checks all of it both times.
+ *
+ *   mpicc.openmpi -O2 -Iruntime/include -o build/replicated_data examples/replicated_data.c \
+ *       -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi
+ *   collforge cluster run --mpi openmpi --nodes 4 --ranks-per-node 4 -- build/replicated_data 64
+ *
+ * The argument is the vector's size in MiB. Prints by how many MiB the memory of the fullest node grew (the sum of its ranks'
+ * Pss in /proc/self/smaps_rollup, in which a page that n processes share counts 1/n for each).
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "collforge_hybrid.h"
+
+/* This process's part of the memory that it has, in KiB; negative where the system does not tell. */
+static double resident(void) {
+    char line[256];
+    double kib = -1;
+    FILE *file = fopen("/proc/self/smaps_rollup", "r");
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "Pss: %lf", &kib) == 1) {
+            break;
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return kib;
+}
+
+/* Of all ranks of a node, on the node that has most, in MiB; on every rank. */
+static double fullest_node(const struct collforge_hybrid *hybrid) {
+    double mine = resident() / 1024;
+    double node = 0;
+    double most = 0;
+
+    MPI_Barrier(hybrid->comm);
+    MPI_Allreduce(&mine, &node, 1, MPI_DOUBLE, MPI_SUM, hybrid->node_comm);
+    MPI_Allreduce(&node, &most, 1, MPI_DOUBLE, MPI_MAX, hybrid->comm);
+    return most;
+}
+
+static void read_input(double *data, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        data[i] = (double)i;
+    }
+}
+
+static void check(const double *data, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (data[i] != (double)i) {
+            fprintf(stderr, "element %zu is %g\n", i, data[i]);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
+}
+
+static double copy_per_rank(const struct collforge_hybrid *hybrid, size_t count) {
+    const double before = fullest_node(hybrid);
+    double *data = malloc(count * sizeof *data);
+
+    if (data == NULL) {
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (hybrid->rank == 0) {
+        read_input(data, count);
+    }
+    MPI_Bcast(data, (int)count, MPI_DOUBLE, 0, hybrid->comm);
+    check(data, count);
+    const double grown = fullest_node(hybrid) - before;
+    free(data);
+    return grown;
+}
+
+static double copy_per_node(struct collforge_hybrid *hybrid, size_t count) {
+    const double before = fullest_node(hybrid);
+    double *data = NULL;
+
+    collforge_hybrid_alloc(hybrid, (MPI_Aint)(count * sizeof *data), &data);
+    if (hybrid->rank == 0) {
+        read_input(data, count);
+    }
+    if (hybrid->bridge_comm != MPI_COMM_NULL) {
+        MPI_Bcast(data, (int)count, MPI_DOUBLE, 0, hybrid->bridge_comm);
+    }
+    collforge_hybrid_sync(hybrid);
+    check(data, count);
+    const double grown = fullest_node(hybrid) - before;
+    collforge_hybrid_release(hybrid, data);
+    return grown;
+}
+
+int main(int argc, char **argv) {
+    const int mib = argc > 1 ? atoi(argv[1]) : 0;
+    const size_t count = (size_t)mib * (1024 * 1024 / sizeof(double));
+    struct collforge_hybrid *hybrid = NULL;
+
+    MPI_Init(&argc, &argv);
+    if (mib < 1 || mib > 8192 || resident() < 0) {
+        fprintf(stderr, "usage: replicated_data MIB (1 to 8192), where there is /proc/self/smaps_rollup\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    collforge_hybrid_create(MPI_COMM_WORLD, &hybrid);
+    (void)copy_per_rank(hybrid, 1024); /* the first calls fill buffers of the MPI library */
+    (void)copy_per_node(hybrid, 1024);
+    const double by_rank = copy_per_rank(hybrid, count);
+    const double by_node = copy_per_node(hybrid, count);
+    if (hybrid->rank == 0) {
+        printf("%d MiB on nodes of %d ranks: a copy per rank %.1f MiB, a copy per node %.1f MiB, ratio %.3f\n", mib,
+               hybrid->node_size, by_rank, by_node, by_node / by_rank);
+    }
+    collforge_hybrid_free(&hybrid);
+    return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,95 @@
+/*
+ * Replicated data once per node, for programs of MPI and MPI shared memory (MPI+MPI).
+ * Source: papers/hybrid-mpi-plus-mpi, sections 3.2 and 4.1; lanes, any placement of ranks and the
+ * checks are ours.
+ *
+ *   struct collforge_hybrid *hybrid = NULL;
+ *   double *all = NULL;
+ *   collforge_hybrid_create(comm, &hybrid);
+ *   collforge_hybrid_alloc(hybrid, n * sizeof(double), &all);   one vector per node, not per rank
+ *   if (hybrid->node_rank == 0) read_input(all, n);
+ *   collforge_hybrid_sync(hybrid);                              now all ranks of the node may read it
+ *   ...
+ *   collforge_hybrid_free(&hybrid);                             and its memory
+ *
+ * Every function is collective over the package, unless it says that it is local, and returns
+ * MPI_SUCCESS or an MPI error class, which has met the error handler of the package's communicator
+ * before (that of MPI_COMM_WORLD where the package is not one).
+ *
+ * Between two accesses of different ranks to the same bytes, one of them a store, there must be a
+ * collforge_hybrid_sync or collforge_hybrid_barrier.
+ */
+#ifndef COLLFORGE_HYBRID_H_INCLUDED
+#define COLLFORGE_HYBRID_H_INCLUDED
+
+#include <mpi.h>
+
+#include "collforge.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * A communicator as it lies on the nodes. To be read only. Nodes are numbered by their lowest rank,
+ * the ranks of a node by their rank in the communicator, whatever the placement.
+ */
+struct collforge_hybrid {
+    MPI_Comm comm;        /* a duplicate of the one that the package was made from */
+    MPI_Comm node_comm;   /* the ranks of this node, in rank order */
+    MPI_Comm bridge_comm; /* the leaders, node rank 0 of each node, in node order; MPI_COMM_NULL on
+                             the other ranks */
+    int size, rank;
+    int nodes, node;
+    int node_size, node_rank;
+    const int *node_of;      /* [size] */
+    const int *node_rank_of; /* [size] */
+};
+
+/*
+ * Makes the package of an intracommunicator: its communicators, translation tables and flags.
+ * *hybrid is NULL after an error. MPI_ERR_COMM: an intercommunicator; MPI_ERR_NO_MEM.
+ */
+COLLFORGE_PUBLIC int collforge_hybrid_create(MPI_Comm comm, struct collforge_hybrid **hybrid);
+
+/*
+ * Frees the package and all memory that it still has, and sets *hybrid to NULL. MPI_ERR_COMM: it is
+ * none, or freed already.
+ */
+COLLFORGE_PUBLIC int collforge_hybrid_free(struct collforge_hybrid **hybrid);
+
+/*
+ * One piece of memory per node, which all its ranks may load from and store to; each rank's share
+ * of the pages lies in its own NUMA domain. address is that of a pointer, which gets this process's
+ * address of the first byte, aligned to 128 bytes. bytes: of the whole piece, alike on all ranks.
+ * The contents are undefined. MPI_ERR_SIZE: negative, or not alike; MPI_ERR_NO_MEM: a node has not
+ * as much shared memory, a message on its leader's standard error says how much it has.
+ */
+COLLFORGE_PUBLIC int collforge_hybrid_alloc(struct collforge_hybrid *hybrid, MPI_Aint bytes,
+                                            void *address);
+
+/*
+ * Frees a piece. Waits for the ranks of the node. MPI_ERR_BASE: address is not that of a piece of
+ * this package, or was freed already; found locally, before anything waits.
+ */
+COLLFORGE_PUBLIC int collforge_hybrid_release(struct collforge_hybrid *hybrid, void *address);
+
+/* Where this rank's block of so many bytes stands in a piece with one for each rank, in rank order.
+ * Local, without a check. */
+static inline void *collforge_hybrid_own(const struct collforge_hybrid *hybrid, void *address,
+                                         MPI_Aint bytes) {
+    return (char *)address + hybrid->rank * bytes;
+}
+
+/* The ranks of the node wait for each other; each then sees what all have stored before. Collective
+ * over the node alone. */
+COLLFORGE_PUBLIC int collforge_hybrid_sync(struct collforge_hybrid *hybrid);
+
+/* The same for all ranks. */
+COLLFORGE_PUBLIC int collforge_hybrid_barrier(struct collforge_hybrid *hybrid);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

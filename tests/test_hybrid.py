@@ -1,0 +1,88 @@
+"""Packages of collforge_hybrid.h: tests/c/hybrid.c under both MPI libraries, on several placements."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from stub_build import LIBRARIES, Build, Output, make_build
+from support import MEMORY_SANITIZERS, SEED, TOP, execute
+
+STEPS = 2000
+# Ranks, and which of them are on a node: one node, unequal ones, not consecutive, one rank each.
+NODES = [(4, "4"), (4, "3,1"), (6, "map:0,1,0,1,0,1"), (4, "1"), (1, "1")]
+# The state of one package takes more than a kilobyte: a leak of it cannot hide below this.
+MOST_BYTES_PER_CYCLE = 16.0
+MORE_THAN_ANY_NODE_HAS = 2**60
+
+each_nodes = pytest.mark.parametrize(("ranks", "nodes"), NODES, ids=[f"{r}-{t}" for r, t in NODES])
+
+
+@pytest.fixture(scope="module", params=LIBRARIES)
+def build(request: pytest.FixtureRequest) -> Build:
+    return make_build(str(request.param), "hybrid")
+
+
+@pytest.fixture(scope="module", params=LIBRARIES)
+def sanitized(request: pytest.FixtureRequest) -> Build:
+    return make_build(str(request.param), "hybrid", flags=MEMORY_SANITIZERS)
+
+
+def run(build: Build, ranks: int, nodes: str, *words: str | int, **variables: str) -> Output:
+    """What the program prints; it says at last that it found everything right."""
+    command = [str(build.folder / "hybrid"), *map(str, words)]
+    pretended = {"COLLFORGE_NODE_MAP": nodes} if nodes else {}
+    done = build.launch(ranks, *command, **pretended, **variables)
+    case = f"{build.mpi}: {ranks} ranks on nodes {nodes}: hybrid {' '.join(map(str, words))}"
+    assert (done.code, done.out[-1:]) == (0, ["passed"]), case
+    return done
+
+
+@pytest.mark.parametrize("command", ["tables", "memory", "errors"])
+@each_nodes
+def test_package(build: Build, ranks: int, nodes: str, command: str) -> None:
+    run(build, ranks, nodes, command)
+
+
+@pytest.mark.parametrize("command", ["tables", "memory"])
+def test_real_nodes(build: Build, command: str) -> None:
+    """Found by the package's own ranks, in a runtime that has nothing to do."""
+    run(build, 3, "", command)
+
+
+@each_nodes
+def test_order_of_flags_under_random_delays(build: Build, ranks: int, nodes: str) -> None:
+    run(build, ranks, nodes, "order", SEED, STEPS)
+
+
+@each_nodes
+def test_more_memory_than_there_is(build: Build, ranks: int, nodes: str) -> None:
+    """Every node's leader says how much it has; all ranks get an error, and may go on."""
+    done = run(build, ranks, nodes, "full", MORE_THAN_ANY_NODE_HAS)
+    asked = rf"{MORE_THAN_ANY_NODE_HAS} bytes of shared memory are asked for on node \d+, which has \d+"
+    assert [line for line in done.log if re.search(asked, line)]
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(4, "4"), (4, "2")])
+def test_replicated_data_once_per_node(build: Build, ranks: int, nodes: str) -> None:
+    """examples/replicated_data.c, linked as its first lines say. What it prints has some MiB of huge pages in it."""
+    program = build.folder / "replicated_data"
+    command = [f"mpicc.{build.mpi}", "-O2", f"-I{TOP / 'runtime' / 'include'}", "-o", str(program)]
+    command += [str(TOP / "examples" / "replicated_data.c"), f"-L{build.folder}", "-lcollforge"]
+    assert execute([*command, f"-Wl,-rpath,{build.folder}"]).returncode == 0
+    done = build.launch(ranks, str(program), "64", COLLFORGE_NODE_MAP=nodes)
+    found = re.fullmatch(r"64 MiB .* ratio ([\d.]+)", done.out[0])
+    assert done.code == 0 and found
+    assert 0.98 / int(nodes) < float(found[1]) < 1 / int(nodes) + 0.08
+
+
+def test_no_leak_in_packages(build: Build) -> None:
+    done = run(build, 3, "2,1", "cycles", 2000)
+    found = re.fullmatch(r"bytes-per-cycle (-?[\d.]+)", done.out[0])
+    assert found and float(found[1]) < MOST_BYTES_PER_CYCLE
+
+
+def test_under_address_and_undefined_behaviour_sanitizers(sanitized: Build) -> None:
+    options = "detect_leaks=0:verify_asan_link_order=0"  # leaks are counted above
+    for words in (("tables",), ("memory",), ("order", SEED, 200), ("errors",), ("cycles", 20)):
+        run(sanitized, 5, "map:0,1,0,0,1", *words, ASAN_OPTIONS=options)
