@@ -59,13 +59,15 @@ def test_order_of_flags_under_random_delays(build: Build, ranks: int, nodes: str
 def test_more_memory_than_there_is(build: Build, ranks: int, nodes: str) -> None:
     """Every node's leader says how much it has; all ranks get an error, and may go on."""
     done = run(build, ranks, nodes, "full", MORE_THAN_ANY_NODE_HAS)
-    asked = rf"{MORE_THAN_ANY_NODE_HAS} bytes of shared memory are asked for on node \d+, which has \d+"
+    asked = (
+        rf"{MORE_THAN_ANY_NODE_HAS} bytes of shared memory are asked for on node \d+, which has \d+"
+    )
     assert [line for line in done.log if re.search(asked, line)]
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(4, "4"), (4, "2")])
 def test_replicated_data_once_per_node(build: Build, ranks: int, nodes: str) -> None:
-    """examples/replicated_data.c, linked as its first lines say. What it prints has some MiB of huge pages in it."""
+    """examples/replicated_data.c, linked as its first lines say; huge pages add some MiB."""
     program = build.folder / "replicated_data"
     command = [f"mpicc.{build.mpi}", "-O2", f"-I{TOP / 'runtime' / 'include'}", "-o", str(program)]
     command += [str(TOP / "examples" / "replicated_data.c"), f"-L{build.folder}", "-lcollforge"]

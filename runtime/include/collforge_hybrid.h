@@ -8,7 +8,8 @@
  *   collforge_hybrid_create(comm, &hybrid);
  *   collforge_hybrid_alloc(hybrid, n * sizeof(double), &all);   one vector per node, not per rank
  *   if (hybrid->node_rank == 0) read_input(all, n);
- *   collforge_hybrid_sync(hybrid);                              now all ranks of the node may read it
+ *   collforge_hybrid_sync(hybrid);                              now all ranks of the node may read
+ * it
  *   ...
  *   collforge_hybrid_free(&hybrid);                             and its memory
  *

@@ -64,9 +64,8 @@ static int create(MPI_Comm comm, struct cf_hybrid **out) {
     struct cf_layout *layout = &hybrid->comm.layout;
     hybrid->open.comm = comm;
     int err = cf_layout_discover(layout, comm);
-    const bool known =
-        err == MPI_SUCCESS && layout->size > 0 && cf_layout_add_lanes(layout) &&
-        cf_handle_insert(&live, (uintptr_t)hybrid, (uintptr_t)hybrid);
+    const bool known = err == MPI_SUCCESS && layout->size > 0 && cf_layout_add_lanes(layout) &&
+                       cf_handle_insert(&live, (uintptr_t)hybrid, (uintptr_t)hybrid);
     if (!cf_comm_agree(comm, known) || !cf_layout_connect(layout, comm)) {
         cf_handle_remove(&live, (uintptr_t)hybrid);
         destroy(hybrid);

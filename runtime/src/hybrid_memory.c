@@ -79,8 +79,8 @@ static int free_piece(struct cf_piece *piece) {
  */
 static int open_piece(struct cf_hybrid *hybrid, struct cf_piece *piece, size_t bytes) {
     const bool allocated = cf_comm_agree(hybrid->open.node_comm, allocate(hybrid, piece, bytes));
-    const bool good = allocated && PMPI_Win_lock_all(MPI_MODE_NOCHECK, piece->window) ==
-                                       MPI_SUCCESS &&
+    const bool good = allocated &&
+                      PMPI_Win_lock_all(MPI_MODE_NOCHECK, piece->window) == MPI_SUCCESS &&
                       attach(hybrid, piece, bytes);
 
     if (cf_comm_agree(hybrid->open.comm, good)) {

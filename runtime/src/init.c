@@ -25,7 +25,7 @@ static bool activated = false;
 
 /* What world rank 0 tells the others; the winners follow. */
 struct settings {
-    int wanted; /* 0: stay inactive */
+    int wanted;    /* 0: stay inactive */
     int pretended; /* COLLFORGE_NODE_MAP is set, which packages of collforge_hybrid.h heed, too */
     int verbose;
     int profile;
