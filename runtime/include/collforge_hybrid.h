@@ -8,14 +8,16 @@
  *   collforge_hybrid_create(comm, &hybrid);
  *   collforge_hybrid_alloc(hybrid, n * sizeof(double), &all);   one vector per node, not per rank
  *   if (hybrid->node_rank == 0) read_input(all, n);
- *   collforge_hybrid_sync(hybrid);                              now all ranks of the node may read
- * it
+ *   collforge_hybrid_sync(hybrid);                              now all of the node may read it
  *   ...
  *   collforge_hybrid_free(&hybrid);                             and its memory
  *
  * Every function is collective over the package, unless it says that it is local, and returns
  * MPI_SUCCESS or an MPI error class, which has met the error handler of the package's communicator
  * before (that of MPI_COMM_WORLD where the package is not one).
+ *
+ * Packages are to be freed before MPI_Finalize. node_comm and bridge_comm return errors
+ * (MPI_ERRORS_RETURN), comm has the handler of the communicator that the package was made from.
  *
  * Between two accesses of different ranks to the same bytes, one of them a store, there must be a
  * collforge_hybrid_sync or collforge_hybrid_barrier.

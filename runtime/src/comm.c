@@ -176,6 +176,7 @@ static int complete(struct cf_state *state) {
     if (!done) {
         free_communicators(&state->comm);
         state->rules = NULL;
+        memset(state->last, 0, (size_t)cf_ncollectives * sizeof state->last[0]);
     }
     return MPI_SUCCESS;
 }

@@ -8,6 +8,9 @@
 const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
                                         int64_t bytes);
 
+/* A choice is known by its address: its memory never holds another one while a communicator lives.
+ */
+
 /* What a wrapper does once it has chosen this for calls of so many bytes: for the timing driver,
  * which has no winners. CF_DECLINED: native would run. */
 int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t bytes,

@@ -63,6 +63,7 @@ static int create(MPI_Comm comm, struct cf_hybrid **out) {
     }
     struct cf_layout *layout = &hybrid->comm.layout;
     hybrid->open.comm = comm;
+    layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
     int err = cf_layout_discover(layout, comm);
     const bool known = err == MPI_SUCCESS && layout->size > 0 && cf_layout_add_lanes(layout) &&
                        cf_handle_insert(&live, (uintptr_t)hybrid, (uintptr_t)hybrid);

@@ -98,7 +98,8 @@ static int open_piece(struct cf_hybrid *hybrid, struct cf_piece *piece, size_t b
 
 /* Whether all ranks ask for as much. */
 static int check_size(const struct cf_hybrid *hybrid, MPI_Aint bytes) {
-    const int64_t mine[2] = {bytes, -(int64_t)bytes};
+    const int64_t legal = bytes < 0 ? -1 : bytes;
+    const int64_t mine[2] = {legal, -legal};
     int64_t least[2] = {0, 0};
 
     CF_TRY(PMPI_Allreduce(mine, least, 2, MPI_INT64_T, MPI_MIN, hybrid->open.comm));

@@ -113,6 +113,8 @@ int cf_topology_start(void) {
         err = PMPI_Bcast(world.node_of, world.size, MPI_INT, 0, MPI_COMM_WORLD);
     else if (err == MPI_SUCCESS)
         err = find_real_nodes(MPI_COMM_WORLD, rank, world.node_of);
+    if (err != MPI_SUCCESS)
+        cf_topology_stop();
     return err;
 }
 
@@ -169,11 +171,9 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
     return err;
 }
 
-int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm) {
+static int discover_real(struct cf_layout *layout, MPI_Comm comm) {
     int size = 0;
     int rank = 0;
-    if (world.node_of != NULL)
-        return cf_layout_build(layout, comm);
     int err = PMPI_Comm_size(comm, &size);
     if (err == MPI_SUCCESS)
         err = PMPI_Comm_rank(comm, &rank);
@@ -189,4 +189,16 @@ int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm) {
         err = MPI_ERR_NO_MEM;
     free(nodes);
     return err;
+}
+
+/* Ranks of another MPI_COMM_WORLD may know less: all build their layout alike, or none. */
+int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm) {
+    const bool known =
+        world.node_of != NULL && cf_layout_build(layout, comm) == MPI_SUCCESS && layout->size > 0;
+    if (cf_comm_agree(comm, known))
+        return MPI_SUCCESS;
+    cf_layout_free(layout);
+    memset(layout, 0, sizeof *layout);
+    layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
+    return discover_real(layout, comm);
 }
