@@ -236,7 +236,6 @@ void cf_states_stop(void) {
         return;
     for (struct cf_state *state = list.first; state != NULL; state = state->next)
         cf_shared_close(&state->comm);
-    cf_shared_stop();
     while (list.first != NULL)
         if (PMPI_Comm_delete_attr(list.first->handle, comm_keyval) != MPI_SUCCESS)
             break;

@@ -87,8 +87,7 @@ static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
 
 /* Returns an MPI error class. */
 int cf_states_start(void);
-/* Frees the state of all communicators. Collective over MPI_COMM_WORLD, as the communicators in it
- * are. */
+/* Frees the state of all communicators; cf_shared_stop frees the windows that they leave. */
 void cf_states_stop(void);
 
 #endif

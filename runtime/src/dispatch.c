@@ -51,7 +51,7 @@ static int64_t mean_bytes(const int *counts, int ranks, int64_t type_size) {
 }
 
 /* Native whatever the size. */
-CF_APART static void remember_untuned(struct cf_state *state, int collective, MPI_Datatype type) {
+static void remember_untuned(struct cf_state *state, int collective, MPI_Datatype type) {
     state->last[collective].native = (struct cf_native){type, INT64_MIN, UINT64_MAX};
 }
 
@@ -60,8 +60,8 @@ CF_APART static void remember_untuned(struct cf_state *state, int collective, MP
  * variant. They are kept as numbers of units of the type, of `parts` blocks together, and only for
  * a type whose handle means the same for good.
  */
-CF_APART static void remember_native(struct cf_state *state, int collective, MPI_Datatype type,
-                                     int64_t bytes, int parts) {
+static void remember_native(struct cf_state *state, int collective, MPI_Datatype type,
+                            int64_t bytes, int parts) {
     const struct cf_choice *const *by_size = &state->rules->by_size[collective * CF_BUCKETS];
     if (bytes <= 0 || bytes > INT_MAX || !cf_type_is_predefined(type))
         return;

@@ -76,7 +76,7 @@ static void combine(struct reducing *job, const void *place, void *to, int units
         operand = job->operand;
     }
     if (job->err == MPI_SUCCESS) {
-        note(job, PMPI_Reduce_local(operand, to, units, job->unit->type, job->op));
+        note(job, cf_combine(operand, to, units, job->unit, job->op));
     }
 }
 
@@ -98,7 +98,7 @@ static void combine_into(struct reducing *job, void *to, int last, uint64_t roun
             note(job, cf_shared_get(job->comm, to, place, (size_t)units * (size_t)job->unit->size,
                                     job->unit));
         } else if (here) {
-            note(job, PMPI_Reduce_local(own, to, units, job->unit->type, job->op));
+            note(job, cf_combine(own, to, units, job->unit, job->op));
         } else {
             combine(job, place, to, units);
         }
