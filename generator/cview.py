@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import proof
-from .expand import LANES, NODE_PHASE, OVERLAP, Pieces, pieces
+from .clocals import PLACES_IN_C, call_declarations, declarations
+from .expand import NODE_PHASE, OVERLAP, Pieces, pieces
 from .load import FACTS
-from .model import Collective, Parameter, Step, Variant
+from .model import Collective, Step, Variant
 from .semantics import SHAPES
 
-PLACES_IN_C = {
-    "node": "at->node",
-    "node_rank": "at->node_rank",
-    "rank": "at->rank",
-    "root": "args->root",
-    "root_node": "root_node",
-    "carrier": "carrier",
-    "consecutive": "at->consecutive",
-    "commutative": "call.commutes",
-}
 FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
 
 # split of a step -> the C variable that holds it, and how it is set up (see runtime/src/variant.h)
@@ -40,6 +29,10 @@ _SPLITS = {
     "arriving": (
         "arriving_parts",
         "cf_split_arriving(&{name}, comm, {slot}, lanes, lane, blocks)",
+    ),
+    "lane_slices": (
+        "lane_slices",
+        "cf_split_lane_slices(&{name}, comm, {slot}, lanes, lane, blocks)",
     ),
     "targets": ("target_parts", "cf_split_ranks(&{name}, comm, {slot}, &row)"),
     "sources": ("source_parts", "cf_split_ranks(&{name}, comm, {slot}, &column)"),
@@ -72,6 +65,15 @@ _SENTENCES = {
     "regroup": "Regroup {reads} as {writes}.",
     "copy": "Copy {reads} to {writes}.",
     "combine": "Combine {reads} with {writes}: what lies before comes first.",
+    "sync": "Wait for the ranks of the node; what they have stored is seen.",
+    "collect": "Collect {reads} out of the piece as {writes}.",
+    "place": "Place {reads} in the piece as {writes}.",
+}
+# view of a piece (generator/window.py) -> the split that it is a part of and the C of that part's number; the
+# others are addressed block by block.
+_VIEW_SPLITS = {
+    "slice": ("slices", "at->node_rank"),
+    "node_slice": ("lane_slices", "at->node"),
 }
 # The calls that take a whole buffer; the others take it by a split or by its blocks.
 _WHOLE = (
@@ -105,6 +107,7 @@ class StepView:
     mover: str
     receiver: str
     piped: bool  # the steps around it may overlap with it
+    blocks_of: str  # "share" or "lane": whose blocks are collected or placed
     way: str  # "lane": by the lane algorithm; "phase": as the node phase says; "shared"; "native"
 
 
@@ -139,6 +142,14 @@ class NamedSetup:
 
 
 @dataclass(frozen=True)
+class View:
+    """A part of the node's piece that stands together: its name and its address, in C."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True)
 class Buffer:
     """A temporary: its slot and its units on this rank, in C.
 
@@ -158,9 +169,11 @@ def view(variant: Variant) -> dict[str, Any]:
     step_views = [_step_view(variant, number, step) for number, step in enumerate(steps, 1)]
     splits = _splits(variant)
     buffers = _buffers(variant)
+    views = _views(variant)
     text = " ".join(
         [
             *map(_c_text, step_views),
+            *(v.address for v in views),
             *(s.setup for s in splits),
             *(f"{b.units} {b.needed}" for b in buffers),
         ]
@@ -179,24 +192,28 @@ def view(variant: Variant) -> dict[str, Any]:
         "slots": [s.name.upper() for s in splits] + [b.slot for b in buffers],
         "splits": splits,
         "buffers": buffers,
+        "views": views,
         "step_views": step_views,
         "pipe": _pipe(variant),
-        "node_phase": _parameter(variant, NODE_PHASE),
+        "node_phase": variant.parameter(NODE_PHASE),
         "is_shared": _is_shared(variant),
+        "symbols": _symbols(variant),
         "exchanges": any(step.call == "exchange" for step in steps),
-        "declarations": _declarations(variant, text),
-        "call_declarations": _call_declarations(variant, text),
+        "declarations": declarations(variant, text),
+        "call_declarations": call_declarations(variant, text),
     }
-
-
-def _parameter(variant: Variant, name: str) -> Parameter | None:
-    return next((p for p in variant.parameters if p.name == name), None)
 
 
 def _is_shared(variant: Variant) -> bool:
     """Whether there is no way without shared memory: such a variant leaves the call to native."""
-    phase = _parameter(variant, NODE_PHASE)
+    phase = variant.parameter(NODE_PHASE)
     return phase is not None and phase.values == ("shared",)
+
+
+def _symbols(variant: Variant) -> list[str]:
+    """The values of the family's own symbolic parameters, one enumeration each."""
+    own = [p for p in variant.family.parameters if p.minimum is None and p.name != NODE_PHASE]
+    return [", ".join(str(value).upper() for value in parameter.values) for parameter in own]
 
 
 def _way(variant: Variant, over: str) -> str:
@@ -207,7 +224,7 @@ def _way(variant: Variant, over: str) -> str:
 
 def _pieces(variant: Variant) -> Pieces:
     """The steps that may overlap with the one over a lane; none where the variant cannot."""
-    if not _parameter(variant, OVERLAP):
+    if not variant.parameter(OVERLAP):
         return Pieces()
     return pieces(variant.family, variant.composition)
 
@@ -220,22 +237,23 @@ def _pipe(variant: Variant) -> PipeView | None:
     (split,) = {step["split"] for step in found.values()}
     names = [a.name.upper() for a in variant.algorithms if a.pipelined]
     algorithms = " || ".join(f"parameter[LANE_ALGORITHM] == {name}" for name in names)
+    runs = f"({cut.lane.where.to_c(PLACES_IN_C)}) && " if cut.lane and cut.lane.where else ""
     return PipeView(
         split=_SPLITS[split][0],
-        wanted=f"shared && parameter[OVERLAP] == YES && ({algorithms})",
-        pieces=tuple(_piece(place, step) for place, step in found.items()),
-        then=tuple(_piece("then", step) for step in cut.then),
+        wanted=f"shared && {runs}parameter[OVERLAP] == YES && ({algorithms})",
+        pieces=tuple(_piece(variant, place, step) for place, step in found.items()),
+        then=tuple(_piece(variant, "then", step) for step in cut.then),
     )
 
 
-def _piece(place: str, step: Step) -> PieceView:
+def _piece(variant: Variant, place: str, step: Step) -> PieceView:
     call = f"CF_PIPE_{step.call.upper()}"
     guard = step.where.to_c(PLACES_IN_C) if step.where else ""
     return PieceView(
         place=place,
         call=f"{guard} ? {call} : CF_PIPE_NOTHING" if guard else call,
-        source=_pointer(step.reads),
-        target=_pointer(step.writes),
+        source=_pointer(step.reads, variant),
+        target=_pointer(step.writes, variant),
         root=_ROOT_IN_C.get(step.get("root") or "", ""),
         reduces=step.call in ("reduce_scatter", "scan", "exscan", "combine"),
     )
@@ -245,7 +263,7 @@ def _c_text(step: StepView) -> str:
     words = {
         key: value
         for key, value in asdict(step).items()
-        if key not in ("call", "comment", "way", "piped")
+        if key not in ("call", "comment", "way", "piped", "blocks_of")
     }
     return " ".join(map(str, words.values()))
 
@@ -267,6 +285,7 @@ def _roles(variant: Variant) -> list[tuple[str, str]]:
     roles = [
         ("moves_nothing", "true" if collective.moves_nothing else ""),
         ("reduces", "true" if collective.reduces else ""),
+        ("in_piece", "true" if collective.hybrid else ""),
         ("single_buffer", "true" if collective.single_buffer else ""),
         ("varies", f"CF_VARIES_{varies.upper()}" if varies != "no" else ""),
         ("exchanged", "true" if exchanged else ""),
@@ -295,11 +314,36 @@ def _step_splits(step: Step) -> list[str]:
 
 def _splits(variant: Variant) -> list[NamedSetup]:
     row = "&row" if variant.collective.all_to_all else "blocks"
-    kinds = dict.fromkeys(kind for step in variant.composition.steps for kind in _step_splits(step))
+    views = (variant.family.views[name] for name in _viewed(variant))
+    kinds = dict.fromkeys(
+        (
+            *(_VIEW_SPLITS[view][0] for view in views if view in _VIEW_SPLITS),
+            *(kind for step in variant.composition.steps for kind in _step_splits(step)),
+        )
+    )
     out = []
     for kind in kinds:
         name, setup = _SPLITS[kind]
         out.append(NamedSetup(name, setup.format(name=name, slot=name.upper(), row=row)))
+    return out
+
+
+def _viewed(variant: Variant) -> list[str]:
+    """The parts of the piece that the steps name."""
+    steps = variant.composition.steps
+    names = dict.fromkeys(name for step in steps for name in (step.reads, step.writes))
+    return [name for name in names if name in variant.family.views]
+
+
+def _views(variant: Variant) -> list[View]:
+    """The parts of the piece that stand together."""
+    out = []
+    for name in _viewed(variant):
+        kind = variant.family.views[name]
+        if kind in _VIEW_SPLITS:
+            split, member = _VIEW_SPLITS[kind]
+            displacement = f"{_SPLITS[split][0]}.displs[{member}]"
+            out.append(View(name, f"cf_at(unit, call.output, {displacement})"))
     return out
 
 
@@ -308,7 +352,7 @@ def _buffers(variant: Variant) -> list[Buffer]:
     return [
         _buffer(variant, name)
         for name in dict.fromkeys(step.writes for step in variant.composition.steps)
-        if name != "output"
+        if name in variant.family.buffers
     ]
 
 
@@ -319,16 +363,21 @@ def _buffer(variant: Variant, name: str) -> Buffer:
     guards = {s.where.to_c(PLACES_IN_C) if s.where else "" for s in writers}
     for step in steps:
         if step.call == "permute" and name == step.writes:
-            return Buffer(name, slot, units, "permuted", f"(void *){_pointer(step.reads)}")
+            return Buffer(name, slot, units, "permuted", f"(void *){_pointer(step.reads, variant)}")
         if step.call == "permute" and name == step.reads:
             # Rank 0 comes first in either order: its result needs no move, and may be none.
-            return Buffer(name, slot, units, "permuted && at->rank > 0", _pointer(step.writes))
+            return Buffer(
+                name, slot, units, "permuted && at->rank > 0", _pointer(step.writes, variant)
+            )
     if len(guards) == 1 and "" not in guards:
         units = f"{guards.pop()} ? {units} : 0"
     return Buffer(name, slot, units)
 
 
 def _units(variant: Variant, buffer: str) -> str:
+    if buffer in variant.family.views:
+        split, member = _VIEW_SPLITS[variant.family.views[buffer]]
+        return f"{_SPLITS[split][0]}.counts[{member}]"
     if buffer not in ("input", "output"):
         return SHAPES[variant.family.buffers[buffer]]
     if not variant.collective.has_blocks:
@@ -352,8 +401,9 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     overlapping = _pieces(variant).steps
     if step in overlapping:
         conditions.insert(0, "!pipe.open")
-    source = _pointer(step.reads)
-    target = _pointer(step.writes)
+    source = _pointer(step.reads, variant)
+    target = _pointer(step.writes, variant)
+    views = variant.family.views
     return StepView(
         call=step.call,
         comment=f"{number}. {_SENTENCES[step.call].format(**words)}",
@@ -370,6 +420,7 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         mover=_ROOT_IN_C.get(step.get("source") or "", ""),
         receiver=_ROOT_IN_C.get(step.get("target") or "", ""),
         piped=bool(overlapping) and over == "lane",
+        blocks_of=views.get(step.reads, views.get(step.writes, "")),
         way=_way(variant, over),
     )
 
@@ -377,85 +428,15 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
 def _order_blocks(variant: Variant, step: Step) -> str:
     """The C view of the blocks that a step on one rank puts in order."""
     if step.call != "reorder" or not variant.collective.all_to_all:
-        return "blocks" if step.call in ("reorder", "regroup") else ""
+        return "blocks" if step.call in ("reorder", "regroup", "collect", "place") else ""
     return "&row" if step["direction"] == "to_lanes" else "&column"
 
 
-def _pointer(buffer: str) -> str:
+def _pointer(buffer: str, variant: Variant) -> str:
+    view = variant.family.views.get(buffer)
+    if view is not None and view not in _VIEW_SPLITS:
+        return "call.output"
     return f"call.{buffer}" if buffer in ("input", "output") else buffer
-
-
-def _declarations(variant: Variant, text: str) -> list[str]:
-    """The locals that the steps use and that follow from layout and root."""
-    full = variant.family.lanes == "full"
-    rooted = variant.collective.rooted
-    known: list[tuple[str, str, str]] = [
-        ("lanes", "const struct cf_lanes *", _lanes(variant)),
-        ("root_node", "const int ", "at->node_of[args->root]"),
-        ("root_rank", "const int ", "at->node_rank_of[args->root]"),
-        (
-            "leader",
-            "const int ",
-            "root_rank < at->min_node_size ? root_rank : 0" if rooted else "0",
-        ),
-        (
-            "carrier",
-            "const bool ",
-            "at->node_rank < lanes->k" if full else "at->node_rank == leader",
-        ),
-        ("lane", "const int ", "carrier ? at->node_rank : 0" if full else "0"),
-    ]
-    text += " " + " ".join(_call_declarations(variant, text))
-    needed = _needed(known, text)
-    if needed and _parameter(variant, LANES):
-        needed.insert(1, "CF_TRY(lanes == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS);")
-    return needed
-
-
-def _lanes(variant: Variant) -> str:
-    if _parameter(variant, LANES):
-        return "cf_lanes_of(&comm->layout, parameter[LANES])"
-    return "&at->full" if variant.family.lanes == "full" else "&at->single"
-
-
-def _call_declarations(variant: Variant, text: str) -> list[str]:
-    """The locals that follow from the call's operands."""
-    permutes = [step for step in variant.composition.steps if step.call == "permute"]
-    condition = permutes[0].where if permutes else None
-    units = [
-        ("share_units", "carrier ? cf_share_units(at, lanes, lane, at->node, blocks) : 0"),
-        ("lane_units", "carrier ? cf_lane_units(at, lanes, lane, blocks) : 0"),
-        ("outgoing_units", "carrier ? cf_outgoing_units(at, lanes, lane, blocks) : 0"),
-        ("incoming_units", "carrier ? cf_incoming_units(at, lanes, lane, blocks) : 0"),
-    ]
-    known = [
-        ("block", "const int ", "call.block"),
-        ("blocks", "const struct cf_blocks *", "&call.blocks"),
-        ("row", "const struct cf_blocks ", "cf_row(blocks, at->size, at->rank)"),
-        ("column", "const struct cf_blocks ", "cf_column(blocks, at->size, at->rank)"),
-        ("own_units", "const int ", "cf_block(blocks, at->rank)"),
-        ("all_units", "const int ", _all_units(variant)),
-        *((name, "const int ", value) for name, value in units),
-        ("permuted", "const bool ", condition.to_c(PLACES_IN_C) if condition else "false"),
-    ]
-    return _needed(known, text)
-
-
-def _all_units(variant: Variant) -> str:
-    """Room for all blocks of a rank: of an all-to-all, for its row as well as for its column."""
-    if variant.collective.all_to_all:
-        return "cf_larger(cf_all_units(at, &row), cf_all_units(at, &column))"
-    return "cf_all_units(at, blocks)"
-
-
-def _needed(known: Sequence[tuple[str, str, str]], text: str) -> list[str]:
-    """The declarations of the names that the text uses, each after those it is made from."""
-    needed: list[str] = []
-    for name, ctype, value in reversed(known):
-        if re.search(rf"(?<!->)(?<!\.)\b{name}\b", text):
-            needed.append(f"{ctype}{name} = {value};")
-            text += " " + value
-    return list(reversed(needed))
 
 
 def block_argument(collective: Collective, what: str, in_place: bool) -> str | None:

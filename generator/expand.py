@@ -29,6 +29,7 @@ ELEMENTWISE = ("scan", "exscan", "combine", "copy")
 class Pieces:
     """The steps of a composition that may overlap with the one over a lane between them."""
 
+    lane: Step | None = None
     before: Step | None = None
     after: Step | None = None
     then: tuple[Step, ...] = ()
@@ -53,11 +54,11 @@ def _variant(
     specs: Specs, collective: Collective, family: Family, composition: Composition
 ) -> Variant:
     algorithms = lane_algorithms(specs, composition)
-    parameters: list[Parameter] = list(family.parameters)
+    on_node = any(step.get("over") == "node" for step in composition.steps)
+    parameters = [p for p in family.parameters if p.name != NODE_PHASE or on_node]
     if algorithms:
         names = ("native", *(algorithm.name for algorithm in algorithms))
         parameters += [Parameter("lane_algorithm", names), *shared_parameters(algorithms)]
-    on_node = any(step.get("over") == "node" for step in composition.steps)
     if on_node and all(parameter.name != NODE_PHASE for parameter in family.parameters):
         parameters.append(Parameter(NODE_PHASE, ("native", "shared")))
     pipelined = tuple(algorithm.name for algorithm in algorithms if algorithm.pipelined)
@@ -93,13 +94,19 @@ def pieces(family: Family, composition: Composition) -> Pieces:
         after = None
     rest = steps[at + 2 :] if after else ()
     then = tuple(itertools.takewhile(lambda step: step.call in ELEMENTWISE, rest))
-    return Pieces(before, after, then)
+    return Pieces(steps[at], before, after, then)
 
 
 def lane_algorithms(specs: Specs, composition: Composition) -> tuple[Algorithm, ...]:
     """The algorithms that can run every lane step of a composition beside the native collective."""
-    calls = {step.call for step in composition.steps if step.get("over") == "lane"}
-    return tuple(a for a in specs.algorithms.values() if calls and calls <= set(a.calls))
+    steps = [step for step in composition.steps if step.get("over") == "lane"]
+    calls = {step.call for step in steps}
+    anywhere = {step.call for step in steps if step.get("split") == "lane_slices"}
+    return tuple(
+        a
+        for a in specs.algorithms.values()
+        if calls and calls <= set(a.calls) and anywhere <= set(a.anywhere)
+    )
 
 
 def shared_parameters(algorithms: Sequence[Algorithm]) -> list[Parameter]:

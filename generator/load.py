@@ -10,7 +10,7 @@ import tomllib
 
 from collforge.errors import CollforgeError
 
-from . import semantics
+from . import calls, semantics, window
 from .model import (
     Algorithm,
     Argument,
@@ -45,6 +45,7 @@ ROLES = (
     "op",
     "root",
     "comm",
+    "hybrid",
 )
 SIZED = ("block", "mean", "none")
 VARIES = ("no", "source", "target", "pair")
@@ -143,6 +144,7 @@ def _collective(table: _Table) -> Collective:
         in_place=table.choice("in_place", IN_PLACE),
         total=table.expression("total", ("size", "bytes")),
         wire_bytes=table.expression("wire_bytes", ("nodes", "node_size", "bytes")),
+        native=table.text("native", ""),
         result=Result(
             in_blocks=result.expression("in_blocks", places),
             out_blocks=result.expression("out_blocks", places),
@@ -181,6 +183,7 @@ def _algorithm(table: _Table) -> Algorithm:
         summary=table.text("summary"),
         source=table.text("source"),
         calls=tuple(table.take("calls", list)),
+        anywhere=tuple(table.take("anywhere", list, [])),
         pipelined=table.take("pipelined", bool, False),
         parameters=tuple(_parameter(row, requires) for row in table.tables("parameter")),
     )
@@ -197,16 +200,19 @@ def _family(table: _Table, collectives: Mapping[str, Collective]) -> Family:
     parameters = tuple(_parameter(row, {}) for row in table.tables("parameter"))
     shapes = table.table("buffers", {})
     buffers = {key: shapes.choice(key, tuple(semantics.SHAPES)) for key in list(shapes.values)}
+    parts = table.table("views", {})
+    views = {key: parts.choice(key, window.VIEWS) for key in list(parts.values)}
+    names = (*buffers, *views, "input", "output")
     compositions: dict[str, Composition] = {}
     for key in [key for key in table.values if key in collectives]:
-        compositions[key] = _composition(table.table(key), predicate, buffers, compositions)
-    return Family(name, title, summary, source, lanes, parameters, buffers, compositions)
+        compositions[key] = _composition(table.table(key), predicate, names, compositions)
+    return Family(name, title, summary, source, lanes, parameters, buffers, views, compositions)
 
 
 def _composition(
     table: _Table,
     predicate: str,
-    buffers: Mapping[str, str],
+    buffers: Sequence[str],
     before: Mapping[str, Composition],
 ) -> Composition:
     own = table.text("predicate", "")
@@ -221,18 +227,18 @@ def _composition(
     return Composition(steps, parse(text, FACTS, f"{table.where}: predicate"))
 
 
-def _step(table: _Table, buffers: Mapping[str, str]) -> Step:
-    call = table.choice("call", tuple(semantics.CALLS))
-    where = table.expression("where", semantics.PLACES) if "where" in table.values else None
+def _step(table: _Table, buffers: Sequence[str]) -> Step:
+    call = table.choice("call", tuple(calls.CALLS))
+    where = table.expression("where", calls.PLACES) if "where" in table.values else None
     options = {key: table.text(key) for key in list(table.values)}
-    known = semantics.CALLS[call].keys
+    known = calls.CALLS[call].keys
     for key, value in options.items():
         if key not in known:
             raise SpecError(f"{table.where}: unknown key {key!r}; {call} takes {', '.join(known)}")
-        allowed = (*buffers, "input", "output") if known[key] == "buffer" else known[key]
+        allowed = buffers if known[key] == calls.BUFFER else known[key]
         if value not in allowed:
             raise SpecError(f"{table.where}: {key} = {value!r}; known are {', '.join(allowed)}")
-    missing = [key for key in known if key not in options and key not in semantics.OPTIONAL]
+    missing = [key for key in known if key not in options and key not in calls.OPTIONAL]
     if missing:
         raise SpecError(f"{table.where}: key {missing[0]!r} is missing; {call} needs it")
     return Step(call, where, options)

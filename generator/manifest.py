@@ -15,7 +15,7 @@ from .layout import Layout
 from .model import Parameter, Specs, Variant
 from .predicates import parse
 
-SCHEMA = 3
+SCHEMA = 4
 
 # What stands for the bytes of a call whose size the ranks do not know alike (CF_UNSIZED_BYTES in C).
 UNSIZED_BYTES = 1
@@ -28,7 +28,8 @@ class CollectiveEntry:
     ``bound`` is an expression over nodes, node_size and bytes: the bytes that must pass the links of the
     busiest node, so bound / (rails x bytes per second) is the least time. ``sized`` tells which bytes a choice
     may read: those of a "block", the "mean" of all blocks, or "none". ``varies`` tells what the size of a block
-    follows: "no", its "source", its "target", or the "pair" of them.
+    follows: "no", its "source", its "target", or the "pair" of them. ``hybrid``: a collective of
+    collforge_hybrid.h, whose result is in one piece of memory per node.
     """
 
     name: str
@@ -41,6 +42,7 @@ class CollectiveEntry:
     sized: str
     varies: str
     moves_nothing: bool
+    hybrid: bool
     total: str
     bound: str
 
@@ -146,6 +148,7 @@ def describe(
                 sized=c.sized,
                 varies=c.varies,
                 moves_nothing=c.moves_nothing,
+                hybrid=c.hybrid,
                 total=c.total.text,
                 bound=c.wire_bytes.text,
             )

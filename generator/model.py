@@ -38,7 +38,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Collective:
-    """One collective of the MPI standard (generator/specs/collectives)."""
+    """One collective (generator/specs/collectives): of the MPI standard, or of collforge_hybrid.h."""
 
     name: str
     function: str
@@ -53,6 +53,7 @@ class Collective:
     in_place: str  # "none", "send_all", "send_root", "recv_root"
     total: Expression  # bytes of the largest buffer of the call
     wire_bytes: Expression  # bytes that must pass the busiest node's links, at least
+    native: str  # of a hybrid one: what a program with a copy per rank calls, in C
     result: Result
 
     def has(self, role: str) -> bool:
@@ -80,6 +81,11 @@ class Collective:
     @property
     def moves_nothing(self) -> bool:
         return all(argument.role == "comm" for argument in self.arguments)
+
+    @property
+    def hybrid(self) -> bool:
+        """Whether it works in pieces of shared memory, one per node, and is called by a package's handle."""
+        return self.has("hybrid")
 
     @property
     def single_buffer(self) -> bool:
@@ -124,13 +130,14 @@ class Algorithm:
     summary: str
     source: str
     calls: tuple[str, ...]
+    anywhere: tuple[str, ...]  # of these, those whose parts need not stand one behind the other
     pipelined: bool  # it calls the steps of the node around it piece by piece (runtime/src/lane.h)
     parameters: tuple[Parameter, ...]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a composition. ``options`` are the keys that the call defines (semantics.CALLS)."""
+    """One step of a composition. ``options`` are the keys that the call defines (calls.CALLS)."""
 
     call: str
     where: Expression | None
@@ -170,6 +177,7 @@ class Family:
     lanes: str  # "full" or "single": the number of lanes
     parameters: tuple[Parameter, ...]
     buffers: Mapping[str, str]  # temporary -> shape
+    views: Mapping[str, str]  # part of a node's piece -> how it is cut (generator/window.py)
     compositions: Mapping[str, Composition]
 
 
@@ -177,9 +185,25 @@ class Family:
 class Specs:
     """Everything below generator/specs, checked."""
 
-    collectives: dict[str, Collective]
+    collectives: dict[str, Collective]  # those of the standard and the hybrid ones
     families: dict[str, Family]
     algorithms: dict[str, Algorithm]
+
+    @property
+    def standard(self) -> list[Collective]:
+        """The collectives of the MPI standard, which applications call unmodified."""
+        return [c for c in self.collectives.values() if not c.hybrid]
+
+    @property
+    def hybrid(self) -> list[Collective]:
+        """The collectives of collforge_hybrid.h."""
+        return [c for c in self.collectives.values() if c.hybrid]
+
+    @property
+    def standard_families(self) -> dict[str, Family]:
+        """The families that serve collectives of the MPI standard, by name."""
+        names = {c.name for c in self.standard}
+        return {n: f for n, f in sorted(self.families.items()) if names & f.compositions.keys()}
 
 
 @dataclass(frozen=True)
@@ -194,4 +218,9 @@ class Variant:
 
     @property
     def name(self) -> str:
-        return f"{self.family.name}_{self.collective.name}"
+        family, collective = self.family.name, self.collective.name
+        return collective if collective.startswith(f"{family}_") else f"{family}_{collective}"
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter with this name, if it has one."""
+        return next((p for p in self.parameters if p.name == name), None)

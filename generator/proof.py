@@ -9,6 +9,7 @@ from .expand import LANES
 from .layout import Layout, from_name
 from .model import Collective, Composition, Variant
 from .semantics import Cell, Machine, ProofError, Trace, execute
+from .window import RaceError
 
 SMALL_LAYOUTS = (
     "2x2",
@@ -45,7 +46,7 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
             for root, most_lanes in itertools.product(roots, lane_numbers(variant, layout)):
                 try:
                     _prove_one(variant, layout, root, commutative, most_lanes)
-                except ProofError as error:
+                except (ProofError, RaceError) as error:
                     lanes = f", {most_lanes} lanes" if most_lanes else ""
                     message = f"{variant.name} on {name}, root {root}{lanes}: {error}"
                     raise ProofError(message) from error
@@ -73,7 +74,8 @@ def _prove_one(
     ordered = collective.reduces and not commutative
     traces = execute(variant.composition, family, collective, layout, root, commutative, most_lanes)
     for trace in traces:
-        if trace.buffer == "output" or (trace.step is None and collective.single_buffer):
+        at_start = trace.step is None and trace.buffer == "input"
+        if trace.buffer == "output" or (at_start and collective.single_buffer):
             output.update(trace.after)
     machine = Machine(layout, family.lanes, collective, root, commutative, most_lanes)
     for rank in range(layout.size):
@@ -112,8 +114,8 @@ def worked_example(variant: Variant, root: int = 0) -> list[str]:
     layout = example_layout(variant)
     traces = execute(variant.composition, variant.family, variant.collective, layout, root)
     for number, trace in enumerate(traces):
-        title = "input" if trace.step is None else f"{number}. {trace.buffer}"
-        lines.append(f"{title:<17} {_show(trace)}")
+        title = trace.buffer if trace.step is None else f"{number}. {trace.buffer}"
+        lines.append(f"{title:<17} {_show(trace)}".rstrip())
     return lines
 
 

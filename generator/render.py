@@ -62,8 +62,13 @@ def _render(
     specs: Specs, variants: list[Variant], environment: jinja2.Environment
 ) -> tuple[dict[str, str], Manifest]:
     version = collforge.__version__
-    collectives = list(specs.collectives.values())
-    shared = {"version": version, "collectives": collectives, "variants": variants}
+    shared = {
+        "version": version,
+        "collectives": list(specs.collectives.values()),
+        "standard": specs.standard,
+        "hybrid": specs.hybrid,
+        "variants": variants,
+    }
     names = [f"variants/{variant.name}.c" for variant in variants]
     texts = [
         environment.get_template(f"families/{variant.family.name}.c.j2").render(
@@ -84,6 +89,7 @@ def _render(
         "wrappers.c",
         "wrappers_fortran.c",
         "wrappers_large.c",
+        "hybrid.c",
         "registry.c",
         "oracle.c",
         "calls.c",
@@ -171,6 +177,7 @@ _FIELDS = {
     "op": ("op",),
     "root": ("root",),
     "comm": ("comm",),
+    "hybrid": (),
 }
 
 # What a plain call of a collective passes (templates/calls.c.j2).

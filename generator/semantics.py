@@ -15,63 +15,10 @@ from collforge.errors import CollforgeError
 
 from .layout import Lanes, Layout
 from .model import Collective, Composition, Family, Step
+from .window import Piece, SharedMemory, cells_of
 
 Cell = tuple[tuple[int, int], ...]
 Cells = list[Cell | None]  # None: undefined (exscan on the first rank)
-
-BUFFER = "buffer"
-SPLITS = ("slices", "lanes", "shares", "blocks", "rows", "columns", "node_pairs")
-OVER = ("node", "lane")
-ROOTS = ("root", "leader", "root_node")
-PLACES = (
-    "node",
-    "node_rank",
-    "rank",
-    "root",
-    "root_node",
-    "carrier",
-    "consecutive",
-    "commutative",
-)
-OPTIONAL = ("blocks",)
-
-
-@dataclass(frozen=True)
-class Call:
-    """What a step may say: its keys, each a buffer or one of a few words."""
-
-    keys: Mapping[str, str | tuple[str, ...]]
-
-
-_MOVE: dict[str, str | tuple[str, ...]] = {"from": BUFFER, "to": BUFFER}
-CALLS: dict[str, Call] = {
-    "scatter": Call({"over": OVER, "root": ROOTS, "split": SPLITS, **_MOVE}),
-    "gather": Call({"over": OVER, "root": ROOTS, "split": SPLITS, **_MOVE}),
-    "allgather": Call({"over": OVER, "split": SPLITS, **_MOVE}),
-    "alltoall": Call({"over": OVER, "split": SPLITS, **_MOVE}),
-    "bcast": Call({"over": OVER, "root": ROOTS, "data": BUFFER}),
-    "reduce": Call({"over": OVER, "root": ROOTS, **_MOVE}),
-    "allreduce": Call({"over": OVER, **_MOVE}),
-    "reduce_scatter": Call({"over": OVER, "split": SPLITS, **_MOVE}),
-    "scan": Call({"over": OVER, **_MOVE}),
-    "exscan": Call({"over": OVER, **_MOVE}),
-    "barrier": Call({"over": OVER, **_MOVE}),
-    # Among all ranks: between the order of the ranks and that of the nodes; where it does not run, its
-    # two buffers are one.
-    "permute": Call({"direction": ("to_node_order", "to_rank_order"), **_MOVE}),
-    # Among all ranks: every one's block to every other.
-    "exchange": Call(_MOVE),
-    # On one node: blocks to the ranks that carry their lanes, and back.
-    "fold": Call(_MOVE),
-    "unfold": Call({"blocks": ("size",), **_MOVE}),
-    "release": Call(_MOVE),  # no data: the carriers let the other ranks go on
-    "move": Call({"source": ("root", "leader"), "target": ("root", "leader"), **_MOVE}),
-    # On one rank.
-    "reorder": Call({"direction": ("to_lanes", "to_ranks", "nodes_to_ranks"), **_MOVE}),
-    "regroup": Call({"direction": ("by_target_node", "by_target_rank"), **_MOVE}),
-    "copy": Call(_MOVE),
-    "combine": Call(_MOVE),
-}
 
 
 class ProofError(CollforgeError):
@@ -98,9 +45,9 @@ class Machine:
         root_rank = layout.node_rank(root)
         self.leader = root_rank if collective.rooted and root_rank < smallest else 0
         self.full = lanes == "full"
-        # A vector is cut into one cell a lane; a block stays whole.
+        # A vector is cut into one cell a lane; a block stays whole, unless its node's are cut together.
         vector = not collective.has_blocks and not collective.moves_nothing
-        self.cells = self.lanes.k if vector else 1
+        self.cells = self.lanes.k if vector or collective.hybrid else 1
 
     def carrier(self, rank: int) -> bool:
         node_rank = self.layout.node_rank(rank)
@@ -129,6 +76,7 @@ class Machine:
     def facts(self, rank: int) -> dict[str, int]:
         return {
             "node": self.layout.node_of[rank],
+            "nodes": self.layout.nodes,
             "node_rank": self.layout.node_rank(rank),
             "rank": rank,
             "root": self.root,
@@ -137,6 +85,10 @@ class Machine:
             "consecutive": self.layout.facts()["consecutive"],
             "commutative": self.commutative,
         }
+
+    def blocks(self, ranks: Sequence[int]) -> int:
+        """The cells of one block of each of these ranks."""
+        return len(ranks) * self.cells
 
     def split(self, name: str, group: Sequence[int], me: int) -> tuple[list[int], list[int]]:
         """Cells that ``me`` sends to and receives from each member; they differ for all-to-alls only."""
@@ -149,10 +101,12 @@ class Machine:
             counts = [1 if q < lanes.k else 0 for q in range(len(group))]
             return counts, counts
         if name == "lanes":
-            counts = [len(lanes.ranks(q)) if q < lanes.k else 0 for q in range(len(group))]
+            counts = [self.blocks(lanes.ranks(q)) if q < lanes.k else 0 for q in range(len(group))]
             return counts, [counts[group.index(me)]] * len(group)
         lane, sizes = self.lane(me), at.node_sizes
-        shares = [len(lanes.share(lane, node)) for node in range(at.nodes)]
+        if name == "lane_slices":
+            return sizes, sizes
+        shares = [self.blocks(lanes.share(lane, node)) for node in range(at.nodes)]
         if name == "shares":
             return shares, shares
         mine = at.node_of[me]
@@ -161,14 +115,14 @@ class Machine:
     def shape(self, shape: str, rank: int) -> int:
         """The cells that a buffer of this shape has room for on a rank."""
         at, carries = self.layout, self.carrier(rank)
-        on_lane = len(self.lanes.ranks(self.lane(rank))) if carries else 0
-        share = len(self.lanes.share(self.lane(rank), at.node_of[rank])) if carries else 0
+        on_lane = self.blocks(self.lanes.ranks(self.lane(rank))) if carries else 0
+        share = self.blocks(self.lanes.share(self.lane(rank), at.node_of[rank])) if carries else 0
         return {
             "vector": self.cells,
             "slice": 1 if carries else 0,
             "share": share,
             "lane": on_lane,
-            "all": at.size,
+            "all": self.blocks(range(at.size)),
             "outgoing": at.node_sizes[at.node_of[rank]] * on_lane,
             "incoming": at.size * share,
         }[shape]
@@ -235,19 +189,13 @@ def execute(
     on whether it runs, or when a buffer overflows its shape. ``most_lanes``: of a full-lane family, 0: all.
     """
     machine = Machine(layout, family.lanes, collective, root, commutative, most_lanes)
-    memory: Memory = {}
-    for rank in range(layout.size):
-        places = {"rank": rank, "root": root, "size": layout.size}
-        blocks = int(collective.result.in_blocks.evaluate(places))
-        if blocks:
-            memory[rank, "input"] = [((rank, cell),) for cell in range(blocks * machine.cells)]
-            if collective.single_buffer:
-                memory[rank, "output"] = list(memory[rank, "input"])
-    yield Trace(
-        None,
-        "input",
-        {r: cells for (r, name), cells in memory.items() if name == "input"},
-    )
+    inputs = _inputs(machine, collective)
+    memory: Memory = {(rank, "input"): cells for rank, cells in inputs.items()}
+    if collective.hybrid:
+        memory = _share(machine, family, collective, inputs)
+    elif collective.single_buffer:
+        memory.update({(rank, "output"): list(cells) for rank, cells in inputs.items()})
+    yield Trace(None, "input", inputs)
     for step in composition.steps:
         written = _apply(machine, step, memory)
         for rank, cells in written.items():
@@ -255,7 +203,50 @@ def execute(
             if shape and len(cells) > machine.shape(shape, rank):
                 raise ProofError(f"{step.writes} holds {len(cells)} cells on rank {rank}: too many")
             memory[rank, step.writes] = cells
+        if isinstance(memory, SharedMemory) and step.call in _MEETINGS:
+            _meet(machine, step, memory)
         yield Trace(step, step.writes, written)
+    if isinstance(memory, SharedMemory):
+        for piece in memory.pieces:
+            piece.leave()
+        yield Trace(None, "output", {rank: memory.result(rank) for rank in range(layout.size)})
+
+
+def _inputs(machine: Machine, collective: Collective) -> dict[int, Cells]:
+    """What each rank contributes, of those that do."""
+    inputs: dict[int, Cells] = {}
+    for rank in range(machine.layout.size):
+        places = {"rank": rank, "root": machine.root, "size": machine.layout.size}
+        blocks = int(collective.result.in_blocks.evaluate(places))
+        if blocks:
+            inputs[rank] = [((rank, cell),) for cell in range(blocks * machine.cells)]
+    return inputs
+
+
+def _share(
+    machine: Machine, family: Family, collective: Collective, inputs: Mapping[int, Cells]
+) -> SharedMemory:
+    """The memory of a hybrid collective: a single buffer has the inputs at their places of it."""
+    layout, result = machine.layout, collective.result
+    blocks = layout.size if collective.has_blocks else 1
+    pieces = [Piece(blocks * machine.cells, layout.ranks_on(node)) for node in range(layout.nodes)]
+    views: dict[tuple[int, str], list[int]] = {}
+    for rank in range(layout.size):
+        lane = machine.lane(rank) if machine.carrier(rank) else -1
+        for name, view in family.views.items():
+            views[rank, name] = cells_of(view, machine.lanes, lane, rank, machine.cells)
+    memory = SharedMemory(pieces, views)
+    for rank, cells in inputs.items():
+        memory[rank, "input"] = cells
+        if collective.single_buffer:
+            places = {"rank": rank, "root": machine.root, "size": layout.size}
+            begin = int(result.in_place_block.evaluate(places)) * machine.cells
+            memory.store(rank, begin, cells)
+    return memory
+
+
+def _runs(machine: Machine, step: Step, rank: int) -> bool:
+    return step.where is None or bool(step.where.evaluate(machine.facts(rank)))
 
 
 def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
@@ -266,7 +257,7 @@ def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
             raise ProofError(f"rank {rank} reads {step.reads}, which it never got") from None
 
     def runs(rank: int) -> bool:
-        return step.where is None or bool(step.where.evaluate(machine.facts(rank)))
+        return _runs(machine, step, rank)
 
     size = machine.layout.size
     if step.call == "permute":
@@ -289,6 +280,19 @@ def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
 
 
 Read = Callable[..., Cells]
+
+# Steps of a node that no rank leaves before all of its ranks have come; what they write they may write before.
+_MEETINGS = ("sync", "reduce_scatter")
+
+
+def _meet(m: Machine, step: Step, memory: SharedMemory) -> None:
+    for piece in memory.pieces:
+        if step.get("over") == "lane" or not _runs(m, step, piece.ranks[0]):
+            continue
+        if step.call == "sync":
+            piece.sync()
+        else:
+            piece.meet()
 
 
 def _permute(m: Machine, step: Step, memory: Memory, moves: bool) -> dict[int, Cells]:
@@ -367,6 +371,10 @@ def _scan(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cel
     }
 
 
+def _sync(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
+    return {}  # writes nothing: see _meet
+
+
 def _fold(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
     k = m.lanes.k
     return {group[lane]: join([read(rank) for rank in group[lane::k]]) for lane in range(k)}
@@ -390,15 +398,14 @@ def _move(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cel
 
 
 def _reorder(m: Machine, step: Step, rank: int, read: Read) -> Cells:
-    data = read(rank)
+    each = m.cells
+    blocks = cut(read(rank), [each] * m.layout.size)
     direction = step["direction"]
     order = Lanes(m.layout, 1).order if direction == "nodes_to_ranks" else m.lanes.order
     if direction == "to_lanes":
-        return [data[r] for r in order]
-    out: Cells = [None] * len(data)
-    for position, r in enumerate(order):
-        out[r] = data[position]
-    return out
+        return join([blocks[r] for r in order])
+    places = {r: position for position, r in enumerate(order)}
+    return join([blocks[places[r]] for r in range(m.layout.size)])
 
 
 def _regroup(m: Machine, step: Step, rank: int, read: Read) -> Cells:
@@ -437,6 +444,7 @@ _GROUP: dict[str, Callable[[Machine, Step, list[int], Read], dict[int, Cells]]] 
     "scan": _scan,
     "exscan": _scan,
     "barrier": _barrier,
+    "sync": _sync,
     "fold": _fold,
     "unfold": _unfold,
     "release": _release,
@@ -446,5 +454,7 @@ _LOCAL: dict[str, Callable[[Machine, Step, int, Read], Cells]] = {
     "reorder": _reorder,
     "regroup": _regroup,
     "copy": _copy,
+    "collect": _copy,
+    "place": _copy,
     "combine": _combine,
 }

@@ -97,6 +97,9 @@ class Problem:
         }
 
 
+# The types that collectives of collforge_hybrid.h take.
+DENSE = ("int", "double", "pair")
+
 MOVED = tuple(Operand(name) for name in TYPE_BYTES)
 REDUCED = (
     Operand("int", "sum"),
@@ -175,7 +178,11 @@ def _cases(
 
 def _problems(collective: CollectiveEntry, layout: Layout, tier: str) -> dict[Problem, list[int]]:
     """The problems of a tier, each with the turns of numbers at which it is solved."""
-    operands = REDUCED if collective.has_op else MOVED
+    operands = [
+        operand
+        for operand in (REDUCED if collective.has_op else MOVED)
+        if operand.type in DENSE or not collective.hybrid
+    ]
     counts = _counts(collective, layout, tier)
     roots = range(layout.size if collective.rooted else 1)
     places = (False, True) if collective.in_place != "none" else (False,)

@@ -25,7 +25,7 @@ FUZZ_SECONDS = 60
 
 FAMILIES = {
     name: [layout for layout in LAYOUTS if serves(family, layout)]
-    for name, family in sorted(load_specs().families.items())
+    for name, family in load_specs().standard_families.items()
 }
 """The layouts that each family serves."""
 PAIRS = [(family, layout) for family, known in FAMILIES.items() for layout in known]

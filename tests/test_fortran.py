@@ -24,7 +24,7 @@ COMPILE = ["-O1", "-w", "-fallow-argument-mismatch"]
 
 @pytest.fixture(scope="module")
 def collectives() -> list[Collective]:
-    return list(load.load_specs().collectives.values())
+    return load.load_specs().standard
 
 
 def compile_fortran(mpi: str, interface: str, folder: Path, *options: str) -> Path:

@@ -31,9 +31,14 @@ def test_every_composition_is_proven(variant: Variant) -> None:
 
 
 def test_two_families_serve_all_collectives() -> None:
-    assert len(SPECS.collectives) == 16
+    assert len(SPECS.standard) == 16
     for name in ("full_lane", "hierarchical"):
-        assert set(SPECS.families[name].compositions) == set(SPECS.collectives)
+        assert set(SPECS.families[name].compositions) == {one.name for one in SPECS.standard}
+
+
+def test_one_family_serves_all_hybrid_collectives() -> None:
+    assert len(SPECS.hybrid) == 8
+    assert set(SPECS.families["hybrid"].compositions) == {one.name for one in SPECS.hybrid}
 
 
 def without_step(variant: Variant, index: int) -> Variant:
@@ -308,7 +313,7 @@ def test_generated_c_compiles_clean(generated: Path, tmp_path: Path, mpi: str) -
     includes = [f"-I{runtime / sub}" for sub in ("include", "src", "bench")]
     sources = sorted(generated.rglob("*.c"))
     wrappers = len(list(generated.glob("wrappers*.c")))
-    assert len(sources) == len(VARIANTS) + wrappers + 4
+    assert len(sources) == len(VARIANTS) + wrappers + 5
     flags = [
         "-std=c11",
         "-O2",

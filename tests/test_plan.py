@@ -357,14 +357,16 @@ def test_what_is_asked_wrongly_is_explained(made: Manifest) -> None:
 
 
 def test_collectives_are_asked_for_by_name_or_group(made: Manifest) -> None:
-    groups = {
-        name: set(request.parse_collectives(name, made)) for name in ("regular", "irregular", "all")
-    }
+    names = ("regular", "irregular", "mpi", "hybrid", "all")
+    groups = {name: set(request.parse_collectives(name, made)) for name in names}
     assert groups["all"] == {entry.name for entry in made.collectives}
-    assert groups["regular"] | groups["irregular"] == groups["all"]
+    assert groups["mpi"] | groups["hybrid"] == groups["all"]
+    assert groups["hybrid"] == {one.name for one in made.collectives if one.hybrid}
+    assert groups["regular"] | groups["irregular"] == groups["mpi"]
     assert not groups["regular"] & groups["irregular"]
-    assert groups["irregular"] == {one.name for one in made.collectives if one.varies != "no"}
-    assert request.parse_collectives(None, made) == request.parse_collectives("all", made)
+    varied = {one.name for one in made.collectives if one.varies != "no"}
+    assert groups["irregular"] == varied - groups["hybrid"]
+    assert request.parse_collectives(None, made) == request.parse_collectives("mpi", made)
     mixed = request.parse_collectives("bcast, irregular, bcast", made)
     assert mixed == ("bcast", *request.parse_collectives("irregular", made))
 

@@ -22,7 +22,7 @@ from collforge.generator import load
 C = Path(__file__).resolve().parent / "c"
 RUNTIME = Path(runtime.__file__).parent
 FIRST = "full_lane"
-OTHERS = sorted(load.load_specs().families.keys() - {FIRST})
+OTHERS = sorted(load.load_specs().standard_families.keys() - {FIRST})
 CHECKS = ["data", "signatures", "in_place", "insignificant", "irregular", "operations", "bits"]
 CHECKS += ["communicators", "handles", "barrier", "messages", "state", "attributes"]
 # Open MPI 4.1.4's allreduce with a negative lower bound (tests/conformance/defects.c).

@@ -85,6 +85,14 @@ def test_native_stays(ratios: list[float], why: str) -> None:
     assert "native stays" in decision.reason and why in decision.reason
 
 
+def test_where_native_cannot_serve_the_best_variant_wins() -> None:
+    measured = [launches(ring=[0.7, 0.8, 0.6], leader=[0.5, 0.5, 0.5])]
+    decision = decide_together("bcast", measured, ALL, native_serves=False)
+    assert decision.winner.variant == RING and "one copy per node" in decision.reason
+    few = decide_together("bcast", [launches(ring=[0.7])], ALL, native_serves=False)
+    assert few.winner.variant == NATIVE and "fewer than 3 launches" in few.reason
+
+
 def test_the_margin_and_the_launches_are_the_callers() -> None:
     measured = launches(ring=[1.05, 1.05])
     assert decide("bcast", measured, ALL, min_launches=2).winner.variant == RING

@@ -58,7 +58,7 @@ def count(
     database = folder / "native.db"
     at = layout.from_name(LAYOUT)
     store_native_winners(database, library, made, at)
-    functions = [entry.function for entry in made.collectives]
+    functions = [entry.function for entry in made.collectives if not entry.hybrid]
     valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind.out'}"]
     valgrind += ["--collect-atstart=no", *(f"--toggle-collect={name}" for name in functions)]
     launcher = local_command(library.name, at.size)

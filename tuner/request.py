@@ -102,18 +102,22 @@ def parse_layout(text: str | None, system: str) -> Layout:
 
 
 def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
-    """The collectives asked for by name or group, by default all.
+    """The collectives asked for by name or group, by default ``mpi``.
 
-    Groups are ``all``, ``irregular`` (those whose blocks may differ in size) and ``regular`` (the others).
-    Raises CollforgeError for an unknown name.
+    Groups are ``mpi`` (those of the MPI standard), of which ``irregular`` are those whose blocks may differ in
+    size and ``regular`` the others; ``hybrid`` (those of collforge_hybrid.h); and ``all``. Raises
+    CollforgeError for an unknown name.
     """
+    known = manifest.collectives
     groups = {
-        "all": [entry.name for entry in manifest.collectives],
-        "regular": [entry.name for entry in manifest.collectives if entry.varies == "no"],
-        "irregular": [entry.name for entry in manifest.collectives if entry.varies != "no"],
+        "all": [entry.name for entry in known],
+        "mpi": [entry.name for entry in known if not entry.hybrid],
+        "regular": [e.name for e in known if not e.hybrid and e.varies == "no"],
+        "irregular": [e.name for e in known if not e.hybrid and e.varies != "no"],
+        "hybrid": [entry.name for entry in known if entry.hybrid],
     }
     names: list[str] = []
-    for name in map(str.strip, (text or "all").split(",")):
+    for name in map(str.strip, (text or "mpi").split(",")):
         if name not in groups and name not in groups["all"]:
             raise unknown("collective", name, [*groups["all"], *groups])
         names += groups.get(name, [name])

@@ -106,12 +106,14 @@ def decide_together(
     *,
     min_launches: int = 3,
     margin: float = 0.03,
+    native_serves: bool = True,
 ) -> Decision:
     """Chooses the variant that serves several problems; `series` has the launches of each.
 
-    It must win one of them or more as in `decide`, have been measured in `min_launches` launches of
-    each, and have a ratio below 1 / (1 + margin) in none. Problems in which no eligible variant was
-    measured are left out: they are older than the variants.
+    Where native cannot serve, because it has a copy per rank where the call has one per node, the best
+    measured variant wins, be it slower. Else the winner must win one of them or more as in `decide`, have
+    been measured in `min_launches` launches of each, and have a ratio below 1 / (1 + margin) in none.
+    Problems in which no eligible variant was measured are left out: they are older than the variants.
     """
     native = Variant(collective)
     current = [one for one in series if any(v in eligible for launch in one for v in launch)]
@@ -119,7 +121,9 @@ def decide_together(
     compared = _compare_all(series, native)
     obstacles = {
         one.variant: _obstacle(
-            [compare(one.variant, native, launches) for launches in series], min_launches, margin
+            [compare(one.variant, native, launches) for launches in series],
+            min_launches,
+            margin if native_serves else None,
         )
         if one.variant in eligible
         else "failed a verification, has none, or is no longer generated"
@@ -129,7 +133,9 @@ def decide_together(
     if winning:
         winner = _simplest_of_the_best(winning, series, margin)
         reason = f"{winner}: the low end clears {1 + margin:.2f}"
-        if len(series) > 1:
+        if not native_serves:
+            reason = f"{winner}: the best that has one copy per node"
+        elif len(series) > 1:
             reason += ", and it is slower than native at no size"
     else:
         measured = min(sum(native in launch for launch in launches) for launches in series)
@@ -209,11 +215,16 @@ def _compare_all(series: Sequence[Sequence[Launch]], native: Variant) -> list[Co
     return sorted(known, key=lambda one: -one.ratio)
 
 
-def _obstacle(each: Sequence[Comparison], min_launches: int, margin: float) -> str:
-    """Why a verified variant, compared with native in each problem, cannot win; '' if it can."""
+def _obstacle(each: Sequence[Comparison], min_launches: int, margin: float | None) -> str:
+    """Why a verified variant, compared with native in each problem, cannot win; '' if it can.
+
+    Without a margin it need not be faster.
+    """
     min_launches = max(min_launches, 2)  # an interval needs two
     if any(one.launches < min_launches for one in each):
         return f"was measured in fewer than {min_launches} launches"
+    if margin is None:
+        return ""
     if all(one.low <= 1 + margin for one in each):
         return f"does not clear {1 + margin:.2f} with its low end"
     slowest = min(one.ratio for one in each)

@@ -252,6 +252,7 @@ def decide_contest(
         {variant for variant in verified if variant.fingerprint in current},
         min_launches=goal.min_launches,
         margin=goal.margin,
+        native_serves=not session.manifest.collective(contest[0].collective).hybrid,
     )
 
 

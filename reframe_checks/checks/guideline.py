@@ -24,7 +24,9 @@ class Guideline(Comparison):
     library.
     """
 
-    collective = parameter([entry.name for entry in MANIFEST.collectives], loggable=True)
+    collective = parameter(
+        [one.name for one in MANIFEST.collectives if not one.hybrid], loggable=True
+    )
 
     sizes = variable(typ.List[int], value=[1024, 32768, 1048576])
     """Bytes of a block."""

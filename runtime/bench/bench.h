@@ -46,6 +46,10 @@ struct timing {
 
 /* ---- verify.c -------------------------------------------------------------------------------- */
 
+/* What variants work with in the problem at hand. */
+struct cf_comm *comm_of(struct bench *bench);
+/* Puts the buffers back for a call of this candidate. */
+void reset_for(struct bench *bench, const struct candidate *candidate);
 /* Makes the call under test; returns its error class. */
 int call_candidate(struct bench *bench, const struct candidate *candidate);
 /* Checks what the last call left, on this rank; a first failure goes to candidate->verified and

@@ -24,10 +24,10 @@ static double processor_seconds(void) {
 
 /* Gives the temporaries back first, so that those there are afterwards are this call's. */
 static void measure_memory(struct bench *bench, struct candidate *candidate) {
-    struct cf_tmpbufs *tmpbufs = &bench->world->tmpbufs;
+    struct cf_tmpbufs *tmpbufs = &comm_of(bench)->tmpbufs;
 
     cf_tmpbufs_free(tmpbufs);
-    data_reset(&bench->data);
+    reset_for(bench, candidate);
     check_candidate(bench, candidate, call_candidate(bench, candidate));
     for (int slot = 0; slot < CF_TMPBUF_SLOTS; slot++)
         candidate->memory += (int64_t)tmpbufs->capacity[slot];
@@ -39,7 +39,7 @@ static void measure_memory(struct bench *bench, struct candidate *candidate) {
  */
 static void measure_processor_time(struct bench *bench, struct candidate *candidate, int calls) {
     for (int i = 0; i < calls; i++) {
-        data_reset(&bench->data);
+        reset_for(bench, candidate);
         must(PMPI_Barrier(bench->comm), "MPI_Barrier");
         const double before = processor_seconds();
         const int err = call_candidate(bench, candidate);

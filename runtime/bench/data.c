@@ -58,12 +58,29 @@ static bool result_block(struct data *data, int rank, int block, int size) {
 
 /* ---- images --------------------------------------------------------------------------------- */
 
+static bool is_hybrid(const struct data *data) {
+    return cf_collectives[data->problem->collective].hybrid;
+}
+
 static char *base(const struct memory *memory) {
     return memory->data + GUARD + HEAD;
 }
 
 static size_t bytes_of(const struct problem *problem, size_t elements) {
     return elements * (size_t)problem->element->extent;
+}
+
+/* Alike on all ranks, whose images of what is in a piece are of one size. */
+static void reserve_piece(struct data *data, size_t bytes) {
+    if (bytes <= data->piece.capacity)
+        return;
+    if (data->hybrid == NULL)
+        must(collforge_hybrid_create(MPI_COMM_WORLD, &data->hybrid), "collforge_hybrid_create");
+    if (data->piece.data != NULL)
+        must(collforge_hybrid_release(data->hybrid, data->piece.data), "collforge_hybrid_release");
+    must(collforge_hybrid_alloc(data->hybrid, (MPI_Aint)bytes, &data->piece.data),
+         "collforge_hybrid_alloc");
+    data->piece.capacity = bytes;
 }
 
 static void reserve(struct memory *memory, size_t bytes) {
@@ -99,7 +116,8 @@ static void image_create(struct image *image, const struct problem *problem, con
     image->elements = elements;
     image->open = placing->elements < elements ? placing->elements : elements;
     image->bytes = bytes_of(problem, elements) + 2 * GUARD + HEAD;
-    reserve(&image->work, image->bytes);
+    reserve(&image->own, image->bytes);
+    image->work = image->own;
     reserve(&image->before, image->bytes);
     reserve(&image->after, image->bytes);
     memset(image->before.data, PATTERN, image->bytes);
@@ -115,7 +133,8 @@ static void *garbage(unsigned seed) {
 /* Odd ranks may describe the same data by more elements of another type. Where blocks do not vary
  * nobody asks for arrays, and places may be beyond an int. */
 static void fill_arrays(struct data *data, int rank) {
-    const int scale = rank % 2 == 0 ? 1 : data->problem->element->odd_types;
+    const bool odd = rank % 2 != 0 && !is_hybrid(data);
+    const int scale = odd ? data->problem->element->odd_types : 1;
     const struct placing *const placings[] = {&data->input, &data->output};
     struct arrays *const arrays[] = {&data->send_arrays, &data->recv_arrays};
 
@@ -198,15 +217,17 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
     const struct element *element = problem->element;
     /* With one type for both sides it is significant on every rank, and so are the counts. */
-    const bool one_type = oracle->single_buffer || cf_collectives[problem->collective].has_op;
+    const bool has_op = cf_collectives[problem->collective].has_op;
+    const bool one_type = oracle->single_buffer || has_op;
     const bool sends = one_type || form->sends;
     const bool receives = one_type || form->receives;
-    const MPI_Datatype type = rank % 2 == 0 ? element->type : element->odd_type;
-    const int scale = rank % 2 == 0 ? 1 : element->odd_types;
+    const bool odd = rank % 2 != 0 && !is_hybrid(data);
+    const MPI_Datatype type = odd ? element->odd_type : element->type;
+    const int scale = odd ? element->odd_types : 1;
     const int sent = sizes_between(&data->sizes, rank, 0) * scale;
     const int received = sizes_between(&data->sizes, problem->root, rank) * scale;
     const struct arrays *out = &data->send_arrays;
-    const struct arrays *in = one_type ? &data->send_arrays : &data->recv_arrays;
+    const struct arrays *in = has_op ? &data->send_arrays : &data->recv_arrays;
     int *const nothing = garbage(problem->seed);
 
     data->args = (struct cf_args){
@@ -253,7 +274,6 @@ static void fill_images(struct data *data, struct image *input, int rank, int si
                       data->output.count[block], data->words[0]);
     }
     memcpy(data->send.work.data, data->send.before.data, data->send.bytes);
-    data_reset(data);
 }
 
 void data_prepare(struct data *data, const struct problem *problem, int rank, int size) {
@@ -264,8 +284,7 @@ void data_prepare(struct data *data, const struct problem *problem, int rank, in
     lay_out(data, rank, size);
     const struct form form = form_of(data, rank);
     if (form.shared)
-        share_buffer(data,
-                     form.send_in_place ? oracle->in_place_block(rank, problem->root, size) : 0);
+        share_buffer(data, oracle->in_place_block(rank, problem->root, size));
     const size_t nwords = (size_t)data->sizes.largest * (size_t)problem->element->lanes;
     for (int i = 0; i < 2; i++)
         data->words[i] = xrealloc(data->words[i], nwords * sizeof *data->words[i]);
@@ -278,15 +297,40 @@ void data_prepare(struct data *data, const struct problem *problem, int rank, in
                  form.recv_in_place  ? 0
                  : in_recv > results ? in_recv
                                      : results);
+    if (is_hybrid(data))
+        reserve_piece(data, data->recv.bytes);
     fill_images(data, form.shared ? &data->recv : &data->send, rank, size);
     fill_arrays(data, rank);
     fill_args(data, rank, &form);
     types_expect(problem->element);
 }
 
-void data_reset(struct data *data) {
+/* One rank puts the pattern into the piece, then each its input, if that stands there. */
+static void reset_piece(struct data *data) {
+    const struct image *image = &data->recv;
+
+    must(collforge_hybrid_sync(data->hybrid), "collforge_hybrid_sync");
+    if (data->hybrid->node_rank == 0)
+        memset(image->work.data, PATTERN, image->bytes);
+    must(collforge_hybrid_sync(data->hybrid), "collforge_hybrid_sync");
+    for (int block = 0; data->send.elements == 0 && block < data->input.blocks; block++) {
+        const size_t at = bytes_of(data->problem, data->input.at[block]);
+        memcpy(base(&image->work) + at, base(&image->before) + at,
+               bytes_of(data->problem, (size_t)data->input.count[block]));
+    }
+    must(collforge_hybrid_sync(data->hybrid), "collforge_hybrid_sync");
+}
+
+void data_reset(struct data *data, bool native) {
     /* The send buffer is as it was: data_check repairs it. */
-    memcpy(data->recv.work.data, data->recv.before.data, data->recv.bytes);
+    if (is_hybrid(data)) {
+        data->recv.work = native ? data->recv.own : data->piece;
+        data->args.recvbuf = base(&data->recv.work);
+    }
+    if (is_hybrid(data) && !native)
+        reset_piece(data);
+    else
+        memcpy(data->recv.work.data, data->recv.before.data, data->recv.bytes);
 }
 
 /* ---- checking ------------------------------------------------------------------------------- */
@@ -312,6 +356,27 @@ static bool is_right(const struct problem *problem, const struct image *image,
 
     return !differs(image, should, 0, start + bytes_of(problem, open), at) &&
            !differs(image, should, end, image->bytes, at);
+}
+
+/* In a piece other ranks have their results between this rank's. */
+static bool is_right_in_piece(const struct data *data, const struct image *image, int rank,
+                              size_t *at) {
+    const struct cf_oracle *oracle = &cf_oracles[data->problem->collective];
+    const int root = data->problem->root;
+    const int size = data->sizes.ranks;
+    const size_t start = GUARD + HEAD;
+    const size_t end = start + bytes_of(data->problem, image->elements);
+    bool right = !differs(image, &image->after, 0, start, at) &&
+                 !differs(image, &image->after, end, image->bytes, at);
+
+    for (int block = 0; block < data->output.blocks && right; block++) {
+        const size_t begin = start + bytes_of(data->problem, data->output.at[block]);
+        const size_t bytes = bytes_of(data->problem, (size_t)data->output.count[block]);
+        const bool defined =
+            oracle->first(rank, block, root, size) < oracle->last(rank, block, root, size);
+        right = !defined || !differs(image, &image->after, begin, begin + bytes, at);
+    }
+    return right;
 }
 
 static double word_at(const struct element *element, const char *at) {
@@ -391,7 +456,9 @@ bool data_check(struct data *data, int err, int rank, char *detail, size_t size)
     }
     for (int i = 0; i < 2 && what[0] == '\0'; i++) {
         const struct memory *should = err == CF_DECLINED ? &images[i]->before : &images[i]->after;
-        if (!is_right(data->problem, images[i], should, &at))
+        const bool in_piece = images[i]->work.data == data->piece.data;
+        if (in_piece ? !is_right_in_piece(data, images[i], rank, &at)
+                     : !is_right(data->problem, images[i], should, &at))
             describe(data->problem, images[i], should, at, what, sizeof what);
     }
     if (what[0] == '\0')
@@ -408,7 +475,7 @@ void data_free(struct data *data) {
     struct arrays *const arrays[] = {&data->send_arrays, &data->recv_arrays};
 
     for (int i = 0; i < 2; i++) {
-        free(images[i]->work.data);
+        free(images[i]->own.data);
         free(images[i]->before.data);
         free(images[i]->after.data);
         free(arrays[i]->counts);
@@ -418,5 +485,7 @@ void data_free(struct data *data) {
     placing_free(&data->input);
     placing_free(&data->output);
     sizes_free(&data->sizes);
+    if (data->hybrid != NULL)
+        must(collforge_hybrid_free(&data->hybrid), "collforge_hybrid_free");
     *data = (struct data){0};
 }

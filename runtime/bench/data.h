@@ -13,6 +13,7 @@
 #define COLLFORGE_BENCH_DATA_H_INCLUDED
 
 #include "cases.h"
+#include "collforge_hybrid.h"
 #include "placing.h"
 
 struct memory {
@@ -26,7 +27,8 @@ struct image {
     size_t elements;
     size_t open; /* elements from here to the end are undefined after the call */
     size_t bytes;
-    struct memory work;   /* what the call gets */
+    struct memory work; /* what the call gets: its own, or a piece of the node */
+    struct memory own;
     struct memory before; /* what it is before the call */
     struct memory after;  /* what it must be after the call */
 };
@@ -47,14 +49,19 @@ struct data {
     struct image recv;
     struct arrays send_arrays;
     struct arrays recv_arrays;
+    /* Of a collective of collforge_hybrid.h recv's work is in a piece of the node, but its own for
+     * a native call, which has a copy per rank. */
+    struct collforge_hybrid *hybrid; /* of MPI_COMM_WORLD; NULL before it is needed */
+    struct memory piece;
     struct cf_args args;
     uint32_t *words[2]; /* scratch: one block each */
 };
 
-/* Makes the operands of a problem on MPI_COMM_WORLD. */
+/* Makes the operands of a problem on MPI_COMM_WORLD, and the package that it needs. Collective. */
 void data_prepare(struct data *data, const struct problem *problem, int rank, int size);
-/* Puts the buffers back to what they were before the call. */
-void data_reset(struct data *data);
+/* Puts the buffers back to what they were before a call, which is native or not. Collective over
+ * the node where the problem is one of collforge_hybrid.h. */
+void data_reset(struct data *data, bool native);
 /* Whether the call that returned err left what it should: the result, or everything as it was where
  * it declined (CF_DECLINED). Else says in detail what is wrong, with the rank. */
 bool data_check(struct data *data, int err, int rank, char *detail, size_t size);

@@ -6,6 +6,8 @@
 #ifndef COLLFORGE_ORACLE_H_INCLUDED
 #define COLLFORGE_ORACLE_H_INCLUDED
 
+#include "cf.h"
+
 /* Which ranks may pass MPI_IN_PLACE, and in place of which buffer. */
 enum cf_in_place {
     CF_IN_PLACE_NONE,
@@ -39,8 +41,12 @@ struct cf_oracle {
     int (*last)(int rank, int block, int root, int size);
     int (*source_block)(int rank, int block, int root,
                         int size); /* which input block of those ranks */
-    /* With MPI_IN_PLACE in sendbuf: the block of recvbuf at which this rank's input begins. */
+    /* With MPI_IN_PLACE in sendbuf, and in a single buffer: the block of recvbuf at which this
+     * rank's input begins. */
     int (*in_place_block)(int rank, int root, int size);
+    /* Of a collective of collforge_hybrid.h, whose buffer is one piece of memory per node: what a
+     * program calls in which every rank has a copy. NULL: cf_collectives has it. */
+    int (*native)(const struct cf_args *args);
 };
 
 /* [cf_ncollectives], in the order of cf_collectives. */

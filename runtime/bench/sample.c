@@ -87,7 +87,7 @@ static struct verdict run_window(struct bench *bench, struct schedule *schedule,
     const double limit = bench->options.max_seconds;
     int err = MPI_SUCCESS;
 
-    data_reset(&bench->data);
+    reset_for(bench, candidate);
     watchdog_step(candidate->text);
     double start = clock_to_reference(&clock->line, clock_local(clock));
     must(PMPI_Allreduce(MPI_IN_PLACE, &start, 1, MPI_DOUBLE, MPI_MAX, bench->comm),

@@ -3,6 +3,7 @@
 
 #include "bench.h"
 #include "dispatch.h"
+#include "hybrid.h"
 #include "oracle.h"
 #include "report.h"
 #include "shared_window.h"
@@ -19,13 +20,29 @@ static int64_t choice_bytes(const struct problem *problem) {
     return unsized ? CF_UNSIZED_BYTES : problem->bytes;
 }
 
+void reset_for(struct bench *bench, const struct candidate *candidate) {
+    data_reset(&bench->data, candidate->choice.variant == NULL);
+}
+
 int call_candidate(struct bench *bench, const struct candidate *candidate) {
     const struct problem *problem = bench->data.problem;
+    const bool hybrid = cf_collectives[problem->collective].hybrid;
 
+    if (candidate->choice.variant == NULL && hybrid)
+        return cf_oracles[problem->collective].native(&bench->data.args);
     if (candidate->choice.variant == NULL)
         return cf_collectives[problem->collective].native(&bench->data.args);
+    if (hybrid)
+        return cf_hybrid_attempt(cf_hybrid_find(bench->data.hybrid), &candidate->choice,
+                                 problem->collective, &bench->data.args);
     return cf_attempt_chosen(&candidate->choice, problem->collective, choice_bytes(problem),
                              &bench->data.args);
+}
+
+struct cf_comm *comm_of(struct bench *bench) {
+    return cf_collectives[bench->data.problem->collective].hybrid
+               ? &cf_hybrid_find(bench->data.hybrid)->comm
+               : bench->world;
 }
 
 /* As the wrappers decide it (cf_run). */
@@ -119,8 +136,9 @@ static struct outcome call_late(struct bench *bench, const struct candidate *can
  * problem. No other rank reads there now: all have settled the candidate before.
  */
 static void spoil_leftovers(struct bench *bench) {
-    const struct cf_tmpbufs *tmpbufs = &bench->world->tmpbufs;
-    const struct cf_shared *shared = bench->world->shared;
+    const struct cf_comm *comm = comm_of(bench);
+    const struct cf_tmpbufs *tmpbufs = &comm->tmpbufs;
+    const struct cf_shared *shared = comm->shared;
 
     for (int slot = 0; slot < CF_TMPBUF_SLOTS; slot++)
         if (tmpbufs->data[slot] != NULL)
@@ -138,7 +156,7 @@ void verify_candidate(struct bench *bench, struct candidate *candidate, unsigned
     char what[64] = "";
 
     watchdog_step(candidate->text);
-    data_reset(&bench->data);
+    reset_for(bench, candidate);
     spoil_leftovers(bench);
     const struct outcome outcome =
         moves_nothing ? call_late(bench, candidate, turn) : call_once(bench, candidate);

@@ -91,6 +91,63 @@ COLLFORGE_PUBLIC int collforge_hybrid_sync(struct collforge_hybrid *hybrid);
 /* The same for all ranks. */
 COLLFORGE_PUBLIC int collforge_hybrid_barrier(struct collforge_hybrid *hybrid);
 
+/*
+ * ---- collectives -----------------------------------------------------------------------------
+ *
+ * Those of MPI with their result in one piece per node. buffer and recvbuf are in a piece, at the
+ * same place of it on all ranks; all other arguments but sendbuf are alike on all ranks, too. Data
+ * types are dense: basic ones, or contiguous ones made of them. In a buffer with a block for each
+ * rank these follow each other in rank order; a rank's own is where collforge_hybrid_own says.
+ *
+ * Each begins and ends like a collforge_hybrid_sync: what a rank of the node has stored before its
+ * call is sent, the result may be loaded by all ranks of the node, and nobody overwrites what
+ * another rank was reading before its own call. What runs on the nodes and between them is the
+ * winner of `collforge tune --collective hybrid` for this layout and size, where the program runs
+ * with COLLFORGE_DB; else it is the first variant.
+ *
+ * Errors, before anything was done: MPI_ERR_COMM (no package), MPI_ERR_TYPE (not dense),
+ * MPI_ERR_OP, MPI_ERR_ROOT, MPI_ERR_COUNT (negative, or a buffer of more than 2^31 - 1 bytes) and
+ * MPI_ERR_BUFFER (not within a piece). Arguments that differ between ranks are not all found: ranks
+ * may then wait for each other forever, as in MPI.
+ */
+
+/* The root's count elements to all nodes. */
+COLLFORGE_PUBLIC int collforge_hybrid_bcast(void *buffer, int count, MPI_Datatype datatype,
+                                            int root, struct collforge_hybrid *hybrid);
+
+/* Every rank's own block, count elements of them, to all nodes. */
+COLLFORGE_PUBLIC int collforge_hybrid_allgather(void *buffer, int count, MPI_Datatype datatype,
+                                                struct collforge_hybrid *hybrid);
+
+/* The same with blocks of counts[size] elements; own blocks begin where the ones before end. */
+COLLFORGE_PUBLIC int collforge_hybrid_allgatherv(void *buffer, const int *counts,
+                                                 MPI_Datatype datatype,
+                                                 struct collforge_hybrid *hybrid);
+
+/* Every rank's own block to the root's node. buffer has room for all blocks on every node. */
+COLLFORGE_PUBLIC int collforge_hybrid_gather(void *buffer, int count, MPI_Datatype datatype,
+                                             int root, struct collforge_hybrid *hybrid);
+
+/* The root's blocks, each to the node of its rank and its place there. */
+COLLFORGE_PUBLIC int collforge_hybrid_scatter(void *buffer, int count, MPI_Datatype datatype,
+                                              int root, struct collforge_hybrid *hybrid);
+
+/* The ranks' vectors, each in sendbuf, private memory or not, combined in rank order: on all nodes,
+ * or on the root's. sendbuf and recvbuf do not overlap. */
+COLLFORGE_PUBLIC int collforge_hybrid_allreduce(const void *sendbuf, void *recvbuf, int count,
+                                                MPI_Datatype datatype, MPI_Op op,
+                                                struct collforge_hybrid *hybrid);
+COLLFORGE_PUBLIC int collforge_hybrid_reduce(const void *sendbuf, void *recvbuf, int count,
+                                             MPI_Datatype datatype, MPI_Op op, int root,
+                                             struct collforge_hybrid *hybrid);
+
+/* The same with a block of count elements for each rank in sendbuf; the combined blocks of a node's
+ * ranks go to their places in its piece. */
+COLLFORGE_PUBLIC int collforge_hybrid_reduce_scatter_block(const void *sendbuf, void *recvbuf,
+                                                           int count, MPI_Datatype datatype,
+                                                           MPI_Op op,
+                                                           struct collforge_hybrid *hybrid);
+
 #ifdef __cplusplus
 }
 #endif

@@ -195,10 +195,11 @@ struct cf_collective_info {
     const char *function; /* "MPI_Bcast" */
     bool rooted;
     bool has_op;
+    bool hybrid; /* of collforge_hybrid.h: called by a package, never in place of MPI's */
     enum cf_sized sized;
     enum cf_varies varies;
     bool total_is_size_blocks;                 /* total_bytes = size x bytes, else bytes */
-    int (*native)(const struct cf_args *args); /* PMPI_* */
+    int (*native)(const struct cf_args *args); /* PMPI_*; NULL: hybrid */
 };
 
 /* The generated registry. */

@@ -45,12 +45,15 @@ int cf_gather(struct cf_comm *comm, const void *from, void *to, const struct cf_
 
 int cf_allgather(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
                  const struct cf_unit *unit, MPI_Comm over) {
-    (void)comm;
     int own = 0;
     const int err = own_count(split, over, &own);
 
     if (err != MPI_SUCCESS) {
         return err;
+    }
+    if (over == comm->layout.lane_comm &&
+        from == cf_at(unit, to, split->displs[comm->layout.node])) {
+        from = MPI_IN_PLACE; /* a piece of collforge_hybrid.h */
     }
     if (split->uniform) {
         return PMPI_Allgather(from, own, unit->type, to, own, unit->type, over);

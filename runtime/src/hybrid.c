@@ -7,7 +7,9 @@
 #include "handle_table.h"
 #include "runtime.h"
 #include "shared_window.h"
+#include "sizes.h"
 #include "topology.h"
+#include "variant.h"
 
 /* The packages that are not freed: a handle may be a copy of one that was. */
 static struct cf_handle_table live = CF_HANDLE_TABLE_INITIALIZER;
@@ -49,6 +51,7 @@ static void destroy(struct cf_hybrid *hybrid) {
         cf_layout_disconnect(&hybrid->comm.layout);
         cf_layout_free(&hybrid->comm.layout);
         cf_tmpbufs_free(&hybrid->comm.tmpbufs);
+        free(hybrid->defaults);
         free(hybrid);
     }
 }
@@ -66,6 +69,7 @@ static int create(MPI_Comm comm, struct cf_hybrid **out) {
     layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
     int err = cf_layout_discover(layout, comm);
     const bool known = err == MPI_SUCCESS && layout->size > 0 && cf_layout_add_lanes(layout) &&
+                       cf_types_start() == MPI_SUCCESS && cf_hybrid_prepare(hybrid) &&
                        cf_handle_insert(&live, (uintptr_t)hybrid, (uintptr_t)hybrid);
     if (!cf_comm_agree(comm, known) || !cf_layout_connect(layout, comm)) {
         cf_handle_remove(&live, (uintptr_t)hybrid);
@@ -116,14 +120,18 @@ int collforge_hybrid_free(struct collforge_hybrid **hybrid) {
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-static int sync_node(struct cf_hybrid *hybrid) {
-    if (hybrid->comm.shared != NULL) {
-        return cf_shared_barrier(&hybrid->comm);
+int cf_node_sync(struct cf_comm *comm, bool by_barrier) {
+    if (comm->shared != NULL && !by_barrier) {
+        return cf_shared_barrier(comm);
     }
     atomic_thread_fence(memory_order_seq_cst);
-    const int err = PMPI_Barrier(hybrid->open.node_comm);
+    const int err = PMPI_Barrier(comm->layout.node_comm);
     atomic_thread_fence(memory_order_seq_cst);
     return err;
+}
+
+static int sync_node(struct cf_hybrid *hybrid) {
+    return cf_node_sync(&hybrid->comm, false);
 }
 
 int collforge_hybrid_sync(struct collforge_hybrid *hybrid) {

@@ -9,6 +9,7 @@
 struct cf_piece {
     MPI_Win window;
     void *address;
+    size_t bytes;
     struct cf_piece *next;
 };
 
@@ -16,6 +17,8 @@ struct cf_hybrid {
     struct collforge_hybrid open; /* what the program sees; first, so that pointers convert */
     struct cf_comm comm;          /* shared is NULL where there was no room for flags */
     struct cf_piece *pieces;
+    const struct cf_rules *rules; /* NULL: nothing was measured on this layout */
+    struct cf_choice *defaults;   /* [cf_ncollectives] for what nothing was measured of */
 };
 
 /* The package, or NULL where it is none or freed. Local. */
@@ -24,6 +27,23 @@ struct cf_hybrid *cf_hybrid_find(struct collforge_hybrid *hybrid);
 /* Tells the error handler of the communicator, or of MPI_COMM_WORLD for MPI_COMM_NULL; returns err.
  */
 int cf_hybrid_fail(MPI_Comm comm, int err);
+
+/* Whether one of the pieces has these bytes. */
+bool cf_piece_has(const struct cf_hybrid *hybrid, const void *buffer, size_t bytes);
+
+/* Finds out what the collectives of a package run. Local; false when memory is out. */
+bool cf_hybrid_prepare(struct cf_hybrid *hybrid);
+
+/*
+ * Runs a collective by a choice, or by what was measured best where it is NULL. Returns an MPI
+ * error class: MPI_ERR_TYPE, MPI_ERR_OP, MPI_ERR_ROOT, MPI_ERR_COUNT, MPI_ERR_BUFFER before
+ * anything was done, or what a step of the variant met.
+ */
+int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, int collective,
+                      const struct cf_args *args);
+
+/* The same for a program's call: fills the communicator in, and tells its error handler. */
+int cf_hybrid_call(struct collforge_hybrid *hybrid, int collective, struct cf_args *args);
 
 /* Frees all pieces. Collective over the node. Returns the first MPI error class. */
 int cf_pieces_free(struct cf_hybrid *hybrid);

@@ -62,6 +62,7 @@ static bool attach(const struct cf_hybrid *hybrid, struct cf_piece *piece, size_
     }
     const uintptr_t line = ((uintptr_t)base + CF_SHARED_LINE - 1) / CF_SHARED_LINE;
     piece->address = (void *)(line * CF_SHARED_LINE);
+    piece->bytes = bytes;
     return own == 0 || cf_shared_memory_populate((char *)piece->address + begin, own);
 }
 
@@ -145,6 +146,16 @@ int collforge_hybrid_release(struct collforge_hybrid *hybrid, void *address) {
         }
     }
     return cf_hybrid_fail(hybrid->comm, MPI_ERR_BASE);
+}
+
+bool cf_piece_has(const struct cf_hybrid *hybrid, const void *buffer, size_t bytes) {
+    for (const struct cf_piece *piece = hybrid->pieces; piece != NULL; piece = piece->next) {
+        const uintptr_t offset = (uintptr_t)buffer - (uintptr_t)piece->address;
+        if (offset <= piece->bytes && bytes <= piece->bytes - offset) {
+            return true;
+        }
+    }
+    return false;
 }
 
 int cf_pieces_free(struct cf_hybrid *hybrid) {

@@ -202,6 +202,23 @@ static inline bool begin_plain(struct cf_operands *operands, const struct cf_rol
     return true;
 }
 
+/* In a piece nothing can be packed, since the others look there, too. */
+static int begin_in_piece(struct cf_operands *operands, const struct cf_roles *roles,
+                          const struct cf_args *args, struct cf_comm *comm) {
+    const int64_t size = cf_type_size(args->recvtype);
+
+    if (size < 0) {
+        return MPI_ERR_TYPE;
+    }
+    operands->input = operands->output = args->recvbuf;
+    if (roles->varies != CF_VARIES_NO) {
+        return known_sizes(operands, args->recvcounts, comm, (int)size);
+    }
+    operands->block = args->recvcount * (int)size;
+    operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
+    return MPI_SUCCESS;
+}
+
 /*
  * A collective without an op moves the packed stream. On this rank its two sides may have different
  * types, and only the sides that are significant here are looked at.
@@ -306,7 +323,8 @@ CF_APART static int begin_reduction(struct cf_operands *operands, const struct c
 
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm) {
-    if (!roles->moves_nothing && !roles->reduces && begin_plain(operands, roles, args)) {
+    if (!roles->moves_nothing && !roles->reduces && !roles->in_piece &&
+        begin_plain(operands, roles, args)) {
         return MPI_SUCCESS;
     }
     *operands = (struct cf_operands){.unit = byte_unit,
@@ -316,8 +334,9 @@ int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles
     if (roles->moves_nothing) {
         return MPI_SUCCESS;
     }
-    return roles->reduces ? begin_reduction(operands, roles, args, comm)
-                          : begin_movement(operands, roles, args, comm);
+    return roles->reduces    ? begin_reduction(operands, roles, args, comm)
+           : roles->in_piece ? begin_in_piece(operands, roles, args, comm)
+                             : begin_movement(operands, roles, args, comm);
 }
 
 int cf_operands_unpack(const struct cf_operands *operands, struct cf_comm *comm) {

@@ -157,6 +157,56 @@ int cf_reorder_to_ranks(struct cf_comm *comm, const struct cf_lanes *lanes, cons
     return MPI_SUCCESS;
 }
 
+/* Between packed blocks of n ranks and all blocks in rank order. */
+static int copy_blocks(struct cf_comm *comm, const int *ranks, int n, void *packed, void *all,
+                       bool collect, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    const MPI_Aint *begins = begins_by_rank(comm, blocks);
+    MPI_Aint done = 0;
+
+    if (begins == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int i = 0; i < n; i++) {
+        const int units = cf_block(blocks, ranks[i]);
+        void *here = cf_at(unit, packed, done);
+        void *there = cf_at(unit, all, begins[ranks[i]]);
+        CF_TRY(collect ? cf_copy(comm, here, there, units, unit)
+                       : cf_copy(comm, there, here, units, unit));
+        done += units;
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_collect_share(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                     void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+
+    return copy_blocks(comm, cf_share_ranks(at, lanes, lane, at->node),
+                       lanes->share_size[lane * at->nodes + at->node], to, (void *)from, true,
+                       blocks, unit);
+}
+
+int cf_collect_lane(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                    void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    return copy_blocks(comm, cf_share_ranks(&comm->layout, lanes, lane, 0), lanes->lane_size[lane],
+                       to, (void *)from, true, blocks, unit);
+}
+
+int cf_place_share(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                   void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+
+    return copy_blocks(comm, cf_share_ranks(at, lanes, lane, at->node),
+                       lanes->share_size[lane * at->nodes + at->node], (void *)from, to, false,
+                       blocks, unit);
+}
+
+int cf_place_lane(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                  void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    return copy_blocks(comm, cf_share_ranks(&comm->layout, lanes, lane, 0), lanes->lane_size[lane],
+                       (void *)from, to, false, blocks, unit);
+}
+
 int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
                               const void *from, void *to, const struct cf_blocks *pairs,
                               const struct cf_unit *unit) {

@@ -128,6 +128,8 @@ static int enter_common_types(void) {
 }
 
 int cf_types_start(void) {
+    if (type_keyval != MPI_KEYVAL_INVALID)
+        return MPI_SUCCESS;
     int err = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL);
     if (err == MPI_SUCCESS)
         err = PMPI_Comm_dup(MPI_COMM_SELF, &probe_comm);

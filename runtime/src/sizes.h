@@ -78,7 +78,7 @@ static inline int cf_type_dense_size(MPI_Datatype type) {
                : 0;
 }
 
-/* Returns an MPI error class. */
+/* Returns an MPI error class. Local; a second call does nothing. */
 int cf_types_start(void);
 void cf_types_stop(void);
 

@@ -149,6 +149,24 @@ int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
     return split_nodes(split, comm, slot, lanes, lane, pairs, true);
 }
 
+int cf_split_lane_slices(struct cf_split *split, struct cf_comm *comm, int slot,
+                         const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks) {
+    const struct cf_layout *at = &comm->layout;
+
+    CF_TRY(split_begin(split, comm, slot, at->nodes));
+    split->total = 0;
+    split->uniform = split->alike = false; /* the regular collectives would put them together */
+    for (int node = 0; node < at->nodes; node++) {
+        const int units = cf_share_units(at, &at->single, 0, node, blocks);
+        const int longer = units % lanes->k;
+        split->counts[node] = units / lanes->k + (lane < longer);
+        split->displs[node] =
+            split->total + units / lanes->k * lane + (lane < longer ? lane : longer);
+        split->total += units;
+    }
+    return MPI_SUCCESS;
+}
+
 int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n, int units) {
     const int err = split_begin(split, comm, slot, n);
 

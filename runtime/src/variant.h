@@ -143,6 +143,7 @@ static inline bool cf_is_regular(const struct cf_layout *at, const struct cf_blo
 struct cf_roles {
     bool moves_nothing; /* no buffers at all */
     bool reduces;
+    bool in_piece; /* the buffers are in pieces of nodes (collforge_hybrid.h) and dense */
     bool single_buffer;
     enum cf_varies varies;
     bool exchanged; /* the sizes of the blocks are not known alike: the ranks tell each other */
@@ -236,6 +237,10 @@ int cf_split_departing(struct cf_split *split, struct cf_comm *comm, int slot,
 /* Each node: the blocks from every rank of that node to this node's share of a lane. */
 int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
                       const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
+/* Each node: the slice of this lane of its ranks' blocks, cut as one vector; displs are places
+ * among all blocks in rank order, and total is that of all. For consecutive placements. */
+int cf_split_lane_slices(struct cf_split *split, struct cf_comm *comm, int slot,
+                         const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks);
 /* A block for each rank of the communicator: of a row, to send, or of a column, to receive. */
 int cf_split_ranks(struct cf_split *split, struct cf_comm *comm, int slot,
                    const struct cf_blocks *blocks);
@@ -294,6 +299,9 @@ int cf_unfold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *fr
               const struct cf_split *parts, const struct cf_unit *unit);
 /* Empty messages to the ranks whose lane this rank carries; the others wait for theirs. */
 int cf_release(struct cf_comm *comm, const struct cf_lanes *lanes);
+/* The ranks of the node wait for each other, and see what all have stored before: by flags where
+ * there are such, or by MPI_Barrier. */
+int cf_node_sync(struct cf_comm *comm, bool by_barrier);
 /* count units from one rank of the node to another; nothing but a copy where they are the same. */
 int cf_move(struct cf_comm *comm, int source, int target, const void *from, void *to, int count,
             const struct cf_unit *unit);
@@ -311,6 +319,16 @@ int cf_reorder_to_lanes(struct cf_comm *comm, const struct cf_lanes *lanes, cons
 /* Blocks by rank: to[order[i]] = from[i]. */
 int cf_reorder_to_ranks(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
                         void *to, const struct cf_blocks *blocks, const struct cf_unit *unit);
+/* The blocks of this node's ranks on a lane, or of all ranks on it, out of all blocks in rank
+ * order; and back to their places there. */
+int cf_collect_share(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                     void *to, const struct cf_blocks *blocks, const struct cf_unit *unit);
+int cf_collect_lane(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                    void *to, const struct cf_blocks *blocks, const struct cf_unit *unit);
+int cf_place_share(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                   void *to, const struct cf_blocks *blocks, const struct cf_unit *unit);
+int cf_place_lane(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                  void *to, const struct cf_blocks *blocks, const struct cf_unit *unit);
 /* (source rank of this node, target on the lane by node) -> (target node, source, target). */
 int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
                               const void *from, void *to, const struct cf_blocks *pairs,

@@ -76,7 +76,7 @@ def render_table() -> str:
         autoescape=False,
     )
     environment.filters.update(call_arguments=_call_arguments, flags=_flags, result=_result)
-    collectives = list(load_specs().collectives.values())
+    collectives = load_specs().standard
     template = environment.get_template("collectives.c.j2")
     return template.render(collectives=collectives, fields=FIELDS)
 

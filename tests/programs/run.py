@@ -35,7 +35,8 @@ from collforge.runtime import libraries
 MAPS = {"2": "2x2", "3,1": "3+1", "map:0,1,0,1": "cyclic:2x2", "4": "1x4"}
 """The node maps, and the layouts they make of four ranks."""
 OBSERVED = ("2", "4")
-FAMILIES = load.load_specs().families
+SPECS = load.load_specs()
+FAMILIES = SPECS.standard_families
 NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eED][-+]?\d+)?")
 
 
@@ -55,7 +56,7 @@ class Setting:
     def serves(self) -> set[str]:
         """The collectives that may have a variant."""
         family = FAMILIES.get(self.choice)
-        return set(family.compositions if family else load.load_specs().collectives)
+        return set(family.compositions if family else {c.name for c in SPECS.standard})
 
 
 def settings() -> list[Setting]:

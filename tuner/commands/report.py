@@ -54,9 +54,11 @@ def explain(made: Manifest, history: plan.History, verified: frozenset[Variant])
     """Prints each decision, what it rests on, and what came next."""
     for contest in plan.contests(made, plan.measured_problems(history)):
         launches = [history[problem.problem] for problem in contest]
-        decision = decide_together(contest[0].collective, launches, verified)
+        collective = contest[0].collective
+        native_serves = not made.collective(collective).hybrid
+        decision = decide_together(collective, launches, verified, native_serves=native_serves)
         sizes = ", ".join(map(request.format_size, sorted(one.bytes for one in contest)))
-        together = f"{contest[0].collective}@{contest[0].layout}, every size ({sizes} measured)"
+        together = f"{collective}@{contest[0].layout}, every size ({sizes} measured)"
         print(f"  {together if len(contest) > 1 else contest[0].problem}: {decision.reason}")
         for other in decision.others[:2]:
             print(f"      next: {other}")

@@ -45,8 +45,9 @@ def add_problems(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collective",
         default="regular",
-        help="names with commas, e.g. bcast,allreduce, or all, regular or irregular: those whose blocks may "
-        "differ in size (default: %(default)s)",
+        help="names with commas, e.g. bcast,allreduce, or groups: mpi, of which irregular are those whose "
+        "blocks may differ in size, and regular the others; hybrid: those of collforge_hybrid.h; all "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--sizes",

@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 def select(made: Manifest, family: str | None, collective: str | None) -> list[VariantEntry]:
     """The variants asked for. Raises CollforgeError for an unknown name or when none is left."""
-    collectives = request.parse_collectives(collective, made)
+    collectives = request.parse_collectives(collective or "all", made)
     families = [entry.name for entry in made.families]
     if family and family not in families:
         raise unknown("family", family, families)

@@ -1,0 +1,137 @@
+"""A node's piece of shared memory, executed symbolically: what each rank may read and write, and when.
+
+Collectives of collforge_hybrid.h work in such pieces. Between two syncs of the node a cell belongs to
+whoever wrote it: no other rank may read or write it; nor may a cell be overwritten that another rank has
+read, or may still be reading from before the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from collforge.errors import CollforgeError
+
+from .layout import Lanes
+
+VIEWS = ("slice", "node_slice", "lane_slices", "share", "lane")
+"""The parts of a piece that a step reads or writes as a whole (Piece.cells_of)."""
+
+Cell = tuple[tuple[int, int], ...]
+
+
+class RaceError(CollforgeError):
+    """Two ranks of a node use one cell of their piece without a sync between."""
+
+
+class Piece:
+    """One node's piece of memory, cell by cell. All ranks of the node may be reading when the call begins."""
+
+    def __init__(self, cells: int, ranks: Sequence[int]) -> None:
+        self.ranks = ranks
+        self.cells: list[Cell | None] = [None] * cells
+        self.writer: dict[int, int] = {}
+        self.readers: list[set[int]] = [set(ranks) for _ in range(cells)]
+        self.stored: dict[int, int] = {}
+
+    def store(self, rank: int, begin: int, cells: Iterable[Cell | None]) -> None:
+        """What a rank has in the piece before the call, and may overwrite as soon as it has left."""
+        for place, cell in enumerate(cells, begin):
+            self.cells[place], self.writer[place], self.stored[place] = cell, rank, rank
+
+    def may_read(self, rank: int, place: int) -> bool:
+        return self.writer.get(place, rank) == rank
+
+    def read(self, rank: int, places: Iterable[int]) -> list[Cell | None]:
+        found = []
+        for place in places:
+            if not self.may_read(rank, place):
+                raise RaceError(f"rank {rank} reads what rank {self.writer[place]} has written")
+            self.readers[place].add(rank)
+            found.append(self.cells[place])
+        return found
+
+    def write(self, rank: int, places: Iterable[int], cells: Iterable[Cell | None]) -> None:
+        for place, cell in zip(places, cells):
+            others = self.readers[place] | {self.writer.get(place, rank)}
+            if others - {rank}:
+                raise RaceError(f"rank {rank} writes what rank {min(others - {rank})} may use")
+            self.cells[place], self.writer[place] = cell, rank
+
+    def leave(self) -> None:
+        """The end of the call."""
+        for place, rank in self.stored.items():
+            others = self.readers[place] - {rank}
+            if others:
+                raise RaceError(f"rank {rank} may overwrite what rank {min(others)} still reads")
+
+    def meet(self) -> None:
+        """No rank is reading any more from before: all have come to a step that nobody leaves before."""
+        self.readers = [set() for _ in self.cells]
+
+    def sync(self) -> None:
+        self.meet()
+        self.writer = {}
+
+
+def cells_of(view: str, lanes: Lanes, lane: int, rank: int, each: int) -> list[int]:
+    """The cells of a view, for the rank that carries a lane; none for a negative lane.
+
+    ``each``: cells of a block; of a vector, one for each lane. A ``slice`` is this lane's cell of a vector.
+    A ``node_slice`` is this lane's of the blocks of this node, which stand together, cut as one vector;
+    ``lane_slices`` are those of all nodes. ``share`` and ``lane`` are the blocks of this node's ranks on
+    the lane, and of all ranks on it.
+    """
+    at = lanes.layout
+    if lane < 0:
+        return []
+    if view == "slice":
+        return [lane]
+    if view in ("share", "lane"):
+        ranks = lanes.share(lane, at.node_of[rank]) if view == "share" else lanes.ranks(lane)
+        return [each * r + cell for r in ranks for cell in range(each)]
+    nodes = [at.node_of[rank]] if view == "node_slice" else list(range(at.nodes))
+    found: list[int] = []
+    for node in nodes:
+        size = at.node_sizes[node]
+        begin = each * at.ranks_on(node)[0] + size * lane
+        found += range(begin, begin + size)
+    return found
+
+
+Key = tuple[int, str]
+
+
+class SharedMemory(dict[Key, list["Cell | None"]]):
+    """The buffers of all ranks by (rank, name); views of ``output`` are in the piece of the rank's node."""
+
+    def __init__(self, pieces: Sequence[Piece], cells: Mapping[Key, list[int]]) -> None:
+        super().__init__()
+        self.pieces = pieces
+        self.cells = cells  # those of the views; what is missing is a buffer of the rank's own
+        self.piece_of = {rank: piece for piece in pieces for rank in piece.ranks}
+
+    def store(self, rank: int, begin: int, cells: Iterable[Cell | None]) -> None:
+        """What a rank has in its node's piece before the call."""
+        self.piece_of[rank].store(rank, begin, cells)
+
+    def __getitem__(self, key: Key) -> list[Cell | None]:
+        places = self.cells.get(key)
+        if places is None:
+            return super().__getitem__(key)
+        return self.piece_of[key[0]].read(key[0], places)
+
+    def __setitem__(self, key: Key, value: list[Cell | None]) -> None:
+        places = self.cells.get(key)
+        if places is None:
+            super().__setitem__(key, value)
+        elif len(places) == len(value):
+            self.piece_of[key[0]].write(key[0], places, value)
+        else:
+            raise RaceError(f"{len(value)} cells do not fit the {len(places)} of {key[1]}")
+
+    def result(self, rank: int) -> list[Cell | None]:
+        """The piece as a rank may read it after the call; None for what it may not."""
+        piece = self.piece_of[rank]
+        return [
+            cell if piece.may_read(rank, place) else None for place, cell in enumerate(piece.cells)
+        ]

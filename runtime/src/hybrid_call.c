@@ -1,0 +1,119 @@
+/* The collectives of collforge_hybrid.h: from a call to the variant that runs it. */
+#include "hybrid.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collectives.h"
+#include "rules.h"
+#include "runtime.h"
+#include "sizes.h"
+#include "variant.h"
+
+/* The first variant of a collective with the first value of each parameter. */
+static void choose_default(int collective, struct cf_choice *choice) {
+    char why[64] = "";
+
+    for (int v = 0; v < cf_nvariants && choice->variant == NULL; v++) {
+        if (cf_variants[v]->collective == collective) {
+            const char *family = cf_variants[v]->family;
+            (void)cf_choice_parse(family, strlen(family), collective, choice, why, sizeof why);
+        }
+    }
+}
+
+bool cf_hybrid_prepare(struct cf_hybrid *hybrid) {
+    char name[CF_LAYOUT_NAME_SIZE] = "";
+
+    hybrid->defaults = calloc((size_t)cf_ncollectives, sizeof *hybrid->defaults);
+    if (hybrid->defaults == NULL) {
+        return false;
+    }
+    for (int collective = 0; collective < cf_ncollectives; collective++) {
+        if (cf_collectives[collective].hybrid) {
+            choose_default(collective, &hybrid->defaults[collective]);
+        }
+    }
+    cf_layout_name(&hybrid->comm.layout, name, sizeof name);
+    hybrid->rules = cf_runtime.mode == CF_MODE_OFF ? NULL : cf_rules_find(name);
+    return true;
+}
+
+/* The bytes by which a choice is made; the sum of all blocks where they differ goes to total.
+ * Negative: a count is, or a sum is beyond what variants count. */
+static int64_t bytes_of(const struct cf_args *args, int size, int64_t type_size, int64_t *total) {
+    int64_t sum = 0;
+
+    if (args->recvcounts == NULL) {
+        *total = -1;
+        return args->recvcount < 0 ? -1 : args->recvcount * type_size;
+    }
+    for (int rank = 0; rank < size; rank++) {
+        if (args->recvcounts[rank] < 0) {
+            return -1;
+        }
+        sum += args->recvcounts[rank];
+    }
+    *total = sum * type_size;
+    return (*total + size - 1) / size;
+}
+
+/* What is illegal in the same way on all ranks, where they give the same arguments as they have to.
+ */
+static int check(const struct cf_hybrid *hybrid, int collective, const struct cf_args *args,
+                 struct cf_facts *facts) {
+    const struct cf_collective_info *info = &cf_collectives[collective];
+    const struct cf_layout *layout = &hybrid->comm.layout;
+    struct cf_unit unit;
+    int64_t total = 0;
+
+    if (args->recvtype == MPI_DATATYPE_NULL || cf_type_size(args->recvtype) < 0) {
+        return MPI_ERR_TYPE;
+    }
+    CF_TRY(cf_unit_of(args->recvtype, &unit));
+    if (!unit.dense) {
+        return MPI_ERR_TYPE;
+    }
+    if (info->has_op && args->op == MPI_OP_NULL) {
+        return MPI_ERR_OP;
+    }
+    if (info->rooted && (args->root < 0 || args->root >= layout->size)) {
+        return MPI_ERR_ROOT;
+    }
+    const int64_t bytes = bytes_of(args, layout->size, unit.size, &total);
+    if (bytes < 0) {
+        return MPI_ERR_COUNT;
+    }
+    cf_facts_fill(facts, layout, collective, bytes, args->op);
+    total = total < 0 ? facts->total_bytes : total;
+    if (facts->total_bytes > INT_MAX || total > INT_MAX) {
+        return MPI_ERR_COUNT;
+    }
+    return cf_piece_has(hybrid, args->recvbuf, (size_t)total) ? MPI_SUCCESS : MPI_ERR_BUFFER;
+}
+
+int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, int collective,
+                      const struct cf_args *args) {
+    struct cf_facts facts;
+
+    CF_TRY(check(hybrid, collective, args, &facts));
+    const struct cf_rules *rules = hybrid->rules;
+    if (choice == NULL && rules != NULL && facts.bytes > 0) {
+        choice = rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)facts.bytes)];
+    }
+    if (choice == NULL || !choice->variant->applicable(&facts)) {
+        choice = &hybrid->defaults[collective];
+    }
+    return choice->variant->run(args, &hybrid->comm, choice->parameter);
+}
+
+int cf_hybrid_call(struct collforge_hybrid *hybrid, int collective, struct cf_args *args) {
+    struct cf_hybrid *found = cf_hybrid_find(hybrid);
+
+    if (found == NULL) {
+        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
+    }
+    args->comm = hybrid->comm;
+    return cf_hybrid_fail(hybrid->comm, cf_hybrid_attempt(found, NULL, collective, args));
+}
