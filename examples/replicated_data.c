@@ -84,10 +84,7 @@ static double copy_per_node(struct collforge_hybrid *hybrid, size_t count) {
     if (hybrid->rank == 0) {
         read_input(data, count);
     }
-    if (hybrid->bridge_comm != MPI_COMM_NULL) {
-        MPI_Bcast(data, (int)count, MPI_DOUBLE, 0, hybrid->bridge_comm);
-    }
-    collforge_hybrid_sync(hybrid);
+    collforge_hybrid_bcast(data, (int)count, MPI_DOUBLE, 0, hybrid);
     check(data, count);
     const double grown = fullest_node(hybrid) - before;
     collforge_hybrid_release(hybrid, data);
@@ -100,8 +97,8 @@ int main(int argc, char **argv) {
     struct collforge_hybrid *hybrid = NULL;
 
     MPI_Init(&argc, &argv);
-    if (mib < 1 || mib > 8192 || resident() < 0) {
-        fprintf(stderr, "usage: replicated_data MIB (1 to 8192), where there is /proc/self/smaps_rollup\n");
+    if (mib < 1 || mib > 2047 || resident() < 0) {
+        fprintf(stderr, "usage: replicated_data MIB (1 to 2047), where there is /proc/self/smaps_rollup\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     collforge_hybrid_create(MPI_COMM_WORLD, &hybrid);

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import proof
-from .clocals import PLACES_IN_C, call_declarations, declarations
+from .clocals import call_declarations, declarations, places_in_c
 from .expand import NODE_PHASE, OVERLAP, Pieces, pieces
 from .load import FACTS
 from .model import Collective, Step, Variant
@@ -212,8 +212,12 @@ def _is_shared(variant: Variant) -> bool:
 
 def _symbols(variant: Variant) -> list[str]:
     """The values of the family's own symbolic parameters, one enumeration each."""
-    own = [p for p in variant.family.parameters if p.minimum is None and p.name != NODE_PHASE]
-    return [", ".join(str(value).upper() for value in parameter.values) for parameter in own]
+    own = [p for p in variant.parameters if p in variant.family.parameters and p.name != NODE_PHASE]
+    return [
+        ", ".join(f"{parameter.name}_{symbol}".upper() for symbol in parameter.symbols)
+        for parameter in own
+        if parameter.symbols
+    ]
 
 
 def _way(variant: Variant, over: str) -> str:
@@ -237,7 +241,9 @@ def _pipe(variant: Variant) -> PipeView | None:
     (split,) = {step["split"] for step in found.values()}
     names = [a.name.upper() for a in variant.algorithms if a.pipelined]
     algorithms = " || ".join(f"parameter[LANE_ALGORITHM] == {name}" for name in names)
-    runs = f"({cut.lane.where.to_c(PLACES_IN_C)}) && " if cut.lane and cut.lane.where else ""
+    runs = (
+        f"({cut.lane.where.to_c(places_in_c(variant))}) && " if cut.lane and cut.lane.where else ""
+    )
     return PipeView(
         split=_SPLITS[split][0],
         wanted=f"shared && {runs}parameter[OVERLAP] == YES && ({algorithms})",
@@ -248,7 +254,7 @@ def _pipe(variant: Variant) -> PipeView | None:
 
 def _piece(variant: Variant, place: str, step: Step) -> PieceView:
     call = f"CF_PIPE_{step.call.upper()}"
-    guard = step.where.to_c(PLACES_IN_C) if step.where else ""
+    guard = step.where.to_c(places_in_c(variant)) if step.where else ""
     return PieceView(
         place=place,
         call=f"{guard} ? {call} : CF_PIPE_NOTHING" if guard else call,
@@ -360,7 +366,7 @@ def _buffer(variant: Variant, name: str) -> Buffer:
     steps = variant.composition.steps
     slot, units = f"{name.upper()}_BUFFER", SHAPES[variant.family.buffers[name]]
     writers = [step for step in steps if step.writes == name]
-    guards = {s.where.to_c(PLACES_IN_C) if s.where else "" for s in writers}
+    guards = {s.where.to_c(places_in_c(variant)) if s.where else "" for s in writers}
     for step in steps:
         if step.call == "permute" and name == step.writes:
             return Buffer(name, slot, units, "permuted", f"(void *){_pointer(step.reads, variant)}")
@@ -391,7 +397,7 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     over = step.get("over") or ""
     conditions = ["carrier"] if over == "lane" else []
     if step.where:
-        conditions.append(step.where.to_c(PLACES_IN_C))
+        conditions.append(step.where.to_c(places_in_c(variant)))
     words = {key: _ROOT_WORDS.get(value, value) for key, value in step.options.items()}
     words.update(reads=step.reads, writes=step.writes)
     words["order"] = "nodes" if step.get("direction") == "to_node_order" else "ranks"

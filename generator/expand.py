@@ -55,7 +55,15 @@ def _variant(
 ) -> Variant:
     algorithms = lane_algorithms(specs, composition)
     on_node = any(step.get("over") == "node" for step in composition.steps)
-    parameters = [p for p in family.parameters if p.name != NODE_PHASE or on_node]
+    parameters = [
+        p
+        for p in family.parameters
+        if (
+            on_node
+            if p.name == NODE_PHASE
+            else not asked_for(p, family) or asked_for(p, composition)
+        )
+    ]
     if algorithms:
         names = ("native", *(algorithm.name for algorithm in algorithms))
         parameters += [Parameter("lane_algorithm", names), *shared_parameters(algorithms)]
@@ -74,6 +82,12 @@ def _variant(
                 f"{collective.name} has one of this name"
             )
     return Variant(collective, family, composition, tuple(parameters), algorithms)
+
+
+def asked_for(parameter: Parameter, of: Family | Composition) -> bool:
+    """Whether a step's condition names a value of the parameter: of a composition, or of any of a family's."""
+    compositions = of.compositions.values() if isinstance(of, Family) else [of]
+    return any(set(parameter.symbols) & one.names for one in compositions)
 
 
 def pieces(family: Family, composition: Composition) -> Pieces:

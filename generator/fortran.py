@@ -106,3 +106,68 @@ def _value(collective: Collective, argument: Argument) -> str:
         return f"{'data_or_in_place' if place else 'data'}({argument.name})"
     # Arrays of INTEGER are arrays of int: the template asserts it.
     return _CONVERSIONS.get(argument.role, "{name}").format(name=argument.name)
+
+
+@dataclass(frozen=True)
+class HybridRoutine:
+    """A function of collforge_hybrid.h as templates/hybrid.c.j2 and collforge_hybrid.f90.j2 want it."""
+
+    name: str
+    names: tuple[str, ...]
+    c_parameters: tuple[str, ...]
+    c_arguments: tuple[str, ...]
+    declarations: tuple[str, ...]  # in Fortran
+
+
+_POINTER = "type(c_ptr), value :: {name}"
+_INTEGER = "integer(c_int), value :: {name}"
+_NEW = "type(c_ptr), intent(out) :: {name}"
+_HYBRID = "struct collforge_hybrid *"
+_REQUEST = "struct collforge_hybrid_request *"
+# kind of an argument -> its C parameter, what is passed on, its Fortran declaration
+_KINDS = {
+    "buffer": ("void *{name}", "{name}", _POINTER),
+    "send_buffer": ("const void *{name}", "{name}", _POINTER),
+    "recv_buffer": ("void *{name}", "{name}", _POINTER),
+    "count": ("int {name}", "{name}", _INTEGER),
+    "counts": ("const int *{name}", "{name}", "integer(c_int), intent(in) :: {name}(*)"),
+    "datatype": ("MPI_Fint {name}", "PMPI_Type_f2c({name})", _INTEGER),
+    "op": ("MPI_Fint {name}", "PMPI_Op_f2c({name})", _INTEGER),
+    "root": ("int {name}", "{name}", _INTEGER),
+    "comm": ("MPI_Fint {name}", "PMPI_Comm_f2c({name})", _INTEGER),
+    "hybrid": (_HYBRID + "{name}", "{name}", _POINTER),
+    "new_hybrid": (_HYBRID + "*{name}", "{name}", _NEW),
+    "freed_hybrid": (_HYBRID + "*{name}", "{name}", "type(c_ptr), intent(inout) :: {name}"),
+    "bytes": ("MPI_Aint {name}", "{name}", "integer(c_intptr_t), value :: {name}"),
+    "new_memory": ("void **{name}", "{name}", _NEW),
+    "request": (_REQUEST + "{name}", "{name}", _POINTER),
+    "new_request": (_REQUEST + "*{name}", "{name}", _NEW),
+    "freed_request": (_REQUEST + "*{name}", "{name}", "type(c_ptr), intent(inout) :: {name}"),
+}
+_LIFE: dict[str, tuple[tuple[str, str], ...]] = {
+    "create": (("comm", "comm"), ("hybrid", "new_hybrid")),
+    "free": (("hybrid", "freed_hybrid"),),
+    "alloc": (("hybrid", "hybrid"), ("bytes", "bytes"), ("address", "new_memory")),
+    "release": (("hybrid", "hybrid"), ("address", "buffer")),
+    "sync": (("hybrid", "hybrid"),),
+    "barrier": (("hybrid", "hybrid"),),
+    "start": (("request", "request"),),
+    "request_free": (("request", "freed_request"),),
+}
+
+
+def hybrid_routines(collectives: Iterable[Collective]) -> list[HybridRoutine]:
+    """The life of packages, the hybrid collectives and their persistent forms."""
+    found = [_hybrid_routine(f"collforge_hybrid_{name}", rows) for name, rows in _LIFE.items()]
+    for collective in collectives:
+        rows = tuple((argument.name, argument.role) for argument in collective.arguments)
+        found.append(_hybrid_routine(collective.function, rows))
+        persistent = (*rows, ("request", "new_request"))
+        found.append(_hybrid_routine(f"{collective.function}_init", persistent))
+    return found
+
+
+def _hybrid_routine(name: str, rows: tuple[tuple[str, str], ...]) -> HybridRoutine:
+    forms = [[text.format(name=argument) for text in _KINDS[kind]] for argument, kind in rows]
+    parameters, arguments, declarations = zip(*forms)
+    return HybridRoutine(name, tuple(n for n, _ in rows), parameters, arguments, declarations)

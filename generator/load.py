@@ -203,9 +203,11 @@ def _family(table: _Table, collectives: Mapping[str, Collective]) -> Family:
     parts = table.table("views", {})
     views = {key: parts.choice(key, window.VIEWS) for key in list(parts.values)}
     names = (*buffers, *views, "input", "output")
+    symbols = tuple(symbol for parameter in parameters for symbol in parameter.symbols)
     compositions: dict[str, Composition] = {}
     for key in [key for key in table.values if key in collectives]:
-        compositions[key] = _composition(table.table(key), predicate, names, compositions)
+        part = table.table(key)
+        compositions[key] = _composition(part, predicate, names, symbols, compositions)
     return Family(name, title, summary, source, lanes, parameters, buffers, views, compositions)
 
 
@@ -213,6 +215,7 @@ def _composition(
     table: _Table,
     predicate: str,
     buffers: Sequence[str],
+    symbols: Sequence[str],
     before: Mapping[str, Composition],
 ) -> Composition:
     own = table.text("predicate", "")
@@ -220,16 +223,18 @@ def _composition(
     if "like" in table.values:
         steps = before[table.choice("like", tuple(before))].steps
     else:
-        steps = tuple(_step(row, buffers) for row in table.tables("steps"))
+        steps = tuple(_step(row, buffers, symbols) for row in table.tables("steps"))
     if not steps:
         raise SpecError(f"{table.where}: key 'steps' is missing or empty")
     table.finish()
     return Composition(steps, parse(text, FACTS, f"{table.where}: predicate"))
 
 
-def _step(table: _Table, buffers: Sequence[str]) -> Step:
+def _step(table: _Table, buffers: Sequence[str], symbols: Sequence[str]) -> Step:
     call = table.choice("call", tuple(calls.CALLS))
-    where = table.expression("where", calls.PLACES) if "where" in table.values else None
+    where = (
+        table.expression("where", (*calls.PLACES, *symbols)) if "where" in table.values else None
+    )
     options = {key: table.text(key) for key in list(table.values)}
     known = calls.CALLS[call].keys
     for key, value in options.items():

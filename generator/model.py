@@ -110,6 +110,11 @@ class Parameter:
     below: str = ""
     whole: str = ""
 
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The values of a symbolic parameter."""
+        return tuple(map(str, self.values)) if self.minimum is None else ()
+
     def searched(self, facts: Mapping[str, int]) -> tuple[ParameterValue, ...]:
         """The values that differ in effect where these facts hold; a fact that is missing rules none out."""
         found = self.values
@@ -164,6 +169,11 @@ class Composition:
 
     steps: tuple[Step, ...]
     predicate: Expression
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What the conditions of its steps read."""
+        return frozenset().union(*(step.where.names for step in self.steps if step.where))
 
 
 @dataclass(frozen=True)

@@ -43,12 +43,23 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
             if not applies(variant.composition, layout, commutative):
                 continue
             roots = range(layout.size if variant.collective.rooted else 1)
-            for root, most_lanes in itertools.product(roots, lane_numbers(variant, layout)):
+            points = itertools.product(lane_numbers(variant, layout), symbol_values(variant))
+            for root, (most_lanes, symbols) in itertools.product(roots, points):
+                machine = Machine(
+                    layout,
+                    variant.family.lanes,
+                    variant.collective,
+                    root,
+                    commutative,
+                    most_lanes,
+                    symbols,
+                )
                 try:
-                    _prove_one(variant, layout, root, commutative, most_lanes)
+                    _prove_one(variant, machine)
                 except (ProofError, RaceError) as error:
                     lanes = f", {most_lanes} lanes" if most_lanes else ""
-                    message = f"{variant.name} on {name}, root {root}{lanes}: {error}"
+                    taken = "".join(f", {symbol}" for symbol, holds in symbols.items() if holds)
+                    message = f"{variant.name} on {name}, root {root}{lanes}{taken}: {error}"
                     raise ProofError(message) from error
                 proven += 1
     return proven
@@ -60,25 +71,30 @@ def lane_numbers(variant: Variant, layout: Layout) -> range:
     return range(min(layout.node_sizes) if chosen else 1)
 
 
+def symbol_values(variant: Variant) -> list[dict[str, bool]]:
+    """Every choice of values of the parameters that the steps' conditions name."""
+    asked = [p.symbols for p in variant.parameters if set(p.symbols) & variant.composition.names]
+    return [
+        {symbol: symbol in chosen for symbols in asked for symbol in symbols}
+        for chosen in itertools.product(*asked)
+    ]
+
+
 def applies(composition: Composition, layout: Layout, commutative: bool = True) -> bool:
     """Whether the predicate holds on a layout, for few bytes."""
     facts = {**layout.facts(), "bytes": 8, "total_bytes": 8, "commutative": commutative}
     return bool(composition.predicate.evaluate(facts))
 
 
-def _prove_one(
-    variant: Variant, layout: Layout, root: int, commutative: bool, most_lanes: int
-) -> None:
-    collective, family = variant.collective, variant.family
+def _prove_one(variant: Variant, machine: Machine) -> None:
+    collective = variant.collective
     output: dict[int, list[Cell | None]] = {}
-    ordered = collective.reduces and not commutative
-    traces = execute(variant.composition, family, collective, layout, root, commutative, most_lanes)
-    for trace in traces:
+    ordered = collective.reduces and not machine.commutative
+    for trace in execute(variant.composition, variant.family, machine):
         at_start = trace.step is None and trace.buffer == "input"
         if trace.buffer == "output" or (at_start and collective.single_buffer):
             output.update(trace.after)
-    machine = Machine(layout, family.lanes, collective, root, commutative, most_lanes)
-    for rank in range(layout.size):
+    for rank in range(machine.layout.size):
         for index, expected in enumerate(expected_cells(collective, machine, rank)):
             if expected is None:
                 continue
@@ -112,7 +128,9 @@ def worked_example(variant: Variant, root: int = 0) -> list[str]:
     """The composition's buffers after each step on `example_layout`, one line a step, for a C comment."""
     lines = []
     layout = example_layout(variant)
-    traces = execute(variant.composition, variant.family, variant.collective, layout, root)
+    machine = Machine(layout, variant.family.lanes, variant.collective, root)
+    machine.symbols = symbol_values(variant)[0]
+    traces = execute(variant.composition, variant.family, machine)
     for number, trace in enumerate(traces):
         title = trace.buffer if trace.step is None else f"{number}. {trace.buffer}"
         lines.append(f"{title:<17} {_show(trace)}".rstrip())

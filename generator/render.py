@@ -18,7 +18,7 @@ from collforge.errors import CollforgeError
 from . import load
 from .cview import block_argument, view
 from .expand import expand
-from .fortran import routines
+from .fortran import hybrid_routines, routines
 from .large import large_functions
 from .manifest import Manifest, describe
 from .model import Collective, Specs, Variant
@@ -100,6 +100,8 @@ def _render(
         for name in common
     ]
     files.update(zip(common, _format(rendered)))
+    module = environment.get_template("collforge_hybrid.f90.j2")
+    files["collforge_hybrid.f90"] = module.render(**shared)
     files["manifest.json"] = manifest.to_json()
     return files, manifest
 
@@ -119,6 +121,7 @@ def _environment(templates: Path) -> jinja2.Environment:
         formals=lambda c: ", ".join(f"{a.ctype} {a.name}".replace("* ", "*") for a in c.arguments),
         choose=_choose,
         fortran_routines=routines,
+        hybrid_routines=hybrid_routines,
         large_functions=lambda known: large_functions(known, _FIELDS, _choose),
         initializer=_initializer,
         from_args=_from_args,

@@ -26,7 +26,11 @@ class ProofError(CollforgeError):
 
 
 class Machine:
-    """All ranks of one layout, seen through a family's lanes. Leaders share the root's node rank."""
+    """All ranks of one layout, seen through a family's lanes. Leaders share the root's node rank.
+
+    ``most_lanes``: of a full-lane family, 0: all. ``symbols``: whether the values of parameters that the
+    steps' conditions name are taken.
+    """
 
     def __init__(
         self,
@@ -36,8 +40,11 @@ class Machine:
         root: int,
         commutative: bool = True,
         most_lanes: int = 0,
+        symbols: Mapping[str, bool] | None = None,
     ) -> None:
         self.layout = layout
+        self.collective = collective
+        self.symbols = symbols or {}
         self.root = root
         self.commutative = commutative
         smallest = min(layout.node_sizes)
@@ -84,6 +91,7 @@ class Machine:
             "carrier": self.carrier(rank),
             "consecutive": self.layout.facts()["consecutive"],
             "commutative": self.commutative,
+            **self.symbols,
         }
 
     def blocks(self, ranks: Sequence[int]) -> int:
@@ -174,25 +182,17 @@ class Trace:
 Memory = dict[tuple[int, str], Cells]
 
 
-def execute(
-    composition: Composition,
-    family: Family,
-    collective: Collective,
-    layout: Layout,
-    root: int,
-    commutative: bool = True,
-    most_lanes: int = 0,
-) -> Iterator[Trace]:
+def execute(composition: Composition, family: Family, machine: Machine) -> Iterator[Trace]:
     """Runs a composition on every rank at once and yields the buffers after each step.
 
     Raises ProofError when a step reads what was never written, when ranks of one communicator disagree
-    on whether it runs, or when a buffer overflows its shape. ``most_lanes``: of a full-lane family, 0: all.
+    on whether it runs, or when a buffer overflows its shape; RaceError for what window.py forbids.
     """
-    machine = Machine(layout, family.lanes, collective, root, commutative, most_lanes)
-    inputs = _inputs(machine, collective)
+    collective, layout = machine.collective, machine.layout
+    inputs = _inputs(machine)
     memory: Memory = {(rank, "input"): cells for rank, cells in inputs.items()}
     if collective.hybrid:
-        memory = _share(machine, family, collective, inputs)
+        memory = _share(machine, family, inputs)
     elif collective.single_buffer:
         memory.update({(rank, "output"): list(cells) for rank, cells in inputs.items()})
     yield Trace(None, "input", inputs)
@@ -212,26 +212,25 @@ def execute(
         yield Trace(None, "output", {rank: memory.result(rank) for rank in range(layout.size)})
 
 
-def _inputs(machine: Machine, collective: Collective) -> dict[int, Cells]:
+def _inputs(machine: Machine) -> dict[int, Cells]:
     """What each rank contributes, of those that do."""
     inputs: dict[int, Cells] = {}
     for rank in range(machine.layout.size):
         places = {"rank": rank, "root": machine.root, "size": machine.layout.size}
-        blocks = int(collective.result.in_blocks.evaluate(places))
+        blocks = int(machine.collective.result.in_blocks.evaluate(places))
         if blocks:
             inputs[rank] = [((rank, cell),) for cell in range(blocks * machine.cells)]
     return inputs
 
 
-def _share(
-    machine: Machine, family: Family, collective: Collective, inputs: Mapping[int, Cells]
-) -> SharedMemory:
+def _share(machine: Machine, family: Family, inputs: Mapping[int, Cells]) -> SharedMemory:
     """The memory of a hybrid collective: a single buffer has the inputs at their places of it."""
-    layout, result = machine.layout, collective.result
+    layout, collective = machine.layout, machine.collective
     blocks = layout.size if collective.has_blocks else 1
     pieces = [Piece(blocks * machine.cells, layout.ranks_on(node)) for node in range(layout.nodes)]
     views: dict[tuple[int, str], list[int]] = {}
     for rank in range(layout.size):
+        views[rank, "output"] = list(range(blocks * machine.cells))
         lane = machine.lane(rank) if machine.carrier(rank) else -1
         for name, view in family.views.items():
             views[rank, name] = cells_of(view, machine.lanes, lane, rank, machine.cells)
@@ -240,7 +239,7 @@ def _share(
         memory[rank, "input"] = cells
         if collective.single_buffer:
             places = {"rank": rank, "root": machine.root, "size": layout.size}
-            begin = int(result.in_place_block.evaluate(places)) * machine.cells
+            begin = int(collective.result.in_place_block.evaluate(places)) * machine.cells
             memory.store(rank, begin, cells)
     return memory
 
@@ -282,7 +281,7 @@ def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
 Read = Callable[..., Cells]
 
 # Steps of a node that no rank leaves before all of its ranks have come; what they write they may write before.
-_MEETINGS = ("sync", "reduce_scatter")
+_MEETINGS = ("sync", "reduce_scatter", "allreduce")
 
 
 def _meet(m: Machine, step: Step, memory: SharedMemory) -> None:

@@ -1,8 +1,8 @@
 """A node's piece of shared memory, executed symbolically: what each rank may read and write, and when.
 
 Collectives of collforge_hybrid.h work in such pieces. Between two syncs of the node a cell belongs to
-whoever wrote it: no other rank may read or write it; nor may a cell be overwritten that another rank has
-read, or may still be reading from before the call.
+whoever wrote it: no other rank may read or write it, unless to write the same, which each may read then; nor
+may a cell be overwritten that another rank has read, or may still be reading from before the call.
 """
 
 from __future__ import annotations
@@ -29,33 +29,37 @@ class Piece:
     def __init__(self, cells: int, ranks: Sequence[int]) -> None:
         self.ranks = ranks
         self.cells: list[Cell | None] = [None] * cells
-        self.writer: dict[int, int] = {}
+        self.writers: dict[int, set[int]] = {}
         self.readers: list[set[int]] = [set(ranks) for _ in range(cells)]
         self.stored: dict[int, int] = {}
 
     def store(self, rank: int, begin: int, cells: Iterable[Cell | None]) -> None:
         """What a rank has in the piece before the call, and may overwrite as soon as it has left."""
         for place, cell in enumerate(cells, begin):
-            self.cells[place], self.writer[place], self.stored[place] = cell, rank, rank
+            self.cells[place], self.writers[place], self.stored[place] = cell, {rank}, rank
 
     def may_read(self, rank: int, place: int) -> bool:
-        return self.writer.get(place, rank) == rank
+        return rank in self.writers.get(place, {rank})
 
     def read(self, rank: int, places: Iterable[int]) -> list[Cell | None]:
         found = []
         for place in places:
             if not self.may_read(rank, place):
-                raise RaceError(f"rank {rank} reads what rank {self.writer[place]} has written")
+                raise RaceError(
+                    f"rank {rank} reads what rank {min(self.writers[place])} has written"
+                )
             self.readers[place].add(rank)
             found.append(self.cells[place])
         return found
 
     def write(self, rank: int, places: Iterable[int], cells: Iterable[Cell | None]) -> None:
         for place, cell in zip(places, cells):
-            others = self.readers[place] | {self.writer.get(place, rank)}
+            writers = self.writers.setdefault(place, set())
+            others = self.readers[place] | (writers if cell != self.cells[place] else set())
             if others - {rank}:
                 raise RaceError(f"rank {rank} writes what rank {min(others - {rank})} may use")
-            self.cells[place], self.writer[place] = cell, rank
+            self.cells[place] = cell
+            writers.add(rank)
 
     def leave(self) -> None:
         """The end of the call."""
@@ -70,7 +74,7 @@ class Piece:
 
     def sync(self) -> None:
         self.meet()
-        self.writer = {}
+        self.writers = {}
 
 
 def cells_of(view: str, lanes: Lanes, lane: int, rank: int, each: int) -> list[int]:

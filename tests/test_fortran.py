@@ -119,6 +119,8 @@ def test_exported_symbols(mpi: str, built: Installation, collectives: list[Colle
     expected = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize"}
     expected |= offered()
     expected |= {collective.function for collective in collectives}
+    expected |= {f"{r.name}_f" for r in fortran.hybrid_routines(load.load_specs().hybrid)}
+    expected.add("collforge_hybrid_get_f")
     expected |= fortran.exported(collectives, built.library.flavor)
     if has_mpi_4(mpi):
         expected |= {f"{c.function}_c" for c in collectives if has_large_form(c)}

@@ -54,6 +54,27 @@ def test_a_missing_step_is_caught(variant: Variant) -> None:
             proof.prove(without_step(variant, index))
 
 
+@pytest.mark.parametrize(
+    ("name", "index", "options", "why"),
+    [
+        # While its ranks come to a reduction of the node, others may still read what was there.
+        ("hybrid_allreduce", 3, {"to": "part"}, "rank 0 writes what rank 1 may use"),
+        # A lane that sends all there is reads what other lanes are writing.
+        ("hybrid_bcast", 1, {"data": "output"}, "rank 0 writes what rank 1 may use"),
+    ],
+)
+def test_a_race_in_a_piece_is_caught(
+    name: str, index: int, options: dict[str, str], why: str
+) -> None:
+    variant = by_name(VARIANTS)[name]
+    steps = list(variant.composition.steps)
+    old = steps[index]
+    steps[index] = Step(old.call, old.where, {**old.options, **options})
+    broken = replace(variant, composition=Composition(tuple(steps), variant.composition.predicate))
+    with pytest.raises(ProofError, match=why):
+        proof.prove(broken)
+
+
 def test_a_wrong_root_is_caught() -> None:
     variant = by_name(VARIANTS)["full_lane_reduce"]
     steps = list(variant.composition.steps)

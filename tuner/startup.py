@@ -52,6 +52,10 @@ STAGES = {
     "free": "MPI_Comm_free, native",
     "free_one": "MPI_Comm_free after stage one",
     "free_two": "MPI_Comm_free after stage two",
+    "create": "collforge_hybrid_create",
+    "alloc": "collforge_hybrid_alloc of 1 MiB",
+    "init": "collforge_hybrid_allgather_init",
+    "hybrid": "collforge_hybrid_free",
 }
 MEMORY = ("dup", "stage_one", "stage_two")
 

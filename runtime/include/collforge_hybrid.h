@@ -148,6 +148,50 @@ COLLFORGE_PUBLIC int collforge_hybrid_reduce_scatter_block(const void *sendbuf, 
                                                            MPI_Op op,
                                                            struct collforge_hybrid *hybrid);
 
+/*
+ * ---- persistent forms ------------------------------------------------------------------------
+ *
+ * A call that is made many times with the same arguments: checked and chosen once, by the _init of
+ * its collective, which is local; every start runs it and returns when this rank's part is done.
+ * Errors are those of the collective; MPI_ERR_REQUEST: no request, or its package is freed. The
+ * request is to be freed before the piece that it works in.
+ */
+struct collforge_hybrid_request;
+
+/* Collective over the package. */
+COLLFORGE_PUBLIC int collforge_hybrid_start(struct collforge_hybrid_request *request);
+
+/* Local; sets *request to NULL. */
+COLLFORGE_PUBLIC int collforge_hybrid_request_free(struct collforge_hybrid_request **request);
+
+COLLFORGE_PUBLIC int collforge_hybrid_bcast_init(void *buffer, int count, MPI_Datatype datatype,
+                                                 int root, struct collforge_hybrid *hybrid,
+                                                 struct collforge_hybrid_request **request);
+COLLFORGE_PUBLIC int collforge_hybrid_allgather_init(void *buffer, int count, MPI_Datatype datatype,
+                                                     struct collforge_hybrid *hybrid,
+                                                     struct collforge_hybrid_request **request);
+COLLFORGE_PUBLIC int collforge_hybrid_allgatherv_init(void *buffer, const int *counts,
+                                                      MPI_Datatype datatype,
+                                                      struct collforge_hybrid *hybrid,
+                                                      struct collforge_hybrid_request **request);
+COLLFORGE_PUBLIC int collforge_hybrid_gather_init(void *buffer, int count, MPI_Datatype datatype,
+                                                  int root, struct collforge_hybrid *hybrid,
+                                                  struct collforge_hybrid_request **request);
+COLLFORGE_PUBLIC int collforge_hybrid_scatter_init(void *buffer, int count, MPI_Datatype datatype,
+                                                   int root, struct collforge_hybrid *hybrid,
+                                                   struct collforge_hybrid_request **request);
+COLLFORGE_PUBLIC int collforge_hybrid_allreduce_init(const void *sendbuf, void *recvbuf, int count,
+                                                     MPI_Datatype datatype, MPI_Op op,
+                                                     struct collforge_hybrid *hybrid,
+                                                     struct collforge_hybrid_request **request);
+COLLFORGE_PUBLIC int collforge_hybrid_reduce_init(const void *sendbuf, void *recvbuf, int count,
+                                                  MPI_Datatype datatype, MPI_Op op, int root,
+                                                  struct collforge_hybrid *hybrid,
+                                                  struct collforge_hybrid_request **request);
+COLLFORGE_PUBLIC int collforge_hybrid_reduce_scatter_block_init(
+    const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+    struct collforge_hybrid *hybrid, struct collforge_hybrid_request **request);
+
 #ifdef __cplusplus
 }
 #endif

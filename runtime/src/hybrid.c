@@ -21,10 +21,13 @@ struct cf_hybrid *cf_hybrid_find(struct collforge_hybrid *hybrid) {
 }
 
 int cf_hybrid_fail(MPI_Comm comm, int err) {
+    int class = err;
+
     if (err != MPI_SUCCESS) {
         (void)PMPI_Comm_call_errhandler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, err);
+        (void)PMPI_Error_class(err, &class);
     }
-    return err;
+    return class;
 }
 
 /* ---- create and free ------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 /* One piece of shared memory. */
 struct cf_piece {
     MPI_Win window;
+    bool locked; /* its epoch is open */
     void *address;
     size_t bytes;
     struct cf_piece *next;
@@ -24,8 +25,8 @@ struct cf_hybrid {
 /* The package, or NULL where it is none or freed. Local. */
 struct cf_hybrid *cf_hybrid_find(struct collforge_hybrid *hybrid);
 
-/* Tells the error handler of the communicator, or of MPI_COMM_WORLD for MPI_COMM_NULL; returns err.
- */
+/* Tells the error handler of the communicator, or of MPI_COMM_WORLD for MPI_COMM_NULL; returns the
+ * error's class. */
 int cf_hybrid_fail(MPI_Comm comm, int err);
 
 /* Whether one of the pieces has these bytes. */
@@ -44,6 +45,10 @@ int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, 
 
 /* The same for a program's call: fills the communicator in, and tells its error handler. */
 int cf_hybrid_call(struct collforge_hybrid *hybrid, int collective, struct cf_args *args);
+
+/* The persistent form: all but the run. */
+int cf_hybrid_init(struct collforge_hybrid *hybrid, int collective, const struct cf_args *args,
+                   struct collforge_hybrid_request **request);
 
 /* Frees all pieces. Collective over the node. Returns the first MPI error class. */
 int cf_pieces_free(struct cf_hybrid *hybrid);

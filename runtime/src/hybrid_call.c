@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collectives.h"
+#include "handle_table.h"
 #include "rules.h"
 #include "runtime.h"
 #include "sizes.h"
@@ -93,18 +93,25 @@ static int check(const struct cf_hybrid *hybrid, int collective, const struct cf
     return cf_piece_has(hybrid, args->recvbuf, (size_t)total) ? MPI_SUCCESS : MPI_ERR_BUFFER;
 }
 
-int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, int collective,
-                      const struct cf_args *args) {
+/* The choice for a call that is legal. */
+static int choose(const struct cf_hybrid *hybrid, int collective, const struct cf_args *args,
+                  const struct cf_choice **choice) {
+    const struct cf_rules *rules = hybrid->rules;
     struct cf_facts facts;
 
     CF_TRY(check(hybrid, collective, args, &facts));
-    const struct cf_rules *rules = hybrid->rules;
-    if (choice == NULL && rules != NULL && facts.bytes > 0) {
-        choice = rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)facts.bytes)];
+    if (*choice == NULL && rules != NULL && facts.bytes > 0) {
+        *choice = rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)facts.bytes)];
     }
-    if (choice == NULL || !choice->variant->applicable(&facts)) {
-        choice = &hybrid->defaults[collective];
+    if (*choice == NULL || !(*choice)->variant->applicable(&facts)) {
+        *choice = &hybrid->defaults[collective];
     }
+    return MPI_SUCCESS;
+}
+
+int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, int collective,
+                      const struct cf_args *args) {
+    CF_TRY(choose(hybrid, collective, args, &choice));
     return choice->variant->run(args, &hybrid->comm, choice->parameter);
 }
 
@@ -116,4 +123,82 @@ int cf_hybrid_call(struct collforge_hybrid *hybrid, int collective, struct cf_ar
     }
     args->comm = hybrid->comm;
     return cf_hybrid_fail(hybrid->comm, cf_hybrid_attempt(found, NULL, collective, args));
+}
+
+/* ---- persistent forms ------------------------------------------------------------------------ */
+
+struct collforge_hybrid_request {
+    struct collforge_hybrid *hybrid;
+    const struct cf_choice *choice;
+    struct cf_args args;
+    int counts[]; /* the request's own, where blocks differ */
+};
+
+/* The requests that are not freed: a handle may be a copy of one that was. */
+static struct cf_handle_table live = CF_HANDLE_TABLE_INITIALIZER;
+
+static struct collforge_hybrid_request *new_request(const struct cf_args *args, int size) {
+    const size_t bytes = args->recvcounts == NULL ? 0 : (size_t)size * sizeof(int);
+    struct collforge_hybrid_request *request = malloc(sizeof *request + bytes);
+
+    if (request != NULL) {
+        *request = (struct collforge_hybrid_request){.args = *args};
+        if (bytes > 0) {
+            memcpy(request->counts, args->recvcounts, bytes);
+            request->args.recvcounts = request->counts;
+        }
+    }
+    return request;
+}
+
+int cf_hybrid_init(struct collforge_hybrid *hybrid, int collective, const struct cf_args *args,
+                   struct collforge_hybrid_request **request) {
+    struct cf_hybrid *found = cf_hybrid_find(hybrid);
+    const struct cf_choice *choice = NULL;
+
+    *request = NULL;
+    if (found == NULL) {
+        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
+    }
+    const int err = choose(found, collective, args, &choice);
+    if (err != MPI_SUCCESS) {
+        return cf_hybrid_fail(hybrid->comm, err);
+    }
+    struct collforge_hybrid_request *made = new_request(args, hybrid->size);
+    if (made == NULL || !cf_handle_insert(&live, (uintptr_t)made, (uintptr_t)made)) {
+        free(made);
+        return cf_hybrid_fail(hybrid->comm, MPI_ERR_NO_MEM);
+    }
+    made->hybrid = hybrid;
+    made->args.comm = hybrid->comm;
+    made->choice = choice;
+    *request = made;
+    return MPI_SUCCESS;
+}
+
+static bool is_live(struct collforge_hybrid_request *request) {
+    uintptr_t found = 0;
+
+    return cf_handle_find(&live, (uintptr_t)request, &found);
+}
+
+int collforge_hybrid_start(struct collforge_hybrid_request *request) {
+    struct cf_hybrid *found = is_live(request) ? cf_hybrid_find(request->hybrid) : NULL;
+
+    if (found == NULL) {
+        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_REQUEST);
+    }
+    const struct cf_choice *choice = request->choice;
+    return cf_hybrid_fail(found->open.comm,
+                          choice->variant->run(&request->args, &found->comm, choice->parameter));
+}
+
+int collforge_hybrid_request_free(struct collforge_hybrid_request **request) {
+    if (!is_live(*request)) {
+        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_REQUEST);
+    }
+    cf_handle_remove(&live, (uintptr_t)*request);
+    free(*request);
+    *request = NULL;
+    return MPI_SUCCESS;
 }

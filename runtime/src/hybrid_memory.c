@@ -56,8 +56,7 @@ static bool attach(const struct cf_hybrid *hybrid, struct cf_piece *piece, size_
     int unit = 0;
     void *base = NULL;
 
-    if (!cf_shared_memory_is_unified(piece->window) ||
-        PMPI_Win_shared_query(piece->window, 0, &length, &unit, &base) != MPI_SUCCESS) {
+    if (PMPI_Win_shared_query(piece->window, 0, &length, &unit, &base) != MPI_SUCCESS) {
         return false;
     }
     const uintptr_t line = ((uintptr_t)base + CF_SHARED_LINE - 1) / CF_SHARED_LINE;
@@ -66,8 +65,14 @@ static bool attach(const struct cf_hybrid *hybrid, struct cf_piece *piece, size_
     return own == 0 || cf_shared_memory_populate((char *)piece->address + begin, own);
 }
 
+static bool lock(struct cf_piece *piece) {
+    piece->locked = cf_shared_memory_is_unified(piece->window) &&
+                    PMPI_Win_lock_all(MPI_MODE_NOCHECK, piece->window) == MPI_SUCCESS;
+    return piece->locked;
+}
+
 static int free_piece(struct cf_piece *piece) {
-    const int unlocked = PMPI_Win_unlock_all(piece->window);
+    const int unlocked = piece->locked ? PMPI_Win_unlock_all(piece->window) : MPI_SUCCESS;
     const int err = PMPI_Win_free(&piece->window);
 
     free(piece);
@@ -80,14 +85,15 @@ static int free_piece(struct cf_piece *piece) {
  */
 static int open_piece(struct cf_hybrid *hybrid, struct cf_piece *piece, size_t bytes) {
     const bool allocated = cf_comm_agree(hybrid->open.node_comm, allocate(hybrid, piece, bytes));
-    const bool good = allocated &&
-                      PMPI_Win_lock_all(MPI_MODE_NOCHECK, piece->window) == MPI_SUCCESS &&
-                      attach(hybrid, piece, bytes);
+    const bool good = allocated && lock(piece) && attach(hybrid, piece, bytes);
 
     if (cf_comm_agree(hybrid->open.comm, good)) {
         piece->next = hybrid->pieces;
         hybrid->pieces = piece;
         return MPI_SUCCESS;
+    }
+    if (!good && hybrid->open.node_rank == 0) {
+        complain(hybrid, bytes, cf_shared_memory_room());
     }
     if (allocated) {
         (void)free_piece(piece);

@@ -23,7 +23,13 @@ bool cf_shared_memory_populate(void *memory, size_t bytes) {
     const uintptr_t first = (uintptr_t)memory / page * page;
     const size_t length = (uintptr_t)memory + bytes - first;
 
-    return madvise((void *)first, length, MADV_POPULATE_WRITE) == 0 || errno == EINVAL;
+    if (madvise((void *)first, length, MADV_POPULATE_WRITE) == 0) {
+        return true;
+    }
+    for (size_t at = 0; at < bytes && errno == EINVAL; at += page) {
+        ((volatile char *)memory)[at] = 0;
+    }
+    return errno == EINVAL;
 }
 
 bool cf_shared_memory_is_unified(MPI_Win window) {

@@ -9,8 +9,9 @@
 /* Bytes that are free where windows have their memory; SIZE_MAX where that is not known. */
 size_t cf_shared_memory_room(void);
 
-/* Gets the pages of this memory now, near this process; touching it later could end the program
- * where the file system is full. False when there are none. Kernels before 5.14 cannot tell. */
+/* Gets the pages of this memory now, near this process; its contents are undefined then. Touching
+ * it later could end the program where the file system is full. False when there are none; kernels
+ * before 5.14 cannot tell, and end the program here. */
 bool cf_shared_memory_populate(void *memory, size_t bytes);
 
 /* Whether loads and stores see each other as in the memory of threads; makes the window return

@@ -6,8 +6,10 @@
  *
  * Times what MPI_Init does after the library's own. Then COUNT duplicates of MPI_COMM_WORLD one by
  * one: making them, the layout and rules of each (stage one, local), the communicators of its nodes
- * and lanes (stage two, collective), and freeing it after either stage or none. Prints seconds (of
- * the slowest rank) and bytes (of the largest rank, from malloc) as JSON.
+ * and lanes (stage two, collective), and freeing it after either stage or none. Then COUNT packages
+ * of collforge_hybrid.h, one after the other: making each, a piece of 1 MiB, a persistent allgather
+ * in it, and freeing it all. Prints seconds (of the slowest rank) and bytes (of the largest rank,
+ * from malloc) as JSON.
  *
  * MPICH 4 has 2048 context ids and each duplicate takes up to four, so COUNT is at most 500.
  */
@@ -17,6 +19,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "collforge_hybrid.h"
 #include "comm.h"
 
 enum { MOST = 500, WARM_UP = 5 };
@@ -84,6 +87,46 @@ static bool run(int (*act)(MPI_Comm *comm), int count, struct phase *phase) {
     return true;
 }
 
+/* What a program with one copy per node pays once (papers/hybrid-mpi-plus-mpi, Table 2). */
+enum { CREATE, ALLOC, INIT, FREE, PARTS };
+enum { PIECE = 1 << 20 };
+
+static int time_package(double seconds[PARTS]) {
+    struct collforge_hybrid *hybrid = NULL;
+    struct collforge_hybrid_request *request = NULL;
+    void *piece = NULL;
+    double times[PARTS + 1] = {PMPI_Wtime()};
+    int err = collforge_hybrid_create(MPI_COMM_WORLD, &hybrid);
+
+    times[ALLOC] = PMPI_Wtime();
+    if (err == MPI_SUCCESS)
+        err = collforge_hybrid_alloc(hybrid, PIECE, &piece);
+    times[INIT] = PMPI_Wtime();
+    if (err == MPI_SUCCESS)
+        err = collforge_hybrid_allgather_init(piece, PIECE / hybrid->size, MPI_BYTE, hybrid,
+                                              &request);
+    times[FREE] = PMPI_Wtime();
+    if (err == MPI_SUCCESS)
+        err = collforge_hybrid_request_free(&request);
+    if (err == MPI_SUCCESS)
+        err = collforge_hybrid_free(&hybrid);
+    times[PARTS] = PMPI_Wtime();
+    for (int part = 0; part < PARTS; part++)
+        seconds[part] = times[part + 1] - times[part];
+    return err;
+}
+
+static bool run_packages(int count, struct phase phases[PARTS]) {
+    double seconds[PARTS] = {0};
+    for (int i = 0; i < count; i++) {
+        if (PMPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS || time_package(seconds) != MPI_SUCCESS)
+            return false;
+        for (int part = 0; part < PARTS; part++)
+            phases[part].seconds[i] = seconds[part];
+    }
+    return true;
+}
+
 static bool print(const char *name, struct phase *phase, int count) {
     const void *source = rank == 0 ? MPI_IN_PLACE : (void *)phase->seconds;
     const void *bytes = rank == 0 ? MPI_IN_PLACE : (void *)&phase->bytes;
@@ -111,7 +154,7 @@ static bool print_start(double started) {
 }
 
 static bool measure(int count) {
-    static struct phase unused, dup, one, two, free_none, free_one, free_two;
+    static struct phase unused, dup, one, two, free_none, free_one, free_two, packages[PARTS];
     bool good = run(duplicate, WARM_UP, &unused) && run(stage_two, WARM_UP, &unused);
     good = good && run(PMPI_Comm_free, WARM_UP, &unused);
 
@@ -121,9 +164,14 @@ static bool measure(int count) {
     good = good && run(duplicate, count, &dup) && run(stage_one, count, &one);
     good = good && run(stage_two, count, &two) && run(PMPI_Comm_free, count, &free_two);
 
+    good = good && run_packages(WARM_UP, packages) && run_packages(count, packages);
+
     good = good && print("dup", &dup, count) && print("stage_one", &one, count);
     good = good && print("stage_two", &two, count) && print("free", &free_none, count);
-    return good && print("free_one", &free_one, count) && print("free_two", &free_two, count);
+    good = good && print("free_one", &free_one, count) && print("free_two", &free_two, count);
+    good = good && print("create", &packages[CREATE], count);
+    good = good && print("alloc", &packages[ALLOC], count);
+    return good && print("init", &packages[INIT], count) && print("hybrid", &packages[FREE], count);
 }
 
 int main(int argc, char **argv) {
