@@ -34,10 +34,12 @@ static double resident(void) {
 
 /* Of all ranks of a node, on the node that has most, in MiB; on every rank. */
 static double fullest_node(const struct collforge_hybrid *hybrid) {
-    double mine = resident() / 1024;
     double node = 0;
     double most = 0;
 
+    /* A page that a rank has not touched yet counts in full for the others: all have to be done. */
+    MPI_Barrier(hybrid->comm);
+    double mine = resident() / 1024;
     MPI_Barrier(hybrid->comm);
     MPI_Allreduce(&mine, &node, 1, MPI_DOUBLE, MPI_SUM, hybrid->node_comm);
     MPI_Allreduce(&node, &most, 1, MPI_DOUBLE, MPI_MAX, hybrid->comm);

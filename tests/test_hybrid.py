@@ -6,7 +6,7 @@ import re
 
 import pytest
 from stub_build import LIBRARIES, Build, Output, make_build
-from support import MEMORY_SANITIZERS, SEED, TOP, execute
+from support import MEMORY_SANITIZERS, SEED
 
 STEPS = 2000
 # Ranks, and which of them are on a node: one node, unequal ones, not consecutive, one rank each.
@@ -63,19 +63,6 @@ def test_more_memory_than_there_is(build: Build, ranks: int, nodes: str) -> None
         rf"{MORE_THAN_ANY_NODE_HAS} bytes of shared memory are asked for on node \d+, which has \d+"
     )
     assert [line for line in done.log if re.search(asked, line)]
-
-
-@pytest.mark.parametrize(("ranks", "nodes"), [(4, "4"), (4, "2")])
-def test_replicated_data_once_per_node(build: Build, ranks: int, nodes: str) -> None:
-    """examples/replicated_data.c, linked as its first lines say; huge pages add some MiB."""
-    program = build.folder / "replicated_data"
-    command = [f"mpicc.{build.mpi}", "-O2", f"-I{TOP / 'runtime' / 'include'}", "-o", str(program)]
-    command += [str(TOP / "examples" / "replicated_data.c"), f"-L{build.folder}", "-lcollforge"]
-    assert execute([*command, f"-Wl,-rpath,{build.folder}"]).returncode == 0
-    done = build.launch(ranks, str(program), "64", COLLFORGE_NODE_MAP=nodes)
-    found = re.fullmatch(r"64 MiB .* ratio ([\d.]+)", done.out[0])
-    assert done.code == 0 and found
-    assert 0.98 / int(nodes) < float(found[1]) < 1 / int(nodes) + 0.08
 
 
 def test_no_leak_in_packages(build: Build) -> None:

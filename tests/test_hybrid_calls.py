@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -77,6 +78,16 @@ def test_the_program_of_the_paper(built: Installation, nodes: str) -> None:
     program = compile_c(built, TOP / "examples" / "hybrid_allgather.c")
     done = launch_local(built.library.name, 4, [str(program)], {"COLLFORGE_NODE_MAP": nodes})
     assert (done.returncode, done.stdout) == (0, "the mean rank is 1.5\n")
+
+
+@pytest.mark.parametrize("nodes", ["4", "2"])
+def test_replicated_data_once_per_node(built: Installation, nodes: str) -> None:
+    """Of n ranks on a node, the memory that grows is 1/n of what it is with a copy per rank."""
+    program = compile_c(built, TOP / "examples" / "replicated_data.c")
+    done = launch_local(built.library.name, 4, [str(program), "64"], {"COLLFORGE_NODE_MAP": nodes})
+    found = re.fullmatch(r"64 MiB .* ratio ([\d.]+)\n", done.stdout)
+    assert done.returncode == 0 and found
+    assert abs(float(found[1]) - 1 / int(nodes)) < 0.02
 
 
 def test_fortran_module(built: Installation) -> None:
