@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conformance.build import compile_program as compile_conformance
 from conftest import Installation, Launch
-from support import MEMORY_SANITIZERS, execute, make_folder, serves
+from support import MEMORY_SANITIZERS, SEED, execute, make_folder, serves
 
 from collforge import runtime
 from collforge.generator import load
@@ -109,6 +109,26 @@ def test_conformance_under_address_and_undefined_behaviour_sanitizers(
     found = re.search(r"conformance: (\d+) checks, (\d+) calls, 0 failures", done.stdout)
     assert found and int(found[1]) == len(CHECKS) and int(found[2]) > 10000
     assert done.returncode == 0
+
+
+def test_hybrid_collectives_under_address_and_undefined_behaviour_sanitizers(
+    built: Installation, launch: Launch, tmp_path: Path
+) -> None:
+    library = make_library(built, MEMORY_SANITIZERS, f"asan-{built.library.name}").parent
+    program = tmp_path / "hybrid_calls"
+    command = [str(built.library.mpicc), "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O1", "-g"]
+    command += [*MEMORY_SANITIZERS.split(), f"-I{RUNTIME / 'include'}", str(C / "hybrid_calls.c")]
+    command += ["-o", str(program), f"-L{library}", "-lcollforge", f"-Wl,-rpath,{library}"]
+    assert execute(command).returncode == 0
+    env = {
+        "COLLFORGE_NODE_MAP": "map:0,1,0,0,1",
+        "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0",
+    }
+    for words in (("results", SEED), ("order", SEED, 300), ("errors",), ("requests",)):
+        argv = [str(program), *map(str, words)]
+        done = launch(built.library.name, 5, argv, env=env, timeout=240)
+        assert (done.returncode, done.stdout) == (0, "passed\n"), words
+        assert "ERROR: AddressSanitizer" not in done.stderr and "runtime error" not in done.stderr
 
 
 @each_family
