@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from collforge.errors import CollforgeError
+from collforge.errors import CollforgeError, unknown
 
 from .manifest import VariantEntry
 from .model import Parameter, ParameterValue
@@ -90,6 +90,26 @@ def split_variant(text: str) -> tuple[str, str]:
     """The family and the text between the brackets ('' without)."""
     family, _, rest = text.partition("[")
     return family, rest.rstrip("]")
+
+
+def completed(entry: VariantEntry, text: str) -> str:
+    """A variant's canonical text from one that may leave parameters out: they take their first values.
+
+    Raises CollforgeError for a parameter that it has not.
+    """
+    family, inside = split_variant(text)
+    given = dict(part.partition("=")[::2] for part in inside.split(",") if part)
+    unknown_names = sorted(given.keys() - {p.name for p in entry.parameters})
+    if unknown_names:
+        raise unknown("parameter", unknown_names[0], [p.name for p in entry.parameters])
+    point: dict[str, ParameterValue] = {}
+    for p in entry.parameters:
+        value = given.get(p.name)
+        if value is None:
+            point[p.name] = p.values[0]
+        else:
+            point[p.name] = int(value) if p.minimum is not None and value.isdigit() else value
+    return variant_text(family, entry.parameters, canonical(entry.parameters, point))
 
 
 def points(entry: VariantEntry, facts: Mapping[str, int]) -> list[dict[str, ParameterValue]]:

@@ -121,3 +121,13 @@ def test_full_is_affordable_and_applies(made: manifest.Manifest, at: str) -> Non
 def test_an_unknown_tier_is_refused(made: manifest.Manifest) -> None:
     with pytest.raises(CollforgeError, match=r"unknown tier 'ful' \(did you mean full"):
         chosen(made, "scan:full_lane", "2x2", "ful")
+
+
+def test_a_variant_that_is_named_in_part_takes_the_first_values(made: manifest.Manifest) -> None:
+    (entry,) = (v for v in made.variants_of("bcast") if v.family == "full_lane")
+    whole = case.completed(entry, "full_lane[lane_algorithm=chain,window=4]")
+    assert "lanes=0,lane_algorithm=chain" in whole and "window=4,node_phase=native" in whole
+    assert case.completed(entry, whole) == whole
+    assert "segment_bytes=0" in case.completed(entry, "full_lane"), "has no meaning with native"
+    with pytest.raises(CollforgeError, match="segment_byte.*did you mean segment_bytes"):
+        case.completed(entry, "full_lane[segment_byte=1]")

@@ -55,6 +55,7 @@ static void destroy(struct cf_hybrid *hybrid) {
         cf_layout_free(&hybrid->comm.layout);
         cf_tmpbufs_free(&hybrid->comm.tmpbufs);
         free(hybrid->defaults);
+        free(hybrid->last);
         free(hybrid);
     }
 }

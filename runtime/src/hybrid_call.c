@@ -27,7 +27,8 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid) {
     char name[CF_LAYOUT_NAME_SIZE] = "";
 
     hybrid->defaults = calloc((size_t)cf_ncollectives, sizeof *hybrid->defaults);
-    if (hybrid->defaults == NULL) {
+    hybrid->last = calloc((size_t)cf_ncollectives, sizeof *hybrid->last);
+    if (hybrid->defaults == NULL || hybrid->last == NULL) {
         return false;
     }
     for (int collective = 0; collective < cf_ncollectives; collective++) {
@@ -38,6 +39,10 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid) {
     cf_layout_name(&hybrid->comm.layout, name, sizeof name);
     hybrid->rules = cf_runtime.mode == CF_MODE_OFF ? NULL : cf_rules_find(name);
     return true;
+}
+
+void cf_hybrid_forget(struct cf_hybrid *hybrid) {
+    memset(hybrid->last, 0, (size_t)cf_ncollectives * sizeof *hybrid->last);
 }
 
 /* The bytes by which a choice is made; the sum of all blocks where they differ goes to total.
@@ -109,9 +114,38 @@ static int choose(const struct cf_hybrid *hybrid, int collective, const struct c
     return MPI_SUCCESS;
 }
 
+static bool is_last(const struct cf_hybrid_last *last, const struct cf_choice *asked,
+                    const struct cf_args *args) {
+    return last->chosen != NULL && last->asked == asked && last->recvbuf == args->recvbuf &&
+           last->recvcount == args->recvcount && last->root == args->root &&
+           last->type == args->recvtype && last->op == args->op && args->recvcounts == NULL;
+}
+
+/* The op is 0 in a collective that has none. */
+static void remember(struct cf_hybrid_last *last, const struct cf_choice *asked,
+                     const struct cf_choice *chosen, const struct cf_args *args) {
+    const bool good = args->op == (MPI_Op)0 || cf_op_is_predefined(args->op);
+
+    last->chosen = good && cf_type_is_predefined(args->recvtype) ? chosen : NULL;
+    last->asked = asked;
+    last->recvbuf = args->recvbuf;
+    last->recvcount = args->recvcount;
+    last->root = args->root;
+    last->type = args->recvtype;
+    last->op = args->op;
+}
+
 int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, int collective,
                       const struct cf_args *args) {
-    CF_TRY(choose(hybrid, collective, args, &choice));
+    struct cf_hybrid_last *last = &hybrid->last[collective];
+    const struct cf_choice *asked = choice;
+
+    if (is_last(last, asked, args)) {
+        choice = last->chosen;
+    } else {
+        CF_TRY(choose(hybrid, collective, args, &choice));
+        remember(last, asked, choice, args);
+    }
     return choice->variant->run(args, &hybrid->comm, choice->parameter);
 }
 

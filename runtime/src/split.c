@@ -27,8 +27,10 @@ int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
     if (err != MPI_SUCCESS) {
         return err;
     }
+    const int each = units / lanes->k; /* divisions take longer than all the rest */
+    const int longer = units % lanes->k;
     for (int i = 0; i < n; i++) {
-        split->counts[i] = i < lanes->k ? units / lanes->k + (i < units % lanes->k) : 0;
+        split->counts[i] = i < lanes->k ? each + (i < longer) : 0;
     }
     split_end(split);
     split->alike = lanes->k == n;

@@ -11,8 +11,10 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
+from collforge.errors import unknown
 from collforge.generator import case, manifest
 from collforge.generator.case import Case
+from collforge.generator.manifest import VariantEntry
 from collforge.runtime import build, libraries
 from collforge.runtime.home import home
 from collforge.runtime.libraries import MpiLibrary
@@ -148,11 +150,21 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
     groups: dict[str, dict[str, Case]] = {}
     for one in asked or plan.problems(known.made, known.goal):
         group = groups.setdefault(one.problem, {case.NATIVE: one.by(case.NATIVE)})
-        names = [one.variant]
         if one.variant == case.NATIVE:
             names = default_variants(args, known, one)
+        else:
+            names = [case.completed(entry_of(known, one), one.variant)]
         group.update((name, one.by(name)) for name in names)
     return [one for group in groups.values() for one in group.values()]
+
+
+def entry_of(known: Known, asked: Case) -> VariantEntry:
+    """Raises CollforgeError where the collective has no such variant."""
+    family, _ = case.split_variant(asked.variant)
+    entries = {entry.family: entry for entry in known.made.variants_of(asked.collective)}
+    if family not in entries:
+        raise unknown("family", family, sorted(entries))
+    return entries[family]
 
 
 def default_variants(args: argparse.Namespace, known: Known, problem: Case) -> list[str]:
