@@ -129,5 +129,5 @@ def test_a_variant_that_is_named_in_part_takes_the_first_values(made: manifest.M
     assert "lanes=0,lane_algorithm=chain" in whole and "window=4,node_phase=native" in whole
     assert case.completed(entry, whole) == whole
     assert "segment_bytes=0" in case.completed(entry, "full_lane"), "has no meaning with native"
-    with pytest.raises(CollforgeError, match="segment_byte.*did you mean segment_bytes"):
+    with pytest.raises(CollforgeError, match=r"segment_byte.*did you mean segment_bytes"):
         case.completed(entry, "full_lane[segment_byte=1]")
