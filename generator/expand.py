@@ -55,15 +55,7 @@ def _variant(
 ) -> Variant:
     algorithms = lane_algorithms(specs, composition)
     on_node = any(step.get("over") == "node" for step in composition.steps)
-    parameters = [
-        p
-        for p in family.parameters
-        if (
-            on_node
-            if p.name == NODE_PHASE
-            else not asked_for(p, family) or asked_for(p, composition)
-        )
-    ]
+    parameters = [p for p in family.parameters if has_meaning(p, family, composition)]
     if algorithms:
         names = ("native", *(algorithm.name for algorithm in algorithms))
         parameters += [Parameter("lane_algorithm", names), *shared_parameters(algorithms)]
@@ -84,10 +76,15 @@ def _variant(
     return Variant(collective, family, composition, tuple(parameters), algorithms)
 
 
-def asked_for(parameter: Parameter, of: Family | Composition) -> bool:
-    """Whether a step's condition names a value of the parameter: of a composition, or of any of a family's."""
-    compositions = of.compositions.values() if isinstance(of, Family) else [of]
-    return any(set(parameter.symbols) & one.names for one in compositions)
+def has_meaning(parameter: Parameter, family: Family, composition: Composition) -> bool:
+    """Whether a family's parameter means something in a composition.
+
+    Node phases do where there is a step over a node; a parameter whose values conditions name, where they do.
+    """
+    if parameter.name == NODE_PHASE:
+        return any(step.get("over") == "node" for step in composition.steps)
+    named = [one for one in family.compositions.values() if set(parameter.symbols) & one.names]
+    return not named or composition in named
 
 
 def pieces(family: Family, composition: Composition) -> Pieces:
