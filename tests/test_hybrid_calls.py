@@ -20,6 +20,7 @@ each_nodes = pytest.mark.parametrize(("ranks", "nodes"), NODES, ids=[f"{r}-{t}" 
 SETTINGS = {
     "default": "",
     "barrier, leaders": "*=hybrid[lanes=1,sync=barrier]",
+    "repeated": "hybrid_allreduce=hybrid[reduction=repeated]",
 }
 
 
@@ -56,13 +57,14 @@ def test_results(built: Installation, program: Path, ranks: int, nodes: str, set
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("command", ["order", "waits"])
 @each_nodes
 def test_order_under_random_delays(
-    built: Installation, program: Path, ranks: int, nodes: str, setting: str
+    built: Installation, program: Path, ranks: int, nodes: str, command: str, setting: str
 ) -> None:
     """Thousands of collectives in a random order, with a sync only where the header asks for one."""
     forced = {"COLLFORGE_FORCE": SETTINGS[setting]} if SETTINGS[setting] else {}
-    passes(built, ranks, nodes, [str(program), "order", str(SEED), str(STEPS)], **forced)
+    passes(built, ranks, nodes, [str(program), command, str(SEED), str(STEPS)], **forced)
 
 
 @pytest.mark.parametrize("command", ["errors", "requests"])

@@ -99,11 +99,11 @@ COLLFORGE_PUBLIC int collforge_hybrid_barrier(struct collforge_hybrid *hybrid);
  * types are dense: basic ones, or contiguous ones made of them. In a buffer with a block for each
  * rank these follow each other in rank order; a rank's own is where collforge_hybrid_own says.
  *
- * Each begins and ends like a collforge_hybrid_sync: what a rank of the node has stored before its
- * call is sent, the result may be loaded by all ranks of the node, and nobody overwrites what
- * another rank was reading before its own call. What runs on the nodes and between them is the
- * winner of `collforge tune --collective hybrid` for this layout and size, where the program runs
- * with COLLFORGE_DB; else it is the first variant.
+ * Each, also one of no data, begins and ends like a collforge_hybrid_sync: what a rank of the node
+ * has stored before its call is sent, the result may be loaded by all ranks of the node, and nobody
+ * overwrites what another rank was reading before its own call. What runs on the nodes and between
+ * them is the winner of `collforge tune --collective hybrid` for this layout and size, where the
+ * program runs with COLLFORGE_DB; else it is the first variant.
  *
  * Errors, before anything was done: MPI_ERR_COMM (no package), MPI_ERR_TYPE (not dense),
  * MPI_ERR_OP, MPI_ERR_ROOT, MPI_ERR_COUNT (negative, or a buffer of more than 2^31 - 1 bytes) and

@@ -98,20 +98,31 @@ static int check(const struct cf_hybrid *hybrid, int collective, const struct cf
     return cf_piece_has(hybrid, args->recvbuf, (size_t)total) ? MPI_SUCCESS : MPI_ERR_BUFFER;
 }
 
-/* The choice for a call that is legal. */
+/* The choice for a call that is legal; NULL where it moves nothing. */
 static int choose(const struct cf_hybrid *hybrid, int collective, const struct cf_args *args,
                   const struct cf_choice **choice) {
     const struct cf_rules *rules = hybrid->rules;
     struct cf_facts facts;
 
     CF_TRY(check(hybrid, collective, args, &facts));
-    if (*choice == NULL && rules != NULL && facts.bytes > 0) {
+    if (facts.bytes == 0) {
+        *choice = NULL;
+        return MPI_SUCCESS;
+    }
+    if (*choice == NULL && rules != NULL) {
         *choice = rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)facts.bytes)];
     }
     if (*choice == NULL || !(*choice)->variant->applicable(&facts)) {
         *choice = &hybrid->defaults[collective];
     }
     return MPI_SUCCESS;
+}
+
+/* Without data the ranks of a node still wait for each other, as the header promises. */
+static int run(struct cf_hybrid *hybrid, const struct cf_choice *choice,
+               const struct cf_args *args) {
+    return choice == NULL ? cf_node_sync(&hybrid->comm, false)
+                          : choice->variant->run(args, &hybrid->comm, choice->parameter);
 }
 
 static bool is_last(const struct cf_hybrid_last *last, const struct cf_choice *asked,
@@ -146,7 +157,7 @@ int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, 
         CF_TRY(choose(hybrid, collective, args, &choice));
         remember(last, asked, choice, args);
     }
-    return choice->variant->run(args, &hybrid->comm, choice->parameter);
+    return run(hybrid, choice, args);
 }
 
 int cf_hybrid_call(struct collforge_hybrid *hybrid, int collective, struct cf_args *args) {
@@ -222,9 +233,7 @@ int collforge_hybrid_start(struct collforge_hybrid_request *request) {
     if (found == NULL) {
         return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_REQUEST);
     }
-    const struct cf_choice *choice = request->choice;
-    return cf_hybrid_fail(found->open.comm,
-                          choice->variant->run(&request->args, &found->comm, choice->parameter));
+    return cf_hybrid_fail(found->open.comm, run(found, request->choice, &request->args));
 }
 
 int collforge_hybrid_request_free(struct collforge_hybrid_request **request) {

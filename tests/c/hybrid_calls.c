@@ -3,6 +3,7 @@
  *
  *   hybrid_calls results SEED      every collective, every root, several sizes
  *   hybrid_calls order SEED STEPS  collectives in a random order, by ranks that are late at random
+ *   hybrid_calls waits SEED STEPS  that every collective has the ranks of a node wait
  *   hybrid_calls errors            what is refused, on all ranks alike
  *   hybrid_calls requests          persistent forms
  */
@@ -212,6 +213,29 @@ static void order(uint64_t seed, int steps) {
     free(memory.mine);
 }
 
+/* Every collective, also one of no data, has the ranks of a node wait for each other: what they have
+ * stored before is there, and after a second one they may store again. */
+static void waits(uint64_t seed, int steps) {
+    struct call memory = {0};
+    int *places = NULL;
+    give_memory(&memory, 8);
+    check(collforge_hybrid_alloc(hybrid, size * 64, &places) == MPI_SUCCESS);
+    for (int step = 1; step <= steps; step++) {
+        struct call call = draw(mix(seed + (uint64_t)step), (enum which)(step % COLLECTIVES),
+                                step / COLLECTIVES % 3 * 2, step / 5 % size);
+        call.all = memory.all;
+        call.mine = memory.mine;
+        be_late(mix(call.seed + (uint64_t)rank));
+        places[16 * rank] = step;
+        check(run(&call) == MPI_SUCCESS);
+        for (int of = 0; of < size; of++)
+            check(!on_my_node(of) || places[16 * of] == step);
+        be_late(mix(call.seed + 64 + (uint64_t)rank));
+        check(run(&call) == MPI_SUCCESS);
+    }
+    free(memory.mine);
+}
+
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 static int class_of(int code) {
@@ -292,6 +316,8 @@ int main(int argc, char **argv) {
         results((uint64_t)atoll(argv[2]));
     else if (strcmp(what, "order") == 0 && argc > 3)
         order((uint64_t)atoll(argv[2]), atoi(argv[3]));
+    else if (strcmp(what, "waits") == 0 && argc > 3)
+        waits((uint64_t)atoll(argv[2]), atoi(argv[3]));
     else if (strcmp(what, "errors") == 0)
         errors();
     else if (strcmp(what, "requests") == 0)
