@@ -111,7 +111,8 @@ COLLFORGE_PUBLIC int collforge_hybrid_barrier(struct collforge_hybrid *hybrid);
  * may then wait for each other forever, as in MPI.
  */
 
-/* The root's count elements to all nodes. */
+/* The root's count elements to all nodes. Before the root stores the next ones there, the ranks of
+ * its node have to be done with these: a collforge_hybrid_sync, or another buffer in turn. */
 COLLFORGE_PUBLIC int collforge_hybrid_bcast(void *buffer, int count, MPI_Datatype datatype,
                                             int root, struct collforge_hybrid *hybrid);
 
