@@ -250,7 +250,7 @@ int main(int argc, char **argv) {
 
     MPI_Init(&argc, &argv);
     const int items = kernel_argument(argc, argv, 1, 8000);
-    const int iterations = kernel_argument(argc, argv, 2, 20);
+    const int iterations = kernel_argument(argc, argv, 2, 10);
     open_sampler(&s, items);
     const double start = kernel_start();
     for (int i = 0; i < iterations; i++) {

@@ -132,7 +132,7 @@ int main(int argc, char **argv) {
 
     MPI_Init(&argc, &argv);
     const int n = kernel_argument(argc, argv, 1, 256);
-    const int iterations = kernel_argument(argc, argv, 2, 1000);
+    const int iterations = kernel_argument(argc, argv, 2, 2000);
     open_grid(&g, n);
     const double start = kernel_start();
     for (int i = 0; i < iterations && iterate(&g) > ENOUGH; i++) {
