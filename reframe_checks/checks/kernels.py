@@ -1,0 +1,127 @@
+"""Runs the kernels of docs/kernels.md and compares their three versions."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from pathlib import Path
+from typing import Any, ClassVar
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+from reframe.core.builtins import fixture, parameter, run_before, sanity_function, variable
+from reframe.core.exceptions import PipelineError, SanityError
+
+from collforge.errors import CollforgeError
+from collforge.reframe_checks import kernels
+from collforge.reframe_checks.driver_check import BuildDriver, DriverCheck, mpi_name
+from collforge.reframe_checks.kernels import KERNELS, MOST_ADDED, VERSIONS, Line
+from collforge.runtime import libraries
+from collforge.runtime.build import built_paths
+from collforge.runtime.home import home
+
+
+class BuildKernels(rfm.CompileOnlyRegressionTest):
+    """Builds all versions of all kernels in the stage directory."""
+
+    build_system: Any = "CustomBuild"
+    build_time_limit = "10m"
+    sourcesdir = None
+    driver = fixture(BuildDriver, scope="environment")
+
+    @run_before("compile")
+    def set_commands(self) -> None:
+        self.skip_if(not kernels.SOURCES.is_dir(), "examples/kernels is in the checkout only")
+        mpi = mpi_name(self.current_environ)
+        try:
+            mpicc = str(libraries.find(mpi).mpicc)
+        except CollforgeError as error:
+            raise PipelineError(str(error)) from error
+        library, out = built_paths(mpi, home()).library_path, Path(self.stagedir)
+        self.build_system.commands = [
+            shlex.join(kernels.compile_command(mpicc, kernel, version, out, library))
+            for kernel in KERNELS
+            for version in VERSIONS
+        ]
+
+
+@rfm.simple_test
+class Kernel(DriverCheck):
+    """One kernel: the versions take turns, in so many launches each, and must agree.
+
+    Those with MPI alone and with shared memory run on all ranks of the layout, the one with OpenMP
+    in one rank per node, with as many threads as the fullest node has ranks. Reported are the
+    medians of their seconds, their lines of code, and what the hybrid version adds.
+    """
+
+    kernel = parameter(KERNELS, loggable=True)
+
+    size = variable(int, value=0)
+    """Of the problem; rounded up so that it can be cut. 0: the kernel's usual one."""
+
+    iterations = variable(int, value=0)
+    """0: the kernel's usual number."""
+
+    launches = 3
+    built = fixture(BuildKernels, scope="environment")
+    reference: ClassVar = {"*": {"added_lines": (MOST_ADDED, None, 0, "lines")}}
+
+    @run_before("run")
+    def set_command(self) -> None:
+        size = kernels.problem_size(self.kernel, self.place.size, self.place.nodes, self.size)
+        self.executable_opts = [str(size), *([str(self.iterations)] if self.iterations else [])]
+        self.env_vars["OMP_NUM_THREADS"] = str(max(self.place.node_sizes))
+        if {"rails", "pretend_nodes"} & set(self.current_partition.extras):
+            # The nodes share this machine's cores: threads that spin would keep others from running.
+            self.env_vars["OMP_WAIT_POLICY"] = "passive"
+        self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
+        self.executable = self._program("mpi")
+        hybrid = self._launch("hybrid", self.num_tasks, self.num_tasks_per_node)
+        self.postrun_cmds = [hybrid, self._launch("openmp", self.place.nodes, 1), "done"]
+
+    def _program(self, version: str) -> str:
+        return shlex.quote(str(Path(self.built.stagedir, f"{self.kernel}_{version}")))
+
+    def _launch(self, version: str, ranks: int, per_node: int | None) -> str:
+        """The command that launches one version; ReFrame sets the job's numbers again later."""
+        self.job.num_tasks, self.job.num_tasks_per_node = ranks, per_node
+        launcher = self.job.launcher
+        words = [launcher.run_command(self.job)]
+        if launcher.registered_name == "srun":  # it has the numbers from the allocation
+            words.append(f"--ntasks={ranks}")
+            words += [f"--ntasks-per-node={per_node}"] if per_node else []
+        return " ".join([*words, self._program(version), *self.executable_opts])
+
+    @property
+    def lines(self) -> list[Line]:
+        """What the programs printed."""
+        path = Path(self.stagedir, str(self.job.stdout))
+        return kernels.printed(self.kernel, path.read_text(encoding="utf-8", errors="replace"))
+
+    @sanity_function
+    def check_launches(self) -> bool:
+        ranks = {"mpi": self.place.size, "hybrid": self.place.size, "openmp": self.place.nodes}
+        for version in VERSIONS:
+            found = [line.ranks for line in self.lines if line.version == version]
+            if found != [ranks[version]] * self.launches:
+                raise SanityError(
+                    f"{self.kernel}_{version} was launched {self.launches} times on "
+                    f"{ranks[version]} ranks, and printed lines of {found}{self._last_words()}"
+                )
+        if not kernels.agree(self.lines):
+            sums = ", ".join(f"{line.version} {line.checksum!r}" for line in self.lines)
+            raise SanityError(f"{self.kernel}: checksums differ: {sums}")
+        return True
+
+    @run_before("performance")
+    def set_performance(self) -> None:
+        paths = {version: kernels.source(self.kernel, version) for version in VERSIONS}
+        values: dict[str, tuple[float, str]] = {
+            "added_lines": (kernels.added_lines(paths["mpi"], paths["hybrid"]), "lines")
+        }
+        for version, path in paths.items():
+            seconds = [line.seconds for line in self.lines if line.version == version]
+            values[f"{version}_seconds"] = statistics.median(seconds), "s"
+            values[f"{version}_lines"] = len(kernels.code_lines(path)), "lines"
+        for name, (value, unit) in values.items():
+            self.perf_variables[name] = sn.make_performance_function(sn.defer(value), unit)

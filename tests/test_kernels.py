@@ -1,0 +1,191 @@
+"""The kernels of docs/kernels.md: their versions agree on any placement, and are right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from conftest import Installation
+from support import execute, launch_local
+from test_reframe import run_checks
+
+from collforge.reframe_checks import kernels
+from collforge.reframe_checks.kernels import KERNELS, VERSIONS, Line
+
+SECONDS = 60
+RANKS = 4
+NODES = ("2", "3,1", "map:0,1,0,1", "4")
+# Some iterations each of a problem that leaves unequal rows to the ranks of poisson.
+ARGUMENTS = {"summa": ("48", "3"), "poisson": ("39", "60"), "bpmf": ("400", "4")}
+
+each_kernel = pytest.mark.parametrize("kernel", KERNELS)
+
+
+@dataclass(frozen=True)
+class Programs:
+    """All versions of all kernels, built for one MPI library."""
+
+    mpi: str
+    folder: Path
+    known: dict[tuple[str, int], Line] = field(default_factory=dict)
+
+    def run(
+        self,
+        kernel: str,
+        version: str,
+        ranks: int,
+        *arguments: str,
+        variables: Mapping[str, str] | None = None,
+    ) -> Line:
+        program = str(self.folder / f"{kernel}_{version}")
+        done = launch_local(self.mpi, ranks, [program, *arguments], variables, SECONDS)
+        assert done.returncode == 0, f"{program} {' '.join(arguments)}: {done.stderr}"
+        (line,) = kernels.printed(kernel, done.stdout)
+        assert (line.version, line.ranks) == (version, ranks)
+        return line
+
+    def plain(self, kernel: str, ranks: int = RANKS) -> Line:
+        """What the version with MPI alone prints; run once."""
+        key = kernel, ranks
+        if key not in self.known:
+            self.known[key] = self.run(kernel, "mpi", ranks, *ARGUMENTS[kernel])
+        return self.known[key]
+
+    def hybrid(self, kernel: str, ranks: int, nodes: str) -> Line:
+        variables = {"COLLFORGE_NODE_MAP": nodes}
+        return self.run(kernel, "hybrid", ranks, *ARGUMENTS[kernel], variables=variables)
+
+
+@pytest.fixture(scope="module")
+def programs(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    folder = tmp_path_factory.mktemp(built.library.name)
+    for kernel in KERNELS:
+        for version in VERSIONS:
+            command = kernels.compile_command(
+                str(built.library.mpicc), kernel, version, folder, built.built.library_path
+            )
+            assert execute(command).returncode == 0
+    return Programs(built.library.name, folder)
+
+
+@each_kernel
+@pytest.mark.parametrize("nodes", NODES)
+def test_one_copy_per_node_makes_no_difference(programs: Programs, kernel: str, nodes: str) -> None:
+    hybrid = programs.hybrid(kernel, RANKS, nodes)
+    assert kernels.agree([programs.plain(kernel), hybrid])
+
+
+@each_kernel
+def test_threads_make_no_difference(programs: Programs, kernel: str) -> None:
+    threads = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
+    openmp = programs.run(kernel, "openmp", 2, *ARGUMENTS[kernel], variables=threads)
+    assert kernels.agree([programs.plain(kernel), openmp])
+
+
+@pytest.mark.parametrize(("ranks", "nodes"), [(6, "2"), (6, "map:0,1,2,1,0,2"), (8, "2")])
+def test_grids_that_are_not_square(programs: Programs, ranks: int, nodes: str) -> None:
+    wide = programs.plain("summa", ranks)
+    assert kernels.agree([programs.plain("summa"), wide, programs.hybrid("summa", ranks, nodes)])
+
+
+@each_kernel
+def test_a_problem_that_cannot_be_cut_is_an_error(programs: Programs, kernel: str) -> None:
+    program = str(programs.folder / f"{kernel}_hybrid")
+    done = launch_local(programs.mpi, RANKS, [program, "7"], timeout=SECONDS)
+    assert done.returncode == 2
+
+
+# ---- right, not only alike -----------------------------------------------------------------------
+
+
+def mix(x: int) -> int:
+    """splitmix64, as in kernel.h."""
+    x = (x + 0x9E3779B97F4A7C15) % 2**64
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) % 2**64
+    return x ^ (x >> 31)
+
+
+def draw(seed: int, i: int, j: int) -> float:
+    return float((mix((mix((mix(seed) + i) % 2**64) + j) % 2**64) >> 11) / 2**53)
+
+
+def test_the_product_is_right(programs: Programs) -> None:
+    n = 12
+    each = range(n)
+    a, b, weight = ([[draw(seed, i, j) for j in each] for i in each] for seed in range(3))
+    product = [[sum(a[i][k] * b[k][j] for k in each) for j in each] for i in each]
+    expected = sum(2 * weight[i][j] * product[i][j] for i in each for j in each)
+    found = programs.run("summa", "hybrid", RANKS, str(n), "2").checksum
+    assert math.isclose(found, expected, rel_tol=kernels.TOLERANCE)
+
+
+def test_the_solution_is_right(programs: Programs) -> None:
+    """Where the iterations end by themselves, each point is the mean of its neighbours and source."""
+    n = 10
+    inner = range(1, n + 1)
+    u = [[0.0] * (n + 2) for _ in range(n + 2)]
+    source = [[draw(0, i, j) / n / n for j in range(n + 1)] for i in range(n + 1)]
+    for _ in range(1000):
+        for i in inner:
+            for j in inner:
+                beside = u[i - 1][j] + u[i + 1][j] + u[i][j - 1] + u[i][j + 1]
+                u[i][j] = 0.25 * (beside + source[i][j])
+    expected = sum(draw(1, i, j) * u[i][j] for i in inner for j in inner)
+    found = programs.run("poisson", "hybrid", RANKS, str(n), "10000").checksum
+    assert math.isclose(found, expected, rel_tol=kernels.TOLERANCE)
+
+
+# ---- lines of code, and the check ----------------------------------------------------------------
+
+
+@each_kernel
+def test_sharing_takes_few_lines(kernel: str) -> None:
+    mpi, hybrid = (kernels.source(kernel, version) for version in ("mpi", "hybrid"))
+    assert 0 < kernels.added_lines(mpi, hybrid) <= kernels.MOST_ADDED
+
+
+def test_comments_and_blank_lines_do_not_count(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.c", tmp_path / "after.c"
+    before.write_text("/* one\n * comment */\nint a; /* and\n more */\n\nint b;\n")
+    after.write_text("int a;\n// another\nint c; // here\nint d;\nint b;\n\n/**/\n")
+    assert kernels.code_lines(before) == ["int a;", "int b;"]
+    assert kernels.added_lines(before, after) == 2
+    assert kernels.added_lines(after, before) == 0
+
+
+@pytest.mark.parametrize(("sums", "alike"), [((1, 1 + 1e-12), True), ((1, 1 + 1e-6), False)])
+def test_checksums_that_differ_are_found(sums: tuple[float, ...], alike: bool) -> None:
+    assert kernels.agree(Line("mpi", 4, 0.1, one) for one in sums) == alike
+    assert not kernels.agree([Line("mpi", 4, 0.1, math.nan)])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "ranks", "nodes", "wanted", "size"),
+    [
+        ("summa", 4, 2, 0, 480),
+        ("bpmf", 8, 4, 0, 8000),
+        ("bpmf", 4, 3, 10, 12),
+        ("poisson", 4, 3, 7, 7),
+    ],
+)
+def test_sizes_that_all_versions_can_cut(
+    kernel: str, ranks: int, nodes: int, wanted: int, size: int
+) -> None:
+    assert kernels.problem_size(kernel, ranks, nodes, wanted) == size
+
+
+def test_the_check_reports_all_versions(tmp_path: Path, mpi: str) -> None:
+    settings = {"size": 48, "iterations": 2, "launches": 1}
+    session = run_checks(tmp_path, f"local:{mpi}", "^Kernel", **settings)
+    assert session.code == 0, session.said
+    values = {f"{version}_{value}" for version in VERSIONS for value in ("seconds", "lines")}
+    assert len(session.tests) == len(KERNELS)
+    for test in session.tests:
+        found = {key.split(":")[-1]: value[0] for key, value in test["perfvalues"].items()}
+        assert set(found) == {"added_lines", *values}
+        assert found["hybrid_lines"] <= found["mpi_lines"] + kernels.MOST_ADDED
+        assert min(found.values()) > 0
