@@ -18,6 +18,7 @@ struct cf_piece {
 struct cf_hybrid_last {
     const struct cf_choice *asked;
     const struct cf_choice *chosen; /* NULL: none so far */
+    unsigned released;              /* pieces before it: after another one it need not be legal */
     void *recvbuf;
     int recvcount, root;
     MPI_Datatype type;
@@ -28,6 +29,7 @@ struct cf_hybrid {
     struct collforge_hybrid open; /* what the program sees; first, so that pointers convert */
     struct cf_comm comm;          /* shared is NULL where there was no room for flags */
     struct cf_piece *pieces;
+    unsigned released;            /* pieces so far */
     const struct cf_rules *rules; /* NULL: nothing was measured on this layout */
     struct cf_choice *defaults;   /* [cf_ncollectives] for what nothing was measured of */
     struct cf_hybrid_last *last;  /* [cf_ncollectives] */
@@ -42,9 +44,6 @@ int cf_hybrid_fail(MPI_Comm comm, int err);
 
 /* Whether one of the pieces has these bytes. */
 bool cf_piece_has(const struct cf_hybrid *hybrid, const void *buffer, size_t bytes);
-
-/* After a piece is gone: what was legal need not be any more. */
-void cf_hybrid_forget(struct cf_hybrid *hybrid);
 
 /* Finds out what the collectives of a package run. Local; false when memory is out. */
 bool cf_hybrid_prepare(struct cf_hybrid *hybrid);

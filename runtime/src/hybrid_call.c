@@ -41,10 +41,6 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid) {
     return true;
 }
 
-void cf_hybrid_forget(struct cf_hybrid *hybrid) {
-    memset(hybrid->last, 0, (size_t)cf_ncollectives * sizeof *hybrid->last);
-}
-
 /* The bytes by which a choice is made; the sum of all blocks where they differ goes to total.
  * Negative: a count is, or a sum is beyond what variants count. */
 static int64_t bytes_of(const struct cf_args *args, int size, int64_t type_size, int64_t *total) {
@@ -151,11 +147,12 @@ int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, 
     struct cf_hybrid_last *last = &hybrid->last[collective];
     const struct cf_choice *asked = choice;
 
-    if (is_last(last, asked, args)) {
+    if (last->released == hybrid->released && is_last(last, asked, args)) {
         choice = last->chosen;
     } else {
         CF_TRY(choose(hybrid, collective, args, &choice));
         remember(last, asked, choice, args);
+        last->released = hybrid->released;
     }
     return run(hybrid, choice, args);
 }
