@@ -15,7 +15,7 @@ from collforge.generator import load
 from collforge.generator.model import Collective
 
 RANKS = 4
-COLLECTIVES = load.load_specs(load.SPECS).collectives
+COLLECTIVES = {one.name: one for one in load.load_specs(load.SPECS).standard}
 IRREGULAR = {name: one for name, one in COLLECTIVES.items() if one.varies != "no"}
 SILENT = {name: one for name, one in COLLECTIVES.items() if one.moves_nothing}
 FAULTS = ["none", "even", "word", "gap", "declines", "declines_changed", "declines_here"]

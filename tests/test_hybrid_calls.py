@@ -56,8 +56,15 @@ def test_results(built: Installation, program: Path, ranks: int, nodes: str, set
     passes(built, ranks, nodes, [str(program), "results", str(SEED)], **forced)
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("command", ["order", "waits"])
+@pytest.mark.parametrize(
+    ("command", "setting"),
+    [
+        ("order", "default"),
+        ("order", "barrier, leaders"),
+        ("waits", "default"),
+        ("waits", "repeated"),
+    ],
+)
 @each_nodes
 def test_order_under_random_delays(
     built: Installation, program: Path, ranks: int, nodes: str, command: str, setting: str

@@ -165,7 +165,8 @@ def run_threads(
     program = compile_program(built, "threads", folder)
     env = {
         **variables([sanitizer("tsan"), str(library)], "full_lane", "2"),
-        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1",
+        # After a race on the list of communicators a rank may walk it forever.
+        "TSAN_OPTIONS": "ignore_noninstrumented_modules=1:halt_on_error=1",
     }
     return launch(built.library.name, 3, [str(program)], env=env, timeout=240)
 
