@@ -54,12 +54,13 @@ def _variant(
     specs: Specs, collective: Collective, family: Family, composition: Composition
 ) -> Variant:
     algorithms = lane_algorithms(specs, composition)
-    on_node = any(step.get("over") == "node" for step in composition.steps)
     parameters = [p for p in family.parameters if has_meaning(p, family, composition)]
     if algorithms:
         names = ("native", *(algorithm.name for algorithm in algorithms))
         parameters += [Parameter("lane_algorithm", names), *shared_parameters(algorithms)]
-    if on_node and all(parameter.name != NODE_PHASE for parameter in family.parameters):
+    if has_node_phases(composition) and all(
+        parameter.name != NODE_PHASE for parameter in family.parameters
+    ):
         parameters.append(Parameter(NODE_PHASE, ("native", "shared")))
     pipelined = tuple(algorithm.name for algorithm in algorithms if algorithm.pipelined)
     # Lanes of blocks that differ may be of one length and yet be cut in different places.
@@ -76,13 +77,17 @@ def _variant(
     return Variant(collective, family, composition, tuple(parameters), algorithms)
 
 
+def has_node_phases(composition: Composition) -> bool:
+    return any(step.get("over") == "node" for step in composition.steps)
+
+
 def has_meaning(parameter: Parameter, family: Family, composition: Composition) -> bool:
     """Whether a family's parameter means something in a composition.
 
     Node phases do where there is a step over a node; a parameter whose values conditions name, where they do.
     """
     if parameter.name == NODE_PHASE:
-        return any(step.get("over") == "node" for step in composition.steps)
+        return has_node_phases(composition)
     named = [one for one in family.compositions.values() if set(parameter.symbols) & one.names]
     return not named or composition in named
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from .expand import LANES
 from .layout import Layout, from_name
 from .model import Collective, Composition, Variant
-from .semantics import Cell, Machine, ProofError, Trace, execute
-from .window import RaceError
+from .semantics import Machine, ProofError, Trace, execute
+from .window import Cell, RaceError
 
 SMALL_LAYOUTS = (
     "2x2",
@@ -128,8 +128,8 @@ def worked_example(variant: Variant, root: int = 0) -> list[str]:
     """The composition's buffers after each step on `example_layout`, one line a step, for a C comment."""
     lines = []
     layout = example_layout(variant)
-    machine = Machine(layout, variant.family.lanes, variant.collective, root)
-    machine.symbols = symbol_values(variant)[0]
+    symbols = symbol_values(variant)[0]
+    machine = Machine(layout, variant.family.lanes, variant.collective, root, symbols=symbols)
     traces = execute(variant.composition, variant.family, machine)
     for number, trace in enumerate(traces):
         title = trace.buffer if trace.step is None else f"{number}. {trace.buffer}"

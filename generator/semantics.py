@@ -15,9 +15,8 @@ from collforge.errors import CollforgeError
 
 from .layout import Lanes, Layout
 from .model import Collective, Composition, Family, Step
-from .window import Piece, SharedMemory, cells_of
+from .window import Cell, Piece, SharedMemory, cells_of
 
-Cell = tuple[tuple[int, int], ...]
 Cells = list[Cell | None]  # None: undefined (exscan on the first rank)
 
 

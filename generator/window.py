@@ -14,7 +14,7 @@ from collforge.errors import CollforgeError
 from .layout import Lanes
 
 VIEWS = ("slice", "node_slice", "lane_slices", "share", "lane")
-"""The parts of a piece that a step reads or writes as a whole (Piece.cells_of)."""
+"""The parts of a piece that a step reads or writes as a whole (cells_of)."""
 
 Cell = tuple[tuple[int, int], ...]
 

@@ -26,13 +26,12 @@ void reset_for(struct bench *bench, const struct candidate *candidate) {
 
 int call_candidate(struct bench *bench, const struct candidate *candidate) {
     const struct problem *problem = bench->data.problem;
-    const bool hybrid = cf_collectives[problem->collective].hybrid;
+    const struct cf_collective_info *info = &cf_collectives[problem->collective];
 
-    if (candidate->choice.variant == NULL && hybrid)
-        return cf_oracles[problem->collective].native(&bench->data.args);
     if (candidate->choice.variant == NULL)
-        return cf_collectives[problem->collective].native(&bench->data.args);
-    if (hybrid)
+        return info->hybrid ? cf_oracles[problem->collective].native(&bench->data.args)
+                            : info->native(&bench->data.args);
+    if (info->hybrid)
         return cf_hybrid_attempt(cf_hybrid_find(bench->data.hybrid), &candidate->choice,
                                  problem->collective, &bench->data.args);
     return cf_attempt_chosen(&candidate->choice, problem->collective, choice_bytes(problem),
