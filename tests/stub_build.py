@@ -102,6 +102,17 @@ class Build:
         assert done.code == 0
         return done
 
+    def passes(
+        self, name: str, ranks: int, nodes: str, *words: str | int, **variables: str
+    ) -> Output:
+        """A program that says at last that it found everything right. nodes: '' for the real ones."""
+        command = [str(self.folder / name), *map(str, words)]
+        pretended = {"COLLFORGE_NODE_MAP": nodes} if nodes else {}
+        done = self.launch(ranks, *command, **pretended, **variables)
+        case = f"{self.mpi}: {ranks} ranks on nodes {nodes}: {name} {' '.join(map(str, words))}"
+        assert (done.code, done.out[-1:]) == (0, ["passed"]), case
+        return done
+
     def runs(self, **variables: str) -> tuple[int, list[str]]:
         """How many variants ran on rank 0 of four in a program whose results are right, and the log."""
         done = self.program(4, "results", **variables)

@@ -30,12 +30,7 @@ def sanitized(request: pytest.FixtureRequest) -> Build:
 
 def run(build: Build, ranks: int, nodes: str, *words: str | int, **variables: str) -> Output:
     """What the program prints; it says at last that it found everything right."""
-    command = [str(build.folder / "hybrid"), *map(str, words)]
-    pretended = {"COLLFORGE_NODE_MAP": nodes} if nodes else {}
-    done = build.launch(ranks, *command, **pretended, **variables)
-    case = f"{build.mpi}: {ranks} ranks on nodes {nodes}: hybrid {' '.join(map(str, words))}"
-    assert (done.code, done.out[-1:]) == (0, ["passed"]), case
-    return done
+    return build.passes("hybrid", ranks, nodes, *words, **variables)
 
 
 @pytest.mark.parametrize("command", ["tables", "memory", "errors"])

@@ -29,11 +29,7 @@ def sanitized(request: pytest.FixtureRequest) -> Build:
 
 def run(build: Build, ranks: int, nodes: str, *words: str | int, **variables: str) -> list[str]:
     """The lines that the program prints before it says that it found everything right."""
-    command = [str(build.folder / "shared"), *map(str, words)]
-    done = build.launch(ranks, *command, COLLFORGE_NODE_MAP=nodes, **variables)
-    case = f"{build.mpi}: {ranks} ranks on nodes {nodes}: shared {' '.join(map(str, words))}"
-    assert (done.code, done.out[-1:]) == (0, ["passed"]), case
-    return done.out[:-1]
+    return build.passes("shared", ranks, nodes, *words, **variables).out[:-1]
 
 
 @pytest.mark.parametrize("seed", [SEED, SEED + 1])
