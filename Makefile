@@ -18,7 +18,7 @@ C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*.[ch] runtime/bench/*.[
 COMMANDS := gcc=gcc make=make ip=iproute2 tc=iproute2 ps=procps unshare=util-linux nsenter=util-linux \
 	valgrind=valgrind mpicc.openmpi=libopenmpi-dev mpirun.openmpi=openmpi-bin mpicc.mpich=libmpich-dev \
 	mpirun.mpich=mpich gfortran=gfortran mpif90.openmpi=libopenmpi-dev mpif90.mpich=mpich
-HEADERS := stdio.h=libc6-dev sqlite3.h=libsqlite3-dev
+HEADERS := stdio.h=libc6-dev sqlite3.h=libsqlite3-dev hwloc.h=libhwloc-dev
 LIBRARIES :=
 MODULES := venv=python3-venv ensurepip=python3-venv
 

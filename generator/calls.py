@@ -6,8 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 BUFFER = "buffer"
-SPLITS = ("slices", "lanes", "shares", "blocks", "rows", "columns", "node_pairs", "lane_slices")
-OVER = ("node", "lane")
+SPLITS = (
+    *("slices", "lanes", "shares", "blocks", "rows", "columns", "node_pairs", "lane_slices"),
+    "ranks",
+)
+# A node, a lane, or all ranks: these in chunks, each on a communicator of its own (runtime/src/chunks.h).
+OVER = ("node", "lane", "all")
 ROOTS = ("root", "leader", "root_node")
 PLACES = (
     "node",

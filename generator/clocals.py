@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from .expand import LANES
 from .model import Variant
 
-_PLACES_IN_C = {
+PLACES_IN_C = {
     "node": "at->node",
     "nodes": "at->nodes",
     "node_rank": "at->node_rank",
@@ -19,17 +19,6 @@ _PLACES_IN_C = {
     "consecutive": "at->consecutive",
     "commutative": "call.commutes",
 }
-
-
-def places_in_c(variant: Variant) -> dict[str, str]:
-    """What the conditions of a variant's steps may read."""
-    symbols = {
-        symbol: f"(parameter[{p.name.upper()}] == {p.name.upper()}_{symbol.upper()})"
-        for p in variant.family.parameters
-        for symbol in p.symbols
-    }
-    # Without a window of flags node phases are native, whatever the parameter says.
-    return {**_PLACES_IN_C, **symbols, "shared": "shared"}
 
 
 def declarations(variant: Variant, text: str) -> list[str]:
@@ -83,7 +72,7 @@ def call_declarations(variant: Variant, text: str) -> list[str]:
         ("own_units", "const int ", "cf_block(blocks, at->rank)"),
         ("all_units", "const int ", _all_units(variant)),
         *((name, "const int ", value) for name, value in units),
-        ("permuted", "const bool ", condition.to_c(places_in_c(variant)) if condition else "false"),
+        ("permuted", "const bool ", condition.to_c(PLACES_IN_C) if condition else "false"),
     ]
     return _needed(known, text)
 

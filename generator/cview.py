@@ -6,10 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from . import proof
-from .clocals import call_declarations, declarations, places_in_c
+from .clocals import PLACES_IN_C, call_declarations, declarations
 from .expand import NODE_PHASE, OVERLAP, Pieces, pieces
-from .load import FACTS
-from .model import Collective, Step, Variant
+from .model import FACTS, Collective, Step, Variant
 from .semantics import SHAPES
 
 FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
@@ -44,17 +43,17 @@ _SPLITS = {
 _RECEIVE_SPLITS = {"lanes": "collecting", "node_pairs": "arriving"}
 
 _SENTENCES = {
-    "scatter": "Scatter {reads} from {root} over the {over} into {writes}.",
-    "gather": "Gather {reads} over the {over} at {root} into {writes}.",
-    "allgather": "Allgather {reads} over the {over} into {writes}.",
-    "alltoall": "Exchange {reads} all-to-all over the {over} into {writes}.",
-    "bcast": "Broadcast {reads} from {root} over the {over}.",
-    "reduce": "Reduce {reads} over the {over} to {root} into {writes}.",
-    "allreduce": "Allreduce {reads} over the {over} into {writes}.",
-    "reduce_scatter": "Reduce {reads} over the {over} and scatter the sum into {writes}.",
-    "scan": "Scan {reads} over the {over} into {writes}.",
-    "exscan": "Exclusive scan of {reads} over the {over} into {writes}.",
-    "barrier": "Wait for all of the {over}.",
+    "scatter": "Scatter {reads} from {root} over {over} into {writes}.",
+    "gather": "Gather {reads} over {over} at {root} into {writes}.",
+    "allgather": "Allgather {reads} over {over} into {writes}.",
+    "alltoall": "Exchange {reads} all-to-all over {over} into {writes}.",
+    "bcast": "Broadcast {reads} from {root} over {over}.",
+    "reduce": "Reduce {reads} over {over} to {root} into {writes}.",
+    "allreduce": "Allreduce {reads} over {over} into {writes}.",
+    "reduce_scatter": "Reduce {reads} over {over} and scatter the sum into {writes}.",
+    "scan": "Scan {reads} over {over} into {writes}.",
+    "exscan": "Exclusive scan of {reads} over {over} into {writes}.",
+    "barrier": "Wait for all of {over}.",
     "exchange": "Exchange {reads} with all ranks, pair by pair, into {writes}.",
     "permute": "Where needed, bring {reads} into the order of the {order} as {writes}.",
     "fold": "Hand {reads} to the rank that carries my lane, as {writes}.",
@@ -80,6 +79,7 @@ _WHOLE = (
     *("bcast", "reduce", "allreduce", "scan", "exscan"),
     *("permute", "move", "copy", "combine"),
 )
+_OVER_WORDS = {"node": "the node", "lane": "the lane", "all": "all ranks"}
 _ROOT_WORDS = {
     "root": "the root",
     "leader": "the leader",
@@ -108,7 +108,9 @@ class StepView:
     receiver: str
     piped: bool  # the steps around it may overlap with it
     blocks_of: str  # "share" or "lane": whose blocks are collected or placed
-    way: str  # "lane": by the lane algorithm; "phase": as the node phase says; "shared"; "native"
+    # "lane": by the lane algorithm; "phase": as the node phase says; "chunks": of all ranks; "shared";
+    # "native"; of a sync "flags", or "chosen" by a parameter
+    way: str
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,7 @@ def view(variant: Variant) -> dict[str, Any]:
         "is_shared": _is_shared(variant),
         "symbols": _symbols(variant),
         "exchanges": any(step.call == "exchange" for step in steps),
+        "chunked": any(step.get("over") == "all" for step in steps),
         "declarations": declarations(variant, text),
         "call_declarations": call_declarations(variant, text),
     }
@@ -220,9 +223,13 @@ def _symbols(variant: Variant) -> list[str]:
     ]
 
 
-def _way(variant: Variant, over: str) -> str:
+def _way(variant: Variant, call: str, over: str) -> str:
+    if call == "sync":
+        return "chosen" if variant.parameter("sync") else "flags"
     if over == "node":
         return "shared" if _is_shared(variant) else "phase"
+    if over == "all":
+        return "chunks"
     return "lane" if over == "lane" and variant.algorithms else "native"
 
 
@@ -241,9 +248,7 @@ def _pipe(variant: Variant) -> PipeView | None:
     (split,) = {step["split"] for step in found.values()}
     names = [a.name.upper() for a in variant.algorithms if a.pipelined]
     algorithms = " || ".join(f"parameter[LANE_ALGORITHM] == {name}" for name in names)
-    runs = (
-        f"({cut.lane.where.to_c(places_in_c(variant))}) && " if cut.lane and cut.lane.where else ""
-    )
+    runs = f"({cut.lane.where.to_c(PLACES_IN_C)}) && " if cut.lane and cut.lane.where else ""
     return PipeView(
         split=_SPLITS[split][0],
         wanted=f"shared && {runs}parameter[OVERLAP] == YES && ({algorithms})",
@@ -254,7 +259,7 @@ def _pipe(variant: Variant) -> PipeView | None:
 
 def _piece(variant: Variant, place: str, step: Step) -> PieceView:
     call = f"CF_PIPE_{step.call.upper()}"
-    guard = step.where.to_c(places_in_c(variant)) if step.where else ""
+    guard = step.where.to_c(PLACES_IN_C) if step.where else ""
     return PieceView(
         place=place,
         call=f"{guard} ? {call} : CF_PIPE_NOTHING" if guard else call,
@@ -313,7 +318,7 @@ def _step_splits(step: Step) -> list[str]:
     if step.call == "exchange":
         return ["targets", "sources"]
     kind = step.get("split")
-    if not kind:
+    if not kind or kind == "ranks":
         return []
     return [kind, _RECEIVE_SPLITS[kind]] if step.call == "alltoall" else [kind]
 
@@ -366,7 +371,7 @@ def _buffer(variant: Variant, name: str) -> Buffer:
     steps = variant.composition.steps
     slot, units = f"{name.upper()}_BUFFER", SHAPES[variant.family.buffers[name]]
     writers = [step for step in steps if step.writes == name]
-    guards = {s.where.to_c(places_in_c(variant)) if s.where else "" for s in writers}
+    guards = {s.where.to_c(PLACES_IN_C) if s.where else "" for s in writers}
     for step in steps:
         if step.call == "permute" and name == step.writes:
             return Buffer(name, slot, units, "permuted", f"(void *){_pointer(step.reads, variant)}")
@@ -397,9 +402,9 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     over = step.get("over") or ""
     conditions = ["carrier"] if over == "lane" else []
     if step.where:
-        conditions.append(step.where.to_c(places_in_c(variant)))
+        conditions.append(step.where.to_c(PLACES_IN_C))
     words = {key: _ROOT_WORDS.get(value, value) for key, value in step.options.items()}
-    words.update(reads=step.reads, writes=step.writes)
+    words.update(reads=step.reads, writes=step.writes, over=_OVER_WORDS.get(over, ""))
     words["order"] = "nodes" if step.get("direction") == "to_node_order" else "ranks"
     splits = [_SPLITS[kind][0] for kind in _step_splits(step)] + ["", ""]
     if step.call == "permute":
@@ -417,8 +422,12 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         comm=f"at->{over}_comm",
         source=source,
         target=target,
-        units=_units(variant, step.reads) if step.call in _WHOLE else "",
-        root=_ROOT_IN_C.get(step.get("root") or "", ""),
+        units="block"
+        if over == "all"
+        else _units(variant, step.reads)
+        if step.call in _WHOLE
+        else "",
+        root="args->root" if over == "all" else _ROOT_IN_C.get(step.get("root") or "", ""),
         split=splits[0],
         receive_split=splits[1],
         blocks=_order_blocks(variant, step),
@@ -427,7 +436,7 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         receiver=_ROOT_IN_C.get(step.get("target") or "", ""),
         piped=bool(overlapping) and over == "lane",
         blocks_of=views.get(step.reads, views.get(step.writes, "")),
-        way=_way(variant, over),
+        way=_way(variant, step.call, over),
     )
 
 

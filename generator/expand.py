@@ -54,13 +54,13 @@ def _variant(
     specs: Specs, collective: Collective, family: Family, composition: Composition
 ) -> Variant:
     algorithms = lane_algorithms(specs, composition)
-    parameters = [p for p in family.parameters if has_meaning(p, family, composition)]
+    phases = has_node_phases(composition)
+    parameters = [p for p in family.parameters if p.name != NODE_PHASE or phases]
     if algorithms:
         names = ("native", *(algorithm.name for algorithm in algorithms))
-        parameters += [Parameter("lane_algorithm", names), *shared_parameters(algorithms)]
-    if has_node_phases(composition) and all(
-        parameter.name != NODE_PHASE for parameter in family.parameters
-    ):
+        several = Parameter("lane_algorithm", names, needs="nodes > 1")
+        parameters += [several, *shared_parameters(algorithms)]
+    if phases and all(parameter.name != NODE_PHASE for parameter in family.parameters):
         parameters.append(Parameter(NODE_PHASE, ("native", "shared")))
     pipelined = tuple(algorithm.name for algorithm in algorithms if algorithm.pipelined)
     # Lanes of blocks that differ may be of one length and yet be cut in different places.
@@ -79,17 +79,6 @@ def _variant(
 
 def has_node_phases(composition: Composition) -> bool:
     return any(step.get("over") == "node" for step in composition.steps)
-
-
-def has_meaning(parameter: Parameter, family: Family, composition: Composition) -> bool:
-    """Whether a family's parameter means something in a composition.
-
-    Node phases do where there is a step over a node; a parameter whose values conditions name, where they do.
-    """
-    if parameter.name == NODE_PHASE:
-        return has_node_phases(composition)
-    named = [one for one in family.compositions.values() if set(parameter.symbols) & one.names]
-    return not named or composition in named
 
 
 def pieces(family: Family, composition: Composition) -> Pieces:

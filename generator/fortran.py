@@ -146,6 +146,7 @@ _KINDS = {
 }
 _LIFE: dict[str, tuple[tuple[str, str], ...]] = {
     "create": (("comm", "comm"), ("hybrid", "new_hybrid")),
+    "create_numa": (("comm", "comm"), ("hybrid", "new_hybrid")),
     "free": (("hybrid", "freed_hybrid"),),
     "alloc": (("hybrid", "hybrid"), ("bytes", "bytes"), ("address", "new_memory")),
     "release": (("hybrid", "hybrid"), ("address", "buffer")),

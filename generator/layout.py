@@ -46,9 +46,13 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Layout:
-    """``node_of[rank]``: nodes are numbered by first appearance, ranks on a node keep their order."""
+    """``node_of[rank]``: nodes are numbered by first appearance, ranks on a node keep their order.
+
+    ``threads``: how many each process may have inside MPI at once.
+    """
 
     node_of: tuple[int, ...]
+    threads: int = 1
 
     @property
     def size(self) -> int:
@@ -82,16 +86,22 @@ class Layout:
             "min_node_size": min(sizes),
             "max_node_size": max(sizes),
             "consecutive": self.consecutive,
+            "threads": self.threads,
         }
 
     @property
     def name(self) -> str:
-        """The canonical name: ``4x2``, ``3+1``, ``cyclic:2x3`` or ``map:0.1.1.0``."""
+        """The canonical name: ``4x2``, ``3+1``, ``cyclic:2x3`` or ``map:0.1.1.0``; with threads ``4x2x8``."""
+        return self.placement + (f"x{self.threads}" if self.threads > 1 else "")
+
+    @property
+    def placement(self) -> str:
+        """The name without threads."""
         sizes = self.node_sizes
         regular = f"{self.nodes}x{sizes[0]}"
         if self.consecutive:
             return regular if len(set(sizes)) == 1 else "+".join(map(str, sizes))
-        if self == from_name(f"cyclic:{regular}"):
+        if self.node_of == from_name(f"cyclic:{regular}").node_of:
             return f"cyclic:{regular}"
         return "map:" + ".".join(map(str, self.node_of))
 
@@ -101,26 +111,35 @@ class Layout:
         return "map:" + ",".join(map(str, self.node_of))
 
 
-def from_nodes(places: Sequence[int]) -> Layout:
+def from_nodes(places: Sequence[int], threads: int = 1) -> Layout:
     """A layout from any labels of nodes, renumbered by first appearance."""
     numbers: dict[int, int] = {}
-    return Layout(tuple(numbers.setdefault(place, len(numbers)) for place in places))
+    return Layout(tuple(numbers.setdefault(place, len(numbers)) for place in places), threads)
+
+
+_NUMBER = r"[1-9]\d{0,4}"
+_NAME = re.compile(
+    rf"(?:(?P<cyclic>cyclic:)?(?P<nodes>{_NUMBER})x(?P<ranks>{_NUMBER})"
+    rf"|(?P<sizes>{_NUMBER}(\+{_NUMBER})+)|map:(?P<map>\d{{1,5}}(\.\d{{1,5}})*))"
+    rf"(?:x(?P<threads>{_NUMBER}))?"
+)
 
 
 def from_name(name: str) -> Layout:
     """Reads a layout's name. Raises LayoutError, which shows the forms, for anything else."""
-    regular = re.fullmatch(r"(cyclic:)?([1-9]\d{0,4})x([1-9]\d{0,4})", name)
-    if regular:
-        nodes, per_node = int(regular[2]), int(regular[3])
-        if regular[1]:
-            return Layout(tuple(range(nodes)) * per_node)
-        return Layout(tuple(node for node in range(nodes) for _ in range(per_node)))
-    if re.fullmatch(r"[1-9]\d{0,4}(\+[1-9]\d{0,4})+", name):
-        sizes = [int(size) for size in name.split("+")]
-        return Layout(tuple(node for node, size in enumerate(sizes) for _ in range(size)))
-    if re.fullmatch(r"map:\d{1,5}(\.\d{1,5})*", name):
-        return from_nodes([int(place) for place in name[4:].split(".")])
-    raise LayoutError(
-        f"layout {name!r} is not one of NODESxRANKS (4x2), SIZE+SIZE+... (3+1), "
-        "cyclic:NODESxRANKS (cyclic:2x3) or map:NODE.NODE... (map:0.1.1.0)"
-    )
+    read = _NAME.fullmatch(name)
+    if not read:
+        raise LayoutError(
+            f"layout {name!r} is not one of NODESxRANKS (4x2), SIZE+SIZE+... (3+1), "
+            "cyclic:NODESxRANKS (cyclic:2x3) or map:NODE.NODE... (map:0.1.1.0), with xTHREADS (4x2x8) behind it"
+        )
+    threads = int(read["threads"] or 1)
+    if read["map"]:
+        return from_nodes([int(place) for place in read["map"].split(".")], threads)
+    if read["cyclic"]:
+        return Layout(tuple(range(int(read["nodes"]))) * int(read["ranks"]), threads)
+    if read["sizes"]:
+        sizes = [int(size) for size in read["sizes"].split("+")]
+    else:
+        sizes = [int(read["ranks"])] * int(read["nodes"])
+    return Layout(tuple(node for node, size in enumerate(sizes) for _ in range(size)), threads)

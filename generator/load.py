@@ -12,6 +12,8 @@ from collforge.errors import CollforgeError
 
 from . import calls, semantics, window
 from .model import (
+    COUNTS,
+    FACTS,
     Algorithm,
     Argument,
     Collective,
@@ -25,8 +27,6 @@ from .model import (
 from .predicates import Expression, parse
 
 SPECS = Path(__file__).parent / "specs"
-COUNTS = ("size", "nodes", "min_node_size", "max_node_size")
-FACTS = (*COUNTS, "consecutive", "commutative", "bytes", "total_bytes")
 ROLES = (
     "buffer",
     "send_buffer",
@@ -167,8 +167,9 @@ def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parame
         requires=dict(requires),
         neutral=0 if numeric else None,
         minimum=table.take("minimum", int, min(values)) if numeric else None,
-        below=table.choice("below", ("", *COUNTS), ""),
+        below=table.choice("below", ("", *COUNTS, "threads"), ""),
         whole=table.choice("whole", ("", "bytes", "total_bytes"), ""),
+        needs=table.expression("needs", FACTS, "").text if "needs" in table.values else "",
     )
     table.finish()
     return parameter
@@ -203,11 +204,10 @@ def _family(table: _Table, collectives: Mapping[str, Collective]) -> Family:
     parts = table.table("views", {})
     views = {key: parts.choice(key, window.VIEWS) for key in list(parts.values)}
     names = (*buffers, *views, "input", "output")
-    symbols = tuple(symbol for parameter in parameters for symbol in parameter.symbols)
     compositions: dict[str, Composition] = {}
     for key in [key for key in table.values if key in collectives]:
         part = table.table(key)
-        compositions[key] = _composition(part, predicate, names, symbols, compositions)
+        compositions[key] = _composition(part, predicate, names, compositions)
     return Family(name, title, summary, source, lanes, parameters, buffers, views, compositions)
 
 
@@ -215,7 +215,6 @@ def _composition(
     table: _Table,
     predicate: str,
     buffers: Sequence[str],
-    symbols: Sequence[str],
     before: Mapping[str, Composition],
 ) -> Composition:
     own = table.text("predicate", "")
@@ -223,18 +222,16 @@ def _composition(
     if "like" in table.values:
         steps = before[table.choice("like", tuple(before))].steps
     else:
-        steps = tuple(_step(row, buffers, symbols) for row in table.tables("steps"))
+        steps = tuple(_step(row, buffers) for row in table.tables("steps"))
     if not steps:
         raise SpecError(f"{table.where}: key 'steps' is missing or empty")
     table.finish()
     return Composition(steps, parse(text, FACTS, f"{table.where}: predicate"))
 
 
-def _step(table: _Table, buffers: Sequence[str], symbols: Sequence[str]) -> Step:
+def _step(table: _Table, buffers: Sequence[str]) -> Step:
     call = table.choice("call", tuple(calls.CALLS))
-    where = (
-        table.expression("where", (*calls.PLACES, *symbols)) if "where" in table.values else None
-    )
+    where = table.expression("where", calls.PLACES) if "where" in table.values else None
     options = {key: table.text(key) for key in list(table.values)}
     known = calls.CALLS[call].keys
     for key, value in options.items():

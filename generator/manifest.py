@@ -15,7 +15,7 @@ from .layout import Layout
 from .model import Parameter, Specs, Variant
 from .predicates import parse
 
-SCHEMA = 4
+SCHEMA = 5
 
 # What stands for the bytes of a call whose size the ranks do not know alike (CF_UNSIZED_BYTES in C).
 UNSIZED_BYTES = 1
@@ -80,6 +80,12 @@ class VariantEntry:
     fingerprint: str
     predicate: str
     parameters: tuple[Parameter, ...]
+
+    @property
+    def uses_threads(self) -> bool:
+        """Whether threads of the processes make a difference to it."""
+        words = {str(value) for p in self.parameters for value in p.values}
+        return "threads" in words or "threads" in self.predicate
 
     def applies(self, facts: Mapping[str, int]) -> bool:
         """Whether the predicate holds for the facts (those of runtime/src/cf.h, struct cf_facts)."""
@@ -191,6 +197,7 @@ def load(path: Path) -> Manifest:
                 minimum=p["minimum"],
                 below=p["below"],
                 whole=p["whole"],
+                needs=p["needs"],
             )
             for p in row.pop("parameters")
         )

@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Union
 
-from .predicates import Expression
+from .predicates import Expression, parse
+
+COUNTS = ("size", "nodes", "min_node_size", "max_node_size")
+FACTS = (*COUNTS, "threads", "consecutive", "commutative", "bytes", "total_bytes")
+"""What predicates may read: the fields of struct cf_facts."""
 
 ParameterValue = Union[int, str]
 
@@ -99,7 +103,8 @@ class Parameter:
     ``requires`` names values of other parameters without which this one has no meaning; it then has the
     value ``neutral``. ``minimum`` is the smallest legal number; None for symbolic values. A number from the
     fact ``below`` on means what ``neutral`` does, so it is not searched there. Numbers from the fact ``whole``
-    on mean the same, all of it; the largest stands for them.
+    on mean the same, all of it; the largest stands for them. Where ``needs``, a condition on facts, does not
+    hold all values mean the same, and the first stands for them.
     """
 
     name: str
@@ -109,6 +114,7 @@ class Parameter:
     minimum: int | None = None
     below: str = ""
     whole: str = ""
+    needs: str = ""
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -118,6 +124,10 @@ class Parameter:
     def searched(self, facts: Mapping[str, int]) -> tuple[ParameterValue, ...]:
         """The values that differ in effect where these facts hold; a fact that is missing rules none out."""
         found = self.values
+        if self.needs:
+            needed = parse(self.needs, FACTS, f"parameter {self.name}: needs")
+            if needed.names <= facts.keys() and not needed.evaluate(facts):
+                return found[:1]
         if self.below in facts:
             found = tuple(v for v in found if v == self.neutral or int(v) < facts[self.below])
         if self.whole in facts:
@@ -170,11 +180,6 @@ class Composition:
     steps: tuple[Step, ...]
     predicate: Expression
 
-    @property
-    def names(self) -> frozenset[str]:
-        """What the conditions of its steps read."""
-        return frozenset().union(*(step.where.names for step in self.steps if step.where))
-
 
 @dataclass(frozen=True)
 class Family:
@@ -189,6 +194,12 @@ class Family:
     buffers: Mapping[str, str]  # temporary -> shape
     views: Mapping[str, str]  # part of a node's piece -> how it is cut (generator/window.py)
     compositions: Mapping[str, Composition]
+
+    @property
+    def over_all(self) -> bool:
+        """Whether it has steps over all ranks: in chunks, which threads may carry."""
+        steps = (step for one in self.compositions.values() for step in one.steps)
+        return any(step.get("over") == "all" for step in steps)
 
 
 @dataclass(frozen=True)

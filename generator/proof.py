@@ -27,6 +27,9 @@ SMALL_LAYOUTS = (
     "cyclic:3x2",
     "map:0.1.1.0",
     "map:0.1.2.1.0.1",
+    "2x2x2",
+    "1+3x2",
+    "cyclic:2x3x2",
 )
 
 
@@ -43,8 +46,7 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
             if not applies(variant.composition, layout, commutative):
                 continue
             roots = range(layout.size if variant.collective.rooted else 1)
-            points = itertools.product(lane_numbers(variant, layout), symbol_values(variant))
-            for root, (most_lanes, symbols) in itertools.product(roots, points):
+            for root, most_lanes in itertools.product(roots, lane_numbers(variant, layout)):
                 machine = Machine(
                     layout,
                     variant.family.lanes,
@@ -52,14 +54,12 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
                     root,
                     commutative,
                     most_lanes,
-                    symbols,
                 )
                 try:
                     _prove_one(variant, machine)
                 except (ProofError, RaceError) as error:
                     lanes = f", {most_lanes} lanes" if most_lanes else ""
-                    taken = "".join(f", {symbol}" for symbol, holds in symbols.items() if holds)
-                    message = f"{variant.name} on {name}, root {root}{lanes}{taken}: {error}"
+                    message = f"{variant.name} on {name}, root {root}{lanes}: {error}"
                     raise ProofError(message) from error
                 proven += 1
     return proven
@@ -69,15 +69,6 @@ def lane_numbers(variant: Variant, layout: Layout) -> range:
     """The numbers of lanes that a variant may have on a layout, 0 for the usual one."""
     chosen = any(parameter.name == LANES for parameter in variant.parameters)
     return range(min(layout.node_sizes) if chosen else 1)
-
-
-def symbol_values(variant: Variant) -> list[dict[str, bool]]:
-    """Every choice of values of the parameters that the steps' conditions name."""
-    asked = [p.symbols for p in variant.parameters if set(p.symbols) & variant.composition.names]
-    return [
-        {symbol: symbol in chosen for symbols in asked for symbol in symbols}
-        for chosen in itertools.product(*asked)
-    ]
 
 
 def applies(composition: Composition, layout: Layout, commutative: bool = True) -> bool:
@@ -128,8 +119,7 @@ def worked_example(variant: Variant, root: int = 0) -> list[str]:
     """The composition's buffers after each step on `example_layout`, one line a step, for a C comment."""
     lines = []
     layout = example_layout(variant)
-    symbols = symbol_values(variant)[0]
-    machine = Machine(layout, variant.family.lanes, variant.collective, root, symbols=symbols)
+    machine = Machine(layout, variant.family.lanes, variant.collective, root)
     traces = execute(variant.composition, variant.family, machine)
     for number, trace in enumerate(traces):
         title = trace.buffer if trace.step is None else f"{number}. {trace.buffer}"

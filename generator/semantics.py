@@ -27,8 +27,7 @@ class ProofError(CollforgeError):
 class Machine:
     """All ranks of one layout, seen through a family's lanes. Leaders share the root's node rank.
 
-    ``most_lanes``: of a full-lane family, 0: all. ``symbols``: whether the values of parameters that the
-    steps' conditions name are taken.
+    ``most_lanes``: of a full-lane family, 0: all.
     """
 
     def __init__(
@@ -39,11 +38,9 @@ class Machine:
         root: int,
         commutative: bool = True,
         most_lanes: int = 0,
-        symbols: Mapping[str, bool] | None = None,
     ) -> None:
         self.layout = layout
         self.collective = collective
-        self.symbols = symbols or {}
         self.root = root
         self.commutative = commutative
         smallest = min(layout.node_sizes)
@@ -63,10 +60,12 @@ class Machine:
         return self.layout.node_rank(rank) if self.full else 0
 
     def groups(self, over: str) -> list[list[int]]:
-        """The members of each communicator: a node's ranks, or a lane's carriers in node order."""
+        """The members of each communicator: a node's ranks, a lane's carriers in node order, or all ranks."""
         nodes = [self.layout.ranks_on(node) for node in range(self.layout.nodes)]
         if over == "node":
             return nodes
+        if over == "all":
+            return [list(range(self.layout.size))]
         carriers = [[rank for rank in node if self.carrier(rank)] for node in nodes]
         return [list(lane) for lane in zip(*carriers)]
 
@@ -90,7 +89,6 @@ class Machine:
             "carrier": self.carrier(rank),
             "consecutive": self.layout.facts()["consecutive"],
             "commutative": self.commutative,
-            **self.symbols,
         }
 
     def blocks(self, ranks: Sequence[int]) -> int:
@@ -100,7 +98,7 @@ class Machine:
     def split(self, name: str, group: Sequence[int], me: int) -> tuple[list[int], list[int]]:
         """Cells that ``me`` sends to and receives from each member; they differ for all-to-alls only."""
         at, lanes = self.layout, self.lanes
-        if name == "blocks":
+        if name in ("blocks", "ranks"):
             return [1] * len(group), [1] * len(group)
         if name in ("rows", "columns"):
             return [at.size] * len(group), [at.size] * len(group)

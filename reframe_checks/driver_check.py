@@ -24,7 +24,7 @@ from collforge.errors import CollforgeError
 from collforge.generator.layout import from_name
 from collforge.reframe_checks import results
 from collforge.reframe_checks.results import Launch
-from collforge.runtime import libraries
+from collforge.runtime import libraries, vcis
 from collforge.runtime.build import built_paths
 from collforge.runtime.home import home
 
@@ -113,6 +113,11 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
         except CollforgeError as error:
             raise PipelineError(str(error)) from error
         self.num_tasks = self.place.size
+        if self.place.threads > 1:
+            self.num_cpus_per_task = self.place.threads
+            self.env_vars["OMP_NUM_THREADS"] = str(self.place.threads)
+            library = libraries.find(mpi_name(self.current_environ))
+            self.env_vars.update(vcis.thread_settings(library, self.place.threads))
         if extras.get("pretend_nodes"):
             self.env_vars["COLLFORGE_NODE_MAP"] = self.place.node_map
         elif self.place.consecutive and len(set(self.place.node_sizes)) == 1:

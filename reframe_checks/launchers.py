@@ -40,7 +40,7 @@ def local(mpi: str) -> str:
 
     class LocalLauncher(_Launcher):
         def words(self, job: Any) -> list[str]:
-            return local_command(mpi, job.num_tasks)
+            return local_command(mpi, job.num_tasks, job.num_cpus_per_task or 1)
 
     return _register(f"collforge-local-{mpi}", LocalLauncher)
 
@@ -61,18 +61,19 @@ def emulated(mpi: str, rails: int, rate: str, rail_model: str) -> str:
     return _register(f"collforge-emulated-{mpi}", EmulatedLauncher)
 
 
-def local_command(mpi: str, ranks: int) -> list[str]:
+def local_command(mpi: str, ranks: int, threads: int = 1) -> list[str]:
     """The words before a command that start so many processes of it on this machine.
 
-    Each is bound to a core of its own where there are as many, as mpirun would; else they share the cores.
+    Each is bound to cores of its own, one for each thread, where there are as many; else they share them.
     Raises CollforgeError when there is no such MPI library, or what it needs cannot be compiled.
     """
     library = libraries.find(mpi)
     command = [str(library.mpirun), "-n", str(ranks)]
-    share = ranks > len(os.sched_getaffinity(0))
+    share = ranks * threads > len(os.sched_getaffinity(0))
     if library.flavor == "openmpi":
         command += ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
         command += ["--oversubscribe", "--bind-to", "none" if share else "core"]
+        command += ["--map-by", f"slot:PE={threads}"] if threads > 1 and not share else []
         command += ["--mca", "mpi_yield_when_idle", str(int(share))]
         if os.geteuid() == 0:
             command.append("--allow-run-as-root")
@@ -81,7 +82,7 @@ def local_command(mpi: str, ranks: int) -> list[str]:
         preload = build_mpich_progress(make_folder(home() / "preload"))
         command += ["-genv", "LD_PRELOAD", str(preload)]
     elif library.flavor == "mpich":
-        command += ["-bind-to", "core"]
+        command += ["-bind-to", f"core:{threads}"]
     return command
 
 

@@ -75,14 +75,23 @@ def find_library() -> Path:
 
 
 class Hybrid:
-    """A package: the communicators of a communicator's nodes, and memory that exists once per node."""
+    """A package: the communicators of a communicator's nodes, and memory that exists once per node.
 
-    def __init__(self, comm: MPI.Intracomm, library: str | os.PathLike[str] | None = None) -> None:
+    ``numa``: once per NUMA domain, for ranks that are bound to one (collforge_hybrid_create_numa).
+    """
+
+    def __init__(
+        self,
+        comm: MPI.Intracomm,
+        library: str | os.PathLike[str] | None = None,
+        *,
+        numa: bool = False,
+    ) -> None:
         self._library = ctypes.CDLL(str(library or find_library()), mode=ctypes.RTLD_GLOBAL)
         self._package = ctypes.POINTER(_Package)()
         self._pieces: dict[int, int] = {}
         handle = _handle_type(MPI.Comm)(MPI._handleof(comm))
-        self._call("create", handle, ctypes.byref(self._package))
+        self._call("create_numa" if numa else "create", handle, ctypes.byref(self._package))
 
     def _call(self, name: str, *arguments: Any) -> None:
         code = getattr(self._library, f"collforge_hybrid_{name}")(*arguments)

@@ -19,7 +19,9 @@ from collforge.reframe_checks.systems.emulated import launch as emulated_launch
 TOP = Path(__file__).resolve().parent.parent
 SHARED_HOME = TOP / "build" / "test-home"
 SEED = int(os.environ.get("COLLFORGE_TEST_SEED", random.SystemRandom().randrange(2**31)))
-OPENMPI_OPTIONS = "--oversubscribe --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1"
+OPENMPI_OPTIONS = (
+    "--oversubscribe --bind-to none --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1"
+)
 MEMORY_SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 
 
@@ -46,6 +48,11 @@ def launch_local(
     ranks_env = ["env", *(f"{name}={value}" for name, value in variables.items())]
     command = [f"mpirun.{mpi}", *options, "-n", str(ranks), *ranks_env, *argv]
     return execute(command, timeout=timeout)
+
+
+def openmp_library() -> str:
+    """The OpenMP runtime of gcc: preloaded, it gives threads to programs without OpenMP, too."""
+    return execute(["gcc", "-print-file-name=libgomp.so.1"]).stdout.strip()
 
 
 def offered() -> set[str]:

@@ -94,6 +94,16 @@ def test_winners_of_older_variants_are_none(known: Known) -> None:
     assert Known(known.made, known.goal, {}, names).tuned(problem) is None
 
 
+def test_where_native_cannot_serve_the_first_variant_does(made: Manifest) -> None:
+    """A collective with one copy per node for which no variant was measured often enough."""
+    at = from_name("1x2")
+    native = Choice(8, Variant("hybrid_bcast"), 1.0, 1.0, 1.0, 3)
+    winner = Winner(PLACE, "", native, "2026-01-01T00:00:00Z")
+    known = Known(made, Goal(at, ("hybrid_bcast",), (8,)), {}, {("hybrid_bcast", 8): winner})
+    tuned = known.tuned(timing_case(made, "hybrid_bcast", at, 8))
+    assert tuned and tuned.family == "hybrid" and tuned.fingerprint
+
+
 def test_steps_are_added_one_by_one(known: Known) -> None:
     problem = timing_case(known.made, "bcast", known.goal.layout, 1 << 20)
     assert benchmark.stages(known, problem) == {

@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 import pytest
 
-from collforge.db import Store
+from collforge.db import Place, RunRecord, Store
 from collforge.errors import CollforgeError, unknown
 from collforge.runtime import build, home, libraries
 from collforge.tuner import cli
@@ -150,6 +150,21 @@ def test_env_lines_survive_a_shell(
             check=True,
         )
         assert done.stdout.splitlines() == [str(database), f"{built.built.library_path}{after}"]
+
+
+@pytest.mark.parametrize(("layout", "there"), [("4x1", False), ("4x1x2", True)])
+def test_env_raises_the_level_for_winners_with_threads(
+    built: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], layout: str, there: bool
+) -> None:
+    database = tmp_path / "winners.db"
+    mpi = built.library.name
+    place = Place("cluster", mpi, built.library.version, layout)
+    with Store(database) as store:
+        store.record_run(
+            RunRecord("1", place, 4, 4, "2026-01-01T00:00:00Z", "1", "4", ("a",), 7, ())
+        )
+    assert cli.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
+    assert ("export COLLFORGE_THREAD_MULTIPLE=1" in capfd.readouterr().out) == there
 
 
 def test_env_refuses_what_cannot_work(

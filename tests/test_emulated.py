@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from collforge.reframe_checks.systems.emulated import (
-    MPI_LIBRARIES,
+    FLAVORS,
     RAIL_MODELS,
     TIMEOUT_EXIT_CODE,
     ClusterError,
@@ -28,6 +28,7 @@ from collforge.reframe_checks.systems.emulated import (
     preflight,
     run,
 )
+from collforge.runtime.libraries import MpiLibrary, find
 
 SECONDS = 40.0
 
@@ -35,8 +36,9 @@ RUNNER = """
 import json, sys
 from pathlib import Path
 from collforge.reframe_checks.systems.emulated import ClusterSpec, run
+from collforge.runtime.libraries import find
 mpi, command, options, timeout, cache = json.loads(sys.argv[1])
-sys.exit(run(ClusterSpec(**options), mpi, command, timeout=timeout, cache_dir=Path(cache)))
+sys.exit(run(ClusterSpec(**options), find(mpi), command, timeout=timeout, cache_dir=Path(cache)))
 """
 
 PROGRAM = r"""
@@ -170,11 +172,18 @@ def test_tied_rails_have_no_routes() -> None:
 # --- the command line -----------------------------------------------------------------------------
 
 
+def library(flavor: str) -> MpiLibrary:
+    """One in a prefix of its own, under a name of its own."""
+    version = {"openmpi": "Open MPI v4.1.4", "mpich": "MPICH Version: 4.0.2"}[flavor]
+    prefix = Path("/opt", flavor, "bin")
+    return MpiLibrary("mine", prefix / "mpicc", prefix / "mpirun", version, True)
+
+
 def test_mpirun_places_ranks_consecutively() -> None:
     spec = ClusterSpec(nodes=2, ranks_per_node=3)
-    openmpi = launch.mpirun(spec, "openmpi", Path("agent"))
-    mpich = launch.mpirun(spec, "mpich", Path("agent"))
-    assert openmpi[0] == "mpirun.openmpi" and mpich[0] == "mpirun.mpich"
+    openmpi = launch.mpirun(spec, library("openmpi"), Path("agent"))
+    mpich = launch.mpirun(spec, library("mpich"), Path("agent"))
+    assert openmpi[0] == "/opt/openmpi/bin/mpirun" and mpich[0] == "/opt/mpich/bin/mpirun"
     assert "node0:3,node1:3" in openmpi and "node0:3,node1:3" in mpich
     assert openmpi[-2:] == ["-np", "6"] and mpich[-2:] == ["-n", "6"]
 
@@ -183,7 +192,7 @@ def test_preloads_reach_the_ranks_only(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(launch, "build_mpich_progress", lambda _: Path("/progress.so"))
     env = {"LD_PRELOAD": "/lib/a.so", "COLLFORGE_X": "1", "OMPI_MCA_btl": "tcp,self"}
     for mpi, preload in (("openmpi", "/lib/a.so"), ("mpich", "/progress.so:/lib/a.so")):
-        plan = launch.make_plan(ClusterSpec(), mpi, ["./a.out", "x y"], env, tmp_path)
+        plan = launch.make_plan(ClusterSpec(), library(mpi), ["./a.out", "x y"], env, tmp_path)
         assert plan.command[-4:] == ["env", f"LD_PRELOAD={preload}", "./a.out", "x y"]
         assert "LD_PRELOAD" not in plan.environment
         assert plan.environment["COLLFORGE_X"] == "1"
@@ -214,13 +223,13 @@ def test_kernel_without_shaping_is_reported(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_unknown_library_is_an_error() -> None:
-    with pytest.raises(ClusterError, match="give openmpi or mpich"):
-        check("lam")
+    with pytest.raises(ClusterError, match="none of openmpi or mpich"):
+        check("other")
 
 
 def test_directory_with_spaces_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="XDG_CACHE_HOME"):
-        launch.make_plan(ClusterSpec(), "openmpi", ["true"], {}, tmp_path / "a b")
+        launch.make_plan(ClusterSpec(), library("openmpi"), ["true"], {}, tmp_path / "a b")
 
 
 # --- real clusters --------------------------------------------------------------------------------
@@ -301,7 +310,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-@pytest.fixture(params=MPI_LIBRARIES)
+@pytest.fixture(params=FLAVORS)
 def mpi(request: pytest.FixtureRequest) -> Iterator[str]:
     name: str = request.param
     try:
@@ -435,4 +444,4 @@ def test_time_limit(mpi: str, program: str, cache: Path) -> None:
 @pytest.mark.emulated
 def test_missing_command_is_an_error(mpi: str, cache: Path) -> None:
     with pytest.raises(ClusterError, match=r"no such command: \./missing"):
-        run(ClusterSpec(), mpi, ["./missing"], cache_dir=cache)
+        run(ClusterSpec(), find(mpi), ["./missing"], cache_dir=cache)

@@ -58,7 +58,7 @@ def test_a_missing_step_is_caught(variant: Variant) -> None:
     ("name", "index", "options", "why"),
     [
         # While its ranks come to a reduction of the node, others may still read what was there.
-        ("hybrid_allreduce", 3, {"to": "part"}, "rank 0 writes what rank 1 may use"),
+        ("hybrid_allreduce", 1, {"to": "part"}, "rank 0 writes what rank 1 may use"),
         # A lane that sends all there is reads what other lanes are writing.
         ("hybrid_bcast", 1, {"data": "output"}, "rank 0 writes what rank 1 may use"),
     ],
@@ -218,7 +218,10 @@ def test_expressions_mean_the_same_in_c(tmp_path: Path) -> None:
     assert run.stdout.split() == expected
 
 
-@pytest.mark.parametrize("name", ["4x2", "3+1", "1+1+1", "cyclic:2x3", "map:0.1.1.0"])
+@pytest.mark.parametrize(
+    "name",
+    ["4x2", "3+1", "1+1+1", "cyclic:2x3", "map:0.1.1.0", "4x2x8", "3+1x2", "map:0.1.0x3"],
+)
 def test_layout_names_round_trip(name: str) -> None:
     assert layout.from_name(layout.from_name(name).name) == layout.from_name(name)
 
@@ -227,6 +230,9 @@ def test_layout_names_are_canonical() -> None:
     assert layout.from_name("2+2").name == "2x2"
     assert layout.from_name("map:5.5.7.7").name == "2x2"
     assert layout.from_name("map:0.1.0.1").name == "cyclic:2x2"
+    assert layout.from_name("2+2x1").name == "2x2"
+    assert layout.from_name("map:0.1.0.1x2").name == "cyclic:2x2x2"
+    assert layout.from_name("4x1x2").threads == layout.from_name("4x1x2").facts()["threads"] == 2
     with pytest.raises(layout.LayoutError, match="NODESxRANKS"):
         layout.from_name("4by2")
 
@@ -303,6 +309,22 @@ def test_fewer_lanes_are_searched_where_there_are_more(
         if entry.family == "full_lane":
             points = case.points(entry, layout.from_name(at).facts())
             assert {point["lanes"] for point in points} == expected
+
+
+def test_what_means_nothing_here_is_not_searched(generated: Path) -> None:
+    """Lane algorithms on one node, threads where there are none."""
+    read = manifest.load(generated / "manifest.json")
+    found = {(v.family, v.collective): v for v in read.variants}
+
+    def values(key: tuple[str, str], name: str, at: str) -> set[object]:
+        points = case.points(found[key], layout.from_name(at).facts())
+        return {point[name] for point in points}
+
+    assert values(("hybrid", "hybrid_bcast"), "lane_algorithm", "1x4") == {"native"}
+    assert "chain" in values(("hybrid", "hybrid_bcast"), "lane_algorithm", "2x2")
+    assert values(("rank_shift", "bcast"), "carrier", "4x1") == {"nonblocking"}
+    assert values(("rank_shift", "bcast"), "carrier", "4x1x2") == {"nonblocking", "threads"}
+    assert values(("thread_split", "bcast"), "threads", "4x1x4") == {0, 2}
 
 
 @pytest.mark.parametrize(("total", "expected"), [(8, 1), (1024, 1), (5000, 4), (10**9, 9)])

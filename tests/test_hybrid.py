@@ -46,6 +46,17 @@ def test_real_nodes(build: Build, command: str) -> None:
 
 
 @each_nodes
+def test_domains_in_the_place_of_nodes(build: Build, ranks: int, nodes: str) -> None:
+    """Ranks bound to cores 0 and 1 in turn, which hwloc is told are domains of their own."""
+    run(build, ranks, nodes, "domains", HWLOC_SYNTHETIC="numa:2 core:1 pu:1")
+
+
+@each_nodes
+def test_without_bound_ranks_a_domain_is_a_node(build: Build, ranks: int, nodes: str) -> None:
+    run(build, ranks, nodes, "unbound")
+
+
+@each_nodes
 def test_order_of_flags_under_random_delays(build: Build, ranks: int, nodes: str) -> None:
     run(build, ranks, nodes, "order", SEED, STEPS)
 

@@ -20,7 +20,7 @@ each_nodes = pytest.mark.parametrize(("ranks", "nodes"), NODES, ids=[f"{r}-{t}" 
 SETTINGS = {
     "default": "",
     "barrier, leaders": "*=hybrid[lanes=1,sync=barrier]",
-    "repeated": "hybrid_allreduce=hybrid[reduction=repeated]",
+    "no waits": "hybrid_allreduce=shared_window",
 }
 
 
@@ -62,7 +62,7 @@ def test_results(built: Installation, program: Path, ranks: int, nodes: str, set
         ("order", "default"),
         ("order", "barrier, leaders"),
         ("waits", "default"),
-        ("waits", "repeated"),
+        ("waits", "no waits"),
     ],
 )
 @each_nodes

@@ -198,6 +198,16 @@ def test_forced_choice_goes_before_winners_of_its_collective(build: Build) -> No
     assert set(found.values()) == {"hierarchical"}
 
 
+def test_the_most_threads_that_a_program_has(build: Build) -> None:
+    """It has 4 on each of its 2x2 ranks; winners that need more are of no use to it."""
+    families = {"": "full_lane", "x2": "hierarchical", "x4": "native", "x8": "full_lane"}
+    plain, two, four, eight = (f"2x2{threads}:1024:{one}" for threads, one in families.items())
+    other = "2x22:1024:full_lane"
+    assert rules(build, plain, eight, other)[1024] == "full_lane"
+    assert rules(build, plain, two, eight, other)[1024] == "hierarchical"
+    assert build.units("rules", plain, two, four, eight) == ["none"]
+
+
 def test_no_rules_where_native_is_best(build: Build) -> None:
     for winner in ("4x1:64:hierarchical", "2x2:64:native"):
         assert build.units("rules", winner) == ["none"]

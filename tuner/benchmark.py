@@ -43,7 +43,18 @@ class Known:
     """By collective and size."""
 
     def tuned(self, problem: Case) -> Variant | None:
-        """The stored winner that serves a problem by the rule of runtime/src/rules.c; None: no winner does."""
+        """The stored winner that serves a problem by the rule of runtime/src/rules.c; None: no winner does.
+
+        Where native cannot serve, the first variant stands in for it (runtime/src/hybrid_call.c).
+        """
+        found = self._stored(problem)
+        entries = self.made.variants_of(problem.collective)
+        if found and found.is_native and self.made.collective(problem.collective).hybrid:
+            first = self.first(problem, entries[0])
+            return Variant.from_name(problem.collective, first, entries[0].fingerprint)
+        return found
+
+    def _stored(self, problem: Case) -> Variant | None:
         current = {entry.fingerprint for entry in self.made.variants_of(problem.collective)}
         chosen = {
             size: winner.choice.variant
@@ -155,6 +166,8 @@ class Row:
     """The best ratio of each family's variants."""
     variants: dict[str, float]
     """The ratio of each variant."""
+    intervals: dict[str, tuple[float, float]]
+    """Its 95 % interval."""
     tuned: str
     ratio: float
     ratio_low: float
@@ -210,6 +223,7 @@ def make_row(known: Known, problem: Case, measured: Measured, rate: float | None
         native_high=times.high,
         families=families,
         variants={variant.name: one.ratio for variant, one in compared.items()},
+        intervals={variant.name: (one.low, one.high) for variant, one in compared.items()},
         tuned=chosen.name if tuned else "-",
         ratio=same.ratio,
         ratio_low=same.low,

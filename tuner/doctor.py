@@ -15,7 +15,8 @@ from pathlib import Path
 from collforge.db import Store
 from collforge.errors import CollforgeError
 from collforge.reframe_checks.systems import emulated
-from collforge.runtime import home, libraries
+from collforge.runtime import home, libraries, vcis
+from collforge.tuner import vci
 
 PROBE_SECONDS = 30
 # The distributions of setup.cfg that are needed directly; tests/test_doctor.py compares.
@@ -45,7 +46,7 @@ def examine(database: Path) -> Iterator[Finding]:
     yield _compiler()
     yield _sqlite_headers()
     yield from _mpi_libraries()
-    yield from (_emulated(name) for name in emulated.MPI_LIBRARIES)
+    yield from (_emulated(library) for library in libraries.found())
     yield _home()
     yield _database(database)
 
@@ -112,18 +113,36 @@ def _mpi_libraries() -> Iterator[Finding]:
         works = True
         threads = "yes" if library.thread_multiple else "no"
         yield Finding(f"MPI: {name}", f"{library.short_version}, thread multiple: {threads}")
+        if library.flavor == "mpich" and library.thread_multiple:
+            yield _interfaces(library)
     for name, fix in missing:
         yield Finding(f"MPI: {name}", "missing", fix, essential=not works)
 
 
-def _emulated(mpi: str) -> Finding:
+def _interfaces(library: libraries.MpiLibrary) -> Finding:
+    """Whether threads can have virtual communication interfaces of their own, and gain by them here."""
+    subject = f"VCIs: {library.name}"
+    most = vcis.most_vcis(library)
+    if most == 1:
+        return Finding(subject, "one: threads take turns in it")
     try:
-        emulated.check(mpi)
+        with tempfile.TemporaryDirectory(prefix="collforge-") as folder:
+            gain = vci.probe_gain(library, Path(folder))
     except CollforgeError as error:
-        return Finding(f"emulated, {mpi}", "not possible here", str(error), essential=False)
+        return Finding(subject, f"up to {most}", str(error), essential=False)
+    pay = "they pay" if gain >= vci.PAYS else "they do not pay here"
+    return Finding(subject, f"up to {most}; two threads send {gain:.2f} times as fast: {pay}")
+
+
+def _emulated(library: libraries.MpiLibrary) -> Finding:
+    subject = f"emulated, {library.name}"
+    try:
+        emulated.check(library.flavor)
+    except CollforgeError as error:
+        return Finding(subject, "not possible here", str(error), essential=False)
     except (OSError, subprocess.SubprocessError) as error:
-        return Finding(f"emulated, {mpi}", f"cannot tell: {error}", "use --system local", False)
-    return Finding(f"emulated, {mpi}", "namespaces and shaped links work")
+        return Finding(subject, f"cannot tell: {error}", "use --system local", False)
+    return Finding(subject, "namespaces and shaped links work")
 
 
 def _home() -> Finding:

@@ -303,13 +303,15 @@ def applicable(manifest: Manifest, goal: Goal, problem: Case) -> list[VariantEnt
     return [v for v in manifest.variants_of(problem.collective) if v.applies(facts)]
 
 
-Coordinates = tuple[float, float, float]
-"""Where a problem lies among its neighbours: bytes, nodes and ranks on a node, as logarithms to base 2."""
+Coordinates = tuple[float, float, float, float]
+"""Where a problem lies among its neighbours: log2 of bytes, nodes, ranks on a node, threads."""
 
 
 def coordinates(problem: Case) -> Coordinates:
-    layout = from_name(problem.layout)
-    return math.log2(problem.bytes), math.log2(layout.nodes), math.log2(layout.size / layout.nodes)
+    at = from_name(problem.layout)
+    numbers = (problem.bytes, at.nodes, at.size / at.nodes, at.threads)
+    nbytes, nodes, ranks, threads = map(math.log2, numbers)
+    return nbytes, nodes, ranks, threads
 
 
 def neighbours(

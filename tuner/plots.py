@@ -1,4 +1,4 @@
-"""Plots: small panels of time against bytes, both on logarithmic axes."""
+"""Plots: small panels of time, or something else, against bytes, both on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ class Line:
     label: str
     style: str
     points: Sequence[tuple[int, float]]
-    """(bytes, seconds)"""
+    """(bytes, seconds), or whatever `draw` is told that it is"""
 
 
-def draw(panels: Mapping[str, Sequence[Line]], path: Path) -> None:
-    """Writes a panel for each title into one picture; the file's ending tells its format."""
+def draw(
+    panels: Mapping[str, Sequence[Line]], path: Path, scale: float = 1e3, unit: str = "ms"
+) -> None:
+    """Writes a panel for each title into one picture; the file's ending tells its format.
+
+    What the lines have beside the bytes is shown times ``scale``, in this unit.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -43,13 +48,13 @@ def draw(panels: Mapping[str, Sequence[Line]], path: Path) -> None:
     shown: dict[str, Any] = {}
     for (title, lines), axes in zip(panels.items(), grid.flat):
         for line in lines:
-            milliseconds = [seconds * 1e3 for _, seconds in line.points]
+            values = [value * scale for _, value in line.points]
             sizes = [nbytes for nbytes, _ in line.points]
-            drawn = axes.loglog(sizes, milliseconds, line.style, color=colours[line.label])
+            drawn = axes.loglog(sizes, values, line.style, color=colours[line.label])
             shown.setdefault(line.label, drawn[0])
         axes.set_title(title, fontsize=9)
         axes.set_xlabel("bytes", fontsize=8)
-        axes.set_ylabel("ms", fontsize=8)
+        axes.set_ylabel(unit, fontsize=8)
         axes.tick_params(labelsize=7)
     if panels:
         grid.flat[0].legend(shown.values(), shown.keys(), fontsize=8)

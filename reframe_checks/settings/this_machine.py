@@ -15,7 +15,7 @@ import os
 from typing import Any
 
 from collforge.reframe_checks import launchers
-from collforge.reframe_checks.systems.emulated import MPI_LIBRARIES, ClusterSpec
+from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.runtime import libraries
 from collforge.runtime.home import home, make_folder
 
@@ -63,7 +63,7 @@ _EMULATED = {
             rate=_CLUSTER.rate,
             rail_model=_CLUSTER.rail_model,
         )
-        for mpi in MPI_LIBRARIES
+        for mpi in libraries.known_names()
     ],
 }
 

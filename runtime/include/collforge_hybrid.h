@@ -56,6 +56,14 @@ struct collforge_hybrid {
 COLLFORGE_PUBLIC int collforge_hybrid_create(MPI_Comm comm, struct collforge_hybrid **hybrid);
 
 /*
+ * The same with a NUMA domain in the place of a node: one copy per domain, near all that read it,
+ * and a leader in each. Of ranks that are bound to one; those that are not stay together with those
+ * of their node's first domain. hwloc tells; without it, or on nodes of one domain, this is
+ * collforge_hybrid_create.
+ */
+COLLFORGE_PUBLIC int collforge_hybrid_create_numa(MPI_Comm comm, struct collforge_hybrid **hybrid);
+
+/*
  * Frees the package and all memory that it still has, and sets *hybrid to NULL. MPI_ERR_COMM: it is
  * none, or freed already.
  */

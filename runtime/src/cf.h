@@ -72,6 +72,7 @@ struct cf_layout {
     int min_node_size;
     int max_node_size;
     bool consecutive;       /* every node holds an interval of ranks */
+    int threads;            /* that each process may have inside MPI at once (threads.h) */
     MPI_Comm node_comm;     /* the ranks of this node, in rank order */
     MPI_Comm lane_comm;     /* the ranks with this node rank, in node order; MPI_COMM_NULL from
                                min_node_size on */
@@ -107,6 +108,8 @@ struct cf_comm {
     struct cf_tmpbufs tmpbufs;
     struct cf_shared *shared; /* shared.h; NULL before cf_shared_ready and where it says no */
     bool shared_refused;
+    struct cf_chunk_set *chunks; /* chunks.h: those that were asked for */
+    bool chunks_refused;
     bool order_refused; /* no communicator of all ranks could be made */
     /* A predefined op and a type that the MPI library takes together. */
     MPI_Op legal_op;
@@ -125,6 +128,7 @@ struct cf_facts {
     int min_node_size;
     int max_node_size;
     bool consecutive;
+    int threads;
     bool commutative; /* of the op; true for collectives without one */
     int64_t bytes;    /* of one block: count x type size as in the call */
     int64_t
@@ -267,8 +271,10 @@ int cf_comm_get(MPI_Comm comm, struct cf_comm **out);
 int cf_order_ready(struct cf_comm *comm, bool *ready);
 
 /* The layout's name: "4x2", "3+1", "cyclic:2x3" or "map:0.1.1.0" ("map#<fnv-1a hex>" above 64
- * ranks). */
+ * ranks), with "x8" behind it where each process may have 8 threads inside MPI. */
 void cf_layout_name(const struct cf_layout *layout, char *name, size_t size);
+/* The same for so many threads, one: without. */
+void cf_layout_name_with(const struct cf_layout *layout, int threads, char *name, size_t size);
 
 /*
  * What MPI_<collective> on comm runs for this many bytes: NULL for native, else a choice whose

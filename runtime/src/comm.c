@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chunks.h"
 #include "log.h"
 #include "shared_window.h"
 #include "topology.h"
@@ -37,6 +38,7 @@ static void list_remove(struct cf_state *state) {
 
 static void free_communicators(struct cf_comm *comm) {
     cf_shared_close(comm);
+    cf_chunks_disconnect(comm);
     cf_layout_disconnect(&comm->layout);
 }
 
@@ -76,8 +78,9 @@ static int describe(struct cf_state *state, MPI_Comm comm) {
     state->layout_name = strdup(name);
     if (state->layout_name == NULL)
         return MPI_ERR_NO_MEM;
+    cf_layout_name_with(&state->comm.layout, 1, name, sizeof name);
     if (state->comm.layout.size > 1)
-        state->rules = cf_rules_find(name);
+        state->rules = cf_rules_find(name, state->comm.layout.threads);
     return MPI_SUCCESS;
 }
 
@@ -142,20 +145,22 @@ static bool may_make_communicators(void) {
  * error handler is set aside meanwhile: a library out of communicators is a reason to stay native,
  * not to abort.
  */
-static int prepare(struct cf_state *state, bool (*part)(struct cf_state *), bool *done) {
+static int prepare(struct cf_state *state, bool (*part)(struct cf_state *, const void *),
+                   const void *wanted, bool *done) {
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
     int err = PMPI_Comm_get_errhandler(state->handle, &handler);
     if (err == MPI_SUCCESS)
         err = PMPI_Comm_set_errhandler(state->handle, MPI_ERRORS_RETURN);
     if (err != MPI_SUCCESS)
         return err;
-    *done = cf_comm_agree(state->handle, may_make_communicators()) && part(state);
+    *done = cf_comm_agree(state->handle, may_make_communicators()) && part(state, wanted);
     (void)PMPI_Comm_set_errhandler(state->handle, handler);
     (void)PMPI_Errhandler_free(&handler);
     return MPI_SUCCESS;
 }
 
-static bool complete_communicators(struct cf_state *state) {
+static bool complete_communicators(struct cf_state *state, const void *unused) {
+    (void)unused;
     struct cf_layout *layout = &state->comm.layout;
     if (cf_comm_agree(state->handle, cf_layout_add_lanes(layout)) &&
         cf_layout_connect(layout, state->handle))
@@ -167,7 +172,7 @@ static bool complete_communicators(struct cf_state *state) {
 /* Stage two, collective. It succeeds on all ranks or on none. */
 static int complete(struct cf_state *state) {
     bool done = false;
-    const int err = prepare(state, complete_communicators, &done);
+    const int err = prepare(state, complete_communicators, NULL, &done);
     if (err != MPI_SUCCESS)
         return err;
     list_remove(state);
@@ -182,37 +187,52 @@ static int complete(struct cf_state *state) {
 }
 
 /* Runs a part that only some variants need, at the first call that does; it is refused for good. */
-static int prepare_once(struct cf_comm *comm, bool (*part)(struct cf_state *), bool there,
-                        bool *refused) {
+static int prepare_once(struct cf_comm *comm, bool (*part)(struct cf_state *, const void *),
+                        const void *wanted, bool there, bool *refused) {
     bool done = false;
     if (there || *refused)
         return MPI_SUCCESS;
     /* A struct cf_comm is the first member of a state. */
-    const int err = prepare((struct cf_state *)comm, part, &done);
+    const int err = prepare((struct cf_state *)comm, part, wanted, &done);
     *refused = err == MPI_SUCCESS && !done;
     return err;
 }
 
 /* A window brings communicators of the library's own with it. */
-static bool open_shared(struct cf_state *state) {
+static bool open_shared(struct cf_state *state, const void *unused) {
+    (void)unused;
     return cf_shared_open(&state->comm, state->handle);
 }
 
 int cf_shared_ready(struct cf_comm *comm, bool *ready) {
-    const int err = prepare_once(comm, open_shared, comm->shared != NULL, &comm->shared_refused);
+    const int err =
+        prepare_once(comm, open_shared, NULL, comm->shared != NULL, &comm->shared_refused);
     *ready = comm->shared != NULL;
     return err;
 }
 
-static bool make_order(struct cf_state *state) {
+static bool make_order(struct cf_state *state, const void *unused) {
+    (void)unused;
     struct cf_layout *layout = &state->comm.layout;
     return cf_layout_connect_order(layout, state->handle);
 }
 
 int cf_order_ready(struct cf_comm *comm, bool *ready) {
     const MPI_Comm *made = &comm->layout.order_comm;
-    const int err = prepare_once(comm, make_order, *made != MPI_COMM_NULL, &comm->order_refused);
+    const int err =
+        prepare_once(comm, make_order, NULL, *made != MPI_COMM_NULL, &comm->order_refused);
     *ready = *made != MPI_COMM_NULL && !comm->order_refused;
+    return err;
+}
+
+static bool connect_chunks(struct cf_state *state, const void *chunks) {
+    return cf_chunks_connect(&state->comm, chunks, state->handle);
+}
+
+int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *ready) {
+    const bool there = cf_chunks_find(comm, chunks) != NULL;
+    const int err = prepare_once(comm, connect_chunks, chunks, there, &comm->chunks_refused);
+    *ready = there || cf_chunks_find(comm, chunks) != NULL;
     return err;
 }
 

@@ -2,8 +2,7 @@
 #include "runtime.h"
 #include "topology.h"
 
-/* One of the splits. All ranks take part in each, whatever happened before. */
-static bool split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
+bool cf_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
     if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
         return false;
     return *out == MPI_COMM_NULL ||
@@ -12,15 +11,15 @@ static bool split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
 
 bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm) {
     const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
-    bool good = split(comm, layout->node, layout->rank, &layout->node_comm);
-    good &= split(comm, lane, layout->node, &layout->lane_comm);
+    bool good = cf_split(comm, layout->node, layout->rank, &layout->node_comm);
+    good &= cf_split(comm, lane, layout->node, &layout->lane_comm);
     if (!layout->consecutive)
-        good &= split(comm, 0, layout->rank, &layout->order_comm);
+        good &= cf_split(comm, 0, layout->rank, &layout->order_comm);
     return cf_comm_agree(comm, good);
 }
 
 bool cf_layout_connect_order(struct cf_layout *layout, MPI_Comm comm) {
-    return cf_comm_agree(comm, split(comm, 0, layout->rank, &layout->order_comm));
+    return cf_comm_agree(comm, cf_split(comm, 0, layout->rank, &layout->order_comm));
 }
 
 void cf_layout_disconnect(struct cf_layout *layout) {

@@ -21,6 +21,7 @@ void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int c
         .min_node_size = layout->min_node_size,
         .max_node_size = layout->max_node_size,
         .consecutive = layout->consecutive,
+        .threads = layout->threads,
         .commutative = commutative,
         .bytes = bytes,
         .total_bytes =

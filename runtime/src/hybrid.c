@@ -60,8 +60,20 @@ static void destroy(struct cf_hybrid *hybrid) {
     }
 }
 
+/* Where the ranks are, alike on all of them or with an error on some. */
+static int discover(struct cf_layout *layout, MPI_Comm comm, bool domains) {
+    layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
+    const int err = cf_layout_discover(layout, comm);
+    const bool known = err == MPI_SUCCESS && layout->size > 0;
+
+    if (domains && cf_comm_agree(comm, known)) {
+        return cf_layout_split_domains(layout, comm);
+    }
+    return err;
+}
+
 /* The package of a communicator of its own, on all ranks or on none. */
-static int create(MPI_Comm comm, struct cf_hybrid **out) {
+static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
     struct cf_hybrid *hybrid = calloc(1, sizeof *hybrid);
 
     if (!cf_comm_agree(comm, hybrid != NULL)) {
@@ -70,8 +82,7 @@ static int create(MPI_Comm comm, struct cf_hybrid **out) {
     }
     struct cf_layout *layout = &hybrid->comm.layout;
     hybrid->open.comm = comm;
-    layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
-    int err = cf_layout_discover(layout, comm);
+    int err = discover(layout, comm, domains);
     const bool known = err == MPI_SUCCESS && layout->size > 0 && cf_layout_add_lanes(layout) &&
                        cf_types_start() == MPI_SUCCESS && cf_hybrid_prepare(hybrid) &&
                        cf_handle_insert(&live, (uintptr_t)hybrid, (uintptr_t)hybrid);
@@ -86,7 +97,7 @@ static int create(MPI_Comm comm, struct cf_hybrid **out) {
     return MPI_SUCCESS;
 }
 
-int collforge_hybrid_create(MPI_Comm comm, struct collforge_hybrid **hybrid) {
+static int create_checked(MPI_Comm comm, bool domains, struct collforge_hybrid **hybrid) {
     struct cf_hybrid *made = NULL;
     MPI_Comm own = MPI_COMM_NULL;
     int inter = 0;
@@ -98,13 +109,21 @@ int collforge_hybrid_create(MPI_Comm comm, struct collforge_hybrid **hybrid) {
         return cf_hybrid_fail(comm, MPI_ERR_COMM);
     }
     CF_TRY(PMPI_Comm_dup(comm, &own));
-    const int err = create(own, &made);
+    const int err = create(own, domains, &made);
     if (err != MPI_SUCCESS) {
         (void)PMPI_Comm_free(&own);
         return cf_hybrid_fail(comm, err);
     }
     *hybrid = &made->open;
     return MPI_SUCCESS;
+}
+
+int collforge_hybrid_create(MPI_Comm comm, struct collforge_hybrid **hybrid) {
+    return create_checked(comm, false, hybrid);
+}
+
+int collforge_hybrid_create_numa(MPI_Comm comm, struct collforge_hybrid **hybrid) {
+    return create_checked(comm, true, hybrid);
 }
 
 int collforge_hybrid_free(struct collforge_hybrid **hybrid) {

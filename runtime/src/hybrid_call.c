@@ -36,8 +36,9 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid) {
             choose_default(collective, &hybrid->defaults[collective]);
         }
     }
-    cf_layout_name(&hybrid->comm.layout, name, sizeof name);
-    hybrid->rules = cf_runtime.mode == CF_MODE_OFF ? NULL : cf_rules_find(name);
+    cf_layout_name_with(&hybrid->comm.layout, 1, name, sizeof name);
+    hybrid->rules =
+        cf_runtime.mode == CF_MODE_OFF ? NULL : cf_rules_find(name, hybrid->comm.layout.threads);
     return true;
 }
 
@@ -94,8 +95,15 @@ static int check(const struct cf_hybrid *hybrid, int collective, const struct cf
     return cf_piece_has(hybrid, args->recvbuf, (size_t)total) ? MPI_SUCCESS : MPI_ERR_BUFFER;
 }
 
+/* Whether a choice serves the call: on all ranks alike. */
+static int serves(struct cf_comm *comm, const struct cf_choice *choice,
+                  const struct cf_facts *facts, bool *yes) {
+    *yes = choice->variant->applicable(facts);
+    return *yes ? cf_prepare(choice->variant, comm, choice->parameter, yes) : MPI_SUCCESS;
+}
+
 /* The choice for a call that is legal; NULL where it moves nothing. */
-static int choose(const struct cf_hybrid *hybrid, int collective, const struct cf_args *args,
+static int choose(struct cf_hybrid *hybrid, int collective, const struct cf_args *args,
                   const struct cf_choice **choice) {
     const struct cf_rules *rules = hybrid->rules;
     struct cf_facts facts;
@@ -108,7 +116,11 @@ static int choose(const struct cf_hybrid *hybrid, int collective, const struct c
     if (*choice == NULL && rules != NULL) {
         *choice = rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)facts.bytes)];
     }
-    if (*choice == NULL || !(*choice)->variant->applicable(&facts)) {
+    bool served = false;
+    if (*choice != NULL) {
+        CF_TRY(serves(&hybrid->comm, *choice, &facts, &served));
+    }
+    if (!served) {
         *choice = &hybrid->defaults[collective];
     }
     return MPI_SUCCESS;

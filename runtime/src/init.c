@@ -150,15 +150,24 @@ static void stop(void) {
     activated = false;
 }
 
+/* Where the environment asks for it: at MPI_THREAD_MULTIPLE collectives may use the threads of an
+ * MPI+OpenMP program (threads.h). */
+static bool raises_level(void) {
+    return is_on("COLLFORGE_THREAD_MULTIPLE");
+}
+
 COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
-    const int err = PMPI_Init(argc, argv);
+    int provided = MPI_THREAD_SINGLE;
+    const int err = raises_level() ? PMPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
+                                   : PMPI_Init(argc, argv);
     if (err == MPI_SUCCESS)
         start();
     return err;
 }
 
 COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    const int err = PMPI_Init_thread(argc, argv, required, provided);
+    const int err =
+        PMPI_Init_thread(argc, argv, raises_level() ? MPI_THREAD_MULTIPLE : required, provided);
     if (err == MPI_SUCCESS)
         start();
     return err;

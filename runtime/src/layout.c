@@ -32,6 +32,7 @@ bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const in
     memset(layout, 0, sizeof *layout);
     layout->size = size;
     layout->rank = rank;
+    layout->threads = 1;
     layout->node_comm = MPI_COMM_NULL;
     layout->lane_comm = MPI_COMM_NULL;
     layout->order_comm = MPI_COMM_NULL;
@@ -179,9 +180,9 @@ static uint64_t placement_hash(const int *node_of, int size) {
     return hash;
 }
 
-void cf_layout_name(const struct cf_layout *layout, char *name, size_t size) {
+static void name_placement(const struct cf_layout *layout, char *name, size_t size) {
     enum { SPELLED_RANKS = 64 };
-    char list[CF_LAYOUT_NAME_SIZE - sizeof "map:"];
+    char list[CF_LAYOUT_NAME_SIZE - sizeof "map:x2147483647"];
     const bool even = layout->min_node_size == layout->max_node_size;
 
     if (layout->consecutive && even)
@@ -196,4 +197,16 @@ void cf_layout_name(const struct cf_layout *layout, char *name, size_t size) {
     else
         (void)snprintf(name, size, "map#%016" PRIx64,
                        placement_hash(layout->node_of, layout->size));
+}
+
+void cf_layout_name_with(const struct cf_layout *layout, int threads, char *name, size_t size) {
+    name_placement(layout, name, size);
+    if (threads > 1) {
+        const size_t used = strlen(name);
+        (void)snprintf(name + used, size - used, "x%d", threads);
+    }
+}
+
+void cf_layout_name(const struct cf_layout *layout, char *name, size_t size) {
+    cf_layout_name_with(layout, layout->threads, name, size);
 }

@@ -191,13 +191,28 @@ bool cf_rules_build(struct cf_winners *winners) {
     return true;
 }
 
-const struct cf_rules *cf_rules_find(const char *layout) {
+/* The threads in a layout's name; 0 where the placement is another one. */
+static int threads_of(const char *layout, const char *placement) {
+    const size_t length = strlen(placement);
+    if (strncmp(layout, placement, length) != 0)
+        return 0;
+    if (layout[length] == '\0')
+        return 1;
+    return layout[length] == 'x' ? atoi(layout + length + 1) : 0;
+}
+
+const struct cf_rules *cf_rules_find(const char *placement, int threads) {
     if (table.count == 0)
         return NULL;
     const struct cf_rules *rules = &table.items[0];
-    for (int i = 1; i < table.count; i++)
-        if (strcmp(table.items[i].layout, layout) == 0)
+    int most = 0;
+    for (int i = 1; i < table.count; i++) {
+        const int found = threads_of(table.items[i].layout, placement);
+        if (found > most && found <= threads) {
+            most = found;
             rules = &table.items[i];
+        }
+    }
     for (int c = 0; c < cf_ncollectives; c++)
         if (rules->tuned[c])
             return rules;

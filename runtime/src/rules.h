@@ -50,8 +50,9 @@ struct cf_rules {
 /* Sorts the winners and keeps what follows from them; they may be freed then. False when memory is
  * out. */
 bool cf_rules_build(struct cf_winners *winners);
-/* The rules of the layout with this name; NULL when native is best for everything. */
-const struct cf_rules *cf_rules_find(const char *layout);
+/* The rules of the layout with the name of this placement and the most threads that are not more
+ * than these; NULL when native is best for everything. */
+const struct cf_rules *cf_rules_find(const char *placement, int threads);
 void cf_rules_free(void);
 
 #endif

@@ -51,7 +51,8 @@
 #include <sched.h>
 
 enum {
-    SPINS = 200,        /* some microseconds: ranks may be more than cores */
+    MOST_SPINS = 200, /* some microseconds */
+    LEAST_SPINS = 8,
     UNUSED_TAG = 32767, /* nobody sends it on a node_comm */
 };
 
@@ -65,17 +66,26 @@ static inline void pause_briefly(void) {
 #endif
 }
 
+/*
+ * How often a thread looks at a flag before it lets others run: twice as often after it was right
+ * to stay, half as often after it was not. Where ranks are more than cores, whoever is waited for
+ * may be waiting for this core.
+ */
+static _Thread_local int patience = MOST_SPINS;
+
 uint64_t cf_shared_wait_long(const struct cf_shared *shared, const cf_shared_flag *flag,
                              uint64_t least) {
     uint64_t value = 0;
 
-    for (int spin = 0; spin < SPINS; spin++) {
+    for (int spin = 0; spin < patience; spin++) {
         value = atomic_load_explicit(flag, memory_order_acquire);
         if (value >= least) {
+            patience = 2 * patience < MOST_SPINS ? 2 * patience : MOST_SPINS;
             return value;
         }
         pause_briefly();
     }
+    patience = patience / 2 > LEAST_SPINS ? patience / 2 : LEAST_SPINS;
     while ((value = atomic_load_explicit(flag, memory_order_acquire)) < least) {
         int found = 0;
         (void)sched_yield();

@@ -4,12 +4,15 @@
 #include <string.h>
 
 #include "log.h"
+#include "numa.h"
 #include "runtime.h"
+#include "threads.h"
 
-/* The nodes of the processes of MPI_COMM_WORLD, numbered by any integers below its size. */
+/* The processes of MPI_COMM_WORLD; their nodes, numbered by any integers below its size. */
 static struct {
     MPI_Group group;
     int size;
+    int threads;  /* that each of them may have inside MPI at once */
     int *node_of; /* [size] by world rank; NULL before start */
 } world = {.group = MPI_GROUP_NULL};
 
@@ -113,6 +116,9 @@ int cf_topology_start(void) {
         err = PMPI_Bcast(world.node_of, world.size, MPI_INT, 0, MPI_COMM_WORLD);
     else if (err == MPI_SUCCESS)
         err = find_real_nodes(MPI_COMM_WORLD, rank, world.node_of);
+    const int threads = cf_threads_allowed();
+    if (err == MPI_SUCCESS)
+        err = PMPI_Allreduce(&threads, &world.threads, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     if (err != MPI_SUCCESS)
         cf_topology_stop();
     return err;
@@ -166,6 +172,7 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
     err = nodes == NULL ? MPI_ERR_NO_MEM : nodes_of_group(group, size, nodes, &known);
     if (err == MPI_SUCCESS && known && !cf_layout_from_nodes(layout, size, rank, nodes, world.size))
         err = MPI_ERR_NO_MEM;
+    layout->threads = world.threads;
     free(nodes);
     (void)PMPI_Group_free(&group);
     return err;
@@ -201,4 +208,35 @@ int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm) {
     memset(layout, 0, sizeof *layout);
     layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
     return discover_real(layout, comm);
+}
+
+/* places: [2 * size] node and domain of each rank. The lowest rank in the same place as this one.
+ */
+static int first_in(const int *places, int rank) {
+    int first = 0;
+    while (places[2 * first] != places[2 * rank] || places[2 * first + 1] != places[2 * rank + 1])
+        first++;
+    return first;
+}
+
+int cf_layout_split_domains(struct cf_layout *layout, MPI_Comm comm) {
+    const int size = layout->size;
+    const int rank = layout->rank;
+    const int threads = layout->threads;
+    const int own[2] = {layout->node, cf_numa_domain()};
+    int *places = malloc(3 * (size_t)size * sizeof *places);
+    if (!cf_comm_agree(comm, places != NULL)) {
+        free(places);
+        return MPI_ERR_NO_MEM;
+    }
+    int *node_of = places + 2 * size;
+    int err = PMPI_Allgather(own, 2, MPI_INT, places, 2, MPI_INT, comm);
+    for (int r = 0; r < size && err == MPI_SUCCESS; r++)
+        node_of[r] = first_in(places, r);
+    cf_layout_free(layout);
+    if (err == MPI_SUCCESS && !cf_layout_from_nodes(layout, size, rank, node_of, size))
+        err = MPI_ERR_NO_MEM;
+    layout->threads = threads;
+    free(places);
+    return err;
 }

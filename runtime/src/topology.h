@@ -8,8 +8,8 @@ enum { CF_LAYOUT_NAME_SIZE = 256 };
 
 /*
  * Learns the node of every process of MPI_COMM_WORLD: the real ones, or those COLLFORGE_NODE_MAP of
- * world rank 0 pretends. Collective over MPI_COMM_WORLD; returns the same MPI error class on all
- * ranks.
+ * world rank 0 pretends; and how many threads all of them may have inside MPI. Collective over
+ * MPI_COMM_WORLD; returns the same MPI error class on all ranks.
  */
 int cf_topology_start(void);
 void cf_topology_stop(void);
@@ -33,11 +33,20 @@ bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const in
  * Collective over the communicator, which may have processes from outside MPI_COMM_WORLD.
  */
 int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm);
+/*
+ * Makes each NUMA domain of a node a node of its own, for the ranks that are bound to one.
+ * Collective over the communicator that the layout is of. Returns an MPI error class; the layout
+ * has to be freed in any case.
+ */
+int cf_layout_split_domains(struct cf_layout *layout, MPI_Comm comm);
 /* Makes the layout's communicators: node_comm, lane_comm and, where ranks are not consecutive,
  * order_comm; or order_comm alone. Collective; false on all ranks where one of them has not got
  * all. */
 bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm);
 bool cf_layout_connect_order(struct cf_layout *layout, MPI_Comm comm);
+/* One of the splits. All ranks take part in each, whatever happened before; false on the rank that
+ * gets none. */
+bool cf_split(MPI_Comm comm, int color, int key, MPI_Comm *out);
 /* Frees them. */
 void cf_layout_disconnect(struct cf_layout *layout);
 /* Adds the orders in which the lanes see the ranks. False when memory is out. */

@@ -32,7 +32,8 @@ enum {
     MOST_PATTERN = 255,
 };
 
-/* Of the tables and not of winner_view, which does not tell what a winner rests on. */
+/* Of the tables and not of winner_view, which does not tell what a winner rests on. A library is
+ * known by its version: its name is the site's (COLLFORGE_MPI_<NAME>). */
 static const char winners_sql[] =
     "SELECT layout.name, winner.collective, winner.bytes, variant.family, variant.parameters,"
     " variant.fingerprint, verification.passed"
@@ -41,7 +42,7 @@ static const char winners_sql[] =
     " JOIN layout ON layout.id = winner.layout JOIN variant ON variant.id = winner.variant"
     " LEFT JOIN verification ON verification.id = winner.verification"
     " AND verification.variant = winner.variant"
-    " WHERE system.name = ? AND mpi_library.name = ?"
+    " WHERE system.name = ?"
     " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)";
 
 static const char systems_sql[] =
@@ -230,9 +231,8 @@ static bool load_rows(struct load *load) {
     sqlite3_stmt *statement = NULL;
     if (!prepare(load, winners_sql, &statement))
         return false;
-    bool good = bind(load, statement, 1, load->system) && bind(load, statement, 2, MPI_LIBRARY) &&
-                bind(load, statement, 3, load->version) &&
-                bind(load, statement, 4, load->first_line);
+    bool good = bind(load, statement, 1, load->system) && bind(load, statement, 2, load->version) &&
+                bind(load, statement, 3, load->first_line);
     while (good && (code = load->sqlite.step(statement)) == SQLITE_ROW)
         good = add_row(load, statement);
     if (good && code != SQLITE_DONE)

@@ -3,14 +3,17 @@
  * on a node; the program reads it, too, to know what to expect.
  *
  *   hybrid tables            communicators and translation tables, of several communicators
+ *   hybrid domains           tables and memory of packages with one copy per NUMA domain
  *   hybrid memory            pieces of many sizes, stored and loaded by all ranks
  *   hybrid order SEED STEPS  ranks that are late at random find what others stored before a sync
  *   hybrid errors            what is refused, and that nothing waits
  *   hybrid full BYTES        memory that no node has; all ranks hear of it
  *   hybrid cycles NUMBER     packages made and freed; bytes of the heap by which a rank has grown
  */
+#define _GNU_SOURCE
 #include <malloc.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,6 +31,7 @@
 
 static int rank, size;
 static int expected_node[64]; /* by world rank, in any numbering */
+static bool domains;          /* packages are of NUMA domains */
 
 static uint64_t mix(uint64_t x) {
     x += UINT64_C(0x9e3779b97f4a7c15);
@@ -38,7 +42,8 @@ static uint64_t mix(uint64_t x) {
 
 static struct collforge_hybrid *create(MPI_Comm comm) {
     struct collforge_hybrid *hybrid = NULL;
-    check(collforge_hybrid_create(comm, &hybrid) == MPI_SUCCESS);
+    check((domains ? collforge_hybrid_create_numa : collforge_hybrid_create)(comm, &hybrid) ==
+          MPI_SUCCESS);
     check(hybrid != NULL);
     return hybrid;
 }
@@ -250,6 +255,18 @@ static void cycles(int number) {
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
+/* On cores 0 and 1 in turn, which HWLOC_SYNTHETIC makes domains of their own. */
+static void bind_to_domains(void) {
+    cpu_set_t core;
+    unsetenv("HWLOC_XMLFILE"); /* of Hydra; it would go before HWLOC_SYNTHETIC */
+    CPU_ZERO(&core);
+    CPU_SET((size_t)(rank % 2), &core);
+    check(sched_setaffinity(0, sizeof core, &core) == 0);
+    for (int r = 0; r < size; r++)
+        expected_node[r] = 2 * expected_node[r] + r % 2;
+    domains = true;
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     const char *map = getenv("COLLFORGE_NODE_MAP");
@@ -259,7 +276,14 @@ int main(int argc, char **argv) {
     check(size <= 64 && (map == NULL || cf_node_map_parse(map, size, expected_node)));
     if (strcmp(what, "tables") == 0)
         tables();
-    else if (strcmp(what, "memory") == 0)
+    else if (strcmp(what, "domains") == 0) {
+        bind_to_domains();
+        tables();
+        memory();
+    } else if (strcmp(what, "unbound") == 0) {
+        domains = true;
+        tables();
+    } else if (strcmp(what, "memory") == 0)
         memory();
     else if (strcmp(what, "order") == 0 && argc > 3)
         order((uint64_t)atoll(argv[2]), atoi(argv[3]));

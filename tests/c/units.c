@@ -109,7 +109,9 @@ static int check_sizes(void) {
     return 0;
 }
 
+/* What the winners named by the arguments make of the layout 2x2 with this many threads. */
 static int print_rules(int argc, char **argv) {
+    enum { THREADS = 4 };
     static const int sizes[] = {1,    500,  511,  512,   723,   724,   1000,  1024,    1448,
                                 1449, 4095, 4096, 11585, 11586, 16384, 65536, 1 << 20, INT_MAX};
     char why[256];
@@ -129,7 +131,7 @@ static int print_rules(int argc, char **argv) {
     if (!cf_rules_build(&winners))
         return 1;
     cf_winners_free(&winners);
-    const struct cf_rules *rules = cf_rules_find("2x2");
+    const struct cf_rules *rules = cf_rules_find("2x2", THREADS);
     for (size_t i = 0; rules != NULL && i < sizeof sizes / sizeof sizes[0]; i++) {
         const struct cf_choice *choice = rules->by_size[cf_bucket((uint64_t)sizes[i])];
         if (choice != NULL)

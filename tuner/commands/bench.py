@@ -20,7 +20,7 @@ from collforge.runtime.home import home
 from collforge.runtime.libraries import MpiLibrary
 from collforge.tuner import benchmark, instructions, plan, request, tables
 from collforge.tuner.benchmark import Known, Row, make_row, stages, usual_variants
-from collforge.tuner.commands import startup, target
+from collforge.tuner.commands import startup, target, vci
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 from collforge.tuner.plots import Line, draw
 from collforge.tuner.run import Job
@@ -44,7 +44,9 @@ def add_parser(subparsers: Subparsers) -> None:
     target.add_problems(parser)
     add_database(parser)
     parser.add_argument(
-        "--launches", type=int, help="launches (default: 3; 10 with --startup, --overhead, --small)"
+        "--launches",
+        type=int,
+        help="launches (default: 3, with --vci 5, with --startup, --overhead, --small 10)",
     )
     parser.add_argument(
         "--samples", type=int, help="rounds in each (default: 10; 200 with --overhead, --small)"
@@ -55,6 +57,11 @@ def add_parser(subparsers: Subparsers) -> None:
         "--steps",
         action="store_true",
         help="the paper's plain full-lane composition, and how much faster each step beyond it is",
+    )
+    which.add_argument(
+        "--each",
+        action="store_true",
+        help="a row for each variant, not for the best of each family",
     )
     parser.add_argument(
         "--plot", metavar="FILE", help="draw time against bytes, with the limit (.png, .svg, .pdf)"
@@ -81,6 +88,11 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="time calls of 8 bytes among ranks that share memory, preloaded and native, instead",
     )
+    instead.add_argument(
+        "--vci",
+        action="store_true",
+        help="message rates of threads, by communicators and interfaces (VCIs), on this machine, instead",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("cases", nargs="*", metavar="CASE", help="case strings")
 
@@ -95,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
         return startup.show_overhead(library, args)
     if args.small:
         return startup.show_small(library, args)
+    if args.vci:
+        return vci.show(library, args)
     site = target.site(args, library.name)
     build.build(library)
     made = manifest.load(home() / "generated" / "manifest.json")
@@ -124,6 +138,8 @@ def run(args: argparse.Namespace) -> int:
         )
     elif args.steps:
         print_steps(known, zip(problems, rows), place.mpi)
+    elif args.each:
+        print_each(rows, place.mpi, place.layout)
     else:
         print_rows(rows, place.mpi, place.layout)
     return 0
@@ -219,6 +235,39 @@ def print_rows(rows: Sequence[Row], mpi: str, layout: str) -> None:
         f"tuned over native: {typical:.2f} on average, "
         f"{slowest.ratio:.2f} at least ({slowest.problem}); {rows[0].launches} launches"
     )
+
+
+def print_each(rows: Iterable[Row], mpi: str, layout: str) -> None:
+    """Every variant of every problem, native first."""
+    table = Table(title=f"{mpi}, {layout}: median times, ratios to native's (above 1: faster)")
+    names = (
+        "collective",
+        "bytes",
+        "variant",
+        "ms",
+        "ratio",
+        "95 % interval",
+        "limit ms",
+        "of limit",
+    )
+    for name in names:
+        table.add_column(name, justify="left" if name in ("collective", "variant") else "right")
+    for row in rows:
+        for name, ratio in {case.NATIVE: 1.0, **row.variants}.items():
+            low, high = row.intervals.get(name, (1.0, 1.0))
+            seconds = row.native / ratio
+            table.add_row(
+                row.collective,
+                request.format_size(row.bytes),
+                escape(name),
+                f"{seconds * 1e3:.3g}",
+                f"{ratio:.2f}",
+                f"{low:.2f} .. {high:.2f}",
+                "" if row.limit is None else f"{row.limit * 1e3:.3g}",
+                shown(row.limit and row.limit / seconds),
+            )
+        table.add_section()
+    tables.show(table)
 
 
 def shown(ratio: float | None) -> str:

@@ -67,5 +67,4 @@ def run(args: argparse.Namespace) -> int:
         rate=args.rate,
         rail_model=args.rail_model,
     )
-    library = libraries.find(args.mpi)
-    return emulated.run(spec, library.name, args.argv, timeout=args.timeout)
+    return emulated.run(spec, libraries.find(args.mpi), args.argv, timeout=args.timeout)

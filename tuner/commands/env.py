@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Iterable
 
-from collforge.db import Store
+from collforge.db import Place, Store
 from collforge.errors import CollforgeError, unknown
-from collforge.runtime import build, home, libraries
+from collforge.generator import layout
+from collforge.runtime import build, home, libraries, vcis
+from collforge.runtime.libraries import MpiLibrary
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 
 
@@ -39,12 +42,27 @@ def run(args: argparse.Namespace) -> int:
             "set COLLFORGE_HOME to a folder without them and build again"
         )
     with Store(args.db, create=False) as store:
-        systems = {place.system for place in store.places()}
+        places = store.places()
+    systems = {place.system for place in places}
     if args.system is not None and args.system not in systems:
         raise unknown("system", args.system, systems)
     print(f"export COLLFORGE_DB={shlex.quote(str(args.db))}")
     if args.system is not None:
         print(f"export COLLFORGE_SYSTEM={shlex.quote(args.system)}")
+    for name, value in thread_settings(library, args.system, places).items():
+        print(f"export {name}={value}")
     # What the application preloads already stays, behind the runtime.
     print(f'export LD_PRELOAD={shlex.quote(str(path))}"${{LD_PRELOAD:+:$LD_PRELOAD}}"')
     return 0
+
+
+def thread_settings(
+    library: MpiLibrary, system: str | None, places: Iterable[Place]
+) -> dict[str, str]:
+    """What winners of layouts with threads need, of this system or of any."""
+    threads = [
+        layout.from_name(place.layout).threads
+        for place in places
+        if place.mpi == library.name and system in (None, place.system)
+    ]
+    return vcis.thread_settings(library, max(threads, default=1))

@@ -10,6 +10,7 @@ from collforge import reframe_checks
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
+from collforge.runtime import libraries
 from collforge.tuner import request
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Site
@@ -94,7 +95,7 @@ def site(args: argparse.Namespace, mpi: str) -> Site:
     if args.system != "emulated":
         return Site(args.system, mpi, config)
     spec = cluster(args)
-    check(mpi)
+    check(libraries.find(mpi).flavor)
     variables = {
         "COLLFORGE_RAILS": str(spec.rails),
         "COLLFORGE_RATE": spec.rate,

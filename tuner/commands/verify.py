@@ -24,10 +24,10 @@ from collforge.tuner.run import Job, Site, run_job
 
 # One node, for what serves a node alone. Several nodes, and not a power of two, for the algorithms
 # between them: of 3 nodes two pair up and one is left over, of 5 nodes four do, in two steps. Nodes of
-# one size, unequal ones, and ranks that are not consecutive.
+# one size, unequal ones, and ranks that are not consecutive. Processes with threads, for what uses them.
 LAYOUTS = {
-    "small": ("1x3", "3x2", "3+1"),
-    "full": ("1x3", "3x2", "1+3+1+1+1", "cyclic:2x3"),
+    "small": ("1x3", "3x2", "3+1", "3x1x2"),
+    "full": ("1x3", "3x2", "1+3+1+1+1", "cyclic:2x3", "3x1x2", "cyclic:2x2x2"),
     "paranoid": (
         "1x2",
         "1x5",
@@ -39,6 +39,10 @@ LAYOUTS = {
         "1+3+1+1+1",
         "cyclic:2x3",
         "map:0.1.1.0.1",
+        "1x2x2",
+        "3x1x2",
+        "1+2x2",
+        "cyclic:2x2x2",
     ),
 }
 # One launch verifies so many cases: enough that launching costs little.
@@ -77,6 +81,7 @@ def run(args: argparse.Namespace) -> int:
                 cases = [
                     parse(text)
                     for variant in variants
+                    if variant.uses_threads or at.threads == 1
                     for text in verification_cases(made, variant, at, args.tier)
                 ]
                 task = progress.add_task(f"{mpi} {at.name}", total=len(cases))

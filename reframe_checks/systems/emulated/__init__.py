@@ -18,7 +18,7 @@ from __future__ import annotations
 from collforge.reframe_checks.systems.emulated.launch import run
 from collforge.reframe_checks.systems.emulated.preflight import check
 from collforge.reframe_checks.systems.emulated.spec import (
-    MPI_LIBRARIES,
+    FLAVORS,
     RAIL_MODELS,
     TIMEOUT_EXIT_CODE,
     ClusterError,
@@ -26,7 +26,7 @@ from collforge.reframe_checks.systems.emulated.spec import (
 )
 
 __all__ = [
-    "MPI_LIBRARIES",
+    "FLAVORS",
     "RAIL_MODELS",
     "TIMEOUT_EXIT_CODE",
     "ClusterError",

@@ -25,6 +25,7 @@ from collforge.reframe_checks.systems.emulated.spec import (
     ClusterSpec,
 )
 from collforge.reframe_checks.systems.emulated.switch import Plan
+from collforge.runtime.libraries import MpiLibrary
 
 _PACKAGE = Path(__file__).parent
 
@@ -43,7 +44,7 @@ _TEARDOWN_SECONDS = 30.0
 
 def run(
     spec: ClusterSpec,
-    mpi: str,
+    mpi: MpiLibrary,
     command: Sequence[str],
     *,
     env: Mapping[str, str] | None = None,
@@ -52,7 +53,7 @@ def run(
 ) -> int:
     """Build the cluster, run `command` as an MPI program on all its ranks, tear it down.
 
-    `mpi` is ``openmpi`` or ``mpich``. The command's working directory, standard streams and files
+    The command's working directory, standard streams and files
     are the caller's, except that each node has its own /dev/shm, /etc/hosts, /sys and TMPDIR. All
     variables of `env` (default: the caller's) reach the ranks; LD_PRELOAD reaches only them, not
     the library's mpirun. `cache_dir` (default: the user's cache directory) keeps what the
@@ -63,7 +64,7 @@ def run(
     these cases, and at any other exception, nothing of the cluster is left on return; when this
     process is killed, the kernel tears the cluster down.
     """
-    check(mpi)
+    check(mpi.flavor)
     environment = dict(os.environ if env is None else env)
     _check_command(command, environment)
     cache_dir = cache_dir or Path(platformdirs.user_cache_dir("collforge"), "emulated")
@@ -90,7 +91,7 @@ def run(
 
 def make_plan(
     spec: ClusterSpec,
-    mpi: str,
+    mpi: MpiLibrary,
     command: Sequence[str],
     env: Mapping[str, str],
     cache_dir: Path,
@@ -108,12 +109,12 @@ def make_plan(
     except OSError as error:
         raise ClusterError(f"{error}: set XDG_CACHE_HOME to a directory of yours") from error
     preload = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
-    if mpi == "mpich":
+    if mpi.flavor == "mpich":
         preload.insert(0, str(build_mpich_progress(cache_dir)))
     rank = [str(directory / "rank"), *map(str, network.rail_devices(spec))]
     if preload:
         rank += ["env", f"LD_PRELOAD={':'.join(preload)}"]
-    environment = {**(_OPENMPI_DEFAULTS if mpi == "openmpi" else {}), **env}
+    environment = {**(_OPENMPI_DEFAULTS if mpi.flavor == "openmpi" else {}), **env}
     environment.pop("LD_PRELOAD", None)
     environment["PATH"] = system_path(env.get("PATH"))
     environment["TMPDIR"] = str(directory / "tmp")
@@ -131,20 +132,20 @@ def make_plan(
     )
 
 
-def mpirun(spec: ClusterSpec, mpi: str, agent: Path) -> list[str]:
+def mpirun(spec: ClusterSpec, mpi: MpiLibrary, agent: Path) -> list[str]:
     """The library's mpirun and its options, for ranks placed consecutively on the nodes.
 
     `agent` is called as ssh would be, to run commands on other nodes.
     """
     hosts = ",".join(f"{host}:{spec.ranks_per_node}" for host in spec.hosts)
-    if mpi == "mpich":
+    if mpi.flavor == "mpich":
         options = ["-launcher", "rsh", "-launcher-exec", str(agent)]
         options += ["-iface", network.MANAGEMENT_DEVICE, "-hosts", hosts, "-n", str(spec.ranks)]
-        return ["mpirun.mpich", *options]
+        return [str(mpi.mpirun), *options]
     options = ["--allow-run-as-root", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(agent)]
     options += ["--mca", "oob_tcp_if_include", network.MANAGEMENT_DEVICE, "--bind-to", "none"]
     options += ["--map-by", "slot", "--host", hosts, "-np", str(spec.ranks)]
-    return ["mpirun.openmpi", *options]
+    return [str(mpi.mpirun), *options]
 
 
 def _files(spec: ClusterSpec) -> dict[str, str]:

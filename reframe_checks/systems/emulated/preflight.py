@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 from collforge.reframe_checks.systems.emulated import network
-from collforge.reframe_checks.systems.emulated.spec import MPI_LIBRARIES, ClusterError
+from collforge.reframe_checks.systems.emulated.spec import FLAVORS, ClusterError
 
 # Tool -> Debian package.
 _TOOLS = {
@@ -19,23 +19,22 @@ _TOOLS = {
     "mount": "mount",
     "hostname": "hostname",
 }
-_MPI_TOOLS = {
-    "openmpi": {"mpirun.openmpi": "openmpi-bin"},
-    "mpich": {"mpirun.mpich": "mpich", "gcc": "gcc"},
-}
+_FLAVOR_TOOLS = {"mpich": {"gcc": "gcc"}}
 _SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _PROBE_SECONDS = 10.0
 
 
-def check(mpi: str | None = None) -> None:
-    """Make sure that clusters can run here, with the MPI library `mpi` if one is given.
+def check(flavor: str | None = None) -> None:
+    """Make sure that clusters can run here, with an MPI library of this flavor if one is given.
 
     Raises ClusterError for what is missing first: a tool, the privilege to make namespaces, the
     kernel's traffic shaping.
     """
-    if mpi is not None and mpi not in MPI_LIBRARIES:
-        raise ClusterError(f"unknown MPI library {mpi!r}: give {' or '.join(MPI_LIBRARIES)}")
-    _check_tools({**_TOOLS, **_MPI_TOOLS.get(mpi or "", {})})
+    if flavor is not None and flavor not in FLAVORS:
+        raise ClusterError(
+            f"a cluster cannot be emulated for this MPI library: its mpirun is none of {' or '.join(FLAVORS)}"
+        )
+    _check_tools({**_TOOLS, **_FLAVOR_TOOLS.get(flavor or "", {})})
     namespaces = _probe(["true"])
     if namespaces is not None:
         raise ClusterError(

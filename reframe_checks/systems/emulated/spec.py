@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from collforge.errors import CollforgeError
 
-MPI_LIBRARIES = ("openmpi", "mpich")
+FLAVORS = ("openmpi", "mpich")
+"""The MPI libraries whose mpirun can be told of nodes that are namespaces (MpiLibrary.flavor)."""
+
 RAIL_MODELS = ("tied", "hashed")
 
 TIMEOUT_EXIT_CODE = 124

@@ -1,0 +1,207 @@
+/*
+ * The halo exchange of a two-dimensional stencil by threads, each on communicators of its own or all on one
+ * (papers/virtual-communication-interfaces, section 6.1): what threads gain where an MPI library gives communicators
+ * resources of their own.
+ *
+ *   mpicc.openmpi -O2 -fopenmp -o build/halo examples/halo.c
+ *   OMP_NUM_THREADS=2 mpirun.openmpi -n 2 build/halo serial 256 500
+ *   OMP_NUM_THREADS=2 mpirun.openmpi -n 2 build/halo parallel 256 500
+ *
+ * The ranks are a grid, each with EDGE x EDGE points, of which every thread has a strip of columns: it exchanges the
+ * ends of its columns with the ranks above and below, and the first and the last thread their outer columns with those
+ * at the sides. In parallel, thread t uses two sets of communicators for each direction. Those of the even set lie
+ * between grid rows (or columns) 0 and 1, 2 and 3, ..., those of the odd set between 1 and 2, 3 and 4, ...: so thread t
+ * of a rank never shares one with another thread of its rank. In series all use thread 0's, and tags.
+ *
+ * Prints seconds of the slowest rank and a checksum, which is the same either way.
+ */
+#include <mpi.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERTICAL, SIDEWAYS, DIRECTIONS, MOST_THREADS = 64 };
+
+struct grid {
+    int edge;
+    int threads;
+    int parallel;
+    int place[DIRECTIONS];        /* row and column of this rank */
+    int neighbour[DIRECTIONS][2]; /* before and behind; MPI_PROC_NULL at the border */
+    double *now, *next;           /* [edge + 2][edge + 2] */
+    MPI_Comm comm[DIRECTIONS][2][MOST_THREADS];
+};
+
+static double *at(const struct grid *g, double *field, int row, int column) {
+    return &field[(size_t)row * (size_t)(g->edge + 2) + (size_t)column];
+}
+
+/* The communicator over the border behind a row or column (or before it), for thread t. */
+static MPI_Comm border(const struct grid *g, int direction, int behind, int thread) {
+    const int lower = g->place[direction] - !behind; /* the row or column before the border */
+
+    return g->comm[direction][(lower + 2) % 2][g->parallel ? thread : 0];
+}
+
+/* In series messages of threads and directions meet in one communicator. */
+static int tag(int thread, int direction, int onwards) {
+    return (thread * DIRECTIONS + direction) * 2 + onwards;
+}
+
+struct exchange {
+    MPI_Request request[8];
+    int n;
+};
+
+static void swap(const struct grid *g, struct exchange *e, int thread, int direction, int behind, double *out,
+                 double *in, int count, MPI_Datatype type) {
+    const int other = g->neighbour[direction][behind];
+    const MPI_Comm comm = border(g, direction, behind, thread);
+
+    MPI_Irecv(in, count, type, other, tag(thread, direction, !behind), comm, &e->request[e->n++]);
+    MPI_Isend(out, count, type, other, tag(thread, direction, behind), comm, &e->request[e->n++]);
+}
+
+/* Columns first to end - 1 are this thread's. At the sides the first thread of one rank meets the last one of another,
+ * on the communicator of thread 0 of either. */
+static void exchange(const struct grid *g, int thread, int first, int end, MPI_Datatype column) {
+    const int n = g->edge;
+    struct exchange e = {.n = 0};
+
+    swap(g, &e, thread, VERTICAL, 0, at(g, g->now, 1, first), at(g, g->now, 0, first), end - first, MPI_DOUBLE);
+    swap(g, &e, thread, VERTICAL, 1, at(g, g->now, n, first), at(g, g->now, n + 1, first), end - first, MPI_DOUBLE);
+    if (first == 1) {
+        swap(g, &e, 0, SIDEWAYS, 0, at(g, g->now, 1, 1), at(g, g->now, 1, 0), 1, column);
+    }
+    if (end == n + 1) {
+        swap(g, &e, 0, SIDEWAYS, 1, at(g, g->now, 1, n), at(g, g->now, 1, n + 1), 1, column);
+    }
+    MPI_Waitall(e.n, e.request, MPI_STATUSES_IGNORE);
+}
+
+static void relax(const struct grid *g, int first, int end) {
+    for (int row = 1; row <= g->edge; row++) {
+        for (int column = first; column < end; column++) {
+            *at(g, g->next, row, column) =
+                0.2 * (*at(g, g->now, row, column) + *at(g, g->now, row - 1, column) + *at(g, g->now, row + 1, column) +
+                       *at(g, g->now, row, column - 1) + *at(g, g->now, row, column + 1));
+        }
+    }
+}
+
+static void iterate(struct grid *g, int iterations) {
+    MPI_Datatype column;
+
+    MPI_Type_vector(g->edge, 1, g->edge + 2, MPI_DOUBLE, &column);
+    MPI_Type_commit(&column);
+#pragma omp parallel num_threads(g->threads)
+    {
+        const int thread = omp_get_thread_num();
+        const int first = 1 + g->edge * thread / g->threads;
+        const int end = 1 + g->edge * (thread + 1) / g->threads;
+        for (int i = 0; i < iterations; i++) {
+            exchange(g, thread, first, end, column);
+#pragma omp barrier
+            relax(g, first, end);
+#pragma omp barrier
+#pragma omp single
+            {
+                double *field = g->now;
+                g->now = g->next;
+                g->next = field;
+            }
+        }
+    }
+    MPI_Type_free(&column);
+}
+
+static void open_grid(struct grid *g) {
+    int size = 0;
+    int rank = 0;
+    int dims[DIRECTIONS] = {0, 0};
+    const int periods[DIRECTIONS] = {0, 0};
+    MPI_Comm cart;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Dims_create(size, DIRECTIONS, dims);
+    MPI_Cart_create(MPI_COMM_WORLD, DIRECTIONS, dims, periods, 0, &cart);
+    MPI_Comm_rank(cart, &rank);
+    MPI_Cart_coords(cart, rank, DIRECTIONS, g->place);
+    for (int direction = 0; direction < DIRECTIONS; direction++) {
+        MPI_Cart_shift(cart, direction, 1, &g->neighbour[direction][0], &g->neighbour[direction][1]);
+        for (int set = 0; set < 2; set++) {
+            for (int t = 0; t < (g->parallel ? g->threads : 1); t++) {
+                MPI_Comm_dup(cart, &g->comm[direction][set][t]);
+            }
+        }
+    }
+    MPI_Comm_free(&cart);
+    const size_t points = (size_t)(g->edge + 2) * (size_t)(g->edge + 2);
+    g->now = calloc(points, sizeof *g->now);
+    g->next = calloc(points, sizeof *g->next);
+    if (g->now == NULL || g->next == NULL) {
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    for (int row = 1; row <= g->edge; row++) {
+        for (int column = 1; column <= g->edge; column++) {
+            *at(g, g->now, row, column) = (rank * 31 + row * 17 + column * 7) % 101;
+        }
+    }
+}
+
+static double checksum(const struct grid *g) {
+    double sum = 0;
+    double total = 0;
+
+    for (int row = 1; row <= g->edge; row++) {
+        for (int column = 1; column <= g->edge; column++) {
+            sum += *at(g, g->now, row, column) * (1 + (row * 3 + column) % 5);
+        }
+    }
+    MPI_Allreduce(&sum, &total, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return total;
+}
+
+static void close_grid(struct grid *g) {
+    for (int direction = 0; direction < DIRECTIONS; direction++) {
+        for (int set = 0; set < 2; set++) {
+            for (int t = 0; t < (g->parallel ? g->threads : 1); t++) {
+                MPI_Comm_free(&g->comm[direction][set][t]);
+            }
+        }
+    }
+    free(g->now);
+    free(g->next);
+}
+
+int main(int argc, char **argv) {
+    struct grid g = {0};
+    int provided = 0;
+    int rank = 0;
+
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    g.parallel = argc > 1 && strcmp(argv[1], "parallel") == 0;
+    g.edge = argc > 2 ? atoi(argv[2]) : 256;
+    g.threads = omp_get_max_threads();
+    const int iterations = argc > 3 ? atoi(argv[3]) : 500;
+    if (provided < MPI_THREAD_MULTIPLE || g.threads > MOST_THREADS || g.edge < g.threads || iterations < 1) {
+        (void)fprintf(stderr, "usage: halo serial|parallel EDGE ITERATIONS, at MPI_THREAD_MULTIPLE, at most %d threads "
+                              "and no more than EDGE\n",
+                      MOST_THREADS);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    open_grid(&g);
+    MPI_Barrier(MPI_COMM_WORLD);
+    const double start = MPI_Wtime();
+    iterate(&g, iterations);
+    double seconds = MPI_Wtime() - start;
+    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    const double sum = checksum(&g);
+    if (rank == 0) {
+        printf("halo %s %.6f %.15g\n", g.parallel ? "parallel" : "serial", seconds, sum);
+    }
+    close_grid(&g);
+    return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,114 @@
+"""Runs the MPI+OpenMP programs of examples/, each in two ways whose results must be the same."""
+
+from __future__ import annotations
+
+import shlex
+import statistics
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+from reframe.core.builtins import fixture, parameter, run_before, sanity_function, variable
+from reframe.core.exceptions import PipelineError, SanityError
+
+from collforge.errors import CollforgeError
+from collforge.reframe_checks import applications
+from collforge.reframe_checks.applications import PRELOAD, PRELOADED, WAYS, Line
+from collforge.reframe_checks.driver_check import BuildDriver, DriverCheck, mpi_name
+from collforge.runtime import libraries, vcis
+from collforge.runtime.build import built_paths
+from collforge.runtime.home import database_path, home
+
+
+class BuildApplications(rfm.CompileOnlyRegressionTest):
+    """Builds them in the stage directory."""
+
+    build_system: Any = "CustomBuild"
+    build_time_limit = "10m"
+    sourcesdir = None
+    driver = fixture(BuildDriver, scope="environment")
+
+    @run_before("compile")
+    def set_commands(self) -> None:
+        self.skip_if(
+            not (applications.SOURCES / "halo.c").exists(), "examples/ is in the checkout only"
+        )
+        try:
+            mpicc = str(libraries.find(mpi_name(self.current_environ)).mpicc)
+        except CollforgeError as error:
+            raise PipelineError(str(error)) from error
+        self.build_system.commands = [
+            shlex.join(applications.compile_command(mpicc, name, Path(self.stagedir)))
+            for name in WAYS
+        ]
+
+
+@rfm.simple_test
+class Application(DriverCheck):
+    """Two ways of one program, which take turns; reported are the medians of their seconds."""
+
+    application = parameter(list(WAYS), loggable=True)
+
+    system = variable(str, value="")
+    """Whose winners apply to the preloaded program; by default the runtime looks at the host."""
+
+    threads = variable(int, value=2)
+    """Of each process, where the layout says nothing of them."""
+
+    launches = 3
+    built = fixture(BuildApplications, scope="environment")
+
+    @run_before("run")
+    def set_command(self) -> None:
+        threads = self.place.threads if self.place.threads > 1 else self.threads
+        self.env_vars["OMP_NUM_THREADS"] = str(threads)
+        if {"rails", "pretend_nodes"} & set(self.current_partition.extras):
+            # The nodes share this machine's cores: threads that spin would keep others from running.
+            self.env_vars["OMP_WAIT_POLICY"] = "passive"
+        library = libraries.find(mpi_name(self.current_environ))
+        self.env_vars.update(vcis.thread_settings(library, threads))
+        self.env_vars["COLLFORGE_DB"] = str(database_path())
+        if self.system:
+            self.env_vars["COLLFORGE_SYSTEM"] = self.system
+        first, second = WAYS[self.application]
+        self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
+        program, *words = self._words(first)
+        self.executable, self.executable_opts = shlex.quote(program), words
+        other = self.job.launcher.run_command(self.job)
+        self.postrun_cmds = [f"{other} {shlex.join(self._words(second))}", "done"]
+
+    def _words(self, way: str) -> list[str]:
+        program = str(Path(self.built.stagedir, self.application))
+        words = [program, *applications.arguments(self.application, way)]
+        if way != PRELOADED:
+            return words
+        runtime = built_paths(mpi_name(self.current_environ), home()).library_path
+        return ["sh", "-c", PRELOAD, str(runtime), *words]
+
+    @property
+    def lines(self) -> list[Line]:
+        """What the runs printed."""
+        path = Path(self.stagedir, str(self.job.stdout))
+        text = path.read_text(encoding="utf-8", errors="replace")
+        return applications.printed(self.application, text)
+
+    @sanity_function
+    def check_launches(self) -> bool:
+        wanted = 2 * self.launches
+        if len(self.lines) != wanted:
+            raise SanityError(
+                f"{self.application}: {len(self.lines)} of {wanted} runs came to their end{self._last_words()}"
+            )
+        sums = {line.checksum for line in self.lines}
+        if len(sums) > 1:
+            raise SanityError(f"{self.application}: checksums differ: {', '.join(sorted(sums))}")
+        return True
+
+    @run_before("performance")
+    def set_performance(self) -> None:
+        for number, way in enumerate(WAYS[self.application]):
+            seconds = statistics.median(line.seconds for line in self.lines[number::2])
+            self.perf_variables[f"{way}_seconds"] = sn.make_performance_function(
+                sn.defer(seconds), "s"
+            )

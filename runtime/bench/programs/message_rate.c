@@ -1,0 +1,181 @@
+/*
+ * The message rate of threads, each on a communicator or window of its own or all on one, and of
+ * processes: collforge bench --vci, after papers/virtual-communication-interfaces, section 5.
+ *
+ *   message_rate everywhere|ser_comm|par_comm isend|put THREADS SECONDS BYTES...
+ *
+ * The first half of the ranks sends to the second: one pair of ranks with THREADS threads each or,
+ * everywhere, THREADS pairs. A burst is WINDOW messages of a pair, which are waited for together
+ * (isend: MPI_Waitall, and a word back from the receiver; put: MPI_Win_flush). Prints, for each
+ * size, messages a second of all pairs together, from the first one's begin to the last one's end.
+ */
+#include <mpi.h>
+#include <omp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WINDOW = 64, MOST_PAIRS = 64, MOST_BYTES = 1 << 20, WARM_UP = 4, DATA = 1, BACK = 2 };
+
+static void must(int err) {
+    if (err != MPI_SUCCESS)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+struct probe {
+    bool put;
+    bool everywhere;
+    bool own; /* each pair has a communicator or a window of its own */
+    int pairs;
+    int rank, size;
+    MPI_Comm comm[MOST_PAIRS];
+    MPI_Win window[MOST_PAIRS];
+    char *memory[MOST_PAIRS];
+};
+
+/* Where a thread's pair communicates. */
+static int place_of(const struct probe *probe, int thread) {
+    return probe->own ? thread : 0;
+}
+
+static bool sends(const struct probe *probe) {
+    return probe->rank < probe->size / 2;
+}
+
+static int partner(const struct probe *probe) {
+    return (probe->rank + probe->size / 2) % probe->size;
+}
+
+/* ser_comm: the threads' messages are told apart by their tags. */
+static void burst_of_sends(const struct probe *probe, int thread, char *data, int bytes) {
+    const MPI_Comm comm = probe->comm[place_of(probe, thread)];
+    const int tag = 3 * thread;
+    MPI_Request requests[WINDOW];
+
+    for (int i = 0; i < WINDOW; i++) {
+        must(
+            sends(probe)
+                ? MPI_Isend(data, bytes, MPI_CHAR, partner(probe), tag + DATA, comm, &requests[i])
+                : MPI_Irecv(data, bytes, MPI_CHAR, partner(probe), tag + DATA, comm, &requests[i]));
+    }
+    must(MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE));
+    must(sends(probe)
+             ? MPI_Recv(NULL, 0, MPI_CHAR, partner(probe), tag + BACK, comm, MPI_STATUS_IGNORE)
+             : MPI_Send(NULL, 0, MPI_CHAR, partner(probe), tag + BACK, comm));
+}
+
+static void burst_of_puts(const struct probe *probe, int thread, char *data, int bytes) {
+    const MPI_Win window = probe->window[place_of(probe, thread)];
+    const MPI_Aint target = probe->own ? 0 : (MPI_Aint)thread * MOST_BYTES;
+
+    for (int i = 0; sends(probe) && i < WINDOW; i++)
+        must(MPI_Put(data, bytes, MPI_CHAR, partner(probe), target, bytes, MPI_CHAR, window));
+    if (sends(probe))
+        must(MPI_Win_flush(partner(probe), window));
+}
+
+static void run_bursts(const struct probe *probe, int thread, char *data, int bytes, int bursts) {
+    for (int i = 0; i < bursts; i++) {
+        if (probe->put)
+            burst_of_puts(probe, thread, data, bytes);
+        else
+            burst_of_sends(probe, thread, data, bytes);
+    }
+}
+
+/* Seconds from when all begin to when all have ended. The targets of puts wait in MPI_Barrier, as
+ * in the paper. */
+static double time_bursts(const struct probe *probe, int bytes, int bursts) {
+    const int threads = probe->everywhere ? 1 : probe->pairs;
+    double seconds = 0;
+
+    must(MPI_Barrier(MPI_COMM_WORLD));
+    const double begin = MPI_Wtime();
+#pragma omp parallel num_threads(threads)
+    {
+        char *data = malloc((size_t)bytes + 1);
+        if (data == NULL)
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        memset(data, 1, (size_t)bytes + 1);
+        run_bursts(probe, omp_get_thread_num(), data, bytes, bursts);
+        free(data);
+    }
+    must(MPI_Barrier(MPI_COMM_WORLD));
+    seconds = MPI_Wtime() - begin;
+    must(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
+    return seconds;
+}
+
+/* As many bursts as take about the wanted time. */
+static double measure(const struct probe *probe, int bytes, double wanted) {
+    const double first = time_bursts(probe, bytes, WARM_UP);
+    int bursts = (int)(WARM_UP * wanted / first);
+
+    bursts = bursts < WARM_UP ? WARM_UP : bursts > 100000 ? 100000 : bursts;
+    const double seconds = time_bursts(probe, bytes, bursts);
+    return (double)probe->pairs * bursts * WINDOW / seconds;
+}
+
+static void open_probe(struct probe *probe) {
+    const int places = probe->own && !probe->everywhere ? probe->pairs : 1;
+    const MPI_Aint bytes = (MPI_Aint)MOST_BYTES * (probe->own ? 1 : probe->pairs);
+
+    for (int i = 0; i < places; i++) {
+        must(MPI_Comm_dup(MPI_COMM_WORLD, &probe->comm[i]));
+        if (probe->put) {
+            must(MPI_Win_allocate(sends(probe) ? 0 : bytes, 1, MPI_INFO_NULL, probe->comm[i],
+                                  &probe->memory[i], &probe->window[i]));
+            must(MPI_Win_lock_all(MPI_MODE_NOCHECK, probe->window[i]));
+        }
+    }
+}
+
+static void close_probe(struct probe *probe) {
+    const int places = probe->own && !probe->everywhere ? probe->pairs : 1;
+
+    for (int i = 0; i < places; i++) {
+        if (probe->put) {
+            must(MPI_Win_unlock_all(probe->window[i]));
+            must(MPI_Win_free(&probe->window[i]));
+        }
+        must(MPI_Comm_free(&probe->comm[i]));
+    }
+}
+
+static bool read_arguments(struct probe *probe, int argc, char **argv) {
+    if (argc < 6)
+        return false;
+    probe->everywhere = strcmp(argv[1], "everywhere") == 0;
+    probe->own = strcmp(argv[1], "ser_comm") != 0;
+    probe->put = strcmp(argv[2], "put") == 0;
+    probe->pairs = atoi(argv[3]);
+    return probe->pairs >= 1 && probe->pairs <= MOST_PAIRS &&
+           probe->size == (probe->everywhere ? 2 * probe->pairs : 2);
+}
+
+int main(int argc, char **argv) {
+    struct probe probe = {0};
+    int provided = MPI_THREAD_SINGLE;
+    const bool threads = argc > 1 && strcmp(argv[1], "everywhere") != 0;
+
+    must(MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+                         &provided));
+    must(MPI_Comm_rank(MPI_COMM_WORLD, &probe.rank));
+    must(MPI_Comm_size(MPI_COMM_WORLD, &probe.size));
+    if (!read_arguments(&probe, argc, argv) || (threads && provided < MPI_THREAD_MULTIPLE))
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    open_probe(&probe);
+    for (int i = 5; i < argc; i++) {
+        const int bytes = atoi(argv[i]);
+        if (bytes < 0 || bytes > MOST_BYTES)
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        const double rate = measure(&probe, bytes, atof(argv[4]));
+        if (probe.rank == 0)
+            printf("%s{\"bytes\": %d, \"rate\": %.6g}", i == 5 ? "[" : ", ", bytes, rate);
+    }
+    if (probe.rank == 0)
+        puts("]");
+    close_probe(&probe);
+    return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,136 @@
+"""Collectives in chunks that a program's OpenMP threads carry: MPI+OpenMP programs, as they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from conftest import Installation
+from support import SEED, TOP, execute, launch_local, make_folder
+from test_sanitizers import make_library, only_openmpi, sanitizer
+
+from collforge.runtime import vcis
+
+C = Path(__file__).resolve().parent / "c"
+STEPS = 60
+SECONDS = 120
+# Ranks and their nodes: one rank a node, unequal nodes, not consecutive, one node.
+NODES = [(3, "1"), (4, "3,1"), (4, "map:0,1,0,1"), (3, "3")]
+FORCED = {
+    "thread_split": "*=thread_split",
+    "rank_shift, threads": "*=rank_shift[chunks=3,node_order=shuffled,carrier=threads]",
+    "rank_shift": "*=rank_shift[chunks=5,node_order=strided]",
+}
+each_nodes = pytest.mark.parametrize(("ranks", "nodes"), NODES, ids=[f"{r}-{t}" for r, t in NODES])
+
+
+def compile_c(built: Installation, name: str, *words: str) -> Path:
+    target = make_folder(f"threads-{built.library.name}") / name
+    command = [
+        str(built.library.mpicc),
+        "-std=c11",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fopenmp",
+    ]
+    command += ["-D_POSIX_C_SOURCE=200809L", "-pthread", f"-I{TOP / 'runtime' / 'src'}", *words]
+    assert execute([*command, "-o", str(target), str(C / f"{name}.c")]).returncode == 0
+    return target
+
+
+@pytest.fixture(scope="module")
+def program(built: Installation) -> Path:
+    return compile_c(built, "openmp")
+
+
+def run(
+    built: Installation, ranks: int, nodes: str, command: Sequence[str], forced: str, **more: str
+) -> str:
+    """Runs the program preloaded, with two threads in each process; what it logged."""
+    variables = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": nodes,
+        "COLLFORGE_FORCE": forced,
+        "COLLFORGE_VERBOSE": "2",
+        "OMP_NUM_THREADS": "2",
+        **more,
+    }
+    done = launch_local(built.library.name, ranks, command, variables, SECONDS)
+    case = f"{built.library.name}: {ranks} ranks on nodes {nodes}, {forced}: {' '.join(command)}"
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["passed"]), case
+    return done.stderr
+
+
+def decisions(log: str) -> dict[str, set[str]]:
+    """Layout -> the families that calls were decided for."""
+    found: dict[str, set[str]] = {}
+    for layout, family in re.findall(r"collforge: \w+@(\S+), .* bytes: (\w+)", log):
+        found.setdefault(layout, set()).add(family)
+    return found
+
+
+@pytest.mark.parametrize("forced", FORCED)
+@pytest.mark.parametrize("mode", ["outside", "mixed", "workers"])
+@each_nodes
+def test_results(
+    built: Installation, program: Path, ranks: int, nodes: str, mode: str, forced: str
+) -> None:
+    """In mixed, ranks of one call have different numbers of idle threads: none of them may wait for ever."""
+    command = [str(program), mode, str(SEED), str(STEPS)]
+    log = run(built, ranks, nodes, command, FORCED[forced], COLLFORGE_THREAD_MULTIPLE="1")
+    (layout,) = decisions(log)
+    assert layout.endswith("x2")
+    assert FORCED[forced].strip("*=").partition("[")[0] in decisions(log)[layout]
+
+
+@pytest.mark.parametrize("setting", ["", "0"])
+def test_below_thread_multiple_nothing_changes(
+    built: Installation, program: Path, setting: str
+) -> None:
+    """Threads are no fact there: the layout has none, and thread_split does not apply."""
+    command = [str(program), "mixed", str(SEED), "50"]
+    log = run(built, 3, "1", command, "*=thread_split", COLLFORGE_THREAD_MULTIPLE=setting)
+    assert set(decisions(log)) == {"3x1"}
+    assert "native, because thread_split[threads=0] does not apply" in log
+
+
+def test_one_thread_is_none_to_split_over(built: Installation, program: Path) -> None:
+    command = [str(program), "outside", str(SEED), "50"]
+    more = {"COLLFORGE_THREAD_MULTIPLE": "1", "OMP_NUM_THREADS": "1"}
+    assert set(decisions(run(built, 3, "1", command, "*=thread_split", **more))) == {"3x1"}
+
+
+def test_a_team(built: Installation) -> None:
+    """Who carries what: runtime/src/threads.c alone."""
+    team = compile_c(built, "team", str(TOP / "runtime" / "src" / "threads.c"))
+    done = launch_local(built.library.name, 1, [str(team)], {"OMP_NUM_THREADS": "2"}, SECONDS)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+
+
+def test_progress_of_one_communicator_is_progress_of_all(built: Installation) -> None:
+    """papers/virtual-communication-interfaces, Fig. 9, with the settings that `collforge env` prints."""
+    program = compile_c(built, "progress")
+    settings = {"OMP_NUM_THREADS": "2", **vcis.thread_settings(built.library, 2)}
+    done = launch_local(built.library.name, 2, [str(program)], settings, SECONDS)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+
+
+def test_threads_do_not_race(built: Installation, program: Path) -> None:
+    only_openmpi(built)
+    library = make_library(built, "-fsanitize=thread", f"tsan-{built.library.name}")
+    for mode in ("outside", "mixed"):
+        log = run(
+            built,
+            3,
+            "1",
+            [str(program), mode, str(SEED), "40"],
+            "*=thread_split",
+            LD_PRELOAD=f"{sanitizer('tsan')}:{library}",
+            TSAN_OPTIONS="ignore_noninstrumented_modules=1:halt_on_error=1",
+            COLLFORGE_THREAD_MULTIPLE="1",
+        )
+        assert "ThreadSanitizer" not in log
