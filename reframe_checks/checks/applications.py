@@ -75,8 +75,14 @@ class Application(DriverCheck):
         self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
         program, *words = self._words(first)
         self.executable, self.executable_opts = shlex.quote(program), words
-        other = self.job.launcher.run_command(self.job)
+        other = self._launch()
         self.postrun_cmds = [f"{other} {shlex.join(self._words(second))}", "done"]
+
+    def _launch(self) -> str:
+        """The words that launch the second way; ReFrame sets the job's numbers again later."""
+        self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
+        self.job.num_cpus_per_task = self.num_cpus_per_task
+        return str(self.job.launcher.run_command(self.job))
 
     def _words(self, way: str) -> list[str]:
         program = str(Path(self.built.stagedir, self.application))
