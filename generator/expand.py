@@ -58,7 +58,7 @@ def _variant(
     parameters = [p for p in family.parameters if p.name != NODE_PHASE or phases]
     if algorithms:
         names = ("native", *(algorithm.name for algorithm in algorithms))
-        several = Parameter("lane_algorithm", names, needs="nodes > 1")
+        several = Parameter("lane_algorithm", names, needs=dict.fromkeys(names[1:], "nodes > 1"))
         parameters += [several, *shared_parameters(algorithms)]
     if phases and all(parameter.name != NODE_PHASE for parameter in family.parameters):
         parameters.append(Parameter(NODE_PHASE, ("native", "shared")))

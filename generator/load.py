@@ -158,18 +158,28 @@ def _collective(table: _Table) -> Collective:
     return collective
 
 
+def _needs(table: _Table, values: Sequence[Any]) -> dict[str, str]:
+    found = {
+        value: table.expression(value, FACTS).text for value in values if value in table.values
+    }
+    table.finish()
+    return found
+
+
 def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parameter:
     values = tuple(table.take("values", list))
     numeric = all(isinstance(value, int) for value in values)
+    asked = table.take("requires", dict, {})
+    requires = {**requires, **{name: tuple(of) for name, of in asked.items()}}
     parameter = Parameter(
         name=table.text("name"),
         values=values,
         requires=dict(requires),
-        neutral=0 if numeric else None,
+        neutral=0 if numeric else values[0] if asked else None,
         minimum=table.take("minimum", int, min(values)) if numeric else None,
         below=table.choice("below", ("", *COUNTS, "threads"), ""),
         whole=table.choice("whole", ("", "bytes", "total_bytes"), ""),
-        needs=table.expression("needs", FACTS, "").text if "needs" in table.values else "",
+        needs=_needs(table.table("needs", {}), values),
     )
     table.finish()
     return parameter

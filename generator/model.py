@@ -103,8 +103,8 @@ class Parameter:
     ``requires`` names values of other parameters without which this one has no meaning; it then has the
     value ``neutral``. ``minimum`` is the smallest legal number; None for symbolic values. A number from the
     fact ``below`` on means what ``neutral`` does, so it is not searched there. Numbers from the fact ``whole``
-    on mean the same, all of it; the largest stands for them. Where ``needs``, a condition on facts, does not
-    hold all values mean the same, and the first stands for them.
+    on mean the same, all of it; the largest stands for them. ``needs``: values that mean nothing where a
+    condition on facts does not hold.
     """
 
     name: str
@@ -114,20 +114,23 @@ class Parameter:
     minimum: int | None = None
     below: str = ""
     whole: str = ""
-    needs: str = ""
+    needs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def symbols(self) -> tuple[str, ...]:
         """The values of a symbolic parameter."""
         return tuple(map(str, self.values)) if self.minimum is None else ()
 
+    def _has_meaning(self, value: ParameterValue, facts: Mapping[str, int]) -> bool:
+        condition = self.needs.get(str(value))
+        if condition is None:
+            return True
+        needed = parse(condition, FACTS, f"parameter {self.name}: needs")
+        return not needed.names <= facts.keys() or bool(needed.evaluate(facts))
+
     def searched(self, facts: Mapping[str, int]) -> tuple[ParameterValue, ...]:
         """The values that differ in effect where these facts hold; a fact that is missing rules none out."""
-        found = self.values
-        if self.needs:
-            needed = parse(self.needs, FACTS, f"parameter {self.name}: needs")
-            if needed.names <= facts.keys() and not needed.evaluate(facts):
-                return found[:1]
+        found = tuple(value for value in self.values if self._has_meaning(value, facts))
         if self.below in facts:
             found = tuple(v for v in found if v == self.neutral or int(v) < facts[self.below])
         if self.whole in facts:

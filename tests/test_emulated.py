@@ -28,6 +28,7 @@ from collforge.reframe_checks.systems.emulated import (
     preflight,
     run,
 )
+from collforge.runtime import vcis
 from collforge.runtime.libraries import MpiLibrary, find
 
 SECONDS = 40.0
@@ -197,6 +198,17 @@ def test_preloads_reach_the_ranks_only(tmp_path: Path, monkeypatch: pytest.Monke
         assert "LD_PRELOAD" not in plan.environment
         assert plan.environment["COLLFORGE_X"] == "1"
         assert plan.environment["OMPI_MCA_btl"] == "tcp,self"  # the caller's wins
+
+
+def test_several_interfaces_go_through_ofi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "build_mpich_progress", lambda _: Path("/progress.so"))
+    for env, expected in (
+        ({}, None),
+        ({vcis.VARIABLE: "3"}, "ofi"),
+        ({vcis.VARIABLE: "3", "MPIR_CVAR_CH4_NETMOD": "ucx"}, "ucx"),
+    ):
+        plan = launch.make_plan(ClusterSpec(), library("mpich"), ["true"], env, tmp_path)
+        assert plan.environment.get("MPIR_CVAR_CH4_NETMOD") == expected
 
 
 # --- what may be missing --------------------------------------------------------------------------
@@ -402,7 +414,7 @@ def test_signal_to_the_runner_leaves_nothing(
 def test_killed_mpirun_leaves_nothing(mpi: str, program: str, cache: Path) -> None:
     runner = Runner(mpi, [program, "wait"], cache)
     runner.await_ranks(8)
-    words = f"mpirun.{mpi}\0"
+    words = f"{find(mpi).mpirun}\0"
     [mpirun] = [path for path in runner.processes() if cmdline(path).startswith(words)]
     os.kill(int(mpirun.name), signal.SIGKILL)
     code, output = runner.finish()

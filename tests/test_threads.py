@@ -22,6 +22,7 @@ FORCED = {
     "thread_split": "*=thread_split",
     "rank_shift, threads": "*=rank_shift[chunks=3,node_order=shuffled,carrier=threads]",
     "rank_shift": "*=rank_shift[chunks=5,node_order=strided]",
+    "rank_shift, exchange": "*=rank_shift[chunks=3,carrier=exchange]",
 }
 each_nodes = pytest.mark.parametrize(("ranks", "nodes"), NODES, ids=[f"{r}-{t}" for r, t in NODES])
 

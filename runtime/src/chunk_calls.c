@@ -37,26 +37,26 @@ static int call_blocking(void *job, int c) {
 
 /* All are waited for, also where one could not be started: the others' buffers are in use. */
 static int call_nonblocking(const struct job *job) {
+    MPI_Request *requests = job->set->requests;
     int first = MPI_SUCCESS;
 
     for (int c = 0; c < job->set->n; c++) {
-        MPI_Request *request = &job->set->chunk[c].request;
-        *request = MPI_REQUEST_NULL;
-        const int err = call_chunk(job, c, request);
+        requests[c] = MPI_REQUEST_NULL;
+        const int err = call_chunk(job, c, &requests[c]);
         first = first == MPI_SUCCESS ? err : first;
     }
-    /* One by one, because a wait for one progresses all, and the requests do not stand together. */
+    /* A wait for one progresses all. */
     for (int c = 0; c < job->set->n; c++) {
-        const int err = PMPI_Wait(&job->set->chunk[c].request, MPI_STATUS_IGNORE);
+        const int err = PMPI_Wait(&requests[c], MPI_STATUS_IGNORE);
         first = first == MPI_SUCCESS ? err : first;
     }
     return first;
 }
 
 static int run(struct job *job, const struct cf_chunks *chunks) {
-    return chunks->carrier == CF_CARRIER_NONBLOCKING
-               ? call_nonblocking(job)
-               : cf_threads_run(call_blocking, job, job->set->n, job->at->threads);
+    return chunks->carrier == CF_CARRIER_THREADS
+               ? cf_threads_run(call_blocking, job, job->set->n, job->at->threads)
+               : call_nonblocking(job);
 }
 
 static struct job job_of(const struct cf_comm *comm, const struct cf_chunks *chunks, int count,
@@ -80,6 +80,9 @@ int cf_chunks_bcast(struct cf_comm *comm, void *data, int count, const struct cf
                     int root, const struct cf_chunks *chunks) {
     struct job job = job_of(comm, chunks, count, unit);
 
+    if (chunks->carrier == CF_CARRIER_EXCHANGE) {
+        return cf_exchange_bcast(comm, data, count, unit, root, chunks);
+    }
     job.to = data;
     job.root = root;
     job.call = bcast;
@@ -116,6 +119,9 @@ int cf_chunks_reduce(struct cf_comm *comm, const void *from, void *to, int count
     if (!cf_op_is_predefined(op)) {
         return cf_reduce(comm, from, to, count, unit, op, whole->place_of[root], whole->comm);
     }
+    if (chunks->carrier == CF_CARRIER_EXCHANGE) {
+        return cf_exchange_reduce(comm, from, to, count, unit, op, root, chunks);
+    }
     job.from = from;
     job.to = to;
     job.op = op;
@@ -142,6 +148,9 @@ int cf_chunks_allreduce(struct cf_comm *comm, const void *from, void *to, int co
         const struct cf_chunk *whole = &job.set->chunk[0];
         CF_TRY(cf_chunks_reduce(comm, from, to, count, unit, op, whole->rank_at[0], chunks));
         return cf_bcast(comm, to, count, unit, 0, whole->comm);
+    }
+    if (chunks->carrier == CF_CARRIER_EXCHANGE) {
+        return cf_exchange_allreduce(comm, from, to, count, unit, op, chunks);
     }
     job.from = from;
     job.to = to;
@@ -258,6 +267,9 @@ int cf_chunks_reduce_scatter(struct cf_comm *comm, const void *from, void *to, i
     job.call = reduce_scatter;
     if (!cf_op_is_predefined(op)) {
         return reduce_then_scatter(comm, &job, op);
+    }
+    if (chunks->carrier == CF_CARRIER_EXCHANGE) {
+        return cf_exchange_reduce_scatter(comm, from, to, count, unit, op, chunks);
     }
     job.packed = cf_temp(comm, CF_SLOT_OPERAND, (MPI_Aint)count * comm->layout.size, unit);
     if (job.packed == NULL) {

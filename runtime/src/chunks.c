@@ -97,6 +97,7 @@ static void free_set(struct cf_chunk_set *set) {
         }
         free(set->chunk[c].rank_at);
     }
+    free(set == NULL ? NULL : set->requests);
     free(set);
 }
 
@@ -106,16 +107,22 @@ static struct cf_chunk_set *new_set(const struct cf_layout *at, const struct cf_
     struct cf_chunk_set *set = calloc(1, sizeof *set + (size_t)chunks->n * sizeof set->chunk[0]);
     bool good = set != NULL;
 
+    if (good) {
+        set->requests = malloc((size_t)chunks->n * sizeof(MPI_Request));
+        good = set->requests != NULL;
+    }
     for (int c = 0; good && c < chunks->n; c++) {
         struct cf_chunk *chunk = &set->chunk[c];
         chunk->comm = MPI_COMM_NULL;
         set->n = c + 1;
-        chunk->rank_at = malloc(5 * size * sizeof *chunk->rank_at);
+        chunk->rank_at = malloc(6 * size * sizeof *chunk->rank_at);
         good = chunk->rank_at != NULL;
         if (good) {
             chunk->place_of = chunk->rank_at + size;
             chunk->counts = chunk->place_of + size;
             chunk->displs = chunk->counts + size;
+            chunk->lined_counts = chunk->displs + size;
+            chunk->lined_displs = chunk->lined_counts + size;
             good = place_ranks(chunk, at, chunks, c);
         }
     }

@@ -11,8 +11,10 @@
 
 enum cf_carrier {
     CF_CARRIER_NONBLOCKING, /* one thread starts all chunks and waits for them */
-    CF_CARRIER_THREADS,     /* blocking calls, as many at once as there are idle threads; one after
-                               the other where there is but the caller */
+    CF_CARRIER_EXCHANGE, /* the same; vectors in parts from every rank to every other at once, with
+                            all ranks in their order (chunk_exchange.c) */
+    CF_CARRIER_THREADS,  /* blocking calls, as many at once as there are idle threads; one after
+                            the other where there is but the caller */
 };
 
 /*
@@ -39,9 +41,11 @@ struct cf_chunk {
     MPI_Comm comm;
     int *rank_at;  /* [size] who stands where in comm */
     int *place_of; /* [size] the inverse */
-    int *counts;   /* [size] scratch */
-    int *displs;   /* [2 * size] scratch: of what is received, of what is sent */
-    MPI_Request request;
+    int *counts;   /* [size] scratch, as the other three */
+    int *displs;
+    int *lined_counts;
+    int *lined_displs;
+    bool handed_on; /* its second stage is under way */
 };
 
 /* The communicators of one struct cf_chunks, whichever way they are carried. */
@@ -49,6 +53,7 @@ struct cf_chunk_set {
     int n;
     enum cf_node_order order;
     struct cf_chunk_set *next;
+    MPI_Request *requests;   /* [n] */
     struct cf_chunk chunk[]; /* [n] */
 };
 
@@ -84,5 +89,17 @@ int cf_chunks_alltoall(struct cf_comm *comm, const void *from, void *to, int cou
                        const struct cf_unit *unit, const struct cf_chunks *chunks);
 int cf_chunks_reduce_scatter(struct cf_comm *comm, const void *from, void *to, int count,
                              const struct cf_unit *unit, MPI_Op op, const struct cf_chunks *chunks);
+
+/* The same for CF_CARRIER_EXCHANGE, with a predefined op. */
+int cf_exchange_bcast(struct cf_comm *comm, void *data, int count, const struct cf_unit *unit,
+                      int root, const struct cf_chunks *chunks);
+int cf_exchange_reduce(struct cf_comm *comm, const void *from, void *to, int count,
+                       const struct cf_unit *unit, MPI_Op op, int root,
+                       const struct cf_chunks *chunks);
+int cf_exchange_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
+                          const struct cf_unit *unit, MPI_Op op, const struct cf_chunks *chunks);
+int cf_exchange_reduce_scatter(struct cf_comm *comm, const void *from, void *to, int count,
+                               const struct cf_unit *unit, MPI_Op op,
+                               const struct cf_chunks *chunks);
 
 #endif

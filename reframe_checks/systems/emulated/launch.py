@@ -25,6 +25,7 @@ from collforge.reframe_checks.systems.emulated.spec import (
     ClusterSpec,
 )
 from collforge.reframe_checks.systems.emulated.switch import Plan
+from collforge.runtime import vcis
 from collforge.runtime.libraries import MpiLibrary
 
 _PACKAGE = Path(__file__).parent
@@ -114,7 +115,7 @@ def make_plan(
     rank = [str(directory / "rank"), *map(str, network.rail_devices(spec))]
     if preload:
         rank += ["env", f"LD_PRELOAD={':'.join(preload)}"]
-    environment = {**(_OPENMPI_DEFAULTS if mpi.flavor == "openmpi" else {}), **env}
+    environment = {**_defaults(mpi, env), **env}
     environment.pop("LD_PRELOAD", None)
     environment["PATH"] = system_path(env.get("PATH"))
     environment["TMPDIR"] = str(directory / "tmp")
@@ -130,6 +131,14 @@ def make_plan(
         working_directory=str(Path.cwd()),
         environment=environment,
     )
+
+
+def _defaults(mpi: MpiLibrary, env: Mapping[str, str]) -> Mapping[str, str]:
+    """What ranks need here, unless the caller knows better."""
+    if mpi.flavor == "openmpi":
+        return _OPENMPI_DEFAULTS
+    # MPICH 5.0.2 cannot connect several interfaces through UCX over TCP: it waits forever.
+    return {"MPIR_CVAR_CH4_NETMOD": "ofi"} if env.get(vcis.VARIABLE, "1") != "1" else {}
 
 
 def mpirun(spec: ClusterSpec, mpi: MpiLibrary, agent: Path) -> list[str]:
