@@ -108,6 +108,9 @@ int cf_chunks_reduce(struct cf_comm *comm, const void *from, void *to, int count
     struct job job = job_of(comm, chunks, count, unit);
     const struct cf_chunk *whole = &job.set->chunk[0];
 
+    if (chunks->carrier == CF_CARRIER_EXCHANGE && cf_op_is_predefined(op)) {
+        return cf_exchange_reduce(comm, from, to, count, unit, op, root, chunks);
+    }
     if (comm->layout.rank == root && from == to) {
         void *copy = cf_temp(comm, CF_SLOT_OPERAND, count, unit);
         if (copy == NULL) {
@@ -118,9 +121,6 @@ int cf_chunks_reduce(struct cf_comm *comm, const void *from, void *to, int count
     }
     if (!cf_op_is_predefined(op)) {
         return cf_reduce(comm, from, to, count, unit, op, whole->place_of[root], whole->comm);
-    }
-    if (chunks->carrier == CF_CARRIER_EXCHANGE) {
-        return cf_exchange_reduce(comm, from, to, count, unit, op, root, chunks);
     }
     job.from = from;
     job.to = to;

@@ -77,7 +77,7 @@ static bool place_ranks(struct cf_chunk *made, const struct cf_layout *at,
         next += at->node_size[nodes[i]];
     }
     for (int rank = 0; rank < at->size; rank++) {
-        const int place = chunks->order == CF_NODE_ORDER_KEPT
+        const int place = chunks->order == CF_NODE_ORDER_KEPT || chunk == 0
                               ? rank
                               : begin[at->node_of[rank]] + at->node_rank_of[rank];
         made->place_of[rank] = place;

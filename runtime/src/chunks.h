@@ -19,15 +19,15 @@ enum cf_carrier {
 
 /*
  * In which order the nodes stand in chunk c of n, on N nodes. The ranks of a node stay together, in
- * their order, but for CF_NODE_ORDER_KEPT.
+ * their order. In chunk 0 all ranks are as they are, whatever the order of the others.
  */
 enum cf_node_order {
-    CF_NODE_ORDER_KEPT,     /* all ranks as they are */
+    CF_NODE_ORDER_KEPT,     /* all ranks as they are in all chunks */
     CF_NODE_ORDER_ROTATED,  /* from node c on: a tree has its root elsewhere */
     CF_NODE_ORDER_SPREAD,   /* from node c N / n on */
     CF_NODE_ORDER_REVERSED, /* the same, every other chunk backwards: a ring runs the other way */
     CF_NODE_ORDER_STRIDED,  /* the same, by steps that are coprime to N: other neighbours */
-    CF_NODE_ORDER_SHUFFLED, /* the same, shuffled alike on all ranks; chunk 0 is not */
+    CF_NODE_ORDER_SHUFFLED, /* shuffled, alike on all ranks */
 };
 
 struct cf_chunks {
