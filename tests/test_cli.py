@@ -14,10 +14,12 @@ from typing import Any, Callable
 
 import pytest
 
-from collforge.db import Place, RunRecord, Store
+from collforge.db import Place, Result, RunRecord, Store, Variant
 from collforge.errors import CollforgeError, unknown
+from collforge.generator import case, layout, manifest
+from collforge.reframe_checks.cases import timing_case
 from collforge.runtime import build, home, libraries
-from collforge.tuner import cli
+from collforge.tuner import cli, request
 
 COMMANDS = {"bench", "build", "cluster", "doctor", "env", "generate", "reframe-path", "report"}
 COMMANDS |= {"tune", "verify", "winners"}
@@ -152,19 +154,51 @@ def test_env_lines_survive_a_shell(
         assert done.stdout.splitlines() == [str(database), f"{built.built.library_path}{after}"]
 
 
-@pytest.mark.parametrize(("layout", "there"), [("4x1", False), ("4x1x2", True)])
+@pytest.mark.parametrize(("name", "there"), [("4x1", False), ("4x1x2", True)])
 def test_env_raises_the_level_for_winners_with_threads(
-    built: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], layout: str, there: bool
+    built: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str, there: bool
 ) -> None:
     database = tmp_path / "winners.db"
     mpi = built.library.name
-    place = Place("cluster", mpi, built.library.version, layout)
+    place = Place("cluster", mpi, built.library.version, name)
     with Store(database) as store:
         store.record_run(
             RunRecord("1", place, 4, 4, "2026-01-01T00:00:00Z", "1", "4", ("a",), 7, ())
         )
     assert cli.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
     assert ("export COLLFORGE_THREAD_MULTIPLE=1" in capfd.readouterr().out) == there
+
+
+def test_predict_says_what_other_sizes_teach(
+    built: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Twice native's speed at 4 and 16 KiB: so it is expected to be at 8."""
+    database, mpi = tmp_path / "winners.db", built.library.name
+    made = manifest.load(built.home / "generated" / "manifest.json")
+    at, samples = layout.from_name("4x2"), {"native": 2e-3, "full_lane": 1e-3}
+    (entry,) = [v for v in made.variants_of("bcast") if v.family == "full_lane"]
+    name = case.completed(entry, "full_lane[lane_algorithm=chain]")
+    variants = {
+        "native": Variant("bcast"),
+        "full_lane": Variant.from_name("bcast", name, entry.fingerprint),
+    }
+    results = tuple(
+        Result(variants[family], problem.problem, problem.bytes, True, "", (seconds,) * 3)
+        for problem in (timing_case(made, "bcast", at, size) for size in (4096, 16384))
+        for family, seconds in samples.items()
+    )
+    words = ["predict", "--mpi", mpi, "--collective", "bcast", "--sizes", "8KiB", "--db"]
+    assert cli.main([*words, str(tmp_path / "none.db")]) == cli.USER_ERROR
+    with Store(database) as store:
+        for number in range(2):
+            place = request.place("emulated", built.library, at)
+            when = "2026-01-01T00:00:00Z"
+            store.record_run(
+                RunRecord(f"{number}", place, 4, 8, when, "1", "4", ("a",), 7, results)
+            )
+    assert cli.main([*words, str(database)]) == 0
+    out = capfd.readouterr().out
+    assert "full_lane[" in out and "2.00" in out
 
 
 def test_env_refuses_what_cannot_work(

@@ -112,12 +112,13 @@ class Program:
         )
 
     def served(self, family: str, layout: str) -> set[str]:
-        """The collectives with a variant of the family that applies on this layout."""
+        """The collectives of MPI with a variant of the family that applies on this layout."""
         at = layouts.from_name(layout)
         return {
             variant.collective
             for variant in self.generated.variants
             if variant.family == family
+            and not self.generated.collective(variant.collective).hybrid
             and variant.applies(self.generated.facts(variant.collective, at, 4096))
         }
 
