@@ -90,7 +90,7 @@ def test_the_first_launch_has_native_first_and_every_family(made: Manifest) -> N
     for task in next_tasks(made, goal(), {}):
         assert task.cases[0].variant == case.NATIVE
         families = {case.split_variant(one.variant)[0] for one in task.cases[1:]}
-        assert families == {"full_lane", "hierarchical"}
+        assert families == {"full_lane", "hierarchical", "rank_shift"}
         assert task.seconds > 0
 
 

@@ -160,7 +160,6 @@ def test_system(
     [
         (Database(schema=2), "schema 2 is newer"),
         (Database(schema=0), "no Collforge database"),
-        (Database(mpi="other"), "collforge tune"),
         (Database(version="other"), "collforge tune"),
         (Database(rows=()), "collforge tune"),
         (Database(rows=(CHAIN, ("gather", 4, "tree", "", "x"))), "tree"),
