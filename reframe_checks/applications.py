@@ -17,8 +17,6 @@ SOURCES = Path(__file__).resolve().parent.parent / "examples"
 PRELOADED = "preloaded"
 WAYS = {"monte_carlo": ("native", PRELOADED), "halo": ("serial", "parallel")}
 ARGUMENTS = {"monte_carlo": ["50000", "20"], "halo": ["256", "200"]}
-# Behind whatever the launcher preloads.
-PRELOAD = 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"'
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,9 @@ from collforge.reframe_checks.systems.emulated.launch import build_mpich_progres
 from collforge.runtime import libraries
 from collforge.runtime.home import home, make_folder
 
+PRELOAD = 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"'
+"""For `sh -c PRELOAD LIBRARY COMMAND...`: a library behind whatever the launcher preloads."""
+
 
 class _Launcher(JobLauncher):
     """Turns what cannot be had into the failure of a check, with its message."""

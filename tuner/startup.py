@@ -18,7 +18,7 @@ from typing import Any
 from collforge.db import Variant
 from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest
-from collforge.reframe_checks.launchers import local_command
+from collforge.reframe_checks.launchers import PRELOAD, local_command
 from collforge.runtime import build
 from collforge.runtime.build import Built
 from collforge.runtime.libraries import MpiLibrary
@@ -33,8 +33,6 @@ SMALL_FAMILY = "shared_window"
 LAUNCHES = 10
 COMMUNICATORS = 400  # at most 500: runtime/bench/programs/communicators.c
 ROUNDS = 200  # at most 1000: templates/overhead.c.j2
-# Behind whatever the launcher preloads.
-PRELOAD = 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"'
 
 # How a program is started, and the words of the table for its MPI_Init.
 STARTS = {

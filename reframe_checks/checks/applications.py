@@ -14,8 +14,9 @@ from reframe.core.exceptions import PipelineError, SanityError
 
 from collforge.errors import CollforgeError
 from collforge.reframe_checks import applications
-from collforge.reframe_checks.applications import PRELOAD, PRELOADED, WAYS, Line
+from collforge.reframe_checks.applications import PRELOADED, WAYS, Line
 from collforge.reframe_checks.driver_check import BuildDriver, DriverCheck, mpi_name
+from collforge.reframe_checks.launchers import PRELOAD
 from collforge.runtime import libraries, vcis
 from collforge.runtime.build import built_paths
 from collforge.runtime.home import database_path, home

@@ -25,6 +25,7 @@ struct job {
     const void *from;
     void *to;
     char *parts; /* of all chunks */
+    int copies;  /* of each unit that is cut, among what this rank combines: one, or one a block */
     int count;
     MPI_Op op;
     int root;
@@ -50,7 +51,7 @@ static struct piece piece_of(const struct job *job, int c) {
     const int units = begin_of(job->count, job->set->n, c + 1) - first;
     const int size = job->comm->layout.size;
     /* Room for the parts of the chunks before: a part is rounded up. */
-    const MPI_Aint before = (MPI_Aint)first * size + (MPI_Aint)c * size;
+    const MPI_Aint before = (MPI_Aint)first * job->copies + (MPI_Aint)c * size;
 
     return (struct piece){&job->set->chunk[c], first, units,
                           job->parts == NULL ? NULL : cf_at(job->unit, job->parts, before)};
@@ -178,11 +179,12 @@ static int hand_to_root(const struct job *job, const struct piece *piece, MPI_Re
 }
 
 /* Room for what this rank combines: all of a vector or of its blocks, and what rounding adds. */
-static bool get_room(struct job *job, int units) {
-    const MPI_Aint size = job->comm->layout.size;
+static bool get_room(struct job *job, int copies) {
+    const MPI_Aint rounding = (MPI_Aint)job->set->n * job->comm->layout.size;
 
-    job->parts = cf_temp(job->comm, CF_SLOT_OPERAND,
-                         (MPI_Aint)units * size + (MPI_Aint)job->set->n * size, job->unit);
+    job->copies = copies;
+    job->parts =
+        cf_temp(job->comm, CF_SLOT_OPERAND, (MPI_Aint)job->count * copies + rounding, job->unit);
     return job->parts != NULL;
 }
 
@@ -196,7 +198,7 @@ int cf_exchange_allreduce(struct cf_comm *comm, const void *from, void *to, int 
     job.collect = collect_parts;
     job.work = combine_parts;
     job.hand_on = hand_to_all;
-    return get_room(&job, count) ? run(&job) : MPI_ERR_NO_MEM;
+    return get_room(&job, 1) ? run(&job) : MPI_ERR_NO_MEM;
 }
 
 int cf_exchange_reduce(struct cf_comm *comm, const void *from, void *to, int count,
@@ -211,7 +213,7 @@ int cf_exchange_reduce(struct cf_comm *comm, const void *from, void *to, int cou
     job.collect = collect_parts;
     job.work = combine_parts;
     job.hand_on = hand_to_root;
-    return get_room(&job, count) ? run(&job) : MPI_ERR_NO_MEM;
+    return get_room(&job, 1) ? run(&job) : MPI_ERR_NO_MEM;
 }
 
 /* ---- bcast ----------------------------------------------------------------------------------- */
@@ -275,5 +277,5 @@ int cf_exchange_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
     job.op = op;
     job.collect = collect_blocks;
     job.work = combine_blocks;
-    return get_room(&job, count) ? run(&job) : MPI_ERR_NO_MEM;
+    return get_room(&job, comm->layout.size) ? run(&job) : MPI_ERR_NO_MEM;
 }
