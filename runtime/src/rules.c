@@ -1,5 +1,6 @@
 #include "rules.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -198,7 +199,11 @@ static int threads_of(const char *layout, const char *placement) {
         return 0;
     if (layout[length] == '\0')
         return 1;
-    return layout[length] == 'x' ? atoi(layout + length + 1) : 0;
+    if (layout[length] != 'x')
+        return 0;
+    char *end = NULL;
+    const long threads = strtol(layout + length + 1, &end, 10);
+    return *end == '\0' && threads <= INT_MAX ? (int)threads : 0;
 }
 
 const struct cf_rules *cf_rules_find(const char *placement, int threads) {

@@ -10,6 +10,7 @@
  * Every winner that is loaded must fit the registry. Prints what was found; exits 1 at the first
  * that is wrong, and leaves the COPY that showed it.
  */
+#define _GNU_SOURCE /* pread64 */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -120,7 +121,7 @@ static uint64_t check_rules(struct cf_winners *winners, uint64_t seed) {
     if (!cf_rules_build(winners))
         give_up("cf_rules_build", seed, "failed");
     for (int i = 0; i < winners->count; i++) {
-        const struct cf_rules *rules = cf_rules_find(winners->items[i].layout);
+        const struct cf_rules *rules = cf_rules_find(winners->items[i].layout, 1);
         for (const char *c = winners->items[i].layout; *c != '\0'; c++)
             add_to_hash(&hash, *c);
         for (int at = 0; rules != NULL && at < cf_ncollectives * CF_BUCKETS; at++) {

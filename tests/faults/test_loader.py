@@ -18,7 +18,19 @@ from collforge.db import Store
 from collforge.runtime import libraries
 
 HERE = Path(__file__).resolve().parent
-SOURCES = ("winners", "sqlite", "rules", "choice", "force", "topology", "layout", "agree", "log")
+SOURCES = (
+    "winners",
+    "sqlite",
+    "rules",
+    "choice",
+    "force",
+    "topology",
+    "layout",
+    "agree",
+    "log",
+    "threads",
+    "numa",
+)
 SANITIZERS = {"plain": [], "sanitized": ["-fsanitize=address,undefined", "-fno-sanitize-recover"]}
 LAYOUTS = ("2x2", "3+1", "cyclic:2x3")
 MOST_MIB = 100
@@ -61,7 +73,7 @@ class Loader:
 def loader(request: pytest.FixtureRequest) -> Loader:
     source = TOP / "runtime" / "src"
     program = make_folder("faults") / f"loader-{request.param}"
-    command = [str(libraries.find("openmpi").mpicc), "-std=c11", "-D_GNU_SOURCE", "-g", "-O1"]
+    command = [str(libraries.find("openmpi").mpicc), "-std=gnu11", "-g", "-O1"]
     command += ["-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic"]
     command += [*SANITIZERS[request.param], f"-I{source}", f"-I{source.parent / 'include'}"]
     command += [str(HERE / "loader.c"), *(str(source / f"{name}.c") for name in SOURCES)]
