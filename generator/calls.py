@@ -63,8 +63,11 @@ CALLS: dict[str, Call] = {
     "copy": Call(_MOVE),
     "combine": Call(_MOVE),
     # In the node's piece of a hybrid collective: the ranks of the node wait for each other and see what all
-    # have written; blocks are copied out of it and into it.
+    # have written; or the carriers wait for all ranks, and all ranks for the carriers; blocks are copied out
+    # of the piece and into it.
     "sync": Call({"data": BUFFER}),
+    "fan_in": Call({"data": BUFFER}),
+    "fan_out": Call({"data": BUFFER}),
     "collect": Call(_MOVE),
     "place": Call(_MOVE),
 }

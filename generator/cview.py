@@ -65,6 +65,8 @@ _SENTENCES = {
     "copy": "Copy {reads} to {writes}.",
     "combine": "Combine {reads} with {writes}: what lies before comes first.",
     "sync": "Wait for the ranks of the node; what they have stored is seen.",
+    "fan_in": "The carriers wait for the ranks of the node, and see what they have stored.",
+    "fan_out": "The ranks of the node wait for the carriers, and see what they have stored.",
     "collect": "Collect {reads} out of the piece as {writes}.",
     "place": "Place {reads} in the piece as {writes}.",
 }
@@ -109,7 +111,7 @@ class StepView:
     piped: bool  # the steps around it may overlap with it
     blocks_of: str  # "share" or "lane": whose blocks are collected or placed
     # "lane": by the lane algorithm; "phase": as the node phase says; "chunks": of all ranks; "shared";
-    # "native"; of a sync "flags", or "chosen" by a parameter
+    # "native"; of a sync or its halves "flags", or "chosen" by a parameter
     way: str
 
 
@@ -224,7 +226,7 @@ def _symbols(variant: Variant) -> list[str]:
 
 
 def _way(variant: Variant, call: str, over: str) -> str:
-    if call == "sync":
+    if call in ("sync", "fan_in", "fan_out"):
         return "chosen" if variant.parameter("sync") else "flags"
     if over == "node":
         return "shared" if _is_shared(variant) else "phase"

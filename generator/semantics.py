@@ -277,18 +277,21 @@ def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
 
 Read = Callable[..., Cells]
 
-# Steps of a node that no rank leaves before all of its ranks have come; what they write they may write before.
-_MEETINGS = ("sync", "reduce_scatter", "allreduce")
+# Steps of a node in which ranks wait for others; what such a step writes it may write before it has waited.
+_MEETINGS: dict[str, Callable[[Piece, list[int]], None]] = {
+    "sync": lambda piece, _: piece.sync(),
+    "fan_in": Piece.fan_in,
+    "fan_out": Piece.fan_out,
+    "reduce_scatter": Piece.meet,  # who gets no part waits for nobody
+    "allreduce": lambda piece, _: piece.meet(piece.ranks),
+}
 
 
 def _meet(m: Machine, step: Step, memory: SharedMemory) -> None:
     for piece in memory.pieces:
-        if step.get("over") == "lane" or not _runs(m, step, piece.ranks[0]):
-            continue
-        if step.call == "sync":
-            piece.sync()
-        else:
-            piece.meet()
+        if step.get("over") != "lane" and _runs(m, step, piece.ranks[0]):
+            carriers = [rank for rank in piece.ranks if m.carrier(rank)]
+            _MEETINGS[step.call](piece, carriers)
 
 
 def _permute(m: Machine, step: Step, memory: Memory, moves: bool) -> dict[int, Cells]:
@@ -367,7 +370,7 @@ def _scan(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cel
     }
 
 
-def _sync(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
+def _wait(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
     return {}  # writes nothing: see _meet
 
 
@@ -440,7 +443,9 @@ _GROUP: dict[str, Callable[[Machine, Step, list[int], Read], dict[int, Cells]]] 
     "scan": _scan,
     "exscan": _scan,
     "barrier": _barrier,
-    "sync": _sync,
+    "sync": _wait,
+    "fan_in": _wait,
+    "fan_out": _wait,
     "fold": _fold,
     "unfold": _unfold,
     "release": _release,

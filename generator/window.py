@@ -2,7 +2,8 @@
 
 Collectives of collforge_hybrid.h work in such pieces. Between two syncs of the node a cell belongs to
 whoever wrote it: no other rank may read or write it, unless to write the same, which each may read then; nor
-may a cell be overwritten that another rank has read, or may still be reading from before the call.
+may a cell be overwritten that another rank has read, or may still be reading from before the call. A rank
+that others have waited for, but that has waited for nobody, may not use the piece at all.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Piece:
         self.writers: dict[int, set[int]] = {}
         self.readers: list[set[int]] = [set(ranks) for _ in range(cells)]
         self.stored: dict[int, int] = {}
+        self.outside: set[int] = set()  # others go on without these ranks
 
     def store(self, rank: int, begin: int, cells: Iterable[Cell | None]) -> None:
         """What a rank has in the piece before the call, and may overwrite as soon as it has left."""
@@ -39,11 +41,12 @@ class Piece:
             self.cells[place], self.writers[place], self.stored[place] = cell, {rank}, rank
 
     def may_read(self, rank: int, place: int) -> bool:
-        return rank in self.writers.get(place, {rank})
+        return rank not in self.outside and rank in self.writers.get(place, {rank})
 
     def read(self, rank: int, places: Iterable[int]) -> list[Cell | None]:
         found = []
         for place in places:
+            self._enter(rank)
             if not self.may_read(rank, place):
                 raise RaceError(
                     f"rank {rank} reads what rank {min(self.writers[place])} has written"
@@ -54,6 +57,7 @@ class Piece:
 
     def write(self, rank: int, places: Iterable[int], cells: Iterable[Cell | None]) -> None:
         for place, cell in zip(places, cells):
+            self._enter(rank)
             writers = self.writers.setdefault(place, set())
             others = self.readers[place] | (writers if cell != self.cells[place] else set())
             if others - {rank}:
@@ -68,13 +72,32 @@ class Piece:
             if others:
                 raise RaceError(f"rank {rank} may overwrite what rank {min(others)} still reads")
 
-    def meet(self) -> None:
-        """No rank is reading any more from before: all have come to a step that nobody leaves before."""
+    def _enter(self, rank: int) -> None:
+        if rank in self.outside:
+            raise RaceError(f"rank {rank} uses the piece, but has waited for nobody")
+
+    def meet(self, waiting: Iterable[int]) -> None:
+        """No rank is reading any more from before: all have come, and ``waiting`` have waited for them."""
         self.readers = [set() for _ in self.cells]
+        self.outside = set(self.ranks) - set(waiting)
 
     def sync(self) -> None:
-        self.meet()
+        self.meet(self.ranks)
         self.writers = {}
+
+    def fan_in(self, carriers: Iterable[int]) -> None:
+        """The carriers wait for all ranks."""
+        self.meet(carriers)
+        self.writers = {}
+
+    def fan_out(self, carriers: Iterable[int]) -> None:
+        """All ranks wait for the carriers, and so for whom these have waited for."""
+        come = set(carriers)
+        self.readers = [readers - come for readers in self.readers]
+        self.writers = {
+            place: writers - come for place, writers in self.writers.items() if writers - come
+        }
+        self.outside = set()
 
 
 def cells_of(view: str, lanes: Lanes, lane: int, rank: int, each: int) -> list[int]:

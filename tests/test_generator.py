@@ -75,6 +75,26 @@ def test_a_race_in_a_piece_is_caught(
         proof.prove(broken)
 
 
+@pytest.mark.parametrize("name", [f"hybrid_{one}" for one in ("bcast", "allgather", "gather")])
+@pytest.mark.parametrize(
+    ("half", "other", "why"),
+    [
+        ("fan_in", "fan_out", "writes what rank|reads what rank|still reads"),
+        ("fan_out", "fan_in", "is None, should be|may overwrite"),
+    ],
+)
+def test_the_wrong_half_of_a_sync_is_caught(name: str, half: str, other: str, why: str) -> None:
+    """Carriers that do not wait for all, or ranks that do not wait for the carriers."""
+    variant = by_name(VARIANTS)[name]
+    steps = tuple(
+        replace(step, call=other) if step.call == half else step
+        for step in variant.composition.steps
+    )
+    composition = Composition(steps, variant.composition.predicate)
+    with pytest.raises(ProofError, match=why):
+        proof.prove(replace(variant, composition=composition))
+
+
 def test_a_wrong_root_is_caught() -> None:
     variant = by_name(VARIANTS)["full_lane_reduce"]
     steps = list(variant.composition.steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from conftest import Installation
 from collforge.db import Store, Variant
 from collforge.generator import layout, manifest
 from collforge.generator.layout import Layout
+from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.runtime.libraries import MpiLibrary
 from collforge.tuner import cli, startup
 from collforge.tuner.commands import startup as startup_commands
@@ -135,8 +136,15 @@ def test_cells_are_medians_over_launches() -> None:
         assert [cell.median, cell.low, cell.high] == pytest.approx(expected), unit
 
 
-def test_start_is_measured(programs: startup.Programs) -> None:
-    found = startup.measure_start(programs, [AT], 1)
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        pytest.param(None, id="local"),
+        pytest.param(ClusterSpec(), id="emulated", marks=pytest.mark.emulated),
+    ],
+)
+def test_start_is_measured(programs: startup.Programs, cluster: ClusterSpec | None) -> None:
+    found = startup.measure_start(replace(programs, cluster=cluster), [AT], 1)
     rows = {row.primitive: row.cells[AT.name].median for row in found}
     parts = (startup.STARTS, startup.ADDED, startup.STAGES, startup.MEMORY)
     assert len(rows) == sum(map(len, parts))

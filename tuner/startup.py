@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from collforge.db import Variant
 from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest
-from collforge.reframe_checks.launchers import PRELOAD, local_command
+from collforge.reframe_checks.launchers import PRELOAD, cluster_command, local_command
+from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.runtime import build
 from collforge.runtime.build import Built
 from collforge.runtime.libraries import MpiLibrary
@@ -88,10 +89,21 @@ class Programs:
     communicators: Path
     preload: Path
     database: Path
+    cluster: ClusterSpec | None = None
+    """An emulated cluster's rails; its nodes are those of each layout. None: ranks of this machine."""
+
+    def start(self, at: Layout) -> list[str]:
+        """The words before a command that start it on all ranks."""
+        if self.cluster is None:
+            return local_command(self.library.name, at.size)
+        spec = replace(self.cluster, nodes=at.nodes, ranks_per_node=at.node_sizes[0])
+        return cluster_command(self.library.name, spec)
 
     def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
         """One launch of `program numbers`; what it prints. `kind` is a key of STARTS, or FORCED."""
-        env = {"COLLFORGE_NODE_MAP": at.node_map, "COLLFORGE_SYSTEM": "count"}
+        env = {"COLLFORGE_SYSTEM": "count"}
+        if self.cluster is None:
+            env["COLLFORGE_NODE_MAP"] = at.node_map
         if kind == "tuned":
             env["COLLFORGE_DB"] = str(self.database)
         if kind == FORCED:
@@ -99,7 +111,7 @@ class Programs:
         # communicators has the library inside.
         bare = kind == "native" or program == self.communicators
         words = [] if bare else ["sh", "-c", PRELOAD, str(self.preload)]
-        command = [*local_command(self.library.name, at.size), *words, str(program)]
+        command = [*self.start(at), *words, str(program)]
         command += map(str, numbers)
         text = instructions.run(command, env, f"{program.name} failed")
         found: dict[str, Any] = json.loads(text[text.index("{") :])

@@ -143,14 +143,24 @@ int collforge_hybrid_free(struct collforge_hybrid **hybrid) {
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-int cf_node_sync(struct cf_comm *comm, bool by_barrier) {
-    if (comm->shared != NULL && !by_barrier) {
-        return cf_shared_barrier(comm);
-    }
+/* By the MPI library, which orders no plain loads and stores. */
+static int wait_for_node(struct cf_comm *comm) {
     atomic_thread_fence(memory_order_seq_cst);
     const int err = PMPI_Barrier(comm->layout.node_comm);
     atomic_thread_fence(memory_order_seq_cst);
     return err;
+}
+
+int cf_node_sync(struct cf_comm *comm, bool by_barrier) {
+    return comm->shared != NULL && !by_barrier ? cf_shared_barrier(comm) : wait_for_node(comm);
+}
+
+int cf_node_fan_in(struct cf_comm *comm, int k, bool by_barrier) {
+    return comm->shared != NULL && !by_barrier ? cf_shared_fan_in(comm, k) : wait_for_node(comm);
+}
+
+int cf_node_fan_out(struct cf_comm *comm, int k, bool by_barrier) {
+    return comm->shared != NULL && !by_barrier ? cf_shared_fan_out(comm, k) : wait_for_node(comm);
 }
 
 static int sync_node(struct cf_hybrid *hybrid) {
@@ -170,13 +180,13 @@ int collforge_hybrid_barrier(struct collforge_hybrid *hybrid) {
     if (found == NULL) {
         return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
     }
-    int err = sync_node(found);
-    if (err == MPI_SUCCESS && hybrid->nodes > 1) {
-        if (hybrid->bridge_comm != MPI_COMM_NULL) {
-            err = PMPI_Barrier(hybrid->bridge_comm);
-        }
-        const int released = sync_node(found); /* whatever the leaders met */
-        err = err == MPI_SUCCESS ? released : err;
+    if (hybrid->nodes == 1) {
+        return cf_hybrid_fail(hybrid->comm, sync_node(found));
     }
-    return cf_hybrid_fail(hybrid->comm, err);
+    int err = cf_node_fan_in(&found->comm, 1, false);
+    if (err == MPI_SUCCESS && hybrid->bridge_comm != MPI_COMM_NULL) {
+        err = PMPI_Barrier(hybrid->bridge_comm);
+    }
+    const int released = cf_node_fan_out(&found->comm, 1, false); /* whatever the leaders met */
+    return cf_hybrid_fail(hybrid->comm, err == MPI_SUCCESS ? released : err);
 }

@@ -122,6 +122,49 @@ int cf_shared_barrier(struct cf_comm *comm) {
     return MPI_SUCCESS;
 }
 
+int cf_shared_fan_in(struct cf_comm *comm, int k) {
+    struct cf_shared *shared = comm->shared;
+
+    if (shared->n == 1) {
+        return MPI_SUCCESS;
+    }
+    const uint64_t round = cf_shared_take(shared, 1);
+
+    if (shared->me >= k || k > 1) {
+        cf_shared_reserve(shared, round, true);
+        cf_shared_filled(shared, round);
+    }
+    if (shared->me < k) {
+        for (int i = 1; i < shared->n; i++) {
+            cf_shared_await(shared, (shared->me + i) % shared->n, round);
+        }
+        shared->all_done = round; /* as in a barrier */
+    }
+    cf_shared_done_small(shared, round);
+    return MPI_SUCCESS;
+}
+
+int cf_shared_fan_out(struct cf_comm *comm, int k) {
+    struct cf_shared *shared = comm->shared;
+
+    if (shared->n == 1) {
+        return MPI_SUCCESS;
+    }
+    const uint64_t round = cf_shared_take(shared, 1);
+
+    if (shared->me < k) {
+        cf_shared_reserve(shared, round, true);
+        cf_shared_filled(shared, round);
+    }
+    for (int rank = 0; rank < k; rank++) {
+        if (rank != shared->me) {
+            cf_shared_await(shared, rank, round);
+        }
+    }
+    cf_shared_done_small(shared, round);
+    return MPI_SUCCESS;
+}
+
 /* ---- typed memory ---------------------------------------------------------------------------- */
 
 int cf_shared_pack(struct cf_comm *comm, void *place, const void *from, size_t bytes,

@@ -302,6 +302,9 @@ int cf_release(struct cf_comm *comm, const struct cf_lanes *lanes);
 /* The ranks of the node wait for each other, and see what all have stored before: by flags where
  * there are such, or by MPI_Barrier. */
 int cf_node_sync(struct cf_comm *comm, bool by_barrier);
+/* Its two halves: the first k ranks of the node wait for all others, and all for the first k. */
+int cf_node_fan_in(struct cf_comm *comm, int k, bool by_barrier);
+int cf_node_fan_out(struct cf_comm *comm, int k, bool by_barrier);
 /* count units from one rank of the node to another; nothing but a copy where they are the same. */
 int cf_move(struct cf_comm *comm, int source, int target, const void *from, void *to, int count,
             const struct cf_unit *unit);

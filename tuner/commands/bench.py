@@ -75,8 +75,11 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     instead.add_argument(
         "--startup",
-        action="store_true",
-        help="time what MPI_Init and each communicator cost once, on ranks of this machine, instead",
+        nargs="?",
+        const="local",
+        choices=("local", "emulated"),
+        help="time what MPI_Init and each communicator cost once, on ranks of this machine or of an "
+        "emulated cluster, instead (default: local)",
     )
     instead.add_argument(
         "--overhead",

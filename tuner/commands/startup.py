@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.table import Table
@@ -16,6 +16,7 @@ from collforge.runtime import build
 from collforge.runtime.home import home
 from collforge.runtime.libraries import MpiLibrary
 from collforge.tuner import request, startup, tables
+from collforge.tuner.commands import target
 from collforge.tuner.select import Interval
 
 
@@ -24,6 +25,8 @@ def show_start(library: MpiLibrary, args: argparse.Namespace) -> int:
     names = [args.layout] if args.layout else startup.LAYOUTS
     layouts = [layout.from_name(name) for name in names]
     programs = prepare(library, layouts)
+    if args.startup == "emulated":
+        programs = replace(programs, cluster=target.cluster(args))
     launches = args.launches or startup.LAUNCHES
     rows = startup.measure_start(programs, layouts, launches)
     if args.json:
@@ -31,7 +34,7 @@ def show_start(library: MpiLibrary, args: argparse.Namespace) -> int:
         return 0
     stored = count_winners(programs.database)
     title = f"{library.short_version}: one-off costs, median of {launches} launches (95 % interval)"
-    table = Table(title=f"{title}; database of {stored} winners")
+    table = Table(title=f"{title}; {args.startup}, database of {stored} winners")
     table.add_column("primitive")
     table.add_column("unit")
     for at in layouts:
