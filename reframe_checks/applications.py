@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from collforge.runtime.build import OPENMP_FLAGS
+
 SOURCES = Path(__file__).resolve().parent.parent / "examples"
 
 PRELOADED = "preloaded"
@@ -29,9 +31,7 @@ class Line:
 
 def compile_command(mpicc: str, name: str, out: Path) -> list[str]:
     """Compiles a program to out/NAME."""
-    words = [mpicc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp"]
-    words.append("-Wno-stringop-overflow")  # MPICH's MPI_STATUSES_IGNORE is an array of length 0
-    return [*words, "-o", str(out / name), str(SOURCES / f"{name}.c")]
+    return [mpicc, *OPENMP_FLAGS, "-o", str(out / name), str(SOURCES / f"{name}.c")]
 
 
 def arguments(name: str, way: str) -> list[str]:

@@ -65,6 +65,27 @@ class BuildDriver(rfm.CompileOnlyRegressionTest):
         self.build_system.commands = [shlex.join(words)]
 
 
+class BuildPrograms(rfm.CompileOnlyRegressionTest):
+    """Builds programs with the environment's MPI library in the stage directory."""
+
+    build_system: Any = "CustomBuild"
+    build_time_limit = "10m"
+    sourcesdir = None
+
+    def compile_commands(self, mpicc: str, out: Path) -> list[list[str]]:
+        """The commands, one for each program, which leave them in ``out``."""
+        raise NotImplementedError
+
+    @run_before("compile")
+    def set_commands(self) -> None:
+        try:
+            mpicc = str(libraries.find(mpi_name(self.current_environ)).mpicc)
+        except CollforgeError as error:
+            raise PipelineError(str(error)) from error
+        commands = self.compile_commands(mpicc, Path(self.stagedir))
+        self.build_system.commands = [shlex.join(words) for words in commands]
+
+
 class DriverCheck(rfm.RunOnlyRegressionTest):
     """Runs case strings through the timing driver, each launch of it in the same job.
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collforge.runtime import vcis
-from collforge.runtime.build import RUNTIME
+from collforge.runtime.build import OPENMP_FLAGS, RUNTIME
 
 SOURCE = RUNTIME / "bench" / "programs" / "message_rate.c"
 MODES = ("everywhere", "ser_comm", "par_comm")
@@ -67,9 +67,7 @@ def settings(pairs: int, most_vcis: int) -> list[Setting]:
 
 def compile_command(mpicc: str, out: Path) -> list[str]:
     """Compiles the probe to this file."""
-    words = [mpicc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp"]
-    words.append("-Wno-stringop-overflow")  # MPICH's MPI_STATUSES_IGNORE is an array of length 0
-    return [*words, "-o", str(out), str(SOURCE)]
+    return [mpicc, *OPENMP_FLAGS, "-o", str(out), str(SOURCE)]
 
 
 def read(text: str) -> dict[int, float]:

@@ -21,6 +21,16 @@ from collforge.runtime.libraries import MpiLibrary
 RUNTIME = Path(__file__).resolve().parent
 BUILD_SECONDS = 900
 LAST_LINES = 12
+# Of programs with threads. The last because MPICH's MPI_STATUSES_IGNORE is an array of length 0.
+OPENMP_FLAGS = (
+    "-std=c11",
+    "-O2",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-fopenmp",
+    "-Wno-stringop-overflow",
+)
 # A make above this one must not hand its own flags and jobs down.
 FOREIGN_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "GNUMAKEFLAGS")
 

@@ -58,6 +58,12 @@ def mpi(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+# For what takes long and asks little of the library: the second one in the slow tier.
+mostly_one_library = pytest.mark.parametrize(
+    "mpi", ["openmpi", pytest.param("mpich", marks=pytest.mark.slow)], indirect=True
+)
+
+
 @pytest.fixture(scope="session")
 def built(mpi: str) -> Installation:
     """The real runtime and driver for `mpi`; only what is stale is built."""

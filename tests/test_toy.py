@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from conftest import mostly_one_library
 
 from collforge import runtime
 from collforge.generator import load, render
@@ -116,7 +117,7 @@ def toy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+@mostly_one_library
 def test_a_toy_collective_and_a_toy_family_need_no_other_edit(toy: Path, mpi: str) -> None:
     out, generated = toy / "out", toy / "generated"
     made = render.generate(generated, toy / "specs", toy / "templates")

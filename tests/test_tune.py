@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Installation, Launch
+from conftest import Installation, Launch, mostly_one_library
 from support import TOP, execute
 
 from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
@@ -38,6 +38,7 @@ def tune_command(mpi: str, database: Path, budget: str, sizes: str = "1KiB") -> 
     return [sys.executable, "-m", "collforge", *arguments]
 
 
+@mostly_one_library
 def test_tuning_stores_decisions_and_resumes(mpi: str, built: Installation, tmp_path: Path) -> None:
     database = tmp_path / "t.db"
     first = execute(tune_command(mpi, database, "20s"), timeout=280)
@@ -58,6 +59,7 @@ def test_tuning_stores_decisions_and_resumes(mpi: str, built: Installation, tmp_
     assert set(before) <= set(after), "nothing stored is lost"
 
 
+@mostly_one_library
 def test_a_killed_tuner_leaves_a_good_database(built: Installation, tmp_path: Path) -> None:
     database = tmp_path / "t.db"
     command = tune_command(built.library.name, database, "60s")
@@ -190,6 +192,7 @@ def test_a_bad_database_means_native_and_one_warning(
     assert (done.stdout + done.stderr).count("collforge: ") == 1
 
 
+@mostly_one_library
 def test_a_broken_template_fails_verification(mpi: str, tmp_path: Path) -> None:
     """The proof cannot see a mistake in a macro; `collforge verify` must."""
     package = Path(shutil.copytree(TOP / "collforge", tmp_path / "collforge"))

@@ -5,44 +5,36 @@ from __future__ import annotations
 import shlex
 import statistics
 from pathlib import Path
-from typing import Any
 
 import reframe as rfm
 import reframe.utility.sanity as sn
 from reframe.core.builtins import fixture, parameter, run_before, sanity_function, variable
-from reframe.core.exceptions import PipelineError, SanityError
+from reframe.core.exceptions import SanityError
 
-from collforge.errors import CollforgeError
 from collforge.reframe_checks import applications
 from collforge.reframe_checks.applications import PRELOADED, WAYS, Line
-from collforge.reframe_checks.driver_check import BuildDriver, DriverCheck, mpi_name
+from collforge.reframe_checks.driver_check import (
+    BuildDriver,
+    BuildPrograms,
+    DriverCheck,
+    mpi_name,
+)
 from collforge.reframe_checks.launchers import PRELOAD
 from collforge.runtime import libraries, vcis
 from collforge.runtime.build import built_paths
 from collforge.runtime.home import database_path, home
 
 
-class BuildApplications(rfm.CompileOnlyRegressionTest):
-    """Builds them in the stage directory."""
+class BuildApplications(BuildPrograms):
+    """The programs."""
 
-    build_system: Any = "CustomBuild"
-    build_time_limit = "10m"
-    sourcesdir = None
     driver = fixture(BuildDriver, scope="environment")
 
-    @run_before("compile")
-    def set_commands(self) -> None:
+    def compile_commands(self, mpicc: str, out: Path) -> list[list[str]]:
         self.skip_if(
             not (applications.SOURCES / "halo.c").exists(), "examples/ is in the checkout only"
         )
-        try:
-            mpicc = str(libraries.find(mpi_name(self.current_environ)).mpicc)
-        except CollforgeError as error:
-            raise PipelineError(str(error)) from error
-        self.build_system.commands = [
-            shlex.join(applications.compile_command(mpicc, name, Path(self.stagedir)))
-            for name in WAYS
-        ]
+        return [applications.compile_command(mpicc, name, out) for name in WAYS]
 
 
 @rfm.simple_test

@@ -5,41 +5,35 @@ from __future__ import annotations
 import shlex
 import statistics
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import reframe as rfm
 import reframe.utility.sanity as sn
 from reframe.core.builtins import fixture, parameter, run_before, sanity_function, variable
-from reframe.core.exceptions import PipelineError, SanityError
+from reframe.core.exceptions import SanityError
 
-from collforge.errors import CollforgeError
 from collforge.reframe_checks import kernels
-from collforge.reframe_checks.driver_check import BuildDriver, DriverCheck, mpi_name
+from collforge.reframe_checks.driver_check import (
+    BuildDriver,
+    BuildPrograms,
+    DriverCheck,
+    mpi_name,
+)
 from collforge.reframe_checks.kernels import KERNELS, MOST_ADDED, VERSIONS, Line
-from collforge.runtime import libraries
 from collforge.runtime.build import built_paths
 from collforge.runtime.home import home
 
 
-class BuildKernels(rfm.CompileOnlyRegressionTest):
-    """Builds all versions of all kernels in the stage directory."""
+class BuildKernels(BuildPrograms):
+    """All versions of all kernels."""
 
-    build_system: Any = "CustomBuild"
-    build_time_limit = "10m"
-    sourcesdir = None
     driver = fixture(BuildDriver, scope="environment")
 
-    @run_before("compile")
-    def set_commands(self) -> None:
+    def compile_commands(self, mpicc: str, out: Path) -> list[list[str]]:
         self.skip_if(not kernels.SOURCES.is_dir(), "examples/kernels is in the checkout only")
-        mpi = mpi_name(self.current_environ)
-        try:
-            mpicc = str(libraries.find(mpi).mpicc)
-        except CollforgeError as error:
-            raise PipelineError(str(error)) from error
-        library, out = built_paths(mpi, home()).library_path, Path(self.stagedir)
-        self.build_system.commands = [
-            shlex.join(kernels.compile_command(mpicc, kernel, version, out, library))
+        library = built_paths(mpi_name(self.current_environ), home()).library_path
+        return [
+            kernels.compile_command(mpicc, kernel, version, out, library)
             for kernel in KERNELS
             for version in VERSIONS
         ]

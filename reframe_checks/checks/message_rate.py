@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
 
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -16,30 +15,19 @@ from reframe.core.builtins import (
     sanity_function,
     variable,
 )
-from reframe.core.exceptions import PipelineError, SanityError
+from reframe.core.exceptions import SanityError
 
-from collforge.errors import CollforgeError
 from collforge.reframe_checks import message_rate
-from collforge.reframe_checks.driver_check import mpi_environments, mpi_name
+from collforge.reframe_checks.driver_check import BuildPrograms, mpi_environments, mpi_name
 from collforge.reframe_checks.message_rate import CALLS, MODES, SIZES, Setting
 from collforge.runtime import libraries, vcis
 
 
-class BuildProbe(rfm.CompileOnlyRegressionTest):
-    """Builds the probe in the stage directory."""
+class BuildProbe(BuildPrograms):
+    """The probe."""
 
-    build_system: Any = "CustomBuild"
-    build_time_limit = "10m"
-    sourcesdir = None
-
-    @run_before("compile")
-    def set_commands(self) -> None:
-        try:
-            mpicc = str(libraries.find(mpi_name(self.current_environ)).mpicc)
-        except CollforgeError as error:
-            raise PipelineError(str(error)) from error
-        out = Path(self.stagedir, "message_rate")
-        self.build_system.commands = [shlex.join(message_rate.compile_command(mpicc, out))]
+    def compile_commands(self, mpicc: str, out: Path) -> list[list[str]]:
+        return [message_rate.compile_command(mpicc, out / "message_rate")]
 
 
 @rfm.simple_test
