@@ -130,7 +130,7 @@ int cf_shared_fan_in(struct cf_comm *comm, int k) {
     }
     const uint64_t round = cf_shared_take(shared, 1);
 
-    if (shared->me >= k || k > 1) {
+    if (shared->me >= k || k > 1) { /* nobody waits for one that is first alone */
         cf_shared_reserve(shared, round, true);
         cf_shared_filled(shared, round);
     }
