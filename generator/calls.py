@@ -63,9 +63,10 @@ CALLS: dict[str, Call] = {
     "copy": Call(_MOVE),
     "combine": Call(_MOVE),
     # In the node's piece of a hybrid collective: the ranks of the node wait for each other and see what all
-    # have written; or the carriers wait for all ranks, and all ranks for the carriers; blocks are copied out
-    # of the piece and into it.
+    # have written; or the carriers wait for one rank, or for all, and all ranks for the carriers; blocks are
+    # copied out of the piece and into it.
     "sync": Call({"data": BUFFER}),
+    "await": Call({"root": ("root",), "data": BUFFER}),
     "fan_in": Call({"data": BUFFER}),
     "fan_out": Call({"data": BUFFER}),
     "collect": Call(_MOVE),

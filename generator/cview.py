@@ -65,6 +65,7 @@ _SENTENCES = {
     "copy": "Copy {reads} to {writes}.",
     "combine": "Combine {reads} with {writes}: what lies before comes first.",
     "sync": "Wait for the ranks of the node; what they have stored is seen.",
+    "await": "The carriers wait for {root}, and see what it has stored.",
     "fan_in": "The carriers wait for the ranks of the node, and see what they have stored.",
     "fan_out": "The ranks of the node wait for the carriers, and see what they have stored.",
     "collect": "Collect {reads} out of the piece as {writes}.",
@@ -111,7 +112,7 @@ class StepView:
     piped: bool  # the steps around it may overlap with it
     blocks_of: str  # "share" or "lane": whose blocks are collected or placed
     # "lane": by the lane algorithm; "phase": as the node phase says; "chunks": of all ranks; "shared";
-    # "native"; of a sync or its halves "flags", or "chosen" by a parameter
+    # "native"; of a wait in a piece "flags", or "chosen" by a parameter
     way: str
 
 
@@ -226,7 +227,7 @@ def _symbols(variant: Variant) -> list[str]:
 
 
 def _way(variant: Variant, call: str, over: str) -> str:
-    if call in ("sync", "fan_in", "fan_out"):
+    if call in ("sync", "await", "fan_in", "fan_out"):
         return "chosen" if variant.parameter("sync") else "flags"
     if over == "node":
         return "shared" if _is_shared(variant) else "phase"

@@ -224,7 +224,10 @@ def _share(machine: Machine, family: Family, inputs: Mapping[int, Cells]) -> Sha
     """The memory of a hybrid collective: a single buffer has the inputs at their places of it."""
     layout, collective = machine.layout, machine.collective
     blocks = layout.size if collective.has_blocks else 1
-    pieces = [Piece(blocks * machine.cells, layout.ranks_on(node)) for node in range(layout.nodes)]
+    pieces = []
+    for ranks in machine.groups("node"):
+        carriers = [rank for rank in ranks if machine.carrier(rank)]
+        pieces.append(Piece(blocks * machine.cells, ranks, carriers, machine.root))
     views: dict[tuple[int, str], list[int]] = {}
     for rank in range(layout.size):
         views[rank, "output"] = list(range(blocks * machine.cells))
@@ -278,20 +281,20 @@ def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
 Read = Callable[..., Cells]
 
 # Steps of a node in which ranks wait for others; what such a step writes it may write before it has waited.
-_MEETINGS: dict[str, Callable[[Piece, list[int]], None]] = {
-    "sync": lambda piece, _: piece.sync(),
+_MEETINGS: dict[str, Callable[[Piece], None]] = {
+    "sync": Piece.sync,
+    "await": Piece.await_root,
     "fan_in": Piece.fan_in,
     "fan_out": Piece.fan_out,
     "reduce_scatter": Piece.meet,  # who gets no part waits for nobody
-    "allreduce": lambda piece, _: piece.meet(piece.ranks),
+    "allreduce": Piece.meet_all,
 }
 
 
 def _meet(m: Machine, step: Step, memory: SharedMemory) -> None:
     for piece in memory.pieces:
         if step.get("over") != "lane" and _runs(m, step, piece.ranks[0]):
-            carriers = [rank for rank in piece.ranks if m.carrier(rank)]
-            _MEETINGS[step.call](piece, carriers)
+            _MEETINGS[step.call](piece)
 
 
 def _permute(m: Machine, step: Step, memory: Memory, moves: bool) -> dict[int, Cells]:
@@ -338,8 +341,9 @@ def _alltoall(m: Machine, step: Step, group: list[int], read: Read) -> dict[int,
 
 
 def _bcast(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
-    data = read(m.member(group, step["root"]))
-    return {rank: list(data) for rank in group}
+    root = m.member(group, step["root"])
+    data = read(root)
+    return {rank: list(data) for rank in group if rank != root}  # nothing is stored at the root
 
 
 def _reduce(m: Machine, step: Step, group: list[int], read: Read) -> dict[int, Cells]:
@@ -444,6 +448,7 @@ _GROUP: dict[str, Callable[[Machine, Step, list[int], Read], dict[int, Cells]]] 
     "exscan": _scan,
     "barrier": _barrier,
     "sync": _wait,
+    "await": _wait,
     "fan_in": _wait,
     "fan_out": _wait,
     "fold": _fold,

@@ -27,8 +27,10 @@ class RaceError(CollforgeError):
 class Piece:
     """One node's piece of memory, cell by cell. All ranks of the node may be reading when the call begins."""
 
-    def __init__(self, cells: int, ranks: Sequence[int]) -> None:
-        self.ranks = ranks
+    def __init__(
+        self, cells: int, ranks: Sequence[int], carriers: Sequence[int], root: int
+    ) -> None:
+        self.ranks, self.carriers, self.root = ranks, carriers, root
         self.cells: list[Cell | None] = [None] * cells
         self.writers: dict[int, set[int]] = {}
         self.readers: list[set[int]] = [set(ranks) for _ in range(cells)]
@@ -76,23 +78,36 @@ class Piece:
         if rank in self.outside:
             raise RaceError(f"rank {rank} uses the piece, but has waited for nobody")
 
-    def meet(self, waiting: Iterable[int]) -> None:
-        """No rank is reading any more from before: all have come, and ``waiting`` have waited for them."""
+    def meet(self) -> None:
+        """The carriers have waited for all: no rank is reading any more from before."""
         self.readers = [set() for _ in self.cells]
-        self.outside = set(self.ranks) - set(waiting)
+        self.outside = set(self.ranks) - set(self.carriers)
+
+    def meet_all(self) -> None:
+        """All have waited for all."""
+        self.meet()
+        self.outside = set()
 
     def sync(self) -> None:
-        self.meet(self.ranks)
+        self.meet_all()
         self.writers = {}
 
-    def fan_in(self, carriers: Iterable[int]) -> None:
+    def await_root(self) -> None:
+        """The carriers wait for the root; nobody knows of the others."""
+        if self.root not in self.ranks:
+            raise RaceError(f"carriers wait for rank {self.root}, which is on another node")
+        for writers in self.writers.values():
+            if self.root in writers:
+                writers.update(self.carriers)
+
+    def fan_in(self) -> None:
         """The carriers wait for all ranks."""
-        self.meet(carriers)
+        self.meet()
         self.writers = {}
 
-    def fan_out(self, carriers: Iterable[int]) -> None:
+    def fan_out(self) -> None:
         """All ranks wait for the carriers, and so for whom these have waited for."""
-        come = set(carriers)
+        come = set(self.carriers)
         self.readers = [readers - come for readers in self.readers]
         self.writers = {
             place: writers - come for place, writers in self.writers.items() if writers - come

@@ -59,8 +59,7 @@ def test_a_missing_step_is_caught(variant: Variant) -> None:
     [
         # While its ranks come to a reduction of the node, others may still read what was there.
         ("hybrid_allreduce", 1, {"to": "part"}, "rank 0 writes what rank 1 may use"),
-        # A lane that sends all there is reads what other lanes are writing.
-        ("hybrid_bcast", 1, {"data": "output"}, "rank 0 writes what rank 1 may use"),
+        ("hybrid_reduce", 1, {"to": "part"}, "rank 0 writes what rank 1 may use"),
     ],
 )
 def test_a_race_in_a_piece_is_caught(
@@ -88,6 +87,24 @@ def test_the_wrong_half_of_a_sync_is_caught(name: str, half: str, other: str, wh
     variant = by_name(VARIANTS)[name]
     steps = tuple(
         replace(step, call=other) if step.call == half else step
+        for step in variant.composition.steps
+    )
+    composition = Composition(steps, variant.composition.predicate)
+    with pytest.raises(ProofError, match=why):
+        proof.prove(replace(variant, composition=composition))
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("node < 0", "reads what rank"),  # where the root is not a carrier
+        ("node >= 0", "which is on another node"),
+    ],
+)
+def test_carriers_wait_for_the_root(condition: str, why: str) -> None:
+    variant = by_name(VARIANTS)["hybrid_bcast"]
+    steps = tuple(
+        replace(step, where=parse(condition, ("node",), "test")) if step.call == "await" else step
         for step in variant.composition.steps
     )
     composition = Composition(steps, variant.composition.predicate)

@@ -163,6 +163,11 @@ int cf_node_fan_out(struct cf_comm *comm, int k, bool by_barrier) {
     return comm->shared != NULL && !by_barrier ? cf_shared_fan_out(comm, k) : wait_for_node(comm);
 }
 
+int cf_node_await(struct cf_comm *comm, int k, int node_rank, bool by_barrier) {
+    return comm->shared != NULL && !by_barrier ? cf_shared_await_one(comm, k, node_rank)
+                                               : wait_for_node(comm);
+}
+
 static int sync_node(struct cf_hybrid *hybrid) {
     return cf_node_sync(&hybrid->comm, false);
 }

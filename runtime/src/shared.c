@@ -165,6 +165,24 @@ int cf_shared_fan_out(struct cf_comm *comm, int k) {
     return MPI_SUCCESS;
 }
 
+int cf_shared_await_one(struct cf_comm *comm, int k, int rank) {
+    struct cf_shared *shared = comm->shared;
+
+    if (k == 1 && rank == 0) {
+        return MPI_SUCCESS; /* nobody waits */
+    }
+    const uint64_t round = cf_shared_take(shared, 1);
+
+    if (shared->me == rank) {
+        cf_shared_reserve(shared, round, true);
+        cf_shared_filled(shared, round);
+    } else if (shared->me < k) {
+        cf_shared_await(shared, rank, round);
+    }
+    cf_shared_done_small(shared, round);
+    return MPI_SUCCESS;
+}
+
 /* ---- typed memory ---------------------------------------------------------------------------- */
 
 int cf_shared_pack(struct cf_comm *comm, void *place, const void *from, size_t bytes,

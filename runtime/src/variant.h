@@ -305,6 +305,8 @@ int cf_node_sync(struct cf_comm *comm, bool by_barrier);
 /* Its two halves: the first k ranks of the node wait for all others, and all for the first k. */
 int cf_node_fan_in(struct cf_comm *comm, int k, bool by_barrier);
 int cf_node_fan_out(struct cf_comm *comm, int k, bool by_barrier);
+/* The first k ranks of the node wait for one, and see what it has stored. */
+int cf_node_await(struct cf_comm *comm, int k, int node_rank, bool by_barrier);
 /* count units from one rank of the node to another; nothing but a copy where they are the same. */
 int cf_move(struct cf_comm *comm, int source, int target, const void *from, void *to, int count,
             const struct cf_unit *unit);
