@@ -107,6 +107,9 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
     costs = variable(typ.Bool, value=False)
     """Measure processor time and memory, too."""
 
+    in_a_row = variable(int, value=1)
+    """Calls in each sample, at least, where every rank waits for all in each."""
+
     launches = variable(int, value=1)
     """How often the driver is launched, one after the other. Several leave a file each."""
 
@@ -166,6 +169,7 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
             self.executable_opts.append("--verify-only")
         else:
             self.executable_opts += ["--samples", str(self.samples)]
+            self.executable_opts += ["--in-a-row", str(self.in_a_row)]
             self.executable_opts += ["--max-seconds", str(self.max_seconds)]
         self.executable_opts += ["--costs"] if self.costs else []
         if self.launches > 1:

@@ -380,6 +380,16 @@ def test_records(mpi: str, driver: Driver, built: Installation) -> None:
         assert len({(r["late"], r["repeats"], r["start_error"]) for r in group}) == 1
 
 
+def test_calls_in_a_row(driver: Driver) -> None:
+    """Of a collective in which every rank waits for all; a root would run ahead in others."""
+    cases = ["allreduce:native@2x2,bytes=1048576", "bcast:native@2x2,bytes=1048576"]
+    code, records, _ = driver(cases, "--samples", "1", "--in-a-row", "40", ranks=4)
+    assert code == 0
+    allreduce, bcast = records[1:-1]
+    assert allreduce["repeats"] == 40  # more than short calls ever get
+    assert bcast["repeats"] < 40
+
+
 def test_costs_are_measured_where_asked_for(driver: Driver) -> None:
     cases = [
         "allgather:native@2x2,bytes=65536",

@@ -48,6 +48,8 @@ class Job:
     time_limit: float
     verify_only: bool = False
     costs: bool = False
+    in_a_row: int = 1
+    """Calls in a row in each sample, at least, where every rank waits for all (allreduce, alltoall, ...)."""
 
 
 def run_job(
@@ -95,6 +97,7 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
         "time_limit": f"{int(job.time_limit + GRACE)}s",
         "verify_only": job.verify_only,
         "costs": job.costs,
+        "in_a_row": job.in_a_row,
     }
     # Should this process be killed, ReFrame ends its job instead of running beside the next tuner's.
     command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []

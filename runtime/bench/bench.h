@@ -20,7 +20,8 @@ struct options {
     double max_seconds; /* of one group; 0: no limit */
     unsigned seed;
     bool verify_only;
-    bool costs; /* processor time and memory, too */
+    int in_a_row; /* calls in a window, where ranks cannot run ahead */
+    bool costs;   /* processor time and memory, too */
     bool own_clocks;
     bool help;
 };

@@ -17,6 +17,7 @@ static const char help[] =
     "  --output FILE     JSON lines; - is standard output\n"
     "  --samples N       of each case (7)\n"
     "  --warmup W        rounds before the samples, at least 1 (1)\n"
+    "  --in-a-row N      calls in each window, at least, where every rank waits for all (1)\n"
     "  --seed S          of inputs and order (7)\n"
     "  --verify-only     no timing, and no native but where it is named\n"
     "  --costs           processor time of a call and memory of the temporaries, too\n"
@@ -70,6 +71,8 @@ static bool read_option(int option, struct options *options) {
         return read_int(optarg, 1, &options->samples);
     case 'w':
         return read_int(optarg, 1, &options->warmup);
+    case 'r':
+        return read_int(optarg, 1, &options->in_a_row);
     case 's':
         return read_seed(optarg, &options->seed);
     case 'v':
@@ -93,16 +96,23 @@ static bool read_option(int option, struct options *options) {
 
 bool options_read(int argc, char **argv, struct options *options, char *why, size_t size) {
     static const struct option table[] = {
-        {"cases", required_argument, NULL, 'c'},   {"output", required_argument, NULL, 'o'},
-        {"samples", required_argument, NULL, 'n'}, {"warmup", required_argument, NULL, 'w'},
-        {"seed", required_argument, NULL, 's'},    {"verify-only", no_argument, NULL, 'v'},
-        {"costs", no_argument, NULL, 'p'},         {"max-seconds", required_argument, NULL, 'm'},
-        {"timeout", required_argument, NULL, 't'}, {"own-clocks", no_argument, NULL, 'k'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"cases", required_argument, NULL, 'c'},
+        {"output", required_argument, NULL, 'o'},
+        {"samples", required_argument, NULL, 'n'},
+        {"warmup", required_argument, NULL, 'w'},
+        {"in-a-row", required_argument, NULL, 'r'},
+        {"seed", required_argument, NULL, 's'},
+        {"verify-only", no_argument, NULL, 'v'},
+        {"costs", no_argument, NULL, 'p'},
+        {"max-seconds", required_argument, NULL, 'm'},
+        {"timeout", required_argument, NULL, 't'},
+        {"own-clocks", no_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int option = 0;
 
-    *options = (struct options){.samples = 7, .warmup = 1, .timeout = 60, .seed = 7};
+    *options = (struct options){.samples = 7, .warmup = 1, .timeout = 60, .seed = 7, .in_a_row = 1};
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":", table, NULL)) != -1) {
         if (option == '?' || option == ':') {

@@ -16,7 +16,8 @@
  * candidate:
  *  - Where every rank's result depends on every rank's input (allreduce, alltoall, ...: the oracle
  * tells) no rank can be more than one call ahead. Such calls run back to back in one window; the
- * sample is its time by their number.
+ * sample is its time by their number. (--in-a-row asks for as many of longer calls, as OSU's and
+ * Intel's benchmarks make them: a call then begins while other ranks are still in the last one.)
  *  - Elsewhere (bcast, gather, scan, ...) calls in a row would overlap, and the root's throughput
  * would pass for the collective's time. There every call has a window of its own, and the sample is
  * their median. So it is for calls in place, whose input has to be put back before each.
@@ -198,13 +199,14 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
     double shortest = rounds > 0 ? HUGE_VAL : first;
     for (int i = 0; i < n; i++) /* 0: a window that a dropped round did not get to */
         shortest = seconds[i] > 0 ? fmin(shortest, seconds[i]) : shortest;
+    const bool in_a_row = !problem->in_place && is_synchronising(problem, bench->size);
+    int repeats = in_a_row ? bench->options.in_a_row : 1;
     if (shortest < short_call) {
-        const int repeats = (int)fmin(ceil(long_sample / shortest), MAX_REPEATS);
-        if (!problem->in_place && is_synchronising(problem, bench->size))
-            schedule->burst = repeats;
-        else
-            schedule->windows = repeats;
+        const int enough = (int)fmin(ceil(long_sample / shortest), MAX_REPEATS);
+        repeats = enough > repeats ? enough : repeats;
     }
+    schedule->burst = in_a_row ? repeats : 1;
+    schedule->windows = in_a_row ? 1 : repeats;
     if (isfinite(shortest))
         schedule->calm_tolerance = fmax(min_tolerance, tolerance_share * shortest);
     schedule->tolerance = schedule->calm_tolerance;

@@ -51,6 +51,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--samples", type=int, help="rounds in each (default: 10; 200 with --overhead, --small)"
     )
+    parser.add_argument(
+        "--in-a-row",
+        type=int,
+        metavar="N",
+        default=1,
+        help="time N calls in a row, as OSU's and Intel's benchmarks do, where every rank waits for all "
+        "in each (allreduce, alltoall, ...); default: single calls, but for very short ones",
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
     which.add_argument(
@@ -127,6 +135,7 @@ def run(args: argparse.Namespace) -> int:
         args.seed,
         time_limit=3600.0,
         costs=True,
+        in_a_row=args.in_a_row,
     )
     measured = benchmark.measure(site, job, args.launches or LAUNCHES, home() / "runs")
     rate = target.link_rate(args)
