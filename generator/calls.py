@@ -13,6 +13,7 @@ SPLITS = (
 # A node, a lane, or all ranks: these in chunks, each on a communicator of its own (runtime/src/chunks.h).
 OVER = ("node", "lane", "all")
 ROOTS = ("root", "leader", "root_node")
+MEMBERS = ("all", "carriers", "root")  # of a node
 PLACES = (
     "node",
     "nodes",
@@ -62,13 +63,9 @@ CALLS: dict[str, Call] = {
     "regroup": Call({"direction": ("by_target_node", "by_target_rank"), **_MOVE}),
     "copy": Call(_MOVE),
     "combine": Call(_MOVE),
-    # In the node's piece of a hybrid collective: the ranks of the node wait for each other and see what all
-    # have written; or the carriers wait for one rank, or for all, and all ranks for the carriers; blocks are
-    # copied out of the piece and into it.
-    "sync": Call({"data": BUFFER}),
-    "await": Call({"root": ("root",), "data": BUFFER}),
-    "fan_in": Call({"data": BUFFER}),
-    "fan_out": Call({"data": BUFFER}),
+    # In the node's piece of a hybrid collective: some ranks of the node wait for others, and see what these
+    # have written before; blocks are copied out of the piece and into it.
+    "wait": Call({"ranks": MEMBERS, "for": MEMBERS, "data": BUFFER}),
     "collect": Call(_MOVE),
     "place": Call(_MOVE),
 }

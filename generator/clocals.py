@@ -39,6 +39,9 @@ def declarations(variant: Variant, text: str) -> list[str]:
             "const bool ",
             "at->node_rank < lanes->k" if full else "at->node_rank == leader",
         ),
+        ("all_ranks", "const struct cf_ranks ", "{0, at->node_size[at->node]}"),
+        ("carriers", "const struct cf_ranks ", "{0, lanes->k}" if full else "{leader, leader + 1}"),
+        ("only_root", "const struct cf_ranks ", "{root_rank, root_rank + 1}"),
         ("lane", "const int ", "carrier ? at->node_rank : 0" if full else "0"),
     ]
     text += " " + " ".join(call_declarations(variant, text))

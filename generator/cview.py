@@ -64,10 +64,7 @@ _SENTENCES = {
     "regroup": "Regroup {reads} as {writes}.",
     "copy": "Copy {reads} to {writes}.",
     "combine": "Combine {reads} with {writes}: what lies before comes first.",
-    "sync": "Wait for the ranks of the node; what they have stored is seen.",
-    "await": "The carriers wait for {root}, and see what it has stored.",
-    "fan_in": "The carriers wait for the ranks of the node, and see what they have stored.",
-    "fan_out": "The ranks of the node wait for the carriers, and see what they have stored.",
+    "wait": "Waiting: {ranks} for {for}, to see what has been stored.",
     "collect": "Collect {reads} out of the piece as {writes}.",
     "place": "Place {reads} in the piece as {writes}.",
 }
@@ -88,6 +85,8 @@ _ROOT_WORDS = {
     "leader": "the leader",
     "root_node": "the root's node",
 }
+_MEMBER_WORDS = {"all": "all ranks of the node", "carriers": "the carriers", "root": "the root"}
+_MEMBERS_IN_C = {"all": "all_ranks", "carriers": "carriers", "root": "only_root"}
 _ROOT_IN_C = {"root": "root_rank", "leader": "leader", "root_node": "root_node"}
 
 
@@ -109,6 +108,8 @@ class StepView:
     direction: str
     mover: str
     receiver: str
+    waiting: str  # of a wait: which node ranks wait, and for which, each a struct cf_ranks
+    awaited: str
     piped: bool  # the steps around it may overlap with it
     blocks_of: str  # "share" or "lane": whose blocks are collected or placed
     # "lane": by the lane algorithm; "phase": as the node phase says; "chunks": of all ranks; "shared";
@@ -227,7 +228,7 @@ def _symbols(variant: Variant) -> list[str]:
 
 
 def _way(variant: Variant, call: str, over: str) -> str:
-    if call in ("sync", "await", "fan_in", "fan_out"):
+    if call == "wait":
         return "chosen" if variant.parameter("sync") else "flags"
     if over == "node":
         return "shared" if _is_shared(variant) else "phase"
@@ -407,6 +408,8 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
     if step.where:
         conditions.append(step.where.to_c(PLACES_IN_C))
     words = {key: _ROOT_WORDS.get(value, value) for key, value in step.options.items()}
+    for key in ("ranks", "for"):
+        words[key] = _MEMBER_WORDS.get(step.get(key) or "", "")
     words.update(reads=step.reads, writes=step.writes, over=_OVER_WORDS.get(over, ""))
     words["order"] = "nodes" if step.get("direction") == "to_node_order" else "ranks"
     splits = [_SPLITS[kind][0] for kind in _step_splits(step)] + ["", ""]
@@ -437,6 +440,8 @@ def _step_view(variant: Variant, number: int, step: Step) -> StepView:
         direction=step.get("direction") or "",
         mover=_ROOT_IN_C.get(step.get("source") or "", ""),
         receiver=_ROOT_IN_C.get(step.get("target") or "", ""),
+        waiting=_MEMBERS_IN_C.get(step.get("ranks") or "", ""),
+        awaited=_MEMBERS_IN_C.get(step.get("for") or "", ""),
         piped=bool(overlapping) and over == "lane",
         blocks_of=views.get(step.reads, views.get(step.writes, "")),
         way=_way(variant, step.call, over),

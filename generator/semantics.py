@@ -200,12 +200,12 @@ def execute(composition: Composition, family: Family, machine: Machine) -> Itera
             if shape and len(cells) > machine.shape(shape, rank):
                 raise ProofError(f"{step.writes} holds {len(cells)} cells on rank {rank}: too many")
             memory[rank, step.writes] = cells
-        if isinstance(memory, SharedMemory) and step.call in _MEETINGS:
+        if isinstance(memory, SharedMemory):
             _meet(machine, step, memory)
         yield Trace(step, step.writes, written)
     if isinstance(memory, SharedMemory):
         for piece in memory.pieces:
-            piece.leave()
+            piece.leave(meets=len(inputs) == layout.size)
         yield Trace(None, "output", {rank: memory.result(rank) for rank in range(layout.size)})
 
 
@@ -226,8 +226,12 @@ def _share(machine: Machine, family: Family, inputs: Mapping[int, Cells]) -> Sha
     blocks = layout.size if collective.has_blocks else 1
     pieces = []
     for ranks in machine.groups("node"):
-        carriers = [rank for rank in ranks if machine.carrier(rank)]
-        pieces.append(Piece(blocks * machine.cells, ranks, carriers, machine.root))
+        members = {
+            "all": ranks,
+            "carriers": [rank for rank in ranks if machine.carrier(rank)],
+            "root": [rank for rank in ranks if rank == machine.root],
+        }
+        pieces.append(Piece(blocks * machine.cells, members))
     views: dict[tuple[int, str], list[int]] = {}
     for rank in range(layout.size):
         views[rank, "output"] = list(range(blocks * machine.cells))
@@ -280,21 +284,19 @@ def _apply(machine: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
 
 Read = Callable[..., Cells]
 
-# Steps of a node in which ranks wait for others; what such a step writes it may write before it has waited.
-_MEETINGS: dict[str, Callable[[Piece], None]] = {
-    "sync": Piece.sync,
-    "await": Piece.await_root,
-    "fan_in": Piece.fan_in,
-    "fan_out": Piece.fan_out,
-    "reduce_scatter": Piece.meet,  # who gets no part waits for nobody
-    "allreduce": Piece.meet_all,
-}
+# Reductions of a node in which ranks wait for others, whose stores need not be seen then; what such a step
+# writes it may write before it has waited. (Who gets no part waits for nobody.)
+_ARRIVALS = {"reduce_scatter": ("carriers", "all"), "allreduce": ("all", "all")}
 
 
 def _meet(m: Machine, step: Step, memory: SharedMemory) -> None:
+    waits = step.call == "wait"
+    if not waits and (step.call not in _ARRIVALS or step["over"] == "lane"):
+        return
+    ranks, awaited = (step["ranks"], step["for"]) if waits else _ARRIVALS[step.call]
     for piece in memory.pieces:
-        if step.get("over") != "lane" and _runs(m, step, piece.ranks[0]):
-            _MEETINGS[step.call](piece)
+        if _runs(m, step, piece.members["all"][0]):
+            piece.wait(ranks, awaited, sees=waits)
 
 
 def _permute(m: Machine, step: Step, memory: Memory, moves: bool) -> dict[int, Cells]:
@@ -447,10 +449,7 @@ _GROUP: dict[str, Callable[[Machine, Step, list[int], Read], dict[int, Cells]]] 
     "scan": _scan,
     "exscan": _scan,
     "barrier": _barrier,
-    "sync": _wait,
-    "await": _wait,
-    "fan_in": _wait,
-    "fan_out": _wait,
+    "wait": _wait,
     "fold": _fold,
     "unfold": _unfold,
     "release": _release,

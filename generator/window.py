@@ -1,9 +1,9 @@
 """A node's piece of shared memory, executed symbolically: what each rank may read and write, and when.
 
-Collectives of collforge_hybrid.h work in such pieces. Between two syncs of the node a cell belongs to
-whoever wrote it: no other rank may read or write it, unless to write the same, which each may read then; nor
-may a cell be overwritten that another rank has read, or may still be reading from before the call. A rank
-that others have waited for, but that has waited for nobody, may not use the piece at all.
+Collectives of collforge_hybrid.h work in such pieces. What a rank does there has happened before what another
+one does only where that other has waited for it since, or for a third one that had. A rank may overwrite what
+others have read, or were reading before the call, and read what others have written, only when all that has
+happened before; ranks may write the same at any time, which each of them may read then.
 """
 
 from __future__ import annotations
@@ -21,98 +21,91 @@ Cell = tuple[tuple[int, int], ...]
 
 
 class RaceError(CollforgeError):
-    """Two ranks of a node use one cell of their piece without a sync between."""
+    """Two ranks of a node use one cell of their piece, and neither has waited for the other."""
 
 
 class Piece:
-    """One node's piece of memory, cell by cell. All ranks of the node may be reading when the call begins."""
+    """One node's piece of memory, cell by cell, which all its ranks may be reading when the call begins.
 
-    def __init__(
-        self, cells: int, ranks: Sequence[int], carriers: Sequence[int], root: int
-    ) -> None:
-        self.ranks, self.carriers, self.root = ranks, carriers, root
+    Time goes by as in vector clocks (Mattern, 1989): every rank counts the times that others have waited for
+    it, from 1 on, and knows of each other rank up to which of its times all has happened before; 0 is what it
+    did before the call. ``members``: the node's ranks by the names that waits call them: "all" of them, its
+    "carriers", and the "root" where it is one of them.
+    """
+
+    def __init__(self, cells: int, members: Mapping[str, Sequence[int]]) -> None:
+        self.members = members
+        ranks = members["all"]
         self.cells: list[Cell | None] = [None] * cells
-        self.writers: dict[int, set[int]] = {}
-        self.readers: list[set[int]] = [set(ranks) for _ in range(cells)]
-        self.stored: dict[int, int] = {}
-        self.outside: set[int] = set()  # others go on without these ranks
+        self.now = dict.fromkeys(ranks, 1)
+        self.arrived = {rank: dict.fromkeys(ranks, -1) for rank in ranks}  # what is over
+        self.seen = {rank: dict.fromkeys(ranks, -1) for rank in ranks}  # whose stores are visible
+        self.reads = [dict.fromkeys(ranks, 0) for _ in range(cells)]
+        self.writes: list[dict[int, int]] = [{} for _ in range(cells)]
 
     def store(self, rank: int, begin: int, cells: Iterable[Cell | None]) -> None:
-        """What a rank has in the piece before the call, and may overwrite as soon as it has left."""
+        """What a rank has in the piece before the call."""
         for place, cell in enumerate(cells, begin):
-            self.cells[place], self.writers[place], self.stored[place] = cell, {rank}, rank
+            self.cells[place], self.writes[place] = cell, {rank: 1}
 
     def may_read(self, rank: int, place: int) -> bool:
-        return rank not in self.outside and rank in self.writers.get(place, {rank})
+        writes = self.writes[place]
+        return rank in writes or not _unknown(writes, self.seen[rank])
 
     def read(self, rank: int, places: Iterable[int]) -> list[Cell | None]:
         found = []
         for place in places:
-            self._enter(rank)
             if not self.may_read(rank, place):
                 raise RaceError(
-                    f"rank {rank} reads what rank {min(self.writers[place])} has written"
+                    f"rank {rank} reads what rank {min(self.writes[place])} has written"
                 )
-            self.readers[place].add(rank)
+            self.reads[place][rank] = self.now[rank]
             found.append(self.cells[place])
         return found
 
     def write(self, rank: int, places: Iterable[int], cells: Iterable[Cell | None]) -> None:
         for place, cell in zip(places, cells):
-            self._enter(rank)
-            writers = self.writers.setdefault(place, set())
-            others = self.readers[place] | (writers if cell != self.cells[place] else set())
+            others = _unknown(self.reads[place], self.arrived[rank])
+            if cell != self.cells[place]:
+                others |= _unknown(self.writes[place], self.seen[rank])
+                self.writes[place] = {}
             if others - {rank}:
                 raise RaceError(f"rank {rank} writes what rank {min(others - {rank})} may use")
             self.cells[place] = cell
-            writers.add(rank)
+            self.writes[place][rank] = self.now[rank]
 
-    def leave(self) -> None:
-        """The end of the call."""
-        for place, rank in self.stored.items():
-            others = self.readers[place] - {rank}
-            if others:
-                raise RaceError(f"rank {rank} may overwrite what rank {min(others)} still reads")
+    def wait(self, ranks: str, awaited: str, sees: bool = True) -> None:
+        """These members wait until those have come; and see what they, and whom they knew of, have written."""
+        if not self.members[ranks] or not self.members[awaited]:
+            raise RaceError(f"{ranks} wait for {awaited}: the root is on another node")
+        for knows in (self.arrived, self.seen) if sees else (self.arrived,):
+            told = [{**knows[one], one: self.now[one]} for one in self.members[awaited]]
+            for rank in self.members[ranks]:
+                for other in self.members["all"]:
+                    knows[rank][other] = max([knows[rank][other], *(one[other] for one in told)])
+        for one in self.members[awaited]:
+            self.now[one] += 1
 
-    def _enter(self, rank: int) -> None:
-        if rank in self.outside:
-            raise RaceError(f"rank {rank} uses the piece, but has waited for nobody")
+    def leave(self, meets: bool) -> None:
+        """The end of the call: whoever has left may overwrite what was read in it.
 
-    def meet(self) -> None:
-        """The carriers have waited for all: no rank is reading any more from before."""
-        self.readers = [set() for _ in self.cells]
-        self.outside = set(self.ranks) - set(self.carriers)
+        ``meets``: each rank has also waited until all others had come, as in a sync.
+        """
+        for rank, known in self.arrived.items():
+            unmet = {other for other, time in known.items() if time < 0} - {rank}
+            if meets and unmet:
+                raise RaceError(f"rank {rank} may leave before rank {min(unmet)} has come")
+            for reads in self.reads:
+                others = {other for other in _unknown(reads, known) if reads[other] > 0} - {rank}
+                if others:
+                    raise RaceError(
+                        f"rank {rank} may overwrite what rank {min(others)} still reads"
+                    )
 
-    def meet_all(self) -> None:
-        """All have waited for all."""
-        self.meet()
-        self.outside = set()
 
-    def sync(self) -> None:
-        self.meet_all()
-        self.writers = {}
-
-    def await_root(self) -> None:
-        """The carriers wait for the root; nobody knows of the others."""
-        if self.root not in self.ranks:
-            raise RaceError(f"carriers wait for rank {self.root}, which is on another node")
-        for writers in self.writers.values():
-            if self.root in writers:
-                writers.update(self.carriers)
-
-    def fan_in(self) -> None:
-        """The carriers wait for all ranks."""
-        self.meet()
-        self.writers = {}
-
-    def fan_out(self) -> None:
-        """All ranks wait for the carriers, and so for whom these have waited for."""
-        come = set(self.carriers)
-        self.readers = [readers - come for readers in self.readers]
-        self.writers = {
-            place: writers - come for place, writers in self.writers.items() if writers - come
-        }
-        self.outside = set()
+def _unknown(times: Mapping[int, int], known: Mapping[int, int]) -> set[int]:
+    """The ranks that did something at these times of which a rank does not know."""
+    return {rank for rank, time in times.items() if time > known[rank]}
 
 
 def cells_of(view: str, lanes: Lanes, lane: int, rank: int, each: int) -> list[int]:
@@ -150,7 +143,7 @@ class SharedMemory(dict[Key, list["Cell | None"]]):
         super().__init__()
         self.pieces = pieces
         self.cells = cells  # those of the views; what is missing is a buffer of the rank's own
-        self.piece_of = {rank: piece for piece in pieces for rank in piece.ranks}
+        self.piece_of = {rank: piece for piece in pieces for rank in piece.members["all"]}
 
     def store(self, rank: int, begin: int, cells: Iterable[Cell | None]) -> None:
         """What a rank has in its node's piece before the call."""

@@ -16,6 +16,7 @@ from collforge.generator.expand import expand
 from collforge.generator.model import Composition, Step, Variant
 from collforge.generator.predicates import ExpressionError, parse
 from collforge.generator.semantics import ProofError
+from collforge.generator.window import Piece, RaceError
 
 SPECS = load.load_specs()
 VARIANTS = expand(SPECS)
@@ -74,42 +75,94 @@ def test_a_race_in_a_piece_is_caught(
         proof.prove(broken)
 
 
-@pytest.mark.parametrize("name", [f"hybrid_{one}" for one in ("bcast", "allgather", "gather")])
-@pytest.mark.parametrize(
-    ("half", "other", "why"),
-    [
-        ("fan_in", "fan_out", "writes what rank|reads what rank|still reads"),
-        ("fan_out", "fan_in", "is None, should be|may overwrite"),
-    ],
-)
-def test_the_wrong_half_of_a_sync_is_caught(name: str, half: str, other: str, why: str) -> None:
-    """Carriers that do not wait for all, or ranks that do not wait for the carriers."""
-    variant = by_name(VARIANTS)[name]
-    steps = tuple(
-        replace(step, call=other) if step.call == half else step
+CARRIERS_FOR_ALL = {"ranks": "carriers", "for": "all"}
+ALL_FOR_CARRIERS = {"ranks": "all", "for": "carriers"}
+CARRIERS_FOR_ROOT = {"ranks": "carriers", "for": "root"}
+
+
+def with_waits(variant: Variant, old: dict[str, str], new: dict[str, str]) -> Variant:
+    """Its waits of one kind become another."""
+    steps = [
+        replace(step, options={**step.options, **new})
+        if step.call == "wait" and old.items() <= step.options.items()
+        else step
         for step in variant.composition.steps
-    )
-    composition = Composition(steps, variant.composition.predicate)
-    with pytest.raises(ProofError, match=why):
-        proof.prove(replace(variant, composition=composition))
+    ]
+    assert steps != list(variant.composition.steps)
+    return replace(variant, composition=Composition(tuple(steps), variant.composition.predicate))
 
 
 @pytest.mark.parametrize(
-    ("condition", "why"),
+    "name", [f"hybrid_{one}" for one in ("bcast", "scatter", "allgather", "gather")]
+)
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
     [
-        ("node < 0", "reads what rank"),  # where the root is not a carrier
-        ("node >= 0", "which is on another node"),
+        (CARRIERS_FOR_ALL, ALL_FOR_CARRIERS, "writes what rank|reads what rank|still reads"),
+        (ALL_FOR_CARRIERS, CARRIERS_FOR_ALL, "is None, should be|may overwrite|may leave"),
+        (CARRIERS_FOR_ALL, CARRIERS_FOR_ROOT, "the root is on another node|wait for root"),
     ],
 )
-def test_carriers_wait_for_the_root(condition: str, why: str) -> None:
-    variant = by_name(VARIANTS)["hybrid_bcast"]
-    steps = tuple(
-        replace(step, where=parse(condition, ("node",), "test")) if step.call == "await" else step
-        for step in variant.composition.steps
-    )
-    composition = Composition(steps, variant.composition.predicate)
+def test_the_wrong_wait_is_caught(
+    name: str, old: dict[str, str], new: dict[str, str], why: str
+) -> None:
+    """Carriers that do not wait for all, ranks that do not wait for the carriers."""
     with pytest.raises(ProofError, match=why):
-        proof.prove(replace(variant, composition=composition))
+        proof.prove(with_waits(by_name(VARIANTS)[name], old, new))
+
+
+@pytest.mark.parametrize("name", ["hybrid_bcast", "hybrid_scatter"])
+@pytest.mark.parametrize("new", [ALL_FOR_CARRIERS, {"ranks": "root", "for": "carriers"}])
+def test_carriers_wait_for_the_root(name: str, new: dict[str, str]) -> None:
+    """Where the root is not one of them."""
+    with pytest.raises(ProofError, match="reads what rank"):
+        proof.prove(with_waits(by_name(VARIANTS)[name], CARRIERS_FOR_ROOT, new))
+
+
+@pytest.mark.parametrize("name", ["shared_window_hybrid_bcast", "shared_window_hybrid_allgather"])
+def test_who_waits_for_nobody_sees_nothing(name: str) -> None:
+    with pytest.raises(ProofError, match=r"is None|rank 1 may leave before rank 0 has come"):
+        proof.prove(with_waits(by_name(VARIANTS)[name], {}, {"ranks": "root"}))
+
+
+def piece() -> Piece:
+    return Piece(2, {"all": [0, 1, 2], "carriers": [0], "root": [1]})
+
+
+def test_what_the_root_has_stored_comes_by_way_of_a_carrier() -> None:
+    made = piece()
+    made.store(1, 0, [((1, 0),)])
+    assert not made.may_read(2, 0)
+    made.wait("all", "carriers")  # who does not know of it yet
+    assert not made.may_read(2, 0)
+    made.wait("carriers", "root")
+    made.wait("all", "carriers")
+    assert made.may_read(2, 0)
+
+
+def test_what_follows_a_wait_is_not_known_by_it() -> None:
+    made = piece()
+    made.wait("carriers", "all")
+    made.read(2, [0])
+    with pytest.raises(RaceError, match="rank 0 writes what rank 2 may use"):
+        made.write(0, [0], [((0, 0),)])
+
+
+def test_a_rank_that_leaves_before_the_others_have_come() -> None:
+    made = piece()
+    made.wait("carriers", "all")
+    made.leave(meets=False)
+    with pytest.raises(RaceError, match="rank 1 may leave before rank 0 has come"):
+        made.leave(meets=True)
+    made.wait("all", "carriers")
+    made.leave(meets=True)
+
+
+def test_a_rank_that_leaves_while_a_carrier_reads() -> None:
+    made = piece()
+    made.read(0, [1])
+    with pytest.raises(RaceError, match="rank 1 may overwrite what rank 0 still reads"):
+        made.leave(meets=False)
 
 
 def test_a_wrong_root_is_caught() -> None:

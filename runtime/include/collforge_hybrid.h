@@ -20,7 +20,8 @@
  * (MPI_ERRORS_RETURN), comm has the handler of the communicator that the package was made from.
  *
  * Between two accesses of different ranks to the same bytes, one of them a store, there must be a
- * collforge_hybrid_sync or collforge_hybrid_barrier.
+ * collforge_hybrid_sync or collforge_hybrid_barrier. What a collective loads and stores belongs to
+ * the accesses of all ranks of the node, until each has returned.
  */
 #ifndef COLLFORGE_HYBRID_H_INCLUDED
 #define COLLFORGE_HYBRID_H_INCLUDED
@@ -107,9 +108,11 @@ COLLFORGE_PUBLIC int collforge_hybrid_barrier(struct collforge_hybrid *hybrid);
  * types are dense: basic ones, or contiguous ones made of them. In a buffer with a block for each
  * rank these follow each other in rank order; a rank's own is where collforge_hybrid_own says.
  *
- * Each, also one of no data, begins and ends like a collforge_hybrid_sync: what a rank of the node
- * has stored before its call is sent, the result may be loaded by all ranks of the node, and nobody
- * overwrites what another rank was reading before its own call. What runs on the nodes and between
+ * Of each, also of one of no data: what a rank of the node has stored before its call is sent, the
+ * result may be loaded by all ranks of the node, and no collective overwrites what another rank was
+ * reading before its own call. All but bcast and scatter begin and end like a
+ * collforge_hybrid_sync, too; in those two data comes from the root alone, and as in MPI ranks of
+ * its node may return before others have called. What runs on the nodes and between
  * them is the winner of `collforge tune --collective hybrid` for this layout and size, where the
  * program runs with COLLFORGE_DB; else it is the first variant.
  *
@@ -120,7 +123,7 @@ COLLFORGE_PUBLIC int collforge_hybrid_barrier(struct collforge_hybrid *hybrid);
  */
 
 /* The root's count elements to all nodes. Before the root stores the next ones there, the ranks of
- * its node have to be done with these: a collforge_hybrid_sync, or another buffer in turn. */
+ * its node have to be done with these: a collforge_hybrid_sync. */
 COLLFORGE_PUBLIC int collforge_hybrid_bcast(void *buffer, int count, MPI_Datatype datatype,
                                             int root, struct collforge_hybrid *hybrid);
 

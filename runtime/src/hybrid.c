@@ -151,32 +151,23 @@ static int wait_for_node(struct cf_comm *comm) {
     return err;
 }
 
-int cf_node_sync(struct cf_comm *comm, bool by_barrier) {
-    return comm->shared != NULL && !by_barrier ? cf_shared_barrier(comm) : wait_for_node(comm);
-}
-
-int cf_node_fan_in(struct cf_comm *comm, int k, bool by_barrier) {
-    return comm->shared != NULL && !by_barrier ? cf_shared_fan_in(comm, k) : wait_for_node(comm);
-}
-
-int cf_node_fan_out(struct cf_comm *comm, int k, bool by_barrier) {
-    return comm->shared != NULL && !by_barrier ? cf_shared_fan_out(comm, k) : wait_for_node(comm);
-}
-
-int cf_node_await(struct cf_comm *comm, int k, int node_rank, bool by_barrier) {
-    return comm->shared != NULL && !by_barrier ? cf_shared_await_one(comm, k, node_rank)
+int cf_node_wait(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited,
+                 bool by_barrier) {
+    return comm->shared != NULL && !by_barrier ? cf_shared_meet(comm, waiting, awaited)
                                                : wait_for_node(comm);
 }
 
-static int sync_node(struct cf_hybrid *hybrid) {
-    return cf_node_sync(&hybrid->comm, false);
+int cf_hybrid_sync(struct cf_hybrid *hybrid) {
+    const struct cf_ranks all = {0, hybrid->open.node_size};
+
+    return cf_node_wait(&hybrid->comm, all, all, false);
 }
 
 int collforge_hybrid_sync(struct collforge_hybrid *hybrid) {
     struct cf_hybrid *found = cf_hybrid_find(hybrid);
 
     return found == NULL ? cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM)
-                         : cf_hybrid_fail(hybrid->comm, sync_node(found));
+                         : cf_hybrid_fail(hybrid->comm, cf_hybrid_sync(found));
 }
 
 int collforge_hybrid_barrier(struct collforge_hybrid *hybrid) {
@@ -186,12 +177,15 @@ int collforge_hybrid_barrier(struct collforge_hybrid *hybrid) {
         return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
     }
     if (hybrid->nodes == 1) {
-        return cf_hybrid_fail(hybrid->comm, sync_node(found));
+        return cf_hybrid_fail(hybrid->comm, cf_hybrid_sync(found));
     }
-    int err = cf_node_fan_in(&found->comm, 1, false);
+    const struct cf_ranks all = {0, hybrid->node_size};
+    const struct cf_ranks leader = {0, 1};
+    int err = cf_node_wait(&found->comm, leader, all, false);
     if (err == MPI_SUCCESS && hybrid->bridge_comm != MPI_COMM_NULL) {
         err = PMPI_Barrier(hybrid->bridge_comm);
     }
-    const int released = cf_node_fan_out(&found->comm, 1, false); /* whatever the leaders met */
+    /* Whatever the leaders met. */
+    const int released = cf_node_wait(&found->comm, all, leader, false);
     return cf_hybrid_fail(hybrid->comm, err == MPI_SUCCESS ? released : err);
 }

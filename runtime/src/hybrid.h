@@ -42,6 +42,9 @@ struct cf_hybrid *cf_hybrid_find(struct collforge_hybrid *hybrid);
  * error's class. */
 int cf_hybrid_fail(MPI_Comm comm, int err);
 
+/* What collforge_hybrid_sync does. */
+int cf_hybrid_sync(struct cf_hybrid *hybrid);
+
 /* Whether one of the pieces has these bytes. */
 bool cf_piece_has(const struct cf_hybrid *hybrid, const void *buffer, size_t bytes);
 

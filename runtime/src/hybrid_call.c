@@ -129,7 +129,7 @@ static int choose(struct cf_hybrid *hybrid, int collective, const struct cf_args
 /* Without data the ranks of a node still wait for each other, as the header promises. */
 static int run(struct cf_hybrid *hybrid, const struct cf_choice *choice,
                const struct cf_args *args) {
-    return choice == NULL ? cf_node_sync(&hybrid->comm, false)
+    return choice == NULL ? cf_hybrid_sync(hybrid)
                           : choice->variant->run(args, &hybrid->comm, choice->parameter);
 }
 

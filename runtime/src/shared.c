@@ -104,83 +104,44 @@ void cf_shared_reserve_long(struct cf_shared *shared, uint64_t least) {
     shared->all_done = all_done;
 }
 
-int cf_shared_barrier(struct cf_comm *comm) {
-    struct cf_shared *shared = comm->shared;
-
-    if (shared->n == 1) {
-        return MPI_SUCCESS;
-    }
-    const uint64_t round = cf_shared_take(shared, 1);
-    cf_shared_reserve(shared, round, true);
-    cf_shared_filled(shared, round);
-    cf_shared_foresee(shared, round);
-    for (int i = 1; i < shared->n; i++) {
-        cf_shared_await(shared, (shared->me + i) % shared->n, round);
-    }
-    shared->all_done = round; /* they came after all rounds before */
-    cf_shared_done_small(shared, round);
-    return MPI_SUCCESS;
+static inline bool is_in(struct cf_ranks ranks, int rank) {
+    return ranks.begin <= rank && rank < ranks.end;
 }
 
-int cf_shared_fan_in(struct cf_comm *comm, int k) {
+int cf_shared_meet(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited) {
     struct cf_shared *shared = comm->shared;
+    const int me = shared->me;
+    const bool one_waits = waiting.end - waiting.begin == 1;
 
-    if (shared->n == 1) {
-        return MPI_SUCCESS;
+    if (one_waits && awaited.end - awaited.begin == 1 && waiting.begin == awaited.begin) {
+        return MPI_SUCCESS; /* for itself */
     }
     const uint64_t round = cf_shared_take(shared, 1);
 
-    if (shared->me >= k || k > 1) { /* nobody waits for one that is first alone */
+    if (is_in(awaited, me) && !(one_waits && is_in(waiting, me))) {
         cf_shared_reserve(shared, round, true);
         cf_shared_filled(shared, round);
+        cf_shared_foresee(shared, round);
     }
-    if (shared->me < k) {
+    if (is_in(waiting, me)) {
         for (int i = 1; i < shared->n; i++) {
-            cf_shared_await(shared, (shared->me + i) % shared->n, round);
+            const int rank = me + i < shared->n ? me + i : me + i - shared->n;
+            if (is_in(awaited, rank)) {
+                cf_shared_await(shared, rank, round);
+            }
         }
-        shared->all_done = round; /* as in a barrier */
-    }
-    cf_shared_done_small(shared, round);
-    return MPI_SUCCESS;
-}
-
-int cf_shared_fan_out(struct cf_comm *comm, int k) {
-    struct cf_shared *shared = comm->shared;
-
-    if (shared->n == 1) {
-        return MPI_SUCCESS;
-    }
-    const uint64_t round = cf_shared_take(shared, 1);
-
-    if (shared->me < k) {
-        cf_shared_reserve(shared, round, true);
-        cf_shared_filled(shared, round);
-    }
-    for (int rank = 0; rank < k; rank++) {
-        if (rank != shared->me) {
-            cf_shared_await(shared, rank, round);
+        if (awaited.end - awaited.begin == shared->n) {
+            shared->all_done = round; /* they came after all rounds before */
         }
     }
     cf_shared_done_small(shared, round);
     return MPI_SUCCESS;
 }
 
-int cf_shared_await_one(struct cf_comm *comm, int k, int rank) {
-    struct cf_shared *shared = comm->shared;
+int cf_shared_barrier(struct cf_comm *comm) {
+    const struct cf_ranks all = {0, comm->shared->n};
 
-    if (k == 1 && rank == 0) {
-        return MPI_SUCCESS; /* nobody waits */
-    }
-    const uint64_t round = cf_shared_take(shared, 1);
-
-    if (shared->me == rank) {
-        cf_shared_reserve(shared, round, true);
-        cf_shared_filled(shared, round);
-    } else if (shared->me < k) {
-        cf_shared_await(shared, rank, round);
-    }
-    cf_shared_done_small(shared, round);
-    return MPI_SUCCESS;
+    return cf_shared_meet(comm, all, all);
 }
 
 /* ---- typed memory ---------------------------------------------------------------------------- */

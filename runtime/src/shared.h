@@ -27,11 +27,8 @@ int cf_shared_ready(struct cf_comm *comm, bool *ready);
 size_t cf_shared_bytes(void);
 
 int cf_shared_barrier(struct cf_comm *comm);
-/* Its two halves: the first k ranks of the node wait for all others, and all for the first k. */
-int cf_shared_fan_in(struct cf_comm *comm, int k);
-int cf_shared_fan_out(struct cf_comm *comm, int k);
-/* The first k ranks wait for one. */
-int cf_shared_await_one(struct cf_comm *comm, int k, int rank);
+/* cf_node_wait by flags. */
+int cf_shared_meet(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited);
 
 /* "A byte is copied": from or into a user's buffer by one rank. */
 

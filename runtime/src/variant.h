@@ -299,14 +299,15 @@ int cf_unfold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *fr
               const struct cf_split *parts, const struct cf_unit *unit);
 /* Empty messages to the ranks whose lane this rank carries; the others wait for theirs. */
 int cf_release(struct cf_comm *comm, const struct cf_lanes *lanes);
-/* The ranks of the node wait for each other, and see what all have stored before: by flags where
- * there are such, or by MPI_Barrier. */
-int cf_node_sync(struct cf_comm *comm, bool by_barrier);
-/* Its two halves: the first k ranks of the node wait for all others, and all for the first k. */
-int cf_node_fan_in(struct cf_comm *comm, int k, bool by_barrier);
-int cf_node_fan_out(struct cf_comm *comm, int k, bool by_barrier);
-/* The first k ranks of the node wait for one, and see what it has stored. */
-int cf_node_await(struct cf_comm *comm, int k, int node_rank, bool by_barrier);
+/* Some ranks of a node: begin to end - 1, as node ranks. */
+struct cf_ranks {
+    int begin, end;
+};
+/* Each of some ranks of the node waits for all of others, and sees what these have stored or seen
+ * before: by flags where there are such, or by MPI_Barrier, in which all wait for all. All ranks of
+ * the node call it. */
+int cf_node_wait(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited,
+                 bool by_barrier);
 /* count units from one rank of the node to another; nothing but a copy where they are the same. */
 int cf_move(struct cf_comm *comm, int source, int target, const void *from, void *to, int count,
             const struct cf_unit *unit);

@@ -3,7 +3,7 @@
  *
  *   hybrid_calls results SEED      every collective, every root, several sizes
  *   hybrid_calls order SEED STEPS  collectives in a random order, by ranks that are late at random
- *   hybrid_calls waits SEED STEPS  that every collective has the ranks of a node wait
+ *   hybrid_calls waits SEED STEPS  for whom on its node a rank has waited after a collective
  *   hybrid_calls errors            what is refused, on all ranks alike
  *   hybrid_calls requests          persistent forms
  */
@@ -213,8 +213,9 @@ static void order(uint64_t seed, int steps) {
     free(memory.mine);
 }
 
-/* Every collective, also one of no data, has the ranks of a node wait for each other: what they have
- * stored before is there, and after a second one they may store again. */
+/* Every collective, also one of no data, has the ranks of a node wait for those with data in it: what
+ * they have stored before is there, and after a second one, where all had to come, they may store
+ * again. */
 static void waits(uint64_t seed, int steps) {
     struct call memory = {0};
     int *places = NULL;
@@ -228,10 +229,11 @@ static void waits(uint64_t seed, int steps) {
         be_late(mix(call.seed + (uint64_t)rank));
         places[16 * rank] = step;
         check(run(&call) == MPI_SUCCESS);
+        const bool from_root = call.which == BCAST || call.which == SCATTER;
         for (int of = 0; of < size; of++)
-            check(!on_my_node(of) || places[16 * of] == step);
+            check(!on_my_node(of) || (from_root && of != call.root) || places[16 * of] == step);
         be_late(mix(call.seed + 64 + (uint64_t)rank));
-        check(run(&call) == MPI_SUCCESS);
+        check((from_root ? collforge_hybrid_sync(hybrid) : run(&call)) == MPI_SUCCESS);
     }
     free(memory.mine);
 }
