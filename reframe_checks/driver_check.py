@@ -110,6 +110,9 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
     in_a_row = variable(int, value=1)
     """Calls in each sample, at least, where every rank waits for all in each."""
 
+    drop_in_by = variable(str, value="")
+    """A database: native of hybrid collectives is the drop-in one by its winners. Default: native."""
+
     launches = variable(int, value=1)
     """How often the driver is launched, one after the other. Several leave a file each."""
 
@@ -160,10 +163,20 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
         Path(self.stagedir, CASES).write_text(
             "".join(f"{case}\n" for case in cases), encoding="utf-8"
         )
-        self.executable = shlex.quote(
-            str(built_paths(mpi_name(self.current_environ), home()).driver_path)
-        )
-        self.executable_opts = ["--cases", CASES, "--output", self._output("$launch")]
+        built = built_paths(mpi_name(self.current_environ), home())
+        words = [shlex.quote(str(built.driver_path))]
+        if self.drop_in_by:
+            settings = {
+                "COLLFORGE_DB": self.drop_in_by,
+                "COLLFORGE_SYSTEM": self.current_system.name,
+            }
+            words[:0] = [
+                "env",
+                *(shlex.quote(f"{name}={value}") for name, value in settings.items()),
+            ]
+            words.append("--drop-in")
+        self.executable, *self.executable_opts = words
+        self.executable_opts += ["--cases", CASES, "--output", self._output("$launch")]
         self.executable_opts += ["--seed", str(self.seed)]
         if self.verify_only:
             self.executable_opts.append("--verify-only")

@@ -29,16 +29,16 @@ def read_records(text: str) -> list[dict[str, Any]]:
 
 
 def make_driver(mpi: str, program: Path, folder: Path, launch: Any) -> Driver:
-    """driver(cases, *options, ranks): the exit code, the records, standard error."""
+    """driver(cases, *options, ranks, NAME=value): the exit code, the records, standard error."""
 
     def run(
-        cases: list[str], *options: str, ranks: int = RANKS
+        cases: list[str], *options: str, ranks: int = RANKS, **more: str
     ) -> tuple[int, list[dict[str, Any]], str]:
         listed, output = folder / "cases", folder / "output"
         listed.write_text("".join(f"{case}\n" for case in cases))
         output.unlink(missing_ok=True)
         argv = [str(program), "--cases", str(listed), "--output", str(output), *options]
-        done = launch(mpi, ranks, argv, env=PAIRS, timeout=90)
+        done = launch(mpi, ranks, argv, env={**PAIRS, **more}, timeout=90)
         text = output.read_text() if output.exists() else ""
         ended = done.returncode == 0 or '"record":"end"' in text
         return done.returncode, read_records(text) if ended else [], done.stderr

@@ -270,6 +270,16 @@ def test_every_fault_is_found(broken: Driver) -> None:
         assert result["fingerprint"] == "broken"
 
 
+def test_the_drop_in_collective_stands_for_native(broken: Driver) -> None:
+    """Of a hybrid collective: what applications get by the winners, or by force, which is wrong here."""
+    cases = ["hybrid_allreduce:native@1x2,bytes=64"]
+    forced = {"COLLFORGE_FORCE": "allreduce=hierarchical[fault=word]"}
+    assert broken(cases, "--verify-only", **forced)[0] == 0
+    code, records, _ = broken(cases, "--verify-only", "--drop-in", **forced)
+    assert code == 1
+    assert records[1]["detail"].startswith("rank 1: receive buffer: block 0")
+
+
 def test_a_variant_that_is_right_only_once_is_found(broken: Driver) -> None:
     cases = [f"allreduce:hierarchical[fault={f}]@1x2,bytes=64" for f in ("stale", "none")]
     assert broken(cases, "--verify-only")[0] == 0

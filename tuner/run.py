@@ -50,6 +50,8 @@ class Job:
     costs: bool = False
     in_a_row: int = 1
     """Calls in a row in each sample, at least, where every rank waits for all (allreduce, alltoall, ...)."""
+    drop_in_by: Path | None = None
+    """The database by which native of hybrid collectives is the drop-in one; None: it is native."""
 
 
 def run_job(
@@ -98,6 +100,7 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
         "verify_only": job.verify_only,
         "costs": job.costs,
         "in_a_row": job.in_a_row,
+        **({"drop_in_by": job.drop_in_by} if job.drop_in_by else {}),
     }
     # Should this process be killed, ReFrame ends its job instead of running beside the next tuner's.
     command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []

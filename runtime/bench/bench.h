@@ -22,6 +22,7 @@ struct options {
     bool verify_only;
     int in_a_row; /* calls in a window, where ranks cannot run ahead */
     bool costs;   /* processor time and memory, too */
+    bool drop_in; /* native of a hybrid collective goes through the wrappers */
     bool own_clocks;
     bool help;
 };

@@ -47,6 +47,8 @@ struct cf_oracle {
     /* Of a collective of collforge_hybrid.h, whose buffer is one piece of memory per node: what a
      * program calls in which every rank has a copy. NULL: cf_collectives has it. */
     int (*native)(const struct cf_args *args);
+    /* The same through the wrappers, which run what the database of COLLFORGE_DB says. */
+    int (*drop_in)(const struct cf_args *args);
 };
 
 /* [cf_ncollectives], in the order of cf_collectives. */

@@ -27,10 +27,13 @@ void reset_for(struct bench *bench, const struct candidate *candidate) {
 int call_candidate(struct bench *bench, const struct candidate *candidate) {
     const struct problem *problem = bench->data.problem;
     const struct cf_collective_info *info = &cf_collectives[problem->collective];
+    const struct cf_oracle *oracle = &cf_oracles[problem->collective];
 
+    if (candidate->choice.variant == NULL && info->hybrid)
+        return bench->options.drop_in ? oracle->drop_in(&bench->data.args)
+                                      : oracle->native(&bench->data.args);
     if (candidate->choice.variant == NULL)
-        return info->hybrid ? cf_oracles[problem->collective].native(&bench->data.args)
-                            : info->native(&bench->data.args);
+        return info->native(&bench->data.args);
     if (info->hybrid)
         return cf_hybrid_attempt(cf_hybrid_find(bench->data.hybrid), &candidate->choice,
                                  problem->collective, &bench->data.args);

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from collforge.errors import unknown
+from collforge.errors import CollforgeError, unknown
 from collforge.generator import case, manifest
 from collforge.generator.case import Case
 from collforge.generator.manifest import VariantEntry
@@ -58,6 +58,11 @@ def add_parser(subparsers: Subparsers) -> None:
         default=1,
         help="time N calls in a row, as OSU's and Intel's benchmarks do, where every rank waits for all "
         "in each (allreduce, alltoall, ...); default: single calls, but for very short ones",
+    )
+    parser.add_argument(
+        "--over-drop-in",
+        action="store_true",
+        help="compare hybrid collectives with the drop-in ones by the winners of --db instead of native ones",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
@@ -136,7 +141,9 @@ def run(args: argparse.Namespace) -> int:
         time_limit=3600.0,
         costs=True,
         in_a_row=args.in_a_row,
+        drop_in_by=args.db if args.over_drop_in else None,
     )
+    standard = "drop-in" if args.over_drop_in else case.NATIVE
     measured = benchmark.measure(site, job, args.launches or LAUNCHES, home() / "runs")
     rate = target.link_rate(args)
     problems = {one.problem: one.by(case.NATIVE) for one in cases}.values()
@@ -151,9 +158,9 @@ def run(args: argparse.Namespace) -> int:
     elif args.steps:
         print_steps(known, zip(problems, rows), place.mpi)
     elif args.each:
-        print_each(rows, place.mpi, place.layout)
+        print_each(rows, f"{place.mpi}, {place.layout}", standard)
     else:
-        print_rows(rows, place.mpi, place.layout)
+        print_rows(rows, f"{place.mpi}, {place.layout}", standard)
     return 0
 
 
@@ -183,7 +190,10 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
         else:
             names = [case.completed(entry_of(known, one), one.variant)]
         group.update((name, one.by(name)) for name in names)
-    return [one for group in groups.values() for one in group.values()]
+    found = [one for group in groups.values() for one in group.values()]
+    if args.over_drop_in and not all(known.made.collective(one.collective).hybrid for one in found):
+        raise CollforgeError("--over-drop-in is for hybrid collectives, e.g. --collective hybrid")
+    return found
 
 
 def entry_of(known: Known, asked: Case) -> VariantEntry:
@@ -210,19 +220,19 @@ def with_variant(text: str) -> str:
     return text if ":" in head else f"{head}:{case.NATIVE}@{tail}"
 
 
-def print_rows(rows: Sequence[Row], mpi: str, layout: str) -> None:
+def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
     families = sorted({name for row in rows for name in row.families})
     table = Table(
-        title=f"{mpi}, {layout}: time of native, ratios to it (above 1: faster); "
-        "CPU: processor time over native's (above 1: burns more)"
+        title=f"{where}: time of {standard}, ratios to it (above 1: faster); "
+        f"CPU: processor time over {standard}'s (above 1: burns more)"
     )
     table.add_column("collective")
     table.add_column("bytes", justify="right")
-    table.add_column("native ms", justify="right")
+    table.add_column(f"{standard} ms", justify="right")
     for name in families:
         table.add_column(name, justify="right")
     table.add_column("tuned choice", overflow="fold")
-    last = ("tuned", "95 % interval", "limit ms", "native of limit", "tuned of limit")
+    last = ("tuned", "95 % interval", "limit ms", f"{standard} of limit", "tuned of limit")
     for name in (*last, "CPU", "temporaries"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
@@ -244,14 +254,14 @@ def print_rows(rows: Sequence[Row], mpi: str, layout: str) -> None:
     slowest = min(rows, key=lambda row: row.ratio)
     typical = statistics.geometric_mean(row.ratio for row in rows)
     print(
-        f"tuned over native: {typical:.2f} on average, "
+        f"tuned over {standard}: {typical:.2f} on average, "
         f"{slowest.ratio:.2f} at least ({slowest.problem}); {rows[0].launches} launches"
     )
 
 
-def print_each(rows: Iterable[Row], mpi: str, layout: str) -> None:
-    """Every variant of every problem, native first."""
-    table = Table(title=f"{mpi}, {layout}: median times, ratios to native's (above 1: faster)")
+def print_each(rows: Iterable[Row], where: str, standard: str) -> None:
+    """Every variant of every problem, native or what stands for it first."""
+    table = Table(title=f"{where}: median times, ratios to {standard}'s (above 1: faster)")
     names = (
         "collective",
         "bytes",
@@ -265,7 +275,7 @@ def print_each(rows: Iterable[Row], mpi: str, layout: str) -> None:
     for name in names:
         table.add_column(name, justify="left" if name in ("collective", "variant") else "right")
     for row in rows:
-        for name, ratio in {case.NATIVE: 1.0, **row.variants}.items():
+        for name, ratio in {standard: 1.0, **row.variants}.items():
             low, high = row.intervals.get(name, (1.0, 1.0))
             seconds = row.native / ratio
             table.add_row(
