@@ -168,6 +168,19 @@ def test_nothing_runs_without_cases(tmp_path: Path) -> None:
     assert not (tmp_path / "report.json").exists()
 
 
+def test_hybrid_collectives_against_drop_in_ones(tmp_path: Path) -> None:
+    """By a database, which the driver is told of: one that cannot be read it says so, and native serves."""
+    path = write_lines(tmp_path / "given", ["hybrid_bcast:native@2x2,bytes=64"])
+    missing = tmp_path / "missing.db"
+    session = run_checks(
+        tmp_path, "local:openmpi", "^MeasureCases", cases=path, samples=1, drop_in_by=missing
+    )
+    assert session.code == 0, session.said
+    ran = Path(session.test["outputdir"])
+    assert "--drop-in" in (ran / "rfm_job.sh").read_text()
+    assert str(missing) in (ran / "rfm_job.err").read_text()
+
+
 @pytest.mark.parametrize("name", ["3+1", "4by2"])
 def test_a_layout_that_cannot_be_had_names_the_fix(tmp_path: Path, name: str) -> None:
     path = write_lines(tmp_path / "given", [f"bcast:native@{name},bytes=64"])

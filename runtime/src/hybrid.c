@@ -143,8 +143,9 @@ int collforge_hybrid_free(struct collforge_hybrid **hybrid) {
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* By the MPI library, which orders no plain loads and stores. */
-static int wait_for_node(struct cf_comm *comm) {
+/* By the MPI library, which orders no plain loads and stores. (Not inlined: there GCC refuses
+ * fences under the thread sanitizer.) */
+static __attribute__((noinline)) int wait_for_node(struct cf_comm *comm) {
     atomic_thread_fence(memory_order_seq_cst);
     const int err = PMPI_Barrier(comm->layout.node_comm);
     atomic_thread_fence(memory_order_seq_cst);
