@@ -163,21 +163,15 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
         Path(self.stagedir, CASES).write_text(
             "".join(f"{case}\n" for case in cases), encoding="utf-8"
         )
-        built = built_paths(mpi_name(self.current_environ), home())
-        words = [shlex.quote(str(built.driver_path))]
+        self.executable = shlex.quote(
+            str(built_paths(mpi_name(self.current_environ), home()).driver_path)
+        )
         if self.drop_in_by:
-            settings = {
-                "COLLFORGE_DB": self.drop_in_by,
-                "COLLFORGE_SYSTEM": self.current_system.name,
-            }
-            words[:0] = [
-                "env",
-                *(shlex.quote(f"{name}={value}") for name, value in settings.items()),
-            ]
-            words.append("--drop-in")
-        self.executable, *self.executable_opts = words
-        self.executable_opts += ["--cases", CASES, "--output", self._output("$launch")]
+            self.env_vars["COLLFORGE_DB"] = self.drop_in_by
+            self.env_vars["COLLFORGE_SYSTEM"] = self.current_system.name
+        self.executable_opts = ["--cases", CASES, "--output", self._output("$launch")]
         self.executable_opts += ["--seed", str(self.seed)]
+        self.executable_opts += ["--drop-in"] if self.drop_in_by else []
         if self.verify_only:
             self.executable_opts.append("--verify-only")
         else:
