@@ -149,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
     problems = {one.problem: one.by(case.NATIVE) for one in cases}.values()
     rows = [make_row(known, problem, measured, rate) for problem in problems]
     if args.plot:
-        plot(rows, place.mpi, Path(args.plot))
+        plot(rows, place.mpi, standard, Path(args.plot))
     if args.json:
         derived = ("of_limit", "native_of_limit", "cpu_ratio")
         tables.write_json(
@@ -317,14 +317,14 @@ def print_steps(known: Known, rows: Iterable[tuple[Case, Row]], mpi: str) -> Non
     tables.show(table)
 
 
-def plot(rows: Sequence[Row], mpi: str, path: Path) -> None:
-    """A panel for each collective: native, the best of each family, what was tuned, and the limit."""
+def plot(rows: Sequence[Row], mpi: str, standard: str, path: Path) -> None:
+    """A panel for each collective: native or its stand-in, each family's best, the tuned choice, the limit."""
     panels: dict[str, list[Line]] = {}
     for collective in dict.fromkeys(row.collective for row in rows):
         mine = [row for row in rows if row.collective == collective]
         families = sorted({name for row in mine for name in row.families})
         panels[f"{collective}, {mpi}"] = [
-            Line("native", "o-", [(row.bytes, row.native) for row in mine]),
+            Line(standard, "o-", [(row.bytes, row.native) for row in mine]),
             *(
                 Line(
                     name,
