@@ -138,6 +138,28 @@ def test_what_stays_unsure_is_over_after_the_most_launches(made: Manifest) -> No
     assert not plan.unsettled_contests(made, asked, {problem.problem: launches})
 
 
+def test_the_best_is_not_left_with_too_few_launches(made: Manifest) -> None:
+    """It was out of the race until a launch in which it was lucky."""
+    asked = goal(collectives=("bcast",), sizes=(1024,))
+    (problem,) = plan.problems(made, asked)
+    entry = next(v for v in made.variants_of("bcast") if v.family == "full_lane")
+    names = list(plan.points(made, entry, [problem]))
+    native = Variant("bcast")
+    best, second = (Variant.from_name("bcast", name, entry.fingerprint) for name in names[:2])
+    launches: list[Launch] = [
+        {native: [1.0], second: [0.8], **({best: [0.5 if number else 0.9]} if number < 2 else {})}
+        for number in range(asked.max_launches)
+    ]
+    history = {problem.problem: launches}
+    (task,) = next_tasks(made, asked, history)
+    assert best.name in {one.variant for one in task.cases}
+    launches += [{native: [1.0], second: [0.8], best: [0.7]}]
+    assert not plan.unsettled_contests(made, asked, history)
+    launches[-1] = {native: [1.0], second: [0.8]}
+    launches += [dict(launches[-1])] * (asked.max_launches - 1)
+    assert not plan.unsettled_contests(made, asked, history), "there is an end to it"
+
+
 def test_failed_variants_are_out(made: Manifest) -> None:
     failed = Variant("gather", "full_lane")
     tasks = list(next_tasks(made, goal(collectives=("gather",)), {}, {failed}))

@@ -124,7 +124,7 @@ def next_tasks(
     out = {(variant.collective, variant.name) for variant in failed}
     names: dict[str, list[str]] = {}
     turn = None
-    for wave, problem, contest in in_turn(manifest, goal, unsettled, history):
+    for wave, problem, contest in in_turn(manifest, goal, unsettled):
         if wave is not None and turn not in (None, wave):
             continue
         first = contest.problems[0].problem
@@ -139,20 +139,21 @@ def next_tasks(
 
 
 def in_turn(
-    manifest: Manifest, goal: Goal, unsettled: Sequence[Contest], history: History
+    manifest: Manifest, goal: Goal, unsettled: Sequence[Contest]
 ) -> list[tuple[int | None, Case, Contest]]:
     """The open problems, the least measured first, with their contests; and their waves where they are new."""
     contest_of = {problem.problem: contest for contest in unsettled for problem in contest.open}
     waves: dict[str, Iterator[int]] = {}
-    found: list[tuple[int | None, Case, Contest]] = []
+    found: list[tuple[int, int | None, Case, Contest]] = []
     for one in problems(manifest, goal):
         wave = next(waves.setdefault(one.collective, itertools.cycle(WAVES)))
         if one.problem in contest_of:
             contest = contest_of[one.problem]
-            new = not contest.series[contest.problems.index(one)]
+            launches = len(contest.series[contest.problems.index(one)])
             together = len(contest.problems) > 1
-            found.append(((0 if together else wave) if new else None, one, contest))
-    return sorted(found, key=lambda row: (len(history.get(row[1].problem, ())), row[0] or 0))
+            turn = None if launches else 0 if together else wave
+            found.append((launches, turn, one, contest))
+    return [row[1:] for row in sorted(found, key=lambda row: (row[0], row[1] or 0))]
 
 
 @dataclass(frozen=True)
@@ -197,10 +198,11 @@ def examine(
     entries = applicable(manifest, goal, asked[0])
     current = {entry.fingerprint for entry in entries}
     series = [launches_of(current, history.get(problem.problem, ())) for problem in asked]
-    short = [p for p, launches in zip(asked, series) if len(launches) < goal.max_launches]
     everything = [*series, *earlier(manifest, asked, history)]
     tried = {v for one in everything for launch in one for v in launch if v.fingerprint in current}
     racing = race(goal, tried, everything)
+    most = most_launches(goal, racing)
+    short = [p for p, launches in zip(asked, series) if len(launches) < most]
     wanted = []
     early = min(map(len, series)) < goal.min_launches
     for entry in entries:
@@ -214,6 +216,16 @@ def examine(
         is_unsure(goal, [compare(c.variant, native, one) for one in series]) for c in racing
     )
     return Contest(asked, everything, racing, wanted, short) if unsure or wanted else None
+
+
+def most_launches(goal: Goal, racing: Sequence[Comparison]) -> int:
+    """How many launches a problem may have: more where what seems best would lose for having been in too few.
+
+    One bad launch puts a variant out of the race for a while, and so does the luck of others.
+    """
+    best = max(racing, key=lambda one: one.ratio, default=None)
+    few = best is not None and best.launches < goal.min_launches and best.ratio > 1 + goal.margin
+    return 2 * goal.max_launches if few else goal.max_launches
 
 
 def launches_of(fingerprints: Collection[str], launches: Iterable[Launch]) -> list[Launch]:

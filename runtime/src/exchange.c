@@ -51,13 +51,13 @@ static int start(struct exchange *exchange, int segment, int step, int slot) {
     const int source = member(of, exchange->me + of->n - step);
     const MPI_Aint first = (MPI_Aint)segment * of->segment;
 
-    CF_TRY(PMPI_Wait(&exchange->receive[slot], MPI_STATUS_IGNORE));
+    CF_TRY(cf_wait(&exchange->receive[slot]));
     if (first < of->receive->counts[source]) {
         CF_TRY(PMPI_Irecv(cf_at(of->unit, of->to, of->receive->displs[source] + first),
                           cf_segment_count(segment, of->segment, of->receive->counts[source]),
                           of->unit->type, source, 0, of->over, &exchange->receive[slot]));
     }
-    CF_TRY(PMPI_Wait(&exchange->send[slot], MPI_STATUS_IGNORE));
+    CF_TRY(cf_wait(&exchange->send[slot]));
     if (first < of->send->counts[target]) {
         CF_TRY(PMPI_Isend(cf_at(of->unit, of->from, of->send->displs[target] + first),
                           cf_segment_count(segment, of->segment, of->send->counts[target]),

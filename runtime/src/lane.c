@@ -20,9 +20,8 @@ int cf_tree_scatter(struct cf_comm *comm, void *held, const struct cf_split *par
     int sends = 0;
 
     if (position > 0) {
-        CF_TRY(PMPI_Recv(held, cf_tree_units(parts, position), unit->type,
-                         cf_node_at(at, root, position - span), 0, at->lane_comm,
-                         MPI_STATUS_IGNORE));
+        CF_TRY(cf_receive(held, cf_tree_units(parts, position), unit,
+                          cf_node_at(at, root, position - span), 0, at->lane_comm));
     }
     for (int below = span / 2; below > 0; below /= 2) {
         if (position + below < at->nodes) {
@@ -53,8 +52,8 @@ int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *part
     if (position == 0) {
         return MPI_SUCCESS;
     }
-    return PMPI_Send(held, cf_tree_units(parts, position), unit->type,
-                     cf_node_at(at, root, position - span), 0, at->lane_comm);
+    return cf_send(held, cf_tree_units(parts, position), unit,
+                   cf_node_at(at, root, position - span), 0, at->lane_comm);
 }
 
 struct cf_doubling cf_doubling_of(int rank, int n) {
@@ -78,8 +77,8 @@ int cf_exchange_sums(struct cf_comm *comm, int partner, void *sums[2], int count
     const struct cf_layout *at = &comm->layout;
     void *own = sums[0];
 
-    CF_TRY(PMPI_Sendrecv(own, count, unit->type, partner, 0, sums[1], count, unit->type, partner, 0,
-                         at->lane_comm, MPI_STATUS_IGNORE));
+    CF_TRY(cf_send_receive((struct cf_message){own, count, partner},
+                           (struct cf_message){sums[1], count, partner}, unit, at->lane_comm));
     if (partner < at->node) {
         return cf_combine(sums[1], own, count, unit, op);
     }

@@ -1,4 +1,4 @@
-/* What the algorithms of a lane are made of (lane.c, ring.c, exchange.c, pipe.c). */
+/* What the algorithms of a lane are made of (lane.c, message.c, ring.c, exchange.c, pipe.c). */
 #ifndef COLLFORGE_LANE_H_INCLUDED
 #define COLLFORGE_LANE_H_INCLUDED
 
@@ -47,14 +47,32 @@ static inline void cf_requests_clear(MPI_Request *requests, int n) {
     }
 }
 
-/* Waits for all of them, one by one. */
-static inline int cf_requests_wait(MPI_Request *requests, int n) {
-    int err = MPI_SUCCESS;
-    for (int i = 0; i < n && err == MPI_SUCCESS; i++) {
-        err = PMPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-    }
-    return err;
-}
+/*
+ * ---- messages (message.c) --------------------------------------------------------------------
+ *
+ * As MPI's calls of these names, except that a rank that waits for long lets others run. Each
+ * returns an MPI error class.
+ */
+
+int cf_wait(MPI_Request *request);
+/* For all of them, one by one. */
+int cf_requests_wait(MPI_Request *requests, int n);
+
+int cf_send(const void *data, int count, const struct cf_unit *unit, int target, int tag,
+            MPI_Comm comm);
+int cf_receive(void *data, int count, const struct cf_unit *unit, int source, int tag,
+               MPI_Comm comm);
+
+/* count units, to a rank or from it. */
+struct cf_message {
+    void *data;
+    int count;
+    int rank;
+};
+
+/* Both at once, with tag 0. */
+int cf_send_receive(struct cf_message out, struct cf_message in, const struct cf_unit *unit,
+                    MPI_Comm comm);
 
 /*
  * ---- overlap with the steps on the node (pipe.c) ---------------------------------------------

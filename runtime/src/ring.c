@@ -142,7 +142,7 @@ static int finish(const struct stream *stream, const struct place *place) {
 static int take(struct stream *stream, const struct place *place, int index) {
     const struct cf_ring *ring = stream->ring;
 
-    CF_TRY(PMPI_Wait(&stream->receive[index % stream->window], MPI_STATUS_IGNORE));
+    CF_TRY(cf_wait(&stream->receive[index % stream->window]));
     if (place->t <= ring->reduced) {
         CF_TRY(cf_combine(in_vector(stream, ring->from, place), at_place(stream, place, index),
                           units_at(stream, place), ring->unit, ring->op));
@@ -154,7 +154,7 @@ static int pass_on(struct stream *stream, const struct place *place, int index) 
     const struct cf_layout *at = &stream->ring->comm->layout;
     MPI_Request *request = &stream->send[index % stream->window];
 
-    CF_TRY(PMPI_Wait(request, MPI_STATUS_IGNORE));
+    CF_TRY(cf_wait(request));
     if (place->t == 0 && stream->ring->reduced > 0) {
         CF_TRY(provide(stream, place));
     }

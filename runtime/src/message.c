@@ -1,0 +1,66 @@
+/* How the algorithms of a lane wait for their messages. */
+#include "lane.h"
+
+#include <sched.h>
+
+enum {
+    MOST_LOOKS = 200, /* some ten microseconds */
+    LEAST_LOOKS = 4,
+};
+
+/* How often a thread asks for a message before it lets others run: as in shared.c, where it looks
+ * at flags. MPI's own waits may keep the core for much longer, and where ranks are more than cores
+ * the others of the node then send late. */
+static _Thread_local int patience = MOST_LOOKS;
+
+int cf_wait(MPI_Request *request) {
+    int done = 0;
+    int err = PMPI_Test(request, &done, MPI_STATUS_IGNORE);
+
+    if (done || err != MPI_SUCCESS) {
+        return err;
+    }
+    for (int look = 1; look < patience && !done && err == MPI_SUCCESS; look++) {
+        err = PMPI_Test(request, &done, MPI_STATUS_IGNORE);
+    }
+    patience = done ? 2 * patience : patience / 2;
+    patience = patience > MOST_LOOKS ? MOST_LOOKS : patience < LEAST_LOOKS ? LEAST_LOOKS : patience;
+    while (!done && err == MPI_SUCCESS) {
+        (void)sched_yield();
+        err = PMPI_Test(request, &done, MPI_STATUS_IGNORE);
+    }
+    return err;
+}
+
+int cf_requests_wait(MPI_Request *requests, int n) {
+    int err = MPI_SUCCESS;
+    for (int i = 0; i < n && err == MPI_SUCCESS; i++) {
+        err = cf_wait(&requests[i]);
+    }
+    return err;
+}
+
+int cf_send(const void *data, int count, const struct cf_unit *unit, int target, int tag,
+            MPI_Comm comm) {
+    MPI_Request sent = MPI_REQUEST_NULL;
+
+    CF_TRY(PMPI_Isend(data, count, unit->type, target, tag, comm, &sent));
+    return cf_wait(&sent);
+}
+
+int cf_receive(void *data, int count, const struct cf_unit *unit, int source, int tag,
+               MPI_Comm comm) {
+    MPI_Request received = MPI_REQUEST_NULL;
+
+    CF_TRY(PMPI_Irecv(data, count, unit->type, source, tag, comm, &received));
+    return cf_wait(&received);
+}
+
+int cf_send_receive(struct cf_message out, struct cf_message in, const struct cf_unit *unit,
+                    MPI_Comm comm) {
+    MPI_Request both[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+
+    CF_TRY(PMPI_Irecv(in.data, in.count, unit->type, in.rank, 0, comm, &both[0]));
+    CF_TRY(PMPI_Isend(out.data, out.count, unit->type, out.rank, 0, comm, &both[1]));
+    return cf_requests_wait(both, 2);
+}
