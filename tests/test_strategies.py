@@ -169,6 +169,21 @@ def test_neighbours_tell_where_to_begin() -> None:
         assert min(measured[name(point)] for point in warm.propose(4)) <= good
 
 
+def test_other_algorithms_are_tried_beside_the_best_point() -> None:
+    """Though the few points of the algorithm that is best there say nothing for it elsewhere."""
+
+    def value(point: Point) -> float:
+        best = point["lane_algorithm"] == "binomial" and point["lanes"] == 1
+        return -1.0 if best else float(point["lanes"])
+
+    for seed in range(10):
+        strategy = Surrogate(SPACE, seed)
+        for point in SPACE[seed % 5 :: 5]:
+            if point["lane_algorithm"] != "binomial" or point["lanes"] != 1:
+                strategy.observe(point, value(point))
+        assert min(map(value, strategy.propose(8))) == -1.0
+
+
 def test_own_values_outvote_recalled_ones() -> None:
     def value(point: Point) -> float:
         return float(point["lanes"])

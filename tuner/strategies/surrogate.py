@@ -106,7 +106,7 @@ class Surrogate(Enumeration):
         if len(self._known) >= self.INITIAL and gains.max() < self._least_gain:
             self._remaining.clear()
             return []
-        chosen = {candidates[int(gains.argmax())]: None}
+        chosen = dict.fromkeys([candidates[int(gains.argmax())], *self._one_step_off()][:count])
         trees = random.Random(self._seed + len(self._known)).sample(model.estimators_, self.TREES)
         for tree in trees:
             order = tree.predict(features).argsort(kind="stable")
@@ -114,6 +114,32 @@ class Surrogate(Enumeration):
                 break
             chosen[next(candidates[i] for i in order if candidates[i] not in chosen)] = None
         return [*chosen, *(one for one in candidates if one not in chosen)][:count]
+
+    def _one_step_off(self) -> list[Key]:
+        """What the best known point would be with another value of one symbolic parameter, of those not tried.
+
+        The trees may see no reason to: an algorithm without parameters of its own has few points, so that
+        most of what the model learns from, and most of what it may propose, is of the others.
+        """
+        if not self._known:
+            return []
+        best = dict(min((value, one) for one, value in self._known.items())[1])
+        found: dict[Key, None] = {}
+        symbols = {part for one in self._codes for part in one if isinstance(part[1], str)}
+        for name, value in sorted(symbols - best.items()):
+            near = self._nearest({**best, name: value}, name)
+            if set(near) <= self._remaining.keys():
+                found[near[0]] = None
+        return list(found)
+
+    def _nearest(self, point: Point, name: str) -> list[Key]:
+        """The points with this value of a parameter that have most of the other values in common."""
+        alike = {
+            one: len(point.items() & dict(one).items())
+            for one in self._codes
+            if dict(one)[name] == point[name]
+        }
+        return [one for one, number in alike.items() if number == max(alike.values())]
 
     def _model(self) -> Any:
         from skopt.learning import ExtraTreesRegressor
