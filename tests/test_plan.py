@@ -117,6 +117,31 @@ def test_losers_leave_the_race(made: Manifest) -> None:
             assert families == {case.NATIVE, "full_lane"}
 
 
+@pytest.mark.parametrize(("spread", "stays"), [(0.02, False), (0.4, True)])
+def test_what_may_be_bad_luck_stays_in_the_race(made: Manifest, spread: float, stays: bool) -> None:
+    """A lag of 13 % in one launch says little where samples differ by more."""
+    asked = goal(collectives=("bcast",), sizes=(1024,))
+    (problem,) = plan.problems(made, asked)
+    entry = next(v for v in made.variants_of("bcast") if v.family == "full_lane")
+    names = list(plan.points(made, entry, [problem]))
+    best, lucky = (Variant.from_name("bcast", name, entry.fingerprint) for name in names[:2])
+
+    def samples(median: float) -> list[float]:
+        return [median * (1 + spread * (n - 5) / 5) for n in range(11)]
+
+    launch = {Variant("bcast"): samples(3e-4), best: samples(1.13e-4), lucky: samples(1e-4)}
+    (task,) = next_tasks(made, asked, {problem.problem: [launch]})
+    names = [one.variant for one in task.cases]
+    assert lucky.name in names
+    assert (best.name in names[:3]) == stays
+
+
+def test_short_calls_have_more_in_the_race() -> None:
+    most = [plan.most_in_race([{Variant("bcast"): [seconds]}]) for seconds in (1e-4, 5e-4, 1e-2)]
+    assert most == [16, 8, 4]
+    assert plan.most_in_race([]) == 4
+
+
 def test_native_everywhere_still_rests_on_several_launches(made: Manifest) -> None:
     history, launches = measure(
         made, goal(), lambda one: 1.0 if one.variant == "native" else 2.0, 10

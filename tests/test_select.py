@@ -11,6 +11,7 @@ import pytest
 from collforge.db import Measurement, Variant
 from collforge.tuner.select import (
     Launch,
+    advantages,
     by_problem,
     compare,
     compare_together,
@@ -56,6 +57,26 @@ def test_one_launch_says_nothing_about_the_next() -> None:
 def test_a_ratio_is_of_medians_within_the_launch() -> None:
     launch = {NATIVE: [4.0, 4.0, 900.0], RING: [2.0, 0.1, 2.0]}
     assert compare(RING, NATIVE, [launch]).ratio == pytest.approx(2.0)
+
+
+def test_natives_bad_luck_in_a_launch_is_no_merit_of_the_variants_there() -> None:
+    """Native was slow where the chain ran and the leader did not; those that ran in all were not."""
+    always = {Variant("bcast", "full_lane", f"window={n}", "ab12"): [0.6] for n in range(6)}
+    slow = {NATIVE: [1.2], RING: [0.5], CHAIN: [0.52], **always}
+    measured = [{NATIVE: [1.0], RING: [0.5], LEADER: [0.45], **always}] * 3 + [slow] * 3
+    assert compare(CHAIN, NATIVE, measured).ratio > compare(LEADER, NATIVE, measured).ratio
+    faster = advantages([measured], NATIVE)
+    assert faster[NATIVE] == 0
+    assert faster[LEADER] > faster[RING] > faster[CHAIN]
+    assert decide("bcast", measured, ALL).winner.variant == LEADER
+
+
+def test_advantages_where_all_ran_together_are_the_ratios() -> None:
+    measured = launches(ring=[1.8, 2.0, 2.1], chain=[1.7, 2.2, 2.1])
+    faster = advantages([measured, launches(ring=[3.0, 3.0, 3.0])], NATIVE)
+    assert faster[CHAIN] == pytest.approx(math.log(compare(CHAIN, NATIVE, measured).ratio))
+    ring = (math.log(compare(RING, NATIVE, measured).ratio) + math.log(3.0)) / 2
+    assert faster[RING] == pytest.approx(ring)
 
 
 def test_a_clear_win() -> None:

@@ -24,13 +24,22 @@ from collforge.generator.layout import Layout, from_name
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import strategies
-from collforge.tuner.select import Comparison, Launch, compare, compare_together
+from collforge.tuner.select import (
+    Comparison,
+    Launch,
+    advantages,
+    compare,
+    compare_together,
+    standard_error,
+)
 
 # A variant this much slower than the best one (or native) leaves the race after a launch.
 LAG = 0.07
 # Of the parameter points that are best for other collectives, so many are tried beside what the model proposes.
 KIN_POINTS = 2
 MOST_IN_RACE = 4
+# Of calls that take less than this (seconds) more in proportion: their launches tell less, and cost less.
+SHORT_CALL = 1e-3
 # Which sizes of a collective are measured first: every fourth, then those half way between, then the rest.
 WAVES = (0, 2, 1, 2)
 # Bytes of the double that problems are measured with.
@@ -223,8 +232,11 @@ def most_launches(goal: Goal, racing: Sequence[Comparison]) -> int:
 
     One bad launch puts a variant out of the race for a while, and so does the luck of others.
     """
-    best = max(racing, key=lambda one: one.ratio, default=None)
-    few = best is not None and best.launches < goal.min_launches and best.ratio > 1 + goal.margin
+    few = (
+        bool(racing)
+        and racing[0].launches < goal.min_launches
+        and racing[0].ratio > 1 + goal.margin
+    )
     return 2 * goal.max_launches if few else goal.max_launches
 
 
@@ -248,28 +260,44 @@ def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
 def race(
     goal: Goal, tried: Iterable[Variant], series: Sequence[Sequence[Launch]]
 ) -> list[Comparison]:
-    """The best of the variants tried, over all problems, and those that lag little behind.
+    """The best of the variants tried, over all problems, and those that lag little behind, or may not.
 
     The best one may be slower than native in some problem and so be no choice: the best of those that are
     not stays in the race beside it.
     """
+    tried = list(tried)
+    if not tried:
+        return []
     found: dict[Comparison, float] = {}
+    native = Variant(tried[0].collective)
+    faster = advantages(series, native)
+    everything = [launch for launches in series for launch in launches]
+
+    def in_race(ranking: Sequence[Comparison]) -> Iterator[Comparison]:
+        """The first, and those that lag little behind it and native, by two standard errors at best."""
+        best = max([0.0, *(faster[c.variant] for c in ranking)]) + math.log(1 - LAG)
+        for c in ranking:
+            doubt = 2 * standard_error(c.variant, everything)
+            if c is ranking[0] or faster[c.variant] + doubt >= best:
+                yield c
+
     for variant in tried:
-        native = Variant(variant.collective)
         together = compare_together(variant, native, series)
         if not math.isnan(together.ratio):
             each = (compare(variant, native, launches).ratio for launches in series)
             found[together] = min(ratio for ratio in each if not math.isnan(ratio))
-    ranking = sorted(found, key=lambda c: -c.ratio)
+    ranking = sorted(found, key=lambda c: -faster[c.variant])
     nowhere_slower = [c for c in ranking if found[c] >= 1 / (1 + goal.margin)]
-    return list(dict.fromkeys([*in_race(ranking), *in_race(nowhere_slower)]))
+    most = most_in_race(everything)
+    races = (itertools.islice(in_race(one), most) for one in (ranking, nowhere_slower))
+    return list(dict.fromkeys(itertools.chain.from_iterable(races)))
 
 
-def in_race(ranking: Sequence[Comparison]) -> list[Comparison]:
-    """The first, and those that lag little behind it and native."""
-    best = max([1.0, *(c.ratio for c in ranking)])
-    near = (c for c in ranking if c is ranking[0] or c.ratio >= best * (1 - LAG))
-    return list(near)[:MOST_IN_RACE]
+def most_in_race(launches: Sequence[Launch]) -> int:
+    """How many, by the time of native's calls."""
+    native = [s for launch in launches for v in launch if v.is_native for s in launch[v]]
+    calls = SHORT_CALL / statistics.median(native) if native else 1.0
+    return round(MOST_IN_RACE * min(max(1.0, calls), 4.0))
 
 
 def earlier(
@@ -385,15 +413,13 @@ def propose(search: Search, count: int) -> list[str]:
     strategy = strategies.make(
         list(names.values()), search.goal.seed, search.here, LEAST_GAIN * search.goal.margin
     )
-    for variant in measured(entry, search.series):
-        ratio = compare_together(variant, native, search.series).ratio
-        if variant.name in names and not math.isnan(ratio):
-            strategy.observe(names[variant.name], -math.log(ratio))
+    for variant, faster in advantages(search.series, native).items():
+        if variant.fingerprint == entry.fingerprint and variant.name in names:
+            strategy.observe(names[variant.name], -faster)
     for where, launches in search.near:
-        for variant in measured(entry, [launches]):
-            ratio = compare(variant, native, launches).ratio
-            if variant.name in names and not math.isnan(ratio):
-                strategy.recall(names[variant.name], -math.log(ratio), where)
+        for variant, faster in advantages([launches], native).items():
+            if variant.fingerprint == entry.fingerprint and variant.name in names:
+                strategy.recall(names[variant.name], -faster, where)
     points = strategy.propose(count)
     return [case.variant_text(entry.family, entry.parameters, point) for point in points]
 

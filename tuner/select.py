@@ -91,8 +91,8 @@ def decide(
 
     `eligible` are the variants that are verified and still exist. One of them wins if it was
     measured beside native in `min_launches` launches and the low end of its ratio's interval is
-    above 1 + margin. Of several the one with the highest ratio is taken, or a simpler one that is
-    as good within noise.
+    above 1 + margin. Of several the fastest one is taken (`advantages`), or a simpler one that is as
+    good within noise.
     """
     return decide_together(
         collective, [launches], eligible, min_launches=min_launches, margin=margin
@@ -129,7 +129,9 @@ def decide_together(
         else "failed a verification, has none, or is no longer generated"
         for one in compared
     }
+    faster = advantages(series, native)
     winning = [one for one in compared if not obstacles[one.variant]]
+    winning.sort(key=lambda one: -faster[one.variant])
     if winning:
         winner = _simplest_of_the_best(winning, series, margin)
         reason = f"{winner}: the low end clears {1 + margin:.2f}"
@@ -189,6 +191,42 @@ def compare_together(
         for ends in zip(*((one.ratio, one.low, one.high) for one in known))
     )
     return Comparison(variant, ratio, low, high, min(one.launches for one in each))
+
+
+def advantages(series: Iterable[Sequence[Launch]], base: Variant) -> dict[Variant, float]:
+    """log(time of base / time of a variant) of each, by all that ran beside it; in several problems the mean.
+
+    Least squares of log(median time) = variant + launch. What befell base in one launch so says less for the
+    variants that were in this one, and against those that were in others, the more of them were in both.
+    """
+    import numpy as np
+
+    found: dict[Variant, list[float]] = {}
+    for launches in series:
+        runs = [launch for launch in launches if launch.get(base)]
+        columns = {v: n for n, v in enumerate({v: None for run in runs for v in run if run[v]})}
+        rows = [(v, number) for number, run in enumerate(runs) for v in run if run[v]]
+        terms = np.zeros((len(rows), len(columns) + len(runs)))
+        for row, (variant, number) in enumerate(rows):
+            terms[row, [columns[variant], len(columns) + number]] = 1
+        logs = [math.log(statistics.median(runs[number][variant])) for variant, number in rows]
+        fit = np.linalg.lstsq(terms, np.array(logs), rcond=None)[0]
+        for variant, column in columns.items():
+            found.setdefault(variant, []).append(float(fit[columns[base]] - fit[column]))
+    return {variant: statistics.fmean(each) for variant, each in found.items()}
+
+
+def standard_error(variant: Variant, launches: Iterable[Launch]) -> float:
+    """Of the mean logarithm of a variant's medians, by the quartiles of the samples inside the launches.
+
+    Launches differ by more than their samples tell, so it is a lower bound; 0 with fewer than four in each.
+    """
+    squares = []
+    for samples in (launch[variant] for launch in launches if launch.get(variant)):
+        low, median, high = statistics.quantiles(samples, n=4) if len(samples) > 3 else (0, 1, 0)
+        # Of a normal distribution: deviation by quartiles, and its median's error.
+        squares.append(((high - low) / 1.349 * 1.253 / median) ** 2 / len(samples))
+    return math.sqrt(sum(squares)) / len(squares) if squares else 0.0
 
 
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
