@@ -33,7 +33,7 @@ from collforge.tuner.select import (
     standard_error,
 )
 
-# A variant this much slower than the best one (or native) leaves the race after a launch.
+# A variant this much slower than the best one (or native), beyond doubt, leaves the race after a launch.
 LAG = 0.07
 # Of the parameter points that are best for other collectives, so many are tried beside what the model proposes.
 KIN_POINTS = 2
@@ -275,7 +275,7 @@ def race(
 
     def in_race(ranking: Sequence[Comparison]) -> Iterator[Comparison]:
         """The first, and those that lag little behind it and native, by two standard errors at best."""
-        best = max([0.0, *(faster[c.variant] for c in ranking)]) + math.log(1 - LAG)
+        best = max([0.0, *(faster[c.variant] for c in ranking[:1])]) + math.log(1 - LAG)
         for c in ranking:
             doubt = 2 * standard_error(c.variant, everything)
             if c is ranking[0] or faster[c.variant] + doubt >= best:
@@ -413,13 +413,17 @@ def propose(search: Search, count: int) -> list[str]:
     strategy = strategies.make(
         list(names.values()), search.goal.seed, search.here, LEAST_GAIN * search.goal.margin
     )
-    for variant, faster in advantages(search.series, native).items():
-        if variant.fingerprint == entry.fingerprint and variant.name in names:
-            strategy.observe(names[variant.name], -faster)
-    for where, launches in search.near:
-        for variant, faster in advantages([launches], native).items():
+
+    def values(series: Sequence[Sequence[Launch]]) -> Iterator[tuple[Point, float]]:
+        for variant, faster in advantages(series, native).items():
             if variant.fingerprint == entry.fingerprint and variant.name in names:
-                strategy.recall(names[variant.name], -faster, where)
+                yield names[variant.name], -faster
+
+    for point, value in values(search.series):
+        strategy.observe(point, value)
+    for where, launches in search.near:
+        for point, value in values([launches]):
+            strategy.recall(point, value, where)
     points = strategy.propose(count)
     return [case.variant_text(entry.family, entry.parameters, point) for point in points]
 
