@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from collforge.db.errors import NotACollforgeDatabase, SchemaTooNew
 
 APPLICATION_ID = int.from_bytes(b"Colf", "big")
-VERSION = 1
+VERSION = 2
 
 
 class Connection(Protocol):
@@ -24,7 +24,24 @@ class Connection(Protocol):
 
 Step = Callable[[Connection], None]
 
-STEPS: Mapping[int, Step] = {}
+
+def _add_evidence(connection: Connection) -> None:
+    """1 to 2: how a winner was decided, what is undecided, and how precisely each sample began.
+
+    Version 1 stored native where nothing was decided. Native rows of fewer launches than a decision takes are
+    dropped; `collforge tune` rebuilds all of them from the measurements.
+    """
+    text = "TEXT NOT NULL DEFAULT"
+    connection.execute(f"ALTER TABLE measurement ADD COLUMN start_errors {text} '[]'")
+    connection.execute(f"ALTER TABLE winner ADD COLUMN evidence {text} 'decided'")
+    connection.execute("DELETE FROM winner WHERE verification IS NULL AND launches < 3")
+    connection.execute("DROP VIEW winner_view")
+    for statement in _statements():
+        if "CREATE TABLE undecided" in statement or "CREATE VIEW winner_view" in statement:
+            connection.execute(statement)
+
+
+STEPS: Mapping[int, Step] = {1: _add_evidence}
 """STEPS[v] turns schema version v into v + 1 and keeps every row. It runs inside a transaction."""
 
 
@@ -74,8 +91,12 @@ def _version(connection: Connection, path: Path, newest: int) -> int | None:
 
 
 def _create(connection: Connection) -> None:
-    schema = resources.files("collforge.db").joinpath("schema.sql").read_text(encoding="utf-8")
     # Not executescript(), which would commit the transaction around it.
-    for statement in schema.split("\n\n"):
+    for statement in _statements():
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _statements() -> list[str]:
+    schema = resources.files("collforge.db").joinpath("schema.sql").read_text(encoding="utf-8")
+    return schema.split("\n\n")

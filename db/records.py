@@ -60,6 +60,8 @@ class Result:
     """Seconds, in the order of the rounds of the launch; empty if the case was only verified."""
     late: int = 0
     """Samples discarded because a rank started late."""
+    start_errors: tuple[float, ...] = ()
+    """Of each sample: by how many seconds the last rank started late; empty if not known."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ class Measurement:
     samples: tuple[float, ...]
     median: float
     late: int
+    start_errors: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,18 @@ class Choice:
     low: float
     high: float
     launches: int
+    evidence: str = "decided"
+    """``decided``; or of native: ``tie``, ``barrier`` (see schema.sql)."""
+
+
+@dataclass(frozen=True)
+class Undecided:
+    """A size that was measured and has no winner yet."""
+
+    collective: str
+    bytes: int
+    launches: int
+    reason: str
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
--- The schema of a Collforge database, version 1. Statements are separated by blank lines.
+-- The schema of a Collforge database, version 2. Statements are separated by blank lines.
 --
 -- Types are held by CHECK constraints and not by STRICT, because the runtime opens the file with the
 -- SQLite of the cluster, and enterprise Linux ships 3.26. For the same reason the journal is never WAL,
@@ -80,6 +80,8 @@ CREATE TABLE measurement (
     samples TEXT NOT NULL CHECK (samples GLOB '[[][0-9]*]'),
     median REAL NOT NULL CHECK (typeof(median) = 'real' AND median > 0),
     late INTEGER NOT NULL CHECK (typeof(late) = 'integer' AND late >= 0),
+    -- JSON array: by how many seconds the last rank started late, of each sample; empty if not known.
+    start_errors TEXT NOT NULL DEFAULT '[]' CHECK (start_errors GLOB '[[]*]'),
     UNIQUE (run, problem, variant)
 );
 
@@ -99,8 +101,28 @@ CREATE TABLE winner (
     -- A passing verification of the variant; NULL for native, which needs none.
     verification INTEGER REFERENCES verification (id),
     decided TEXT NOT NULL CHECK (decided GLOB '????-??-??T??:??:??Z'),
+    -- decided: it is the fastest beyond doubt; tie: native, as fast as the best variant within the margin;
+    -- barrier: native, undecided, but the winners of the sizes beside this one were slower than it here.
+    evidence TEXT NOT NULL DEFAULT 'decided' CHECK (
+        evidence = 'decided' OR (evidence IN ('tie', 'barrier') AND verification IS NULL)
+    ),
     UNIQUE (system, mpi_library, layout, collective, bytes),
     CHECK (ratio_low <= ratio AND ratio <= ratio_high)
+);
+
+-- Sizes that were measured and have no winner yet: the winners of the sizes beside them serve. The runtime does
+-- not read it.
+CREATE TABLE undecided (
+    id INTEGER PRIMARY KEY,
+    system INTEGER NOT NULL REFERENCES system (id),
+    mpi_library INTEGER NOT NULL REFERENCES mpi_library (id),
+    layout INTEGER NOT NULL REFERENCES layout (id),
+    collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
+    bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0),
+    launches INTEGER NOT NULL CHECK (typeof(launches) = 'integer' AND launches >= 0),
+    -- What leads, and what it lacks.
+    reason TEXT NOT NULL CHECK (typeof(reason) = 'text'),
+    UNIQUE (system, mpi_library, layout, collective, bytes)
 );
 
 -- No winner without a passing verification on record, and none with a failing one: a variant that was
@@ -170,7 +192,8 @@ SELECT
     winner.ratio_low AS ratio_low,
     winner.ratio_high AS ratio_high,
     winner.launches AS launches,
-    winner.decided AS decided
+    winner.decided AS decided,
+    winner.evidence AS evidence
 FROM winner
 JOIN system ON system.id = winner.system
 JOIN mpi_library ON mpi_library.id = winner.mpi_library

@@ -28,6 +28,7 @@ from collforge.db.records import (
     Place,
     Result,
     RunRecord,
+    Undecided,
     Variant,
     Verification,
     Winner,
@@ -141,9 +142,16 @@ class Store:
                 self._record_result(run_id, result)
         return True
 
-    def replace_winners(self, place: Place, collective: str, choices: Sequence[Choice]) -> None:
+    def replace_winners(
+        self,
+        place: Place,
+        collective: str,
+        choices: Sequence[Choice],
+        undecided: Sequence[Undecided] = (),
+    ) -> None:
         """Makes `choices` the winners of a collective at a measured place, instead of any before.
 
+        `undecided` are the sizes that were measured and have none.
         Raises Unverified, and keeps the winners as they were, unless every chosen variant other
         than native has a passing verification with this MPI library and no failing one.
         """
@@ -154,12 +162,22 @@ class Store:
                 "mpi_library": self._id("mpi_library", name=place.mpi, version=place.mpi_version),
                 "layout": self._id("layout", name=place.layout),
             }
-            self._rows(
-                "DELETE FROM winner WHERE system = :system AND mpi_library = :mpi_library"
-                " AND layout = :layout AND collective = :collective",
-                **at,
-                collective=collective,
-            )
+            for table in ("winner", "undecided"):
+                self._rows(
+                    f"DELETE FROM {table} WHERE system = :system AND mpi_library = :mpi_library"
+                    " AND layout = :layout AND collective = :collective",
+                    **at,
+                    collective=collective,
+                )
+            for one in undecided:
+                self._insert(
+                    "undecided",
+                    **at,
+                    collective=collective,
+                    bytes=one.bytes,
+                    launches=one.launches,
+                    reason=one.reason,
+                )
             for choice in choices:
                 variant_id = self._variant_id(choice.variant)
                 self._insert(
@@ -174,6 +192,7 @@ class Store:
                     launches=choice.launches,
                     verification=self._passing_verification(choice.variant, variant_id, **at),
                     decided=decided,
+                    evidence=choice.evidence,
                 )
 
     def places(self) -> list[Place]:
@@ -184,7 +203,8 @@ class Store:
     def measurements(self, place: Place, collective: str | None = None) -> list[Measurement]:
         """What was measured at a place, in the order of problems and, within one, of the runs."""
         rows = self._rows(
-            f"SELECT run.uuid, problem, bytes, {_VARIANT}, samples, median, late {_RUNS}"
+            f"SELECT run.uuid, problem, bytes, {_VARIANT}, samples, median, late, start_errors"
+            f" {_RUNS}"
             " JOIN measurement ON measurement.run = run.id"
             " JOIN variant ON variant.id = measurement.variant"
             " WHERE system.name = :system AND mpi_library.name = :mpi"
@@ -199,9 +219,16 @@ class Store:
         )
         return [
             Measurement(
-                uuid, problem, size, Variant(*variant), tuple(json.loads(samples)), median, late
+                uuid,
+                problem,
+                size,
+                Variant(*variant),
+                tuple(json.loads(samples)),
+                median,
+                late,
+                tuple(json.loads(errors)),
             )
-            for uuid, problem, size, *variant, samples, median, late in rows
+            for uuid, problem, size, *variant, samples, median, late, errors in rows
         ]
 
     def verified(self, mpi: str, mpi_version: str) -> frozenset[Variant]:
@@ -239,8 +266,8 @@ class Store:
         """The winners, sorted by place, collective and size; '' stands for all."""
         rows = self._rows(
             "SELECT system, mpi, mpi_version, layout, host_pattern, bytes, collective, family,"
-            " parameters, fingerprint, ratio, ratio_low, ratio_high, launches, decided"
-            " FROM winner_view"
+            " parameters, fingerprint, ratio, ratio_low, ratio_high, launches, evidence,"
+            " decided FROM winner_view"
             " WHERE :system IN ('', system) AND :mpi IN ('', mpi)"
             " AND :layout IN ('', layout) AND :collective IN ('', collective)"
             " ORDER BY system, mpi, mpi_version, layout, collective, bytes",
@@ -251,10 +278,29 @@ class Store:
         )
         return [
             Winner(
-                Place(*row[:4]), row[4], Choice(row[5], Variant(*row[6:10]), *row[10:14]), row[14]
+                Place(*row[:4]), row[4], Choice(row[5], Variant(*row[6:10]), *row[10:15]), row[15]
             )
             for row in rows
         ]
+
+    def undecided(
+        self, system: str = "", mpi: str = "", layout: str = "", collective: str = ""
+    ) -> list[tuple[Place, Undecided]]:
+        """What was measured and has no winner yet, sorted as the winners are; '' stands for all."""
+        rows = self._rows(
+            "SELECT system.name, mpi_library.name, version, layout.name, collective, bytes, launches,"
+            " reason FROM undecided JOIN system ON system.id = undecided.system"
+            " JOIN mpi_library ON mpi_library.id = undecided.mpi_library"
+            " JOIN layout ON layout.id = undecided.layout"
+            " WHERE :system IN ('', system.name) AND :mpi IN ('', mpi_library.name)"
+            " AND :layout IN ('', layout.name) AND :collective IN ('', collective)"
+            " ORDER BY 1, 2, 3, 4, 5, 6",
+            system=system,
+            mpi=mpi,
+            layout=layout,
+            collective=collective,
+        )
+        return [(Place(*row[:4]), Undecided(*row[4:])) for row in rows]
 
     def _record_result(self, run_id: int, result: Result) -> None:
         variant_id = self._variant_id(result.variant)
@@ -277,6 +323,7 @@ class Store:
                 samples=json.dumps(result.samples),
                 median=statistics.median(result.samples),
                 late=result.late,
+                start_errors=json.dumps(result.start_errors),
             )
 
     def _passing_verification(

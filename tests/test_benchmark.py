@@ -57,33 +57,22 @@ def test_the_best_known_point_of_every_family_is_measured(known: Known) -> None:
     assert PLAIN in benchmark.usual_variants(known, unknown), "the first point, where none is known"
 
 
-def test_sizes_in_between_take_the_nearest_winner(known: Known) -> None:
-    """As docs/architecture.md says of the runtime; the sizes are those at which it changes its mind."""
+def test_sizes_in_between_are_served_as_in_the_runtime(known: Known) -> None:
+    """The rule itself: test_serving.py."""
     names = {}
-    for size, name in ((4096, NATIVE_PHASES), (1 << 20, SHARED_PHASES)):
-        choice = Choice(size, variant(known.made, name), 2.0, 1.5, 2.5, 3)
-        names["bcast", size] = Winner(PLACE, "", choice, "2026-01-01T00:00:00Z")
-    both = Known(known.made, known.goal, {}, names)
+    tie = Choice(1 << 14, Variant("bcast"), 1.0, 1.0, 1.0, 3, "tie")
+    chain = Choice(4096, variant(known.made, NATIVE_PHASES), 2.0, 1.5, 2.5, 3)
+    for choice in (chain, tie):
+        names["bcast", choice.bytes] = Winner(PLACE, "", choice, "2026-01-01T00:00:00Z")
+    some = Known(known.made, known.goal, {}, names)
 
     def tuned(nbytes: int) -> str | None:
-        found = both.tuned(timing_case(known.made, "bcast", known.goal.layout, nbytes))
+        found = some.tuned(timing_case(known.made, "bcast", known.goal.layout, nbytes))
         return found.name if found else None
 
-    assert tuned(2896) is None and tuned(2897) == NATIVE_PHASES, "half an octave below the first"
-    assert tuned(65535) == NATIVE_PHASES and tuned(65536) == SHARED_PHASES
-    assert tuned(1 << 30) == SHARED_PHASES
-    assert (
-        Known(known.made, known.goal).tuned(timing_case(known.made, "bcast", known.goal.layout, 8))
-        is None
-    )
-    native = Choice(1 << 14, Variant("bcast"), 1.0, 1.0, 1.0, 3)
-    names["bcast", 1 << 14] = Winner(PLACE, "", native, "2026-01-01T00:00:00Z")
-    assert [tuned(size) for size in (4096, 5792, 5793, 1 << 14)] == [
-        *(NATIVE_PHASES, NATIVE_PHASES, "native", "native")
+    assert [tuned(size) for size in (2896, 2897, 8191, 8192)] == [
+        *(None, NATIVE_PHASES, NATIVE_PHASES, "native")
     ]
-    assert [tuned(size) for size in (1 << 17, (1 << 20) - 1, 1 << 20, 1 << 30)] == [
-        *("native", "native", SHARED_PHASES, SHARED_PHASES)
-    ], "not towards a size where native won"
 
 
 def test_winners_of_older_variants_are_none(known: Known) -> None:

@@ -32,6 +32,7 @@ from collforge.db import (
     SchemaTooNew,
     Store,
     StoreError,
+    Undecided,
     Unverified,
     Variant,
     migrate,
@@ -155,7 +156,7 @@ def test_the_runtime_can_read_the_winners(path: Path) -> None:
     with closing(sqlite3.connect(uri, uri=True)) as reader:
         assert reader.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         assert reader.execute("PRAGMA application_id").fetchone() == (0x436F6C66,)
-        assert reader.execute("PRAGMA user_version").fetchone() == (1,)
+        assert reader.execute("PRAGMA user_version").fetchone() == (migrate.VERSION,)
         rows = reader.execute(
             "SELECT layout, collective, bytes, family, parameters, fingerprint FROM winner_view"
             " WHERE system = 'emulated' AND mpi = 'openmpi' AND mpi_version = 'Open MPI v4.1.4'"
@@ -203,7 +204,7 @@ def test_a_wrong_result_dethrones(path: Path) -> None:
 COPY_WINNER = """
     INSERT INTO winner
     SELECT 99, system, {library}, layout, {collective}, 7, variant, ratio, ratio_low, ratio_high,
-        launches, {verification}, decided
+        launches, {verification}, decided, evidence
     FROM winner
 """
 OTHER_LIBRARY = "(SELECT max(id) FROM mpi_library)"
@@ -301,13 +302,56 @@ def test_every_older_version_has_a_step() -> None:
     assert sorted(migrate.STEPS) == list(range(1, migrate.VERSION))
 
 
+def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
+    """Its native winners of fewer than three launches were no decisions."""
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((Path(__file__).parent / "data" / "schema-1.sql").read_text())
+        connection.execute(f"PRAGMA application_id = {migrate.APPLICATION_ID}")
+        connection.executescript(
+            """
+            PRAGMA user_version = 1;
+            INSERT INTO system VALUES (1, 'emulated', '');
+            INSERT INTO mpi_library VALUES (1, 'openmpi', 'Open MPI v4.1.4');
+            INSERT INTO layout VALUES (1, '4x2', 4, 8);
+            INSERT INTO variant VALUES (1, 'bcast', 'native', '', '');
+            INSERT INTO run VALUES (1, 'a', 1, 1, 1, '2026-01-01T00:00:00Z', '', '', '[]', 7);
+            INSERT INTO measurement VALUES (1, 1, 1, 'bcast@4x2,bytes=8', 'bcast', 8, '[1.5]', 1.5, 0);
+            INSERT INTO winner VALUES (1, 1, 1, 1, 'bcast', 8, 1, 1.0, 1.0, 1.0, 1, NULL, '2026-01-01T00:00:00Z');
+            INSERT INTO winner VALUES (2, 1, 1, 1, 'bcast', 9, 1, 1.0, 1.0, 1.0, 3, NULL, '2026-01-01T00:00:00Z');
+            """
+        )
+    with Store(path) as store:
+        assert [one.choice.bytes for one in store.winners()] == [9]
+        assert store.winners()[0].choice.evidence == "decided"
+        assert store.measurements(PLACE)[0].start_errors == ()
+        tables = "SELECT name, sql FROM sqlite_master WHERE name IN ('undecided', 'winner_view')"
+        migrated = store._rows(tables)
+    with Store(path.with_name("new.db")) as store:
+        assert sorted(store._rows(tables)) == sorted(migrated)
+
+
+def test_what_is_undecided_is_no_winner(path: Path) -> None:
+    with Store(path) as store:
+        store.record_run(run("a", result(RING)))
+        open_one = Undecided("bcast", 4096, 2, "too few launches")
+        store.replace_winners(PLACE, "bcast", [choice(RING)], [open_one])
+        assert store.undecided(system="emulated") == [(PLACE, open_one)]
+        assert [one.choice.bytes for one in store.winners()] == [1024]
+        store.replace_winners(PLACE, "bcast", [replace(choice(NATIVE), evidence="tie")])
+        assert store.undecided() == []
+        assert store.winners()[0].choice.evidence == "tie"
+        with pytest.raises(sqlite3.IntegrityError):
+            store.replace_winners(PLACE, "bcast", [replace(choice(RING), evidence="tie")])
+
+
 def test_a_newer_schema_is_refused_and_untouched(path: Path) -> None:
     with Store(path) as store:
         store.record_run(run("a", result(RING)))
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     before = path.read_bytes()
-    with pytest.raises(SchemaTooNew, match=r"collforge\.db: .*version 2.*upgrade Collforge"):
+    with pytest.raises(SchemaTooNew, match=r"collforge\.db: .*version 3.*upgrade Collforge"):
         Store(path)
     assert path.read_bytes() == before
 

@@ -388,6 +388,7 @@ def test_records(mpi: str, driver: Driver, built: Installation) -> None:
     for group in (results[:3], results[3:]):
         assert len({len(r["samples"]) for r in group}) == 1
         assert len({(r["late"], r["repeats"], r["start_error"]) for r in group}) == 1
+        assert all(max(r["start_errors"]) <= r["start_error"] * 1.01 for r in group)
 
 
 def test_calls_in_a_row(driver: Driver) -> None:
@@ -422,6 +423,21 @@ def test_max_seconds_ends_a_group_after_two_samples(driver: Driver) -> None:
     code, records, _ = driver(["allgather:native@1x2,bytes=4096"], *options)
     assert code == 0
     assert len(records[1]["samples"]) == 2
+
+
+def test_losers_are_pruned_and_keep_what_they_have(driver: Driver) -> None:
+    """Segments of 64 bytes take many times as long as one of 256 KiB; native is never pruned."""
+    chain = "full_lane[lane_algorithm=chain,segment_bytes={}]"
+    variants = ("native", chain.format(262144), chain.format(64))
+    cases = [f"bcast:{variant}@2x2,bytes=262144" for variant in variants]
+    for options, last in ((["--prune"], 3), ([], 9)):
+        code, records, _ = driver(cases, "--samples", "9", *options, ranks=4)
+        assert code == 0
+        native, fast, slow = (len(r["samples"]) for r in records[1:-1])
+        assert (max(native, fast), native, slow) == (9, 9, last)
+        for result in records[1:-1]:
+            assert len(result["start_errors"]) == len(result["samples"])
+            assert all(error >= 0 for error in result["start_errors"])
 
 
 def test_clocks_of_separate_domains_agree(driver: Driver) -> None:

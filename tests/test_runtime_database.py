@@ -46,7 +46,7 @@ class Database:
     rows: tuple[Row, ...] = (CHAIN,)
     systems: tuple[tuple[str, str], ...] = (("here", ""),)
     layout: str = "2x2"
-    schema: int = 1
+    schema: int = 2
     mpi: str = ""
     version: str = ""
 
@@ -84,7 +84,7 @@ class Database:
                     )
                     proof = insert(db, "verification", run, variant, "problem", 1, "")
                     place = (system, library, layout, collective, size, variant)
-                    insert(db, "winner", *place, 1.5, 1.4, 1.6, 3, proof, time)
+                    insert(db, "winner", *place, 1.5, 1.4, 1.6, 3, proof, time, "decided")
         return path
 
 
@@ -158,7 +158,7 @@ def test_system(
 @pytest.mark.parametrize(
     ("database", "words"),
     [
-        (Database(schema=2), "schema 2 is newer"),
+        (Database(schema=3), "schema 3 is newer"),
         (Database(schema=0), "no Collforge database"),
         (Database(version="other"), "collforge tune"),
         (Database(rows=()), "collforge tune"),

@@ -167,32 +167,6 @@ def rules(build: Build, *winners: str) -> dict[int, str]:
     return {int(size): choice.partition("[")[0] for size, choice in map(str.split, lines)}
 
 
-def test_a_size_takes_the_winner_of_the_nearest_measured_one(build: Build) -> None:
-    found = rules(build, "2x2:65536:full_lane", "2x2:1024:hierarchical")
-    assert [size for size, choice in found.items() if choice == "hierarchical"] == [
-        *(1000, 1024, 1448, 1449, 4095, 4096)
-    ]
-    assert [size for size, choice in found.items() if choice == "full_lane"] == [
-        *(11585, 11586, 16384, 65536, 1 << 20, 2**31 - 1)
-    ]
-
-
-def test_between_native_and_a_variant_is_native(build: Build) -> None:
-    found = rules(build, "2x2:65536:full_lane", "2x2:1024:hierarchical", "2x2:4096:native")
-    assert [size for size, choice in found.items() if choice == "hierarchical"] == [
-        *(1000, 1024, 1448)
-    ]
-    assert [size for size, choice in found.items() if choice == "full_lane"] == [
-        *(65536, 1 << 20, 2**31 - 1)
-    ]
-
-
-def test_below_the_smallest_measured_size_is_native(build: Build) -> None:
-    found = rules(build, "2x2:724:hierarchical")
-    assert found[500] == "native"
-    assert found[512] == "hierarchical"
-
-
 def test_forced_choice_goes_before_winners_of_its_collective(build: Build) -> None:
     found = rules(build, "*:1:hierarchical", "2x2:1024:full_lane")
     assert set(found.values()) == {"hierarchical"}

@@ -11,6 +11,7 @@ from pathlib import Path
 from collforge.db import Place, Store, Variant, Winner
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest, VariantEntry
+from collforge.serving import Stored, serving, serving_layout
 from collforge.tuner import ingest, plan, request
 from collforge.tuner.ingest import Cost
 from collforge.tuner.plan import Goal, History
@@ -21,15 +22,6 @@ PLAIN = "full_lane"
 """The family whose first point is the paper's composition: component collectives native, one segment."""
 NATIVE_PHASES = "node_phase=native"
 SHARED_PHASES = "node_phase=shared"
-
-
-def reaches(chosen: Mapping[int, Variant], size: int, bucket: int) -> bool:
-    """Whether the choice of a measured size holds in a bucket that is nearest to it: see rules.c."""
-    own = math.floor(2 * math.log2(size))
-    smaller = [chosen[other] for other in chosen if other < size]
-    larger = [chosen[other] for other in chosen if other > size]
-    next_one = smaller[-1:] if bucket < own else larger[:1] if bucket > own else []
-    return not any(variant.is_native for variant in next_one)
 
 
 @dataclass(frozen=True)
@@ -43,7 +35,7 @@ class Known:
     """By collective and size."""
 
     def tuned(self, problem: Case) -> Variant | None:
-        """The stored winner that serves a problem by the rule of runtime/src/rules.c; None: no winner does.
+        """The stored winner that serves a problem (collforge.serving); None: none does, so native runs.
 
         Where native cannot serve, the first variant stands in for it (runtime/src/hybrid_call.c).
         """
@@ -57,18 +49,22 @@ class Known:
     def _stored(self, problem: Case) -> Variant | None:
         current = {entry.fingerprint for entry in self.made.variants_of(problem.collective)}
         chosen = {
-            size: winner.choice.variant
-            for (collective, size), winner in sorted(self.winners.items())
+            size: winner.choice
+            for (collective, size), winner in self.winners.items()
             if collective == problem.collective
             and (winner.choice.variant.is_native or winner.choice.variant.fingerprint in current)
         }
-        nbytes = self.made.collective(problem.collective).choice_bytes(problem.bytes)
-        bucket = math.floor(2 * math.log2(nbytes))
-        if not chosen or bucket < (math.floor(4 * math.log2(min(chosen))) - 1) // 2:
-            return None
-        centre = (2 * bucket + 1) / 4
-        nearest = min(chosen, key=lambda size: (abs(math.log2(size) - centre), size))
-        return chosen[nearest] if reaches(chosen, nearest, bucket) else Variant(problem.collective)
+        rows = [
+            Stored(
+                size,
+                "" if choice.variant.is_native else choice.variant.name,
+                choice.evidence == "tie",
+            )
+            for size, choice in chosen.items()
+        ]
+        entry = self.made.collective(problem.collective)
+        row = serving(rows, entry.choice_bytes(problem.bytes))
+        return chosen[row.bytes].variant if row else None
 
     def best(self, problem: Case, entry: VariantEntry, words: str = "") -> str:
         """The point of a variant, of those with these words in the name, that did best in earlier launches.
@@ -96,7 +92,9 @@ def read_known(made: Manifest, goal: Goal, database: Path, place: Place) -> Know
     if not database.exists():
         return Known(made, goal)
     with Store(database, create=False) as store:
-        found = store.winners(system=place.system, mpi=place.mpi, layout=place.layout)
+        layouts = {one.place.layout for one in store.winners(place.system, place.mpi)}
+        serves = serving_layout(layouts, goal.layout.placement, goal.layout.threads)
+        found = store.winners(place.system, place.mpi, serves) if serves else []
         history = by_problem(store.measurements(place))
     winners = {(one.choice.variant.collective, one.choice.bytes): one for one in found}
     return Known(made, goal, history, winners)

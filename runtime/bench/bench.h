@@ -21,6 +21,7 @@ struct options {
     unsigned seed;
     bool verify_only;
     int in_a_row; /* calls in a window, where ranks cannot run ahead */
+    bool prune;   /* candidates that are clearly behind get fewer samples */
     bool costs;   /* processor time and memory, too */
     bool drop_in; /* native of a hybrid collective goes through the wrappers */
     bool own_clocks;
@@ -37,6 +38,12 @@ struct bench {
     struct clock clock;
     struct data data;
     double group_start; /* local seconds */
+};
+
+/* Where the seconds of the job went. */
+struct spent {
+    double verifying;
+    double timing;
 };
 
 /* How a group was timed. */
@@ -85,6 +92,6 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
 void record_job(FILE *file, const struct bench *bench);
 void record_group(FILE *file, const struct bench *bench, const struct group *group,
                   const struct timing *timing);
-void record_end(FILE *file, int cases, int failed);
+void record_end(FILE *file, int cases, int failed, const struct spent *spent);
 
 #endif

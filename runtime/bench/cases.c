@@ -302,6 +302,7 @@ void plan_free(struct plan *plan) {
             free(group->candidates[j].text);
             free(group->candidates[j].variant);
             free(group->candidates[j].samples);
+            free(group->candidates[j].start_errors);
         }
         free(group->candidates);
         free(group->text);

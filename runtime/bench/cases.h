@@ -41,6 +41,7 @@ struct candidate {
     double first_call;        /* seconds of the verifying call on this rank */
     char detail[DETAIL_SIZE]; /* of a failed verification */
     double *samples;          /* [nsamples] seconds */
+    double *start_errors;     /* [nsamples] seconds by which the last rank started late */
     int nsamples;
     double cpu;     /* seconds of processor time of a call, of all ranks together */
     int64_t memory; /* bytes of temporaries on the rank that has most */

@@ -107,21 +107,26 @@ static void bench_free(struct bench *bench) {
 /* Runs the plan; returns the number of wrong results. */
 static int run_plan(struct bench *bench, struct plan *plan, FILE *file) {
     struct timing timing = {0};
+    struct spent spent = {0};
     int failed = 0;
 
     record_job(file, bench);
     for (int i = 0; i < plan->ngroups; i++) {
         struct group *group = &plan->groups[i];
+        const double begin = clock_local(&bench->clock);
         verify_group(bench, group);
+        const double verified = clock_local(&bench->clock);
         if (!bench->options.verify_only)
             time_group(bench, group, bench->options.seed + (unsigned)i, &timing);
+        spent.verifying += verified - begin;
+        spent.timing += clock_local(&bench->clock) - verified;
         if (bench->options.costs)
             cost_group(bench, group);
         record_group(file, bench, group, &timing);
         for (int j = 0; j < group->ncandidates; j++)
             failed += group->candidates[j].applicable && !group->candidates[j].verified;
     }
-    record_end(file, plan->ncases, failed);
+    record_end(file, plan->ncases, failed, &spent);
     return failed;
 }
 

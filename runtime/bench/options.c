@@ -21,8 +21,9 @@ static const char help[] =
     "  --seed S          of inputs and order (7)\n"
     "  --verify-only     no timing, and no native but where it is named\n"
     "  --drop-in         native of a hybrid collective is what applications get by COLLFORGE_DB\n"
+    "  --prune           cases that are clearly behind the fastest get fewer samples\n"
     "  --costs           processor time of a call and memory of the temporaries, too\n"
-    "  --max-seconds S   stop sampling a group after S seconds once it has 3 samples (no limit)\n"
+    "  --max-seconds S   stop sampling a group after S seconds once it has 2 samples (no limit)\n"
     "  --timeout S       a call that takes longer has hung (60)\n"
     "  --own-clocks      believe that no two ranks share a clock\n"
     "\n"
@@ -79,6 +80,9 @@ static bool read_option(int option, struct options *options) {
     case 'v':
         options->verify_only = true;
         return true;
+    case 'x':
+        options->prune = true;
+        return true;
     case 'p':
         options->costs = true;
         return true;
@@ -100,13 +104,21 @@ static bool read_option(int option, struct options *options) {
 
 bool options_read(int argc, char **argv, struct options *options, char *why, size_t size) {
     static const struct option table[] = {
-        {"cases", required_argument, NULL, 'c'},    {"output", required_argument, NULL, 'o'},
-        {"samples", required_argument, NULL, 'n'},  {"warmup", required_argument, NULL, 'w'},
-        {"in-a-row", required_argument, NULL, 'r'}, {"seed", required_argument, NULL, 's'},
-        {"verify-only", no_argument, NULL, 'v'},    {"costs", no_argument, NULL, 'p'},
-        {"drop-in", no_argument, NULL, 'l'},        {"max-seconds", required_argument, NULL, 'm'},
-        {"timeout", required_argument, NULL, 't'},  {"own-clocks", no_argument, NULL, 'k'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"cases", required_argument, NULL, 'c'},
+        {"output", required_argument, NULL, 'o'},
+        {"samples", required_argument, NULL, 'n'},
+        {"warmup", required_argument, NULL, 'w'},
+        {"in-a-row", required_argument, NULL, 'r'},
+        {"seed", required_argument, NULL, 's'},
+        {"verify-only", no_argument, NULL, 'v'},
+        {"costs", no_argument, NULL, 'p'},
+        {"drop-in", no_argument, NULL, 'l'},
+        {"max-seconds", required_argument, NULL, 'm'},
+        {"timeout", required_argument, NULL, 't'},
+        {"own-clocks", no_argument, NULL, 'k'},
+        {"prune", no_argument, NULL, 'x'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     int option = 0;
 

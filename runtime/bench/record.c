@@ -36,6 +36,13 @@ static void put_field(FILE *file, const char *name, const char *text) {
     put_string(file, text);
 }
 
+static void put_seconds(FILE *file, const char *name, const double *values, int n, int digits) {
+    fprintf(file, ",\"%s\":[", name);
+    for (int i = 0; i < n; i++)
+        fprintf(file, "%s%.*g", i > 0 ? "," : "", digits, values[i]);
+    fputc(']', file);
+}
+
 /* A line that is not on disk is a measurement lost: the job ends at the first. */
 static void end_line(FILE *file) {
     fputs("}\n", file);
@@ -110,11 +117,10 @@ static void record_result(FILE *file, const struct bench *bench, const struct gr
     fprintf(file, ",\"applicable\":%s", candidate->applicable ? "true" : "false");
     fprintf(file, ",\"verified\":%s", candidate->verified ? "true" : "false");
     put_field(file, "detail", candidate->detail);
-    fputs(",\"samples\":[", file);
-    for (int i = 0; i < candidate->nsamples; i++)
-        fprintf(file, "%s%.9g", i > 0 ? "," : "", candidate->samples[i]);
-    fprintf(file, "],\"late\":%d,\"repeats\":%d,\"start_error\":%.3g", timing->late,
-            timing->repeats, timing->start_error);
+    put_seconds(file, "samples", candidate->samples, candidate->nsamples, 9);
+    put_seconds(file, "start_errors", candidate->start_errors, candidate->nsamples, 3);
+    fprintf(file, ",\"late\":%d,\"repeats\":%d,\"start_error\":%.3g", timing->late, timing->repeats,
+            timing->start_error);
     if (bench->options.costs)
         fprintf(file, ",\"cpu\":%.6g,\"memory\":%" PRId64, candidate->cpu, candidate->memory);
     end_line(file);
@@ -126,9 +132,11 @@ void record_group(FILE *file, const struct bench *bench, const struct group *gro
         record_result(file, bench, group, &group->candidates[i], timing);
 }
 
-void record_end(FILE *file, int cases, int failed) {
+void record_end(FILE *file, int cases, int failed, const struct spent *spent) {
     if (file == NULL)
         return;
     fprintf(file, "{\"record\":\"end\",\"cases\":%d,\"failed\":%d", cases, failed);
+    fprintf(file, ",\"seconds\":{\"verifying\":%.3f,\"timing\":%.3f}", spent->verifying,
+            spent->timing);
     end_line(file);
 }

@@ -1,16 +1,19 @@
 /*
  * Timing. One round runs every candidate of the group, native among them, once: sample i of each
  * comes from round i, so that ratios hold when the machine drifts. The order is shuffled by the
- * seed and rotates from round to round.
+ * seed and rotates from round to round. Where losers are pruned, a candidate that is clearly behind
+ * the best one after a few rounds leaves, and the rest get the time: it keeps the samples that it
+ * has, which are those of the first rounds of all others.
  *
  * A window: all ranks agree on a time a little ahead, wait for it, call, and note when they left
  * the call. Its time is max(end) - min(start) over the ranks, on one clock. A window that some rank
  * enters later than the tolerance allows is thrown away, counted as late and taken again at once,
  * so that the candidates of the round still stand side by side. Each late one in a row doubles the
- * next lead and, from the second on, the tolerance, so that a machine with more ranks than cores
- * gets its samples, too; the record says how late the latest start was that counted. After
- * MAX_RETRIES the whole round is dropped for all candidates; 3 x samples + 10 rounds are the end
- * even with too few samples.
+ * next lead and, from the second on, the tolerance up to a share of the shortest candidate's time,
+ * so that a machine with more ranks than cores gets its samples, too; each sample's record says how
+ * late its start was. After MAX_RETRIES the whole round is dropped for all candidates, and the
+ * tolerance may grow to twice as much; 3 x samples + 10 rounds are the end even with too few
+ * samples.
  *
  * Calls so short that the error of a window's start would show are repeated, as often for every
  * candidate:
@@ -36,26 +39,35 @@ static const double long_call = 10e-3;
 /* Even when the time is up: the launch, not the sample, is the unit of the tuner's statistics. */
 enum { MIN_ROUNDS = 2 };
 enum { MAX_REPEATS = 32, MAX_RETRIES = 8, PATIENCE = 1 };
+/* A candidate leaves after so many rounds if its median is so much above the best one's and none of
+ * its samples is as fast. */
+enum { PRUNE_ROUNDS = 3 };
+static const double prune_lag = 0.15;
 
 static const double min_lead = 100e-6; /* from agreeing on the start to the start */
 static const double max_lead = 5e-3;
 static const double min_tolerance = 20e-6;
 static const double tolerance_share = 0.05; /* of the shortest candidate's time */
+static const double most_tolerance_share = 0.25;
 
 struct stamp {
     double start;
     double end;
+    double lateness; /* of the last rank's start, alike on all ranks */
 };
 
 struct schedule {
     struct candidate **active; /* [nactive] in the order of round 0 */
+    int *rounds;               /* [nactive] in which each took part */
+    bool *left;                /* [nactive] it takes part in no more */
     int nactive;
     int windows; /* of one sample */
     int burst;   /* calls in one window */
     double lead;
     double tolerance;      /* now */
     double calm_tolerance; /* when nobody is late */
-    double start_error;    /* of the latest start that counted */
+    double most_tolerance;
+    double start_error; /* of the latest start that counted */
     int late;
     int streak; /* late windows in a row */
 };
@@ -67,7 +79,7 @@ static void adapt(struct schedule *schedule, double lateness) {
         schedule->late++;
         schedule->lead = fmin(2 * schedule->lead, max_lead);
         if (++schedule->streak > PATIENCE)
-            schedule->tolerance *= 2;
+            schedule->tolerance = fmin(2 * schedule->tolerance, schedule->most_tolerance);
     } else {
         schedule->streak = 0;
         schedule->start_error = fmax(schedule->start_error, lateness);
@@ -104,19 +116,22 @@ static struct verdict run_window(struct bench *bench, struct schedule *schedule,
     double votes[2] = {clock_to_reference(&clock->line, stamp->start) - start,
                        bench->rank == 0 && limit > 0 && spent > limit};
     must(PMPI_Allreduce(MPI_IN_PLACE, votes, 2, MPI_DOUBLE, MPI_MAX, bench->comm), "MPI_Allreduce");
+    stamp->lateness = fmax(votes[0], 0);
     const struct verdict verdict = {votes[0] > schedule->tolerance, votes[1] > 0};
     adapt(schedule, votes[0]);
     return verdict;
 }
 
-/* stamps: [nactive * windows]. The verdict on the last window: if it is late, the round is to be
- * dropped. */
+/* Round number `number` of those still taking part. stamps: [nactive * windows]. The verdict on the
+ * last window: if it is late, the round is to be dropped. */
 static struct verdict run_round(struct bench *bench, struct schedule *schedule, int number,
                                 struct stamp *stamps) {
     struct verdict verdict = {false, false};
 
     for (int i = 0; i < schedule->nactive * schedule->windows && !verdict.late; i++) {
         const int who = (i / schedule->windows + number) % schedule->nactive;
+        if (schedule->left[who])
+            continue;
         struct stamp *stamp = &stamps[who * schedule->windows + i % schedule->windows];
         int tries = 0;
         do {
@@ -209,6 +224,8 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
     schedule->windows = in_a_row ? 1 : repeats;
     if (isfinite(shortest))
         schedule->calm_tolerance = fmax(min_tolerance, tolerance_share * shortest);
+    schedule->most_tolerance =
+        fmax(2 * min_tolerance, most_tolerance_share / tolerance_share * schedule->calm_tolerance);
     schedule->tolerance = schedule->calm_tolerance;
     schedule->start_error = 0;
     schedule->streak = 0;
@@ -227,6 +244,10 @@ static unsigned next_random(unsigned *state) {
 /* The verified candidates, shuffled alike on all ranks. */
 static void line_up(struct schedule *schedule, struct group *group, unsigned shuffle) {
     schedule->active = xmalloc((size_t)group->ncandidates * sizeof *schedule->active);
+    schedule->rounds = xmalloc((size_t)group->ncandidates * sizeof *schedule->rounds);
+    memset(schedule->rounds, 0, (size_t)group->ncandidates * sizeof *schedule->rounds);
+    schedule->left = xmalloc((size_t)group->ncandidates * sizeof *schedule->left);
+    memset(schedule->left, 0, (size_t)group->ncandidates * sizeof *schedule->left);
     for (int i = 0; i < group->ncandidates; i++) {
         if (group->candidates[i].applicable && group->candidates[i].verified)
             schedule->active[schedule->nactive++] = &group->candidates[i];
@@ -251,19 +272,68 @@ static double median(double *values, int n) {
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-/* Gives the candidates their samples. seconds: [rounds][nactive][windows]. */
-static void hand_out(const struct schedule *schedule, double *seconds, int rounds) {
+/* Gives the candidates their samples. stamps, seconds: [rounds][nactive][windows]. */
+static void hand_out(const struct schedule *schedule, const struct stamp *stamps, double *seconds) {
     const int width = schedule->nactive * schedule->windows;
+    double *late = xmalloc((size_t)schedule->windows * sizeof *late);
 
     for (int who = 0; who < schedule->nactive; who++) {
         struct candidate *candidate = schedule->active[who];
-        candidate->samples = xmalloc((size_t)rounds * sizeof *candidate->samples);
-        candidate->nsamples = candidate->verified ? rounds : 0;
-        for (int round = 0; round < rounds; round++) {
-            double *windows = &seconds[round * width + who * schedule->windows];
-            candidate->samples[round] = median(windows, schedule->windows) / schedule->burst;
+        const size_t rounds = (size_t)schedule->rounds[who];
+        candidate->samples = xmalloc(rounds * sizeof *candidate->samples);
+        candidate->start_errors = xmalloc(rounds * sizeof *candidate->start_errors);
+        candidate->nsamples = candidate->verified ? schedule->rounds[who] : 0;
+        for (size_t round = 0; round < rounds; round++) {
+            const size_t at = round * (size_t)width + (size_t)(who * schedule->windows);
+            for (int w = 0; w < schedule->windows; w++)
+                late[w] = stamps[at + (size_t)w].lateness;
+            candidate->samples[round] = median(&seconds[at], schedule->windows) / schedule->burst;
+            candidate->start_errors[round] = median(late, schedule->windows) / schedule->burst;
         }
     }
+    free(late);
+}
+
+/* What the samples of the rounds kept so far are, by the clock as known now. Fills middle and least
+ * [nactive] of those that took part in all of them. Collective. */
+static void take_stock(const struct bench *bench, const struct schedule *schedule,
+                       const struct stamp *stamps, int kept, double *middle, double *least) {
+    const int width = schedule->nactive * schedule->windows;
+    double *seconds = xmalloc((size_t)(kept * width) * sizeof *seconds);
+    double *samples = xmalloc((size_t)kept * sizeof *samples);
+
+    measure(bench, &bench->clock.line, stamps, kept * width, seconds);
+    for (int who = 0; who < schedule->nactive; who++) {
+        if (schedule->left[who])
+            continue;
+        for (int round = 0; round < kept; round++)
+            samples[round] =
+                median(&seconds[round * width + who * schedule->windows], schedule->windows);
+        middle[who] = median(samples, kept);
+        least[who] = samples[0];
+    }
+    free(samples);
+    free(seconds);
+}
+
+/* Ends the part of those that are clearly behind: native, the base of all ratios, stays. All ranks
+ * see the same times, so they agree. Collective. */
+static void prune(const struct bench *bench, struct schedule *schedule, const struct stamp *stamps,
+                  int kept) {
+    double *middle = xmalloc((size_t)schedule->nactive * sizeof *middle);
+    double *least = xmalloc((size_t)schedule->nactive * sizeof *least);
+    double best = HUGE_VAL;
+
+    take_stock(bench, schedule, stamps, kept, middle, least);
+    for (int who = 0; who < schedule->nactive; who++)
+        if (!schedule->left[who])
+            best = fmin(best, middle[who]);
+    for (int who = 0; who < schedule->nactive; who++) {
+        if (!schedule->left[who] && schedule->active[who]->choice.variant != NULL)
+            schedule->left[who] = least[who] > best && middle[who] > (1 + prune_lag) * best;
+    }
+    free(middle);
+    free(least);
 }
 
 /* Samples until there are enough; returns the number of rounds kept in stamps. */
@@ -274,9 +344,17 @@ static int run_rounds(struct bench *bench, struct schedule *schedule, struct sta
 
     for (int tried = 0; kept < wanted && tried < 3 * wanted + 10; tried++) {
         const struct verdict verdict = run_round(bench, schedule, kept, &stamps[kept * width]);
-        kept += !verdict.late;
+        if (verdict.late) {
+            schedule->most_tolerance *= 2;
+        } else {
+            for (int who = 0; who < schedule->nactive; who++)
+                schedule->rounds[who] += !schedule->left[who];
+            kept++;
+        }
         if (verdict.time_is_up && kept >= MIN_ROUNDS)
             break;
+        if (bench->options.prune && !verdict.late && kept >= PRUNE_ROUNDS)
+            prune(bench, schedule, stamps, kept);
     }
     return kept;
 }
@@ -286,6 +364,7 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
                                 .burst = 1,
                                 .lead = min_lead,
                                 .tolerance = min_tolerance,
+                                .most_tolerance = max_lead,
                                 .calm_tolerance = min_tolerance};
     struct stamp *stamps = NULL;
     double *seconds = NULL;
@@ -298,6 +377,7 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
     timing->repeats = schedule.windows * schedule.burst;
     const int width = schedule.nactive * schedule.windows;
     stamps = xmalloc((size_t)bench->options.samples * (size_t)width * sizeof *stamps);
+    memset(stamps, 0, (size_t)bench->options.samples * (size_t)width * sizeof *stamps);
     seconds = xmalloc((size_t)bench->options.samples * (size_t)width * sizeof *seconds);
 
     const struct clock_point before = bench->clock.newest;
@@ -312,12 +392,14 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
         else
             settle_candidate(bench, schedule.active[i]);
     }
-    hand_out(&schedule, seconds, kept);
+    hand_out(&schedule, stamps, seconds);
     timing->late = schedule.late;
     timing->start_error = schedule.start_error;
 cleanup:
     watchdog_stop();
     free(schedule.active);
+    free(schedule.rounds);
+    free(schedule.left);
     free(stamps);
     free(seconds);
 }

@@ -27,7 +27,7 @@ bool cf_winners_add(struct cf_winners *winners, const char *layout, int collecti
     winner->collective = collective;
     winner->bytes = bytes;
     memcpy(winner->parameter, choice->parameter, sizeof winner->parameter);
-    winner->variant = -1;
+    winner->variant = CF_NATIVE_WINS;
     for (int v = 0; v < cf_nvariants; v++)
         if (cf_variants[v] == choice->variant)
             winner->variant = v;
@@ -108,15 +108,19 @@ static int find_span(const struct cf_winners *winners, const char *layout, int c
 }
 
 /*
- * Whether a winner holds in a bucket that is nearest to its size: not on the side on which the next
- * measured size is native's, because somewhere in between native becomes the faster one.
+ * Whether a winner holds in a bucket that is nearest to its size. On a side with another measured
+ * size it reaches CF_REACH buckets at most, and not towards one where native was found faster,
+ * because somewhere in between native becomes the faster one. Native that only ties is no such
+ * bound. (collforge/serving.py is the same rule; tests/data/serving.txt holds both to it.)
  */
 static bool reaches(const struct cf_winner *winner, bool is_first, bool is_last, int bucket) {
     const int own = cf_bucket((uint64_t)winner->bytes);
     if (winner->variant < 0)
         return false;
-    return bucket == own ||
-           (bucket < own ? is_first || winner[-1].variant >= 0 : is_last || winner[1].variant >= 0);
+    if (bucket == own || (bucket < own ? is_first : is_last))
+        return true;
+    const struct cf_winner *next = bucket < own ? winner - 1 : winner + 1;
+    return next->variant != CF_NATIVE_WINS && abs(bucket - own) <= CF_REACH;
 }
 
 /*

@@ -11,12 +11,18 @@
  * one. */
 #define CF_ANY_LAYOUT "*"
 
+/* Native is faster than the variants, or as fast as the best of them within the margin. */
+enum { CF_NATIVE_WINS = -1, CF_NATIVE_TIES = -2 };
+
+/* How many buckets a winner serves on a side with another measured size: a factor of four. */
+enum { CF_REACH = 4 };
+
 /* One row of the winner table. Holds no pointers, so that it can travel. */
 struct cf_winner {
     char layout[CF_LAYOUT_NAME_SIZE];
     int collective;
     int bytes;   /* > 0 */
-    int variant; /* index in cf_variants; -1: native */
+    int variant; /* index in cf_variants, CF_NATIVE_WINS or CF_NATIVE_TIES */
     int parameter[CF_MAX_PARAMETERS];
 };
 

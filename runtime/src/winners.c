@@ -23,7 +23,8 @@
 #endif
 
 enum {
-    SCHEMA_VERSION = 1,
+    OLDEST_SCHEMA = 1, /* has no winner.evidence: all its winners are decided */
+    SCHEMA_VERSION = 2,
     BUSY_MILLISECONDS = 200,
     /* What a damaged, huge or slow file may take. A step is 10 of SQLite's instructions. */
     MOST_STEPS = 2000000,
@@ -34,16 +35,16 @@ enum {
 
 /* Of the tables and not of winner_view, which does not tell what a winner rests on. A library is
  * known by its version: its name is the site's (COLLFORGE_MPI_<NAME>). */
-static const char winners_sql[] =
-    "SELECT layout.name, winner.collective, winner.bytes, variant.family, variant.parameters,"
-    " variant.fingerprint, verification.passed"
-    " FROM winner JOIN system ON system.id = winner.system"
-    " JOIN mpi_library ON mpi_library.id = winner.mpi_library"
-    " JOIN layout ON layout.id = winner.layout JOIN variant ON variant.id = winner.variant"
-    " LEFT JOIN verification ON verification.id = winner.verification"
-    " AND verification.variant = winner.variant"
-    " WHERE system.name = ?"
-    " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)";
+#define WINNERS_SQL(evidence)                                                                      \
+    "SELECT layout.name, winner.collective, winner.bytes, variant.family, variant.parameters,"     \
+    " variant.fingerprint, verification.passed, " evidence                                         \
+    " FROM winner JOIN system ON system.id = winner.system"                                        \
+    " JOIN mpi_library ON mpi_library.id = winner.mpi_library"                                     \
+    " JOIN layout ON layout.id = winner.layout JOIN variant ON variant.id = winner.variant"        \
+    " LEFT JOIN verification ON verification.id = winner.verification"                             \
+    " AND verification.variant = winner.variant"                                                   \
+    " WHERE system.name = ?"                                                                       \
+    " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)"
 
 static const char systems_sql[] =
     "SELECT name, host_pattern FROM system"
@@ -53,6 +54,7 @@ static const char systems_sql[] =
 struct load {
     struct cf_sqlite sqlite;
     sqlite3 *database;
+    int schema;
     int steps;
     time_t deadline;
     char system[256];
@@ -114,6 +116,7 @@ static bool check_schema(struct load *load) {
     const bool found = load->sqlite.step(statement) == SQLITE_ROW;
     const int version = found ? load->sqlite.column_int(statement, 0) : 0;
     (void)load->sqlite.finalize(statement);
+    load->schema = version;
     if (!found)
         return fail_in_sqlite(load);
     if (version > SCHEMA_VERSION)
@@ -121,7 +124,7 @@ static bool check_schema(struct load *load) {
                     "its schema %d is newer than this library's %d; use the library it was "
                     "tuned with",
                     version, SCHEMA_VERSION);
-    if (version < SCHEMA_VERSION)
+    if (version < OLDEST_SCHEMA)
         return fail(load,
                     "it is no Collforge database of schema %d; name one that "
                     "'collforge tune' has written",
@@ -182,7 +185,7 @@ static bool find_system(struct load *load) {
                 host);
 }
 
-/* A row of winners_sql. */
+/* A row of WINNERS_SQL. */
 static bool add_row(struct load *load, sqlite3_stmt *row) {
     char text[1024];
     char why[256] = "";
@@ -215,8 +218,11 @@ static bool add_row(struct load *load, sqlite3_stmt *row) {
     if (choice.variant != NULL && load->sqlite.column_int(row, 6) != 1)
         return fail(load, "its %s for %s has no passing verification; tune anew", family,
                     collective);
-    return cf_winners_add(load->winners, layout, index, (int)bytes, &choice) ||
-           fail(load, "memory is out");
+    if (!cf_winners_add(load->winners, layout, index, (int)bytes, &choice))
+        return fail(load, "memory is out");
+    if (choice.variant == NULL && strcmp(text_of(load, row, 7), "tie") == 0)
+        load->winners->items[load->winners->count - 1].variant = CF_NATIVE_TIES;
+    return true;
 }
 
 static bool bind(struct load *load, sqlite3_stmt *statement, int index, const char *text) {
@@ -229,7 +235,9 @@ static bool load_rows(struct load *load) {
     const int before = winners->count;
     int code = SQLITE_OK;
     sqlite3_stmt *statement = NULL;
-    if (!prepare(load, winners_sql, &statement))
+    const char *sql =
+        load->schema > OLDEST_SCHEMA ? WINNERS_SQL("winner.evidence") : WINNERS_SQL("'decided'");
+    if (!prepare(load, sql, &statement))
         return false;
     bool good = bind(load, statement, 1, load->system) && bind(load, statement, 2, load->version) &&
                 bind(load, statement, 3, load->first_line);

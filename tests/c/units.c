@@ -6,6 +6,7 @@
  *   sizes                      checks the buckets of sizes
  *   lanes SIZE TEXT            the orders in which the lanes see the ranks
  *   rules LAYOUT:BYTES:CHOICE  what bcast runs on layout 2x2 at several sizes
+ *   serving STORED SIZE...     what bcast runs at these sizes; STORED as in tests/data/serving.txt
  *   database PATH...           the number of winners in each
  * Prints "error: ..." for what is malformed.
  */
@@ -144,6 +145,43 @@ static int print_rules(int argc, char **argv) {
     return 0;
 }
 
+/* The winner of bcast that "BYTES=CHOICE" stands for. */
+static int add_stored(struct cf_winners *winners, char *text) {
+    char why[256];
+    struct cf_choice choice;
+    char *name = strchr(text, '=');
+    if (name == NULL)
+        return 1;
+    *name++ = '\0';
+    const int tie = strcmp(name, "tie") == 0;
+    if (tie)
+        name = (char[]){"native"};
+    if (!cf_choice_parse(name, strlen(name), 0, &choice, why, sizeof why) ||
+        !cf_winners_add(winners, "2x2", 0, atoi(text), &choice))
+        return 1;
+    if (tie)
+        winners->items[winners->count - 1].variant = CF_NATIVE_TIES;
+    return 0;
+}
+
+static int print_serving(int argc, char **argv) {
+    struct cf_winners winners = {0};
+    for (char *text = strtok(argv[2], " "); text != NULL; text = strtok(NULL, " "))
+        if (add_stored(&winners, text) != 0)
+            return 1;
+    if (!cf_rules_build(&winners))
+        return 1;
+    cf_winners_free(&winners);
+    const struct cf_rules *rules = cf_rules_find("2x2", 1);
+    for (int i = 3; i < argc; i++) {
+        const struct cf_choice *choice =
+            rules == NULL ? NULL : rules->by_size[cf_bucket((uint64_t)atoi(argv[i]))];
+        printf("%s %s\n", argv[i], choice == NULL ? "native" : choice->variant->family);
+    }
+    cf_rules_free();
+    return 0;
+}
+
 /* What a damaged file makes SQLite say, on one line. */
 static void print_printable(const char *why) {
     printf("error: ");
@@ -177,6 +215,8 @@ int main(int argc, char **argv) {
         return print_map(atoi(argv[2]), argv[3], 1);
     if (strcmp(command, "sizes") == 0)
         return check_sizes();
+    if (strcmp(command, "serving") == 0 && argc > 3)
+        return print_serving(argc, argv);
     if (strcmp(command, "rules") == 0)
         return print_rules(argc, argv);
     if (strcmp(command, "database") == 0)

@@ -99,7 +99,7 @@ static const char *flaw(const struct cf_winner *winner, bool forced) {
         return "layout of a forced choice";
     if (winner->collective < 0 || winner->collective >= cf_ncollectives || winner->bytes < 1)
         return "collective or bytes";
-    if (winner->variant == -1)
+    if (winner->variant == CF_NATIVE_WINS || winner->variant == CF_NATIVE_TIES)
         return NULL;
     if (winner->variant < 0 || winner->variant >= cf_nvariants ||
         cf_variants[winner->variant]->collective != winner->collective)

@@ -213,7 +213,7 @@ def test_any_value_in_any_column(loader: Loader, good: Path, value: str) -> None
         ("UPDATE winner SET verification = NULL", "no passing verification"),
         ("UPDATE winner SET verification = 3 WHERE variant = 1", "no passing verification"),
         ("UPDATE mpi_library SET version = 'Open MPI v9'", "collforge tune"),
-        ("PRAGMA user_version = 2", "schema 2 is newer"),
+        ("PRAGMA user_version = 3", "schema 3 is newer"),
         ("PRAGMA user_version = -2147483648", "no Collforge database"),
         ("DROP TABLE winner; CREATE VIEW winner AS WITH RECURSIVE n(system) AS (SELECT 1 UNION ALL "
          "SELECT system + 1 FROM n) SELECT * FROM n", "no such column"),

@@ -1,0 +1,178 @@
+-- The schema of a Collforge database, version 1. Statements are separated by blank lines.
+--
+-- Types are held by CHECK constraints and not by STRICT, because the runtime opens the file with the
+-- SQLite of the cluster, and enterprise Linux ships 3.26. For the same reason the journal is never WAL,
+-- which a reader without write permission could not open.
+--
+-- Provenance: system, mpi_library, layout, variant and run say where a number is from; verification and
+-- measurement are what was found; winner follows from these and can be rebuilt at any time.
+
+CREATE TABLE system (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE CHECK (typeof(name) = 'text' AND name <> ''),
+    -- Regular expression of the host names that belong to the system; '' matches none.
+    host_pattern TEXT NOT NULL DEFAULT '' CHECK (typeof(host_pattern) = 'text')
+);
+
+CREATE TABLE mpi_library (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL CHECK (typeof(name) = 'text' AND name <> ''),
+    version TEXT NOT NULL CHECK (typeof(version) = 'text' AND version <> ''),
+    UNIQUE (name, version)
+);
+
+CREATE TABLE layout (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE CHECK (typeof(name) = 'text' AND name <> ''),
+    nodes INTEGER NOT NULL CHECK (typeof(nodes) = 'integer' AND nodes > 0),
+    ranks INTEGER NOT NULL CHECK (typeof(ranks) = 'integer' AND ranks >= nodes)
+);
+
+CREATE TABLE variant (
+    id INTEGER PRIMARY KEY,
+    collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
+    family TEXT NOT NULL CHECK (typeof(family) = 'text' AND family <> ''),
+    -- The text inside the brackets of the variant's name, '' if there is none.
+    parameters TEXT NOT NULL DEFAULT '' CHECK (typeof(parameters) = 'text'),
+    -- Of the generated source; the runtime ignores a winner whose fingerprint is not its own.
+    fingerprint TEXT NOT NULL DEFAULT '' CHECK (typeof(fingerprint) = 'text'),
+    UNIQUE (collective, family, parameters, fingerprint),
+    CHECK ((family = 'native') = (fingerprint = '')),
+    CHECK (family <> 'native' OR parameters = '')
+);
+
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY,
+    uuid TEXT NOT NULL UNIQUE CHECK (typeof(uuid) = 'text' AND uuid <> ''),
+    system INTEGER NOT NULL REFERENCES system (id),
+    mpi_library INTEGER NOT NULL REFERENCES mpi_library (id),
+    layout INTEGER NOT NULL REFERENCES layout (id),
+    started TEXT NOT NULL CHECK (started GLOB '????-??-??T??:??:??Z'),
+    tool_version TEXT NOT NULL CHECK (typeof(tool_version) = 'text'),
+    reframe_version TEXT NOT NULL CHECK (typeof(reframe_version) = 'text'),
+    -- JSON array of the host of each node.
+    hosts TEXT NOT NULL CHECK (hosts GLOB '[[]*]'),
+    seed INTEGER NOT NULL CHECK (typeof(seed) = 'integer')
+);
+
+CREATE INDEX run_place ON run (system, mpi_library, layout);
+
+CREATE TABLE verification (
+    id INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL REFERENCES run (id),
+    variant INTEGER NOT NULL REFERENCES variant (id),
+    problem TEXT NOT NULL CHECK (typeof(problem) = 'text' AND problem <> ''),
+    passed INTEGER NOT NULL CHECK (passed IN (0, 1)),
+    detail TEXT NOT NULL DEFAULT '' CHECK (typeof(detail) = 'text'),
+    UNIQUE (run, variant, problem)
+);
+
+CREATE INDEX verification_variant ON verification (variant, passed);
+
+CREATE TABLE measurement (
+    id INTEGER PRIMARY KEY,
+    run INTEGER NOT NULL REFERENCES run (id),
+    variant INTEGER NOT NULL REFERENCES variant (id),
+    problem TEXT NOT NULL CHECK (typeof(problem) = 'text' AND problem <> ''),
+    collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
+    bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0),
+    -- JSON array of seconds, in the order of the interleaved rounds.
+    samples TEXT NOT NULL CHECK (samples GLOB '[[][0-9]*]'),
+    median REAL NOT NULL CHECK (typeof(median) = 'real' AND median > 0),
+    late INTEGER NOT NULL CHECK (typeof(late) = 'integer' AND late >= 0),
+    UNIQUE (run, problem, variant)
+);
+
+CREATE TABLE winner (
+    id INTEGER PRIMARY KEY,
+    system INTEGER NOT NULL REFERENCES system (id),
+    mpi_library INTEGER NOT NULL REFERENCES mpi_library (id),
+    layout INTEGER NOT NULL REFERENCES layout (id),
+    collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
+    bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0),
+    variant INTEGER NOT NULL REFERENCES variant (id),
+    -- Time of native / time of the variant, and its 95 % interval across launches.
+    ratio REAL NOT NULL CHECK (typeof(ratio) = 'real'),
+    ratio_low REAL NOT NULL CHECK (typeof(ratio_low) = 'real' AND ratio_low > 0),
+    ratio_high REAL NOT NULL CHECK (typeof(ratio_high) = 'real'),
+    launches INTEGER NOT NULL CHECK (typeof(launches) = 'integer' AND launches >= 0),
+    -- A passing verification of the variant; NULL for native, which needs none.
+    verification INTEGER REFERENCES verification (id),
+    decided TEXT NOT NULL CHECK (decided GLOB '????-??-??T??:??:??Z'),
+    UNIQUE (system, mpi_library, layout, collective, bytes),
+    CHECK (ratio_low <= ratio AND ratio <= ratio_high)
+);
+
+-- No winner without a passing verification on record, and none with a failing one: a variant that was
+-- wrong once with an MPI library is wrong. Native is the library's own code and stands for itself.
+CREATE TRIGGER winner_is_verified BEFORE INSERT ON winner
+WHEN (SELECT family FROM variant WHERE id = NEW.variant) <> 'native'
+BEGIN
+    SELECT RAISE(ABORT, 'unverified winner')
+    WHERE NOT EXISTS (
+        SELECT 1 FROM verification JOIN run ON run.id = verification.run
+        WHERE verification.id = NEW.verification AND verification.variant = NEW.variant
+            AND verification.passed = 1 AND run.mpi_library = NEW.mpi_library
+    ) OR EXISTS (
+        SELECT 1 FROM verification JOIN run ON run.id = verification.run
+        WHERE verification.variant = NEW.variant
+            AND verification.passed = 0 AND run.mpi_library = NEW.mpi_library
+    );
+END;
+
+CREATE TRIGGER winner_is_of_its_collective BEFORE INSERT ON winner
+WHEN (SELECT collective FROM variant WHERE id = NEW.variant) <> NEW.collective
+BEGIN
+    SELECT RAISE(ABORT, 'winner of another collective');
+END;
+
+CREATE TRIGGER winner_is_replaced_not_changed BEFORE UPDATE ON winner
+BEGIN
+    SELECT RAISE(ABORT, 'a winner is replaced, never changed');
+END;
+
+-- A wrong result dethrones the variant at once, whoever found it.
+CREATE TRIGGER verification_dethrones AFTER INSERT ON verification
+WHEN NEW.passed = 0
+BEGIN
+    DELETE FROM winner
+    WHERE variant = NEW.variant
+        AND mpi_library = (SELECT mpi_library FROM run WHERE id = NEW.run)
+        AND verification IS NOT NULL;
+END;
+
+CREATE TRIGGER verification_is_not_changed BEFORE UPDATE ON verification
+BEGIN
+    SELECT RAISE(ABORT, 'a verification is never changed');
+END;
+
+-- Foreign keys guard this too, but only on connections that switch them on.
+CREATE TRIGGER verification_is_kept BEFORE DELETE ON verification
+WHEN EXISTS (SELECT 1 FROM winner WHERE verification = OLD.id)
+BEGIN
+    SELECT RAISE(ABORT, 'a winner rests on this verification');
+END;
+
+-- What `collforge winners` and `collforge report` read. The runtime reads the tables themselves.
+CREATE VIEW winner_view AS
+SELECT
+    system.name AS system,
+    system.host_pattern AS host_pattern,
+    mpi_library.name AS mpi,
+    mpi_library.version AS mpi_version,
+    layout.name AS layout,
+    winner.collective AS collective,
+    winner.bytes AS bytes,
+    variant.family AS family,
+    variant.parameters AS parameters,
+    variant.fingerprint AS fingerprint,
+    winner.ratio AS ratio,
+    winner.ratio_low AS ratio_low,
+    winner.ratio_high AS ratio_high,
+    winner.launches AS launches,
+    winner.decided AS decided
+FROM winner
+JOIN system ON system.id = winner.system
+JOIN mpi_library ON mpi_library.id = winner.mpi_library
+JOIN layout ON layout.id = winner.layout
+JOIN variant ON variant.id = winner.variant;
