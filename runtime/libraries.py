@@ -64,18 +64,23 @@ class MpiLibrary:
 
     @property
     def flavor(self) -> str:
-        """Whose options its mpirun takes: openmpi, mpich (and what derives from it), or other."""
-        if self.version.startswith("Open MPI"):
-            return "openmpi"
-        if self.version.startswith(("MPICH", "Intel(R) MPI", "MVAPICH")):
-            return "mpich"
-        return "other"
+        """Whose options its mpirun takes: see flavor_of."""
+        return flavor_of(self.version)
 
     @property
     def short_version(self) -> str:
         """The first words of the version, for tables: `Open MPI v4.1.4`, `MPICH 4.0.2`."""
         first = self.version.split("\n", 1)[0].split(",", 1)[0]
         return " ".join(first.replace("Version:", "").split())
+
+
+def flavor_of(version: str) -> str:
+    """Of a library of this version: openmpi, mpich (and what derives from it), or other."""
+    if version.startswith("Open MPI"):
+        return "openmpi"
+    if version.startswith(("MPICH", "Intel(R) MPI", "MVAPICH")):
+        return "mpich"
+    return "other"
 
 
 def known_names() -> list[str]:

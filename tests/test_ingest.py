@@ -28,6 +28,7 @@ was skipped."""
 
 SESSION = "dad7d12e-ab5a-4971-9ed4-2dde47deb5fa"
 LIBRARY = "Open MPI v4.1.4, package: Debian OpenMPI"
+PLACE = Place("emulated", "ours", LIBRARY, "4x2")
 PROBLEM = "allreduce@4x2,bytes=1024,type=double,op=sum"
 RING = Variant("allreduce", "full_lane", "lane_algorithm=ring,segment_bytes=65536", "ab12")
 
@@ -93,7 +94,7 @@ def write(folder: Path, lines: list[Line]) -> None:
 
 
 def read(folder: Path) -> Report:
-    return read_report(folder / "report.json", "emulated")
+    return read_report(folder / "report.json", PLACE)
 
 
 def edit(folder: Path, change: Callable[[Any], object]) -> None:
@@ -107,7 +108,7 @@ def edit(folder: Path, change: Callable[[Any], object]) -> None:
 def test_a_job_is_a_run_with_its_provenance(folder: Path) -> None:
     run = read(folder).runs[0]
     assert run.uuid == f"{SESSION}:0:1"
-    assert run.place == Place("emulated", "openmpi", LIBRARY, "4x2")
+    assert run.place == PLACE, "under the site's name of the library"
     assert (run.nodes, run.ranks, run.seed) == (4, 8, 7)
     assert run.started == "2026-11-21T05:57:03Z"
     assert (run.tool_version, run.reframe_version) == ("0.1.0", "4.10.4")
@@ -197,6 +198,9 @@ def test_nothing_after_a_senseless_line_is_trusted(folder: Path, line: Line, mes
         ({"ranks": 1}, "1 ranks ran for layout 4x2"),
         ({"driver": 2}, "format 2, not 1"),
         ({"layout": "somewhere"}, "4x2"),
+        ({"layout": "2x4"}, "layout 2x4 ran, not 4x2"),
+        ({"mpi": "mpich"}, "a driver built for mpich ran, but ours is Open MPI v4.1.4"),
+        ({"library_version": "Open MPI v5.0.11"}, "ran with Open MPI v5.0.11, but ours is Open"),
     ],
 )
 def test_a_job_that_is_not_what_it_should_be_counts_for_nothing(
@@ -207,6 +211,14 @@ def test_a_job_that_is_not_what_it_should_be_counts_for_nothing(
     report = read(folder)
     assert [run.uuid for run in report.runs] == [f"{SESSION}:0:2"]
     assert message in report.troubles[0].what
+
+
+def test_a_version_that_tells_no_flavor_is_compared_as_a_whole(folder: Path) -> None:
+    """Of Cray's MPICH, for one."""
+    cray = "MPI VERSION : CRAY MPICH version 8.1"
+    write(folder, [{**JOB, "mpi": "mpich", "library_version": cray}, NATIVE_LINE, END])
+    place = Place("emulated", "cray", cray, "4x2")
+    assert read_report(folder / "report.json", place).runs[0].place == place
 
 
 def test_results_without_a_header_count_for_nothing(folder: Path) -> None:
@@ -332,7 +344,7 @@ def reframe(folder: Path, *options: str) -> Path:
 
 
 def test_the_installed_reframe_writes_what_is_read(tmp_path: Path) -> None:
-    report = read_report(reframe(tmp_path), "tiny")
+    report = read_report(reframe(tmp_path), PLACE)
     assert sorted(len(run.results) for run in report.runs) == [2, 2]
     assert len({run.uuid for run in report.runs}) == 2
     assert {trouble.test for trouble in report.troubles} == {"Measure %lines=3"}
@@ -341,4 +353,4 @@ def test_the_installed_reframe_writes_what_is_read(tmp_path: Path) -> None:
 
 def test_the_installed_reframe_runs_nothing_quietly(tmp_path: Path) -> None:
     with pytest.raises(NothingRan):
-        read_report(reframe(tmp_path, "-n", "NoSuchTest"), "tiny")
+        read_report(reframe(tmp_path, "-n", "NoSuchTest"), PLACE)

@@ -136,7 +136,7 @@ def measure(site: Site, job: Job, count: int, runs: Path) -> Measured:
     costs: dict[tuple[str, Variant], list[Cost]] = {}
     for number in range(count):
         folder = request.new_folder(runs, f"bench{number}")
-        report = ingest.read_report(run_job(site, job, folder), site.system)
+        report = ingest.read_report(run_job(site, job, folder), request.place_of(site, job.layout))
         ingest.require_complete(report)
         for key, found in report.costs.items():
             costs.setdefault(key, []).extend(found)

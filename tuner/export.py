@@ -89,7 +89,7 @@ def measure(
                 run_job(
                     replace(site, variables=variables), job, request.new_folder(folder, "export")
                 ),
-                site.system,
+                request.place_of(site, job.layout),
             )
             for result in (one for record in report.runs for one in record.results):
                 if result.verified and result.samples:

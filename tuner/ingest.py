@@ -18,6 +18,7 @@ from typing import Any
 from collforge.db import Place, Result, RunRecord, Variant
 from collforge.errors import CollforgeError
 from collforge.generator import case, layout
+from collforge.runtime.libraries import PREFIX_VARIABLE, flavor_of
 
 RESULTS = "results.jsonl"
 """The file of the driver's JSON lines in the directory of a test case."""
@@ -95,8 +96,10 @@ class _Job:
     trouble: str = ""
 
 
-def read_report(path: Path, system: str) -> Report:
-    """The runs and troubles of the report that ReFrame's --report-file wrote, on `system`.
+def read_report(path: Path, place: Place) -> Report:
+    """The runs, at `place`, and troubles of the report that ReFrame's --report-file wrote.
+
+    A place bears the names that the site asked for; what a job says of itself is only held against them.
 
     The results of a passing test case are in its output directory, those of any other in its stage
     directory; of a job that was killed, the complete results are kept.
@@ -113,11 +116,11 @@ def read_report(path: Path, system: str) -> Report:
             troubles.append(Trouble(test["display_name"], _failure(test, directory)))
         if test["fixture"] or test["result"] == "skip" or not directory:
             continue
-        job = _read_job(Path(directory) / RESULTS)
+        job = _read_job(Path(directory) / RESULTS, place)
         if job.trouble:
             troubles.append(Trouble(test["display_name"], job.trouble))
         if job.results:
-            runs.append(_run_record(test, session, job, system))
+            runs.append(_run_record(test, session, job, place))
         for result, cost in zip(job.results, job.costs):
             costs.setdefault((result.problem, result.variant), []).append(cost)
     return Report(tuple(runs), tuple(troubles), costs)
@@ -161,7 +164,7 @@ def _failure(test: Json, directory: str | None) -> str:
     return phase + reason.splitlines()[0] + (f" (see {directory})" if directory else "")
 
 
-def _read_job(path: Path) -> _Job:
+def _read_job(path: Path, place: Place) -> _Job:
     job = _Job()
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -171,7 +174,7 @@ def _read_job(path: Path) -> _Job:
     ended = False
     for number, line in enumerate(lines, 1):
         try:
-            ended = _take(job, json.loads(line))
+            ended = _take(job, json.loads(line), place)
         except (ValueError, KeyError, TypeError, CollforgeError) as error:
             job.trouble = f"{path}, line {number}: {type(error).__name__}: {error}; "
             break
@@ -180,11 +183,11 @@ def _read_job(path: Path) -> _Job:
     return job
 
 
-def _take(job: _Job, record: Json) -> bool:
+def _take(job: _Job, record: Json, place: Place) -> bool:
     """Adds one line to a job, or raises an error and adds nothing. True for a job's last line."""
     kind = record["record"]
     if kind == "job":
-        _check_header(record)
+        _check_header(record, place)
         job.header = record
     elif kind == "result":
         if record["applicable"]:
@@ -196,13 +199,27 @@ def _take(job: _Job, record: Json) -> bool:
     return bool(kind == "end")
 
 
-def _check_header(header: Json) -> None:
+def _check_header(header: Json, place: Place) -> None:
     if header["driver"] != DRIVER:
         raise ValueError(f"the driver writes format {header['driver']}, not {DRIVER}: rebuild it")
     if header["ranks"] != layout.from_name(header["layout"]).size:
         raise ValueError(
             f"{header['ranks']} ranks ran for layout {header['layout']}: the launcher and the MPI "
             "library do not fit together"
+        )
+    if header["layout"] != place.layout:
+        raise ValueError(f"layout {header['layout']} ran, not {place.layout}: run it again")
+    flavor = flavor_of(place.mpi_version)
+    if header["mpi"] != flavor and flavor != "other":
+        raise ValueError(
+            f"a driver built for {header['mpi']} ran, but {place.mpi} is {place.mpi_version}: "
+            f"build it with `collforge build --mpi {place.mpi}`"
+        )
+    if header["library_version"] != place.mpi_version:
+        raise ValueError(
+            f"the driver ran with {header['library_version']}, but {place.mpi} is "
+            f"{place.mpi_version}: give jobs and this command the same modules and "
+            f"{PREFIX_VARIABLE}{place.mpi.upper()}"
         )
 
 
@@ -230,12 +247,12 @@ def _result(record: Json, job: _Job) -> Result:
     return result
 
 
-def _run_record(test: Json, session: Json, job: _Job, system: str) -> RunRecord:
+def _run_record(test: Json, session: Json, job: _Job, place: Place) -> RunRecord:
     header = job.header
     started = test["job_submit_time"] or session["time_start_unix"]
     return RunRecord(
         uuid=test["uuid"],
-        place=Place(system, header["mpi"], header["library_version"], header["layout"]),
+        place=place,
         nodes=layout.from_name(header["layout"]).nodes,
         ranks=header["ranks"],
         started=datetime.fromtimestamp(started, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),

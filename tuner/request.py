@@ -13,7 +13,9 @@ from collforge.errors import CollforgeError, unknown
 from collforge.generator import layout
 from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest
+from collforge.runtime import libraries
 from collforge.runtime.libraries import MpiLibrary
+from collforge.tuner.run import Site
 
 SIZES = "1KiB..1MiB"
 SIZE_STEP = 4
@@ -128,6 +130,11 @@ def place(system: str, library: MpiLibrary, at: Layout) -> Place:
     """The key of the measurements; the driver names the library by the first line of its version too."""
     version = library.version.splitlines()[0].strip()
     return Place(system, library.name, version, at.name)
+
+
+def place_of(site: Site, at: str) -> Place:
+    """The key of what jobs measure at a site on a layout of this name."""
+    return place(site.system, libraries.find(site.mpi), layout.from_name(at))
 
 
 def lower_bound(manifest: Manifest, collective: str, at: Layout, nbytes: int, rate: float) -> float:

@@ -143,7 +143,7 @@ def run_one(
         show(Progress(progress.settled, progress.problems, progress.wins, latest, left))
 
     folder = new_folder(session.folder, "tune")
-    report = ingest.read_report(run_job(session.site, job, folder, watch), session.place.system)
+    report = ingest.read_report(run_job(session.site, job, folder, watch), session.place)
     with Store(session.database) as store:
         for record in finish_runs(session, job, report):
             store.record_run(record)

@@ -120,7 +120,8 @@ def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[int, li
     """Runs a job that only verifies. Returns how many cases passed, and the failures in words."""
     folder = request.new_folder(home() / "runs", "verify")
     job = Job(cases, at, 0, 0.0, seed, time_limit=1800.0, verify_only=True)
-    report = ingest.read_report(run_job(Site("local", mpi), job, folder), "local")
+    site = Site("local", mpi)
+    report = ingest.read_report(run_job(site, job, folder), request.place_of(site, at))
     # In the output directory of a test that passed, else in the stage directory.
     paths = [*folder.glob("output/**/results.jsonl"), *folder.glob("stage/**/results.jsonl")]
     records = [record for path in paths[:1] for record in read_lines(path)]
