@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-REACH = 4
-"""How many buckets a winner serves on a side with another measured size: a factor of four."""
+REACH = 2
+"""How many buckets a winner serves on a side with another measured size: a factor of two."""
 
 
 @dataclass(frozen=True)

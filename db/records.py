@@ -117,7 +117,7 @@ class Choice:
     high: float
     launches: int
     evidence: str = "decided"
-    """``decided``; or of native: ``tie``, ``barrier`` (see schema.sql)."""
+    """``decided``, ``tie``; of an undecided size ``between``, ``barrier`` (see schema.sql)."""
 
 
 @dataclass(frozen=True)

@@ -101,10 +101,12 @@ CREATE TABLE winner (
     -- A passing verification of the variant; NULL for native, which needs none.
     verification INTEGER REFERENCES verification (id),
     decided TEXT NOT NULL CHECK (decided GLOB '????-??-??T??:??:??Z'),
-    -- decided: it is the fastest beyond doubt; tie: native, as fast as the best variant within the margin;
-    -- barrier: native, undecided, but the winners of the sizes beside this one were slower than it here.
+    -- decided: it is the fastest beyond doubt; tie: native, as fast as the best variant within the margin.
+    -- Of an undecided size: between: the winner of a size beside it, which was not slower than native here;
+    -- barrier: native, for the winners of the sizes beside it were slower here.
     evidence TEXT NOT NULL DEFAULT 'decided' CHECK (
-        evidence = 'decided' OR (evidence IN ('tie', 'barrier') AND verification IS NULL)
+        evidence = 'decided' OR (evidence IN ('tie', 'barrier')) = (verification IS NULL)
+        AND evidence IN ('tie', 'barrier', 'between')
     ),
     UNIQUE (system, mpi_library, layout, collective, bytes),
     CHECK (ratio_low <= ratio AND ratio <= ratio_high)

@@ -86,8 +86,8 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest):
         self.build_system.commands = [shlex.join(words) for words in commands]
 
 
-class DriverCheck(rfm.RunOnlyRegressionTest):
-    """Runs case strings through the timing driver, each launch of it in the same job.
+class DriverLaunch(rfm.RunOnlyRegressionTest):
+    """Runs case strings through the timing driver as it was built, each launch of it in the same job.
 
     A check derived from this one overrides `case_strings`.
     """
@@ -103,6 +103,9 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
 
     seed = variable(int, value=7)
     """Of the inputs, and of the order of the variants in a round."""
+
+    prune = variable(typ.Bool, value=False)
+    """Cases that are clearly behind the fastest get fewer samples."""
 
     costs = variable(typ.Bool, value=False)
     """Measure processor time and memory, too."""
@@ -121,7 +124,6 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
 
     time_limit = "30m"
     sourcesdir = None
-    driver = fixture(BuildDriver, scope="environment")
 
     def case_strings(self) -> list[str]:
         """What is run; called before the run, when partition and layout are known."""
@@ -178,6 +180,7 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
             self.executable_opts += ["--samples", str(self.samples)]
             self.executable_opts += ["--in-a-row", str(self.in_a_row)]
             self.executable_opts += ["--max-seconds", str(self.max_seconds)]
+        self.executable_opts += ["--prune"] if self.prune else []
         self.executable_opts += ["--costs"] if self.costs else []
         if self.launches > 1:
             self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
@@ -217,3 +220,9 @@ class DriverCheck(rfm.RunOnlyRegressionTest):
         lines = [line.strip() for line in text.splitlines() if line.strip()]
         said = [line for line in lines if line.startswith("collforge")][:2] or lines[-3:]
         return f" ({' | '.join(said)})" if said else ""
+
+
+class DriverCheck(DriverLaunch):
+    """The same with a driver that is built first, where it is stale."""
+
+    driver = fixture(BuildDriver, scope="environment")

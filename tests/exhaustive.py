@@ -21,9 +21,9 @@ from collforge.generator.layout import from_name
 from collforge.generator.manifest import Manifest
 from collforge.runtime import build, home, libraries
 from collforge.tuner import benchmark, plan
+from collforge.tuner.evidence import Launch
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Job, Site
-from collforge.tuner.select import Launch
 
 DATA = Path(__file__).parent / "data"
 COLLECTIVES = ("bcast", "allreduce", "alltoall")

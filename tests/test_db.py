@@ -45,6 +45,7 @@ PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
 NATIVE = Variant("bcast")
 RING = Variant("bcast", "full_lane", "lane_algorithm=ring,segment_bytes=65536", "ab12")
 PROBLEM = "bcast@4x2,bytes=1024"
+NOW = "2026-01-01T00:00:00Z"
 
 
 def result(variant: Variant, verified: bool = True, problem: str = PROBLEM) -> Result:
@@ -309,16 +310,16 @@ def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
         connection.executescript((Path(__file__).parent / "data" / "schema-1.sql").read_text())
         connection.execute(f"PRAGMA application_id = {migrate.APPLICATION_ID}")
         connection.executescript(
-            """
+            f"""
             PRAGMA user_version = 1;
             INSERT INTO system VALUES (1, 'emulated', '');
             INSERT INTO mpi_library VALUES (1, 'openmpi', 'Open MPI v4.1.4');
             INSERT INTO layout VALUES (1, '4x2', 4, 8);
             INSERT INTO variant VALUES (1, 'bcast', 'native', '', '');
-            INSERT INTO run VALUES (1, 'a', 1, 1, 1, '2026-01-01T00:00:00Z', '', '', '[]', 7);
-            INSERT INTO measurement VALUES (1, 1, 1, 'bcast@4x2,bytes=8', 'bcast', 8, '[1.5]', 1.5, 0);
-            INSERT INTO winner VALUES (1, 1, 1, 1, 'bcast', 8, 1, 1.0, 1.0, 1.0, 1, NULL, '2026-01-01T00:00:00Z');
-            INSERT INTO winner VALUES (2, 1, 1, 1, 'bcast', 9, 1, 1.0, 1.0, 1.0, 3, NULL, '2026-01-01T00:00:00Z');
+            INSERT INTO run VALUES (1, 'a', 1, 1, 1, '{NOW}', '', '', '[]', 7);
+            INSERT INTO measurement VALUES (1, 1, 1, 'bcast@4x2', 'bcast', 8, '[1.5]', 1.5, 0);
+            INSERT INTO winner VALUES (1, 1, 1, 1, 'bcast', 8, 1, 1.0, 1.0, 1.0, 1, NULL, '{NOW}');
+            INSERT INTO winner VALUES (2, 1, 1, 1, 'bcast', 9, 1, 1.0, 1.0, 1.0, 3, NULL, '{NOW}');
             """
         )
     with Store(path) as store:

@@ -28,11 +28,18 @@ def build() -> Build:
 @pytest.mark.parametrize("vector", VECTORS)
 def test_python_and_the_runtime_serve_alike(build: Build, vector: str) -> None:
     stored, calls = map(pairs, vector.split("=>"))
-    rows = [Stored(n, "" if name in ("native", "tie") else name, name == "tie") for n, name in stored]
+    rows = [
+        Stored(n, "" if name in ("native", "tie") else name, name == "tie") for n, name in stored
+    ]
     served = [(nbytes, serving(reversed(rows), nbytes)) for nbytes, _ in calls]
-    names = [(n, row.variant or ("tie" if row.tie else "native") if row else "native") for n, row in served]
+    names = [
+        (n, row.variant or ("tie" if row.tie else "native") if row else "native")
+        for n, row in served
+    ]
     assert names == calls
-    told = build.units("serving", vector.split("=>")[0].strip(), *(str(n) for n, _ in calls))
+    told = build.units(
+        "serving", vector.split("=>", maxsplit=1)[0].strip(), *(str(n) for n, _ in calls)
+    )
     assert told == [f"{n} {name.replace('tie', 'native')}" for n, name in calls]
 
 

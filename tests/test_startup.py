@@ -18,7 +18,7 @@ from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.runtime.libraries import MpiLibrary
 from collforge.tuner import cli, startup
 from collforge.tuner.commands import startup as startup_commands
-from collforge.tuner.select import Comparison, Interval
+from collforge.tuner.evidence import Comparison, Interval
 
 AT = layout.from_name("2x1")
 LIBRARY = MpiLibrary("mpich", Path("mpicc"), Path("mpirun"), "MPICH", True)

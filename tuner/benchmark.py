@@ -13,10 +13,10 @@ from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.serving import Stored, serving, serving_layout
 from collforge.tuner import ingest, plan, request
+from collforge.tuner.evidence import Comparison, Launch, by_problem, compare, median_interval
 from collforge.tuner.ingest import Cost
 from collforge.tuner.plan import Goal, History
 from collforge.tuner.run import Job, Site, run_job
-from collforge.tuner.select import Comparison, Launch, by_problem, compare, median_interval
 
 PLAIN = "full_lane"
 """The family whose first point is the paper's composition: component collectives native, one segment."""

@@ -1,93 +1,99 @@
-"""Half way between two sizes that were searched: which of the choices on both sides holds there, if any.
+"""Sizes beside each other: who speaks for a problem from there, and the problems half way between.
 
-A choice that wins at two sizes may lose between them, where native changes its algorithm or its protocol. So
-once the searches have ended, the winners of neighbouring sizes are measured against native half way between
-them, and the decision there is stored like any other. Pure functions, as in plan.py.
+A choice that wins at two sizes may lose between them, where native changes its algorithm or its protocol, and
+between two different choices either may be the wrong one. So where both sides are decided, their winners are
+measured against native half way between, and the decision there is stored like any other. Pure functions, as
+in plan.py.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from collforge.db import Variant
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import plan
-from collforge.tuner.plan import Goal, History, Task
-from collforge.tuner.select import Decision, Launch, compare
+from collforge.tuner.plan import HALFWAY, LATE, Examination, Goal, Task, Turn
+from collforge.tuner.select import Decision
 
 # Sizes no further apart than this have nothing between them that is worth a measurement.
 NEAR = 2
+# What a wrong choice half way is taken to cost before it is measured (a logarithm of times).
+STAKE_OF_ONE, STAKE_OF_TWO = 0.02, 0.1
+
+Decisions = Mapping[str, Decision]
+"""By problem."""
 
 
-@dataclass(frozen=True)
-class Halfway:
-    """A problem half way between two of a goal, and the winners of these."""
-
-    problem: Case
-    candidates: tuple[Variant, ...]
-    open: tuple[Variant, ...]
-    """Those that need another launch."""
-
-
-def halfway(
-    manifest: Manifest,
-    goal: Goal,
-    decisions: Mapping[str, Decision],
-    history: History,
-    failed: Collection[Variant] = (),
-) -> list[Halfway]:
-    """Every such problem for which there is a candidate. ``failed``: variants that gave a wrong result."""
-    found = []
-    for lower, upper in neighbouring(manifest, goal):
-        both = (
-            decisions[one.problem].winner.variant
-            for one in (lower, upper)
-            if one.problem in decisions
-        )
-        candidates = tuple(dict.fromkeys(v for v in both if not v.is_native and v not in failed))
-        problem = middle(manifest, goal, lower, upper)
-        if candidates and plan.applicable(manifest, goal, problem):
-            launches = history.get(problem.problem, ())
-            found.append(Halfway(problem, candidates, unsure(goal, candidates, launches)))
-    return found
+def nominations(
+    manifest: Manifest, goal: Goal, found: Iterable[Case], decisions: Decisions
+) -> dict[str, list[Variant]]:
+    """The winners of the nearest decided sizes on both sides of each problem, but native."""
+    nominated: dict[str, list[Variant]] = {}
+    groups: dict[str, dict[str, Case]] = {}
+    for one in [*found, *(middle for *_, middle in halfway(manifest, goal))]:
+        if one.collective not in manifest.unsized:
+            groups.setdefault(one.collective, {})[one.problem] = one
+    for of_one in groups.values():
+        row = sorted(of_one.values(), key=lambda one: one.bytes)
+        for side in (row, row[::-1]):
+            last: Variant | None = None
+            for one in side:
+                if last and not last.is_native:
+                    nominated.setdefault(one.problem, []).append(last)
+                decision = decisions.get(one.problem)
+                last = decision.winner.variant if decision and decision.settled else last
+    return {problem: list(dict.fromkeys(each)) for problem, each in nominated.items()}
 
 
-def neighbouring(manifest: Manifest, goal: Goal) -> Iterator[tuple[Case, Case]]:
-    """The problems of each collective that has choices by size, in pairs of sizes next to each other."""
+def halfway(manifest: Manifest, goal: Goal) -> Iterator[tuple[Case, Case, Case]]:
+    """The problems of each collective that has choices by size, in pairs next to each other, and the middle."""
     asked = sorted(plan.problems(manifest, goal), key=lambda one: (one.collective, one.bytes))
     for lower, upper in zip(asked, asked[1:]):
         sized = lower.collective == upper.collective and lower.collective not in manifest.unsized
         if sized and upper.bytes > NEAR * lower.bytes:
-            yield lower, upper
+            middle = half(manifest, goal, lower, upper)
+            if plan.applicable(manifest, goal, middle):
+                yield lower, upper, middle
 
 
-def middle(manifest: Manifest, goal: Goal, lower: Case, upper: Case) -> Case:
+def half(manifest: Manifest, goal: Goal, lower: Case, upper: Case) -> Case:
     """On the logarithmic scale, in whole doubles where there is room for one."""
     nbytes = math.sqrt(lower.bytes * upper.bytes)
     whole = round(nbytes / plan.WORD) * plan.WORD if nbytes >= plan.WORD else round(nbytes)
     return timing_case(manifest, lower.collective, goal.layout, whole)
 
 
-def unsure(
-    goal: Goal, candidates: Sequence[Variant], launches: Sequence[Launch]
-) -> tuple[Variant, ...]:
-    if len(launches) >= goal.max_launches:
-        return ()
-    native = Variant(candidates[0].collective)
-    each = {variant: compare(variant, native, launches) for variant in candidates}
-    return tuple(variant for variant, one in each.items() if plan.is_unsure(goal, [one]))
+def problems(seen: Examination, decisions: Decisions) -> list[tuple[Case, float]]:
+    """Those half way between two decided sizes of which a variant won one, and what is at stake there."""
+    found = []
+    for lower, upper, middle in halfway(seen.manifest, seen.goal):
+        sides = [decisions[one.problem] for one in (lower, upper) if one.problem in decisions]
+        won = [one.winner for one in sides if one.settled]
+        if len(won) == 2 and not all(one.variant.is_native for one in won):
+            found.append((middle, stake([one.variant for one in won], [one.ratio for one in won])))
+    return found
 
 
-def tasks(
-    manifest: Manifest, goal: Goal, found: Sequence[Halfway], history: History
-) -> Iterator[Task]:
-    """What the next launch should measure, the least measured first."""
-    for one in sorted(found, key=lambda one: len(history.get(one.problem.problem, ()))):
-        if one.open:
-            cases = (one.problem, *(one.problem.by(variant.name) for variant in one.open))
-            seconds = plan.estimate(manifest, goal, one.problem, history) * len(cases)
-            yield Task(one.problem, cases, seconds)
+def stake(variants: Sequence[Variant], ratios: Sequence[float]) -> float:
+    """A logarithm of times: half of what native loses where it is one of the two winners."""
+    if any(one.is_native for one in variants):
+        return math.log(max(ratios)) / 2
+    return STAKE_OF_ONE if variants[0] == variants[1] else STAKE_OF_TWO
+
+
+def tasks(seen: Examination, decisions: Decisions) -> Iterator[tuple[Turn, Task]]:
+    """What the next launch should measure half way, and when it is its turn."""
+    for problem, at_stake in problems(seen, decisions):
+        contest = seen.contest([problem])
+        if not contest.racing or not seen.is_open(contest, seen.goal.max_launches):
+            continue
+        launches = len(seen.history.get(problem.problem, ()))
+        stage = LATE if launches > seen.goal.min_launches else HALFWAY
+        cases = (problem, *(problem.by(variant.name) for variant in contest.racing))
+        seconds = plan.estimate(seen.manifest, seen.goal, problem, seen.history) * len(cases)
+        expected = contest.stake if launches else at_stake
+        yield Turn(stage, launches, -expected), Task(problem, cases, seconds)

@@ -83,6 +83,8 @@ class Report:
     runs: tuple[RunRecord, ...]
     troubles: tuple[Trouble, ...]
     costs: Costs
+    measuring: float = 0.0
+    """Seconds that the driver verified and timed, of the jobs that ended."""
 
 
 @dataclass
@@ -94,6 +96,8 @@ class _Job:
     costs: list[Cost] = field(default_factory=list)
     """Of each result, or none at all."""
     trouble: str = ""
+    measuring: float = 0.0
+    """Seconds; 0 of a job that did not end."""
 
 
 def read_report(path: Path, place: Place) -> Report:
@@ -110,6 +114,7 @@ def read_report(path: Path, place: Place) -> Report:
     runs: list[RunRecord] = []
     troubles: list[Trouble] = []
     costs: dict[tuple[str, Variant], list[Cost]] = {}
+    measuring = 0.0
     for test in _tests(report):
         directory = test["outputdir" if test["result"] == "pass" else "stagedir"]
         if test["result"] != "pass":
@@ -119,11 +124,22 @@ def read_report(path: Path, place: Place) -> Report:
         job = _read_job(Path(directory) / RESULTS, place)
         if job.trouble:
             troubles.append(Trouble(test["display_name"], job.trouble))
+        measuring += job.measuring
         if job.results:
-            runs.append(_run_record(test, session, job, place))
+            started = float(test["job_submit_time"] or session["time_start_unix"])
+            runs.append(_run_record(job, place, test["uuid"], started, session["version"]))
         for result, cost in zip(job.results, job.costs):
             costs.setdefault((result.problem, result.variant), []).append(cost)
-    return Report(tuple(runs), tuple(troubles), costs)
+    return Report(tuple(runs), tuple(troubles), costs, measuring)
+
+
+def read_leftovers(folder: Path, place: Place, started: float) -> RunRecord | None:
+    """What a job that was killed had written below its folder; None: nothing. ``started``: Unix time."""
+    for path in sorted(folder.glob(f"**/{RESULTS}")):
+        job = _read_job(path, place)
+        if job.results:
+            return _run_record(job, place, folder.name, started, "")
+    return None
 
 
 def require_complete(report: Report) -> None:
@@ -194,7 +210,9 @@ def _take(job: _Job, record: Json, place: Place) -> bool:
             job.results.append(_result(record, job))
             if "cpu" in record:
                 job.costs.append(Cost(float(record["cpu"]), int(record["memory"])))
-    elif kind != "end":
+    elif kind == "end":
+        job.measuring = math.fsum(record.get("seconds", {}).values())
+    else:
         raise ValueError(f"unknown record {kind!r}")
     return bool(kind == "end")
 
@@ -239,6 +257,7 @@ def _result(record: Json, job: _Job) -> Result:
         detail=record["detail"],
         samples=samples,
         late=int(record["late"]),
+        start_errors=tuple(map(float, record.get("start_errors", ()))),
     )
     if any(
         (known.problem, known.variant) == (result.problem, result.variant) for known in job.results
@@ -247,17 +266,18 @@ def _result(record: Json, job: _Job) -> Result:
     return result
 
 
-def _run_record(test: Json, session: Json, job: _Job, place: Place) -> RunRecord:
+def _run_record(
+    job: _Job, place: Place, uuid: str, started: float, reframe_version: str
+) -> RunRecord:
     header = job.header
-    started = test["job_submit_time"] or session["time_start_unix"]
     return RunRecord(
-        uuid=test["uuid"],
+        uuid=uuid,
         place=place,
         nodes=layout.from_name(header["layout"]).nodes,
         ranks=header["ranks"],
         started=datetime.fromtimestamp(started, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         tool_version=header["version"],
-        reframe_version=session["version"],
+        reframe_version=reframe_version,
         hosts=tuple(header["hosts"]),
         seed=header["seed"],
         results=tuple(job.results),

@@ -6,15 +6,19 @@ that a strategy proposes. Where a choice cannot follow the size, the problems of
 they measure the same variants, which stay in the race by what they are worth over all sizes. Nothing is
 remembered between launches but what the database holds, so that a tuner that was killed goes on where it
 stopped.
+
+Sizes are refined from coarse to fine: first the smallest and the largest size of every collective, then those
+half way between, and so on; each new size begins with what the ones around it have taught. So a run that is cut
+short leaves decisions at sizes far apart, which serve those near them, rather than half of a decision at every
+size.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from collforge.db import Variant
@@ -24,24 +28,15 @@ from collforge.generator.layout import Layout, from_name
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import strategies
-from collforge.tuner.select import (
-    Comparison,
-    Launch,
-    advantages,
-    compare,
-    compare_together,
-    standard_error,
-)
+from collforge.tuner.evidence import Launch, advantages
+from collforge.tuner.select import FINALISTS, Decision, Rule, decide, finalists
 
-# A variant this much slower than the best one (or native), beyond doubt, leaves the race after a launch.
-LAG = 0.07
 # Of the parameter points that are best for other collectives, so many are tried beside what the model proposes.
 KIN_POINTS = 2
-MOST_IN_RACE = 4
-# Of calls that take less than this (seconds) more in proportion: their launches tell less, and cost less.
-SHORT_CALL = 1e-3
-# Which sizes of a collective are measured first: every fourth, then those half way between, then the rest.
-WAVES = (0, 2, 1, 2)
+# New points are proposed in so many launches of a problem; afterwards the race is among those that are known.
+SEARCHES = 3
+# How many of the first are measured again while one launch more or less says little.
+EARLY_RACE = 6
 # Bytes of the double that problems are measured with.
 WORD = 8
 # A search ends when the next point is expected to gain less than this part of the margin.
@@ -58,22 +53,36 @@ class Goal:
     per: str = "block"
     """What the sizes are of: a call's "block", or what the links of the busiest "node" move at least."""
     min_launches: int = 3
-    max_launches: int = 6
+    """Of a claim (select.py), so a problem takes one more."""
+    max_launches: int = 16
     margin: float = 0.03
     seed: int = 7
 
 
 @dataclass(frozen=True)
 class Task:
-    """The cases of one problem for one launch; the first is native. ``seconds`` is an estimate."""
+    """The cases of one problem for one launch; the first is native. ``seconds``: of one call of each, about."""
 
     problem: Case
     cases: tuple[Case, ...]
     seconds: float
 
 
+@dataclass(frozen=True, order=True)
+class Turn:
+    """When a problem is measured: the least first."""
+
+    stage: int
+    """Coarse sizes before fine ones, then half-way ones (`HALFWAY`), then what is still undecided (`LATE`)."""
+    launches: int
+    stake: float
+    """What can be lost by leaving it: the logarithm of a ratio of times, negative."""
+
+
+HALFWAY, LATE = 100, 101
+
 History = Mapping[str, Sequence[Launch]]
-"""The launches of each problem so far (select.by_problem)."""
+"""The launches of each problem so far (evidence.by_problem)."""
 
 
 def problems(manifest: Manifest, goal: Goal) -> list[Case]:
@@ -114,57 +123,6 @@ def contests(manifest: Manifest, found: Iterable[Case]) -> list[list[Case]]:
     return list(groups.values())
 
 
-def next_tasks(
-    manifest: Manifest,
-    goal: Goal,
-    unsettled: Sequence[Contest],
-    history: History,
-    failed: Collection[Variant] = (),
-    elsewhere: History = MappingProxyType({}),
-) -> Iterator[Task]:
-    """What the next launch should measure of the problems of unsettled contests, the least measured first.
-
-    Those that were never measured come in waves, so that most searches begin with what the sizes around
-    theirs have taught. Each is planned when it is asked for: a search takes time, and only a job's tasks
-    are needed.
-    ``failed``: variants that gave a wrong result or did not finish; they are out. ``elsewhere``: what
-    other layouts have measured, for where a search begins.
-    """
-    out = {(variant.collective, variant.name) for variant in failed}
-    names: dict[str, list[str]] = {}
-    turn = None
-    for wave, problem, contest in in_turn(manifest, goal, unsettled):
-        if wave is not None and turn not in (None, wave):
-            continue
-        first = contest.problems[0].problem
-        if first not in names:
-            names[first] = next_variants(goal, contest, {**elsewhere, **history})
-        variants = [v for v in names[first] if (problem.collective, v) not in out]
-        if variants:
-            turn = turn if wave is None else wave
-            cases = (problem, *(problem.by(variant) for variant in variants))
-            seconds = estimate(manifest, goal, problem, history) * len(cases)
-            yield Task(problem, cases, seconds)
-
-
-def in_turn(
-    manifest: Manifest, goal: Goal, unsettled: Sequence[Contest]
-) -> list[tuple[int | None, Case, Contest]]:
-    """The open problems, the least measured first, with their contests; and their waves where they are new."""
-    contest_of = {problem.problem: contest for contest in unsettled for problem in contest.open}
-    waves: dict[str, Iterator[int]] = {}
-    found: list[tuple[int, int | None, Case, Contest]] = []
-    for one in problems(manifest, goal):
-        wave = next(waves.setdefault(one.collective, itertools.cycle(WAVES)))
-        if one.problem in contest_of:
-            contest = contest_of[one.problem]
-            launches = len(contest.series[contest.problems.index(one)])
-            together = len(contest.problems) > 1
-            turn = None if launches else 0 if together else wave
-            found.append((launches, turn, one, contest))
-    return [row[1:] for row in sorted(found, key=lambda row: (row[0], row[1] or 0))]
-
-
 @dataclass(frozen=True)
 class Contest:
     """Problems with one decision, and what their launches say so far."""
@@ -172,15 +130,16 @@ class Contest:
     problems: Sequence[Case]
     series: Sequence[Sequence[Launch]]
     """The launches of each problem; then those of problems of earlier goals that share the decision."""
-    racing: Sequence[Comparison]
-    wanted: Sequence[Wanted]
-    open: Sequence[Case]
+    racing: Sequence[Variant]
+    decision: Decision
+    wanted: Sequence[Wanted] = ()
+    open: Sequence[Case] = ()
     """The problems that need another launch."""
 
-
-def new_points(space: int, first: bool) -> int:
-    """How many points a launch adds, of a variant that has so many: most of them once a model knows some."""
-    return min(10, max(5, space // 20)) if first else max(2, space // 10)
+    @property
+    def stake(self) -> float:
+        """What is lost, as far as one can expect, by leaving the decision as it is."""
+        return self.decision.regret
 
 
 @dataclass(frozen=True)
@@ -192,52 +151,144 @@ class Wanted:
     count: int
 
 
-def unsettled_contests(manifest: Manifest, goal: Goal, history: History) -> list[Contest]:
-    """Those that need another launch and have not had their most."""
-    each = contests(manifest, problems(manifest, goal))
-    found = (examine(manifest, goal, one, history) for one in each)
-    return [contest for contest in found if contest is not None and contest.open]
+def new_points(space: int, first: bool) -> int:
+    """How many points a launch adds, of a variant that has so many: most of them once a model knows some."""
+    return min(14, max(8, space // 12)) if first else max(4, space // 12)
 
 
-def examine(
-    manifest: Manifest, goal: Goal, asked: Sequence[Case], history: History
-) -> Contest | None:
-    """The contest as it stands; None: it is settled."""
-    native = Variant(asked[0].collective)
-    entries = applicable(manifest, goal, asked[0])
-    current = {entry.fingerprint for entry in entries}
-    series = [launches_of(current, history.get(problem.problem, ())) for problem in asked]
-    everything = [*series, *earlier(manifest, asked, history)]
-    tried = {v for one in everything for launch in one for v in launch if v.fingerprint in current}
-    racing = race(goal, tried, everything)
-    most = most_launches(goal, racing)
-    short = [p for p, launches in zip(asked, series) if len(launches) < most]
-    wanted = []
-    early = min(map(len, series)) < goal.min_launches
-    for entry in entries:
-        running = any(c.variant.fingerprint == entry.fingerprint for c in racing)
-        seen = sum(v.fingerprint == entry.fingerprint for v in tried)
-        if early and (running or not seen):
-            space = points(manifest, entry, asked)
+@dataclass(frozen=True)
+class Examination:
+    """What contests are judged by, beside their own launches."""
+
+    manifest: Manifest
+    goal: Goal
+    history: History
+    rule: Rule
+    failed: Collection[Variant] = ()
+    """Variants that gave a wrong result or did not finish; they are out."""
+    verified: Collection[Variant] | None = None
+    """Those that may win; None: all that were measured."""
+    nominated: Mapping[str, Collection[Variant]] = field(default_factory=dict)
+    """By problem: the winners of the sizes beside it."""
+
+    def contest(self, asked: Sequence[Case]) -> Contest:
+        """The contest of these problems as it stands."""
+        entries = applicable(self.manifest, self.goal, asked[0])
+        current = {entry.fingerprint for entry in entries}
+        series = [launches_of(current, self.history.get(one.problem, ())) for one in asked]
+        everything = [*series, *earlier(self.manifest, asked, self.history)]
+        tried = {v for one in everything for launch in one for v in launch}
+        eligible = {
+            v
+            for v in tried
+            if v.fingerprint in current
+            and v not in self.failed
+            and (self.verified is None or v in self.verified)
+        }
+        nominated = [
+            v
+            for v in self.nominated.get(asked[0].problem, ())
+            if v.fingerprint in current and v not in self.failed
+        ]
+        collective = asked[0].collective
+        entry = self.manifest.collective(collective)
+        rule = replace(self.rule, native_serves=not entry.hybrid)
+        decision = decide(collective, everything, eligible, rule, nominated)
+        least = min(map(len, series))
+        most = EARLY_RACE if least <= SEARCHES else FINALISTS
+        first = finalists(everything, Variant(collective), eligible, rule, most)
+        racing = list(dict.fromkeys([*first, *nominated]))
+        wanted = self._wanted(entries, asked, tried) if least < SEARCHES else []
+        return Contest(asked, everything, racing, decision, wanted)
+
+    def _wanted(
+        self, entries: Iterable[VariantEntry], asked: Sequence[Case], tried: Collection[Variant]
+    ) -> list[Wanted]:
+        wanted = []
+        for entry in entries:
+            space = points(self.manifest, entry, asked)
+            seen = sum(v.fingerprint == entry.fingerprint for v in tried)
             if seen < len(space):
                 wanted.append(Wanted(entry, space, new_points(len(space), first=not seen)))
-    unsure = any(
-        is_unsure(goal, [compare(c.variant, native, one) for one in series]) for c in racing
-    )
-    return Contest(asked, everything, racing, wanted, short) if unsure or wanted else None
+        return wanted
+
+    def is_open(self, contest: Contest, most: int) -> bool:
+        """Whether another launch is worth it, while there were fewer than `most`."""
+        if not contest.racing and not contest.wanted:
+            return False
+        launches = min(map(len, contest.series[: len(contest.problems)]))
+        few = launches < self.goal.min_launches
+        unsure = contest.decision.regret > math.log1p(self.goal.margin)
+        return launches < most and (few or not contest.decision.settled or unsure)
 
 
-def most_launches(goal: Goal, racing: Sequence[Comparison]) -> int:
-    """How many launches a problem may have: more where what seems best would lose for having been in too few.
+def unsettled_contests(seen: Examination) -> list[Contest]:
+    """Those of the goal that need another launch and have not had their most."""
+    found = []
+    for asked in contests(seen.manifest, problems(seen.manifest, seen.goal)):
+        contest = seen.contest(asked)
+        most = seen.goal.max_launches
+        if seen.is_open(contest, most):
+            short = [p for p, launches in zip(asked, contest.series) if len(launches) < most]
+            found.append(replace(contest, open=short))
+    return found
 
-    One bad launch puts a variant out of the race for a while, and so does the luck of others.
+
+def next_tasks(
+    seen: Examination, unsettled: Sequence[Contest], elsewhere: History = MappingProxyType({})
+) -> Iterator[tuple[Turn, Task]]:
+    """What the next launch should measure of the problems of unsettled contests, and when it is its turn.
+
+    Of the sizes that were never measured only the coarsest are begun, so that the others begin with what these
+    have taught. Each is planned when it is asked for: a search takes time, and only a job's tasks are needed.
+    ``elsewhere``: what other layouts have measured, for where a search begins.
     """
-    few = (
-        bool(racing)
-        and racing[0].launches < goal.min_launches
-        and racing[0].ratio > 1 + goal.margin
-    )
-    return 2 * goal.max_launches if few else goal.max_launches
+    out = {(variant.collective, variant.name) for variant in seen.failed}
+    names: dict[str, list[str]] = {}
+    fresh = None
+    for turn, problem, contest in in_turn(seen, unsettled):
+        if turn.launches == 0 and fresh not in (None, turn.stage):
+            continue
+        first = contest.problems[0].problem
+        if first not in names:
+            names[first] = next_variants(seen.goal, contest, {**elsewhere, **seen.history})
+        variants = [v for v in names[first] if (problem.collective, v) not in out]
+        if variants:
+            fresh = turn.stage if turn.launches == 0 else fresh
+            cases = (problem, *(problem.by(variant) for variant in variants))
+            seconds = estimate(seen.manifest, seen.goal, problem, seen.history) * len(cases)
+            yield turn, Task(problem, cases, seconds)
+
+
+def in_turn(seen: Examination, unsettled: Sequence[Contest]) -> list[tuple[Turn, Case, Contest]]:
+    """The open problems with their contests, in the order in which they are measured."""
+    contest_of = {problem.problem: contest for contest in unsettled for problem in contest.open}
+    found: list[tuple[Turn, Case, Contest]] = []
+    for collective in seen.goal.collectives:
+        of_one = [one for one in problems(seen.manifest, seen.goal) if one.collective == collective]
+        together = collective in seen.manifest.unsized
+        for level, one in zip(levels(len(of_one)), of_one):
+            if one.problem not in contest_of:
+                continue
+            contest = contest_of[one.problem]
+            launches = len(contest.series[contest.problems.index(one)])
+            late = launches > seen.goal.min_launches
+            stage = LATE if late else 0 if together else level
+            found.append((Turn(stage, launches, -contest.stake), one, contest))
+    return sorted(found, key=lambda row: row[0])
+
+
+def levels(count: int) -> list[int]:
+    """Of so many sizes in a row: 0 for the first and the last, 1 for the one half way between, and so on."""
+    found = [0] * count
+    spans = [(0, count - 1, 1)]
+    while spans:
+        low, high, level = spans.pop()
+        middle = (low + high) // 2
+        if low < middle < high:
+            found[middle] = level
+            spans += [(low, middle, level + 1), (middle, high, level + 1)]
+    return found
 
 
 def launches_of(fingerprints: Collection[str], launches: Iterable[Launch]) -> list[Launch]:
@@ -254,50 +305,7 @@ def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
     for one in contest.wanted:
         search = Search(one.entry, one.points, goal, here, contest.series, near)
         fresh += [*best_of_kin(search, kin), *propose(search, one.count)]
-    return list(dict.fromkeys([c.variant.name for c in contest.racing] + fresh))
-
-
-def race(
-    goal: Goal, tried: Iterable[Variant], series: Sequence[Sequence[Launch]]
-) -> list[Comparison]:
-    """The best of the variants tried, over all problems, and those that lag little behind, or may not.
-
-    The best one may be slower than native in some problem and so be no choice: the best of those that are
-    not stays in the race beside it.
-    """
-    tried = list(tried)
-    if not tried:
-        return []
-    found: dict[Comparison, float] = {}
-    native = Variant(tried[0].collective)
-    faster = advantages(series, native)
-    everything = [launch for launches in series for launch in launches]
-
-    def in_race(ranking: Sequence[Comparison]) -> Iterator[Comparison]:
-        """The first, and those that lag little behind it and native, by two standard errors at best."""
-        best = max([0.0, *(faster[c.variant] for c in ranking[:1])]) + math.log(1 - LAG)
-        for c in ranking:
-            doubt = 2 * standard_error(c.variant, everything)
-            if c is ranking[0] or faster[c.variant] + doubt >= best:
-                yield c
-
-    for variant in tried:
-        together = compare_together(variant, native, series)
-        if not math.isnan(together.ratio):
-            each = (compare(variant, native, launches).ratio for launches in series)
-            found[together] = min(ratio for ratio in each if not math.isnan(ratio))
-    ranking = sorted(found, key=lambda c: -faster[c.variant])
-    nowhere_slower = [c for c in ranking if found[c] >= 1 / (1 + goal.margin)]
-    most = most_in_race(everything)
-    races = (itertools.islice(in_race(one), most) for one in (ranking, nowhere_slower))
-    return list(dict.fromkeys(itertools.chain.from_iterable(races)))
-
-
-def most_in_race(launches: Sequence[Launch]) -> int:
-    """How many, by the time of native's calls."""
-    native = [s for launch in launches for v in launch if v.is_native for s in launch[v]]
-    calls = SHORT_CALL / statistics.median(native) if native else 1.0
-    return round(MOST_IN_RACE * min(max(1.0, calls), 4.0))
+    return list(dict.fromkeys([variant.name for variant in contest.racing] + fresh))
 
 
 def earlier(
@@ -309,18 +317,6 @@ def earlier(
         return []
     others = measured_problems(history, collective)
     return [history[other.problem] for other in others if other not in contest]
-
-
-def is_unsure(goal: Goal, each: Sequence[Comparison]) -> bool:
-    """Whether another launch of each problem could still turn the decision on a variant."""
-    win = 1 + goal.margin
-    if any(c.launches < goal.min_launches for c in each):
-        return True
-    if any(c.high < 1 / win for c in each):
-        return False
-    if any(c.low > win for c in each):
-        return any(c.low <= 1 / win < c.high for c in each)
-    return any(c.low <= win < c.high for c in each)
 
 
 def points(manifest: Manifest, entry: VariantEntry, asked: Sequence[Case]) -> dict[str, Point]:
@@ -450,12 +446,19 @@ def estimate(manifest: Manifest, goal: Goal, problem: Case, history: History) ->
     return best[1]
 
 
-def chunk(tasks: Iterable[Task], seconds: float) -> list[Task]:
-    """The first tasks that fill a job of about so many seconds; at least one."""
+def chunk(turns: Iterable[tuple[Turn, Task]], least: float, most: float) -> list[Task]:
+    """The tasks of a job of about ``most`` seconds; at least one.
+
+    Of later stages than the first one's only what it takes to fill ``least`` seconds: the first is to be decided
+    soon, but each job's start costs seconds, too.
+    """
     job: list[Task] = []
+    first: int | None = None
     filled = 0.0
-    for task in tasks:
-        if job and filled + task.seconds > seconds:
+    for turn, task in turns:
+        first = turn.stage if first is None else first
+        limit = most if turn.stage == first else least
+        if job and filled + task.seconds > limit:
             break
         job.append(task)
         filled += task.seconds

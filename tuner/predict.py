@@ -15,8 +15,8 @@ from collforge.generator import case
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.tuner import plan
+from collforge.tuner.evidence import compare
 from collforge.tuner.plan import Goal, History
-from collforge.tuner.select import compare
 from collforge.tuner.strategies.surrogate import Surrogate
 
 

@@ -47,6 +47,8 @@ class Job:
     seed: int
     time_limit: float
     verify_only: bool = False
+    prune: bool = False
+    """Variants that are clearly behind get fewer samples."""
     costs: bool = False
     in_a_row: int = 1
     """Calls in a row in each sample, at least, where every rank waits for all (allreduce, alltoall, ...)."""
@@ -98,6 +100,7 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
         "seed": job.seed,
         "time_limit": f"{int(job.time_limit + GRACE)}s",
         "verify_only": job.verify_only,
+        "prune": job.prune,
         "costs": job.costs,
         "in_a_row": job.in_a_row,
         **({"drop_in_by": job.drop_in_by} if job.drop_in_by else {}),
@@ -105,7 +108,7 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
     # Should this process be killed, ReFrame ends its job instead of running beside the next tuner's.
     command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     command.append(str(_REFRAME) if _REFRAME.exists() else "reframe")
-    command += ["-C", str(site.config), "-c", str(reframe_checks.CHECKS), "-R"]
+    command += ["-C", str(site.config), "-c", str(reframe_checks.CHECKS / "measure.py")]
     command += ["--system", f"{site.system}:{site.mpi}", "-n", "^MeasureCases"]
     command += ["--prefix", str(folder), "--report-file", str(report)]
     command += ["--exec-policy", "serial", "--warn-as-error", "-r"]

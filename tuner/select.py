@@ -1,18 +1,18 @@
 """Decides from measurements which variant serves a problem. Pure functions, no database, no clock.
 
-The unit of statistics is the *launch*, not the sample. Identical launches of one benchmark can
-settle in different modes (medians of 4.1 and 22.6 us for the same 4-byte broadcast, each with a
-tight spread inside its launch), so a thousand samples of one launch are one observation of what
-the next launch will do, and an interval computed inside a launch is far too narrow. Therefore:
+Whoever is picked from many for having been fast was lucky, too, and who looks after each launch whether it
+has won sees luck more often. Therefore a claim never rests on the launches that led to it: a variant is
+*nominated* by what is known before a launch (it is among the first of the earlier launches, or it is the winner
+of a neighbouring size), and only launches after its nomination count for its claim. Their interval is widened
+for the number of nominated variants and of looks (Bonferroni), and the ratio that is stored is what one expects
+behind a claim that has cleared that bar.
 
-* inside a launch the samples of a variant and of native were taken in interleaved rounds, and are
-  reduced to one paired ratio, median(native) / median(variant), in which the drift and the mode of
-  the launch cancel; medians, because a preempted rank makes samples with a heavy tail to one side
-  (papers/nonblocking-overlap-methodology, section 4);
-* across launches the logarithms of these ratios get a mean and a t-interval. Logarithms, because
-  twice as fast and half as fast are equally far from equal.
+A problem ends in one of three ways, or is open:
 
-A ratio above 1 means that the variant is faster.
+* *decided* for a variant: the low end of its claim clears 1 + margin; or for native: no nominated variant
+  can be faster by the margin;
+* *tie*: by staying native one loses less than the margin, as far as one can expect;
+* *undecided*: too few launches, or they do not tell. Nothing is stored then.
 
 Where a choice cannot follow the size of a call, because the ranks do not know it alike, the problems
 of all sizes have one decision together: a variant has to win at one size or more, and at none may
@@ -21,271 +21,301 @@ its ratio show it slower than native beyond the margin.
 
 from __future__ import annotations
 
+import itertools
 import math
-import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from collforge.db import Measurement, Variant
+from collforge.db import Variant
+from collforge.tuner.evidence import (
+    CONFIDENCE,
+    Comparison,
+    Estimate,
+    Launch,
+    Noise,
+    advantages,
+    estimate,
+    estimate_together,
+    has,
+)
 
-CONFIDENCE = 0.95
+LAG = 0.07
+"""A variant this much slower than the best one (or native), beyond doubt, is not nominated."""
+FINALISTS = 3
+"""How many of the first are nominated before a launch."""
+DECIDED, TIE, UNDECIDED = "decided", "tie", "undecided"
 
-Launch = Mapping[Variant, Sequence[float]]
-"""The samples (seconds) of each variant on one problem in one launch."""
+Series = Sequence[Sequence[Launch]]
+"""The launches of each problem that shares a decision; of most problems, one sequence."""
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """How much faster than native a variant is: geometric mean over launches, and interval."""
+class Rule:
+    """How sure a decision has to be."""
 
-    variant: Variant
-    ratio: float
-    low: float
-    high: float
-    launches: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.variant.name} {self.ratio:.2f}x native "
-            f"({self.low:.2f} to {self.high:.2f}, {self.launches} launches)"
-        )
+    min_launches: int = 3
+    """Of a claim."""
+    margin: float = 0.03
+    noise: Noise = field(default_factory=Noise)
+    native_serves: bool = True
+    """False where native has a copy per rank, the call one per node: the best variant wins, even if slower."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The winner of a problem and why; native, compared with itself, if nothing beats it."""
+    """The winner of a problem and why; native, compared with itself, if nothing beats it.
+
+    ``winner.launches`` are those of the claim.
+    """
 
     winner: Comparison
+    evidence: str
+    """`DECIDED`, `TIE` or `UNDECIDED`."""
     reason: str
     others: tuple[Comparison, ...]
-    """Every other variant that was measured, fastest first."""
+    """Every other variant that was measured, fastest first, by all its launches."""
+    regret: float = 0.0
+    """What another variant is expected to save over this choice: a logarithm of times."""
 
-
-@dataclass(frozen=True)
-class Interval:
-    """A median and its nonparametric confidence interval."""
-
-    median: float
-    low: float
-    high: float
-
-
-def by_problem(measurements: Iterable[Measurement]) -> dict[str, list[Launch]]:
-    """Groups measurements into the launches of each problem, in their order."""
-    problems: dict[str, dict[str, dict[Variant, Sequence[float]]]] = {}
-    for one in measurements:
-        launches = problems.setdefault(one.problem, {})
-        launches.setdefault(one.run, {})[one.variant] = one.samples
-    return {problem: list(launches.values()) for problem, launches in problems.items()}
+    @property
+    def settled(self) -> bool:
+        return self.evidence != UNDECIDED
 
 
 def decide(
     collective: str,
-    launches: Sequence[Launch],
+    series: Series,
     eligible: Collection[Variant],
-    *,
-    min_launches: int = 3,
-    margin: float = 0.03,
+    rule: Rule,
+    nominated: Collection[Variant] = (),
 ) -> Decision:
-    """Chooses the variant of a collective that serves one problem.
+    """Chooses the variant of a collective that serves one problem, or several together.
 
-    `eligible` are the variants that are verified and still exist. One of them wins if it was
-    measured beside native in `min_launches` launches and the low end of its ratio's interval is
-    above 1 + margin. Of several the fastest one is taken (`advantages`), or a simpler one that is as
-    good within noise.
-    """
-    return decide_together(
-        collective, [launches], eligible, min_launches=min_launches, margin=margin
-    )
-
-
-def decide_together(
-    collective: str,
-    series: Sequence[Sequence[Launch]],
-    eligible: Collection[Variant],
-    *,
-    min_launches: int = 3,
-    margin: float = 0.03,
-    native_serves: bool = True,
-) -> Decision:
-    """Chooses the variant that serves several problems; `series` has the launches of each.
-
-    Where native cannot serve, because it has a copy per rank where the call has one per node, the best
-    measured variant wins, be it slower. Else the winner must win one of them or more as in `decide`, have
-    been measured in `min_launches` launches of each, and have a ratio below 1 / (1 + margin) in none.
-    Problems in which no eligible variant was measured are left out: they are older than the variants.
+    `eligible` are the variants that are verified and still exist; `nominated` those that other problems speak
+    for, so that all launches of this one count for their claims. Problems in which no eligible variant was
+    measured are left out: they are older than the variants.
     """
     native = Variant(collective)
     current = [one for one in series if any(v in eligible for launch in one for v in launch)]
     series = current or series
-    compared = _compare_all(series, native)
-    obstacles = {
-        one.variant: _obstacle(
-            [compare(one.variant, native, launches) for launches in series],
-            min_launches,
-            margin if native_serves else None,
-        )
-        if one.variant in eligible
-        else "failed a verification, has none, or is no longer generated"
-        for one in compared
-    }
     faster = advantages(series, native)
-    winning = [one for one in compared if not obstacles[one.variant]]
-    winning.sort(key=lambda one: -faster[one.variant])
+    found = claims(series, native, eligible, rule, nominated)
+    compared = _compare_all(series, native, rule)
+    judged = {variant: _judge(variant, native, found, rule) for variant in found}
+    winning = [variant for variant, one in judged.items() if not one.obstacle]
+    # What fell out of the race lags beyond doubt: native has to stand against the others only.
+    racing = {*finalists(series, native, eligible, rule), *nominated}
+    rivals = {variant: one for variant, one in judged.items() if variant in racing}
     if winning:
-        winner = _simplest_of_the_best(winning, series, margin)
-        reason = f"{winner}: the low end clears {1 + margin:.2f}"
-        if not native_serves:
-            reason = f"{winner}: the best that has one copy per node"
-        elif len(series) > 1:
-            reason += ", and it is slower than native at no size"
+        winner = _simplest_of_the_best(winning, faster, series, rule)
+        choice = judged[winner].comparison
+        evidence, reason = DECIDED, _why(choice, len(series), rule)
+        gains = [_gain(other, winner, series, rule) for other in rivals if other != winner]
     else:
-        measured = min(sum(native in launch for launch in launches) for launches in series)
-        winner = Comparison(native, 1.0, 1.0, 1.0, measured)
-        reason = "native stays: " + (
-            f"{compared[0]} {obstacles[compared[0].variant]}"
-            if compared
-            else "nothing else measured"
-        )
-    return Decision(winner, reason, tuple(one for one in compared if one != winner))
+        choice = Comparison(native, 1.0, 1.0, 1.0, _launches_for_native(rivals, series, native))
+        evidence, reason = _without_winner(rivals, compared, eligible, rule)
+        gains = [one.gain for one in rivals.values()]
+    rest = tuple(one for one in compared if one.variant != choice.variant)
+    return Decision(choice, evidence, reason, rest, max([0.0, *gains]))
 
 
-def compare(variant: Variant, base: Variant, launches: Iterable[Launch]) -> Comparison:
-    """The ratio time of base / time of variant, over the launches with samples of both.
+# ---- nominations ---------------------------------------------------------------------------------
 
-    The interval is infinitely wide with fewer than two of them, and the ratio NaN with none.
+
+def finalists(
+    series: Series,
+    native: Variant,
+    eligible: Collection[Variant],
+    rule: Rule,
+    most: int = FINALISTS,
+) -> list[Variant]:
+    """The first of these launches, and those that lag little behind, or may not; so many at most.
+
+    Over several problems the best one may be slower than native in some, and so be no choice: the best of those
+    that are not is nominated beside it.
     """
-    logs = [
-        math.log(statistics.median(launch[base]) / statistics.median(launch[variant]))
-        for launch in launches
-        if launch.get(base) and launch.get(variant)
-    ]
-    if len(logs) < 2:
-        ratio = math.exp(logs[0]) if logs else math.nan
-        return Comparison(variant, ratio, 0.0, math.inf, len(logs))
-    # Late, because scipy takes longer to import than most commands take to run.
-    from scipy import stats
-
-    mean = statistics.fmean(logs)
-    quantile = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(logs) - 1))
-    half = quantile * statistics.stdev(logs) / math.sqrt(len(logs))
-    return Comparison(
-        variant, math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs)
-    )
+    faster = advantages(series, native)
+    ranking = sorted((v for v in faster if v in eligible), key=lambda v: (-faster[v], v))
+    chosen = list(itertools.islice(_near_the_best(ranking, native, series, faster, rule), most))
+    if len(series) > 1:
+        nowhere_slower = [
+            v
+            for v in ranking
+            if all(
+                one is None or one.mean >= -math.log1p(rule.margin)
+                for one in (estimate(v, native, launches, rule.noise) for launches in series)
+            )
+        ]
+        chosen += nowhere_slower[:1]
+    return list(dict.fromkeys(chosen))
 
 
-def compare_together(
-    variant: Variant, base: Variant, series: Iterable[Sequence[Launch]]
-) -> Comparison:
-    """The geometric mean of the ratios in several problems, of those that have one.
+def _near_the_best(
+    ranking: Sequence[Variant],
+    native: Variant,
+    series: Series,
+    faster: Mapping[Variant, float],
+    rule: Rule,
+) -> Iterator[Variant]:
+    best = max([0.0, *(faster[v] for v in ranking[:1])]) + math.log(1 - LAG)
+    for variant in ranking:
+        known = estimate_together(variant, native, series, rule.noise)
+        doubt = 2 * known.error if known and variant is not ranking[0] else math.inf
+        if faster[variant] + doubt >= best:
+            yield variant
 
-    The interval's ends are the geometric means of the problems' ends: wider than it need be.
-    `launches` are those of the problem that has fewest.
+
+def claims(
+    series: Series,
+    native: Variant,
+    eligible: Collection[Variant],
+    rule: Rule,
+    nominated: Collection[Variant] = (),
+) -> dict[Variant, list[list[Launch]]]:
+    """For each variant that was ever nominated: the launches of each problem after its nomination."""
+    found: dict[Variant, list[list[Launch]]] = {}
+    for number in range(max(map(len, series), default=0)):
+        before = [launches[:number] for launches in series]
+        chosen = [v for v in nominated if v in eligible]
+        if number:
+            chosen += finalists(before, native, eligible, rule)
+        for at, launches in enumerate(series):
+            for variant in dict.fromkeys(chosen):
+                if number < len(launches) and has(launches[number], variant, native):
+                    each = found.setdefault(variant, [[] for _ in series])
+                    each[at].append(launches[number])
+    return found
+
+
+# ---- judging -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Judged:
+    comparison: Comparison
+    """By its claim."""
+    obstacle: str
+    """Why it cannot win; '' if it can."""
+    gain: float
+    """What it is expected to save where native serves."""
+    beaten: bool
+    """It cannot be faster than native by the margin."""
+
+
+def _judge(
+    variant: Variant, native: Variant, found: Mapping[Variant, Series], rule: Rule
+) -> _Judged:
+    each = found[variant]
+    known = [estimate(variant, native, launches, rule.noise) for launches in each]
+    launches = min(len(one) for one in each)
+    confidence = _corrected(each, found, rule)
+    whole = estimate_together(variant, native, each, rule.noise)
+    assert whole is not None, "a nominated variant has a launch"
+    low, high = whole.ends(confidence)
+    # It wins where its low end clears the margin, hence where its mean clears this.
+    bar = math.log1p(rule.margin) + whole.mean - low if rule.native_serves else -math.inf
+    ratio = math.exp(max(whole.beyond(bar), low))
+    comparison = Comparison(variant, ratio, math.exp(low), math.exp(high), launches)
+    least = max(rule.min_launches, 2)
+    of_problem = [one for one in known if one]
+    obstacle = ""
+    if launches < least:
+        obstacle = f"was measured in fewer than {least} launches after its nomination"
+    elif rule.native_serves:
+        obstacle = _shortfall(of_problem, confidence, rule.margin)
+    beaten = all(one.ends(confidence)[1] < math.log1p(rule.margin) for one in of_problem)
+    return _Judged(comparison, obstacle, max(one.gain for one in of_problem), beaten)
+
+
+def _corrected(each: Series, found: Mapping[Variant, Series], rule: Rule) -> float:
+    """The confidence at which several looks at several variants together err about as often as one at one.
+
+    Looks after each launch see almost the same data: those of twice as many launches count as one more.
     """
-    each = [compare(variant, base, launches) for launches in series]
-    known = [one for one in each if one.launches]
-    if not known:
-        return Comparison(variant, math.nan, 0.0, math.inf, 0)
-    ratio, low, high = (
-        math.prod(ends) ** (1 / len(known))
-        for ends in zip(*((one.ratio, one.low, one.high) for one in known))
-    )
-    return Comparison(variant, ratio, low, high, min(one.launches for one in each))
+    looks = 1 + max(0.0, math.log2(max(1, min(map(len, each))) / rule.min_launches))
+    rivals = sum(min(map(len, other)) >= rule.min_launches for other in found.values())
+    return 1 - (1 - CONFIDENCE) / (looks * max(1, rivals))
 
 
-def advantages(series: Iterable[Sequence[Launch]], base: Variant) -> dict[Variant, float]:
-    """log(time of base / time of a variant) of each, by all that ran beside it; in several problems the mean.
-
-    Least squares of log(median time) = variant + launch. What befell base in one launch so says less for the
-    variants that were in this one, and against those that were in others, the more of them were in both.
-    """
-    import numpy as np
-
-    found: dict[Variant, list[float]] = {}
-    for launches in series:
-        runs = [launch for launch in launches if launch.get(base)]
-        columns = {v: n for n, v in enumerate({v: None for run in runs for v in run if run[v]})}
-        rows = [(v, number) for number, run in enumerate(runs) for v in run if run[v]]
-        terms = np.zeros((len(rows), len(columns) + len(runs)))
-        for row, (variant, number) in enumerate(rows):
-            terms[row, [columns[variant], len(columns) + number]] = 1
-        logs = [math.log(statistics.median(runs[number][variant])) for variant, number in rows]
-        fit = np.linalg.lstsq(terms, np.array(logs), rcond=None)[0]
-        for variant, column in columns.items():
-            found.setdefault(variant, []).append(float(fit[columns[base]] - fit[column]))
-    return {variant: statistics.fmean(each) for variant, each in found.items()}
-
-
-def standard_error(variant: Variant, launches: Iterable[Launch]) -> float:
-    """Of the mean logarithm of a variant's medians, by the quartiles of the samples inside the launches.
-
-    Launches differ by more than their samples tell, so it is a lower bound; 0 with fewer than four in each.
-    """
-    squares = []
-    for samples in (launch[variant] for launch in launches if launch.get(variant)):
-        low, median, high = statistics.quantiles(samples, n=4) if len(samples) > 3 else (0, 1, 0)
-        # Of a normal distribution: deviation by quartiles, and its median's error.
-        squares.append(((high - low) / 1.349 * 1.253 / median) ** 2 / len(samples))
-    return math.sqrt(sum(squares)) / len(squares) if squares else 0.0
-
-
-def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """The median with an interval of order statistics, which assumes no distribution.
-
-    How many samples lie below the true median is binomial(n, 1/2); the interval leaves at most (1
-    - confidence) / 2 of it on either side. Fewer than six samples cannot reach 95 %: then it is
-    their whole range. Raises ValueError without samples.
-    """
-    if not samples:
-        raise ValueError("the median of no samples")
-    from scipy import stats
-
-    ordered = sorted(samples)
-    cut = max(int(stats.binom.ppf((1 - confidence) / 2, len(ordered), 0.5)) - 1, 0)
-    return Interval(statistics.median(ordered), ordered[cut], ordered[-1 - cut])
-
-
-def _compare_all(series: Sequence[Sequence[Launch]], native: Variant) -> list[Comparison]:
-    """Every variant that ran beside native, fastest first, ties by name."""
-    variants = {v for launches in series for launch in launches for v in launch} - {native}
-    compared = (compare_together(variant, native, series) for variant in sorted(variants))
-    known = (one for one in compared if not math.isnan(one.ratio))
-    return sorted(known, key=lambda one: -one.ratio)
-
-
-def _obstacle(each: Sequence[Comparison], min_launches: int, margin: float | None) -> str:
-    """Why a verified variant, compared with native in each problem, cannot win; '' if it can.
-
-    Without a margin it need not be faster.
-    """
-    min_launches = max(min_launches, 2)  # an interval needs two
-    if any(one.launches < min_launches for one in each):
-        return f"was measured in fewer than {min_launches} launches"
-    if margin is None:
-        return ""
-    if all(one.low <= 1 + margin for one in each):
+def _shortfall(each: Sequence[Estimate], confidence: float, margin: float) -> str:
+    if all(one.ends(confidence)[0] <= math.log1p(margin) for one in each):
         return f"does not clear {1 + margin:.2f} with its low end"
-    slowest = min(one.ratio for one in each)
+    slowest = math.exp(min(one.mean for one in each))
     if slowest < 1 / (1 + margin):
         return f"is slower than native at some size ({slowest:.2f}x)"
     return ""
 
 
+def _why(choice: Comparison, problems: int, rule: Rule) -> str:
+    if not rule.native_serves:
+        return f"{choice}: the best that has one copy per node"
+    together = ", and it is slower than native at no size" if problems > 1 else ""
+    return f"{choice}: the low end clears {1 + rule.margin:.2f}{together}"
+
+
+def _without_winner(
+    rivals: Mapping[Variant, _Judged],
+    compared: Sequence[Comparison],
+    eligible: Collection[Variant],
+    rule: Rule,
+) -> tuple[str, str]:
+    """What the problem is where no variant wins, and why."""
+    if not rivals:
+        if compared and all(one.variant not in eligible for one in compared):
+            what = "failed a verification, has none, or is no longer generated"
+            return UNDECIDED, f"undecided: {compared[0]} {what}"
+        return UNDECIDED, "undecided: measured in fewer than 2 launches"
+    best = max(rivals.values(), key=lambda one: (one.comparison.ratio, one.comparison.variant))
+    because = f"{best.comparison} {best.obstacle}"
+    few = max(one.comparison.launches for one in rivals.values()) < rule.min_launches
+    if few or not rule.native_serves:
+        return UNDECIDED, f"undecided: {because}"
+    if all(one.beaten for one in rivals.values()):
+        return DECIDED, f"native stays: {because}"
+    if max(one.gain for one in rivals.values()) <= math.log1p(rule.margin):
+        return TIE, f"native stays, a tie: {because}"
+    return UNDECIDED, f"undecided: {because}"
+
+
+def _launches_for_native(rivals: Mapping[Variant, _Judged], series: Series, native: Variant) -> int:
+    """Launches behind a decision for native: those of its longest rival; without one, native's own."""
+    own = min((sum(native in launch for launch in one) for one in series), default=0)
+    return max((one.comparison.launches for one in rivals.values()), default=own)
+
+
+def _compare_all(series: Series, native: Variant, rule: Rule) -> list[Comparison]:
+    """Every variant that ran beside native, fastest first, ties by name."""
+    variants = {v for launches in series for launch in launches for v in launch} - {native}
+    found = []
+    for variant in sorted(variants):
+        known = estimate_together(variant, native, series, rule.noise)
+        if known:
+            low, high = known.ends(CONFIDENCE)
+            ratio, low, high = (math.exp(end) for end in (known.mean, low, high))
+            found.append(Comparison(variant, ratio, low, high, known.launches))
+    return sorted(found, key=lambda one: -one.ratio)
+
+
+def _gain(variant: Variant, over: Variant, series: Series, rule: Rule) -> float:
+    """What a variant is expected to save over another, by their common launches."""
+    known = estimate_together(variant, over, series, rule.noise)
+    return known.gain if known else 0.0
+
+
 def _simplest_of_the_best(
-    winning: Sequence[Comparison], series: Sequence[Sequence[Launch]], margin: float
-) -> Comparison:
-    """The fastest, or a simpler one whose launches cannot tell it from the fastest.
+    winning: Sequence[Variant], faster: Mapping[Variant, float], series: Series, rule: Rule
+) -> Variant:
+    """The fastest by all launches, or a simpler one that these cannot tell from it.
 
     The two are compared in their common launches and not by their intervals against native, which
     contain the noise of native too. The margin bounds what a wide interval may cost.
     """
+    first = max(winning, key=lambda v: (faster[v], v))
 
-    def as_good(one: Comparison) -> bool:
-        lead = compare_together(winning[0].variant, one.variant, series)
-        return one is winning[0] or (lead.low <= 1 and lead.ratio <= 1 + margin)
+    def as_good(one: Variant) -> bool:
+        lead = estimate_together(first, one, series, rule.noise)
+        if one == first or lead is None:
+            return one == first
+        return lead.ends(CONFIDENCE)[0] <= 0 and lead.mean <= math.log1p(rule.margin)
 
-    return min(filter(as_good, winning), key=_complexity)
-
-
-def _complexity(one: Comparison) -> tuple[int, Variant]:
-    return (one.variant.parameters.count("="), one.variant)
+    return min(filter(as_good, winning), key=lambda v: (v.parameters.count("="), v))

@@ -3,7 +3,7 @@
 The one-off costs are those of the hybrid paper's Table 2 (papers/hybrid-mpi-plus-mpi): MPI_Init,
 and what each communicator needs at its first call (layout and rules: local) and at the first call
 that runs a variant (communicators of nodes and lanes: collective). A launch is the unit of
-statistics, as everywhere (select.py): a cell is the median over launches of the medians in each.
+statistics, as everywhere (evidence.py): a cell is the median over launches of the medians in each.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.runtime import build
 from collforge.runtime.build import Built
 from collforge.runtime.libraries import MpiLibrary
-from collforge.tuner import instructions, select
-from collforge.tuner.select import Comparison, Interval
+from collforge.tuner import evidence, instructions
+from collforge.tuner.evidence import Comparison, Interval
 
 LAYOUTS = ("2x1", "2x2", "4x2")
 OVERHEAD_LAYOUT = "2x1"  # ranks that wait for a core would hide what is looked for
@@ -167,7 +167,7 @@ def measure_start(programs: Programs, layouts: Sequence[Layout], launches: int) 
                 stages.setdefault((stage, at.name), []).append(found[stage])
 
     def row(primitive: str, unit: str, values: Mapping[str, Sequence[float]]) -> Row:
-        cells = {name: select.median_interval(cell) for name, cell in values.items()}
+        cells = {name: evidence.median_interval(cell) for name, cell in values.items()}
         return Row(primitive, unit, cells)
 
     names = [at.name for at in layouts]
@@ -237,4 +237,4 @@ def overhead(what: str, launches: Sequence[Sequence[tuple[float, float]]]) -> Ov
     ]
     medians = [[statistics.median(times) for times in zip(*pairs)] for pairs in launches]
     typical = [statistics.median(times) for times in zip(*medians)]
-    return Overhead(what, typical[0], typical[1], select.compare(without, having, ratios))
+    return Overhead(what, typical[0], typical[1], evidence.compare(without, having, ratios))

@@ -12,13 +12,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from collforge.db import Winner
+from collforge.db import Place, Undecided, Winner
+from collforge.db.records import NATIVE
 from collforge.tuner.request import format_size
 
+Open = tuple[Place, Undecided]
+"""A size that was measured and has no winner yet, and where."""
 
-def print_winners(winners: Sequence[Winner], unsized: Collection[str] = ()) -> None:
-    """One row a winner, grouped by MPI library and collective; those of `unsized` serve every size."""
-    if not winners:
+
+def print_winners(
+    winners: Sequence[Winner], undecided: Sequence[Open] = (), unsized: Collection[str] = ()
+) -> None:
+    """A row for each winner and undecided size; the winners of `unsized` collectives serve every size."""
+    if not winners and not undecided:
         print("no winners yet: run `collforge tune`")
         return
     table = Table(title="winners: how much faster than native")
@@ -26,25 +32,33 @@ def print_winners(winners: Sequence[Winner], unsized: Collection[str] = ()) -> N
         table.add_column(name, justify="right" if name == "bytes" else "left", overflow="fold")
     for name in ("ratio", "95 % interval", "launches"):
         table.add_column(name, justify="right", no_wrap=True)
-    for one in winners:
-        choice, native = one.choice, one.choice.variant.is_native
+    table.add_column("evidence", no_wrap=True)
+    for row in winner_rows(winners, undecided):
+        won = row["variant"] not in ("", NATIVE)
         table.add_row(
-            one.place.system,
-            one.place.mpi,
-            one.place.layout,
-            choice.variant.collective,
-            "any" if choice.variant.collective in unsized else format_size(choice.bytes),
-            escape(choice.variant.name),
-            "1.00" if native else f"{choice.ratio:.2f}",
-            "" if native else f"{choice.low:.2f} .. {choice.high:.2f}",
-            str(choice.launches),
+            str(row["system"]),
+            str(row["mpi"]),
+            str(row["layout"]),
+            str(row["collective"]),
+            "any" if row["collective"] in unsized else format_size(int(str(row["bytes"]))),
+            escape(str(row["variant"])) or "(the sizes beside it serve)",
+            f"{row['ratio']:.2f}" if won else "",
+            f"{row['ratio_low']:.2f} .. {row['ratio_high']:.2f}" if won else "",
+            str(row["launches"]),
+            str(row["evidence"]),
         )
     show(table)
 
 
-def winner_rows(winners: Sequence[Winner]) -> list[dict[str, object]]:
-    """Winners as plain rows, for csv and json."""
-    return [
+def winner_rows(
+    winners: Sequence[Winner], undecided: Sequence[Open] = ()
+) -> list[dict[str, object]]:
+    """Winners and undecided sizes as plain rows, for csv and json, sorted.
+
+    The ``evidence`` of a row is decided, tie, barrier (schema.sql) or undecided; a row that is undecided has no
+    variant, and one that is a barrier stands beside it.
+    """
+    rows: list[dict[str, object]] = [
         {
             **asdict(one.place),
             "collective": one.choice.variant.collective,
@@ -55,10 +69,18 @@ def winner_rows(winners: Sequence[Winner]) -> list[dict[str, object]]:
             "ratio_low": one.choice.low,
             "ratio_high": one.choice.high,
             "launches": one.choice.launches,
+            "evidence": one.choice.evidence,
             "decided": one.decided,
         }
         for one in winners
     ]
+    nothing = {"variant": "", "fingerprint": "", "ratio": None, "ratio_low": None}
+    for place, one in undecided:
+        row = {**asdict(place), "collective": one.collective, "bytes": one.bytes, **nothing}
+        rest = {"launches": one.launches, "evidence": "undecided", "decided": ""}
+        rows.append({**row, "ratio_high": None, **rest})
+    keys = ("system", "mpi", "mpi_version", "layout", "collective")
+    return sorted(rows, key=lambda row: ([str(row[key]) for key in keys], row["bytes"]))
 
 
 def write_csv(rows: Sequence[dict[str, object]]) -> None:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
+from collforge.db import Place, Result, RunRecord, Store, Variant
 from collforge.generator import case
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
-from collforge.tuner import between, ingest, plan
-from collforge.tuner.between import Halfway
-from collforge.tuner.plan import Contest, Goal, History, Task
+from collforge.tuner import between, ingest, leftovers, plan
+from collforge.tuner.plan import Goal, Task, Turn
 from collforge.tuner.request import new_folder
 from collforge.tuner.run import Job, JobError, Site, run_job
-from collforge.tuner.select import Decision, Launch, by_problem, decide_together
+from collforge.tuner.standing import Standing, read_standing
 
-# A job is one launch. Long enough that starting it costs little, short enough that losing one does too.
-JOB_SECONDS = 75.0
-SAMPLES = 10
-# Sampling of one problem stops here (after at least two samples): slow ones must not starve the rest.
-PROBLEM_SECONDS = 1.5
+# A job is one launch of many problems. Its start costs some seconds; what it has written outlives its tuner.
+MOST_JOB_SECONDS = 120.0
+LEAST_JOB_SECONDS = 40.0
+# The most rounds of a problem, and the seconds after which it ends (with two rounds at least): more rounds in a
+# launch are cheaper than more launches, and slow problems must not starve the rest.
+SAMPLES = 40
+PROBLEM_SECONDS = 1.0
 # Calls per sample round that are not samples: warm-up and verification.
 OVERHEAD_CALLS = 2
 # By host name the runtime tells whose winners apply (the emulated nodes are called node0, node1, ...).
@@ -31,13 +32,29 @@ HOST_PATTERNS = {"emulated": "node[0-9]+"}
 
 @dataclass(frozen=True)
 class Progress:
-    """What the progress display shows."""
+    """How far a tuning is."""
 
     settled: int
     problems: int
     wins: int
+    """Problems that a variant won."""
+    launches: int
+    """Of this run."""
     doing: str
     seconds_left: float
+
+
+@dataclass
+class Spent:
+    """Where the seconds of a tuning went."""
+
+    measuring: float = 0.0
+    """In the driver: verifying and timing."""
+    launching: float = 0.0
+    """ReFrame, the cluster and MPI's start and end: a job's seconds outside the driver's work."""
+    building: float = 0.0
+    thinking: float = 0.0
+    """Planning, deciding, storing."""
 
 
 @dataclass(frozen=True)
@@ -51,65 +68,75 @@ class Session:
     database: Path
     folder: Path
     """Receives a folder for each job."""
+    spent: Spent = field(default_factory=Spent)
 
 
-def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> dict[str, Decision]:
+def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> Standing:
     """Measures until every problem is settled or ``budget`` seconds are spent; stores winners all along.
 
-    Returns the decision of each problem. Interrupted at any moment, it has lost the running job at most:
-    the next call goes on from the database.
+    Returns where it stands. Interrupted at any moment, it loses nothing that the running job has written: that
+    is taken in at once, or at the next start.
     """
     deadline = time.monotonic() + budget
-    problems = plan.problems(session.manifest, session.goal)
+    leftovers.take_in(session.folder, session.database)
+    launches = 0
     while True:
+        begin = time.monotonic()
         standing = decide_all(session)
-        unsettled = plan.unsettled_contests(session.manifest, session.goal, standing.history)
-        halves = [] if unsettled else find_halves(session, standing)
-        left = deadline - time.monotonic()
-        open_problems = sum(len(contest.open) for contest in unsettled)
-        progress = Progress(
-            settled=len(problems) - open_problems + sum(not one.open for one in halves),
-            problems=len(problems) + len(halves),
-            wins=sum(not d.winner.variant.is_native for d in standing.decisions.values()),
-            doing="",
-            seconds_left=left,
-        )
+        progress = report_progress(standing, launches, deadline - time.monotonic())
         show(progress)
-        tasks = (
-            next_searches(session, standing, unsettled)
-            if unsettled
-            else between.tasks(session.manifest, session.goal, halves, standing.history)
-        )
-        job = next_job(session, tasks, left)
+        job = next_job(session, standing, deadline - time.monotonic())
+        session.spent.thinking += time.monotonic() - begin
         if job is None:
-            return standing.decisions
-        run_one(session, job, progress, deadline, show)
+            return standing
+        try:
+            run_one(session, job, progress, deadline, show)
+        except KeyboardInterrupt:
+            leftovers.take_in(session.folder, session.database)
+            decide_all(session)
+            raise
+        launches += 1
 
 
-def find_halves(session: Session, standing: Standing) -> list[Halfway]:
-    return between.halfway(
-        session.manifest, session.goal, standing.decisions, standing.history, standing.failed
+def report_progress(standing: Standing, launches: int, seconds_left: float) -> Progress:
+    asked = standing.asked()
+    return Progress(
+        settled=sum(map(standing.is_settled, asked)),
+        problems=len(asked),
+        wins=sum(
+            not standing.decisions[one.problem].winner.variant.is_native
+            for one in asked
+            if standing.is_settled(one)
+        ),
+        launches=launches,
+        doing="",
+        seconds_left=seconds_left,
     )
 
 
-def next_searches(
-    session: Session, standing: Standing, unsettled: Sequence[Contest]
-) -> Iterator[Task]:
-    return plan.next_tasks(
-        session.manifest,
-        session.goal,
-        unsettled,
-        standing.history,
-        standing.failed,
-        standing.elsewhere,
-    )
+def tasks_in_turn(standing: Standing) -> Iterator[tuple[Turn, Task]]:
+    """What the next launch should measure: the searches and the half-way problems, each when it is its turn."""
+    seen = standing.seen
+    unsettled = plan.unsettled_contests(seen)
+    searches = plan.next_tasks(seen, unsettled, standing.elsewhere)
+    halves = sorted(between.tasks(seen, standing.decisions), key=lambda pair: pair[0])
+    waiting: list[tuple[Turn, Task]] = list(halves)
+    for turn, task in searches:
+        while waiting and waiting[0][0] < turn:
+            yield waiting.pop(0)
+        yield turn, task
+    yield from waiting
 
 
-def next_job(session: Session, tasks: Iterable[Task], left: float) -> Job | None:
+def next_job(session: Session, standing: Standing, left: float) -> Job | None:
     """The next launch: the first of the tasks, and only what the budget still allows."""
-    sized = (Task(t.problem, t.cases, task_seconds(t)) for t in tasks)
-    fitting = (task for task in sized if task.seconds <= left)
-    chosen = plan.chunk(fitting, min(JOB_SECONDS, left)) if left > 0 else []
+    if left <= 0:
+        return None
+    sized = (
+        (turn, replace(task, seconds=task_seconds(task))) for turn, task in tasks_in_turn(standing)
+    )
+    fitting = ((turn, task) for turn, task in sized if task.seconds <= left)
+    chosen = plan.chunk(fitting, min(LEAST_JOB_SECONDS, left), min(MOST_JOB_SECONDS, left))
     if not chosen:
         return None
     return Job(
@@ -119,6 +146,7 @@ def next_job(session: Session, tasks: Iterable[Task], left: float) -> Job | None
         max_seconds=PROBLEM_SECONDS,
         seed=session.goal.seed,
         time_limit=sum(task.seconds for task in chosen) * 3 + 60,
+        prune=True,
     )
 
 
@@ -139,18 +167,20 @@ def run_one(
 
     def watch(folder: Path) -> None:
         latest = last_case(folder) or str(job.cases[0])
-        left = deadline - time.monotonic()
-        show(Progress(progress.settled, progress.problems, progress.wins, latest, left))
+        show(replace(progress, doing=latest, seconds_left=deadline - time.monotonic()))
 
-    folder = new_folder(session.folder, "tune")
-    report = ingest.read_report(run_job(session.site, job, folder, watch), session.place)
-    with Store(session.database) as store:
-        for record in finish_runs(session, job, report):
-            store.record_run(record)
+    begin = time.monotonic()
+    folder = new_folder(session.folder, leftovers.LABEL)
+    with leftovers.claimed(folder, session.place, session.database):
+        report = ingest.read_report(run_job(session.site, job, folder, watch), session.place)
+        session.spent.measuring += report.measuring
+        session.spent.launching += time.monotonic() - begin - report.measuring
+        with Store(session.database) as store:
+            store.record_run(replace(finished(session, job, report), uuid=folder.name))
 
 
-def finish_runs(session: Session, job: Job, report: ingest.Report) -> Iterator[RunRecord]:
-    """The runs of a report; where the job died in a case, that case counts as failed.
+def finished(session: Session, job: Job, report: ingest.Report) -> RunRecord:
+    """The run of a report; where the job died in a case, that case counts as failed.
 
     So a variant that hangs or crashes is not tried again. Raises JobError when native itself did, or
     when there is nothing to learn from the job.
@@ -158,16 +188,14 @@ def finish_runs(session: Session, job: Job, report: ingest.Report) -> Iterator[R
     troubles = "; ".join(map(str, report.troubles))
     if not report.runs:
         raise JobError(f"the job measured nothing: {troubles or 'no results'}")
-    for record in report.runs:
-        done = {f"{result.problem} {result.variant.name}" for result in record.results}
-        rest = [one for one in job.cases if f"{one.problem} {one.variant}" not in done]
-        refused = [one for one in rest if one.variant != case.NATIVE]
-        if not report.troubles or not rest:
-            yield record
-        elif rest[0] not in refused:
-            raise JobError(f"native did not finish: {rest[0]}: {troubles}")
-        else:
-            yield replace(record, results=(*record.results, died_in(session, rest[0], troubles)))
+    (record,) = report.runs
+    done = {f"{result.problem} {result.variant.name}" for result in record.results}
+    rest = [one for one in job.cases if f"{one.problem} {one.variant}" not in done]
+    if not report.troubles or not rest:
+        return record
+    if rest[0].variant == case.NATIVE:
+        raise JobError(f"native did not finish: {rest[0]}: {troubles}")
+    return replace(record, results=(*record.results, died_in(session, rest[0], troubles)))
 
 
 def died_in(session: Session, one: Case, detail: str) -> Result:
@@ -188,19 +216,6 @@ def last_case(folder: Path) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Standing:
-    """What the database says of a session's problems."""
-
-    history: dict[str, list[Launch]]
-    """The launches of each problem so far, but for failed variants: a wrong result is often a fast one."""
-    elsewhere: dict[str, list[Launch]]
-    """Those of other layouts of the same system and MPI library."""
-    decisions: dict[str, Decision]
-    failed: frozenset[Variant]
-    """Variants with a failed verification; they are not measured again."""
-
-
 def decide_all(session: Session) -> Standing:
     """Decides every measured problem and makes the decisions the stored winners.
 
@@ -210,52 +225,9 @@ def decide_all(session: Session) -> Standing:
     with Store(session.database) as store, store.transaction():
         if place.system in HOST_PATTERNS:
             store.describe_system(place.system, HOST_PATTERNS[place.system])
-        history = by_problem(store.measurements(place))
-        others = [p for p in store.places() if replace(p, layout=place.layout) == place != p]
-        elsewhere = by_problem(one for other in others for one in store.measurements(other))
-        verified = store.verified(place.mpi, place.mpi_version)
-        failed = frozenset(one.variant for one in store.failures(place.mpi, place.mpi_version))
-        decisions: dict[str, Decision] = {}
+        standing = read_standing(store, session.manifest, session.goal, place)
+        measured: Sequence[str] = [problem.split("@")[0] for problem in standing.seen.history]
         for collective in session.goal.collectives:
-            entry = session.manifest.collective(collective)
-            choices = []
-            measured = plan.measured_problems(history, collective)
-            for contest in plan.contests(session.manifest, measured):
-                decision = decide_contest(session, contest, history, verified)
-                decisions.update((problem.problem, decision) for problem in contest)
-                choices.append(as_choice(entry.choice_bytes(contest[0].bytes), decision))
-            if choices:
-                store.replace_winners(place, collective, choices)
-    return Standing(without(history, failed), without(elsewhere, failed), decisions, failed)
-
-
-def without(history: History, failed: frozenset[Variant]) -> dict[str, list[Launch]]:
-    """The launches as if these variants had not been in them."""
-    return {
-        problem: [{v: s for v, s in launch.items() if v not in failed} for launch in launches]
-        for problem, launches in history.items()
-    }
-
-
-def decide_contest(
-    session: Session,
-    contest: Sequence[Case],
-    history: History,
-    verified: frozenset[Variant],
-) -> Decision:
-    """The one decision on all problems of a contest among the variants that exist and are verified."""
-    goal = session.goal
-    current = {v.fingerprint for v in plan.applicable(session.manifest, goal, contest[0])}
-    return decide_together(
-        contest[0].collective,
-        [history[problem.problem] for problem in contest],
-        {variant for variant in verified if variant.fingerprint in current},
-        min_launches=goal.min_launches,
-        margin=goal.margin,
-        native_serves=not session.manifest.collective(contest[0].collective).hybrid,
-    )
-
-
-def as_choice(nbytes: int, decision: Decision) -> Choice:
-    won = decision.winner
-    return Choice(nbytes, won.variant, won.ratio, won.low, won.high, won.launches)
+            if collective in measured:
+                store.replace_winners(place, collective, *standing.stored(collective))
+    return standing

@@ -9,12 +9,14 @@ from reframe.core.builtins import performance_function, run_after, variable
 from reframe.core.exceptions import PipelineError
 
 from collforge.reframe_checks import results
-from collforge.reframe_checks.driver_check import DriverCheck
+from collforge.reframe_checks.driver_check import DriverLaunch
 
 
 @rfm.simple_test
-class MeasureCases(DriverCheck):
+class MeasureCases(DriverLaunch):
     """Runs the case strings of a file, one a line, in the order given.
+
+    The commands have built the driver before: once, not in every job.
 
     The driver's JSON lines are in results.jsonl, in the output directory of a test that passed,
     else in its stage directory.

@@ -18,7 +18,10 @@ from collforge.reframe_checks.comparison import Comparison
 from collforge.reframe_checks.driver_check import mpi_name
 from collforge.reframe_checks.manifest import MANIFEST
 from collforge.reframe_checks.results import Range
+from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.serving import serving_layout
 
+UNDECIDED = "undecided"
 # The tuner's usual margin: a winner of every size may be slower by so much at one of them.
 UNSIZED_MARGIN = 0.03
 
@@ -48,17 +51,23 @@ class Regression(Comparison):
         )
 
     def case_strings(self) -> list[str]:
-        here = {
-            "system": self.current_system.name,
-            "mpi": mpi_name(self.current_environ),
-            "layout": self.place.name,
-        }
+        """Of the winners that the runtime would load here: those of the layout that serves this one."""
+        here = {"system": self._system(), "mpi": mpi_name(self.current_environ)}
+        rows = [row for row in self._read() if all(row[key] == here[key] for key in here)]
+        layouts = {row["layout"] for row in rows if row["evidence"] != UNDECIDED}
+        serves = serving_layout(layouts, self.place.placement, self.place.threads)
         return [
             str(native.by(row["variant"]))
-            for row in self._read()
-            if row["variant"] != NATIVE and all(row[key] == here[key] for key in here)
+            for row in rows
+            if row["layout"] == serves and row["variant"] not in (NATIVE, "")
             for native in timing_cases(MANIFEST, row["collective"], self.place, self._sizes_of(row))
         ]
+
+    def _system(self) -> str:
+        """The system's name in the database."""
+        extras = self.current_partition.extras
+        shape = {name: extras[name] for name in ("rails", "rate", "rail_model") if name in extras}
+        return ClusterSpec(**shape).system if shape else str(self.current_system.name)
 
     def _sizes_of(self, row: dict[str, Any]) -> list[int]:
         return self.sizes if row["collective"] in MANIFEST.unsized else [row["bytes"]]

@@ -14,8 +14,8 @@
 /* Native is faster than the variants, or as fast as the best of them within the margin. */
 enum { CF_NATIVE_WINS = -1, CF_NATIVE_TIES = -2 };
 
-/* How many buckets a winner serves on a side with another measured size: a factor of four. */
-enum { CF_REACH = 4 };
+/* How many buckets a winner serves on a side with another measured size: a factor of two. */
+enum { CF_REACH = 2 };
 
 /* One row of the winner table. Holds no pointers, so that it can travel. */
 struct cf_winner {

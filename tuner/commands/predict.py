@@ -15,8 +15,8 @@ from collforge.runtime.home import home
 from collforge.tuner import plan, request, tables
 from collforge.tuner.commands import target
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
+from collforge.tuner.evidence import by_problem
 from collforge.tuner.predict import predict
-from collforge.tuner.select import by_problem
 
 EXAMPLE = "collforge predict --mpi openmpi --layout 8x1x4 --collective allreduce --sizes 96KiB"
 

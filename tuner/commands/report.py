@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from collforge.db import Place, Store, Variant, Winner
 from collforge.generator import manifest
+from collforge.generator.layout import from_name
 from collforge.generator.manifest import UNSIZED_BYTES, Manifest
 from collforge.runtime.home import home
 from collforge.tuner import plan, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
+from collforge.tuner.plan import Goal
 from collforge.tuner.plots import Line, draw
-from collforge.tuner.select import Launch, by_problem, decide_together
+from collforge.tuner.standing import Standing, read_standing
 
 EXAMPLE = """\
 collforge report
@@ -35,14 +37,16 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     made = manifest.load(home() / "generated" / "manifest.json")
+    collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
+    series: dict[Place, plan.History] = {}
     with Store(args.db, create=False) as store:
-        places = [place for place in store.places() if args.mpi in (None, place.mpi)]
-        series: dict[Place, dict[str, list[Launch]]] = {}
-        for place in places:
-            verified = store.verified(place.mpi, place.mpi_version)
-            series[place] = by_problem(store.measurements(place, args.collective))
-            print(f"{place.system}, {place.mpi_version}, {place.layout}:")
-            explain(made, series[place], verified)
+        for place in store.places():
+            if args.mpi in (None, place.mpi):
+                goal = Goal(from_name(place.layout), tuple(collectives), ())
+                standing = read_standing(store, made, goal, place)
+                print(f"{place.system}, {place.mpi_version}, {place.layout}:")
+                explain(made, standing)
+                series[place] = standing.seen.history
         winners = store.winners()
     if args.plot:
         plot(made, series, winners, Path(args.plot))
@@ -50,13 +54,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def explain(made: Manifest, history: plan.History, verified: frozenset[Variant]) -> None:
+def explain(made: Manifest, standing: Standing) -> None:
     """Prints each decision, what it rests on, and what came next."""
-    for contest in plan.contests(made, plan.measured_problems(history)):
-        launches = [history[problem.problem] for problem in contest]
+    decided = plan.measured_problems(p for p in standing.seen.history if p in standing.decisions)
+    for contest in plan.contests(made, decided):
         collective = contest[0].collective
-        native_serves = not made.collective(collective).hybrid
-        decision = decide_together(collective, launches, verified, native_serves=native_serves)
+        decision = standing.decisions[contest[0].problem]
         sizes = ", ".join(map(request.format_size, sorted(one.bytes for one in contest)))
         together = f"{collective}@{contest[0].layout}, every size ({sizes} measured)"
         print(f"  {together if len(contest) > 1 else contest[0].problem}: {decision.reason}")
@@ -66,7 +69,7 @@ def explain(made: Manifest, history: plan.History, verified: frozenset[Variant])
 
 def plot(
     made: Manifest,
-    series: dict[Place, dict[str, list[Launch]]],
+    series: Mapping[Place, plan.History],
     winners: Sequence[Winner],
     path: Path,
 ) -> None:
@@ -93,7 +96,7 @@ def chosen(winners: Sequence[Winner], place: Place, collective: str) -> dict[int
 
 
 def medians(
-    problems: dict[str, list[Launch]], collective: str, pick: dict[int, Variant], otherwise: Variant
+    problems: plan.History, collective: str, pick: dict[int, Variant], otherwise: Variant
 ) -> list[tuple[int, float]]:
     """(bytes, median seconds) of the picked variant at each size, or of another where none is picked."""
     points = []

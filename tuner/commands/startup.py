@@ -17,7 +17,7 @@ from collforge.runtime.home import home
 from collforge.runtime.libraries import MpiLibrary
 from collforge.tuner import request, startup, tables
 from collforge.tuner.commands import target
-from collforge.tuner.select import Interval
+from collforge.tuner.evidence import Interval
 
 
 def show_start(library: MpiLibrary, args: argparse.Namespace) -> int:

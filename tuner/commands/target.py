@@ -106,12 +106,7 @@ def site(args: argparse.Namespace, mpi: str) -> Site:
 
 def system_name(args: argparse.Namespace) -> str:
     """The system's name in the database: differently shaped emulated clusters are kept apart."""
-    if args.system != "emulated":
-        return str(args.system)
-    spec, usual = cluster(args), ClusterSpec()
-    if (spec.rails, spec.rate, spec.rail_model) == (usual.rails, usual.rate, usual.rail_model):
-        return "emulated"
-    return f"emulated-{spec.rails}x{spec.rate}-{spec.rail_model}"
+    return cluster(args).system if args.system == "emulated" else str(args.system)
 
 
 def link_rate(args: argparse.Namespace) -> float | None:

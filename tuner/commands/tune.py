@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import signal
 import sys
 import time
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from collections.abc import Sequence
 
 from collforge.db import Store
 from collforge.generator import manifest
+from collforge.generator.case import Case
 from collforge.runtime import build
 from collforge.runtime.home import home
 from collforge.runtime.libraries import MpiLibrary
@@ -23,9 +24,11 @@ from collforge.tuner.commands.parsing import (
     add_mpi,
     find_libraries,
 )
+from collforge.tuner.display import make_display
+from collforge.tuner.plan import Goal
 from collforge.tuner.run import Site
-from collforge.tuner.tune import Progress as State
-from collforge.tuner.tune import Session, tune
+from collforge.tuner.standing import Standing
+from collforge.tuner.tune import Session, Spent, tune
 
 EXAMPLE = """\
 collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
@@ -49,77 +52,93 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--margin", type=float, default=0.03, help="least gain (default: 0.03)")
     parser.add_argument(
-        "--launches", type=int, default=3, help="least launches of a decision (default: 3)"
+        "--launches", type=int, default=3, help="least launches behind a decision (default: 3)"
     )
     parser.add_argument("--seed", type=int, default=7, help="of inputs and proposals (default: 7)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Shares a budget evenly between the MPI libraries, and what one leaves over among the rest."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     budget = request.parse_duration(args.budget) if args.budget else None
     found = find_libraries(args.mpi)
     sites = [target.site(args, library.name) for library in found]
     sessions = [open_session(args, *both) for both in zip(found, sites)]
     # The budget is for measuring: a first run must not spend it on the compiler.
     deadline = None if budget is None else time.monotonic() + budget
+    standings = []
     for number, (library, session) in enumerate(zip(found, sessions)):
         if deadline is None:
             share = request.PROBLEM_SECONDS * len(plan.problems(session.manifest, session.goal))
         else:
             share = max(0.0, deadline - time.monotonic()) / (len(found) - number)
-        with Display(f"{library.name} ({number + 1} of {len(found)})") as display:
-            tune(session, share, display.show)
-    layout = session.goal.layout.name
-    with Store(args.db) as store:
-        winners = store.winners(system=session.place.system, layout=layout)
-    tables.print_winners(winners, session.manifest.unsized)
+        with make_display(f"{library.name} ({number + 1} of {len(found)})") as display:
+            standings.append(tune(session, share, display.show))
+    print_result(args, sessions, standings)
     return 0
 
 
 def open_session(args: argparse.Namespace, library: MpiLibrary, site: Site) -> Session:
     """Builds what is needed for one MPI library, and says where its numbers will go."""
+    begin = time.monotonic()
     build.build(library)
     made = manifest.load(home() / "generated" / "manifest.json")
     goal = target.goal(
         args,
         made,
         min_launches=args.launches,
-        max_launches=2 * args.launches,
+        max_launches=max(Goal.max_launches, 2 * args.launches),
         margin=args.margin,
         seed=args.seed,
     )
     place = request.place(target.system_name(args), library, goal.layout)
-    return Session(made, goal, site, place, args.db, home() / "runs")
+    spent = Spent(building=time.monotonic() - begin)
+    return Session(made, goal, site, place, args.db, home() / "runs", spent)
 
 
-class Display:
-    """The progress bar: problems settled, wins so far, what is being measured, time left."""
-
-    def __init__(self, label: str) -> None:
-        console = Console(file=sys.stderr)
-        self.progress = Progress(
-            TextColumn(label),
-            BarColumn(bar_width=20),
-            TextColumn("{task.completed:.0f}/{task.total:.0f} settled, {task.fields[wins]} wins"),
-            TextColumn("{task.fields[left]} left"),
-            TextColumn("{task.description}", markup=False),
-            console=console,
+def print_result(
+    args: argparse.Namespace, sessions: Sequence[Session], standings: Sequence[Standing]
+) -> None:
+    """The winners of this run, what is open and how to go on, and where the time went."""
+    with Store(args.db) as store:
+        for session in sessions:
+            place, goal = session.place, session.goal
+            wanted = (place.system, place.mpi, place.layout)
+            winners = [
+                one
+                for one in store.winners(*wanted)
+                if one.place == place and one.choice.variant.collective in goal.collectives
+            ]
+            undecided = [
+                (at, one)
+                for at, one in store.undecided(*wanted)
+                if at == place and one.collective in goal.collectives
+            ]
+            tables.print_winners(winners, undecided, session.manifest.unsized)
+    open_problems = 0
+    for session, standing in zip(sessions, standings):
+        asked = standing.asked()
+        left = [one for one in asked if not standing.is_settled(one)]
+        open_problems += len(left)
+        share = 1 - len(left) / len(asked) if asked else 1.0
+        print(
+            f"{session.place.mpi}: {len(asked) - len(left)} of {len(asked)} problems decided ({share:.0%})"
+            + (f"; open: {', '.join(names(left))}" if left else "")
         )
-        self.task = self.progress.add_task("", total=1, wins=0, left="")
-
-    def __enter__(self) -> Display:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def show(self, state: State) -> None:
-        self.progress.update(
-            self.task,
-            completed=state.settled,
-            total=state.problems,
-            wins=state.wins,
-            left=request.format_duration(state.seconds_left),
-            description=state.doing,
+    for session in sessions:
+        of = session.spent
+        print(
+            f"{session.place.mpi}: {of.measuring:.0f} s measuring, {of.launching:.0f} s launching, "
+            f"{of.building:.0f} s building, {of.thinking:.0f} s thinking"
         )
+    if open_problems:
+        words = shlex.join(["collforge", "tune", *sys.argv[2:]])
+        print(f"to go on with what is open, run it again: {words}")
+
+
+def names(problems: Sequence[Case]) -> list[str]:
+    """Of each collective its sizes: ``bcast 4 KiB 16 KiB``."""
+    sizes: dict[str, list[str]] = {}
+    for one in problems:
+        sizes.setdefault(one.collective, []).append(request.format_about(one.bytes))
+    return [f"{collective} {' '.join(each)}" for collective, each in sizes.items()]

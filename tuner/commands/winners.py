@@ -32,14 +32,16 @@ def run(args: argparse.Namespace) -> int:
     with Store(args.db, create=False) as store:
         everything = store.winners()
         _check_names(args, everything)
-        found = store.winners(args.system, args.mpi or "", args.layout, args.collective)
+        wanted = (args.system, args.mpi or "", args.layout, args.collective)
+        found, undecided = store.winners(*wanted), store.undecided(*wanted)
     if args.format == "table":
         path = home() / "generated" / "manifest.json"
-        tables.print_winners(found, manifest.load(path).unsized if path.exists() else ())
+        unsized = manifest.load(path).unsized if path.exists() else ()
+        tables.print_winners(found, undecided, unsized)
     elif args.format == "csv":
-        tables.write_csv(tables.winner_rows(found))
+        tables.write_csv(tables.winner_rows(found, undecided))
     else:
-        tables.write_json(tables.winner_rows(found))
+        tables.write_json(tables.winner_rows(found, undecided))
     return 0
 
 

@@ -63,6 +63,14 @@ class ClusterSpec:
             raise ClusterError(f"rate={self.rate!r}: give 1kbit or more, for example 100mbit")
 
     @property
+    def system(self) -> str:
+        """The name under which the database keeps what was measured on such rails."""
+        usual = (ClusterSpec.rails, ClusterSpec.rate, ClusterSpec.rail_model)
+        if (self.rails, self.rate, self.rail_model) == usual:
+            return "emulated"
+        return f"emulated-{self.rails}x{self.rate}-{self.rail_model}"
+
+    @property
     def ranks(self) -> int:
         """Number of ranks on all nodes together."""
         return self.nodes * self.ranks_per_node

@@ -1,0 +1,345 @@
+"""What measurements say: ratios to native with their intervals. Pure functions, no database, no clock.
+
+The unit of statistics is the *launch*, not the sample. Identical launches of one benchmark can
+settle in different modes (medians of 4.1 and 22.6 us for the same 4-byte broadcast, each with a
+tight spread inside its launch), so a thousand samples of one launch are one observation of what
+the next launch will do, and an interval computed inside a launch is far too narrow. Therefore:
+
+* inside a launch the samples of a variant and of native were taken in interleaved rounds, and are
+  reduced to one paired ratio, median(native) / median(variant) over the rounds that have both, in which the
+  drift and the mode of the launch cancel; medians, because a preempted rank makes samples with a heavy tail
+  to one side (papers/nonblocking-overlap-methodology, section 4);
+* across launches the logarithms of these ratios get a mean and a t-interval. Logarithms, because
+  twice as fast and half as fast are equally far from equal.
+
+`compare` is the plain t-interval of a few launches. `estimate` is for deciding: a launch counts by what its
+rounds say of its own precision, and the spread between launches, of which three tell little, is known in
+advance from the other problems of the same library and duration (`Noise`), as worth `PRIOR_DF` degrees of
+freedom: a moderated t-statistic.
+
+A ratio above 1 means that the variant is faster.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from collforge.db import Measurement, Variant
+
+CONFIDENCE = 0.95
+PRIOR_DF = 6
+"""What the pooled noise is worth beside a problem's own launches."""
+
+MEDIAN_ERROR = 1.2533
+"""Standard error of a median over that of a mean, of a normal distribution."""
+
+Launch = Mapping[Variant, Sequence[float]]
+"""The samples (seconds) of each variant on one problem in one launch, in the order of the rounds."""
+
+
+class Samples(tuple[float, ...]):
+    """The samples (seconds) of a variant in a launch, and by how much each began late (seconds)."""
+
+    errors: tuple[float, ...] = ()
+    """Empty where they are not known."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much faster than native a variant is: geometric mean over launches, and interval."""
+
+    variant: Variant
+    ratio: float
+    low: float
+    high: float
+    launches: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.variant.name} {self.ratio:.2f}x native "
+            f"({self.low:.2f} to {self.high:.2f}, {self.launches} launches)"
+        )
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median and its nonparametric confidence interval."""
+
+    median: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """log(time of base / time of a variant), its standard error, and what that rests on."""
+
+    mean: float
+    error: float
+    df: float
+    launches: int
+
+    def ends(self, confidence: float) -> tuple[float, float]:
+        half = _quantile(round(confidence, 6), round(self.df)) * self.error
+        return self.mean - half, self.mean + half
+
+    def beyond(self, threshold: float) -> float:
+        """The value of which such a mean is expected, given that means below the threshold are not reported.
+
+        Who reports what has cleared a bar reports luck, too: most where the bar was just cleared, none far
+        beyond. (The mean of a normal distribution cut off at the threshold, inverted by bisection.)
+        """
+        if self.error == 0 or self.mean <= threshold:
+            return self.mean
+        normal = statistics.NormalDist()
+        low, high = self.mean - 3 * self.error, self.mean
+        for _ in range(30):
+            value = (low + high) / 2
+            z = (threshold - value) / self.error
+            expected = value + self.error * normal.pdf(z) / max(1e-12, 1 - normal.cdf(z))
+            low, high = (low, value) if expected > self.mean else (value, high)
+        return (low + high) / 2
+
+    @property
+    def gain(self) -> float:
+        """What the variant is expected to save where it is the faster one: E[max(0, true value)]."""
+        if self.error == 0:
+            return max(0.0, self.mean)
+        normal = statistics.NormalDist()
+        z = self.mean / self.error
+        return self.error * normal.pdf(z) + self.mean * normal.cdf(z)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviations of logarithms of ratios, by the duration of native's calls (`duration_class`)."""
+
+    between: Mapping[int, float] = field(default_factory=dict)
+    """Of a variant's ratio from launch to launch, beyond what its rounds tell."""
+    within: Mapping[int, float] = field(default_factory=dict)
+    """Of a single round's ratio."""
+
+    # Where nothing was measured yet: calls below 1 ms, below 10 ms, longer ones (emulated cluster).
+    USUAL_BETWEEN = (0.06, 0.05, 0.03)
+    USUAL_WITHIN = (0.3, 0.15, 0.05)
+
+    def of(self, seconds: float) -> tuple[float, float]:
+        """Between launches, and within them, for calls of so many seconds."""
+        of_class = duration_class(seconds)
+        between = self.between.get(of_class, self.USUAL_BETWEEN[of_class])
+        return between, self.within.get(of_class, self.USUAL_WITHIN[of_class])
+
+
+@cache
+def _quantile(confidence: float, df: int) -> float:
+    # Late, because scipy takes longer to import than most commands take to run.
+    from scipy import stats
+
+    return float(stats.t.ppf((1 + confidence) / 2, df))
+
+
+def duration_class(seconds: float) -> int:
+    """0 below 1 ms, 1 below 10 ms, else 2: noise is alike in each."""
+    return (seconds >= 1e-3) + (seconds >= 1e-2)
+
+
+def by_problem(measurements: Iterable[Measurement]) -> dict[str, list[Launch]]:
+    """Groups measurements into the launches of each problem, in their order."""
+    problems: dict[str, dict[str, dict[Variant, Sequence[float]]]] = {}
+    for one in measurements:
+        samples = Samples(one.samples)
+        samples.errors = one.start_errors
+        problems.setdefault(one.problem, {}).setdefault(one.run, {})[one.variant] = samples
+    return {problem: list(launches.values()) for problem, launches in problems.items()}
+
+
+# ---- the plain interval --------------------------------------------------------------------------
+
+
+def compare(variant: Variant, base: Variant, launches: Iterable[Launch]) -> Comparison:
+    """The ratio time of base / time of variant, over the launches with samples of both.
+
+    The interval is infinitely wide with fewer than two of them, and the ratio NaN with none.
+    """
+    logs = [log_ratio(variant, base, launch) for launch in launches if has(launch, variant, base)]
+    if len(logs) < 2:
+        ratio = math.exp(logs[0]) if logs else math.nan
+        return Comparison(variant, ratio, 0.0, math.inf, len(logs))
+    mean = statistics.fmean(logs)
+    half = _quantile(CONFIDENCE, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Comparison(
+        variant, math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs)
+    )
+
+
+def has(launch: Launch, variant: Variant, base: Variant) -> bool:
+    """Whether the launch has samples of both."""
+    return bool(launch.get(base) and launch.get(variant))
+
+
+def log_ratio(variant: Variant, base: Variant, launch: Launch) -> float:
+    """Of medians, over the rounds that have both: a loser is measured in the first ones only."""
+    rounds = min(len(launch[base]), len(launch[variant]))
+    return math.log(
+        statistics.median(launch[base][:rounds]) / statistics.median(launch[variant][:rounds])
+    )
+
+
+# ---- the moderated one ---------------------------------------------------------------------------
+
+
+def estimate(
+    variant: Variant, base: Variant, launches: Iterable[Launch], noise: Noise
+) -> Estimate | None:
+    """Over the launches with samples of both; None without one. Each weighs by its own precision."""
+    both = [launch for launch in launches if has(launch, variant, base)]
+    if not both:
+        return None
+    logs = [log_ratio(variant, base, launch) for launch in both]
+    between, within = noise.of(statistics.median(s for one in both for s in one[base]))
+    errors = [between**2 + _inside(variant, base, one, within) for one in both]
+    weights = [1 / error for error in errors]
+    mean = statistics.fmean(logs, weights)
+    residual = math.fsum(w * (d - mean) ** 2 for w, d in zip(weights, logs))
+    df = PRIOR_DF + len(both) - 1
+    error = math.sqrt((PRIOR_DF + residual) / df / math.fsum(weights))
+    return Estimate(mean, error, df, len(both))
+
+
+def estimate_together(
+    variant: Variant, base: Variant, series: Iterable[Sequence[Launch]], noise: Noise
+) -> Estimate | None:
+    """The mean over several problems, of those that have both; None without one."""
+    each = [estimate(variant, base, launches, noise) for launches in series]
+    known = [one for one in each if one]
+    if not known:
+        return None
+    return Estimate(
+        statistics.fmean(one.mean for one in known),
+        math.sqrt(math.fsum(one.error**2 for one in known)) / len(known),
+        min(one.df for one in known),
+        min(one.launches if one else 0 for one in each),
+    )
+
+
+def _inside(variant: Variant, base: Variant, launch: Launch, within: float) -> float:
+    """Variance of a launch's ratio: what the scatter of its rounds and their starts leave unknown.
+
+    The scatter by the median absolute deviation, with `within` as worth four rounds beside it.
+    """
+    pairs = list(zip(launch[base], launch[variant]))
+    logs = [math.log(b / v) for b, v in pairs]
+    middle = statistics.median(logs)
+    spread = 1.4826 * statistics.median(abs(one - middle) for one in logs)
+    rounds = len(pairs)
+    variance = (4 * within**2 + (rounds - 1) * spread**2) / (3 + rounds)
+    # A start that was late by e adds up to e to a sample: as a uniform error it has e / sqrt(12).
+    late = statistics.fmean(_late(launch[one]) for one in (variant, base)) ** 2 / 6
+    return MEDIAN_ERROR**2 * variance / rounds + late
+
+
+def _late(samples: Sequence[float]) -> float:
+    """By which part of a sample its start was late, at the median; 0 where that is not known."""
+    errors = getattr(samples, "errors", ())
+    return statistics.median(e / s for e, s in zip(errors, samples)) if errors else 0.0
+
+
+def pooled(history: Mapping[str, Sequence[Launch]]) -> Noise:
+    """The noise of a place, from every variant that was measured in two launches of a problem or more.
+
+    Each class of durations takes the mean variance, of which none counts for more than nine times the median
+    or so. The usual values count as much as ten of them.
+    """
+    between: dict[int, list[float]] = {}
+    within: dict[int, list[float]] = {}
+    for base, of_class, launches in _with_class(history):
+        for variant in {v for launch in launches for v in launch} - {base}:
+            both = [launch for launch in launches if has(launch, variant, base)]
+            if len(both) < 2:
+                continue
+            inside = [
+                _inside(variant, base, one, _round_spread(variant, base, one)) for one in both
+            ]
+            total = statistics.variance(log_ratio(variant, base, one) for one in both)
+            between.setdefault(of_class, []).append(max(0.0, total - statistics.fmean(inside)))
+            within.setdefault(of_class, []).append(
+                statistics.fmean(_round_spread(variant, base, one) ** 2 for one in both)
+            )
+    return Noise(_typical(between, Noise.USUAL_BETWEEN), _typical(within, Noise.USUAL_WITHIN))
+
+
+def _with_class(
+    history: Mapping[str, Sequence[Launch]],
+) -> Iterator[tuple[Variant, int, Sequence[Launch]]]:
+    for problem, launches in history.items():
+        native = Variant(problem.split("@")[0])
+        seconds = [s for launch in launches for s in launch.get(native, ())]
+        if seconds:
+            yield native, duration_class(statistics.median(seconds)), launches
+
+
+def _round_spread(variant: Variant, base: Variant, launch: Launch) -> float:
+    """The standard deviation of a round's ratio, by the median absolute deviation."""
+    logs = [math.log(b / v) for b, v in zip(launch[base], launch[variant])]
+    middle = statistics.median(logs)
+    return 1.4826 * statistics.median(abs(one - middle) for one in logs)
+
+
+def _typical(found: Mapping[int, Sequence[float]], usual: Sequence[float]) -> dict[int, float]:
+    typical = {}
+    for of_class, variances in found.items():
+        most = 9 * max(statistics.median(variances), usual[of_class] ** 2 / 4)
+        values = [*(min(one, most) for one in variances), *[usual[of_class] ** 2] * 10]
+        typical[of_class] = math.sqrt(statistics.fmean(values))
+    return typical
+
+
+# ---- rankings ------------------------------------------------------------------------------------
+
+
+def advantages(series: Iterable[Sequence[Launch]], base: Variant) -> dict[Variant, float]:
+    """log(time of base / time of a variant) of each, by all that ran beside it; in several problems the mean.
+
+    Least squares of log(median time) = variant + launch. What befell base in one launch so says less for the
+    variants that were in this one, and against those that were in others, the more of them were in both.
+    """
+    import numpy as np
+
+    found: dict[Variant, list[float]] = {}
+    for launches in series:
+        runs = [launch for launch in launches if launch.get(base)]
+        columns = {v: n for n, v in enumerate({v: None for run in runs for v in run if run[v]})}
+        rows = [(v, number) for number, run in enumerate(runs) for v in run if run[v]]
+        if not rows:
+            continue
+        terms = np.zeros((len(rows), len(columns) + len(runs)))
+        for row, (variant, number) in enumerate(rows):
+            terms[row, [columns[variant], len(columns) + number]] = 1
+        logs = [
+            math.log(statistics.median(runs[number][base])) - log_ratio(variant, base, runs[number])
+            for variant, number in rows
+        ]
+        fit = np.linalg.lstsq(terms, np.array(logs), rcond=None)[0]
+        for variant, column in columns.items():
+            found.setdefault(variant, []).append(float(fit[columns[base]] - fit[column]))
+    return {variant: statistics.fmean(each) for variant, each in found.items()}
+
+
+def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
+    """The median with an interval of order statistics, which assumes no distribution.
+
+    How many samples lie below the true median is binomial(n, 1/2); the interval leaves at most (1
+    - confidence) / 2 of it out on each side. Fewer than six samples cannot reach 95 %: then it is
+    their whole range. Raises ValueError without samples.
+    """
+    if not samples:
+        raise ValueError("the median of no samples")
+    from scipy import stats
+
+    ordered = sorted(samples)
+    cut = max(int(stats.binom.ppf((1 - confidence) / 2, len(ordered), 0.5)) - 1, 0)
+    return Interval(statistics.median(ordered), ordered[cut], ordered[-1 - cut])

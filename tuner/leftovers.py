@@ -1,0 +1,72 @@
+"""Jobs whose tuner did not live to store them: what they had written is taken in at the next start.
+
+The folder of a job names the place and the database that its results are for. The tuner that runs it holds a
+lock on the folder, which the system releases however that process ends, and leaves a mark when all is stored.
+A run is stored under the name of its folder, so that nothing is counted twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TextIO
+
+from collforge.db import Place, Store
+from collforge.tuner import ingest
+
+JOB, STORED = "job.json", "stored"
+LABEL = "tune"
+"""Of the folders of such jobs (request.new_folder)."""
+
+
+@contextmanager
+def claimed(folder: Path, place: Place, database: Path) -> Iterator[None]:
+    """Claims a job's new folder for its results; marks it as stored where the block ends without an error."""
+    with (folder / JOB).open("w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        json.dump({"database": str(database.absolute()), "place": asdict(place)}, file)
+        file.flush()
+        yield
+        (folder / STORED).touch()
+
+
+def take_in(runs: Path, database: Path) -> int:
+    """Stores what jobs for this database had written when their tuners died; returns how many results."""
+    taken = 0
+    for folder in sorted(runs.glob(f"*-{LABEL}-*")):
+        if (folder / STORED).exists() or not (folder / JOB).exists():
+            continue
+        with (folder / JOB).open(encoding="utf-8") as file:
+            if _is_free(file):
+                taken += _take(folder, file.read(), database)
+    return taken
+
+
+def _is_free(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _take(folder: Path, job: str, database: Path) -> int:
+    try:
+        described = json.loads(job)
+        place = Place(**described["place"])
+        meant = described["database"]
+    except (ValueError, KeyError, TypeError):
+        return 0  # the tuner died while it wrote this: the job had not begun
+    if meant != str(database.absolute()):
+        return 0
+    record = ingest.read_leftovers(folder, place, (folder / JOB).stat().st_mtime)
+    taken = 0
+    if record is not None:
+        with Store(database) as store:
+            taken = len(record.results) if store.record_run(record) else 0
+    (folder / STORED).touch()
+    return taken

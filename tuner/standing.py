@@ -1,0 +1,150 @@
+"""Where a tuning stands: every decision that the measurements of a place allow, and what is stored of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from collforge.db import Choice, Place, Store, Undecided, Variant
+from collforge.generator.case import Case
+from collforge.generator.manifest import Manifest
+from collforge.tuner import between, plan
+from collforge.tuner.evidence import CONFIDENCE, Comparison, Launch, by_problem, estimate, pooled
+from collforge.tuner.plan import Examination, Goal, History
+from collforge.tuner.select import DECIDED, TIE, Decision, Rule
+
+BETWEEN, BARRIER = "between", "barrier"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the database says of a place."""
+
+    seen: Examination
+    """With the launches of each problem so far, but for failed variants: a wrong result is often a fast one."""
+    elsewhere: History
+    """Those of other layouts of the same system and MPI library."""
+    decisions: Mapping[str, Decision]
+    """By problem."""
+
+    def stored(self, collective: str) -> tuple[list[Choice], list[Undecided]]:
+        """The winners of a collective, and its sizes without one."""
+        return stored(self.seen, self.decisions, collective)
+
+    def asked(self) -> list[Case]:
+        """The problems of the goal, and those half way between them that need a decision."""
+        seen = self.seen
+        own = [one for one in plan.problems(seen.manifest, seen.goal) if self.can_be_tuned(one)]
+        return [*own, *(one for one, _ in between.problems(seen, self.decisions))]
+
+    def can_be_tuned(self, problem: Case) -> bool:
+        return bool(plan.applicable(self.seen.manifest, self.seen.goal, problem))
+
+    def is_settled(self, problem: Case) -> bool:
+        decision = self.decisions.get(problem.problem)
+        return decision is not None and decision.settled
+
+
+def read_standing(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:
+    """Decides every problem of the goal's collectives that was measured at a place."""
+    history = by_problem(store.measurements(place))
+    others = [p for p in store.places() if replace(p, layout=place.layout) == place != p]
+    elsewhere = by_problem(one for other in others for one in store.measurements(other))
+    verified = store.verified(place.mpi, place.mpi_version)
+    failed = frozenset(one.variant for one in store.failures(place.mpi, place.mpi_version))
+    seen, decisions = judge(made, goal, without(history, failed), failed, verified)
+    return Standing(seen, without(elsewhere, failed), decisions)
+
+
+def judge(
+    made: Manifest,
+    goal: Goal,
+    history: History,
+    failed: Collection[Variant] = (),
+    verified: Collection[Variant] | None = None,
+) -> tuple[Examination, dict[str, Decision]]:
+    """Every decision, in two passes: the winners of the first speak for the sizes beside theirs."""
+    rule = Rule(goal.min_launches, goal.margin, pooled(history))
+    seen = Examination(made, goal, history, rule, failed, verified)
+    found = [one for one in plan.measured_problems(history) if one.collective in goal.collectives]
+    first = decide_each(seen, found)
+    seen = replace(seen, nominated=between.nominations(made, goal, found, first))
+    return seen, decide_each(seen, found)
+
+
+def decide_each(seen: Examination, found: Sequence[Case]) -> dict[str, Decision]:
+    decisions: dict[str, Decision] = {}
+    for contest in plan.contests(seen.manifest, found):
+        decision = seen.contest(contest).decision
+        decisions.update((problem.problem, decision) for problem in contest)
+    return decisions
+
+
+def without(history: History, failed: Collection[Variant]) -> dict[str, list[Launch]]:
+    """The launches as if these variants had not been in them."""
+    return {
+        problem: [{v: s for v, s in launch.items() if v not in failed} for launch in launches]
+        for problem, launches in history.items()
+    }
+
+
+def stored(
+    seen: Examination, decisions: Mapping[str, Decision], collective: str
+) -> tuple[list[Choice], list[Undecided]]:
+    """What is stored of a collective's decisions: winners, and the sizes without one.
+
+    At an undecided size the winner of a size beside it serves that was not slower than native here (evidence
+    `BETWEEN`); where those were slower, native bounds them (`BARRIER`).
+    """
+    entry = seen.manifest.collective(collective)
+    found = list(plan.measured_problems(seen.history, collective))
+    rows = [
+        (contest, decisions[contest[0].problem]) for contest in plan.contests(seen.manifest, found)
+    ]
+    rows.sort(key=lambda row: row[0][0].bytes)
+    choices, undecided = [], []
+    for at, (contest, decision) in enumerate(rows):
+        nbytes, won = entry.choice_bytes(contest[0].bytes), decision.winner
+        own = Choice(nbytes, won.variant, won.ratio, won.low, won.high, won.launches, DECIDED)
+        if not decision.settled:
+            undecided.append(Undecided(collective, nbytes, won.launches, decision.reason))
+        elif decision.evidence == DECIDED:
+            choices.append(own)
+            continue
+        beside = [*_nearest(rows[:at][::-1]), *_nearest(rows[at + 1 :])]
+        best = _best_of(seen, contest[0], beside)
+        slower = best is not None and best.ratio < 1 and not entry.hybrid
+        if decision.settled or slower:
+            choices.append(replace(own, evidence=BARRIER if slower else TIE))
+        elif best:
+            ends = (best.ratio, best.low, best.high, best.launches)
+            choices.append(Choice(nbytes, best.variant, *ends, BETWEEN))
+        elif at + 1 == len(rows) and at > 0:
+            # Without a row for the largest size the winner of a smaller one would serve all beyond it.
+            choices.append(replace(own, evidence=BARRIER))
+    return choices, undecided
+
+
+def _nearest(rows: Sequence[tuple[Sequence[Case], Decision]]) -> list[Variant]:
+    """The winner of the first decided row; none where native is."""
+    for _, decision in rows:
+        if decision.settled:
+            return [] if decision.winner.variant.is_native else [decision.winner.variant]
+    return []
+
+
+def _best_of(
+    seen: Examination, problem: Case, variants: Sequence[Variant]
+) -> Comparison | None:
+    """The fastest of these in a problem; None: none of them was measured there."""
+    native = Variant(problem.collective)
+    launches = seen.history.get(problem.problem, ())
+    found = []
+    for variant in variants:
+        known = estimate(variant, native, launches, seen.rule.noise)
+        if known:
+            low, high = known.ends(CONFIDENCE)
+            ratios = (math.exp(known.mean), math.exp(low), math.exp(high))
+            found.append(Comparison(variant, *ratios, known.launches))
+    return max(found, key=lambda one: one.ratio, default=None)
