@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Callable
 
 import pytest
 from conftest import Launch
+from support import execute
 
 from collforge.errors import CollforgeError
+from collforge.reframe_checks import read_back as recorder
+from collforge.reframe_checks.read_back import FUNCTIONS, Entered
 from collforge.runtime import libraries
-from collforge.tuner import export
+from collforge.tuner import export, read_back
+from collforge.tuner.commands import export as command
+from collforge.tuner.read_back import Asked
+from collforge.tuner.run import Site
 
 RULES = """\
 1 # collectives
@@ -54,11 +63,189 @@ def test_rules_count_bytes_as_open_mpi_does() -> None:
     assert "".join(line for line in text.splitlines(True) if not line.startswith("#")) == RULES
 
 
+Record = Callable[..., "dict[tuple[str, int], Entered]"]
+
+
+@pytest.fixture(scope="module")
+def record(launch: Launch, tmp_path_factory: pytest.TempPathFactory) -> Record:
+    """record(ranks, calls, settings): what ran in a launch on this machine with Debian's Open MPI."""
+    folder = tmp_path_factory.mktemp("record")
+    program = folder / "which_algorithm"
+    mpicc = str(libraries.find("openmpi").mpicc)
+    assert execute(recorder.compile_command(mpicc, program)).returncode == 0
+
+    def run(
+        ranks: int, calls: Sequence[str], settings: Mapping[str, str]
+    ) -> dict[tuple[str, int], Entered]:
+        lines = folder / "lines"
+        env = read_back.mca_variables(settings)
+        done = launch("openmpi", ranks, [str(program), str(lines), *calls], env, timeout=60)
+        assert done.returncode == 0
+        return recorder.read(lines.read_text())
+
+    return run
+
+
+def under(rules: Path) -> dict[str, str]:
+    """The settings that the header of a file tells."""
+    words = [line.split() for line in rules.read_text().splitlines() if "--mca" in line]
+    return {name: value.replace("THIS_FILE", str(rules)) for _, _, name, value in words}
+
+
+def test_every_algorithm_is_recognized_when_it_is_forced(record: Record) -> None:
+    known = export.openmpi_algorithms(libraries.find("openmpi"))
+    for number in range(1, 1 + max(n for of_one in known.values() for n in of_one)):
+        titles = {name: of_one[number] for name, of_one in known.items() if number in of_one}
+        forced = {f"coll_tuned_{name}_algorithm": str(number) for name in titles}
+        settings = {"coll_tuned_use_dynamic_rules": "1", **forced}
+        # Large enough that none hands over to another, but for two of two processes.
+        ranks = 2 if "two_proc" in titles.values() else 4
+        found = record(ranks, [f"{name}:4194304" for name in titles], settings)
+        rows = [
+            read_back.judge(Asked(name, 4194304, title), found.get((name, 4194304)))
+            for name, title in titles.items()
+            if ranks == 4 or title == "two_proc"
+        ]
+        assert rows and [str(row) for row in rows if row.why_not] == []
+
+
+def test_a_written_file_is_taken_at_every_size(record: Record, tmp_path: Path) -> None:
+    library = libraries.find("openmpi")
+    known = export.openmpi_algorithms(library)
+    choices = {
+        "allgather": {1024: 2, 16384: 4},
+        "allreduce": {1024: 1, 16384: 3},
+        "alltoall": {1024: 2, 16384: 1},
+        "bcast": {1024: 3, 16384: 6},
+        "exscan": {1024: 2, 16384: 2},
+        "reduce": {1024: 5, 16384: 2},
+        "reduce_scatter_block": {1024: 4, 16384: 1},
+        "scan": {1024: 2, 16384: 2},
+    }
+    rules = tmp_path / "rules.conf"
+    rules.write_text(export.openmpi_rules(4, choices, export.openmpi_settings(library)))
+    asked = [
+        Asked(name, nbytes, known[name][number])
+        for name, of_one in choices.items()
+        for nbytes, number in of_one.items()
+    ]
+    found = record(4, [f"{one.collective}:{one.bytes}" for one in asked], under(rules))
+    rows = [read_back.judge(one, found.get((one.collective, one.bytes))) for one in asked]
+    assert [str(row) for row in rows if row.why_not] == []
+    # Open MPI counts as the file does: just below the change from one rule to the next, the first holds.
+    below = record(4, ["allgather:4088", "bcast:4088", "reduce_scatter_block:4088"], under(rules))
+    assert [one.first for one in below.values()] == [
+        "intra_bruck",
+        "intra_pipeline",
+        "intra_butterfly",
+    ]
+
+
+@pytest.mark.parametrize("fault", ["other size", "unknown version", "no file", "scan by bytes"])
+def test_a_rule_that_is_not_taken_is_found(record: Record, tmp_path: Path, fault: str) -> None:
+    rules = tmp_path / "rules.conf"
+    text = export.openmpi_rules(8 if fault == "other size" else 4, {"bcast": {1024: 7}})
+    if fault == "scan by bytes":
+        text = text.replace("7 # bcast", "14 # scan").replace("1024 7 0 0", "1024 2 0 0")
+    rules.write_text(("rule-file-version-2\n" if fault == "unknown version" else "") + text)
+    settings = under(rules)
+    if fault == "no file":
+        rules.unlink()
+    name, title = ("scan", "recursive_doubling") if "scan" in fault else ("bcast", "knomial")
+    found = record(4, [f"{name}:1024"], settings)
+    row = read_back.judge(Asked(name, 1024, title), found[name, 1024])
+    assert row.why_not == "the rule does not apply to this call"
+    assert row.ran and row.ran != title
+
+
+def test_only_the_algorithm_itself_confirms_a_rule() -> None:
+    ring = Entered("intra_ring", "", 0, same=True, failed=False)
+    asked = Asked("allgather", 1024, "ring")
+
+    def why(entered: Entered | None) -> str:
+        return read_back.judge(asked, entered).why_not
+
+    assert why(ring) == ""
+    assert why(replace(ring, then="intra_bruck")) == "ring handed the call over"
+    assert why(replace(ring, first="", elsewhere=4)).startswith("a component other than tuned")
+    assert why(replace(ring, first="")) == "a component other than tuned ran it"
+    assert why(replace(ring, same=False)) == "not all ranks ran the same"
+    assert why(replace(ring, failed=True)) == "MPI returned an error"
+    assert why(None) == "the launch ended before or in this call"
+    assert read_back.judge(replace(asked, title="new"), ring).why_not.endswith("is not known")
+
+
+def test_scan_is_exported_for_all_sizes_or_not_at_all() -> None:
+    assert set(export.UNSIZED) == {"scan", "exscan"}
+    assert export.not_expressible({"scan": {1024: 2, 4096: 2}, "exscan": {1024: 0}}) == {}
+    assert "type size x ranks" in export.not_expressible({"scan": {1024: 0, 4096: 2}})["scan"]
+    assert "only one size" in export.not_expressible({"exscan": {1024: 2}})["exscan"]
+    assert "14 # scan\n3 # communicator sizes\n0 1 # the smaller ones\n0 0 0 0\n8 1\n0 2 0 0\n" in (
+        export.openmpi_rules(8, {"scan": {1024: 2, 4096: 2}})
+    )
+
+
+def test_what_outranks_tuned_is_switched_off(tmp_path: Path) -> None:
+    priorities = {"han": 35, "tuned": 30, "self": 75, "sync": 50, "basic": 10, "adapt": 0}
+    lines = "".join(
+        f"mca:coll:{name}:param:coll_{name}_priority:value:{value}\n"
+        for name, value in priorities.items()
+    )
+    info = tmp_path / "ompi_info"
+    info.write_text(f"#!/bin/sh\ncat <<END\n{lines}END\n")
+    info.chmod(0o755)
+    library = replace(libraries.find("openmpi"), mpirun=tmp_path / "mpirun")
+    settings = export.openmpi_settings(library)
+    assert settings == {"coll_tuned_use_dynamic_rules": "1", "coll_han_priority": "0"}
+    assert "#   --mca coll_han_priority 0\n" in export.openmpi_rules(8, {}, settings)
+    assert export.openmpi_settings(libraries.find("openmpi")).keys() == {
+        "coll_tuned_use_dynamic_rules"
+    }
+
+
+def test_what_switching_components_off_loses_is_told() -> None:
+    own = [1.0, 1.0]
+    assert export.lost({0: own, -1: [1.5, 1.5]}) == pytest.approx(1.5)
+    assert export.lost({0: own, -1: [1.5, 1.01]}) == 1, "not in every launch"
+    assert export.lost({0: own}) == 1
+    assert export.choose({0: own, -1: [0.5, 0.5]}) == 0, "no algorithm that a file can name"
+
+
+def test_rules_that_are_not_taken_are_removed_and_fail(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library = libraries.find("openmpi")
+    known = export.openmpi_algorithms(library)
+    path = tmp_path / "rules.conf"
+    file = command.RulesFile(path, 4, export.openmpi_settings(library), known, {})
+    # A segmented ring of one segment is a ring.
+    choices = {"allreduce": {1024: 5, 65536: 1}, "bcast": {1024: 6}, "scan": {1024: 2, 4096: 2}}
+    assert command.prove(Site("local", "openmpi"), "4x1", file, choices, tmp_path) == 1
+    out, err = capsys.readouterr()
+    assert "allreduce 1 KiB: asked segmented_ring, ran ring: not taken" in out
+    assert "allreduce 64 KiB: asked basic_linear, ran basic_linear: confirmed" in out
+    assert "scan 4 KiB: asked recursive_doubling, ran recursive_doubling: confirmed" in out
+    assert "see `not taken` above" in err
+    rules = path.read_text().split("2 # allreduce")[1].split("# bcast")[0]
+    assert "1024 0 0 0" in rules and " 5 0 0\n" not in rules
+    assert "read back: bcast 1 KiB: asked binomial, ran binomial: confirmed" in path.read_text()
+
+
 def test_the_command_measures_and_writes(tmp_path: Path, collforge: Launch) -> None:
     rules = tmp_path / "rules.conf"
-    arguments = ["--collective", "scan", "--sizes", "1KiB", "--launches", "1", "--layout", "2x1"]
+    sizes = ["--collective", "scan,gather", "--sizes", "1KiB,64KiB"]
     system = ["--to", "openmpi", "--system", "local", "--output", str(rules)]
-    done = collforge("export", *system, *arguments, timeout=280)
+    arguments = [*system, *sizes, "--launches", "1", "--layout", "2x1"]
+    done = collforge("export", *arguments, timeout=280)
     assert done.returncode == 0
+    assert "timing: launch 1 of 3, " in done.stderr
     assert "scan 1 KiB: " in done.stdout
+    assert "gather is not exported: its rule reads arguments" in done.stdout
+    assert f"written: {rules}; rules confirmed: " in done.stdout
     assert "# collectives" in rules.read_text()
+
+
+def test_functions_are_distinct() -> None:
+    assert set(FUNCTIONS) == set(export.OPENMPI_IDS)
+    for of_one in FUNCTIONS.values():
+        assert len(set(of_one.values())) == len(of_one)

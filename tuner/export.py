@@ -1,7 +1,8 @@
 """A tuning file of the MPI library's own, for those who cannot preload: its best native algorithms.
 
 Open MPI lets one name the algorithm of each collective; every one that the library lists is timed as
-native, in launches of its own, and the file names those that beat the library's own choice.
+native, in launches of its own, and the file names those that beat the library's own choice. Whether the
+library takes the file is for `collforge.tuner.read_back` to prove.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 import re
 import statistics
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,10 +19,10 @@ from collforge.errors import CollforgeError
 from collforge.generator.case import Case
 from collforge.runtime.libraries import MpiLibrary
 from collforge.tuner import ingest, request
+from collforge.tuner.read_back import mca_variables
 from collforge.tuner.run import Job, Site, run_job
 
-# Open MPI's numbers of the collectives in a rules file (ompi/mca/coll/base). Gather and scatter are left
-# out: a rule by size reads arguments there that are not significant on every rank.
+# Open MPI's numbers of the collectives in a rules file (ompi/mca/coll/base).
 OPENMPI_IDS = {
     "allgather": 0,
     "allreduce": 2,
@@ -31,71 +33,130 @@ OPENMPI_IDS = {
     "reduce_scatter_block": 13,
     "scan": 14,
 }
+_ROOT_ONLY = "its rule reads arguments that are significant at the root only, so ranks could differ"
+_IRREGULAR = "blocks of different sizes are not timed here, and its rule knows no size of a block"
+_NO_RULES = "coll/tuned has no algorithms of it"
+NOT_EXPORTED = {
+    "gather": _ROOT_ONLY,
+    "scatter": _ROOT_ONLY,
+    "gatherv": _NO_RULES,
+    "scatterv": _NO_RULES,
+    "allgatherv": _IRREGULAR,
+    "alltoallv": _IRREGULAR,
+    "reduce_scatter": _IRREGULAR,
+    "barrier": "it has no bytes, and its algorithms are not timed here",
+}
+"""Why not, by collective. What is neither here nor above is no collective of the MPI library."""
 # Whose message size in a rules file is that of the whole buffer, not of one block.
 WHOLE_BUFFER = ("allgather", "alltoall", "reduce_scatter_block")
+# Whose size in a rules file is that of one element times the ranks (coll_tuned_decision_dynamic.c, 4.1.4
+# to main): the same for any number of elements, so that one rule holds for all sizes.
+UNSIZED = ("exscan", "scan")
+# Components that do not compete with tuned whatever their priority: for other communicators, or on demand.
+NO_RIVALS = ("self", "inter", "sync", "monitoring", "demo", "libnbc", "ftagree")
 OWN_CHOICE = 0
+OWN_UNDER_SETTINGS = -1
+"""Times of what runs where the file has no rule, if its settings switch components off."""
 MARGIN = 0.03
+SAMPLING_SECONDS = 2.0
+LAUNCH_SECONDS = 6.0
+"""About what a launch takes beside the sampling."""
 
 Times = dict[str, dict[int, list[float]]]
 """Median seconds of each launch, by problem and algorithm."""
+Choices = Mapping[str, Mapping[int, int]]
+"""The algorithm's number by collective and bytes of a block."""
 
 
 def openmpi_algorithms(library: MpiLibrary) -> dict[str, dict[int, str]]:
     """Names of the algorithms of each collective, by number, as ompi_info lists them."""
-    if library.flavor != "openmpi":
-        raise CollforgeError(
-            f"{library.name} is no Open MPI, whose algorithms can be named: use --to openmpi; "
-            "MPICH's selection file replaces its whole built-in tree, which its packages do not ship"
-        )
-    program = library.mpirun.with_name("ompi_info")
-    command = [str(program), "--param", "coll", "tuned", "--level", "9", "--parsable"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise CollforgeError(f"{program} does not work ({error}): install openmpi-bin") from error
     found: dict[str, dict[int, str]] = {}
     for name, number, title in re.findall(
-        r"coll_tuned_(\w+)_algorithm:enumerator:value:(\d+):(\w+)", done.stdout
+        r"coll_tuned_(\w+)_algorithm:enumerator:value:(\d+):(\S+)", _ompi_info(library, "tuned")
     ):
         if name in OPENMPI_IDS and int(number) != OWN_CHOICE:
             found.setdefault(name, {})[int(number)] = title
     return found
 
 
+def openmpi_settings(library: MpiLibrary) -> dict[str, str]:
+    """The parameters under which a rules file is taken, but for the file's name.
+
+    Components of a higher priority than tuned take the calls before it looks at its rules: Open MPI 5's han
+    does on several nodes. They get the priority 0.
+    """
+    found = re.findall(r"coll_(\w+)_priority:value:(-?\d+)", _ompi_info(library, "all"))
+    priorities = {name: int(value) for name, value in found}
+    rivals = [
+        name
+        for name, priority in priorities.items()
+        if name not in NO_RIVALS and priority > priorities.get("tuned", 0)
+    ]
+    off = {f"coll_{name}_priority": "0" for name in sorted(rivals)}
+    return {"coll_tuned_use_dynamic_rules": "1", **off}
+
+
+def _ompi_info(library: MpiLibrary, component: str) -> str:
+    if library.flavor != "openmpi":
+        raise CollforgeError(
+            f"{library.name} is no Open MPI, whose algorithms can be named: use --to openmpi; "
+            "MPICH's selection file replaces its whole built-in tree, which its packages do not ship"
+        )
+    program = library.mpirun.with_name("ompi_info")
+    command = [str(program), "--param", "coll", component, "--level", "9", "--parsable"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise CollforgeError(f"{program} does not work ({error}): install openmpi-bin") from error
+    return done.stdout
+
+
 def measure(
     site: Site,
     problems: Sequence[Case],
     algorithms: Mapping[str, Mapping[int, str]],
+    settings: Mapping[str, str],
     launches: int,
     folder: Path,
+    say: Callable[[str], None],
 ) -> Times:
-    """Times every algorithm of every problem as native; an algorithm that fails leaves no times."""
+    """Times every algorithm of every problem as native; an algorithm that fails leaves no times.
+
+    The library's own choice is timed as the library comes, the algorithms under the file's settings.
+    """
     times: Times = {}
-    numbers = sorted({OWN_CHOICE, *(n for known in algorithms.values() for n in known)})
+    rivals = [OWN_UNDER_SETTINGS] if len(settings) > 1 else []
+    own = (OWN_CHOICE, *rivals)
+    numbers = sorted({*own, *(n for known in algorithms.values() for n in known)})
+    jobs = []
+    for number in numbers:
+        cases = [p for p in problems if number in own or number in algorithms.get(p.collective, {})]
+        forced = {f"coll_tuned_{name}_algorithm": str(max(number, 0)) for name in algorithms}
+        mca = {} if number == OWN_CHOICE else {**settings, **forced}
+        if cases:
+            jobs.append((number, cases, {**site.variables, **mca_variables(mca)}))
+    started, done, total = time.monotonic(), 0, launches * len(jobs)
+    left = launches * sum(LAUNCH_SECONDS + SAMPLING_SECONDS * len(cases) for _, cases, _ in jobs)
     for launch in range(launches):
-        for number in numbers:
-            cases = [
-                problem
-                for problem in problems
-                if number == OWN_CHOICE or number in algorithms.get(problem.collective, {})
-            ]
-            if not cases:
-                continue
-            variables = {**site.variables, "OMPI_MCA_coll_tuned_use_dynamic_rules": "1"}
-            for name in algorithms:
-                variables[f"OMPI_MCA_coll_tuned_{name}_algorithm"] = str(number)
-            job = Job(cases, cases[0].layout, 7, 2.0, launch, time_limit=1800.0)
-            report = ingest.read_report(
-                run_job(
-                    replace(site, variables=variables), job, request.new_folder(folder, "export")
-                ),
-                request.place_of(site, job.layout),
+        for number, cases, variables in jobs:
+            say(
+                f"timing: launch {done + 1} of {total}, {len(cases)} collectives and sizes; "
+                f"{request.format_duration(left)} left{'' if done else ' at most'}"
             )
-            for result in (one for record in report.runs for one in record.results):
-                if result.verified and result.samples:
-                    of_problem = times.setdefault(result.problem, {})
-                    of_problem.setdefault(number, []).append(statistics.median(result.samples))
+            job = Job(cases, cases[0].layout, 7, SAMPLING_SECONDS, launch, time_limit=1800.0)
+            part = request.new_folder(folder, "export")
+            report = run_job(replace(site, variables=variables), job, part)
+            _add_times(times, number, ingest.read_report(report, request.place_of(site, job.layout)))
+            done += 1
+            left = (time.monotonic() - started) / done * (total - done)
     return times
+
+
+def _add_times(times: Times, number: int, report: ingest.Report) -> None:
+    for result in (one for record in report.runs for one in record.results):
+        if result.verified and result.samples:
+            of_problem = times.setdefault(result.problem, {})
+            of_problem.setdefault(number, []).append(statistics.median(result.samples))
 
 
 def choose(times: Mapping[int, Sequence[float]]) -> int:
@@ -103,7 +164,7 @@ def choose(times: Mapping[int, Sequence[float]]) -> int:
     own = times.get(OWN_CHOICE, ())
     best = (1.0, OWN_CHOICE)
     for number, seconds in times.items():
-        if number == OWN_CHOICE or len(seconds) != len(own):
+        if number <= OWN_CHOICE or len(seconds) != len(own):
             continue
         ratios = [mine / theirs for mine, theirs in zip(seconds, own)]
         if max(ratios) < 1 / (1 + MARGIN):
@@ -111,30 +172,70 @@ def choose(times: Mapping[int, Sequence[float]]) -> int:
     return best[1]
 
 
-def openmpi_rules(ranks: int, choices: Mapping[str, Mapping[int, int]]) -> str:
+def lost(times: Mapping[int, Sequence[float]]) -> float:
+    """How many times as long a call without a rule takes under the file's settings, if beyond doubt; else 1."""
+    own, under = times.get(OWN_CHOICE, ()), times.get(OWN_UNDER_SETTINGS, ())
+    ratios = [mine / theirs for mine, theirs in zip(under, own)]
+    if not ratios or len(own) != len(under) or min(ratios) < 1 + MARGIN:
+        return 1.0
+    return statistics.geometric_mean(ratios)
+
+
+def not_expressible(choices: Choices) -> dict[str, str]:
+    """The collectives whose choices no rules file can express, with the reason."""
+    reasons = {}
+    for name in UNSIZED:
+        rules = choices.get(name, {})
+        if not any(rules.values()):
+            continue
+        if len(rules) < 2 or len(set(rules.values())) > 1:
+            reasons[name] = (
+                "Open MPI looks its rule up by type size x ranks, not by the bytes of the call, so that one "
+                + (
+                    "algorithm runs at all sizes, and only one size was timed"
+                    if len(rules) < 2
+                    else "algorithm runs at all sizes, and no algorithm is best at all that were timed"
+                )
+            )
+    return reasons
+
+
+def openmpi_rules(
+    ranks: int,
+    choices: Choices,
+    settings: Mapping[str, str] | None = None,
+    remarks: Iterable[str] = (),
+) -> str:
     """The text of a dynamic rules file: algorithm numbers by collective and bytes of a block.
 
     Rules hold for communicators of just this size; any other keeps the library's own choice. Sizes between
-    measured ones take the rule of the nearest on a logarithmic scale.
+    measured ones take the rule of the nearest on a logarithmic scale. ``settings`` are told in the header, and
+    then the remarks.
     """
     chosen = {name: rules for name, rules in choices.items() if any(rules.values())}
-    lines = [
-        "# Written by collforge export; use it with",
-        "#   --mca coll_tuned_use_dynamic_rules 1",
-    ]
-    lines += [
-        "#   --mca coll_tuned_dynamic_rules_filename THIS_FILE",
-        f"{len(chosen)} # collectives",
-    ]
+    mca = {"coll_tuned_use_dynamic_rules": "1", **(settings or {})}
+    lines = ["# Written by collforge export; use it with"]
+    lines += [f"#   --mca {name} {value}" for name, value in mca.items()]
+    lines += ["#   --mca coll_tuned_dynamic_rules_filename THIS_FILE"]
+    lines += [f"# {remark}" for remark in remarks]
+    lines += [f"{len(chosen)} # collectives"]
     for name, rules in sorted(chosen.items(), key=lambda item: OPENMPI_IDS[item[0]]):
-        scale = ranks if name in WHOLE_BUFFER else 1
-        steps, before = [(0, OWN_CHOICE)], 0
-        for nbytes, number in sorted(rules.items()):
-            start = round((nbytes * before) ** 0.5) if before else nbytes
-            steps.append((start * scale, number))
-            before = nbytes
+        steps = _steps(name, rules, ranks)
         lines += [f"{OPENMPI_IDS[name]} # {name}", "3 # communicator sizes"]
         lines += ["0 1 # the smaller ones", "0 0 0 0", f"{ranks} {len(steps)}"]
         lines += [f"{start} {number} 0 0" for start, number in steps]
         lines += [f"{ranks + 1} 1 # the larger ones", "0 0 0 0"]
     return "\n".join(lines) + "\n"
+
+
+def _steps(name: str, rules: Mapping[int, int], ranks: int) -> list[tuple[int, int]]:
+    """From which message size on, as Open MPI counts it, which algorithm runs."""
+    if name in UNSIZED:
+        return [(0, next(iter(rules.values())))]
+    scale = ranks if name in WHOLE_BUFFER else 1
+    steps, before = [(0, OWN_CHOICE)], 0
+    for nbytes, number in sorted(rules.items()):
+        start = round((nbytes * before) ** 0.5) if before else nbytes
+        steps.append((start * scale, number))
+        before = nbytes
+    return steps

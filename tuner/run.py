@@ -70,24 +70,50 @@ def run_job(
     cases.write_text("".join(f"{case}\n" for case in job.cases), encoding="utf-8")
     report = folder / "report.json"
     command = reframe_command(site, job, folder, cases, report)
+    what = f"the job in {folder}; its first case is {job.cases[0]}"
+    _run_reframe(site, command, folder, Watch(job.time_limit + GRACE, what, watch))
+    return report
+
+
+@dataclass(frozen=True)
+class Watch:
+    """How long ReFrame may take, how its job is called in the message, and who looks on meanwhile."""
+
+    seconds: float
+    what: str
+    look: Callable[[Path], None] | None = None
+
+
+def run_read_back(site: Site, layout: str, calls: Sequence[str], folder: Path) -> str:
+    """Launches COLLECTIVE:BYTES once each (checks/read_back.py); returns the lines that were written.
+
+    Fewer lines than calls: the launch was ended early. Raises JobError as run_job does.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = folder / "read_back.jsonl"
+    settings = {"layout": layout, "calls": " ".join(calls), "lines": lines}
+    command = _reframe(site, "ReadBack", settings, folder, folder / "report.json")
+    _run_reframe(site, command, folder, Watch(GRACE, f"the launch in {folder}"))
+    return lines.read_text(encoding="utf-8") if lines.exists() else ""
+
+
+def _run_reframe(site: Site, command: list[str], folder: Path, watch: Watch) -> None:
+    """Runs it to its end; its report must be at folder/report.json then."""
     with (
         (folder / "reframe.out").open("w", encoding="utf-8") as out,
         _child(command, {**os.environ, **site.variables}, out.fileno()) as process,
     ):
-        limit = time.monotonic() + job.time_limit + GRACE
+        limit = time.monotonic() + watch.seconds
         while process.poll() is None:
             if time.monotonic() > limit:
-                raise JobError(
-                    f"the job in {folder} took too long; its first case is {job.cases[0]}"
-                )
-            if watch:
-                watch(folder)
+                raise JobError(f"took too long: {watch.what}")
+            if watch.look:
+                watch.look(folder)
             time.sleep(0.25)
-    if not report.exists():
+    if not (folder / "report.json").exists():
         words = (folder / "reframe.out").read_text(encoding="utf-8", errors="replace")
         tail = "\n".join(words.strip().splitlines()[-8:])
         raise JobError(f"ReFrame left no report (see {folder / 'reframe.out'}):\n{tail}")
-    return report
 
 
 def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Path) -> list[str]:
@@ -105,17 +131,27 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
         "in_a_row": job.in_a_row,
         **({"drop_in_by": job.drop_in_by} if job.drop_in_by else {}),
     }
+    return _reframe(site, "MeasureCases", settings, folder, report)
+
+
+def _reframe(
+    site: Site, check: str, settings: Mapping[str, object], folder: Path, report: Path
+) -> list[str]:
     # Should this process be killed, ReFrame ends its job instead of running beside the next tuner's.
     command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     command.append(str(_REFRAME) if _REFRAME.exists() else "reframe")
-    command += ["-C", str(site.config), "-c", str(reframe_checks.CHECKS / "measure.py")]
-    command += ["--system", f"{site.system}:{site.mpi}", "-n", "^MeasureCases"]
+    # Of one file: to load all checks takes longer than ReFrame itself.
+    command += ["-C", str(site.config), "-c", str(reframe_checks.CHECKS / CHECKS[check])]
+    command += ["--system", f"{site.system}:{site.mpi}", "-n", f"^{check}"]
     command += ["--prefix", str(folder), "--report-file", str(report)]
     command += ["--exec-policy", "serial", "--warn-as-error", "-r"]
     for name, value in settings.items():
-        command += ["-S", f"MeasureCases.{name}={value}"]
+        command += ["-S", f"{check}.{name}={value}"]
     return command
 
+
+CHECKS = {"MeasureCases": "measure.py", "ReadBack": "read_back.py"}
+"""The files of the checks that are run here."""
 
 _REFRAME = Path(sys.executable).with_name("reframe")
 

@@ -1,23 +1,31 @@
-"""`collforge export`: the library's own algorithms, measured and written as its own tuning file."""
+"""`collforge export`: the library's own algorithms, measured, written as its own tuning file, and read back."""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from collforge.generator import manifest
 from collforge.runtime import build, libraries
 from collforge.runtime.home import home
-from collforge.tuner import export, plan, request
+from collforge.tuner import export, plan, read_back, request
 from collforge.tuner.commands import target
 from collforge.tuner.commands.parsing import Subparsers, add_command
+from collforge.tuner.export import Choices
+from collforge.tuner.read_back import Asked, Row
+from collforge.tuner.run import Site
 
 EXAMPLE = """\
 collforge export --to openmpi --system emulated --output rules.conf
   mpirun --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename rules.conf ./app
 
-For those who cannot preload: it names the best of the library's own algorithms, no variant of ours."""
+For those who cannot preload: it names the best of the library's own algorithms, no variant of ours. The
+header of the file has all the settings it needs. When the file is written, every rule is tried in a launch
+under these settings: a rule that the library does not take is removed again, and the exit status is 1."""
+FILE_SETTING = "coll_tuned_dynamic_rules_filename"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -32,24 +40,106 @@ def add_parser(subparsers: Subparsers) -> None:
     )
 
 
+def say(text: str) -> None:
+    """Progress: a line at once, so that a log file shows it, too."""
+    print(text, file=sys.stderr, flush=True)
+
+
 def run(args: argparse.Namespace) -> int:
     library = libraries.find(args.to)
     algorithms = export.openmpi_algorithms(library)
+    settings = export.openmpi_settings(library)
     args.mpi = library.name
     site = target.site(args, library.name)
+    say(f"building for {library.name}, where stale")
     build.build(library)
     made = manifest.load(home() / "generated" / "manifest.json")
     asked = target.goal(args, made)
     names = tuple(name for name in asked.collectives if name in algorithms)
+    reasons = {
+        name: export.NOT_EXPORTED.get(name, "it is no collective of the MPI library")
+        for name in asked.collectives
+        if name not in names
+    }
     problems = plan.problems(made, replace(asked, collectives=names))
     wanted = {name: algorithms[name] for name in names}
-    times = export.measure(site, problems, wanted, args.launches, home() / "runs")
+    runs = home() / "runs"
+    times = export.measure(site, problems, wanted, settings, args.launches, runs, say)
     choices: dict[str, dict[int, int]] = {}
     for problem in problems:
-        number = export.choose(times.get(problem.problem, {}))
+        of_problem = times.get(problem.problem, {})
+        number = export.choose(of_problem)
         choices.setdefault(problem.collective, {})[problem.bytes] = number
         title = algorithms[problem.collective].get(number, "the library's own choice")
-        print(f"{problem.collective} {request.format_size(problem.bytes)}: {title}")
-    Path(args.output).write_text(export.openmpi_rules(asked.layout.size, choices), encoding="utf-8")
-    print(f"written: {args.output}")
-    return 0
+        slower = export.lost(of_problem) if number == export.OWN_CHOICE else 1.0
+        less = f"; takes {slower:.2f} times as long under the file's settings" * (slower > 1)
+        print(f"{problem.collective} {request.format_size(problem.bytes)}: {title}{less}")
+    reasons.update(export.not_expressible(choices))
+    for name, reason in reasons.items():
+        choices.pop(name, None)
+        print(f"{name} is not exported: {reason}")
+    file = RulesFile(Path(args.output).absolute(), asked.layout.size, settings, algorithms, reasons)
+    return prove(site, asked.layout.name, file, choices, runs)
+
+
+@dataclass(frozen=True)
+class RulesFile:
+    """The file, and what is written into every version of it."""
+
+    path: Path
+    ranks: int
+    settings: Mapping[str, str]
+    algorithms: Mapping[str, Mapping[int, str]]
+    reasons: Mapping[str, str]
+
+    def write(self, choices: Choices, rows: Sequence[Row] = ()) -> None:
+        remarks = [f"{name} has no rules: {reason}" for name, reason in self.reasons.items()]
+        for name in export.UNSIZED:
+            sizes = sorted(choices.get(name, {}))
+            if any(choices.get(name, {}).values()):
+                first, last = map(request.format_size, (sizes[0], sizes[-1]))
+                remarks.append(f"{name}: one rule for all sizes, timed from {first} to {last}")
+        remarks += [f"read back: {row}" for row in rows]
+        text = export.openmpi_rules(self.ranks, choices, self.settings, remarks)
+        self.path.write_text(text, encoding="utf-8")
+
+    def asked(self, choices: Choices) -> list[Asked]:
+        """The rows that name an algorithm."""
+        return [
+            Asked(name, nbytes, self.algorithms[name][number])
+            for name, rules in choices.items()
+            for nbytes, number in rules.items()
+            if number != export.OWN_CHOICE
+        ]
+
+
+def prove(
+    site: Site, layout: str, file: RulesFile, choices: dict[str, dict[int, int]], runs: Path
+) -> int:
+    """Writes the file and reads it back, until it has no rule but those that are taken."""
+    refused: list[Row] = []
+    while True:
+        file.write(choices)
+        asked = file.asked(choices)
+        if not asked:
+            rows: list[Row] = []
+            break
+        say(f"reading back: one launch of {len(asked)} calls, a few seconds")
+        settings = {**file.settings, FILE_SETTING: str(file.path)}
+        rows = read_back.launch(site, layout, settings, asked, runs)
+        again = [row for row in rows if row.why_not]
+        if not again:
+            break
+        refused += again
+        for row in again:
+            rules = choices[row.asked.collective]
+            unsized = row.asked.collective in export.UNSIZED
+            for nbytes in list(rules) if unsized else [row.asked.bytes]:
+                rules[nbytes] = export.OWN_CHOICE
+    file.write(choices, [*rows, *refused])
+    for row in [*rows, *refused]:
+        print(row)
+    print(f"written: {file.path}; rules confirmed: {len(rows)}, not taken: {len(refused)}")
+    if refused:
+        say("collforge export: rules that are not taken are not in the file; see `not taken` above")
+    return 1 if refused else 0

@@ -1,0 +1,59 @@
+"""Launches given collectives once each and records which of Open MPI's algorithms ran: `collforge export`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import reframe as rfm
+from reframe.core.builtins import (
+    fixture,
+    run_after,
+    run_before,
+    sanity_function,
+    variable,
+)
+from reframe.core.exceptions import SanityError
+
+from collforge.reframe_checks import read_back
+from collforge.reframe_checks.driver_check import BuildPrograms, DriverCheck
+
+
+class BuildReadBack(BuildPrograms):
+    """The program that tells."""
+
+    def compile_commands(self, mpicc: str, out: Path) -> list[list[str]]:
+        return [read_back.compile_command(mpicc, out / "which_algorithm")]
+
+
+@rfm.simple_test
+class ReadBack(DriverCheck):
+    """Calls `calls` on all ranks of the layout. What chooses the algorithms is in the environment."""
+
+    calls = variable(str, value="")
+    """COLLECTIVE:BYTES, with blanks between them. Without any the check is skipped."""
+
+    lines = variable(str, value="")
+    """Path of the file for the program's lines, which the first rank writes."""
+
+    time_limit = "10m"
+    driver: Any = fixture(BuildReadBack, scope="environment")
+
+    @run_after("init")
+    def need_calls(self) -> None:
+        self.skip_if(not self.calls, "no calls given: -S ReadBack.calls='bcast:1024'")
+
+    @run_before("run")
+    def set_command(self) -> None:
+        self.executable = shlex.quote(str(Path(self.driver.stagedir, "which_algorithm")))
+        self.executable_opts = [shlex.quote(self.lines), *self.calls.split()]
+
+    @sanity_function
+    def check_launches(self) -> bool:
+        path = Path(self.lines)
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        found, wanted = len(read_back.read(text)), len(self.calls.split())
+        if found != wanted:
+            raise SanityError(f"{found} of {wanted} calls came to their end{self._last_words()}")
+        return True

@@ -1,0 +1,82 @@
+"""Proof that an exported rule is taken: a launch under the file, and which algorithms ran in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from collforge.reframe_checks import read_back
+from collforge.reframe_checks.read_back import FUNCTIONS, Entered
+from collforge.tuner import request
+from collforge.tuner.run import Site, run_read_back
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One row of a rules file: the algorithm, by ompi_info's title, for a block of so many bytes."""
+
+    collective: str
+    bytes: int
+    title: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of it."""
+
+    asked: Asked
+    ran: str
+    """The title of the algorithm that ran; '' when none of coll/tuned's was seen."""
+    why_not: str
+    """'' when the algorithm asked for is the one that ran."""
+
+    def __str__(self) -> str:
+        size = request.format_size(self.asked.bytes)
+        verdict = f"not taken: {self.why_not}" if self.why_not else "confirmed"
+        ran = self.ran or "unknown"
+        return f"{self.asked.collective} {size}: asked {self.asked.title}, ran {ran}: {verdict}"
+
+
+def mca_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    """Open MPI's parameters as the environment that stands for `--mca NAME VALUE`."""
+    return {f"OMPI_MCA_{name}": value for name, value in settings.items()}
+
+
+def launch(
+    site: Site, layout: str, settings: Mapping[str, str], asked: Sequence[Asked], folder: Path
+) -> list[Row]:
+    """Calls every row's collective once, in one launch under these settings, and looks what ran."""
+    variables = {**site.variables, **mca_variables(settings)}
+    calls = [f"{one.collective}:{one.bytes}" for one in asked]
+    text = run_read_back(
+        replace(site, variables=variables), layout, calls, request.new_folder(folder, "read-back")
+    )
+    found = read_back.read(text)
+    return [judge(one, found.get((one.collective, one.bytes))) for one in asked]
+
+
+def judge(asked: Asked, entered: Entered | None) -> Row:
+    """Whether a call shows that the algorithm asked for is the one that runs."""
+    if entered is None:
+        return Row(asked, "", "the launch ended before or in this call")
+    ran = read_back.title(asked.collective, entered.first) if entered.first else ""
+    wanted = FUNCTIONS.get(asked.collective, {}).get(asked.title)
+    if wanted is None:
+        why = "which function is that algorithm is not known"
+    elif entered.failed:
+        why = "MPI returned an error"
+    elif not entered.first and entered.elsewhere:
+        why = "a component other than tuned ran it, in parts on communicators of its own (han does)"
+    elif not entered.first:
+        why = "a component other than tuned ran it"
+    elif not entered.same:
+        why = "not all ranks ran the same"
+    elif entered.first != wanted:
+        why = "the rule does not apply to this call"
+    elif entered.then:
+        ran = read_back.title(asked.collective, entered.then)
+        why = f"{asked.title} handed the call over"
+    else:
+        why = ""
+    return Row(asked, ran, why)
