@@ -16,6 +16,7 @@ from .manifest import VariantEntry
 from .model import Parameter, ParameterValue
 
 NATIVE = "native"
+_INT_MAX = 2**31 - 1
 OPTIONS = ("type", "op", "root", "in_place", "uneven", "seed")
 _CASE = re.compile(
     r"(?P<collective>\w+):(?P<variant>\w+(\[[^\]]*\])?)@(?P<layout>[^,]+),bytes=(?P<bytes>\d+)"
@@ -92,10 +93,11 @@ def split_variant(text: str) -> tuple[str, str]:
     return family, rest.rstrip("]")
 
 
-def completed(entry: VariantEntry, text: str) -> str:
+def completed(entry: VariantEntry, text: str, facts: Mapping[str, int] | None = None) -> str:
     """A variant's canonical text from one that may leave parameters out: they take their first values.
 
-    Raises CollforgeError for a parameter that it has not.
+    Raises CollforgeError for a parameter that it has not, and for a value that is outside the parameter's
+    domain, has no meaning beside the others, or where these facts hold would run as another one.
     """
     family, inside = split_variant(text)
     given = dict(part.partition("=")[::2] for part in inside.split(",") if part)
@@ -104,12 +106,35 @@ def completed(entry: VariantEntry, text: str) -> str:
         raise unknown("parameter", unknown_names[0], [p.name for p in entry.parameters])
     point: dict[str, ParameterValue] = {}
     for p in entry.parameters:
-        value = given.get(p.name)
-        if value is None:
-            point[p.name] = p.values[0]
-        else:
-            point[p.name] = int(value) if p.minimum is not None and value.isdigit() else value
-    return variant_text(family, entry.parameters, canonical(entry.parameters, point))
+        point[p.name] = _read(p, given[p.name], facts or {}) if p.name in given else p.values[0]
+    meant = canonical(entry.parameters, point)
+    for p in entry.parameters:
+        if p.name in given and meant[p.name] != point[p.name]:
+            needed = " and ".join(
+                f"{name}={' or '.join(map(str, values))}" for name, values in p.requires.items()
+            )
+            raise CollforgeError(
+                f"{p.name}={point[p.name]} has no meaning here: it needs {needed}; leave it out"
+            )
+    return variant_text(family, entry.parameters, meant)
+
+
+def _read(parameter: Parameter, text: str, facts: Mapping[str, int]) -> ParameterValue:
+    """The value, or CollforgeError where it is none that these facts admit."""
+    value: ParameterValue = text
+    if parameter.minimum is None:
+        if text not in parameter.symbols:
+            raise unknown(f"value of {parameter.name}", text, parameter.symbols)
+    else:
+        value = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
+        if value != 0 and not parameter.minimum <= value <= _INT_MAX:
+            raise CollforgeError(
+                f"{parameter.name}={text} is no number from {parameter.minimum} on, nor 0"
+            )
+    why_not = parameter.refused(value, facts)
+    if why_not:
+        raise CollforgeError(f"{parameter.name}={text} {why_not}")
+    return value
 
 
 def points(entry: VariantEntry, facts: Mapping[str, int]) -> list[dict[str, ParameterValue]]:

@@ -128,6 +128,20 @@ class Parameter:
         needed = parse(condition, FACTS, f"parameter {self.name}: needs")
         return not needed.names <= facts.keys() or bool(needed.evaluate(facts))
 
+    def refused(self, value: ParameterValue, facts: Mapping[str, int]) -> str:
+        """Why a value would run as another one where these facts hold; '' when it would not.
+
+        Numbers from the fact ``whole`` on are not refused: they mean what they say, all of it in one.
+        """
+        if not self._has_meaning(value, facts):
+            return f"needs {self.needs[str(value)]}, which does not hold here"
+        if self.below in facts and value != self.neutral and int(value) >= facts[self.below]:
+            return (
+                f"is not below {self.below}, here {facts[self.below]}: "
+                f"it would run as {self.name}={self.neutral}"
+            )
+        return ""
+
     def searched(self, facts: Mapping[str, int]) -> tuple[ParameterValue, ...]:
         """The values that differ in effect where these facts hold; a fact that is missing rules none out."""
         found = tuple(value for value in self.values if self._has_meaning(value, facts))

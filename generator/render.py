@@ -68,6 +68,9 @@ def _render(
         "standard": specs.standard,
         "hybrid": specs.hybrid,
         "variants": variants,
+        "limits": sorted(
+            {(v.family.name, p.name, p.below) for v in variants for p in v.parameters if p.below}
+        ),
     }
     names = [f"variants/{variant.name}.c" for variant in variants]
     texts = [

@@ -15,7 +15,8 @@ full     0, 1; as many as there are ranks    every symbol; the least number,   p
 paranoid those of full, huge                 those of full, the whole domain   all
 ======== =================================== ================================= ============
 
-Of a number that a fact limits (lanes), 0 for the usual one stands beside the least.
+Of a number that a fact limits (lanes), 0 for the usual one stands beside the least; from the fact on, numbers
+would run as 0 and are left out.
 
 *Pairs*: every operand with every count, in place and not, the roots taking turns; then every root
 with every count, in place and not, the operands taking turns; in both, even and uneven blocks take
@@ -228,7 +229,7 @@ def _turns(
     the second of the other, and so on: few bytes in a segment and several under way.
     """
     names = [parameter.name for parameter in variant.parameters]
-    values = [_values(parameter, tier) for parameter in variant.parameters]
+    values = [_values(parameter, layout, tier) for parameter in variant.parameters]
     numeric = [parameter.minimum is not None for parameter in variant.parameters]
     turns: list[list[dict[str, ParameterValue]]] = []
     for turn in range(max((len(v) for v, n in zip(values, numeric) if n), default=1)):
@@ -251,12 +252,13 @@ def _distinct(
     return [point for i, point in enumerate(listed) if point not in listed[:i]]
 
 
-def _values(parameter: Parameter, tier: str) -> list[ParameterValue]:
+def _values(parameter: Parameter, layout: Layout, tier: str) -> list[ParameterValue]:
     if parameter.minimum is None:
         return list(parameter.values)
     if parameter.below:
-        usual: list[ParameterValue] = [0, parameter.minimum]
-        return usual if tier == "small" else [*usual, parameter.minimum + 1]
+        least = parameter.minimum
+        usual = (0, least) if tier == "small" else (0, least, least + 1)
+        return [v for v in usual if v == 0 or v < layout.facts()[parameter.below]]
     # The number after the least one is, as a rule, no multiple of any type's size.
     if tier == "small":
         return [parameter.minimum]

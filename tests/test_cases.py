@@ -131,3 +131,55 @@ def test_a_variant_that_is_named_in_part_takes_the_first_values(made: manifest.M
     assert "segment_bytes=0" in case.completed(entry, "full_lane"), "has no meaning with native"
     with pytest.raises(CollforgeError, match=r"segment_byte.*did you mean segment_bytes"):
         case.completed(entry, "full_lane[segment_byte=1]")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("lanes=99", "lanes=99 is not below min_node_size, here 2: it would run as lanes=0"),
+        ("lanes=2", "it would run as lanes=0"),
+        ("lanes=x", "lanes=x is no number from 1 on, nor 0"),
+        ("lanes=-1", "no number from 1 on"),
+        ("lanes=99999999999", "no number from 1 on"),
+        ("lane_algorithm=chian", r"value of lane_algorithm 'chian' \(did you mean chain"),
+        ("segment_bytes=4096", "needs lane_algorithm=chain"),
+    ],
+)
+def test_a_value_that_would_run_as_another_is_refused(
+    made: manifest.Manifest, text: str, why: str
+) -> None:
+    (entry,) = (v for v in made.variants_of("bcast") if v.family == "full_lane")
+    with pytest.raises(CollforgeError, match=why):
+        case.completed(entry, f"full_lane[{text}]", layout.from_name("4x2").facts())
+
+
+def test_a_value_that_means_what_it_says_is_taken(made: manifest.Manifest) -> None:
+    (entry,) = (v for v in made.variants_of("bcast") if v.family == "full_lane")
+    at = layout.from_name("2x4").facts()
+    assert "lanes=3," in case.completed(entry, "full_lane[lanes=3]", at), "though not searched"
+    assert "lanes=99," in case.completed(entry, "full_lane[lanes=99]"), "the layout is not known"
+    chain = "full_lane[lane_algorithm=chain,segment_bytes={}]"
+    for number in (64, 1000000000):
+        whole = case.completed(entry, chain.format(number), {**at, "bytes": 1024})
+        assert f"segment_bytes={number}," in whole, "all of it in one segment"
+    assert case.completed(entry, "full_lane[segment_bytes=0]", at) == case.completed(
+        entry, "full_lane"
+    )
+    (shift,) = (v for v in made.variants_of("bcast") if v.family == "rank_shift")
+    with pytest.raises(CollforgeError, match="carrier=threads needs threads > 1"):
+        case.completed(shift, "rank_shift[carrier=threads]", at)
+
+
+@pytest.mark.parametrize("tier", cases.TIERS)
+@pytest.mark.parametrize("at", ["2x1", "4x2", "3+1", "2x2x2"])
+def test_what_is_verified_means_what_it_says(made: manifest.Manifest, tier: str, at: str) -> None:
+    facts = layout.from_name(at).facts()
+    for variant in made.variants:
+        if tier == "paranoid" and variant.collective not in ("bcast", "scan"):
+            continue
+        for one in chosen(made, f"{variant.collective}:{variant.family}", at, tier):
+            inside = case.split_variant(one.variant)[1]
+            given = dict(part.split("=") for part in inside.split(",") if part)
+            for p in variant.parameters:
+                below = facts.get(p.below, 2**31)
+                assert not given[p.name].isdigit() or int(given[p.name]) < max(1, below)

@@ -177,6 +177,28 @@ static bool settle_problem(struct problem *problem, const struct setting *settin
     return true;
 }
 
+/* Whether each number means what it says on this layout, and not what 0 does. */
+static bool choice_fits(const struct cf_choice *choice, const struct setting *setting, char *why) {
+    const struct cf_variant *variant = choice->variant;
+    struct cf_facts facts = {0};
+
+    if (variant == NULL)
+        return true;
+    cf_facts_fill(&facts, setting->at, variant->collective, 0, MPI_SUM);
+    for (const struct cf_limit *limit = cf_limits; limit->family != NULL; limit++) {
+        if (strcmp(limit->family, variant->family) != 0)
+            continue;
+        const int below = limit->below(&facts);
+        for (int i = 0; i < variant->nparameters; i++)
+            if (strcmp(variant->parameters[i].name, limit->parameter) == 0 &&
+                choice->parameter[i] != 0 && choice->parameter[i] >= below)
+                return refuse(why, "%s=%d is not below %s, here %d: it would run as %s=0",
+                              limit->parameter, choice->parameter[i], limit->fact, below,
+                              limit->parameter);
+    }
+    return true;
+}
+
 /* ---- lines ---------------------------------------------------------------------------------- */
 
 static bool read_case(struct span rest, const struct setting *setting, struct parsed *parsed,
@@ -198,6 +220,8 @@ static bool read_case(struct span rest, const struct setting *setting, struct pa
         return refuse(why, "%s", reason);
     if (!is(cut(&rest, ','), setting->layout))
         return refuse(why, "the layout of MPI_COMM_WORLD is %s", setting->layout);
+    if (!choice_fits(&parsed->choice, setting, why))
+        return false;
     parsed->problem = (struct problem){
         .collective = collective, .element = types_find("int", 3), .seed = setting->seed};
     return read_options(rest, &parsed->problem, setting, given, why) &&

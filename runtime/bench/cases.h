@@ -64,7 +64,8 @@ struct plan {
 struct setting {
     const char *layout; /* the name of MPI_COMM_WORLD's */
     int size;
-    unsigned seed; /* of cases that name none */
+    const struct cf_layout *at; /* the layout itself */
+    unsigned seed;              /* of cases that name none */
     /* Whether groups that do not name native get it. Timing needs it as the base of all ratios;
      * verifying must not fall over a defect of the library, such as MPICH 4.0.2's MPI_Reduce in
      * place at a root other than 0. */

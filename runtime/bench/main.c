@@ -138,8 +138,8 @@ static enum exit_code run(struct bench *bench) {
 
     if (text == NULL)
         return EXIT_USAGE;
-    const struct setting setting = {bench->layout, bench->size, bench->options.seed,
-                                    !bench->options.verify_only};
+    const struct setting setting = {bench->layout, bench->size, &bench->world->layout,
+                                    bench->options.seed, !bench->options.verify_only};
     if (plan_read(&plan, text, &setting, bench->rank == 0) == 0 && open_output(bench, &file))
         code = run_plan(bench, &plan, file) == 0 ? EXIT_VERIFIED : EXIT_WRONG;
     if (file != NULL && file != stdout && fclose(file) != 0)

@@ -54,4 +54,15 @@ struct cf_oracle {
 /* [cf_ncollectives], in the order of cf_collectives. */
 extern const struct cf_oracle cf_oracles[];
 
+/* A numeric parameter that means what 0 does from the fact on: no case may name such a number. */
+struct cf_limit {
+    const char *family;
+    const char *parameter;
+    const char *fact;
+    int (*below)(const struct cf_facts *facts);
+};
+
+/* Ends with one whose family is NULL. */
+extern const struct cf_limit cf_limits[];
+
 #endif

@@ -95,6 +95,21 @@ static bool parse_value(const struct cf_parameter *parameter, struct span value,
     return false;
 }
 
+/* Adds the values of a parameter to the message, as far as there is room; always false. */
+static bool tell_values(const struct cf_parameter *parameter, char *why, size_t size) {
+    if (parameter->symbols == NULL) {
+        const size_t used = strlen(why);
+        return fail(why + used, size - used, "; it has 0 and numbers from %d on",
+                    parameter->minimum);
+    }
+    for (int i = 0; i < parameter->nvalues; i++) {
+        const size_t used = strlen(why);
+        (void)fail(why + used, size - used, "%s %s", i == 0 ? "; it has" : ",",
+                   parameter->symbols[i]);
+    }
+    return false;
+}
+
 static bool parse_parameters(struct span rest, struct cf_choice *choice, char *why,
                              size_t whysize) {
     const struct cf_variant *variant = choice->variant;
@@ -109,9 +124,11 @@ static bool parse_parameters(struct span rest, struct cf_choice *choice, char *w
         if (given[i])
             return fail(why, whysize, "parameter %s is given twice", variant->parameters[i].name);
         given[i] = true;
-        if (!parse_value(&variant->parameters[i], value, &choice->parameter[i]))
-            return fail(why, whysize, "parameter %s has no value '%.*s'",
-                        variant->parameters[i].name, span_shown(value), value.text);
+        if (!parse_value(&variant->parameters[i], value, &choice->parameter[i])) {
+            (void)fail(why, whysize, "parameter %s has no value '%.*s'",
+                       variant->parameters[i].name, span_shown(value), value.text);
+            return tell_values(&variant->parameters[i], why, whysize);
+        }
     } while (rest.length > 0);
     return true;
 }

@@ -14,6 +14,7 @@ from rich.table import Table
 from collforge.errors import CollforgeError, unknown
 from collforge.generator import case, manifest
 from collforge.generator.case import Case
+from collforge.generator.layout import from_name
 from collforge.generator.manifest import VariantEntry
 from collforge.runtime import build, libraries
 from collforge.runtime.home import home
@@ -188,7 +189,8 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
         if one.variant == case.NATIVE:
             names = default_variants(args, known, one)
         else:
-            names = [case.completed(entry_of(known, one), one.variant)]
+            facts = from_name(one.layout).facts()
+            names = [case.completed(entry_of(known, one), one.variant, facts)]
         group.update((name, one.by(name)) for name in names)
     found = [one for group in groups.values() for one in group.values()]
     if args.over_drop_in and not all(known.made.collective(one.collective).hybrid for one in found):

@@ -151,8 +151,18 @@ def mpirun(spec: ClusterSpec, mpi: MpiLibrary, agent: Path) -> list[str]:
         options = ["-launcher", "rsh", "-launcher-exec", str(agent)]
         options += ["-iface", network.MANAGEMENT_DEVICE, "-hosts", hosts, "-n", str(spec.ranks)]
         return [str(mpi.mpirun), *options]
-    options = ["--allow-run-as-root", "--mca", "plm", "rsh", "--mca", "plm_rsh_agent", str(agent)]
-    options += ["--mca", "oob_tcp_if_include", network.MANAGEMENT_DEVICE, "--bind-to", "none"]
+    # From Open MPI 5 on, PRRTE launches, with parameters of its own.
+    ours, kind = (
+        ("--mca", "rsh")
+        if mpi.version.startswith(("Open MPI v3", "Open MPI v4"))
+        else ("--prtemca", "ssh")
+    )
+    options = ["--allow-run-as-root", ours, "plm", kind, ours, f"plm_{kind}_agent", str(agent)]
+    if kind == "rsh":
+        options += ["--mca", "oob_tcp_if_include", network.MANAGEMENT_DEVICE]
+    else:
+        options += ["--prtemca", "prte_if_include", network.MANAGEMENT_DEVICE]
+    options += ["--bind-to", "none"]
     options += ["--map-by", "slot", "--host", hosts, "-np", str(spec.ranks)]
     return [str(mpi.mpirun), *options]
 
