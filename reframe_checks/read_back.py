@@ -106,6 +106,8 @@ def read(text: str) -> dict[tuple[str, int], Entered]:
             one = json.loads(line)
         except ValueError:
             break
+        if "collective" not in one:
+            continue
         collective = one["collective"]
         first, then = (_short(collective, one[key]) for key in ("first", "then"))
         found[collective, int(one["bytes"])] = Entered(

@@ -11,7 +11,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -187,6 +187,9 @@ def test_mpirun_places_ranks_consecutively() -> None:
     assert openmpi[0] == "/opt/openmpi/bin/mpirun" and mpich[0] == "/opt/mpich/bin/mpirun"
     assert "node0:3,node1:3" in openmpi and "node0:3,node1:3" in mpich
     assert openmpi[-2:] == ["-np", "6"] and mpich[-2:] == ["-n", "6"]
+    fifth = replace(library("openmpi"), version="Open MPI v5.0.11, package: x")
+    assert "plm_rsh_agent" in openmpi
+    assert "plm_ssh_agent" in launch.mpirun(spec, fifth, Path("agent"))
 
 
 def test_preloads_reach_the_ranks_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

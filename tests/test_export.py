@@ -212,23 +212,35 @@ def test_what_switching_components_off_loses_is_told() -> None:
 
 
 def test_rules_that_are_not_taken_are_removed_and_fail(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, record: Record, capsys: pytest.CaptureFixture[str]
 ) -> None:
     library = libraries.find("openmpi")
     known = export.openmpi_algorithms(library)
     path = tmp_path / "rules.conf"
     file = command.RulesFile(path, 4, export.openmpi_settings(library), known, {})
-    # A segmented ring of one segment is a ring.
-    choices = {"allreduce": {1024: 5, 65536: 1}, "bcast": {1024: 6}, "scan": {1024: 2, 4096: 2}}
+    # A segmented ring of one segment is a ring; four ranks are not two.
+    choices = {
+        "allreduce": {1024: 5, 65536: 1},
+        "allgather": {4096: 6, 65536: 4},
+        "bcast": {1024: 6},
+        "scan": {1024: 2, 4096: 2},
+    }
     assert command.prove(Site("local", "openmpi"), "4x1", file, choices, tmp_path) == 1
     out, err = capsys.readouterr()
-    assert "allreduce 1 KiB: asked segmented_ring, ran ring: not taken" in out
+    assert "allgather 4 KiB: asked two_proc, ran two_proc: not taken: MPI returned an error" in out
+    assert "allreduce 1 KiB: asked segmented_ring, ran ring: handed over to ring" in out
+    assert "allreduce 1 KiB: asked ring, ran ring: confirmed" in out
     assert "allreduce 64 KiB: asked basic_linear, ran basic_linear: confirmed" in out
     assert "scan 4 KiB: asked recursive_doubling, ran recursive_doubling: confirmed" in out
     assert "see `not taken` above" in err
-    rules = path.read_text().split("2 # allreduce")[1].split("# bcast")[0]
-    assert "1024 0 0 0" in rules and " 5 0 0\n" not in rules
-    assert "read back: bcast 1 KiB: asked binomial, ran binomial: confirmed" in path.read_text()
+    text = path.read_text()
+    assert "\n1024 4 0 0\n8192 1 0 0\n" in text.split("2 # allreduce")[1].split("# bcast")[0]
+    assert "\n16384 0 0 0\n65536 4 0 0\n" in text.split("# allgather")[1].split("# allreduce")[0]
+    assert "read back: bcast 1 KiB: asked binomial, ran binomial: confirmed" in text
+    # The remarks are in the file since; they change nothing.
+    taken = record(4, ["bcast:1024", "allreduce:1024", "scan:8"], under(path))
+    functions = [one.first for one in taken.values()]
+    assert functions == ["intra_binomial", "intra_ring", "intra_recursivedoubling"]
 
 
 def test_the_command_measures_and_writes(tmp_path: Path, collforge: Launch) -> None:

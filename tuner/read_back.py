@@ -6,10 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from collforge.errors import CollforgeError
 from collforge.reframe_checks import read_back
 from collforge.reframe_checks.read_back import FUNCTIONS, Entered
 from collforge.tuner import request
 from collforge.tuner.run import Site, run_read_back
+
+
+ENDED = "the launch ended before or in this call"
 
 
 @dataclass(frozen=True)
@@ -30,10 +34,13 @@ class Row:
     """The title of the algorithm that ran; '' when none of coll/tuned's was seen."""
     why_not: str
     """'' when the algorithm asked for is the one that ran."""
+    handed_over: bool = False
+    """Whether the rule was taken, but its algorithm left the call to the one that ran."""
 
     def __str__(self) -> str:
         size = request.format_size(self.asked.bytes)
         verdict = f"not taken: {self.why_not}" if self.why_not else "confirmed"
+        verdict = f"handed over to {self.ran}" if self.handed_over else verdict
         ran = self.ran or "unknown"
         return f"{self.asked.collective} {size}: asked {self.asked.title}, ran {ran}: {verdict}"
 
@@ -46,12 +53,18 @@ def mca_variables(settings: Mapping[str, str]) -> dict[str, str]:
 def launch(
     site: Site, layout: str, settings: Mapping[str, str], asked: Sequence[Asked], folder: Path
 ) -> list[Row]:
-    """Calls every row's collective once, in one launch under these settings, and looks what ran."""
+    """Calls every row's collective once, in one launch under these settings, and looks what ran.
+
+    Raises CollforgeError when no launch came about.
+    """
     variables = {**site.variables, **mca_variables(settings)}
     calls = [f"{one.collective}:{one.bytes}" for one in asked]
-    text = run_read_back(
-        replace(site, variables=variables), layout, calls, request.new_folder(folder, "read-back")
-    )
+    folder = request.new_folder(folder, "read-back")
+    text = run_read_back(replace(site, variables=variables), layout, calls, folder)
+    if not text:
+        raise CollforgeError(
+            f"the file cannot be read back: the launch did not start; see {folder / 'reframe.out'}"
+        )
     found = read_back.read(text)
     return [judge(one, found.get((one.collective, one.bytes))) for one in asked]
 
@@ -59,7 +72,7 @@ def launch(
 def judge(asked: Asked, entered: Entered | None) -> Row:
     """Whether a call shows that the algorithm asked for is the one that runs."""
     if entered is None:
-        return Row(asked, "", "the launch ended before or in this call")
+        return Row(asked, "", ENDED)
     ran = read_back.title(asked.collective, entered.first) if entered.first else ""
     wanted = FUNCTIONS.get(asked.collective, {}).get(asked.title)
     if wanted is None:
@@ -76,7 +89,7 @@ def judge(asked: Asked, entered: Entered | None) -> Row:
         why = "the rule does not apply to this call"
     elif entered.then:
         ran = read_back.title(asked.collective, entered.then)
-        why = f"{asked.title} handed the call over"
+        return Row(asked, ran, f"{asked.title} handed the call over", handed_over=True)
     else:
         why = ""
     return Row(asked, ran, why)

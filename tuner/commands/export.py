@@ -103,6 +103,11 @@ class RulesFile:
         text = export.openmpi_rules(self.ranks, choices, self.settings, remarks)
         self.path.write_text(text, encoding="utf-8")
 
+    def number(self, row: Row) -> int:
+        """What the rule says instead: the algorithm that the one asked for hands over to, else none."""
+        titles = self.algorithms[row.asked.collective] if row.handed_over else {}
+        return next((n for n, title in titles.items() if title == row.ran), export.OWN_CHOICE)
+
     def asked(self, choices: Choices) -> list[Asked]:
         """The rows that name an algorithm."""
         return [
@@ -116,7 +121,11 @@ class RulesFile:
 def prove(
     site: Site, layout: str, file: RulesFile, choices: dict[str, dict[int, int]], runs: Path
 ) -> int:
-    """Writes the file and reads it back, until it has no rule but those that are taken."""
+    """Writes the file and reads it back, until it has no rule but those that are taken.
+
+    An algorithm that hands calls of this size over to another was timed as that one: the rule then names it.
+    """
+    handed: list[Row] = []
     refused: list[Row] = []
     while True:
         file.write(choices)
@@ -127,19 +136,25 @@ def prove(
         say(f"reading back: one launch of {len(asked)} calls, a few seconds")
         settings = {**file.settings, FILE_SETTING: str(file.path)}
         rows = read_back.launch(site, layout, settings, asked, runs)
-        again = [row for row in rows if row.why_not]
+        again = [row for row in rows if row.why_not and row.why_not != read_back.ENDED]
+        # Of the calls after the one that ended the launch nothing is known yet.
+        again += [row for row in rows if row.why_not == read_back.ENDED][:1]
         if not again:
             break
-        refused += again
         for row in again:
+            number = file.number(row) if row not in handed else export.OWN_CHOICE
+            (handed if number != export.OWN_CHOICE else refused).append(row)
             rules = choices[row.asked.collective]
             unsized = row.asked.collective in export.UNSIZED
             for nbytes in list(rules) if unsized else [row.asked.bytes]:
-                rules[nbytes] = export.OWN_CHOICE
-    file.write(choices, [*rows, *refused])
-    for row in [*rows, *refused]:
+                rules[nbytes] = number
+    file.write(choices, [*rows, *handed, *refused])
+    for row in [*rows, *handed, *refused]:
         print(row)
-    print(f"written: {file.path}; rules confirmed: {len(rows)}, not taken: {len(refused)}")
+    print(
+        f"written: {file.path}; rules confirmed: {len(rows)}, of them for what another algorithm "
+        f"handed over to: {len(handed)}; not taken: {len(refused)}"
+    )
     if refused:
         say("collforge export: rules that are not taken are not in the file; see `not taken` above")
     return 1 if refused else 0

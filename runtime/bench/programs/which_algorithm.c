@@ -4,18 +4,19 @@
  *   which_algorithm OUTPUT COLLECTIVE:BYTES...
  *
  * Calls each collective once on MPI_COMM_WORLD (doubles, MPI_SUM, root 0, blocks of BYTES) and
- * writes a line of JSON for each call to OUTPUT. Open MPI's release builds trace nothing of the
- * choice among the algorithms of coll/tuned, but coll/tuned calls each one through the dynamic
- * linker, as a function of libmpi called ompi_coll_base_COLLECTIVE_intra_ALGORITHM. This program
- * defines functions of the same names, which come first in the linker's search; each notes its name
- * and calls libmpi's.
+ * writes a line of JSON at the start and one for each call to OUTPUT. Open MPI's release builds
+ * trace nothing of the choice among the algorithms of coll/tuned, but coll/tuned calls each one
+ * through the dynamic linker, as a function of libmpi called
+ * ompi_coll_base_COLLECTIVE_intra_ALGORITHM. This program defines functions of the same names,
+ * which come first in the linker's search; each notes its name and calls libmpi's.
  *
  * Noted are calls on MPI_COMM_WORLD only: a component such as han calls the same functions on
  * communicators of its own. Of these it counts how many there were.
  *
  * The notes: "first" is the algorithm entered first; "then" is the next one of the same collective
  * that was entered from inside it, to which it handed the call over; "elsewhere" says how many ran
- * on other communicators; "same" says whether all ranks entered the same.
+ * on other communicators; "same" whether all ranks entered the same; "failed" whether the call did,
+ * as that of an algorithm for two processes does among more.
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -224,6 +225,7 @@ int main(int argc, char **argv) {
             perror(argv[1]);
             goto cleanup;
         }
+        fprintf(output, "{\"started\": true}\n");
     }
     err = PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN) != MPI_SUCCESS;
     for (int i = 2; i < argc && !err; i++) {
