@@ -185,7 +185,7 @@ BAD_CASES = {
     "bcast:full_lane[unheard=1]@1x2,bytes=4": "unheard",
     "bcast:full_lane[node_phase=unheard]@1x2,bytes=4": "'unheard'; it has native, shared",
     "bcast:full_lane[lanes=x]@1x2,bytes=4": "'x'; it has 0 and numbers from 1 on",
-    "bcast:full_lane[lanes=99]@1x2,bytes=4": "lanes=99 is not below min_node_size, here 2: it would run as lanes=0",
+    "bcast:full_lane[lanes=99]@1x2,bytes=4": "not below min_node_size, here 2: it would run as lanes=0",
     "bcast:full_lane[lanes=2]@1x2,bytes=4": "it would run as lanes=0",
     "bcast:thread_split[threads=2]@1x2,bytes=4": "threads=2 is not below threads, here 1",
     "bcast:native@4x2,bytes=4": "layout of MPI_COMM_WORLD is 1x2",

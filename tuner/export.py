@@ -59,7 +59,7 @@ OWN_UNDER_SETTINGS = -1
 """Times of what runs where the file has no rule, if its settings switch components off."""
 MARGIN = 0.03
 SAMPLING_SECONDS = 2.0
-LAUNCH_SECONDS = 6.0
+LAUNCH_SECONDS = 12.0
 """About what a launch takes beside the sampling."""
 
 Times = dict[str, dict[int, list[float]]]
@@ -141,7 +141,7 @@ def measure(
         for number, cases, variables in jobs:
             say(
                 f"timing: launch {done + 1} of {total}, {len(cases)} collectives and sizes; "
-                f"{request.format_duration(left)} left{'' if done else ' at most'}"
+                f"about {request.format_duration(left)} left"
             )
             job = Job(cases, cases[0].layout, 7, SAMPLING_SECONDS, launch, time_limit=1800.0)
             part = request.new_folder(folder, "export")

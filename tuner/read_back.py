@@ -12,7 +12,6 @@ from collforge.reframe_checks.read_back import FUNCTIONS, Entered
 from collforge.tuner import request
 from collforge.tuner.run import Site, run_read_back
 
-
 ENDED = "the launch ended before or in this call"
 
 
