@@ -168,6 +168,9 @@ def test_only_the_algorithm_itself_confirms_a_rule() -> None:
     assert why(ring) == ""
     assert why(replace(ring, then="intra_bruck")) == "ring handed the call over"
     assert why(replace(ring, first="", elsewhere=4)).startswith("a component other than tuned")
+    assert why(replace(ring, elsewhere=4)).startswith("a component other than tuned"), (
+        "in its set-up"
+    )
     assert why(replace(ring, first="")) == "a component other than tuned ran it"
     assert why(replace(ring, same=False)) == "not all ranks ran the same"
     assert why(replace(ring, failed=True)) == "MPI returned an error"
@@ -261,3 +264,33 @@ def test_functions_are_distinct() -> None:
     assert set(FUNCTIONS) == set(export.OPENMPI_IDS)
     for of_one in FUNCTIONS.values():
         assert len(set(of_one.values())) == len(of_one)
+
+
+@pytest.mark.emulated
+@pytest.mark.skipif(
+    "openmpi5" not in libraries.known_names(),
+    reason="set COLLFORGE_MPI_OPENMPI5 to the prefix of an Open MPI 5",
+)
+def test_han_is_seen_and_switched_off(
+    tmp_path: Path, collforge: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = libraries.find("openmpi5")
+    settings = export.openmpi_settings(library)
+    program, lines, rules = (tmp_path / name for name in ("which_algorithm", "lines", "rules"))
+    rules.write_text(export.openmpi_rules(4, {"bcast": {1024: 7}}, settings))
+    assert execute(recorder.compile_command(str(library.mpicc), program)).returncode == 0
+    cluster = ["cluster", "run", "--mpi", "openmpi5", "--nodes", "2", "--ranks-per-node", "2", "--"]
+
+    def why_not(settings: Mapping[str, str]) -> str:
+        with monkeypatch.context() as patch:
+            for name, value in read_back.mca_variables(settings).items():
+                patch.setenv(name, value)
+            done = collforge(*cluster, str(program), str(lines), "bcast:1024", timeout=100)
+        assert done.returncode == 0
+        found = recorder.read(lines.read_text())
+        return read_back.judge(Asked("bcast", 1024, "knomial"), found["bcast", 1024]).why_not
+
+    taken = under(rules)
+    assert taken["coll_han_priority"] == "0" and why_not(taken) == ""
+    han = {name: value for name, value in taken.items() if "han" not in name}
+    assert why_not(han).endswith("on communicators of its own (han does)")

@@ -78,7 +78,7 @@ def judge(asked: Asked, entered: Entered | None) -> Row:
         why = "which function is that algorithm is not known"
     elif entered.failed:
         why = "MPI returned an error"
-    elif not entered.first and entered.elsewhere:
+    elif entered.elsewhere:
         why = "a component other than tuned ran it, in parts on communicators of its own (han does)"
     elif not entered.first:
         why = "a component other than tuned ran it"

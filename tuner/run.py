@@ -85,7 +85,7 @@ class Watch:
 
 
 def run_read_back(site: Site, layout: str, calls: Sequence[str], folder: Path) -> str:
-    """Launches COLLECTIVE:BYTES once each (checks/read_back.py); returns the lines that were written.
+    """Runs each COLLECTIVE:BYTES in one launch (checks/read_back.py); returns the lines that were written.
 
     Fewer lines than calls: the launch was ended early. Raises JobError as run_job does.
     """

@@ -1,4 +1,4 @@
-"""Launches given collectives once each and records which of Open MPI's algorithms ran: `collforge export`."""
+"""Launches given collectives and records which of Open MPI's algorithms ran: `collforge export`."""
 
 from __future__ import annotations
 

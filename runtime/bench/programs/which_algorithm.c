@@ -3,15 +3,15 @@
  *
  *   which_algorithm OUTPUT COLLECTIVE:BYTES...
  *
- * Calls each collective once on MPI_COMM_WORLD (doubles, MPI_SUM, root 0, blocks of BYTES) and
+ * Calls each collective on MPI_COMM_WORLD (doubles, MPI_SUM, root 0, blocks of BYTES) and
  * writes a line of JSON at the start and one for each call to OUTPUT. Open MPI's release builds
  * trace nothing of the choice among the algorithms of coll/tuned, but coll/tuned calls each one
  * through the dynamic linker, as a function of libmpi called
  * ompi_coll_base_COLLECTIVE_intra_ALGORITHM. This program defines functions of the same names,
  * which come first in the linker's search; each notes its name and calls libmpi's.
  *
- * Noted are calls on MPI_COMM_WORLD only: a component such as han calls the same functions on
- * communicators of its own. Of these it counts how many there were.
+ * Noted are algorithms of the collective called, on MPI_COMM_WORLD only: a component such as han
+ * calls the same functions on communicators of its own. Of these it counts how many there were.
  *
  * The notes: "first" is the algorithm entered first; "then" is the next one of the same collective
  * that was entered from inside it, to which it handed the call over; "elsewhere" says how many ran
@@ -106,10 +106,12 @@ static int note(const char *name, intptr_t comm, algorithm *real, const intptr_t
     const int here = comm == (intptr_t)MPI_COMM_WORLD;
     if (notes.collective != NULL && !here)
         notes.elsewhere++;
-    else if (notes.collective != NULL && notes.depth == 0 && notes.first == NULL)
-        notes.first = name;
-    else if (notes.collective != NULL && notes.then == NULL && is_of(name, notes.collective))
-        notes.then = name;
+    else if (notes.collective != NULL && is_of(name, notes.collective)) {
+        if (notes.depth == 0 && notes.first == NULL)
+            notes.first = name;
+        else if (notes.then == NULL)
+            notes.then = name;
+    }
     notes.depth++;
     const int err = real(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
     notes.depth--;
@@ -193,8 +195,10 @@ static int run(char *word, FILE *output) {
     double *out = calloc(count * (size_t)size, sizeof *out);
     int err = 1, failed = 0;
     if (in != NULL && out != NULL && PMPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS) {
-        notes = (struct notes){.collective = word};
+        /* Twice: in its first call han makes its communicators by collectives on this one. */
         failed = call(word, in, out, (int)count) != MPI_SUCCESS;
+        notes = (struct notes){.collective = word};
+        failed = call(word, in, out, (int)count) != MPI_SUCCESS || failed;
         notes.collective = NULL;
         err = 0;
     }
