@@ -40,9 +40,10 @@ static const double long_call = 10e-3;
 enum { MIN_ROUNDS = 2 };
 enum { MAX_REPEATS = 32, MAX_RETRIES = 8, PATIENCE = 1 };
 /* A candidate leaves after so many rounds if its median is so much above the best one's and none of
- * its samples is as fast. */
+ * its samples is as fast. Long calls scatter less: far behind, they leave after the first. */
 enum { PRUNE_ROUNDS = 3 };
 static const double prune_lag = 0.15;
+static const double prune_lag_of_long = 0.5;
 
 static const double min_lead = 100e-6; /* from agreeing on the start to the start */
 static const double max_lead = 5e-3;
@@ -320,6 +321,7 @@ static void take_stock(const struct bench *bench, const struct schedule *schedul
  * see the same times, so they agree. Collective. */
 static void prune(const struct bench *bench, struct schedule *schedule, const struct stamp *stamps,
                   int kept) {
+    const double lag = kept < PRUNE_ROUNDS ? prune_lag_of_long : prune_lag;
     double *middle = xmalloc((size_t)schedule->nactive * sizeof *middle);
     double *least = xmalloc((size_t)schedule->nactive * sizeof *least);
     double best = HUGE_VAL;
@@ -330,10 +332,17 @@ static void prune(const struct bench *bench, struct schedule *schedule, const st
             best = fmin(best, middle[who]);
     for (int who = 0; who < schedule->nactive; who++) {
         if (!schedule->left[who] && schedule->active[who]->choice.variant != NULL)
-            schedule->left[who] = least[who] > best && middle[who] > (1 + prune_lag) * best;
+            schedule->left[who] = least[who] > best && middle[who] > (1 + lag) * best;
     }
     free(middle);
     free(least);
+}
+
+static bool only_native_is_left(const struct schedule *schedule) {
+    for (int who = 0; who < schedule->nactive; who++)
+        if (!schedule->left[who] && schedule->active[who]->choice.variant != NULL)
+            return false;
+    return schedule->nactive > 1;
 }
 
 /* Samples until there are enough; returns the number of rounds kept in stamps. */
@@ -353,8 +362,11 @@ static int run_rounds(struct bench *bench, struct schedule *schedule, struct sta
         }
         if (verdict.time_is_up && kept >= MIN_ROUNDS)
             break;
-        if (bench->options.prune && !verdict.late && kept >= PRUNE_ROUNDS)
+        const bool are_long = schedule->calm_tolerance >= tolerance_share * long_call;
+        if (bench->options.prune && !verdict.late && (are_long || kept >= PRUNE_ROUNDS))
             prune(bench, schedule, stamps, kept);
+        if (only_native_is_left(schedule) && kept >= PRUNE_ROUNDS)
+            break;
     }
     return kept;
 }
