@@ -29,12 +29,22 @@ def _add_evidence(connection: Connection) -> None:
     """1 to 2: how a winner was decided, what is undecided, and how precisely each sample began.
 
     Version 1 stored native where nothing was decided. Native rows of fewer launches than a decision takes are
-    dropped; `collforge tune` rebuilds all of them from the measurements.
+    dropped, but for the largest size of a collective, where such a row bounds the winners below it;
+    `collforge tune` rebuilds all of them from the measurements.
     """
     text = "TEXT NOT NULL DEFAULT"
     connection.execute(f"ALTER TABLE measurement ADD COLUMN start_errors {text} '[]'")
     connection.execute(f"ALTER TABLE winner ADD COLUMN evidence {text} 'decided'")
-    connection.execute("DELETE FROM winner WHERE verification IS NULL AND launches < 3")
+    few = "verification IS NULL AND launches < 3"
+    place = "system, mpi_library, layout, collective"
+    connection.execute(
+        f"CREATE TEMP TABLE bound AS SELECT * FROM winner WHERE {few} AND ({place}, bytes) IN"
+        f" (SELECT {place}, max(bytes) FROM winner GROUP BY {place})"
+    )
+    connection.execute(f"DELETE FROM winner WHERE {few}")
+    connection.execute("UPDATE bound SET evidence = 'barrier'")
+    connection.execute("INSERT INTO winner SELECT * FROM bound")
+    connection.execute("DROP TABLE bound")
     connection.execute("DROP VIEW winner_view")
     for statement in _statements():
         if "CREATE TABLE undecided" in statement or "CREATE VIEW winner_view" in statement:
@@ -42,7 +52,7 @@ def _add_evidence(connection: Connection) -> None:
 
 
 STEPS: Mapping[int, Step] = {1: _add_evidence}
-"""STEPS[v] turns schema version v into v + 1 and keeps every row. It runs inside a transaction."""
+"""STEPS[v] turns schema version v into v + 1 and keeps all that was measured. It runs inside a transaction."""
 
 
 def prepare(
@@ -72,6 +82,12 @@ def prepare(
         # After COMMIT none is open; after some failures SQLite has rolled back by itself.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def is_older(connection: Connection, path: Path) -> bool:
+    """Whether the open file is a database of an older schema than this Collforge's."""
+    found = _version(connection, path, VERSION)
+    return found is not None and found < VERSION
 
 
 def _version(connection: Connection, path: Path, newest: int) -> int | None:

@@ -67,7 +67,8 @@ class Store:
     def __init__(self, path: Path, *, create: bool = True, timeout: float = 60.0) -> None:
         """Opens `path`. A file without write permission is opened for reading.
 
-        A missing one is made, with its directory, if `create`; else NoDatabase is raised.
+        A missing one is made, with its directory, if `create`; else NoDatabase is raised, and a database of an
+        older schema is left as it is: a copy in memory is brought up to date and read.
         """
         self.path = path
         if create:
@@ -79,6 +80,8 @@ class Store:
             self._connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
         try:
             with self._errors():
+                if not create and migrate.is_older(self._connection, path):
+                    self._connection = _copied(self._connection)
                 migrate.prepare(self._connection, path)
                 self._connection.execute("PRAGMA foreign_keys = ON")
         except BaseException:
@@ -381,6 +384,13 @@ class Store:
                 if text in str(error):
                     raise kind(self.path, str(error)) from error
             raise
+
+
+def _copied(connection: sqlite3.Connection) -> sqlite3.Connection:
+    copy = sqlite3.connect(":memory:", isolation_level=None)
+    connection.backup(copy)
+    connection.close()
+    return copy
 
 
 def _make_directory(path: Path) -> None:

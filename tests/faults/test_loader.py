@@ -240,7 +240,7 @@ def test_duplicates_give_the_same_on_all_ranks(loader: Loader, good: Path) -> No
         script = f"""
             INSERT INTO winner SELECT id, system, mpi_library, layout, collective, bytes, {other},
                 ratio, ratio_low, ratio_high, launches,
-                (SELECT max(id) FROM verification WHERE variant = {other}), decided FROM winner;
+                (SELECT max(id) FROM verification WHERE variant = {other}), decided, evidence FROM winner;
             CREATE TABLE other AS SELECT * FROM winner;
             DROP TABLE winner; ALTER TABLE other RENAME TO winner;
             CREATE INDEX by_variant ON winner (system, variant {path.stem})"""
@@ -271,7 +271,8 @@ def test_a_hostile_host_pattern_matches_nothing(loader: Loader, good: Path, patt
 
 
 WINNER = (
-    "mpi_library, {layout}, collective, {bytes}, variant, 1.0, 1.0, 1.0, 3, verification, decided"
+    "mpi_library, {layout}, collective, {bytes}, variant, 1.0, 1.0, 1.0, 3, verification, decided,"
+    " evidence"
 )
 MANY = {
     "winners": "INSERT INTO winner SELECT NULL, system, "
