@@ -33,7 +33,7 @@ SAMPLES = {256: 25, 1024: 25, 4096: 15, 16384: 10, 65536: 5, 262144: 3}
 RAILS = {"COLLFORGE_RAILS": "2", "COLLFORGE_RATE": "100mbit", "COLLFORGE_RAIL_MODEL": "tied"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # so that it can be a key
 class Exhaustive:
     """``launches``: the median seconds of every point of every problem, by launch."""
 

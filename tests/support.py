@@ -17,6 +17,9 @@ from collforge.generator.proof import applies
 from collforge.reframe_checks.systems.emulated import launch as emulated_launch
 
 TOP = Path(__file__).resolve().parent.parent
+PREFIXES = TOP / ".venv" / "mpi"
+"""MPI libraries that `make prefixes` installs, each in a folder of its name."""
+
 SHARED_HOME = TOP / "build" / "test-home"
 SEED = int(os.environ.get("COLLFORGE_TEST_SEED", random.SystemRandom().randrange(2**31)))
 OPENMPI_OPTIONS = (

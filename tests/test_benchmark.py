@@ -122,6 +122,9 @@ def test_a_row_has_ratios_the_limit_and_costs(known: Known) -> None:
     assert row.native_of_limit == pytest.approx(row.limit / 4.0)
     assert (row.cpu_ratio, row.tuned_memory) == (0.5, 4096)
     bare = benchmark.make_row(known, problem, Measured(known.history, {}), None)
+    assert (row.neighbour, row.over_neighbour) == ("", None), (
+        "nothing is stored beside the only size"
+    )
     assert (bare.limit, bare.of_limit, bare.cpu_ratio, bare.tuned_memory) == (None,) * 4
 
 

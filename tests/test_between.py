@@ -1,8 +1,9 @@
-"""Half way between two searched sizes: what is measured there, and when it ends. Measurements are made up."""
+"""Sizes beside each other: who is nominated, what is measured half way, what is stored. All made up."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping, Sequence
 
 import pytest
 from support import SEED
@@ -11,8 +12,10 @@ from collforge.db import Variant
 from collforge.generator import layout, manifest, render
 from collforge.generator.manifest import Manifest
 from collforge.tuner import between, plan
-from collforge.tuner.plan import Goal
-from collforge.tuner.select import Comparison, Decision, Launch, decide
+from collforge.tuner.evidence import Comparison, Launch
+from collforge.tuner.plan import Examination, Goal
+from collforge.tuner.select import DECIDED, TIE, UNDECIDED, Decision, Rule
+from collforge.tuner.standing import BARRIER, BETWEEN, judge, stored
 
 CHAIN = "full_lane[lanes=0,lane_algorithm=chain,segment_bytes=8192,window=4,node_phase=shared,overlap=no]"
 TREE = "hierarchical[lane_algorithm=binomial,segment_bytes=0,window=0,node_phase=native]"
@@ -30,69 +33,157 @@ def goal(*sizes: int, collectives: tuple[str, ...] = ("bcast",)) -> Goal:
 
 
 def variant(made: Manifest, name: str) -> Variant:
+    if name == "native":
+        return Variant("bcast")
     (entry,) = [v for v in made.variants_of("bcast") if v.family == name.split("[", maxsplit=1)[0]]
     return Variant.from_name("bcast", name, entry.fingerprint)
 
 
-def decisions(asked: Goal, made: Manifest, winners: list[Variant]) -> dict[str, Decision]:
-    each = zip(plan.problems(made, asked), winners)
-    return {p.problem: Decision(Comparison(v, 2.0, 1.9, 2.1, 3), "", ()) for p, v in each}
-
-
-def play(
-    made: Manifest, asked: Goal, won: dict[str, Decision], seconds: dict[str, float]
-) -> dict[str, list[Launch]]:
-    """Launches until nothing is open; seconds by variant."""
+def launches(made: Manifest, seconds: Mapping[str, float], count: int = 4) -> list[Launch]:
     noise = random.Random(SEED)
-    history: dict[str, list[Launch]] = {}
-    for _ in range(asked.max_launches + 1):
-        found = between.halfway(made, asked, won, history)
-        tasks = list(between.tasks(made, asked, found, history))
-        if not tasks:
-            return history
-        for task in tasks:
-            assert task.cases[0].variant == "native" and task.seconds > 0
-            launch = {
-                (variant(made, one.variant) if one.variant != "native" else Variant("bcast")): [
-                    seconds[one.variant] * noise.uniform(0.99, 1.01) for _ in range(3)
-                ]
-                for one in task.cases
-            }
-            history.setdefault(task.problem.problem, []).append(launch)
-    raise AssertionError("it must come to an end")
+    return [
+        {
+            variant(made, name): [mean * noise.uniform(0.99, 1.01) for _ in range(9)]
+            for name, mean in seconds.items()
+        }
+        for _ in range(count)
+    ]
+
+
+def history_of(
+    made: Manifest, asked: Goal, sizes: Sequence[Mapping[str, float]]
+) -> dict[str, list[Launch]]:
+    """Four launches of each of a goal's sizes; seconds by variant."""
+    each = zip(plan.problems(made, asked), sizes)
+    return {problem.problem: launches(made, seconds) for problem, seconds in each}
+
+
+def won(made: Manifest, asked: Goal, winners: list[Variant]) -> dict[str, Decision]:
+    each = zip(plan.problems(made, asked), winners)
+    return {p.problem: Decision(Comparison(v, 2.0, 1.9, 2.1, 3), DECIDED, "", ()) for p, v in each}
 
 
 def test_the_winners_of_both_sides_are_measured_half_way(made: Manifest) -> None:
     asked = goal(1024, 4096, 16384, 32768)
-    native = Variant("bcast")
-    chain, tree = variant(made, CHAIN), variant(made, TREE)
-    found = between.halfway(made, asked, decisions(asked, made, [native, tree, chain, chain]), {})
-    assert [one.problem.bytes for one in found] == [2048, 8192], "32 KiB is near enough to 16 KiB"
-    assert [set(one.candidates) for one in found] == [{tree}, {tree, chain}]
-    assert not between.halfway(made, asked, decisions(asked, made, [native] * 4), {})
-    failed = between.halfway(
-        made, asked, decisions(asked, made, [native, tree, chain, chain]), {}, {tree}
-    )
-    assert [set(one.candidates) for one in failed] == [{chain}]
+    native, chain, tree = (variant(made, name) for name in ("native", CHAIN, TREE))
+    seen = Examination(made, asked, {}, Rule())
+    decisions = won(made, asked, [native, tree, chain, chain])
+    found = [one.bytes for one, _ in between.problems(seen, decisions)]
+    assert found == [2048, 8192], "32 KiB is near enough to 16 KiB"
+    nominated = between.nominations(made, asked, plan.problems(made, asked), decisions)
+    halves = {one.bytes: nominated[one.problem] for one, _ in between.problems(seen, decisions)}
+    assert {size: set(each) for size, each in halves.items()} == {2048: {tree}, 8192: {tree, chain}}
+    by_size = {one.bytes: nominated.get(one.problem) for one in plan.problems(made, asked)}
+    assert by_size == {1024: [tree], 4096: [chain], 16384: [tree, chain], 32768: [chain]}
+    assert not between.problems(seen, won(made, asked, [native] * 4))
+    undecided = Decision(Comparison(native, 1.0, 1.0, 1.0, 1), UNDECIDED, "", ())
+    (first, *_) = decisions
+    assert [one.bytes for one, _ in between.problems(seen, {**decisions, first: undecided})] == [
+        8192
+    ]
 
 
-def test_a_choice_that_loses_half_way_does_not_hold_there(made: Manifest) -> None:
+def test_what_may_lose_most_half_way_is_measured_first(made: Manifest) -> None:
+    native, chain, tree = (variant(made, name) for name in ("native", CHAIN, TREE))
+    alike = between.stake([chain, chain], [2.0, 2.0])
+    apart = between.stake([chain, tree], [2.0, 2.0])
+    beside_native = between.stake([native, tree], [1.0, 2.0])
+    assert alike < apart < beside_native
+
+
+@pytest.mark.parametrize(
+    ("seconds", "name"),
+    [
+        ({"native": 1.0, CHAIN: 1.1, TREE: 1.2}, "native"),
+        ({"native": 1.0, CHAIN: 0.5, TREE: 1.2}, CHAIN),
+    ],
+    ids=["native", "chain"],
+)
+def test_three_launches_decide_half_way(
+    made: Manifest, seconds: dict[str, float], name: str
+) -> None:
+    """The neighbours' winners are nominated from the first one."""
     asked = goal(4096, 16384)
-    chain, tree = variant(made, CHAIN), variant(made, TREE)
-    won = decisions(asked, made, [tree, chain])
-    slower = play(made, asked, won, {"native": 1.0, CHAIN: 1.1, TREE: 1.2})
-    ((problem, launches),) = slower.items()
-    assert "bytes=8192," in problem and len(launches) == asked.min_launches
-    assert decide("bcast", launches, {chain, tree}).winner.variant.is_native
-    (launches,) = play(made, asked, won, {"native": 1.0, CHAIN: 0.5, TREE: 1.2}).values()
-    assert decide("bcast", launches, {chain, tree}).winner.variant == chain
+    ends = [{"native": 1.0, TREE: 0.5, CHAIN: 0.9}, {"native": 1.0, CHAIN: 0.5, TREE: 0.9}]
+    history = history_of(made, asked, ends)
+    (half,) = [middle for *_, middle in between.halfway(made, asked)]
+    for count in range(4):
+        seen, decisions = judge(
+            made, asked, {**history, half.problem: launches(made, seconds, count)}
+        )
+        tasks = [task for _, task in between.tasks(seen, decisions)]
+        assert [task.problem.bytes for task in tasks] == ([8192] if count < 3 else [])
+        assert all({CHAIN, TREE} <= {one.variant for one in task.cases} for task in tasks)
+    assert decisions[half.problem].winner.variant == variant(made, name)
+    assert decisions[half.problem].winner.launches == 3
 
 
 def test_what_moves_nothing_or_has_one_choice_for_all_sizes_has_no_middle(made: Manifest) -> None:
     asked = goal(1024, 1 << 20, collectives=("barrier", *sorted(made.unsized)))
-    assert not list(between.neighbouring(made, asked))
+    assert not list(between.halfway(made, asked))
 
 
 def test_sizes_are_whole_doubles(made: Manifest) -> None:
     lower, upper = plan.problems(made, goal(10920, 43688))
-    assert between.middle(made, goal(), lower, upper).bytes == 21840
+    assert between.half(made, goal(), lower, upper).bytes == 21840
+
+
+# ---- what is stored ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("middle", "count", "evidence", "name"),
+    [
+        # The size that was stored as native on one launch, between sizes where a variant wins.
+        ({"native": 1.0, CHAIN: 0.6}, 1, BETWEEN, CHAIN),
+        ({"native": 1.0, CHAIN: 1.3}, 1, BARRIER, "native"),
+        ({"native": 1.0, TREE: 0.9}, 1, None, ""),
+        ({"native": 1.0, CHAIN: 1.2, TREE: 1.0}, 4, BARRIER, "native"),
+        ({"native": 1.0, CHAIN: 0.995}, 4, TIE, "native"),
+        ({"native": 1.0, CHAIN: 1.5}, 4, DECIDED, "native"),
+        ({"native": 1.0, CHAIN: 0.3}, 4, DECIDED, CHAIN),
+    ],
+    ids=[
+        "between",
+        "slower",
+        "not measured",
+        "a tie with another",
+        "a tie",
+        "slower beyond doubt",
+        "wins",
+    ],
+)
+def test_an_undecided_size_is_served_by_those_beside_it_unless_they_were_slower(
+    made: Manifest, middle: dict[str, float], count: int, evidence: str | None, name: str
+) -> None:
+    asked = goal(4096, 16384, 65536)
+    clear = {"native": 1.0, CHAIN: 0.3}
+    history = history_of(made, asked, [clear, middle, clear])
+    key = plan.problems(made, asked)[1].problem
+    history[key] = history[key][:count]
+    seen, decisions = judge(made, asked, history)
+    choices, undecided = stored(seen, decisions, "bcast")
+    rows = {one.bytes: one for one in choices}
+    assert {rows[size].variant for size in (4096, 65536)} == {variant(made, CHAIN)}
+    assert all(
+        rows[size].launches >= 3 and rows[size].evidence == DECIDED for size in (4096, 65536)
+    )
+    assert [one.bytes for one in undecided] == ([16384] if count == 1 else [])
+    assert all(one.launches < 3 for one in undecided)
+    if evidence is None:
+        assert 16384 not in rows
+    else:
+        assert (rows[16384].evidence, rows[16384].variant) == (evidence, variant(made, name))
+
+
+def test_an_undecided_largest_size_bounds_the_winners_below_it(made: Manifest) -> None:
+    """Else they would serve all larger calls, at which nothing of theirs was measured."""
+    asked = goal(4096, 65536)
+    history = history_of(made, asked, [{"native": 1.0, CHAIN: 0.3}, {"native": 1.0, TREE: 0.9}])
+    key = plan.problems(made, asked)[1].problem
+    history[key] = history[key][:1]
+    choices, _ = stored(*judge(made, asked, history), "bcast")
+    assert [(one.bytes, one.evidence) for one in choices] == [(4096, DECIDED), (65536, BARRIER)]
+    nothing = history_of(made, asked, [{"native": 1.0, TREE: 0.9}] * 2)
+    few = {problem: launches[:1] for problem, launches in nothing.items()}
+    assert stored(*judge(made, asked, few), "bcast")[0] == [], "there is nothing to bound"

@@ -9,7 +9,7 @@ from typing import Callable
 
 import pytest
 from conftest import Launch
-from support import execute
+from support import PREFIXES, execute
 
 from collforge.errors import CollforgeError
 from collforge.reframe_checks import read_back as recorder
@@ -267,13 +267,11 @@ def test_functions_are_distinct() -> None:
 
 
 @pytest.mark.emulated
-@pytest.mark.skipif(
-    "openmpi5" not in libraries.known_names(),
-    reason="set COLLFORGE_MPI_OPENMPI5 to the prefix of an Open MPI 5",
-)
 def test_han_is_seen_and_switched_off(
     tmp_path: Path, collforge: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert (PREFIXES / "openmpi5").exists(), "run `make prefixes`"
+    monkeypatch.setenv("COLLFORGE_MPI_OPENMPI5", str(PREFIXES / "openmpi5"))
     library = libraries.find("openmpi5")
     settings = export.openmpi_settings(library)
     program, lines, rules = (tmp_path / name for name in ("which_algorithm", "lines", "rules"))

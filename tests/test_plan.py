@@ -20,10 +20,11 @@ from collforge.generator.manifest import Manifest
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import plan, request, tables
 from collforge.tuner.benchmark import Known
+from collforge.tuner.evidence import Comparison, Launch
 from collforge.tuner.instructions import NEVER
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Site
-from collforge.tuner.select import Comparison, Launch, decide, decide_together
+from collforge.tuner.standing import judge
 from collforge.tuner.tune import Session, decide_all
 
 
@@ -47,8 +48,12 @@ def goal(**changes: object) -> Goal:
 def next_tasks(
     made: Manifest, asked: plan.Goal, history: plan.History, failed: Collection[Variant] = ()
 ) -> Iterator[plan.Task]:
-    unsettled = plan.unsettled_contests(made, asked, history)
-    return plan.next_tasks(made, asked, unsettled, history, failed)
+    seen, _ = judge(made, asked, history, failed)
+    return (task for _, task in plan.next_tasks(seen, plan.unsettled_contests(seen)))
+
+
+def winner(made: Manifest, asked: Goal, history: plan.History, problem: str) -> Comparison:
+    return judge(made, asked, history)[1][problem].winner
 
 
 def measure(
@@ -75,7 +80,8 @@ def measure(
     return history, launches
 
 
-MOST_JOBS = plan.Goal.max_launches + max(plan.WAVES)
+MOST_JOBS = plan.Goal.max_launches + 2
+"""Sizes begin one after the other."""
 
 
 def chain_wins(one: Case) -> float:
@@ -95,12 +101,11 @@ def test_the_first_launch_has_native_first_and_every_family(made: Manifest) -> N
 
 
 def test_settles_and_comes_near_the_best_point(made: Manifest) -> None:
-    history, launches = measure(made, goal(), chain_wins, 10)
-    assert launches <= MOST_JOBS, "it must come to an end"
-    for problem, of_problem in history.items():
+    history, launches = measure(made, goal(), chain_wins, 20)
+    assert launches < 10, "it must come to an end, and soon where all is clear"
+    for problem in history:
         collective = problem.split("@")[0]
-        eligible = {variant for launch in of_problem for variant in launch}
-        won = decide(collective, of_problem, eligible).winner
+        won = winner(made, goal(), history, problem)
         assert won.launches >= 3
         if collective == "bcast":
             # Of segments larger than the data only the largest is searched: 0.35, give or take the noise.
@@ -114,37 +119,12 @@ def test_losers_leave_the_race(made: Manifest) -> None:
     for task in next_tasks(made, goal(), history):
         if task.problem.collective == "allgather" and task.problem.problem in history:
             families = {case.split_variant(one.variant)[0] for one in task.cases}
-            assert families == {case.NATIVE, "full_lane"}
-
-
-@pytest.mark.parametrize(("spread", "stays"), [(0.02, False), (0.4, True)])
-def test_what_may_be_bad_luck_stays_in_the_race(made: Manifest, spread: float, stays: bool) -> None:
-    """A lag of 13 % in one launch says little where samples differ by more."""
-    asked = goal(collectives=("bcast",), sizes=(1024,))
-    (problem,) = plan.problems(made, asked)
-    entry = next(v for v in made.variants_of("bcast") if v.family == "full_lane")
-    names = list(plan.points(made, entry, [problem]))
-    best, lucky = (Variant.from_name("bcast", name, entry.fingerprint) for name in names[:2])
-
-    def samples(median: float) -> list[float]:
-        return [median * (1 + spread * (n - 5) / 5) for n in range(11)]
-
-    launch = {Variant("bcast"): samples(3e-4), best: samples(1.13e-4), lucky: samples(1e-4)}
-    (task,) = next_tasks(made, asked, {problem.problem: [launch]})
-    names = [one.variant for one in task.cases]
-    assert lucky.name in names
-    assert (best.name in names[:3]) == stays
-
-
-def test_short_calls_have_more_in_the_race() -> None:
-    most = [plan.most_in_race([{Variant("bcast"): [seconds]}]) for seconds in (1e-4, 5e-4, 1e-2)]
-    assert most == [16, 8, 4]
-    assert plan.most_in_race([]) == 4
+            assert {case.NATIVE, "full_lane"} <= families
 
 
 def test_native_everywhere_still_rests_on_several_launches(made: Manifest) -> None:
     history, launches = measure(
-        made, goal(), lambda one: 1.0 if one.variant == "native" else 2.0, 10
+        made, goal(), lambda one: 1.0 if one.variant == "native" else 2.0, 20
     )
     assert 3 <= launches <= MOST_JOBS
     assert all(len(of_problem) >= 3 for of_problem in history.values())
@@ -157,32 +137,39 @@ def test_what_stays_unsure_is_over_after_the_most_launches(made: Manifest) -> No
     name = next(iter(plan.points(made, entry, [problem])))
     native, lanes = Variant("bcast"), Variant.from_name("bcast", name, entry.fingerprint)
     launches: list[Launch] = [
-        {native: [1.0], lanes: [0.9 + 0.14 * (number % 2)]} for number in range(asked.max_launches)
+        {native: [1.0], lanes: [0.7 + 0.4 * (number % 2)]} for number in range(asked.max_launches)
     ]
-    assert plan.examine(made, asked, [problem], {problem.problem: launches})
-    assert not plan.unsettled_contests(made, asked, {problem.problem: launches})
+    seen, decisions = judge(made, asked, {problem.problem: launches})
+    assert not decisions[problem.problem].settled
+    assert not plan.unsettled_contests(seen)
+    seen, _ = judge(made, asked, {problem.problem: launches[:-1]})
+    assert plan.unsettled_contests(seen)
 
 
-def test_the_best_is_not_left_with_too_few_launches(made: Manifest) -> None:
-    """It was out of the race until a launch in which it was lucky."""
-    asked = goal(collectives=("bcast",), sizes=(1024,))
-    (problem,) = plan.problems(made, asked)
-    entry = next(v for v in made.variants_of("bcast") if v.family == "full_lane")
-    names = list(plan.points(made, entry, [problem]))
+def test_sizes_are_refined_from_coarse_to_fine(made: Manifest) -> None:
+    assert plan.levels(6) == [0, 2, 1, 2, 3, 0]
+    assert [plan.levels(count) for count in (1, 2, 3)] == [[0], [0, 0], [0, 1, 0]]
+    sizes = (1024, 4096, 16384, 65536, 1 << 18, 1 << 20)
+    asked = goal(collectives=("bcast",), sizes=sizes)
+    first = [task.problem.bytes for task in next_tasks(made, asked, {})]
+    assert first == [1024, 1 << 20]
+    history, _ = measure(made, asked, chain_wins, 1)
+    again = [task.problem.bytes for task in next_tasks(made, asked, history)]
+    assert sorted(again[:2]) == [1024, 1 << 20], "the ends first, then what is between them"
+    assert again[2:] == [16384]
+
+
+def test_what_may_lose_most_is_measured_first(made: Manifest) -> None:
+    """Of two sizes with as many launches, the one at which more is expected to be gained."""
+    asked = goal(collectives=("bcast",))
+    history, _ = measure(made, asked, chain_wins, 1)
+    small, large = (one.problem for one in plan.problems(made, asked))
     native = Variant("bcast")
-    best, second = (Variant.from_name("bcast", name, entry.fingerprint) for name in names[:2])
-    launches: list[Launch] = [
-        {native: [1.0], second: [0.8], **({best: [0.5 if number else 0.9]} if number < 2 else {})}
-        for number in range(asked.max_launches)
-    ]
-    history = {problem.problem: launches}
-    (task,) = next_tasks(made, asked, history)
-    assert best.name in {one.variant for one in task.cases}
-    launches += [{native: [1.0], second: [0.8], best: [0.7]}]
-    assert not plan.unsettled_contests(made, asked, history)
-    launches[-1] = {native: [1.0], second: [0.8]}
-    launches += [dict(launches[-1])] * (asked.max_launches - 1)
-    assert not plan.unsettled_contests(made, asked, history), "there is an end to it"
+    for problem, gain in ((small, 1.2), (large, 3.0)):
+        lanes = next(v for v in history[problem][0] if v.family == "full_lane")
+        history[problem] = [{native: [1.0] * 5, lanes: [1 / gain] * 5}] * 2
+    turns = [task.problem.problem for task in next_tasks(made, asked, history)]
+    assert turns == [large, small]
 
 
 def test_failed_variants_are_out(made: Manifest) -> None:
@@ -224,10 +211,9 @@ def test_sizes_that_share_a_choice_measure_the_same_variants(made: Manifest, uns
 
 def test_sizes_that_share_a_choice_settle(made: Manifest, unsized: str) -> None:
     asked = goal(collectives=(unsized,))
-    history, launches = measure(made, asked, large_wins, 10)
+    history, launches = measure(made, asked, large_wins, 20)
     assert 3 <= launches <= MOST_JOBS
-    eligible = {variant for of_problem in history.values() for one in of_problem for variant in one}
-    won = decide_together(unsized, list(history.values()), eligible).winner
+    won = winner(made, asked, history, next(iter(history)))
     assert won.variant.family == "full_lane"
     assert won.ratio == pytest.approx(2.0, rel=0.05)
 
@@ -239,43 +225,43 @@ def test_the_best_that_is_slower_at_no_size_stays_in_the_race(made: Manifest, un
         gains = {"full_lane": (1.3, 0.1), "hierarchical": (0.8, 0.8)}
         return gains.get(case.split_variant(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
 
-    history, launches = measure(made, goal(collectives=(unsized,)), seconds, 10)
+    asked = goal(collectives=(unsized,))
+    history, launches = measure(made, asked, seconds, 20)
     assert launches <= MOST_JOBS
-    eligible = {variant for of_problem in history.values() for one in of_problem for variant in one}
-    won = decide_together(unsized, list(history.values()), eligible).winner
+    won = winner(made, asked, history, next(iter(history)))
     assert won.variant.family == "hierarchical"
 
 
-@pytest.mark.parametrize(
-    ("sizes", "unsure"),
-    [
-        ([(1.5, 1.6, 3)], False),
-        ([(1.0, 1.6, 3)], True),
-        ([(0.9, 1.02, 3)], False),
-        ([(1.5, 1.6, 2)], True),
-        ([(1.5, 1.6, 3), (0.98, 1.1, 3)], False),
-        ([(1.5, 1.6, 3), (0.9, 1.1, 3)], True),
-        ([(0.98, 1.1, 3), (0.98, 1.02, 3)], True),
-        ([(0.98, 1.02, 3), (0.98, 1.02, 3)], False),
-        ([(1.5, 1.6, 3), (0.9, 1.1, 3), (0.5, 0.9, 3)], False),
-    ],
-    ids=["win", "maybe", "none", "few", "win_only", "slower?", "win?", "equal", "slower"],
-)
-def test_another_launch_is_worth_it_only_where_it_may_turn_the_decision(
-    sizes: list[tuple[float, float, int]], unsure: bool
-) -> None:
-    each = [
-        Comparison(Variant("bcast", "full_lane"), (low + high) / 2, low, high, launches)
-        for low, high, launches in sizes
-    ]
-    assert plan.is_unsure(goal(), each) == unsure
-
-
 def test_a_size_more_is_measured_with_what_won_before(made: Manifest, unsized: str) -> None:
-    history, _ = measure(made, goal(collectives=(unsized,)), large_wins, 10)
+    history, _ = measure(made, goal(collectives=(unsized,)), large_wins, 20)
     (task,) = next_tasks(made, goal(collectives=(unsized,), sizes=(4096,)), history)
     families = {case.split_variant(one.variant)[0] for one in task.cases}
-    assert families == {case.NATIVE, "full_lane"}
+    assert {case.NATIVE, "full_lane"} <= families
+
+
+def test_a_size_more_keeps_the_winner_of_those_before(made: Manifest, unsized: str) -> None:
+    """It stays stored after the first launch of the new size, and is decided again with it."""
+    before = goal(collectives=(unsized,))
+    history, _ = measure(made, before, large_wins, 20)
+    first = winner(made, before, history, next(iter(history)))
+    after = goal(collectives=(unsized,), sizes=(1 << 22,))
+    (new,) = plan.problems(made, after)
+    for count in range(1, 7):
+        tasks = list(next_tasks(made, after, history))
+        if not tasks:
+            break
+        (task,) = tasks
+        assert first.variant.name in {one.variant for one in task.cases}
+        more, _ = measure(made, after, large_wins, 1)
+        launch = {
+            variant: samples
+            for variant, samples in more[new.problem][0].items()
+            if variant.is_native
+        }
+        launch[first.variant] = [0.25] * 3
+        history.setdefault(new.problem, []).append(launch)
+        assert winner(made, after, history, new.problem).variant == first.variant, count
+    assert 3 <= len(history[new.problem]) <= 6
 
 
 def test_what_moves_nothing_is_one_problem(made: Manifest) -> None:
@@ -283,7 +269,7 @@ def test_what_moves_nothing_is_one_problem(made: Manifest) -> None:
     asked = goal(collectives=(*silent, "bcast"))
     found = [one.problem for one in plan.problems(made, asked) if one.collective in silent]
     assert found == [f"{name}@4x2,bytes=1" for name in silent]
-    of_bcast = 1  # the larger size waits for what the smaller one teaches
+    of_bcast = 2
     assert len(list(next_tasks(made, asked, {}))) == len(silent) + of_bcast
 
 
@@ -293,7 +279,7 @@ def test_one_winner_is_stored_where_the_size_is_not_known(
     asked = goal(collectives=(unsized, "bcast"))
     place = Place("local", "openmpi", "Open MPI v4.1.4", "4x2")
     session = Session(made, asked, Site("local", "openmpi"), place, tmp_path / "t.db", tmp_path)
-    history, launches = measure(made, asked, large_wins, 10)
+    history, launches = measure(made, asked, large_wins, 20)
     with Store(session.database) as store:
         for number in range(launches):
             store.record_run(record(place, number, history))
@@ -311,7 +297,7 @@ def test_one_winner_is_stored_where_the_size_is_not_known(
         problem = timing_case(made, unsized, asked.layout, nbytes)
         assert known.tuned(problem) == won.choice.variant
     assert known.tuned(timing_case(made, "bcast", asked.layout, 8)) is None, "far below 1024"
-    tables.print_winners(list(winners.values()), made.unsized)
+    tables.print_winners(list(winners.values()), unsized=made.unsized)
     assert [line.count(" any ") for line in capsys.readouterr().out.splitlines()].count(1) == 1
 
 
@@ -332,10 +318,10 @@ def test_a_wrong_variant_does_not_steer_the_search(made: Manifest, tmp_path: Pat
     with Store(session.database) as store:
         store.record_run(good)
         store.record_run(replace(good, uuid="wrong", results=tuple(results)))
-    standing = decide_all(session)
-    assert all(wrong not in launch for launch in standing.history[problem])
+    seen = decide_all(session).seen
+    assert all(wrong not in launch for launch in seen.history[problem])
     assert sum(wrong in launch for launch in history[problem]) == 1
-    assert set(standing.history[problem][0]) == set(launch) - {wrong}
+    assert set(seen.history[problem][0]) == set(launch) - {wrong}
 
 
 def record(place: Place, number: int, history: dict[str, list[Launch]]) -> RunRecord:
@@ -356,7 +342,7 @@ def test_nothing_is_planned_where_nothing_applies(made: Manifest) -> None:
 
 def test_what_older_variants_measured_settles_nothing(made: Manifest) -> None:
     asked = goal(collectives=("bcast",))
-    history, _ = measure(made, asked, chain_wins, 10)
+    history, _ = measure(made, asked, chain_wins, 20)
     assert list(next_tasks(made, asked, history)) == []
     older = {
         problem: [
@@ -369,10 +355,18 @@ def test_what_older_variants_measured_settles_nothing(made: Manifest) -> None:
     assert {task.problem.problem for task in again} == {task.problem.problem for task in first}
 
 
-def test_jobs_hold_at_least_one_task(made: Manifest) -> None:
-    tasks = list(next_tasks(made, goal(), {}))
-    assert len(plan.chunk(tasks, 0.0)) == 1
-    assert len(plan.chunk(tasks, 1e9)) == len(tasks)
+def test_jobs_hold_at_least_one_task_and_keep_to_a_stage_once_they_are_long_enough(
+    made: Manifest,
+) -> None:
+    tasks = [replace(task, seconds=1.0) for task in next_tasks(made, goal(), {})]
+    assert len(tasks) == 4
+    turns = [plan.Turn(stage, 0, 0.0) for stage in (0, 0, 1, 1)]
+
+    def filled(least: float, most: float) -> int:
+        return len(plan.chunk(zip(turns, tasks), least, most))
+
+    assert filled(0.0, 0.0) == 1
+    assert (filled(0.0, 9.0), filled(3.0, 9.0), filled(9.0, 9.0)) == (2, 3, 4)
 
 
 @pytest.mark.parametrize(

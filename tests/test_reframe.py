@@ -221,6 +221,8 @@ def test_regression_times_the_winners_of_this_place(
         {**here, "bytes": 64, "variant": "other", "mpi": "mpich"},
         {**here, "bytes": 64, "variant": "other", "layout": "4x2"},
         {**here, "bytes": 64, "variant": "other", "system": "emulated"},
+        {**here, "bytes": 256, "variant": "", "evidence": "undecided"},
+        {**here, "bytes": 64, "variant": "other", "layout": "2x2x4"},
     ]
     path = write_lines(tmp_path / "winners.json", [json.dumps(rows)])
     session = run_checks(

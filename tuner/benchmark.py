@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collforge.db import Place, Store, Variant, Winner
-from collforge.generator.case import Case
+from collforge.db import Choice, Place, Store, Variant, Winner
+from collforge.generator.case import NATIVE, Case
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.serving import Stored, serving, serving_layout
 from collforge.tuner import ingest, plan, request
@@ -46,14 +46,26 @@ class Known:
             return Variant.from_name(problem.collective, first, entries[0].fingerprint)
         return found
 
-    def _stored(self, problem: Case) -> Variant | None:
-        current = {entry.fingerprint for entry in self.made.variants_of(problem.collective)}
-        chosen = {
+    def neighbours(self, problem: Case) -> list[Variant]:
+        """What is stored at the next smaller and the next larger size."""
+        chosen = self._choices(problem.collective)
+        smaller = [size for size in chosen if size < problem.bytes]
+        larger = [size for size in chosen if size > problem.bytes]
+        sizes = [*sorted(smaller)[-1:], *sorted(larger)[:1]]
+        return list(dict.fromkeys(chosen[size].variant for size in sizes))
+
+    def _choices(self, collective: str) -> dict[int, Choice]:
+        """What is stored of a collective, of variants that exist, by size."""
+        current = {entry.fingerprint for entry in self.made.variants_of(collective)}
+        return {
             size: winner.choice
-            for (collective, size), winner in self.winners.items()
-            if collective == problem.collective
+            for (name, size), winner in self.winners.items()
+            if name == collective
             and (winner.choice.variant.is_native or winner.choice.variant.fingerprint in current)
         }
+
+    def _stored(self, problem: Case) -> Variant | None:
+        chosen = self._choices(problem.collective)
         rows = [
             Stored(
                 size,
@@ -166,6 +178,8 @@ class Row:
     """The ratio of each variant."""
     intervals: dict[str, tuple[float, float]]
     """Its 95 % interval."""
+    neighbour: str
+    """The fastest of what is stored at the sizes beside this one; '' if that was not measured."""
     tuned: str
     ratio: float
     ratio_low: float
@@ -186,6 +200,12 @@ class Row:
     @property
     def native_of_limit(self) -> float | None:
         return None if self.limit is None else self.limit / self.native
+
+    @property
+    def over_neighbour(self) -> float | None:
+        """How much faster the tuned choice is than the better one of those beside it."""
+        best = {**self.variants, NATIVE: 1.0}.get(self.neighbour)
+        return self.ratio / best if best else None
 
     @property
     def cpu_ratio(self) -> float | None:
@@ -222,6 +242,7 @@ def make_row(known: Known, problem: Case, measured: Measured, rate: float | None
         families=families,
         variants={variant.name: one.ratio for variant, one in compared.items()},
         intervals={variant.name: (one.low, one.high) for variant, one in compared.items()},
+        neighbour=best_of(known.neighbours(problem), compared),
         tuned=chosen.name if tuned else "-",
         ratio=same.ratio,
         ratio_low=same.low,
@@ -232,6 +253,15 @@ def make_row(known: Known, problem: Case, measured: Measured, rate: float | None
         tuned_cpu=_median(cost.cpu for cost in own),
         tuned_memory=max((cost.memory for cost in own), default=None),
     )
+
+
+def best_of(neighbours: Sequence[Variant], compared: Mapping[Variant, Comparison]) -> str:
+    """The fastest of the neighbours' winners; '' unless all of them were measured."""
+    ratios = {one: 1.0 for one in neighbours if one.is_native}
+    ratios.update({one: compared[one].ratio for one in neighbours if one in compared})
+    if not ratios or len(ratios) < len(neighbours):
+        return ""
+    return max(ratios, key=lambda one: ratios[one]).name
 
 
 def _median(values: Iterable[float]) -> float | None:

@@ -34,6 +34,9 @@ CONFIDENCE = 0.95
 PRIOR_DF = 6
 """What the pooled noise is worth beside a problem's own launches."""
 
+REFUTED = 4.0
+"""Launches of this times the variance that the pooled noise allows are no case of it."""
+
 MEDIAN_ERROR = 1.2533
 """Standard error of a median over that of a mean, of a normal distribution."""
 
@@ -195,7 +198,10 @@ def log_ratio(variant: Variant, base: Variant, launch: Launch) -> float:
 def estimate(
     variant: Variant, base: Variant, launches: Iterable[Launch], noise: Noise
 ) -> Estimate | None:
-    """Over the launches with samples of both; None without one. Each weighs by its own precision."""
+    """Over the launches with samples of both; None without one. Each weighs by its own precision.
+
+    Where the launches differ by far more than the noise allows (two modes), only they themselves count.
+    """
     both = [launch for launch in launches if has(launch, variant, base)]
     if not both:
         return None
@@ -205,9 +211,13 @@ def estimate(
     weights = [1 / error for error in errors]
     mean = statistics.fmean(logs, weights)
     residual = math.fsum(w * (d - mean) ** 2 for w, d in zip(weights, logs))
-    df = PRIOR_DF + len(both) - 1
-    error = math.sqrt((PRIOR_DF + residual) / df / math.fsum(weights))
-    return Estimate(mean, error, df, len(both))
+    own_df = len(both) - 1
+    if residual > REFUTED * own_df > 0:
+        scale, df = residual / own_df, own_df
+    else:
+        df = PRIOR_DF + own_df
+        scale = (PRIOR_DF + residual) / df
+    return Estimate(mean, math.sqrt(scale / math.fsum(weights)), df, len(both))
 
 
 def estimate_together(

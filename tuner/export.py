@@ -146,7 +146,9 @@ def measure(
             job = Job(cases, cases[0].layout, 7, SAMPLING_SECONDS, launch, time_limit=1800.0)
             part = request.new_folder(folder, "export")
             report = run_job(replace(site, variables=variables), job, part)
-            _add_times(times, number, ingest.read_report(report, request.place_of(site, job.layout)))
+            _add_times(
+                times, number, ingest.read_report(report, request.place_of(site, job.layout))
+            )
             done += 1
             left = (time.monotonic() - started) / done * (total - done)
     return times

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -34,14 +35,19 @@ def claimed(folder: Path, place: Place, database: Path) -> Iterator[None]:
         (folder / STORED).touch()
 
 
-def take_in(runs: Path, database: Path) -> int:
-    """Stores what jobs for this database had written when their tuners died; returns how many results."""
+def take_in(runs: Path, database: Path, quiet: float = 4.0) -> int:
+    """Stores what jobs for this database had written when their tuners died; returns how many results.
+
+    Waits until nothing was written for `quiet` seconds.
+    """
     taken = 0
     for folder in sorted(runs.glob(f"*-{LABEL}-*")):
         if (folder / STORED).exists() or not (folder / JOB).exists():
             continue
-        with (folder / JOB).open(encoding="utf-8") as file:
+        # Open for writing, as network file systems want it for an exclusive lock.
+        with (folder / JOB).open("r+", encoding="utf-8") as file:
             if _is_free(file):
+                _wait_until_quiet(folder, quiet)
                 taken += _take(folder, file.read(), database)
     return taken
 
@@ -49,9 +55,21 @@ def take_in(runs: Path, database: Path) -> int:
 def _is_free(file: TextIO) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError:
         return False
     return True
+
+
+def _wait_until_quiet(folder: Path, quiet: float) -> None:
+    """The driver may outlive its tuner by some seconds, and what it still writes counts."""
+    for _ in range(10):
+        newest = max(
+            (path.stat().st_mtime for path in folder.glob(f"**/{ingest.RESULTS}")), default=0.0
+        )
+        left = newest + quiet - time.time()
+        if left <= 0:
+            return
+        time.sleep(min(left, quiet))
 
 
 def _take(folder: Path, job: str, database: Path) -> int:

@@ -34,7 +34,7 @@ from collforge.tuner.select import FINALISTS, Decision, Rule, decide, finalists
 # Of the parameter points that are best for other collectives, so many are tried beside what the model proposes.
 KIN_POINTS = 2
 # New points are proposed in so many launches of a problem; afterwards the race is among those that are known.
-SEARCHES = 3
+SEARCHES = 2
 # How many of the first are measured again while one launch more or less says little.
 EARLY_RACE = 6
 # Bytes of the double that problems are measured with.
@@ -153,7 +153,7 @@ class Wanted:
 
 def new_points(space: int, first: bool) -> int:
     """How many points a launch adds, of a variant that has so many: most of them once a model knows some."""
-    return min(14, max(8, space // 12)) if first else max(4, space // 12)
+    return min(12, max(6, space // 12)) if first else min(8, max(4, space // 12))
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,17 @@ class Examination:
         collective = asked[0].collective
         entry = self.manifest.collective(collective)
         rule = replace(self.rule, native_serves=not entry.hybrid)
-        decision = decide(collective, everything, eligible, rule, nominated)
+        # A size that joins those of an earlier goal neither undoes their decision nor forgets their winner.
+        grown = [one for one in everything if len(one) > self.goal.min_launches]
+        if grown and len(grown) < len(everything):
+            decision = decide(collective, grown, eligible, rule)
+            nominated += [v for v in [decision.winner.variant] if not v.is_native]
+        else:
+            older = sorted(everything, key=len)[1:]
+            if older:
+                before = decide(collective, older, eligible, rule).winner.variant
+                nominated += [] if before.is_native else [before]
+            decision = decide(collective, everything, eligible, rule, nominated)
         least = min(map(len, series))
         most = EARLY_RACE if least <= SEARCHES else FINALISTS
         first = finalists(everything, Variant(collective), eligible, rule, most)
@@ -449,8 +459,8 @@ def estimate(manifest: Manifest, goal: Goal, problem: Case, history: History) ->
 def chunk(turns: Iterable[tuple[Turn, Task]], least: float, most: float) -> list[Task]:
     """The tasks of a job of about ``most`` seconds; at least one.
 
-    Of later stages than the first one's only what it takes to fill ``least`` seconds: the first is to be decided
-    soon, but each job's start costs seconds, too.
+    Of later stages than the first one's only what it takes to fill ``least`` seconds: the first is to be
+    decided soon, but each job's start costs seconds, too.
     """
     job: list[Task] = []
     first: int | None = None

@@ -135,7 +135,10 @@ def finalists(
     that are not is nominated beside it.
     """
     faster = advantages(series, native)
-    ranking = sorted((v for v in faster if v in eligible), key=lambda v: (-faster[v], v))
+    # Of several problems only what was measured in all: a mean over other problems is no comparison.
+    each = [{v for launch in launches for v in launch} for launches in series if launches]
+    common = set(eligible).intersection(*each) or set(eligible)
+    ranking = sorted((v for v in faster if v in common), key=lambda v: (-faster[v], v))
     chosen = list(itertools.islice(_near_the_best(ranking, native, series, faster, rule), most))
     if len(series) > 1:
         nowhere_slower = [
@@ -172,15 +175,18 @@ def claims(
     rule: Rule,
     nominated: Collection[Variant] = (),
 ) -> dict[Variant, list[list[Launch]]]:
-    """For each variant that was ever nominated: the launches of each problem after its nomination."""
+    """For each variant that was ever nominated: the launches of each problem after its nomination.
+
+    Of several problems it is the youngest for which the others can speak.
+    """
     found: dict[Variant, list[list[Launch]]] = {}
+    youngest = min(range(len(series)), key=lambda at: len(series[at]), default=0)
+    welcome = [v for v in nominated if v in eligible]
     for number in range(max(map(len, series), default=0)):
         before = [launches[:number] for launches in series]
-        chosen = [v for v in nominated if v in eligible]
-        if number:
-            chosen += finalists(before, native, eligible, rule)
+        chosen = finalists(before, native, eligible, rule) if number else []
         for at, launches in enumerate(series):
-            for variant in dict.fromkeys(chosen):
+            for variant in dict.fromkeys([*chosen, *(welcome if at == youngest else [])]):
                 if number < len(launches) and has(launches[number], variant, native):
                     each = found.setdefault(variant, [[] for _ in series])
                     each[at].append(launches[number])
@@ -199,7 +205,7 @@ class _Judged:
     gain: float
     """What it is expected to save where native serves."""
     beaten: bool
-    """It cannot be faster than native by the margin."""
+    """It cannot be faster than native by the margin, or it is slower than native in one of several problems."""
 
 
 def _judge(
@@ -223,8 +229,12 @@ def _judge(
         obstacle = f"was measured in fewer than {least} launches after its nomination"
     elif rule.native_serves:
         obstacle = _shortfall(of_problem, confidence, rule.margin)
-    beaten = all(one.ends(confidence)[1] < math.log1p(rule.margin) for one in of_problem)
-    return _Judged(comparison, obstacle, max(one.gain for one in of_problem), beaten)
+    margin = math.log1p(rule.margin)
+    tops = [one.ends(confidence)[1] for one in of_problem]
+    hopeless = len(tops) > 1 and min(tops) < -margin
+    beaten = hopeless or max(tops) < margin
+    gain = 0.0 if hopeless else max(one.gain for one in of_problem)
+    return _Judged(comparison, obstacle, gain, beaten)
 
 
 def _corrected(each: Series, found: Mapping[Variant, Series], rule: Rule) -> float:

@@ -45,6 +45,15 @@ class Standing:
         decision = self.decisions.get(problem.problem)
         return decision is not None and decision.settled
 
+    def is_exhausted(self, problem: Case) -> bool:
+        """Undecided, and no launch more is planned: it had its most, or nothing is left that works."""
+        launches = len(self.seen.history.get(problem.problem, ()))
+        if self.is_settled(problem) or launches == 0:
+            return False
+        contest = self.seen.contest([problem])
+        tried_out = not contest.racing and not contest.wanted
+        return tried_out or launches >= self.seen.goal.max_launches
+
 
 def read_standing(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:
     """Decides every problem of the goal's collectives that was measured at a place."""
@@ -95,7 +104,7 @@ def stored(
     """What is stored of a collective's decisions: winners, and the sizes without one.
 
     At an undecided size the winner of a size beside it serves that was not slower than native here (evidence
-    `BETWEEN`); where those were slower, native bounds them (`BARRIER`).
+    `BETWEEN`); where those were slower by the margin, native bounds them (`BARRIER`).
     """
     entry = seen.manifest.collective(collective)
     found = list(plan.measured_problems(seen.history, collective))
@@ -112,16 +121,18 @@ def stored(
         elif decision.evidence == DECIDED:
             choices.append(own)
             continue
-        beside = [*_nearest(rows[:at][::-1]), *_nearest(rows[at + 1 :])]
-        best = _best_of(seen, contest[0], beside)
-        slower = best is not None and best.ratio < 1 and not entry.hybrid
-        if decision.settled or slower:
-            choices.append(replace(own, evidence=BARRIER if slower else TIE))
-        elif best:
+        below = _nearest(rows[:at][::-1])
+        best = _best_of(seen, contest[0], [*below, *_nearest(rows[at + 1 :])])
+        is_slower = best is not None and best.ratio < 1 / (1 + seen.goal.margin)
+        if is_slower and not entry.hybrid:
+            choices.append(replace(own, evidence=BARRIER))
+        elif decision.settled:
+            choices.append(replace(own, evidence=TIE))
+        elif best and (best.ratio >= 1 or entry.hybrid):
             ends = (best.ratio, best.low, best.high, best.launches)
             choices.append(Choice(nbytes, best.variant, *ends, BETWEEN))
-        elif at + 1 == len(rows) and at > 0:
-            # Without a row for the largest size the winner of a smaller one would serve all beyond it.
+        elif below and at + 1 == len(rows):
+            # Without a row for the largest size the winner below it would serve all that is larger.
             choices.append(replace(own, evidence=BARRIER))
     return choices, undecided
 
@@ -134,9 +145,7 @@ def _nearest(rows: Sequence[tuple[Sequence[Case], Decision]]) -> list[Variant]:
     return []
 
 
-def _best_of(
-    seen: Examination, problem: Case, variants: Sequence[Variant]
-) -> Comparison | None:
+def _best_of(seen: Examination, problem: Case, variants: Sequence[Variant]) -> Comparison | None:
     """The fastest of these in a problem; None: none of them was measured there."""
     native = Variant(problem.collective)
     launches = seen.history.get(problem.problem, ())

@@ -16,6 +16,11 @@ from collforge.db import Place, Undecided, Winner
 from collforge.db.records import NATIVE
 from collforge.tuner.request import format_size
 
+EVIDENCE = (
+    "evidence: decided; tie: native is as fast as the best variant. Undecided so far: between: served by the "
+    "winner beside it, not slower than native here; barrier: served by native, for that winner was slower here"
+)
+
 Open = tuple[Place, Undecided]
 """A size that was measured and has no winner yet, and where."""
 
@@ -27,7 +32,7 @@ def print_winners(
     if not winners and not undecided:
         print("no winners yet: run `collforge tune`")
         return
-    table = Table(title="winners: how much faster than native")
+    table = Table(title="winners: how much faster than native", caption=EVIDENCE)
     for name in ("system", "MPI library", "layout", "collective", "bytes", "variant"):
         table.add_column(name, justify="right" if name == "bytes" else "left", overflow="fold")
     for name in ("ratio", "95 % interval", "launches"):
@@ -41,7 +46,7 @@ def print_winners(
             str(row["layout"]),
             str(row["collective"]),
             "any" if row["collective"] in unsized else format_size(int(str(row["bytes"]))),
-            escape(str(row["variant"])) or "(the sizes beside it serve)",
+            escape(str(row["variant"])) or "(native, or the sizes beside it)",
             f"{row['ratio']:.2f}" if won else "",
             f"{row['ratio_low']:.2f} .. {row['ratio_high']:.2f}" if won else "",
             str(row["launches"]),
@@ -55,8 +60,8 @@ def winner_rows(
 ) -> list[dict[str, object]]:
     """Winners and undecided sizes as plain rows, for csv and json, sorted.
 
-    The ``evidence`` of a row is decided, tie, barrier (schema.sql) or undecided; a row that is undecided has no
-    variant, and one that is a barrier stands beside it.
+    The ``evidence`` of a row is decided or tie; or, where nothing was decided, between or barrier (schema.sql),
+    or undecided if nothing is stored.
     """
     rows: list[dict[str, object]] = [
         {
@@ -75,7 +80,10 @@ def winner_rows(
         for one in winners
     ]
     nothing = {"variant": "", "fingerprint": "", "ratio": None, "ratio_low": None}
+    served = {(one.place, one.choice.variant.collective, one.choice.bytes) for one in winners}
     for place, one in undecided:
+        if (place, one.collective, one.bytes) in served:
+            continue
         row = {**asdict(place), "collective": one.collective, "bytes": one.bytes, **nothing}
         rest = {"launches": one.launches, "evidence": "undecided", "decided": ""}
         rows.append({**row, "ratio_high": None, **rest})

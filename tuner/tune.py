@@ -19,11 +19,13 @@ from collforge.tuner.standing import Standing, read_standing
 
 # A job is one launch of many problems. Its start costs some seconds; what it has written outlives its tuner.
 MOST_JOB_SECONDS = 120.0
-LEAST_JOB_SECONDS = 40.0
+LEAST_JOB_SECONDS = 50.0
 # The most rounds of a problem, and the seconds after which it ends (with two rounds at least): more rounds in a
 # launch are cheaper than more launches, and slow problems must not starve the rest.
 SAMPLES = 40
-PROBLEM_SECONDS = 1.0
+PROBLEM_SECONDS = 0.8
+# A job of few problems takes up to so many times as many rounds of each: its start costs the same.
+MOST_STRETCH = 6.0
 # Calls per sample round that are not samples: warm-up and verification.
 OVERHEAD_CALLS = 2
 # By host name the runtime tells whose winners apply (the emulated nodes are called node0, node1, ...).
@@ -92,7 +94,7 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> S
         try:
             run_one(session, job, progress, deadline, show)
         except KeyboardInterrupt:
-            leftovers.take_in(session.folder, session.database)
+            leftovers.take_in(session.folder, session.database, quiet=0.0)
             decide_all(session)
             raise
         launches += 1
@@ -139,13 +141,15 @@ def next_job(session: Session, standing: Standing, left: float) -> Job | None:
     chosen = plan.chunk(fitting, min(LEAST_JOB_SECONDS, left), min(MOST_JOB_SECONDS, left))
     if not chosen:
         return None
+    seconds = sum(task.seconds for task in chosen)
+    stretch = min(MOST_STRETCH, max(1.0, min(LEAST_JOB_SECONDS, left) / seconds))
     return Job(
         cases=[one for task in chosen for one in task.cases],
         layout=session.goal.layout.name,
-        samples=SAMPLES,
-        max_seconds=PROBLEM_SECONDS,
+        samples=round(SAMPLES * stretch),
+        max_seconds=PROBLEM_SECONDS * stretch,
         seed=session.goal.seed,
-        time_limit=sum(task.seconds for task in chosen) * 3 + 60,
+        time_limit=seconds * stretch * 3 + 60,
         prune=True,
     )
 

@@ -21,7 +21,7 @@ from collforge.reframe_checks.results import Range
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.serving import serving_layout
 
-UNDECIDED = "undecided"
+DECIDED = "decided"
 # The tuner's usual margin: a winner of every size may be slower by so much at one of them.
 UNSIZED_MARGIN = 0.03
 
@@ -54,14 +54,18 @@ class Regression(Comparison):
         """Of the winners that the runtime would load here: those of the layout that serves this one."""
         here = {"system": self._system(), "mpi": mpi_name(self.current_environ)}
         rows = [row for row in self._read() if all(row[key] == here[key] for key in here)]
-        layouts = {row["layout"] for row in rows if row["evidence"] != UNDECIDED}
+        # A row without a variant is undecided: nothing is stored there.
+        layouts = {row["layout"] for row in rows if row["variant"]}
         serves = serving_layout(layouts, self.place.placement, self.place.threads)
-        return [
+        found = [
             str(native.by(row["variant"]))
             for row in rows
-            if row["layout"] == serves and row["variant"] not in (NATIVE, "")
+            if row["layout"] == serves
+            and row["variant"] != NATIVE
+            and row.get("evidence", DECIDED) == DECIDED
             for native in timing_cases(MANIFEST, row["collective"], self.place, self._sizes_of(row))
         ]
+        return list(dict.fromkeys(found))
 
     def _system(self) -> str:
         """The system's name in the database."""

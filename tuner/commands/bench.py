@@ -68,6 +68,12 @@ def add_parser(subparsers: Subparsers) -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
     which.add_argument(
+        "--neighbours",
+        action="store_true",
+        help="native, the tuned choice, and what is stored at the sizes beside each: whether a size that was "
+        "not tuned is served well",
+    )
+    which.add_argument(
         "--steps",
         action="store_true",
         help="the paper's plain full-lane composition, and how much faster each step beyond it is",
@@ -151,18 +157,29 @@ def run(args: argparse.Namespace) -> int:
     rows = [make_row(known, problem, measured, rate) for problem in problems]
     if args.plot:
         plot(rows, place.mpi, standard, Path(args.plot))
+    print_found(args, known, list(zip(problems, rows)), standard)
+    return 0
+
+
+def print_found(
+    args: argparse.Namespace, known: Known, found: Sequence[tuple[Case, Row]], standard: str
+) -> None:
+    """In the form that the options ask for."""
+    rows = [row for _, row in found]
+    where = f"{args.mpi}, {known.goal.layout.name}"
     if args.json:
-        derived = ("of_limit", "native_of_limit", "cpu_ratio")
+        derived = ("of_limit", "native_of_limit", "cpu_ratio", "over_neighbour")
         tables.write_json(
             [{**asdict(row), **{name: getattr(row, name) for name in derived}} for row in rows]
         )
     elif args.steps:
-        print_steps(known, zip(problems, rows), place.mpi)
+        print_steps(known, found, args.mpi)
+    elif args.neighbours:
+        print_neighbours(rows, where)
     elif args.each:
-        print_each(rows, f"{place.mpi}, {place.layout}", standard)
+        print_each(rows, where, standard)
     else:
-        print_rows(rows, f"{place.mpi}, {place.layout}", standard)
-    return 0
+        print_rows(rows, where, standard)
 
 
 def count_instructions(library: MpiLibrary) -> int:
@@ -210,9 +227,11 @@ def entry_of(known: Known, asked: Case) -> VariantEntry:
 def default_variants(args: argparse.Namespace, known: Known, problem: Case) -> list[str]:
     if args.steps:
         return list(stages(known, problem).values())
-    if args.tuned_only:
+    if args.tuned_only or args.neighbours:
         tuned = known.tuned(problem)
-        return [tuned.name] if tuned else []
+        beside = known.neighbours(problem) if args.neighbours else []
+        found = [one for one in (tuned, *beside) if one and not one.is_native]
+        return list(dict.fromkeys(one.name for one in found))
     return usual_variants(known, problem)
 
 
@@ -258,6 +277,35 @@ def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
     print(
         f"tuned over {standard}: {typical:.2f} on average, "
         f"{slowest.ratio:.2f} at least ({slowest.problem}); {rows[0].launches} launches"
+    )
+
+
+def print_neighbours(rows: Sequence[Row], where: str) -> None:
+    """The tuned choice against native and against the better one of what is stored beside its size."""
+    table = Table(
+        title=f"{where}: sizes between those that were tuned (above 1: the tuned choice is faster)"
+    )
+    names = ("collective", "bytes", "native ms", "tuned choice", "over native", "95 % interval")
+    for name in (*names, "over the better neighbour"):
+        left = name in ("collective", "tuned choice")
+        table.add_column(name, justify="left" if left else "right", overflow="fold")
+    for row in rows:
+        table.add_row(
+            row.collective,
+            request.format_about(row.bytes),
+            f"{row.native * 1e3:.3g}",
+            escape(row.tuned),
+            f"{row.ratio:.2f}",
+            f"{row.ratio_low:.2f} .. {row.ratio_high:.2f}",
+            shown(row.over_neighbour),
+        )
+    tables.show(table)
+    behind = [row for row in rows if row.ratio < 0.97]
+    lagging = [row for row in rows if (row.over_neighbour or 1.0) < 0.9]
+    print(
+        f"{len(rows)} problems: {len(behind)} below 0.97 of native, {len(lagging)} below 0.9 of the better "
+        f"neighbour; least {min(row.ratio for row in rows):.2f} and "
+        f"{min(row.over_neighbour or 1.0 for row in rows):.2f}"
     )
 
 

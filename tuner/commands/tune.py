@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 
 from collforge.db import Store
+from collforge.errors import CollforgeError
 from collforge.generator import manifest
 from collforge.generator.case import Case
 from collforge.runtime import build
@@ -59,6 +60,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Shares a budget evenly between the MPI libraries, and what one leaves over among the rest."""
+    if args.launches < 1:
+        raise CollforgeError(f"--launches {args.launches}: a decision takes 1 launch or more")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     budget = request.parse_duration(args.budget) if args.budget else None
     found = find_libraries(args.mpi)
@@ -115,15 +118,18 @@ def print_result(
                 if at == place and one.collective in goal.collectives
             ]
             tables.print_winners(winners, undecided, session.manifest.unsized)
-    open_problems = 0
+    going_on = 0
     for session, standing in zip(sessions, standings):
         asked = standing.asked()
         left = [one for one in asked if not standing.is_settled(one)]
-        open_problems += len(left)
+        done = [one for one in left if standing.is_exhausted(one)]
+        rest = [one for one in left if one not in done]
+        going_on += len(rest)
         share = 1 - len(left) / len(asked) if asked else 1.0
         print(
             f"{session.place.mpi}: {len(asked) - len(left)} of {len(asked)} problems decided ({share:.0%})"
-            + (f"; open: {', '.join(names(left))}" if left else "")
+            + (f"; open: {', '.join(names(rest))}" if rest else "")
+            + (f"; undecided after their most launches: {', '.join(names(done))}" if done else "")
         )
     for session in sessions:
         of = session.spent
@@ -131,7 +137,7 @@ def print_result(
             f"{session.place.mpi}: {of.measuring:.0f} s measuring, {of.launching:.0f} s launching, "
             f"{of.building:.0f} s building, {of.thinking:.0f} s thinking"
         )
-    if open_problems:
+    if going_on:
         words = shlex.join(["collforge", "tune", *sys.argv[2:]])
         print(f"to go on with what is open, run it again: {words}")
 

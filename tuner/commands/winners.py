@@ -30,8 +30,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with Store(args.db, create=False) as store:
-        everything = store.winners()
-        _check_names(args, everything)
+        _check_names(args, [*store.winners(), *store.undecided()])
         wanted = (args.system, args.mpi or "", args.layout, args.collective)
         found, undecided = store.winners(*wanted), store.undecided(*wanted)
     if args.format == "table":
@@ -45,14 +44,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _check_names(args: argparse.Namespace, everything: Sequence[Winner]) -> None:
-    """A name with no winner at all is a mistake to report, not an empty table."""
-    known = {
-        "system": {winner.place.system for winner in everything},
-        "mpi": {winner.place.mpi for winner in everything},
-        "layout": {winner.place.layout for winner in everything},
-        "collective": {winner.choice.variant.collective for winner in everything},
+def _check_names(args: argparse.Namespace, everything: Sequence[Winner | tables.Open]) -> None:
+    """A name for which nothing was measured is a mistake to report, not an empty table."""
+    known: dict[str, set[str]] = {
+        "system": set(),
+        "mpi": set(),
+        "layout": set(),
+        "collective": set(),
     }
+    for one in everything:
+        if isinstance(one, Winner):
+            place, collective = one.place, one.choice.variant.collective
+        else:
+            place, collective = one[0], one[1].collective
+        each = (place.system, place.mpi, place.layout, collective)
+        for names, name in zip(known.values(), each):
+            names.add(name)
     for kind, names in known.items():
         given = getattr(args, kind)
         if given and given not in names:

@@ -1,0 +1,49 @@
+"""What is shown of a tuning where there is no terminal, and the tables at its end."""
+
+from __future__ import annotations
+
+import pytest
+
+from collforge.db import Choice, Place, Undecided, Variant, Winner
+from collforge.tuner import display, tables
+from collforge.tuner.tune import Progress
+
+PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
+RING = Variant("bcast", "full_lane", "lane_algorithm=ring", "ab12")
+
+
+def winner(size: int, variant: Variant, evidence: str) -> Winner:
+    return Winner(
+        PLACE, "", Choice(size, variant, 1.5, 1.4, 1.6, 3, evidence), "2026-01-01T00:00:00Z"
+    )
+
+
+def test_a_line_for_each_launch() -> None:
+    said: list[str] = []
+    log = display._Log("openmpi", said.append)
+    for launches, settled in ((0, 0), (0, 0), (1, 5), (1, 5)):
+        log.show(Progress(settled, 9, 2, launches, "a case", 61.0))
+    assert len(said) == 2
+    assert said[1] == (
+        "openmpi: launch 1: 5 of 9 problems decided, 4 open, 2 won by a variant; 1:01 left\n"
+    )
+
+
+def test_decided_tie_and_undecided_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    native = Variant("bcast")
+    winners = [
+        winner(8, native, "tie"),
+        winner(16, RING, "decided"),
+        winner(32, RING, "between"),
+        winner(64, native, "barrier"),
+    ]
+    undecided = [(PLACE, Undecided("bcast", size, 1, "few")) for size in (32, 64, 128)]
+    rows = tables.winner_rows(winners, undecided)
+    assert [(row["bytes"], row["evidence"]) for row in rows] == [
+        *((8, "tie"), (16, "decided"), (32, "between"), (64, "barrier"), (128, "undecided"))
+    ]
+    assert [row["launches"] for row in rows] == [3, 3, 3, 3, 1]
+    tables.print_winners(winners, undecided)
+    shown = capsys.readouterr().out
+    for word in ("tie", "decided", "between", "barrier", "undecided"):
+        assert word in shown
