@@ -78,9 +78,12 @@ def test_the_winners_of_both_sides_are_measured_half_way(made: Manifest) -> None
     assert not between.problems(seen, won(made, asked, [native] * 4))
     undecided = Decision(Comparison(native, 1.0, 1.0, 1.0, 1), UNDECIDED, "", ())
     (first, *_) = decisions
-    assert [one.bytes for one, _ in between.problems(seen, {**decisions, first: undecided})] == [
-        8192
-    ]
+    without = {**decisions, first: undecided}
+    assert [one.bytes for one, _ in between.problems(seen, without)] == [8192]
+    launched = Examination(made, asked, {first: launches(made, {"native": 1.0})}, Rule())
+    assert [one.bytes for one, _ in between.problems(launched, without)] == [2048, 8192], (
+        "an undecided size no longer keeps the half way from being measured after four launches"
+    )
 
 
 def test_what_may_lose_most_half_way_is_measured_first(made: Manifest) -> None:

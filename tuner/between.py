@@ -68,14 +68,25 @@ def half(manifest: Manifest, goal: Goal, lower: Case, upper: Case) -> Case:
 
 
 def problems(seen: Examination, decisions: Decisions) -> list[tuple[Case, float]]:
-    """Those half way between two decided sizes of which a variant won one, and what is at stake there."""
+    """Those half way between two sizes of which a variant won one, and what is at stake there.
+
+    A size that its launches leave undecided counts as native's: else nothing would be known next to it.
+    """
     found = []
     for lower, upper, middle in halfway(seen.manifest, seen.goal):
-        sides = [decisions[one.problem] for one in (lower, upper) if one.problem in decisions]
-        won = [one.winner for one in sides if one.settled]
+        won = [
+            decisions[one.problem].winner
+            for one in (lower, upper)
+            if one.problem in decisions and (decisions[one.problem].settled or is_late(seen, one))
+        ]
         if len(won) == 2 and not all(one.variant.is_native for one in won):
             found.append((middle, stake([one.variant for one in won], [one.ratio for one in won])))
     return found
+
+
+def is_late(seen: Examination, problem: Case) -> bool:
+    """Whether it has had the launches of a usual decision."""
+    return len(seen.history.get(problem.problem, ())) > seen.goal.min_launches
 
 
 def stake(variants: Sequence[Variant], ratios: Sequence[float]) -> float:
