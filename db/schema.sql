@@ -103,7 +103,7 @@ CREATE TABLE winner (
     decided TEXT NOT NULL CHECK (decided GLOB '????-??-??T??:??:??Z'),
     -- decided: it is the fastest beyond doubt; tie: native, as fast as the best variant within the margin.
     -- Of an undecided size: between: the winner of a size beside it, which was not slower than native here;
-    -- barrier: native, for the winners of the sizes beside it were slower here.
+    -- barrier: native, for the winners of the sizes beside it were slower here, or, at the largest size, unknown.
     evidence TEXT NOT NULL DEFAULT 'decided' CHECK (
         evidence = 'decided' OR (evidence IN ('tie', 'barrier')) = (verification IS NULL)
         AND evidence IN ('tie', 'barrier', 'between')

@@ -18,7 +18,8 @@ from collforge.tuner.request import format_size
 
 EVIDENCE = (
     "evidence: decided; tie: native is as fast as the best variant. Undecided so far: between: served by the "
-    "winner beside it, not slower than native here; barrier: served by native, for that winner was slower here"
+    "winner beside it, not slower than native here; barrier: served by native, for that winner was slower "
+    "here or not measured"
 )
 
 Open = tuple[Place, Undecided]
