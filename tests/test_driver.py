@@ -439,7 +439,9 @@ def test_losers_are_pruned_and_keep_what_they_have(driver: Driver) -> None:
         code, records, _ = driver(cases, "--samples", "9", *options, ranks=4)
         assert code == 0
         native, fast, slow = (len(r["samples"]) for r in records[1:-1])
-        assert (max(native, fast), native, slow) == (9, 9, last)
+        assert slow == last
+        assert native >= fast >= 3, "the base of all ratios is there as long as anybody is"
+        assert native == 9 or (options and fast < 9)
         for result in records[1:-1]:
             assert len(result["start_errors"]) == len(result["samples"])
             assert all(error >= 0 for error in result["start_errors"])
