@@ -132,7 +132,7 @@ def finalists(
     """The first of these launches, and those that lag little behind, or may not; so many at most.
 
     Over several problems the best one may be slower than native in some, and so be no choice: the best of those
-    that are not is nominated beside it.
+    that are not are nominated beside it.
     """
     faster = advantages(series, native)
     # Of several problems only what was measured in all: a mean over other problems is no comparison.
@@ -149,7 +149,8 @@ def finalists(
                 for one in (estimate(v, native, launches, rule.noise) for launches in series)
             )
         ]
-        chosen += nowhere_slower[:1]
+        near = _near_the_best(nowhere_slower, native, series, faster, rule)
+        chosen += itertools.islice(near, most)
     return list(dict.fromkeys(chosen))
 
 
