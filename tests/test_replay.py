@@ -113,7 +113,8 @@ def search(data: Exhaustive, seed: int) -> Replay:
     seconds = 0.0
     while True:
         known = {problem: list(launches) for problem, launches in history.items()}
-        standing = Standing(*with_elsewhere(data, goal, known))
+        seen, decisions = judge(data.made, goal, known)
+        standing = Standing(seen, {}, decisions)
         moments.append(Moment(seconds, standing))
         turns = (
             (turn, replace(task, seconds=task_seconds(task)))
@@ -134,13 +135,6 @@ def search(data: Exhaustive, seed: int) -> Replay:
     done = sum(len(launch) for launches in history.values() for launch in launches)
     every = sum(len(launch) for launches in data.launches.values() for launch in launches)
     return Replay(data, seed, moments, done / every)
-
-
-def with_elsewhere(
-    data: Exhaustive, goal: plan.Goal, history: plan.History
-) -> tuple[plan.Examination, plan.History, dict[str, plan.Decision]]:
-    seen, decisions = judge(data.made, goal, history)
-    return seen, {}, decisions
 
 
 @pytest.fixture(scope="module", params=["openmpi", "mpich"])

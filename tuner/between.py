@@ -77,16 +77,15 @@ def problems(seen: Examination, decisions: Decisions) -> list[tuple[Case, float]
         won = [
             decisions[one.problem].winner
             for one in (lower, upper)
-            if one.problem in decisions and (decisions[one.problem].settled or is_late(seen, one))
+            if one.problem in decisions
+            and (
+                decisions[one.problem].settled
+                or seen.goal.is_late(len(seen.history.get(one.problem, ())))
+            )
         ]
         if len(won) == 2 and not all(one.variant.is_native for one in won):
             found.append((middle, stake([one.variant for one in won], [one.ratio for one in won])))
     return found
-
-
-def is_late(seen: Examination, problem: Case) -> bool:
-    """Whether it has had the launches of a usual decision."""
-    return len(seen.history.get(problem.problem, ())) > seen.goal.min_launches
 
 
 def stake(variants: Sequence[Variant], ratios: Sequence[float]) -> float:
@@ -103,7 +102,7 @@ def tasks(seen: Examination, decisions: Decisions) -> Iterator[tuple[Turn, Task]
         if not contest.racing or not seen.is_open(contest, seen.goal.max_launches):
             continue
         launches = len(seen.history.get(problem.problem, ()))
-        stage = LATE if launches > seen.goal.min_launches else HALFWAY
+        stage = LATE if seen.goal.is_late(launches) else HALFWAY
         cases = (problem, *(problem.by(variant.name) for variant in contest.racing))
         seconds = plan.estimate(seen.manifest, seen.goal, problem, seen.history) * len(cases)
         expected = contest.stake if launches else at_stake

@@ -90,6 +90,13 @@ class Estimate:
         half = _quantile(round(confidence, 6), round(self.df)) * self.error
         return self.mean - half, self.mean + half
 
+    def comparison(self, variant: Variant) -> Comparison:
+        """As ratios, with the usual interval."""
+        low, high = self.ends(CONFIDENCE)
+        return Comparison(
+            variant, math.exp(self.mean), math.exp(low), math.exp(high), self.launches
+        )
+
     def beyond(self, threshold: float) -> float:
         """The value of which such a mean is expected, given that means below the threshold are not reported.
 

@@ -47,8 +47,7 @@ def take_in(runs: Path, database: Path, quiet: float = 4.0) -> int:
         # Open for writing, as network file systems want it for an exclusive lock.
         with (folder / JOB).open("r+", encoding="utf-8") as file:
             if _is_free(file):
-                _wait_until_quiet(folder, quiet)
-                taken += _take(folder, file.read(), database)
+                taken += _take(folder, file.read(), database, quiet)
     return taken
 
 
@@ -72,7 +71,7 @@ def _wait_until_quiet(folder: Path, quiet: float) -> None:
         time.sleep(min(left, quiet))
 
 
-def _take(folder: Path, job: str, database: Path) -> int:
+def _take(folder: Path, job: str, database: Path, quiet: float) -> int:
     try:
         described = json.loads(job)
         place = Place(**described["place"])
@@ -81,6 +80,7 @@ def _take(folder: Path, job: str, database: Path) -> int:
         return 0  # the tuner died while it wrote this: the job had not begun
     if meant != str(database.absolute()):
         return 0
+    _wait_until_quiet(folder, quiet)
     record = ingest.read_leftovers(folder, place, (folder / JOB).stat().st_mtime)
     taken = 0
     if record is not None:

@@ -58,6 +58,10 @@ class Goal:
     margin: float = 0.03
     seed: int = 7
 
+    def is_late(self, launches: int) -> bool:
+        """Whether a problem of so many has had the launches of a usual decision."""
+        return launches > self.min_launches
+
 
 @dataclass(frozen=True)
 class Task:
@@ -282,8 +286,7 @@ def in_turn(seen: Examination, unsettled: Sequence[Contest]) -> list[tuple[Turn,
                 continue
             contest = contest_of[one.problem]
             launches = len(contest.series[contest.problems.index(one)])
-            late = launches > seen.goal.min_launches
-            stage = LATE if late else 0 if together else level
+            stage = LATE if seen.goal.is_late(launches) else 0 if together else level
             found.append((Turn(stage, launches, -contest.stake), one, contest))
     return sorted(found, key=lambda row: row[0])
 

@@ -301,9 +301,7 @@ def _compare_all(series: Series, native: Variant, rule: Rule) -> list[Comparison
     for variant in sorted(variants):
         known = estimate_together(variant, native, series, rule.noise)
         if known:
-            low, high = known.ends(CONFIDENCE)
-            ratio, low, high = (math.exp(end) for end in (known.mean, low, high))
-            found.append(Comparison(variant, ratio, low, high, known.launches))
+            found.append(known.comparison(variant))
     return sorted(found, key=lambda one: -one.ratio)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -10,7 +9,7 @@ from collforge.db import Choice, Place, Store, Undecided, Variant
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.tuner import between, plan
-from collforge.tuner.evidence import CONFIDENCE, Comparison, Launch, by_problem, estimate, pooled
+from collforge.tuner.evidence import Comparison, Launch, by_problem, estimate, pooled
 from collforge.tuner.plan import Examination, Goal, History
 from collforge.tuner.select import DECIDED, TIE, Decision, Rule
 
@@ -153,7 +152,5 @@ def _best_of(seen: Examination, problem: Case, variants: Sequence[Variant]) -> C
     for variant in variants:
         known = estimate(variant, native, launches, seen.rule.noise)
         if known:
-            low, high = known.ends(CONFIDENCE)
-            ratios = (math.exp(known.mean), math.exp(low), math.exp(high))
-            found.append(Comparison(variant, *ratios, known.launches))
+            found.append(known.comparison(variant))
     return max(found, key=lambda one: one.ratio, default=None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -230,7 +230,7 @@ def decide_all(session: Session) -> Standing:
         if place.system in HOST_PATTERNS:
             store.describe_system(place.system, HOST_PATTERNS[place.system])
         standing = read_standing(store, session.manifest, session.goal, place)
-        measured: Sequence[str] = [problem.split("@")[0] for problem in standing.seen.history]
+        measured = {problem.split("@")[0] for problem in standing.seen.history}
         for collective in session.goal.collectives:
             if collective in measured:
                 store.replace_winners(place, collective, *standing.stored(collective))
