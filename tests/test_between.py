@@ -86,6 +86,29 @@ def test_the_winners_of_both_sides_are_measured_half_way(made: Manifest) -> None
     )
 
 
+def test_a_quarter_is_measured_where_the_winners_beside_it_are_far_apart(made: Manifest) -> None:
+    asked = goal(4096, 16384)
+    native, chain, tree = (variant(made, name) for name in ("native", CHAIN, TREE))
+    (half,) = [middle for *_, middle in between.halfway(made, asked)]
+    here = {"native": 1.0, CHAIN: 0.5, TREE: 0.9}
+    history = {half.problem: launches(made, here)}
+    seen = Examination(made, asked, history, Rule())
+
+    def found(*winners: Variant) -> list[int]:
+        ends = won(made, asked, [winners[0], winners[2]])
+        middle = {half.problem: Decision(Comparison(winners[1], 2.0, 1.9, 2.1, 3), DECIDED, "", ())}
+        every = [one.bytes for one, _ in between.problems(seen, {**ends, **middle})]
+        return [nbytes for nbytes in every if nbytes != half.bytes]
+
+    assert found(tree, chain, chain) == [5792], "the tree is far behind half way"
+    assert found(chain, chain, tree) == [11584]
+    assert found(native, chain, tree) == [5792, 11584]
+    assert found(chain, chain, chain) == []
+    alike = {half.problem: launches(made, {"native": 1.0, CHAIN: 0.5, TREE: 0.52})}
+    seen = Examination(made, asked, alike, Rule())
+    assert found(tree, chain, chain) == [], "either would do"
+
+
 def test_what_may_lose_most_half_way_is_measured_first(made: Manifest) -> None:
     native, chain, tree = (variant(made, name) for name in ("native", CHAIN, TREE))
     alike = between.stake([chain, chain], [2.0, 2.0])
@@ -115,7 +138,8 @@ def test_three_launches_decide_half_way(
             made, asked, {**history, half.problem: launches(made, seconds, count)}
         )
         tasks = [task for _, task in between.tasks(seen, decisions)]
-        assert [task.problem.bytes for task in tasks] == ([8192] if count < 3 else [])
+        halves = [task.problem.bytes for task in tasks if task.problem.bytes == half.bytes]
+        assert halves == ([8192] if count < 3 else [])
         assert all({CHAIN, TREE} <= {one.variant for one in task.cases} for task in tasks)
     assert decisions[half.problem].winner.variant == variant(made, name)
     assert decisions[half.problem].winner.launches == 3
@@ -140,6 +164,7 @@ def test_sizes_are_whole_doubles(made: Manifest) -> None:
         # The size that was stored as native on one launch, between sizes where a variant wins.
         ({"native": 1.0, CHAIN: 0.6}, 1, BETWEEN, CHAIN),
         ({"native": 1.0, CHAIN: 1.3}, 1, BARRIER, "native"),
+        ({"native": 1.0, CHAIN: 1.01}, 1, BARRIER, "native"),
         ({"native": 1.0, TREE: 0.9}, 1, None, ""),
         ({"native": 1.0, CHAIN: 1.2, TREE: 1.0}, 4, BARRIER, "native"),
         ({"native": 1.0, CHAIN: 0.995}, 4, TIE, "native"),
@@ -149,6 +174,7 @@ def test_sizes_are_whole_doubles(made: Manifest) -> None:
     ids=[
         "between",
         "slower",
+        "maybe slower",
         "not measured",
         "a tie with another",
         "a tie",

@@ -49,7 +49,7 @@ def next_tasks(
     made: Manifest, asked: plan.Goal, history: plan.History, failed: Collection[Variant] = ()
 ) -> Iterator[plan.Task]:
     seen, _ = judge(made, asked, history, failed)
-    return (task for _, task in plan.next_tasks(seen, plan.unsettled_contests(seen)))
+    return (task for _, task in plan.next_tasks(seen, plan.open_contests(seen)))
 
 
 def winner(made: Manifest, asked: Goal, history: plan.History, problem: str) -> Comparison:
@@ -114,6 +114,19 @@ def test_settles_and_comes_near_the_best_point(made: Manifest) -> None:
         assert won.variant.family == "full_lane"
 
 
+def test_in_spare_time_the_search_goes_on_where_all_is_settled(made: Manifest) -> None:
+    asked = goal(collectives=("bcast",), sizes=(65536,))
+    history, _ = measure(made, asked, chain_wins, 4)
+    seen, decisions = judge(made, asked, history)
+    assert all(one.settled for one in decisions.values())
+    ((turn, task),) = plan.next_tasks(seen, plan.open_contests(seen))
+    assert turn.stage == plan.SPARE
+    tried = {variant.name for launches in history.values() for one in launches for variant in one}
+    assert {one.variant for one in task.cases} - tried, "points that were never measured"
+    history, launches = measure(made, asked, chain_wins, 20)
+    assert launches <= plan.SPARE_LAUNCHES + 4, "it comes to an end"
+
+
 def test_losers_leave_the_race(made: Manifest) -> None:
     history, _ = measure(made, goal(), chain_wins, 1)
     for task in next_tasks(made, goal(), history):
@@ -141,9 +154,9 @@ def test_what_stays_unsure_is_over_after_the_most_launches(made: Manifest) -> No
     ]
     seen, decisions = judge(made, asked, {problem.problem: launches})
     assert not decisions[problem.problem].settled
-    assert not plan.unsettled_contests(seen)
+    assert not plan.open_contests(seen)
     seen, _ = judge(made, asked, {problem.problem: launches[:-1]})
-    assert plan.unsettled_contests(seen)
+    assert plan.open_contests(seen)
 
 
 def test_sizes_are_refined_from_coarse_to_fine(made: Manifest) -> None:

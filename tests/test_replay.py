@@ -148,46 +148,54 @@ def quantile(values: Sequence[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(part * len(values)))]
 
 
-def losses(found: Replay) -> dict[str, float]:
-    """log(time of what serves in the end / time of the exhaustive pick), of each problem, held out."""
-    out = {}
+def losses(found: Replay) -> tuple[dict[str, float], dict[str, float]]:
+    """log(time of what serves in the end / that of the exhaustive pick), by problem: held out, and in truth."""
+    held_out, true = {}, {}
     for problem in plan.problems(found.data.made, found.data.goal):
         held = found.data.launches[problem.problem][found.held_out]
         times = {variant.name: samples[0] for variant, samples in held.items()}
         recorded = found.truth(problem)
         pick = min(recorded, key=recorded.__getitem__)
         served = found.served(found.moments[-1], problem)
-        out[problem.problem] = math.log(times[served] / times[pick])
-    return out
+        held_out[problem.problem] = math.log(times[served] / times[pick])
+        true[problem.problem] = math.log(recorded[served] / recorded[pick])
+    return held_out, true
 
 
-def check_losses(data: Exhaustive, seeds: range, mean: float, p90: float) -> None:
+def check_losses(data: Exhaustive, seeds: range, limits: Limits) -> None:
     """Of each problem the mean over searches: a single launch scores with its own noise of some 10 %."""
-    found: dict[str, list[float]] = {}
+    found: dict[str, dict[str, list[float]]] = {"held out": {}, "in truth": {}}
     for seed in seeds:
         replay = search(data, seed)
-        for problem, loss in losses(replay).items():
-            found.setdefault(problem, []).append(loss)
+        for kind, of_kind in zip(found, losses(replay)):
+            for problem, loss in of_kind.items():
+                found[kind].setdefault(problem, []).append(loss)
         print(f"seed {seed}: {replay.measured:.3f} of the measurements")
-    means = {problem: statistics.fmean(each) for problem, each in found.items()}
-    marks = [statistics.fmean(means.values())]
-    marks += [quantile(list(means.values()), part) for part in (0.5, 0.9, 1.0)]
-    print(
-        "time over the exhaustive pick's, held out: mean, median, p90, worst of the problems",
-        *(f"{math.exp(one):.3f}" for one in marks),
-        f"({max(means, key=means.__getitem__)})",
-    )
-    assert marks[0] <= math.log1p(mean)
-    assert marks[2] <= math.log1p(p90)
+    for kind, of_problem in found.items():
+        means = {problem: statistics.fmean(each) for problem, each in of_problem.items()}
+        marks = [statistics.fmean(means.values())]
+        marks += [quantile(list(means.values()), part) for part in (0.5, 0.9, 1.0)]
+        print(
+            f"time over the exhaustive pick's, {kind}: mean, median, p90, worst of the problems",
+            *(f"{math.exp(one):.3f}" for one in marks),
+            f"({max(means, key=means.__getitem__)})",
+        )
+        mean, p90 = limits[kind]
+        assert marks[0] <= math.log1p(mean)
+        assert marks[2] <= math.log1p(p90)
+
+
+Limits = dict[str, tuple[float, float]]
+"""Mean and p90. Held out a problem is scored by three launches, so by luck of 5 % and more, either way."""
 
 
 def test_the_search_ends_near_the_exhaustive_pick(exhaustive: Exhaustive) -> None:
-    check_losses(exhaustive, QUICK, 0.06, 0.2)
+    check_losses(exhaustive, QUICK, {"held out": (0.06, 0.2), "in truth": (0.04, 0.1)})
 
 
 @pytest.mark.slow
 def test_the_search_ends_near_the_exhaustive_pick_with_many_seeds(exhaustive: Exhaustive) -> None:
-    check_losses(exhaustive, ALL, 0.03, 0.15)
+    check_losses(exhaustive, ALL, {"held out": (0.03, 0.1), "in truth": (0.03, 0.05)})
 
 
 def check_claims(data: Exhaustive, seeds: range, optimism: float) -> None:

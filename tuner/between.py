@@ -1,9 +1,10 @@
-"""Sizes beside each other: who speaks for a problem from there, and the problems half way between.
+"""Sizes beside each other: who speaks for a problem from there, and the problems between.
 
 A choice that wins at two sizes may lose between them, where native changes its algorithm or its protocol, and
 between two different choices either may be the wrong one. So where both sides are decided, their winners are
-measured against native half way between, and the decision there is stored like any other. Pure functions, as
-in plan.py.
+measured against native half way between, and the decision there is stored like any other. Where the winner
+half way and one beside it are far apart in speed, the nearer one serves badly somewhere between the two: there
+the quarter is measured, too. Pure functions, as in plan.py.
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import plan
+from collforge.tuner.evidence import estimate
 from collforge.tuner.plan import HALFWAY, LATE, Examination, Goal, Task, Turn
 from collforge.tuner.select import Decision
 
-# Sizes no further apart than this have nothing between them that is worth a measurement.
-NEAR = 2
+# Sizes no further apart than this have nothing between them that is worth a measurement; with a half way, this.
+NEAR, NEAR_HALF = 2, 1.3
+# Between half way and a size of the goal only if one's winner is slower than the other's by this, at either.
+APART = math.log(1.1)
 # What a wrong choice half way is taken to cost before it is measured (a logarithm of times).
 STAKE_OF_ONE, STAKE_OF_TWO = 0.02, 0.1
 
@@ -34,7 +38,10 @@ def nominations(
     """The winners of the nearest decided sizes on both sides of each problem, but native."""
     nominated: dict[str, list[Variant]] = {}
     groups: dict[str, dict[str, Case]] = {}
-    for one in [*found, *(middle for *_, middle in halfway(manifest, goal))]:
+    for one in [
+        *found,
+        *(middle for *_, middle in [*halfway(manifest, goal), *quarters(manifest, goal)]),
+    ]:
         if one.collective not in manifest.unsized:
             groups.setdefault(one.collective, {})[one.problem] = one
     for of_one in groups.values():
@@ -60,6 +67,14 @@ def halfway(manifest: Manifest, goal: Goal) -> Iterator[tuple[Case, Case, Case]]
                 yield lower, upper, middle
 
 
+def quarters(manifest: Manifest, goal: Goal) -> Iterator[tuple[Case, Case, Case]]:
+    """The same of each half way and the sizes beside it."""
+    for lower, upper, middle in halfway(manifest, goal):
+        for low, high in ((lower, middle), (middle, upper)):
+            if high.bytes > NEAR_HALF * low.bytes:
+                yield low, high, half(manifest, goal, low, high)
+
+
 def half(manifest: Manifest, goal: Goal, lower: Case, upper: Case) -> Case:
     """On the logarithmic scale, in whole doubles where there is room for one."""
     nbytes = math.sqrt(lower.bytes * upper.bytes)
@@ -68,9 +83,10 @@ def half(manifest: Manifest, goal: Goal, lower: Case, upper: Case) -> Case:
 
 
 def problems(seen: Examination, decisions: Decisions) -> list[tuple[Case, float]]:
-    """Those half way between two sizes of which a variant won one, and what is at stake there.
+    """Those between two sizes that need a decision, and what is at stake there.
 
-    A size that its launches leave undecided counts as native's: else nothing would be known next to it.
+    Half way it is needed where a variant won one of the two, and a size that its launches leave undecided
+    counts as native's: else nothing would be known next to it. At a quarter it is where the winners are far apart.
     """
     found = []
     for lower, upper, middle in halfway(seen.manifest, seen.goal):
@@ -85,7 +101,25 @@ def problems(seen: Examination, decisions: Decisions) -> list[tuple[Case, float]
         ]
         if len(won) == 2 and not all(one.variant.is_native for one in won):
             found.append((middle, stake([one.variant for one in won], [one.ratio for one in won])))
+    for lower, upper, middle in quarters(seen.manifest, seen.goal):
+        lost = distance(seen, decisions, lower, upper)
+        if lost > APART:
+            found.append((middle, lost / 2))
     return found
+
+
+def distance(seen: Examination, decisions: Decisions, lower: Case, upper: Case) -> float:
+    """By how much one's winner is slower at the other's size, as far as measured: a logarithm of times."""
+    both = [decisions.get(one.problem) for one in (lower, upper)]
+    if not all(one and one.settled for one in both):
+        return 0.0
+    winners = [one.winner.variant for one in both if one]
+    known = [
+        estimate(own, other, seen.history.get(one.problem, ()), seen.rule.noise)
+        for one, own, other in zip((lower, upper), winners, winners[::-1])
+        if own != other
+    ]
+    return max((one.mean for one in known if one), default=0.0)
 
 
 def stake(variants: Sequence[Variant], ratios: Sequence[float]) -> float:
@@ -96,7 +130,7 @@ def stake(variants: Sequence[Variant], ratios: Sequence[float]) -> float:
 
 
 def tasks(seen: Examination, decisions: Decisions) -> Iterator[tuple[Turn, Task]]:
-    """What the next launch should measure half way, and when it is its turn."""
+    """What the next launch should measure between the goal's sizes, and when it is its turn."""
     for problem, at_stake in problems(seen, decisions):
         contest = seen.contest([problem])
         if not contest.racing or not seen.is_open(contest, seen.goal.max_launches):

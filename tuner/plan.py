@@ -35,6 +35,8 @@ from collforge.tuner.select import FINALISTS, Decision, Rule, decide, finalists
 KIN_POINTS = 2
 # New points are proposed in so many launches of a problem; afterwards the race is among those that are known.
 SEARCHES = 2
+# In time to spare the search goes on where all is settled, while a problem had fewer launches than this.
+SPARE_LAUNCHES = 8
 # How many of the first are measured again while one launch more or less says little.
 EARLY_RACE = 6
 # Bytes of the double that problems are measured with.
@@ -77,13 +79,14 @@ class Turn:
     """When a problem is measured: the least first."""
 
     stage: int
-    """Coarse sizes before fine ones, then half-way ones (`HALFWAY`), then what is still undecided (`LATE`)."""
+    """Coarse sizes before fine ones, then those between (`HALFWAY`), then what is still undecided (`LATE`),
+    then what is settled and may gain by a longer search (`SPARE`)."""
     launches: int
     stake: float
     """What can be lost by leaving it: the logarithm of a ratio of times, negative."""
 
 
-HALFWAY, LATE = 100, 101
+HALFWAY, LATE, SPARE = 100, 101, 102
 
 History = Mapping[str, Sequence[Launch]]
 """The launches of each problem so far (evidence.by_problem)."""
@@ -139,6 +142,8 @@ class Contest:
     wanted: Sequence[Wanted] = ()
     open: Sequence[Case] = ()
     """The problems that need another launch."""
+    spare: bool = False
+    """All is settled: another launch is for new points only."""
 
     @property
     def stake(self) -> float:
@@ -212,8 +217,14 @@ class Examination:
         most = EARLY_RACE if least <= SEARCHES else FINALISTS
         first = finalists(everything, Variant(collective), eligible, rule, most)
         racing = list(dict.fromkeys([*first, *nominated]))
-        wanted = self._wanted(entries, asked, tried) if least < SEARCHES else []
+        sure = decision.settled and not self.is_unsure(decision)
+        searching = least < (SPARE_LAUNCHES if sure else SEARCHES)
+        wanted = self._wanted(entries, asked, tried) if searching else []
         return Contest(asked, everything, racing, decision, wanted)
+
+    def is_unsure(self, decision: Decision) -> bool:
+        """Whether another choice is expected to save more than the margin."""
+        return decision.regret > math.log1p(self.goal.margin)
 
     def _wanted(
         self, entries: Iterable[VariantEntry], asked: Sequence[Case], tried: Collection[Variant]
@@ -232,12 +243,12 @@ class Examination:
             return False
         launches = min(map(len, contest.series[: len(contest.problems)]))
         few = launches < self.goal.min_launches
-        unsure = contest.decision.regret > math.log1p(self.goal.margin)
-        return launches < most and (few or not contest.decision.settled or unsure)
+        decision = contest.decision
+        return launches < most and (few or not decision.settled or self.is_unsure(decision))
 
 
-def unsettled_contests(seen: Examination) -> list[Contest]:
-    """Those of the goal that need another launch and have not had their most."""
+def open_contests(seen: Examination) -> list[Contest]:
+    """Those of the goal that need another launch and may have one, and those to search in spare time."""
     found = []
     for asked in contests(seen.manifest, problems(seen.manifest, seen.goal)):
         contest = seen.contest(asked)
@@ -245,13 +256,15 @@ def unsettled_contests(seen: Examination) -> list[Contest]:
         if seen.is_open(contest, most):
             short = [p for p, launches in zip(asked, contest.series) if len(launches) < most]
             found.append(replace(contest, open=short))
+        elif contest.wanted:
+            found.append(replace(contest, open=asked, spare=True))
     return found
 
 
 def next_tasks(
-    seen: Examination, unsettled: Sequence[Contest], elsewhere: History = MappingProxyType({})
+    seen: Examination, waiting: Sequence[Contest], elsewhere: History = MappingProxyType({})
 ) -> Iterator[tuple[Turn, Task]]:
-    """What the next launch should measure of the problems of unsettled contests, and when it is its turn.
+    """What the next launch should measure of the problems of open contests, and when it is its turn.
 
     Of the sizes that were never measured only the coarsest are begun, so that the others begin with what these
     have taught. Each is planned when it is asked for: a search takes time, and only a job's tasks are needed.
@@ -260,23 +273,24 @@ def next_tasks(
     out = {(variant.collective, variant.name) for variant in seen.failed}
     names: dict[str, list[str]] = {}
     fresh = None
-    for turn, problem, contest in in_turn(seen, unsettled):
+    for turn, problem, contest in in_turn(seen, waiting):
         if turn.launches == 0 and fresh not in (None, turn.stage):
             continue
         first = contest.problems[0].problem
         if first not in names:
             names[first] = next_variants(seen.goal, contest, {**elsewhere, **seen.history})
         variants = [v for v in names[first] if (problem.collective, v) not in out]
-        if variants:
+        known = {v.name for v in contest.racing} if contest.spare else set()
+        if not known.issuperset(variants):
             fresh = turn.stage if turn.launches == 0 else fresh
             cases = (problem, *(problem.by(variant) for variant in variants))
             seconds = estimate(seen.manifest, seen.goal, problem, seen.history) * len(cases)
             yield turn, Task(problem, cases, seconds)
 
 
-def in_turn(seen: Examination, unsettled: Sequence[Contest]) -> list[tuple[Turn, Case, Contest]]:
+def in_turn(seen: Examination, waiting: Sequence[Contest]) -> list[tuple[Turn, Case, Contest]]:
     """The open problems with their contests, in the order in which they are measured."""
-    contest_of = {problem.problem: contest for contest in unsettled for problem in contest.open}
+    contest_of = {problem.problem: contest for contest in waiting for problem in contest.open}
     found: list[tuple[Turn, Case, Contest]] = []
     for collective in seen.goal.collectives:
         of_one = [one for one in problems(seen.manifest, seen.goal) if one.collective == collective]
@@ -287,6 +301,7 @@ def in_turn(seen: Examination, unsettled: Sequence[Contest]) -> list[tuple[Turn,
             contest = contest_of[one.problem]
             launches = len(contest.series[contest.problems.index(one)])
             stage = LATE if seen.goal.is_late(launches) else 0 if together else level
+            stage = SPARE if contest.spare else stage
             found.append((Turn(stage, launches, -contest.stake), one, contest))
     return sorted(found, key=lambda row: row[0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -9,7 +10,7 @@ from collforge.db import Choice, Place, Store, Undecided, Variant
 from collforge.generator.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.tuner import between, plan
-from collforge.tuner.evidence import Comparison, Launch, by_problem, estimate, pooled
+from collforge.tuner.evidence import Estimate, Launch, by_problem, estimate, pooled
 from collforge.tuner.plan import Examination, Goal, History
 from collforge.tuner.select import DECIDED, TIE, Decision, Rule
 
@@ -103,7 +104,7 @@ def stored(
     """What is stored of a collective's decisions: winners, and the sizes without one.
 
     At an undecided size the winner of a size beside it serves that was not slower than native here (evidence
-    `BETWEEN`); where those were slower by the margin, native bounds them (`BARRIER`).
+    `BETWEEN`); where those may be slower by the margin, native bounds them (`BARRIER`).
     """
     entry = seen.manifest.collective(collective)
     found = list(plan.measured_problems(seen.history, collective))
@@ -122,14 +123,17 @@ def stored(
             continue
         below = _nearest(rows[:at][::-1])
         best = _best_of(seen, contest[0], [*below, *_nearest(rows[at + 1 :])])
-        is_slower = best is not None and best.ratio < 1 / (1 + seen.goal.margin)
+        # A tie's launches tell; the few of an undecided size have to leave little doubt.
+        doubt = 0.0 if best is None or decision.settled else best[1].error
+        is_slower = best is not None and best[1].mean - doubt < -math.log1p(seen.goal.margin)
         if is_slower and not entry.hybrid:
             choices.append(replace(own, evidence=BARRIER))
         elif decision.settled:
             choices.append(replace(own, evidence=TIE))
-        elif best and (best.ratio >= 1 or entry.hybrid):
-            ends = (best.ratio, best.low, best.high, best.launches)
-            choices.append(Choice(nbytes, best.variant, *ends, BETWEEN))
+        elif best and (best[1].mean >= 0 or entry.hybrid):
+            known = best[1].comparison(best[0])
+            ends = (known.ratio, known.low, known.high, known.launches)
+            choices.append(Choice(nbytes, known.variant, *ends, BETWEEN))
         elif below and at + 1 == len(rows):
             # Without a row for the largest size the winner below it would serve all that is larger.
             choices.append(replace(own, evidence=BARRIER))
@@ -144,13 +148,12 @@ def _nearest(rows: Sequence[tuple[Sequence[Case], Decision]]) -> list[Variant]:
     return []
 
 
-def _best_of(seen: Examination, problem: Case, variants: Sequence[Variant]) -> Comparison | None:
+def _best_of(
+    seen: Examination, problem: Case, variants: Sequence[Variant]
+) -> tuple[Variant, Estimate] | None:
     """The fastest of these in a problem; None: none of them was measured there."""
     native = Variant(problem.collective)
     launches = seen.history.get(problem.problem, ())
-    found = []
-    for variant in variants:
-        known = estimate(variant, native, launches, seen.rule.noise)
-        if known:
-            found.append(known.comparison(variant))
-    return max(found, key=lambda one: one.ratio, default=None)
+    known = ((one, estimate(one, native, launches, seen.rule.noise)) for one in variants)
+    found = [(variant, one) for variant, one in known if one]
+    return max(found, key=lambda pair: pair[1].mean, default=None)

@@ -119,8 +119,8 @@ def report_progress(standing: Standing, launches: int, seconds_left: float) -> P
 def tasks_in_turn(standing: Standing) -> Iterator[tuple[Turn, Task]]:
     """What the next launch should measure: the searches and the half-way problems, each when it is its turn."""
     seen = standing.seen
-    unsettled = plan.unsettled_contests(seen)
-    searches = plan.next_tasks(seen, unsettled, standing.elsewhere)
+    contests = plan.open_contests(seen)
+    searches = plan.next_tasks(seen, contests, standing.elsewhere)
     halves = sorted(between.tasks(seen, standing.decisions), key=lambda pair: pair[0])
     waiting: list[tuple[Turn, Task]] = list(halves)
     for turn, task in searches:

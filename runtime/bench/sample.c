@@ -8,12 +8,13 @@
  * A window: all ranks agree on a time a little ahead, wait for it, call, and note when they left
  * the call. Its time is max(end) - min(start) over the ranks, on one clock. A window that some rank
  * enters later than the tolerance allows is thrown away, counted as late and taken again at once,
- * so that the candidates of the round still stand side by side. Each late one in a row doubles the
- * next lead and, from the second on, the tolerance up to a share of the shortest candidate's time,
- * so that a machine with more ranks than cores gets its samples, too; each sample's record says how
- * late its start was. After MAX_RETRIES the whole round is dropped for all candidates, and the
- * tolerance may grow to twice as much; 3 x samples + 10 rounds are the end even with too few
- * samples.
+ * so that the candidates of the round still stand side by side. The next lead doubles if a rank was
+ * still agreeing when the start came; against a rank that lost its core a longer lead is no help.
+ * From the second late window in a row on, the tolerance doubles up to a share of the shortest
+ * candidate's time, so that a machine with more ranks than cores gets its samples, too; each
+ * sample's record says how late its start was. After MAX_RETRIES the whole round is dropped for all
+ * candidates, and the tolerance may grow to twice as much; 3 x samples + 10 rounds are the end even
+ * with too few samples.
  *
  * Calls so short that the error of a window's start would show are repeated, as often for every
  * candidate:
@@ -75,16 +76,16 @@ struct schedule {
 
 /* ---- one round ------------------------------------------------------------------------------ */
 
-static void adapt(struct schedule *schedule, double lateness) {
+static void adapt(struct schedule *schedule, double lateness, bool lead_too_short) {
+    schedule->lead =
+        lead_too_short ? fmin(2 * schedule->lead, max_lead) : fmax(0.9 * schedule->lead, min_lead);
     if (lateness > schedule->tolerance) {
         schedule->late++;
-        schedule->lead = fmin(2 * schedule->lead, max_lead);
         if (++schedule->streak > PATIENCE)
             schedule->tolerance = fmin(2 * schedule->tolerance, schedule->most_tolerance);
     } else {
         schedule->streak = 0;
         schedule->start_error = fmax(schedule->start_error, lateness);
-        schedule->lead = fmax(0.9 * schedule->lead, min_lead);
         schedule->tolerance = fmax(0.9 * schedule->tolerance, schedule->calm_tolerance);
     }
 }
@@ -107,6 +108,7 @@ static struct verdict run_window(struct bench *bench, struct schedule *schedule,
     must(PMPI_Allreduce(MPI_IN_PLACE, &start, 1, MPI_DOUBLE, MPI_MAX, bench->comm),
          "MPI_Allreduce");
     start += schedule->lead;
+    const bool lead_too_short = clock_to_reference(&clock->line, clock_local(clock)) > start;
     stamp->start = clock_wait(clock, start);
     for (int i = 0; i < schedule->burst && err == MPI_SUCCESS; i++)
         err = call_candidate(bench, candidate);
@@ -114,12 +116,12 @@ static struct verdict run_window(struct bench *bench, struct schedule *schedule,
     check_candidate(bench, candidate, err);
 
     const double spent = clock_local(clock) - bench->group_start;
-    double votes[2] = {clock_to_reference(&clock->line, stamp->start) - start,
-                       bench->rank == 0 && limit > 0 && spent > limit};
-    must(PMPI_Allreduce(MPI_IN_PLACE, votes, 2, MPI_DOUBLE, MPI_MAX, bench->comm), "MPI_Allreduce");
+    double votes[3] = {clock_to_reference(&clock->line, stamp->start) - start,
+                       bench->rank == 0 && limit > 0 && spent > limit, lead_too_short};
+    must(PMPI_Allreduce(MPI_IN_PLACE, votes, 3, MPI_DOUBLE, MPI_MAX, bench->comm), "MPI_Allreduce");
     stamp->lateness = fmax(votes[0], 0);
     const struct verdict verdict = {votes[0] > schedule->tolerance, votes[1] > 0};
-    adapt(schedule, votes[0]);
+    adapt(schedule, votes[0], votes[2] > 0);
     return verdict;
 }
 
@@ -295,38 +297,38 @@ static void hand_out(const struct schedule *schedule, const struct stamp *stamps
     free(late);
 }
 
-/* What the samples of the rounds kept so far are, by the clock as known now. Fills middle and least
- * [nactive] of those that took part in all of them. Collective. */
-static void take_stock(const struct bench *bench, const struct schedule *schedule,
-                       const struct stamp *stamps, int kept, double *middle, double *least) {
+/* What the samples of the rounds kept so far are. seconds: [rounds][nactive][windows]. Fills middle
+ * and least [nactive] of those that took part in all of them. */
+static void take_stock(const struct schedule *schedule, const double *seconds, int kept,
+                       double *middle, double *least) {
     const int width = schedule->nactive * schedule->windows;
-    double *seconds = xmalloc((size_t)(kept * width) * sizeof *seconds);
     double *samples = xmalloc((size_t)kept * sizeof *samples);
+    double *windows = xmalloc((size_t)schedule->windows * sizeof *windows);
 
-    measure(bench, &bench->clock.line, stamps, kept * width, seconds);
     for (int who = 0; who < schedule->nactive; who++) {
         if (schedule->left[who])
             continue;
-        for (int round = 0; round < kept; round++)
-            samples[round] =
-                median(&seconds[round * width + who * schedule->windows], schedule->windows);
+        for (int round = 0; round < kept; round++) {
+            memcpy(windows, &seconds[round * width + who * schedule->windows],
+                   (size_t)schedule->windows * sizeof *windows);
+            samples[round] = median(windows, schedule->windows);
+        }
         middle[who] = median(samples, kept);
         least[who] = samples[0];
     }
     free(samples);
-    free(seconds);
+    free(windows);
 }
 
-/* Ends the part of those that are clearly behind: native, the base of all ratios, stays. All ranks
- * see the same times, so they agree. Collective. */
-static void prune(const struct bench *bench, struct schedule *schedule, const struct stamp *stamps,
-                  int kept) {
+/* Ends the part of those that are clearly behind: native, the base of all ratios, stays. seconds:
+ * [rounds][nactive][windows], alike on all ranks, so they agree. */
+static void prune(struct schedule *schedule, const double *seconds, int kept) {
     const double lag = kept < PRUNE_ROUNDS ? prune_lag_of_long : prune_lag;
     double *middle = xmalloc((size_t)schedule->nactive * sizeof *middle);
     double *least = xmalloc((size_t)schedule->nactive * sizeof *least);
     double best = HUGE_VAL;
 
-    take_stock(bench, schedule, stamps, kept, middle, least);
+    take_stock(schedule, seconds, kept, middle, least);
     for (int who = 0; who < schedule->nactive; who++)
         if (!schedule->left[who])
             best = fmin(best, middle[who]);
@@ -345,8 +347,10 @@ static bool only_native_is_left(const struct schedule *schedule) {
     return schedule->nactive > 1;
 }
 
-/* Samples until there are enough; returns the number of rounds kept in stamps. */
-static int run_rounds(struct bench *bench, struct schedule *schedule, struct stamp *stamps) {
+/* Samples until there are enough; returns the number of rounds kept in stamps. Where losers are
+ * pruned, seconds [rounds][nactive][windows] are filled by the clock as known so far. */
+static int run_rounds(struct bench *bench, struct schedule *schedule, struct stamp *stamps,
+                      double *seconds) {
     const int wanted = bench->options.samples;
     const int width = schedule->nactive * schedule->windows;
     int kept = 0;
@@ -363,8 +367,12 @@ static int run_rounds(struct bench *bench, struct schedule *schedule, struct sta
         if (verdict.time_is_up && kept >= MIN_ROUNDS)
             break;
         const bool are_long = schedule->calm_tolerance >= tolerance_share * long_call;
-        if (bench->options.prune && !verdict.late && (are_long || kept >= PRUNE_ROUNDS))
-            prune(bench, schedule, stamps, kept);
+        if (bench->options.prune && !verdict.late) {
+            const int last = (kept - 1) * width;
+            measure(bench, &bench->clock.line, &stamps[last], width, &seconds[last]);
+            if (are_long || kept >= PRUNE_ROUNDS)
+                prune(schedule, seconds, kept);
+        }
         if (only_native_is_left(schedule) && kept >= PRUNE_ROUNDS)
             break;
     }
@@ -393,7 +401,7 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
     seconds = xmalloc((size_t)bench->options.samples * (size_t)width * sizeof *seconds);
 
     const struct clock_point before = bench->clock.newest;
-    const int kept = run_rounds(bench, &schedule, stamps);
+    const int kept = run_rounds(bench, &schedule, stamps, seconds);
     watchdog_step(group->text);
     clock_compare(&bench->clock);
     const struct clock_line line = clock_interpolation(&before, &bench->clock.newest);
