@@ -85,8 +85,9 @@ def half(manifest: Manifest, goal: Goal, lower: Case, upper: Case) -> Case:
 def problems(seen: Examination, decisions: Decisions) -> list[tuple[Case, float]]:
     """Those between two sizes that need a decision, and what is at stake there.
 
-    Half way it is needed where a variant won one of the two, and a size that its launches leave undecided
-    counts as native's: else nothing would be known next to it. At a quarter it is where the winners are far apart.
+    Half way it is needed where a variant won one of the two. A size that its launches leave undecided
+    counts as native's: else nothing would be known next to it. At a quarter it is where the winners are far
+    apart.
     """
     found = []
     for lower, upper, middle in halfway(seen.manifest, seen.goal):
