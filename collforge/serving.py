@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-REACH = 2
+REACH = 4
 """How many buckets a winner serves on a side with another measured size: a factor of two."""
 
 
@@ -25,8 +25,8 @@ class Stored:
 
 
 def bucket(nbytes: int) -> int:
-    """floor(2 log2 n), exactly: calls of one bucket are served alike. ``nbytes`` > 0."""
-    return (nbytes * nbytes).bit_length() - 1
+    """floor(4 log2 n), exactly: calls of one bucket are served alike. ``nbytes`` > 0."""
+    return int(nbytes**4).bit_length() - 1
 
 
 def serving(rows: Sequence[Stored], nbytes: int) -> Stored | None:

@@ -150,9 +150,15 @@ def test_what_moves_nothing_or_has_one_choice_for_all_sizes_has_no_middle(made: 
     assert not list(between.halfway(made, asked))
 
 
-def test_sizes_are_whole_doubles(made: Manifest) -> None:
-    lower, upper = plan.problems(made, goal(10920, 43688))
-    assert between.half(made, goal(), lower, upper).bytes == 21840
+@pytest.mark.parametrize(
+    ("lower", "upper", "middle"),
+    [(10920, 43688, 21840), (10920, 21840, 16384), (174760, 349520, 262144), (4096, 5000, 4528)],
+)
+def test_sizes_are_whole_doubles_and_powers_of_two_where_these_are_near(
+    made: Manifest, lower: int, upper: int, middle: int
+) -> None:
+    ends = plan.problems(made, goal(lower, upper))
+    assert between.half(made, goal(), *ends).bytes == middle
 
 
 # ---- what is stored ------------------------------------------------------------------------------

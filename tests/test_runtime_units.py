@@ -185,3 +185,24 @@ def test_the_most_threads_that_a_program_has(build: Build) -> None:
 def test_no_rules_where_native_is_best(build: Build) -> None:
     for winner in ("4x1:64:hierarchical", "2x2:64:native"):
         assert build.units("rules", winner) == ["none"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "ranks"),
+    [
+        ("4x2", [8]),
+        ("4x2x16", [8]),
+        ("cyclic:3x5", [15]),
+        ("cyclic:3x5x2", [15]),
+        ("3+1+7", [11]),
+        ("3+1x4", [4]),
+        ("map:0.1.1.0.12", [5]),
+        ("map:0.1x2", [2]),
+        ("map#0123456789abcdef", [*range(1, 100)]),
+        ("*", [*range(1, 100)]),
+    ],
+)
+def test_no_layout_is_made_for_sizes_that_nobody_tuned(
+    build: Build, layout: str, ranks: list[int]
+) -> None:
+    assert [int(line) for line in build.units("ranks", layout)] == ranks

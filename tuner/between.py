@@ -23,6 +23,8 @@ from collforge.tuner.select import Decision
 
 # Sizes no further apart than this have nothing between them that is worth a measurement; with a half way, this.
 NEAR, NEAR_HALF = 2, 1.3
+# Octaves.
+NEAR_POWER = 0.25
 # Between half way and a size of the goal only if one's winner is slower than the other's by this, at either.
 APART = math.log(1.1)
 # What a wrong choice half way is taken to cost before it is measured (a logarithm of times).
@@ -76,8 +78,14 @@ def quarters(manifest: Manifest, goal: Goal) -> Iterator[tuple[Case, Case, Case]
 
 
 def half(manifest: Manifest, goal: Goal, lower: Case, upper: Case) -> Case:
-    """On the logarithmic scale, in whole doubles where there is room for one."""
+    """On the logarithmic scale, in whole doubles where there is room for one; a power of two if that is near.
+
+    At powers of two MPI libraries change their protocols and algorithms.
+    """
     nbytes = math.sqrt(lower.bytes * upper.bytes)
+    power = 2.0 ** round(math.log2(nbytes))
+    if lower.bytes < power < upper.bytes and abs(math.log2(nbytes / power)) < NEAR_POWER:
+        nbytes = power
     whole = round(nbytes / plan.WORD) * plan.WORD if nbytes >= plan.WORD else round(nbytes)
     return timing_case(manifest, lower.collective, goal.layout, whole)
 

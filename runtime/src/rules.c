@@ -124,9 +124,9 @@ static bool reaches(const struct cf_winner *winner, bool is_first, bool is_last,
 }
 
 /*
- * Gives each bucket the winner of the measured size nearest to its centre 2^((2b+1)/4) on the
+ * Gives each bucket the winner of the measured size nearest to its centre 2^((2b+1)/8) on the
  * logarithmic scale, if it reaches so far. The centre is nearer to the larger of two sizes exactly
- * when 2^(2b+1) > (their product)^2. Below the smallest measured size the bucket that touches it is
+ * when 2^(2b+1) > (their product)^4. Below the smallest measured size the bucket that touches it is
  * the last to get its winner; the others stay native.
  */
 static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, int first,
@@ -184,6 +184,7 @@ bool cf_rules_build(struct cf_winners *winners) {
         const struct cf_winner *winner = &winners->items[i];
         table.choices[i].variant = winner->variant < 0 ? NULL : cf_variants[winner->variant];
         memcpy(table.choices[i].parameter, winner->parameter, sizeof winner->parameter);
+        table.choices[i].measured = winner->bytes;
         if (strcmp(winner->layout, CF_ANY_LAYOUT) != 0 &&
             strcmp(winner->layout, table.layouts[layouts - 1]) != 0)
             strcpy(table.layouts[layouts++], winner->layout);
@@ -208,6 +209,40 @@ static int threads_of(const char *layout, const char *placement) {
     char *end = NULL;
     const long threads = strtol(layout + length + 1, &end, 10);
     return *end == '\0' && threads <= INT_MAX ? (int)threads : 0;
+}
+
+/* The ranks that a layout's name tells; 0 where it does not. */
+static long ranks_of(const char *layout) {
+    static const char cyclic[] = "cyclic:";
+    static const char placement[] = "map:";
+    char *end = NULL;
+    long ranks = 0;
+    if (strncmp(layout, placement, sizeof placement - 1) == 0) {
+        for (const char *c = layout; c != NULL; c = strchr(c + 1, '.'))
+            ranks++;
+        return ranks;
+    }
+    if (strncmp(layout, cyclic, sizeof cyclic - 1) == 0)
+        layout += sizeof cyclic - 1;
+    ranks = strtol(layout, &end, 10);
+    if (*end == 'x' && strchr(layout, '+') == NULL)
+        return ranks * strtol(end + 1, NULL, 10);
+    while (*end == '+')
+        ranks += strtol(end + 1, &end, 10);
+    return ranks;
+}
+
+bool cf_rules_any_for(int size) {
+    for (int i = 0; i < table.count; i++) {
+        const struct cf_rules *rules = &table.items[i];
+        const long ranks = i == 0 ? 0 : ranks_of(rules->layout);
+        bool tuned = false;
+        for (int c = 0; c < cf_ncollectives && (ranks == 0 || ranks == size); c++)
+            tuned = tuned || rules->tuned[c];
+        if (tuned)
+            return true;
+    }
+    return false;
 }
 
 const struct cf_rules *cf_rules_find(const char *placement, int threads) {

@@ -15,7 +15,7 @@
 enum { CF_NATIVE_WINS = -1, CF_NATIVE_TIES = -2 };
 
 /* How many buckets a winner serves on a side with another measured size: a factor of two. */
-enum { CF_REACH = 2 };
+enum { CF_REACH = 4 };
 
 /* One row of the winner table. Holds no pointers, so that it can travel. */
 struct cf_winner {
@@ -26,7 +26,7 @@ struct cf_winner {
     int parameter[CF_MAX_PARAMETERS];
 };
 
-/* Every rank holds a winner while it travels (300 bytes) and the rules of each layout (8 KiB). */
+/* Every rank holds a winner while it travels (300 bytes) and the rules of each layout (20 KiB). */
 enum { CF_MOST_WINNERS = 1 << 16, CF_MOST_LAYOUTS = 1 << 10 };
 
 struct cf_winners {
@@ -59,6 +59,8 @@ bool cf_rules_build(struct cf_winners *winners);
 /* The rules of the layout with the name of this placement and the most threads that are not more
  * than these; NULL when native is best for everything. */
 const struct cf_rules *cf_rules_find(const char *placement, int threads);
+/* Whether some collective is not native on some communicator of so many ranks. */
+bool cf_rules_any_for(int size);
 void cf_rules_free(void);
 
 #endif

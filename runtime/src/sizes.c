@@ -6,12 +6,11 @@ struct cf_handle_table cf_types = CF_HANDLE_TABLE_INITIALIZER;
 static int type_keyval = MPI_KEYVAL_INVALID;
 
 uint64_t cf_bucket_begin(int bucket) {
-    const int octave = bucket / 2;
-    if (bucket % 2 == 0)
-        return UINT64_C(1) << octave;
-    const int shift = 63 - octave;
-    const uint64_t floor = CF_SQRT2_TOP >> shift;
-    return (floor << shift) == CF_SQRT2_TOP ? floor : floor + 1;
+    static const uint64_t tops[] = {UINT64_C(1) << 63, CF_QUARTER_1, CF_QUARTER_2, CF_QUARTER_3};
+    const uint64_t top = tops[bucket % 4];
+    const int shift = 63 - bucket / 4;
+    const uint64_t floor = top >> shift;
+    return (floor << shift) == top ? floor : floor + 1;
 }
 
 /* Of this process alone, for questions whose answer may be an error. */

@@ -1,8 +1,9 @@
 /*
- * Message sizes by the half octave, and the sizes of datatypes.
+ * Message sizes by the quarter octave, and the sizes of datatypes.
  *
- * Bucket b holds the sizes from 2^(b/2) up to 2^((b+1)/2). Sizes measured at powers of two have
- * their midpoints, on the logarithmic scale, at the borders of buckets.
+ * Bucket b holds the sizes from 2^(b/4) up to 2^((b+1)/4). Sizes measured at powers of two have
+ * their midpoints, on the logarithmic scale, at the borders of buckets, and so have those half way
+ * between two such sizes.
  */
 #ifndef COLLFORGE_SIZES_H_INCLUDED
 #define COLLFORGE_SIZES_H_INCLUDED
@@ -11,15 +12,19 @@
 #include "handle_table.h"
 #include "runtime.h"
 
-enum { CF_BUCKETS = 62 }; /* of the sizes from 1 to INT_MAX */
+enum { CF_BUCKETS = 124 }; /* of the sizes from 1 to INT_MAX */
 
-#define CF_SQRT2_TOP UINT64_C(0xB504F333F9DE6485) /* 2^63.5, rounded up */
+/* 2^63.25, 2^63.5 and 2^63.75, rounded up. */
+#define CF_QUARTER_1 UINT64_C(0x9837F0518DB8A970)
+#define CF_QUARTER_2 UINT64_C(0xB504F333F9DE6485)
+#define CF_QUARTER_3 UINT64_C(0xD744FCCAD69D6AF5)
 
-/* floor(2 log2 n), exactly; n > 0. In integers, so that all ranks agree whatever their processors.
+/* floor(4 log2 n), exactly; n > 0. In integers, so that all ranks agree whatever their processors.
  */
 static inline int cf_bucket(uint64_t n) {
     const int zeros = __builtin_clzll(n);
-    return 2 * (63 - zeros) + ((n << zeros) >= CF_SQRT2_TOP);
+    const uint64_t top = n << zeros;
+    return 4 * (63 - zeros) + (top >= CF_QUARTER_1) + (top >= CF_QUARTER_2) + (top >= CF_QUARTER_3);
 }
 
 /* The smallest size in bucket b or above. */

@@ -97,9 +97,9 @@ static int print_map(int size, const char *text, int with_lanes) {
 /* The integer arithmetic against the definition in floating point, away from the borders. */
 static int check_sizes(void) {
     for (uint64_t n = 1; n < 100000; n++)
-        if (cf_bucket(n) != (int)floor(2 * log2((double)n) + 1e-12))
+        if (cf_bucket(n) != (int)floor(4 * log2((double)n) + 1e-12))
             return 1;
-    for (int bucket = 4; bucket < 124; bucket++) {
+    for (int bucket = 9; bucket < 248; bucket++) {
         const uint64_t begin = cf_bucket_begin(bucket);
         if (cf_bucket(begin) != bucket || cf_bucket(begin - 1) != bucket - 1)
             return 1;
@@ -141,6 +141,23 @@ static int print_rules(int argc, char **argv) {
     }
     if (rules == NULL)
         puts("none");
+    cf_rules_free();
+    return 0;
+}
+
+/* The communicators, by their ranks, that a layout's winner may serve. */
+static int print_ranks(char *layout) {
+    enum { MOST_RANKS = 99 };
+    char why[256];
+    struct cf_winners winners = {0};
+    struct cf_choice choice;
+    if (!cf_choice_parse("full_lane", strlen("full_lane"), 0, &choice, why, sizeof why) ||
+        !cf_winners_add(&winners, layout, 0, 1024, &choice) || !cf_rules_build(&winners))
+        return 1;
+    cf_winners_free(&winners);
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
+        if (cf_rules_any_for(ranks))
+            printf("%d\n", ranks);
     cf_rules_free();
     return 0;
 }
@@ -217,6 +234,8 @@ int main(int argc, char **argv) {
         return check_sizes();
     if (strcmp(command, "serving") == 0 && argc > 3)
         return print_serving(argc, argv);
+    if (strcmp(command, "ranks") == 0 && argc == 3)
+        return print_ranks(argv[2]);
     if (strcmp(command, "rules") == 0)
         return print_rules(argc, argv);
     if (strcmp(command, "database") == 0)
