@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from collforge.errors import CollforgeError, unknown
 
 from .manifest import VariantEntry
-from .model import Parameter, ParameterValue
+from .model import INT_MAX, Parameter, ParameterValue
 
 NATIVE = "native"
-_INT_MAX = 2**31 - 1
 OPTIONS = ("type", "op", "root", "in_place", "uneven", "seed")
 _CASE = re.compile(
     r"(?P<collective>\w+):(?P<variant>\w+(\[[^\]]*\])?)@(?P<layout>[^,]+),bytes=(?P<bytes>\d+)"
@@ -127,9 +126,10 @@ def _read(parameter: Parameter, text: str, facts: Mapping[str, int]) -> Paramete
             raise unknown(f"value of {parameter.name}", text, parameter.symbols)
     else:
         value = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
-        if value != 0 and not parameter.minimum <= value <= _INT_MAX:
+        if value != 0 and not parameter.minimum <= value <= parameter.maximum:
+            to = "on" if parameter.maximum == INT_MAX else f"to {parameter.maximum}"
             raise CollforgeError(
-                f"{parameter.name}={text} is no number from {parameter.minimum} on, nor 0"
+                f"{parameter.name}={text} is no number from {parameter.minimum} {to}, nor 0"
             )
     why_not = parameter.refused(value, facts)
     if why_not:

@@ -7,11 +7,19 @@ from typing import Any
 
 from . import proof
 from .clocals import PLACES_IN_C, call_declarations, declarations
-from .expand import NODE_PHASE, OVERLAP, Pieces, pieces
+from .expand import LANES, NODE_PHASE, OVERLAP, Pieces, pieces
 from .model import FACTS, Collective, Step, Variant
 from .semantics import SHAPES
 
 FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
+
+# shape of a temporary -> the member of struct cf_temporaries that counts it
+_MEMORY = {
+    **{name: name for name in ("vector", "slice", "share", "lane")},
+    "all": "vector",
+    "outgoing": "crossing",
+    "incoming": "crossing",
+}
 
 # split of a step -> the C variable that holds it, and how it is set up (see runtime/src/variant.h)
 _SPLITS = {
@@ -195,6 +203,7 @@ def view(variant: Variant) -> dict[str, Any]:
         "example": proof.worked_example(variant),
         "example_layout": proof.example_layout(variant),
         "roles": _roles(variant),
+        "temporaries": _temporaries(variant),
         "slots": [s.name.upper() for s in splits] + [b.slot for b in buffers],
         "splits": splits,
         "buffers": buffers,
@@ -209,6 +218,24 @@ def view(variant: Variant) -> dict[str, Any]:
         "declarations": declarations(variant, text),
         "call_declarations": call_declarations(variant, text),
     }
+
+
+def _temporaries(variant: Variant) -> list[tuple[str, str]]:
+    """The members of struct cf_temporaries: how many of each shape, for lane algorithms and chunks, too."""
+    steps = variant.composition.steps
+    names = {step.writes for step in steps} & variant.family.buffers.keys()
+    shapes = sorted(_MEMORY[variant.family.buffers[name]] for name in names)
+    # Lane algorithms have up to twice what they are given (runtime/src/lane.h, templates/macros).
+    given = "lane" if variant.collective.has_blocks else "slice"
+    shapes += ["crossing" if "crossing" in shapes else given] * (2 if variant.algorithms else 0)
+    shapes += ["vector", "vector"] if any(step.get("over") == "all" for step in steps) else []
+    lanes = variant.parameter(LANES)
+    counted = [(shape, str(shapes.count(shape))) for shape in dict.fromkeys(_MEMORY.values())]
+    return [
+        *((shape, count) for shape, count in counted if count != "0"),
+        *([("single", "true")] if variant.family.lanes != "full" else []),
+        *([("lanes_above", str(1 + variant.parameters.index(lanes)))] if lanes else []),
+    ]
 
 
 def _is_shared(variant: Variant) -> bool:

@@ -60,7 +60,7 @@ class Routine:
 
 
 def routines(collectives: Iterable[Collective]) -> list[Routine]:
-    """The routines that start and end the runtime, and the collectives."""
+    """The routines that start and end the runtime and the life of a communicator, and the collectives."""
     start = Routine("mpi_init", (), (), "MPI_Init(NULL, NULL)", False)
     start_thread = Routine(
         "mpi_init_thread",
@@ -70,7 +70,17 @@ def routines(collectives: Iterable[Collective]) -> list[Routine]:
         False,
     )
     end = Routine("mpi_finalize", (), (), "MPI_Finalize()", False)
-    return [start, start_thread, end, *map(_routine, collectives)]
+    freed = [
+        Routine(
+            f"mpi_{name.lower()}",
+            ("MPI_Fint *comm",),
+            ("comm",),
+            f"cf_leave(MPI_{name}, comm)",
+            False,
+        )
+        for name in ("Comm_free", "Comm_disconnect")
+    ]
+    return [start, start_thread, end, *freed, *map(_routine, collectives)]
 
 
 def exported(collectives: Iterable[Collective], flavor: str) -> set[str]:

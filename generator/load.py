@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import tomllib
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 from collforge.errors import CollforgeError
 
@@ -14,6 +18,7 @@ from . import calls, semantics, window
 from .model import (
     COUNTS,
     FACTS,
+    INT_MAX,
     Algorithm,
     Argument,
     Collective,
@@ -177,6 +182,7 @@ def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parame
         requires=dict(requires),
         neutral=0 if numeric else values[0] if asked else None,
         minimum=table.take("minimum", int, min(values)) if numeric else None,
+        maximum=table.take("maximum", int, INT_MAX) if numeric else INT_MAX,
         below=table.choice("below", ("", *COUNTS, "threads"), ""),
         whole=table.choice("whole", ("", "bytes", "total_bytes"), ""),
         needs=_needs(table.table("needs", {}), values),

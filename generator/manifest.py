@@ -12,7 +12,7 @@ from typing import Any
 from collforge.errors import CollforgeError, unknown
 
 from .layout import Layout
-from .model import Parameter, Specs, Variant
+from .model import INT_MAX, Parameter, Specs, Variant
 from .predicates import parse
 
 SCHEMA = 5
@@ -195,6 +195,7 @@ def load(path: Path) -> Manifest:
                 requires={key: tuple(values) for key, values in p["requires"].items()},
                 neutral=p["neutral"],
                 minimum=p["minimum"],
+                maximum=p.get("maximum", INT_MAX),  # recorded ones may be older
                 below=p["below"],
                 whole=p["whole"],
                 needs=p["needs"],

@@ -12,6 +12,8 @@ COUNTS = ("size", "nodes", "min_node_size", "max_node_size")
 FACTS = (*COUNTS, "threads", "consecutive", "commutative", "bytes", "total_bytes")
 """What predicates may read: the fields of struct cf_facts."""
 
+INT_MAX = 2**31 - 1
+
 ParameterValue = Union[int, str]
 
 
@@ -101,10 +103,10 @@ class Parameter:
     """A parameter of a variant and the values searched.
 
     ``requires`` names values of other parameters without which this one has no meaning; it then has the
-    value ``neutral``. ``minimum`` is the smallest legal number; None for symbolic values. A number from the
-    fact ``below`` on means what ``neutral`` does, so it is not searched there. Numbers from the fact ``whole``
-    on mean the same, all of it; the largest stands for them. ``needs``: values that mean nothing where a
-    condition on facts does not hold.
+    value ``neutral``. ``minimum`` is the smallest legal number, None for symbolic values, ``maximum`` the
+    largest. A number from the fact ``below`` on means what ``neutral`` does, so it is not searched there.
+    Numbers from the fact ``whole`` on mean the same, all of it; the largest stands for them. ``needs``: values
+    that mean nothing where a condition on facts does not hold.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Parameter:
     requires: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
     neutral: ParameterValue | None = None
     minimum: int | None = None
+    maximum: int = INT_MAX
     below: str = ""
     whole: str = ""
     needs: Mapping[str, str] = field(default_factory=dict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import re
 import sqlite3
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,24 @@ def test_without_the_privilege_it_offers_the_local_system(
     found = findings(tmp_path / "none.db")["emulated, openmpi"]
     assert "--system local" in found.fix
     assert not found.failed
+
+
+def test_a_tool_before_the_library_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool, library = tmp_path / "libtool.so", tmp_path / "libcollforge.so"
+    for path, source in ((tool, "int MPI_Barrier(void) { return 0; }"), (library, "")):
+        command = ["gcc", "-shared", "-x", "c", "-", "-o", str(path)]
+        subprocess.run(command, input=source, text=True, check=True, timeout=60)
+    monkeypatch.setenv("LD_PRELOAD", f"{tool}:{library}")
+    (finding,) = doctor.preloaded()
+    assert str(tool) in finding.found
+    assert "first" in finding.fix
+    monkeypatch.setenv("LD_PRELOAD", f"{library}:{tool}")
+    (finding,) = doctor.preloaded()
+    assert (finding.found, finding.fix) == (str(library), "")
+    monkeypatch.delenv("LD_PRELOAD")
+    assert not list(doctor.preloaded())
 
 
 def test_a_database_is_counted(tmp_path: Path) -> None:

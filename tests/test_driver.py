@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from conftest import Installation
 from driver import RANKS, Driver, build_driver, make_driver, results_by_variant
-from support import execute
+from support import SHARED_HOME, execute
+
+from collforge.generator import manifest
+from collforge.generator.layout import from_name
 
 BENCH = Path(__file__).resolve().parent.parent / "runtime" / "bench"
 
@@ -91,7 +94,7 @@ static int run(const struct cf_args *args, struct cf_comm *comm, const int *para
     return fault == ERROR ? MPI_ERR_OTHER : MPI_SUCCESS;
 }
 
-static const struct cf_parameter parameters[] = {{"fault", faults, NULL, NFAULTS, 0}};
+static const struct cf_parameter parameters[] = {{"fault", faults, NULL, NFAULTS, 0, 0}};
 
 const struct cf_variant cf_hierarchical_allreduce = {
     .collective = CF_ALLREDUCE,
@@ -421,6 +424,31 @@ def test_costs_are_measured_where_asked_for(driver: Driver) -> None:
     for one in (hierarchical, full_lane):
         assert 4 * 65536 <= one["memory"] < 16 * 65536
     assert all(0 < r["cpu"] < 4 * 60 for r in records[1:-1])
+
+
+def test_temporaries_take_no_more_than_estimated(driver: Driver) -> None:
+    """Of every variant, as it comes first in the domains of its parameters, and with lane algorithms."""
+    made = manifest.load(SHARED_HOME / "generated" / "manifest.json")
+    layout, nbytes = "2x2", 65536
+    cases = []
+    for entry in made.variants:
+        shown = made.collective(entry.collective)
+        facts = made.facts(entry.collective, from_name(layout), nbytes)
+        if shown.hybrid or shown.moves_nothing or not entry.applies(facts):
+            continue
+        found = [p.values for p in entry.parameters if p.name == "lane_algorithm"]
+        names = [f"{entry.family}[lane_algorithm={value}]" for value in sum(found, ())]
+        for name in names or [entry.family]:
+            cases.append(f"{entry.collective}:{name}@{layout},bytes={nbytes}")
+    cases.sort()
+    assert len(cases) > 40
+    code, records, _ = driver(cases, "--samples", "1", "--costs", ranks=4)
+    assert code == 0
+    results = [one for one in records if one["record"] == "result" and one["variant"] != "native"]
+    assert len(results) == len(cases)
+    for one in results:
+        sized = made.collective(one["collective"]).sized != "none"
+        assert not sized or one["memory"] <= one["memory_estimate"] + nbytes / 8, one["case"]
 
 
 def test_max_seconds_ends_a_group_after_two_samples(driver: Driver) -> None:

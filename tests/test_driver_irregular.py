@@ -29,7 +29,7 @@ STUB = r"""
 enum { EVEN = 6, MAX_RANKS = 8, MAX_COLLECTIVES = 32 };
 enum fault { FAULTS, NFAULTS };
 static const char *const faults[] = { NAMES };
-static const struct cf_parameter parameters[] = {{"fault", faults, NULL, NFAULTS, 0}};
+static const struct cf_parameter parameters[] = {{"fault", faults, NULL, NFAULTS, 0, 0}};
 
 /* The first int of a block of the result that is not empty, on ranks that have one. */
 static int *first_word(const struct cf_args *args, const struct cf_layout *at, int collective)

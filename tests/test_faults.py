@@ -138,14 +138,16 @@ def test_a_database_of_no_use(job: Job, good: Path, fault: str) -> None:
     assert words in line
 
 
-def test_locked_by_a_tuner(job: Job, good: Path) -> None:
+def test_a_lock_is_not_waited_for(job: Job, good: Path) -> None:
     with closing(sqlite3.connect(good, isolation_level=None)) as db:
         db.execute("BEGIN EXCLUSIVE")
+        assert job.run(COLLFORGE_DB=str(good)) == []
+        db.execute("UPDATE system SET name = 'renamed'")
         (line,) = job.run(COLLFORGE_DB=str(good))
-    assert "locked" in line
+    assert "a tuner writes to it" in line
 
 
-def test_a_hot_wal_is_read(job: Job, good: Path) -> None:
+def test_a_hot_wal_is_left_alone(job: Job, good: Path) -> None:
     with closing(sqlite3.connect(good, isolation_level=None)) as db:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA wal_autocheckpoint = 0")
@@ -153,8 +155,8 @@ def test_a_hot_wal_is_read(job: Job, good: Path) -> None:
         copy = good.with_name("copy.db")
         shutil.copy(good, copy)
         shutil.copy(f"{good}-wal", f"{copy}-wal")
-    lines = job.run(COLLFORGE_DB=str(copy), COLLFORGE_SYSTEM="renamed", COLLFORGE_VERBOSE="2")
-    assert variant_lines(lines) > 20
+    (line,) = job.run(COLLFORGE_DB=str(copy), COLLFORGE_SYSTEM="renamed")
+    assert "a tuner writes to it, or was killed" in line
 
 
 def test_deleted_while_running(job: Job, good: Path) -> None:
@@ -218,9 +220,8 @@ def test_a_full_file_system(job: Job, good: Path, tmp_path: Path, journal: str) 
         COLLFORGE_PROFILE=str(full / "profile"),
         prefix=in_namespace(FULL, str(good), str(full)),
     )
-    # Neither the profile nor what a write-ahead log needs can be written.
     (line,) = lines
-    assert ("COLLFORGE_PROFILE" if journal == "DELETE" else "COLLFORGE_DB") in line
+    assert "COLLFORGE_PROFILE" in line, "the database needs no room"
 
 
 def test_a_read_only_mount(job: Job, good: Path, tmp_path: Path) -> None:

@@ -119,8 +119,8 @@ def test_what_is_native_at_a_glance_is_native_by_the_rules(
     found = re.fullmatch(r"glanced (\d+) native (\d+) tuned (\d+)", done.out[0])
     assert found, done.out
     glanced, native, tuned = map(int, found.groups())
-    assert 20_000 < glanced < native
-    assert tuned > 20_000
+    assert 8_000 < glanced < native
+    assert tuned > 8_000
 
 
 def test_the_first_line_of_the_version_is_enough(build: Build, tmp_path: Path) -> None:
@@ -197,12 +197,14 @@ def test_no_database(build: Build, tmp_path: Path, kind: str) -> None:
     assert str(path) in log[0]
 
 
-def test_locked_database(build: Build, tmp_path: Path) -> None:
+def test_a_database_that_is_being_written(build: Build, tmp_path: Path) -> None:
     path = Database().write(tmp_path / "db", build)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("BEGIN EXCLUSIVE")
+        assert runs_with(build, path)[0] == 1, "a lock alone says nothing"
+        db.execute("DELETE FROM winner")
         runs, log = runs_with(build, path)
     assert runs == 0
     assert len(log) == 1
-    assert "locked" in log[0]
+    assert "a tuner writes to it" in log[0]
     assert runs_with(build, path)[0] == 1

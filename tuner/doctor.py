@@ -47,6 +47,7 @@ def examine(database: Path) -> Iterator[Finding]:
     yield _sqlite_headers()
     yield from _mpi_libraries()
     yield from (_emulated(library) for library in libraries.found())
+    yield from preloaded()
     yield _home()
     yield _database(database)
 
@@ -143,6 +144,31 @@ def _emulated(library: libraries.MpiLibrary) -> Finding:
     except (OSError, subprocess.SubprocessError) as error:
         return Finding(subject, f"cannot tell: {error}", "use --system local", False)
     return Finding(subject, "namespaces and shaped links work")
+
+
+def preloaded() -> Iterator[Finding]:
+    """What stands before the library in LD_PRELOAD and defines MPI functions of its own."""
+    named = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+    places = [at for at, path in enumerate(named) if Path(path).name == "libcollforge.so"]
+    if not places:
+        return
+    before = [path for path in named[: places[0]] if _defines_mpi(path)]
+    if before:
+        fix = "preload libcollforge.so first: the calls of what stands before it pass it by"
+        yield Finding("LD_PRELOAD", ", ".join(before), fix, essential=False)
+    else:
+        yield Finding("LD_PRELOAD", named[places[0]])
+
+
+def _defines_mpi(path: str) -> bool:
+    command = ["nm", "--dynamic", "--defined-only", path]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
+        )
+    except OSError:
+        return False
+    return any(line.split()[-1].startswith("MPI_") for line in done.stdout.splitlines())
 
 
 def _home() -> Finding:

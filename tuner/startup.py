@@ -32,7 +32,7 @@ OVERHEAD_COUNT = 128  # doubles
 SMALL_LAYOUT = "1x2"
 SMALL_FAMILY = "shared_window"
 LAUNCHES = 10
-COMMUNICATORS = 400  # at most 500: runtime/bench/programs/communicators.c
+COMMUNICATORS = 160  # at most so many: runtime/bench/programs/communicators.c
 ROUNDS = 200  # at most 1000: templates/overhead.c.j2
 
 # How a program is started, and the words of the table for its MPI_Init.

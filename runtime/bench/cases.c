@@ -220,6 +220,7 @@ static bool read_case(struct span rest, const struct setting *setting, struct pa
         return refuse(why, "%s", reason);
     if (!is(cut(&rest, ','), setting->layout))
         return refuse(why, "the layout of MPI_COMM_WORLD is %s", setting->layout);
+    parsed->choice.measured = INT_MAX; /* it is about to be */
     if (!choice_fits(&parsed->choice, setting, why))
         return false;
     parsed->problem = (struct problem){

@@ -43,8 +43,9 @@ struct candidate {
     double *samples;          /* [nsamples] seconds */
     double *start_errors;     /* [nsamples] seconds by which the last rank started late */
     int nsamples;
-    double cpu;     /* seconds of processor time of a call, of all ranks together */
-    int64_t memory; /* bytes of temporaries on the rank that has most */
+    double cpu;              /* seconds of processor time of a call, of all ranks together */
+    int64_t memory;          /* bytes of temporaries on the rank that has most */
+    int64_t memory_estimate; /* by which a call is left to native (cf_memory_estimate) */
 };
 
 struct group {

@@ -25,7 +25,13 @@ static double processor_seconds(void) {
 /* Gives the temporaries back first, so that those there are afterwards are this call's. */
 static void measure_memory(struct bench *bench, struct candidate *candidate) {
     struct cf_tmpbufs *tmpbufs = &comm_of(bench)->tmpbufs;
+    struct cf_facts facts;
 
+    if (candidate->choice.variant != NULL) {
+        cf_facts_fill(&facts, &comm_of(bench)->layout, bench->data.problem->collective,
+                      bench->data.problem->bytes, MPI_SUM);
+        candidate->memory_estimate = cf_memory_estimate(&candidate->choice, &facts);
+    }
     cf_tmpbufs_free(tmpbufs);
     reset_for(bench, candidate);
     check_candidate(bench, candidate, call_candidate(bench, candidate));

@@ -122,7 +122,8 @@ static void record_result(FILE *file, const struct bench *bench, const struct gr
     fprintf(file, ",\"late\":%d,\"repeats\":%d,\"start_error\":%.3g", timing->late, timing->repeats,
             timing->start_error);
     if (bench->options.costs)
-        fprintf(file, ",\"cpu\":%.6g,\"memory\":%" PRId64, candidate->cpu, candidate->memory);
+        fprintf(file, ",\"cpu\":%.6g,\"memory\":%" PRId64 ",\"memory_estimate\":%" PRId64,
+                candidate->cpu, candidate->memory, candidate->memory_estimate);
     end_line(file);
 }
 

@@ -18,7 +18,7 @@ int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *
     const int index = cf_collective_find(collective, strlen(collective));
     if (index < 0)
         return MPI_ERR_ARG;
-    if (cf_runtime.mode != CF_MODE_OFF && bytes <= INT_MAX) {
+    if (cf_runtime.mode >= CF_MODE_ON && bytes <= INT_MAX) {
         const int err = cf_state_of(comm, &state);
         if (err != MPI_SUCCESS)
             return err;

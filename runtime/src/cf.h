@@ -88,9 +88,9 @@ struct cf_layout {
 enum { CF_TMPBUF_SLOTS = 26 };
 
 /*
- * Scratch memory of one communicator, by slot. It only grows and goes with the communicator. MPI
- * allows one collective at a time on a communicator, so one set is enough even with
- * MPI_THREAD_MULTIPLE.
+ * Scratch memory of one communicator, by slot. It grows to what calls need and goes with the
+ * communicator, or after a call when the process has more than COLLFORGE_MEMORY of it. MPI allows
+ * one collective at a time on a communicator, so one set is enough even with MPI_THREAD_MULTIPLE.
  */
 struct cf_tmpbufs {
     void *data[CF_TMPBUF_SLOTS];
@@ -102,8 +102,12 @@ struct cf_tmpbufs {
 void *cf_tmpbuf(struct cf_tmpbufs *tmpbufs, int slot, size_t bytes);
 void cf_tmpbufs_free(struct cf_tmpbufs *tmpbufs);
 
+/* Bytes in the temporaries of all communicators of this process. */
+extern _Atomic int64_t cf_tmpbuf_bytes;
+
 /* What a variant works with on one communicator. */
 struct cf_comm {
+    MPI_Comm handle; /* of the user's communicator, or of a package's own */
     struct cf_layout layout;
     struct cf_tmpbufs tmpbufs;
     struct cf_shared *shared; /* shared.h; NULL before cf_shared_ready and where it says no */
@@ -143,6 +147,7 @@ struct cf_parameter {
     const int *values;          /* numeric: the domain searched; NULL when symbolic */
     int nvalues;
     int minimum; /* numeric: the smallest legal value; neutral 0 is always legal */
+    int maximum;
 };
 
 enum { CF_MAX_PARAMETERS = 8 };
@@ -152,6 +157,18 @@ enum { CF_MAX_PARAMETERS = 8 };
  * ranks alike, and before it has touched a buffer. Only where sizes are known after an exchange.
  */
 enum { CF_DECLINED = -1 };
+
+/* How many temporaries of each shape a variant has on some rank (generator/semantics.py, SHAPES).
+ */
+struct cf_temporaries {
+    int vector;      /* all bytes of the call, as a vector or as all blocks */
+    int slice;       /* of a vector, one lane's */
+    int share;       /* the blocks of a node's ranks on one lane */
+    int lane;        /* the blocks of one lane */
+    int crossing;    /* all blocks of a node's ranks on one lane */
+    bool single;     /* one lane */
+    int lanes_above; /* 1 + the parameter that bounds the lanes; 0: none does */
+};
 
 struct cf_variant {
     int collective; /* an enum cf_collective of the generated collectives.h */
@@ -167,6 +184,7 @@ struct cf_variant {
      */
     int (*prepare)(struct cf_comm *comm, const int *parameter, bool *ready);
     int (*run)(const struct cf_args *args, struct cf_comm *comm, const int *parameter);
+    struct cf_temporaries temporaries;
 };
 
 static inline int cf_prepare(const struct cf_variant *variant, struct cf_comm *comm,
@@ -218,7 +236,17 @@ extern const char cf_fingerprint[];
 struct cf_choice {
     const struct cf_variant *variant; /* NULL: native */
     int parameter[CF_MAX_PARAMETERS];
+    int64_t
+        measured; /* bytes at which it was found to be best, whatever memory it takes; 0: none */
 };
+
+/*
+ * About how many bytes of temporaries a call takes on a rank at most: from facts that are alike on
+ * all ranks, for dense types.
+ */
+int64_t cf_memory_estimate(const struct cf_choice *choice, const struct cf_facts *facts);
+/* Whether that is no more than COLLFORGE_MEMORY, or the size no more than twice a measured one. */
+bool cf_memory_suffices(const struct cf_choice *choice, const struct cf_facts *facts);
 
 /*
  * Reads "native", "hierarchical" or "full_lane[lane_algorithm=chain,segment_bytes=4096]" (length

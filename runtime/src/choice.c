@@ -69,7 +69,7 @@ static int find_parameter(const struct cf_variant *variant, struct span name) {
     return -1;
 }
 
-/* Decimal digits only: 0, or from the parameter's minimum on. */
+/* Decimal digits only: 0, or from the parameter's minimum to its maximum. */
 static bool parse_number(const struct cf_parameter *parameter, struct span value, int *out) {
     long long number = 0;
     if (value.length == 0 || value.length > 10)
@@ -80,7 +80,7 @@ static bool parse_number(const struct cf_parameter *parameter, struct span value
         number = number * 10 + (value.text[i] - '0');
     }
     *out = (int)number;
-    return number <= INT_MAX && (number == 0 || number >= parameter->minimum);
+    return number == 0 || (number >= parameter->minimum && number <= parameter->maximum);
 }
 
 static bool parse_value(const struct cf_parameter *parameter, struct span value, int *out) {
@@ -99,8 +99,11 @@ static bool parse_value(const struct cf_parameter *parameter, struct span value,
 static bool tell_values(const struct cf_parameter *parameter, char *why, size_t size) {
     if (parameter->symbols == NULL) {
         const size_t used = strlen(why);
-        return fail(why + used, size - used, "; it has 0 and numbers from %d on",
-                    parameter->minimum);
+        (void)fail(why + used, size - used, "; it has 0 and numbers from %d ", parameter->minimum);
+        const size_t more = strlen(why);
+        return parameter->maximum == INT_MAX
+                   ? fail(why + more, size - more, "on")
+                   : fail(why + more, size - more, "to %d", parameter->maximum);
     }
     for (int i = 0; i < parameter->nvalues; i++) {
         const size_t used = strlen(why);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "prepare.h"
 #include "runtime.h"
 #include "topology.h"
 
@@ -92,9 +93,7 @@ static bool place_ranks(struct cf_chunk *made, const struct cf_layout *at,
 
 static void free_set(struct cf_chunk_set *set) {
     for (int c = 0; set != NULL && c < set->n; c++) {
-        if (set->chunk[c].comm != MPI_COMM_NULL) {
-            (void)PMPI_Comm_free(&set->chunk[c].comm);
-        }
+        cf_unsplit(&set->chunk[c].comm);
         free(set->chunk[c].rank_at);
     }
     free(set == NULL ? NULL : set->requests);

@@ -30,8 +30,15 @@ enum cf_node_order {
     CF_NODE_ORDER_SHUFFLED, /* shuffled, alike on all ranks */
 };
 
+/* Each chunk takes one of the MPI library's numbers for communicators. */
+enum { CF_MOST_CHUNKS = 64 };
+
+static inline int cf_chunk_count(int wanted) {
+    return wanted < CF_MOST_CHUNKS ? wanted : CF_MOST_CHUNKS;
+}
+
 struct cf_chunks {
-    int n; /* at least 1 */
+    int n; /* from 1 to CF_MOST_CHUNKS */
     enum cf_node_order order;
     enum cf_carrier carrier;
 };

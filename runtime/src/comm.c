@@ -4,12 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chain.h"
 #include "chunks.h"
 #include "log.h"
+#include "prepare.h"
 #include "shared_window.h"
 #include "topology.h"
 
 struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
+struct cf_state *cf_freed = NULL;
 
 static int comm_keyval = MPI_KEYVAL_INVALID;
 
@@ -50,27 +53,121 @@ static void free_state(struct cf_state *state) {
     free(state);
 }
 
-/* The attribute's delete callback: the communicator is being freed, or the runtime stops. */
+/* ---- communicators that are being freed ------------------------------------------------------ */
+
+/*
+ * A communicator says by its name that its freeing has begun. Its handle does not tell: it may
+ * belong to a new one soon. Its attributes may not be touched: MPICH is deleting them, maybe only
+ * inside MPI_Wait, when the last request on the communicator is gone.
+ */
+static const char freed_mark[] = " (freed)";
+
+static bool has_mark(MPI_Comm comm) {
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int length = 0;
+    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS)
+        return false;
+    const size_t mark = sizeof freed_mark - 1;
+    const size_t used = strlen(name);
+    return used >= mark && strcmp(name + used - mark, freed_mark) == 0;
+}
+
+static void begin_freeing(MPI_Comm comm) {
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int length = 0;
+    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS)
+        return;
+    name[MPI_MAX_OBJECT_NAME - sizeof freed_mark] = '\0';
+    memcpy(name + strlen(name), freed_mark, sizeof freed_mark);
+    if (PMPI_Comm_set_name(comm, name) != MPI_SUCCESS ||
+        !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed))
+        cf_handle_remove(&cf_states, (uintptr_t)comm);
+}
+
+/* One that has a state comes to forget_comm. */
+static void leave_comm(MPI_Comm comm) {
+    uintptr_t found = 0;
+    if (comm == MPI_COMM_NULL || comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF ||
+        comm_keyval == MPI_KEYVAL_INVALID)
+        return;
+    if (!cf_handle_find(&cf_states, (uintptr_t)comm, &found) || found == (uintptr_t)cf_freed)
+        begin_freeing(comm);
+}
+
+static struct {
+    int (*free)(MPI_Comm *);
+    int (*disconnect)(MPI_Comm *);
+} next = {PMPI_Comm_free, PMPI_Comm_disconnect};
+
+__attribute__((constructor)) static void chain(void) {
+    cf_chain("MPI_Comm_free", &next.free);
+    cf_chain("MPI_Comm_disconnect", &next.disconnect);
+}
+
+/* Open MPI has called all callbacks then. Its handles are addresses, which may never come again. */
+static void has_left(MPI_Comm comm) {
+#if defined(OPEN_MPI)
+    cf_handle_remove_if(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed);
+#else
+    (void)comm;
+#endif
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_free(MPI_Comm *comm) {
+    const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
+    leave_comm(handle);
+    const int err = next.free(comm);
+    has_left(handle);
+    return err;
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_disconnect(MPI_Comm *comm) {
+    const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
+    leave_comm(handle);
+    const int err = next.disconnect(comm);
+    has_left(handle);
+    return err;
+}
+
+/* The attribute's delete callback: the communicator is being freed, or we drop its state. */
 static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
+    struct cf_state *state = value;
     (void)keyval;
     (void)extra;
-    cf_handle_remove(&cf_states, (uintptr_t)comm);
-    list_remove(value);
-    free_state(value);
+    if (state->dropped)
+        cf_handle_remove(&cf_states, (uintptr_t)comm);
+    else
+        begin_freeing(comm);
+    list_remove(state);
+    free_state(state);
     return MPI_SUCCESS;
 }
 
-/* Stage one but for the attribute. Intercommunicators and foreign processes leave the layout empty.
+static int drop(struct cf_state *state) {
+    state->dropped = true;
+    return PMPI_Comm_delete_attr(state->comm.handle, comm_keyval);
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+/*
+ * Stage one but for the attribute. Intercommunicators and foreign processes leave the layout empty,
+ * and so do communicators of a size for which nobody has tuned: theirs is never asked for, and what
+ * all programs have many of costs neither time nor memory by the rank.
  */
 static int describe(struct cf_state *state, MPI_Comm comm) {
     char name[CF_LAYOUT_NAME_SIZE];
     int inter = 0;
-    state->handle = comm;
+    int size = 0;
+    state->comm.handle = comm;
     state->comm.layout.node_comm = MPI_COMM_NULL;
     state->comm.layout.lane_comm = MPI_COMM_NULL;
     state->comm.layout.order_comm = MPI_COMM_NULL;
     int err = PMPI_Comm_test_inter(comm, &inter);
-    if (err == MPI_SUCCESS && !inter)
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_size(comm, &size);
+    const bool wanted = !cf_runtime.tuned_only || cf_rules_any_for(size);
+    if (err == MPI_SUCCESS && !inter && wanted)
         err = cf_layout_build(&state->comm.layout, comm);
     if (err != MPI_SUCCESS || state->comm.layout.size == 0)
         return err;
@@ -85,8 +182,10 @@ static int describe(struct cf_state *state, MPI_Comm comm) {
 }
 
 int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
+    uintptr_t found = 0;
     *out = NULL;
-    if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID)
+    if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID ||
+        (cf_handle_find(&cf_states, (uintptr_t)comm, &found) && has_mark(comm)))
         return MPI_ERR_COMM;
     struct cf_state *state =
         calloc(1, sizeof *state + (size_t)cf_ncollectives * sizeof state->last[0]);
@@ -102,7 +201,7 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     /* From here on the attribute owns the state. */
     list_append(state);
     if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state)) {
-        (void)PMPI_Comm_delete_attr(comm, comm_keyval);
+        (void)drop(state);
         return MPI_ERR_NO_MEM;
     }
     *out = state;
@@ -122,59 +221,21 @@ static void complain(const struct cf_state *state) {
         cf_log(1, text, state->layout_name);
 }
 
-/*
- * Whether this rank may make communicators now. Open MPI 4.1 hangs where one thread makes them with
- * MPI_Comm_split or MPI_Comm_dup while others do with MPI_Comm_create_group, so that under it a
- * program's worker threads get none from us: a communicator first used by them stays native.
- */
-static bool may_make_communicators(void) {
-#if defined(OPEN_MPI)
-    int level = MPI_THREAD_SINGLE;
-    int main_thread = 0;
-    if (PMPI_Query_thread(&level) != MPI_SUCCESS)
-        return false;
-    return level < MPI_THREAD_MULTIPLE ||
-           (PMPI_Is_thread_main(&main_thread) == MPI_SUCCESS && main_thread);
-#else
-    return true;
-#endif
-}
-
-/*
- * Runs a collective part of the preparation that makes communicators, if all ranks may. The user's
- * error handler is set aside meanwhile: a library out of communicators is a reason to stay native,
- * not to abort.
- */
-static int prepare(struct cf_state *state, bool (*part)(struct cf_state *, const void *),
-                   const void *wanted, bool *done) {
-    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
-    int err = PMPI_Comm_get_errhandler(state->handle, &handler);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_set_errhandler(state->handle, MPI_ERRORS_RETURN);
-    if (err != MPI_SUCCESS)
-        return err;
-    *done = cf_comm_agree(state->handle, may_make_communicators()) && part(state, wanted);
-    (void)PMPI_Comm_set_errhandler(state->handle, handler);
-    (void)PMPI_Errhandler_free(&handler);
-    return MPI_SUCCESS;
-}
-
-static bool complete_communicators(struct cf_state *state, const void *unused) {
+static bool complete_communicators(struct cf_comm *comm, const void *unused) {
     (void)unused;
-    struct cf_layout *layout = &state->comm.layout;
-    if (cf_comm_agree(state->handle, cf_layout_add_lanes(layout)) &&
-        cf_layout_connect(layout, state->handle))
-        return true;
-    complain(state);
-    return false;
+    return cf_comm_agree(comm->handle, cf_layout_add_lanes(&comm->layout)) &&
+           cf_layout_connect(&comm->layout, comm->handle);
 }
 
 /* Stage two, collective. It succeeds on all ranks or on none. */
 static int complete(struct cf_state *state) {
     bool done = false;
-    const int err = prepare(state, complete_communicators, NULL, &done);
+    const int err =
+        cf_prepare_part(&state->comm, CF_LAYOUT_COMMS, complete_communicators, NULL, &done);
     if (err != MPI_SUCCESS)
         return err;
+    if (!done)
+        complain(state);
     list_remove(state);
     list_append(state);
     state->stage = done ? CF_STAGE_COMPLETE : CF_STAGE_UNUSABLE;
@@ -184,56 +245,6 @@ static int complete(struct cf_state *state) {
         memset(state->last, 0, (size_t)cf_ncollectives * sizeof state->last[0]);
     }
     return MPI_SUCCESS;
-}
-
-/* Runs a part that only some variants need, at the first call that does; it is refused for good. */
-static int prepare_once(struct cf_comm *comm, bool (*part)(struct cf_state *, const void *),
-                        const void *wanted, bool there, bool *refused) {
-    bool done = false;
-    if (there || *refused)
-        return MPI_SUCCESS;
-    /* A struct cf_comm is the first member of a state. */
-    const int err = prepare((struct cf_state *)comm, part, wanted, &done);
-    *refused = err == MPI_SUCCESS && !done;
-    return err;
-}
-
-/* A window brings communicators of the library's own with it. */
-static bool open_shared(struct cf_state *state, const void *unused) {
-    (void)unused;
-    return cf_shared_open(&state->comm, state->handle);
-}
-
-int cf_shared_ready(struct cf_comm *comm, bool *ready) {
-    const int err =
-        prepare_once(comm, open_shared, NULL, comm->shared != NULL, &comm->shared_refused);
-    *ready = comm->shared != NULL;
-    return err;
-}
-
-static bool make_order(struct cf_state *state, const void *unused) {
-    (void)unused;
-    struct cf_layout *layout = &state->comm.layout;
-    return cf_layout_connect_order(layout, state->handle);
-}
-
-int cf_order_ready(struct cf_comm *comm, bool *ready) {
-    const MPI_Comm *made = &comm->layout.order_comm;
-    const int err =
-        prepare_once(comm, make_order, NULL, *made != MPI_COMM_NULL, &comm->order_refused);
-    *ready = *made != MPI_COMM_NULL && !comm->order_refused;
-    return err;
-}
-
-static bool connect_chunks(struct cf_state *state, const void *chunks) {
-    return cf_chunks_connect(&state->comm, chunks, state->handle);
-}
-
-int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *ready) {
-    const bool there = cf_chunks_find(comm, chunks) != NULL;
-    const int err = prepare_once(comm, connect_chunks, chunks, there, &comm->chunks_refused);
-    *ready = there || cf_chunks_find(comm, chunks) != NULL;
-    return err;
 }
 
 int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
@@ -248,7 +259,10 @@ int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
 }
 
 int cf_states_start(void) {
-    return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &comm_keyval, NULL);
+    cf_freed = calloc(1, sizeof *cf_freed + (size_t)cf_ncollectives * sizeof cf_freed->last[0]);
+    return cf_freed == NULL
+               ? MPI_ERR_NO_MEM
+               : PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &comm_keyval, NULL);
 }
 
 void cf_states_stop(void) {
@@ -257,8 +271,10 @@ void cf_states_stop(void) {
     for (struct cf_state *state = list.first; state != NULL; state = state->next)
         cf_shared_close(&state->comm);
     while (list.first != NULL)
-        if (PMPI_Comm_delete_attr(list.first->handle, comm_keyval) != MPI_SUCCESS)
+        if (drop(list.first) != MPI_SUCCESS)
             break;
     (void)PMPI_Comm_free_keyval(&comm_keyval);
     cf_handle_clear(&cf_states);
+    free(cf_freed);
+    cf_freed = NULL;
 }

@@ -60,25 +60,34 @@ struct cf_last {
 };
 
 struct cf_state {
-    struct cf_comm comm; /* layout.size is 0 where no variant can ever run */
-    MPI_Comm handle;
+    struct cf_comm comm;          /* layout.size is 0 where no variant can ever run */
     const char *layout_name;      /* NULL where no variant can ever run */
     const struct cf_rules *rules; /* NULL: native for every collective */
     enum cf_stage stage;
     int64_t bytes; /* of the call in progress, from cf_choose to cf_run */
+    bool dropped;  /* by us, while the communicator lives on */
     struct cf_state *previous, *next;
     struct cf_last last[]; /* [cf_ncollectives] */
 };
 
 CF_HIDDEN extern struct cf_handle_table cf_states;
 
-/* Stage one of a communicator that is not in cf_states. Local. Returns an MPI error class. */
+/*
+ * What cf_states has for a communicator whose freeing has begun. The program's delete callbacks may
+ * still call collectives on it: they are native, since an attribute of a communicator that loses
+ * its attributes would never be deleted, or worse. The entry outlives the communicator;
+ * cf_state_enter tells it from a new one with the same handle.
+ */
+CF_HIDDEN extern struct cf_state *cf_freed;
+
+/* Stage one of a communicator that is not in cf_states, or as cf_freed. Local. Returns an MPI error
+ * class: MPI_ERR_COMM for one that is being freed. */
 int cf_state_enter(MPI_Comm comm, struct cf_state **state);
 
 /* No MPI call for a known communicator. Returns an MPI error class. */
 static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
     uintptr_t found;
-    if (cf_handle_find(&cf_states, (uintptr_t)comm, &found)) {
+    if (cf_handle_find(&cf_states, (uintptr_t)comm, &found) && found != (uintptr_t)cf_freed) {
         *state = (struct cf_state *)found;
         return MPI_SUCCESS;
     }

@@ -1,13 +1,7 @@
 /* The communicators of a layout. */
+#include "prepare.h"
 #include "runtime.h"
 #include "topology.h"
-
-bool cf_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
-    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
-        return false;
-    return *out == MPI_COMM_NULL ||
-           PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
-}
 
 bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm) {
     const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
@@ -23,10 +17,7 @@ bool cf_layout_connect_order(struct cf_layout *layout, MPI_Comm comm) {
 }
 
 void cf_layout_disconnect(struct cf_layout *layout) {
-    if (layout->node_comm != MPI_COMM_NULL)
-        (void)PMPI_Comm_free(&layout->node_comm);
-    if (layout->lane_comm != MPI_COMM_NULL)
-        (void)PMPI_Comm_free(&layout->lane_comm);
-    if (layout->order_comm != MPI_COMM_NULL)
-        (void)PMPI_Comm_free(&layout->order_comm);
+    cf_unsplit(&layout->node_comm);
+    cf_unsplit(&layout->lane_comm);
+    cf_unsplit(&layout->order_comm);
 }

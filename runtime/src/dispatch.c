@@ -1,10 +1,12 @@
 /* From a call to what it runs. */
 #include <limits.h>
+#include <stdatomic.h>
 
 #include "cf.h"
 #include "comm.h"
 #include "dispatch.h"
 #include "fast.h"
+#include "log.h"
 #include "observe.h"
 
 /* Stands for "the state of this communicator did not fit into memory", which cf_run reports. */
@@ -127,7 +129,7 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
 static inline const struct cf_choice *choose(int collective, MPI_Comm comm, int count,
                                              MPI_Datatype type, const int *counts) {
     struct cf_state *state = NULL;
-    if (cf_runtime.mode == CF_MODE_OFF)
+    if (cf_runtime.mode < CF_MODE_ON && !cf_runtime_start(comm))
         return NULL;
     const int err = cf_state_of(comm, &state);
     if (err != MPI_SUCCESS)
@@ -180,12 +182,18 @@ static bool is_illegal_here(const struct cf_collective_info *info, const struct 
 }
 
 static bool applies(const struct cf_choice *choice, const struct cf_facts *facts) {
-    return facts->total_bytes <= INT_MAX && choice->variant->applicable(facts);
+    return facts->total_bytes <= INT_MAX && choice->variant->applicable(facts) &&
+           cf_memory_suffices(choice, facts);
 }
 
-/* An error of a component stands for an error of the call. */
+/* An error of a component stands for an error of the call. A rank that is out of memory has met it
+ * alone: the others wait for what it would have sent. */
 static int raise(MPI_Comm comm, int err) {
     (void)PMPI_Comm_call_errhandler(comm, err);
+    if (err == MPI_ERR_NO_MEM) {
+        cf_warn("memory is out on a rank for which others wait; the job ends here");
+        (void)PMPI_Abort(MPI_COMM_WORLD, err);
+    }
     return err;
 }
 
@@ -246,8 +254,11 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
         args->recvcount < 0 ||
         !is_settled(&state->last[collective].settled, choice, state->bytes, args))
         err = settle(state, choice, collective, args);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = choice->variant->run(args, &state->comm, choice->parameter);
+        if (atomic_load_explicit(&cf_tmpbuf_bytes, memory_order_relaxed) > cf_runtime.memory)
+            cf_tmpbufs_free(&state->comm.tmpbufs);
+    }
     return err == MPI_SUCCESS || err == CF_DECLINED ? err : raise(args->comm, err);
 }
 

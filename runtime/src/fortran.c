@@ -42,3 +42,10 @@ cf_routine *cf_foreign_routine(const char *name, const void *caller) {
         *(void **)&routine = dlsym(atomic_load(&foreign), name);
     return routine;
 }
+
+int cf_leave(int (*leave)(MPI_Comm *comm), MPI_Fint *comm) {
+    MPI_Comm handle = PMPI_Comm_f2c(*comm);
+    const int err = leave(&handle);
+    *comm = PMPI_Comm_c2f(handle);
+    return err;
+}

@@ -2,6 +2,8 @@
 #ifndef COLLFORGE_FORTRAN_H_INCLUDED
 #define COLLFORGE_FORTRAN_H_INCLUDED
 
+#include <mpi.h>
+
 /* Any routine; a caller knows its arguments. */
 typedef void cf_routine(void);
 
@@ -12,5 +14,8 @@ typedef void cf_routine(void);
  * caller is an address in the code that called the routine.
  */
 cf_routine *cf_foreign_routine(const char *name, const void *caller);
+
+/* Calls MPI_Comm_free or MPI_Comm_disconnect for a Fortran handle. Returns its error. */
+int cf_leave(int (*leave)(MPI_Comm *comm), MPI_Fint *comm);
 
 #endif

@@ -78,11 +78,11 @@ bool cf_handle_insert(struct cf_handle_table *table, uintptr_t key, uintptr_t va
  * it, and it becomes empty itself, as do the removed ones before it. This keeps a table in which
  * handles come and go from silting up.
  */
-void cf_handle_remove(struct cf_handle_table *table, uintptr_t key) {
+static void take_out(struct cf_handle_table *table, uintptr_t key, const uintptr_t *only) {
     (void)pthread_mutex_lock(&table->mutex);
     struct cf_handle_slots *slots = atomic_load_explicit(&table->slots, memory_order_relaxed);
     uintptr_t value;
-    if (slots != NULL && cf_handle_find(table, key, &value)) {
+    if (slots != NULL && cf_handle_find(table, key, &value) && (only == NULL || value == *only)) {
         size_t at = slot_for(slots, key);
         set_key(slots, at, CF_SLOT_REMOVED);
         table->live--;
@@ -92,6 +92,14 @@ void cf_handle_remove(struct cf_handle_table *table, uintptr_t key) {
         }
     }
     (void)pthread_mutex_unlock(&table->mutex);
+}
+
+void cf_handle_remove(struct cf_handle_table *table, uintptr_t key) {
+    take_out(table, key, NULL);
+}
+
+void cf_handle_remove_if(struct cf_handle_table *table, uintptr_t key, uintptr_t value) {
+    take_out(table, key, &value);
 }
 
 size_t cf_handle_count(struct cf_handle_table *table) {

@@ -81,7 +81,7 @@ static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
         return MPI_ERR_NO_MEM;
     }
     struct cf_layout *layout = &hybrid->comm.layout;
-    hybrid->open.comm = comm;
+    hybrid->open.comm = hybrid->comm.handle = comm;
     int err = discover(layout, comm, domains);
     const bool known = err == MPI_SUCCESS && layout->size > 0 && cf_layout_add_lanes(layout) &&
                        cf_types_start() == MPI_SUCCESS && cf_hybrid_prepare(hybrid) &&
@@ -91,7 +91,7 @@ static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
         destroy(hybrid);
         return err == MPI_SUCCESS ? MPI_ERR_NO_MEM : err;
     }
-    (void)cf_shared_open(&hybrid->comm, comm);
+    hybrid->comm.shared_refused = !cf_shared_open(&hybrid->comm, comm);
     describe(hybrid);
     *out = hybrid;
     return MPI_SUCCESS;

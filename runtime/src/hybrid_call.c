@@ -38,7 +38,7 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid) {
     }
     cf_layout_name_with(&hybrid->comm.layout, 1, name, sizeof name);
     hybrid->rules =
-        cf_runtime.mode == CF_MODE_OFF ? NULL : cf_rules_find(name, hybrid->comm.layout.threads);
+        cf_runtime.mode < CF_MODE_ON ? NULL : cf_rules_find(name, hybrid->comm.layout.threads);
     return true;
 }
 

@@ -8,8 +8,10 @@
 #include <string.h>
 
 #include "cf.h"
+#include "chain.h"
 #include "comm.h"
 #include "force.h"
+#include "library.h"
 #include "log.h"
 #include "observe.h"
 #include "rules.h"
@@ -19,7 +21,7 @@
 #include "topology.h"
 #include "winners.h"
 
-struct cf_runtime cf_runtime = {CF_MODE_OFF};
+struct cf_runtime cf_runtime = {.mode = CF_MODE_UNSTARTED, .memory = CF_USUAL_MEMORY};
 
 static bool activated = false;
 
@@ -30,6 +32,7 @@ struct settings {
     int verbose;
     int profile;
     int nwinners;
+    int64_t memory;
     char fingerprint[80];
 };
 
@@ -49,6 +52,25 @@ static int read_verbose(void) {
     return 0;
 }
 
+/* A number of bytes, in K, M or G if one of these follows, as in 64M or 64MiB. */
+static int64_t read_memory(void) {
+    const char *text = setting("COLLFORGE_MEMORY");
+    char unit[4] = "";
+    int used = 0;
+    long long number = 0;
+    if (text == NULL)
+        return CF_USUAL_MEMORY;
+    const int found = sscanf(text, "%9lld%3[KMGiB]%n", &number, unit, &used);
+    const char *units = "KMG";
+    const char *at = unit[0] == '\0' ? NULL : strchr(units, unit[0]);
+    const bool good = number >= 0 && (found == 1 ? strspn(text, "0123456789") == strlen(text)
+                                                 : found == 2 && text[used] == '\0' && at != NULL);
+    if (good)
+        return (int64_t)number << (at == NULL ? 0 : 10 * (at - units + 1));
+    cf_warn("COLLFORGE_MEMORY='%.80s' is no number of bytes such as 64M; taking 64M", text);
+    return CF_USUAL_MEMORY;
+}
+
 /* Set to anything but 0. */
 static bool is_on(const char *name) {
     const char *text = setting(name);
@@ -63,6 +85,7 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
     if (is_on("COLLFORGE_DISABLE"))
         return;
     settings->verbose = read_verbose();
+    settings->memory = read_memory();
     cf_log_setup(settings->verbose);
     settings->pretended = setting("COLLFORGE_NODE_MAP") != NULL;
     if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
@@ -94,7 +117,8 @@ static bool share_winners(const struct settings *settings, int rank, struct cf_w
            PMPI_Bcast(winners->items, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
 }
 
-int cf_runtime_activate(void) {
+/* Collective over MPI_COMM_WORLD. */
+static int activate(void) {
     if (activated)
         return MPI_SUCCESS;
     int err = cf_topology_start();
@@ -109,10 +133,15 @@ int cf_runtime_activate(void) {
     return err;
 }
 
+int cf_runtime_activate(void) {
+    cf_runtime.tuned_only = false;
+    return activate();
+}
+
 /* After PMPI_Init on all ranks. Errors of MPI have met the handler of MPI_COMM_WORLD before they
  * get here. */
 static void start(void) {
-    struct settings settings = {0};
+    struct settings settings = {.memory = CF_USUAL_MEMORY};
     struct cf_winners winners = {0};
     int rank = 0;
     if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS)
@@ -122,15 +151,19 @@ static void start(void) {
     if (PMPI_Bcast(&settings, (int)sizeof settings, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
         settings.wanted = settings.pretended = 0;
     cf_log_setup(settings.verbose);
+    cf_runtime.memory = settings.memory;
     if (settings.pretended)
         (void)cf_topology_start();
     if (settings.wanted) {
         const bool shared = share_winners(&settings, rank, &winners);
-        const bool ready = shared && cf_runtime_activate() == MPI_SUCCESS;
+        const bool ready = shared && activate() == MPI_SUCCESS;
         const bool active = ready && cf_all_agree(cf_rules_build(&winners));
         const bool observed = settings.profile || settings.verbose >= 2;
         cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
+        cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
         cf_observe_setup(active && settings.profile);
+        if (active && rank == 0)
+            cf_chain_check();
         if (!active && rank == 0)
             cf_warn("%s; native collectives",
                     shared ? "memory is out" : "the ranks run different builds of libcollforge.so");
@@ -138,10 +171,27 @@ static void start(void) {
     cf_winners_free(&winners);
 }
 
-/* Before PMPI_Finalize on all ranks. */
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+static struct {
+    int (*init)(int *, char ***);
+    int (*init_thread)(int *, char ***, int, int *);
+    int (*finalize)(void);
+} next = {PMPI_Init, PMPI_Init_thread, PMPI_Finalize};
+
+__attribute__((constructor)) static void chain(void) {
+    cf_chain("MPI_Init", &next.init);
+    cf_chain("MPI_Init_thread", &next.init_thread);
+    cf_chain("MPI_Finalize", &next.finalize);
+}
+
+/* While MPI still works, on all ranks; a second time does nothing. */
 static void stop(void) {
+    if (!cf_library_is_ours())
+        return;
     cf_observe_finish();
     cf_runtime.mode = CF_MODE_OFF;
+    cf_runtime.tuned_only = false;
     cf_states_stop();
     cf_shared_stop();
     cf_types_stop();
@@ -150,30 +200,71 @@ static void stop(void) {
     activated = false;
 }
 
+static int stop_before_the_end(MPI_Comm self, int keyval, void *value, void *extra) {
+    (void)self;
+    (void)keyval;
+    (void)value;
+    (void)extra;
+    stop();
+    return MPI_SUCCESS;
+}
+
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else. */
+static void stop_at_the_end(void) {
+    int keyval = MPI_KEYVAL_INVALID;
+    if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop_before_the_end, &keyval, NULL) !=
+        MPI_SUCCESS)
+        return;
+    (void)PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
+    (void)PMPI_Comm_free_keyval(&keyval);
+}
+
+/* After MPI_Init, unless that met another library's. */
+static int begin(int err) {
+    if (!cf_library_is_ours()) {
+        cf_runtime.mode = CF_MODE_OFF;
+    } else if (err == MPI_SUCCESS) {
+        cf_runtime.mode = CF_MODE_OFF;
+        start();
+    }
+    return err;
+}
+
+bool cf_runtime_start(MPI_Comm comm) {
+    int initialized = 0;
+    int finalized = 0;
+    if (cf_runtime.mode != CF_MODE_UNSTARTED)
+        return cf_runtime.mode >= CF_MODE_ON;
+    if (!cf_library_is_ours()) {
+        cf_runtime.mode = CF_MODE_OFF;
+        return false;
+    }
+    if (comm != MPI_COMM_WORLD || PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized ||
+        PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
+        return false;
+    (void)begin(MPI_SUCCESS);
+    stop_at_the_end();
+    return cf_runtime.mode >= CF_MODE_ON;
+}
+
 /* Where the environment asks for it: at MPI_THREAD_MULTIPLE collectives may use the threads of an
  * MPI+OpenMP program (threads.h). */
 static bool raises_level(void) {
-    return is_on("COLLFORGE_THREAD_MULTIPLE");
+    return cf_library_is_ours() && is_on("COLLFORGE_THREAD_MULTIPLE");
 }
 
 COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
     int provided = MPI_THREAD_SINGLE;
-    const int err = raises_level() ? PMPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
-                                   : PMPI_Init(argc, argv);
-    if (err == MPI_SUCCESS)
-        start();
-    return err;
+    return begin(raises_level() ? next.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
+                                : next.init(argc, argv));
 }
 
 COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    const int err =
-        PMPI_Init_thread(argc, argv, raises_level() ? MPI_THREAD_MULTIPLE : required, provided);
-    if (err == MPI_SUCCESS)
-        start();
-    return err;
+    return begin(
+        next.init_thread(argc, argv, raises_level() ? MPI_THREAD_MULTIPLE : required, provided));
 }
 
 COLLFORGE_PUBLIC int MPI_Finalize(void) {
     stop();
-    return PMPI_Finalize();
+    return next.finalize();
 }

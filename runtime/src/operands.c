@@ -105,6 +105,47 @@ static bool side_is_legal(const struct cf_side *side, int n) {
     return true;
 }
 
+/* 32-bit FNV-1a by words; goes on from hash. */
+static uint32_t hash_size(uint32_t hash, int bytes) {
+    return (hash ^ (uint32_t)bytes) * UINT32_C(16777619);
+}
+
+/*
+ * What the other side of this rank's blocks, where it has all of them, says of their sizes: as a
+ * hash, which every rank can compare with the sizes that the ranks have told. MPI wants both sides
+ * alike; libraries are right, too, where a receiver has room to spare.
+ */
+static int hash_of_other_side(const struct cf_roles *roles, const struct cf_side *input,
+                              const struct cf_side *output, int size) {
+    const struct cf_side *other = roles->varies == CF_VARIES_TARGET ? input : output;
+    const int blocks = roles->varies == CF_VARIES_TARGET ? roles->in_blocks : roles->out_blocks;
+    uint32_t hash = 0;
+
+    for (int i = 0; blocks == size && i < size; i++) {
+        hash = hash_size(hash, block_bytes(other, i));
+    }
+    return (int)(hash & INT_MAX);
+}
+
+/* units: [size][own + 1], of each rank the sizes and its hash. Whether every rank that has all of
+ * the other side says the same. */
+static bool sides_agree(const int *units, int size, int own, int root) {
+    for (int rank = 0; rank < size; rank++) {
+        uint32_t hash = 0;
+        if (own == 1 && rank != root) {
+            continue;
+        }
+        for (int i = 0; i < size; i++) {
+            const MPI_Aint row = (MPI_Aint)i * (own + 1);
+            hash = hash_size(hash, units[row + (own == 1 ? 0 : rank)]);
+        }
+        if (units[(MPI_Aint)rank * (own + 1) + own] != (int)(hash & INT_MAX)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /*
  * The ranks tell each other the sizes of their blocks: each its own block, or its row of pairs. A
  * rank whose arguments are illegal says so (-1), as it would be the only one to leave else.
@@ -117,13 +158,13 @@ static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *r
     const bool legal =
         side_is_legal(input, roles->in_blocks) && side_is_legal(output, roles->out_blocks);
     int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS,
-                           ((size_t)size * (size_t)own + (size_t)own) * sizeof *units);
+                           ((size_t)size + 1) * ((size_t)own + 1) * sizeof *units);
     int64_t total = 0;
 
     if (units == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    int *mine = units + (MPI_Aint)size * own;
+    int *mine = units + (MPI_Aint)size * (own + 1);
     /* The side on which this rank has one block is its own block; where it has all, it is one of
      * them. */
     const struct cf_side *side = roles->varies == CF_VARIES_TARGET ? output : input;
@@ -131,10 +172,16 @@ static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *r
         const int index = own == 1 && side->counts != NULL ? comm->layout.rank : i;
         mine[i] = legal ? block_bytes(side, index) : -1;
     }
-    CF_TRY(PMPI_Allgather(mine, own, MPI_INT, units, own, MPI_INT, args->comm));
-    for (MPI_Aint i = 0; i < (MPI_Aint)size * own; i++) {
-        total += units[i];
-        operands->declined = operands->declined || units[i] < 0;
+    mine[own] = hash_of_other_side(roles, input, output, size);
+    CF_TRY(PMPI_Allgather(mine, own + 1, MPI_INT, units, own + 1, MPI_INT, args->comm));
+    operands->declined = !sides_agree(units, size, own, args->root);
+    for (int rank = 0; rank < size; rank++) {
+        for (int i = 0; i < own; i++) {
+            const int told = units[(MPI_Aint)rank * (own + 1) + i];
+            units[(MPI_Aint)rank * own + i] = told;
+            total += told;
+            operands->declined = operands->declined || told < 0;
+        }
     }
     operands->declined = operands->declined || total > INT_MAX;
     operands->blocks = (struct cf_blocks){units, 1, 0};

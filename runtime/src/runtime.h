@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* Tells the compiler, too, that a variable is not exported: one load less. */
 #define CF_HIDDEN __attribute__((visibility("hidden")))
@@ -13,17 +14,28 @@
 #define CF_APART __attribute__((noinline))
 
 enum cf_mode {
-    CF_MODE_OFF, /* every collective goes straight to PMPI */
+    CF_MODE_OFF,       /* every collective is native */
+    CF_MODE_UNSTARTED, /* native; MPI_Init has not come by */
     CF_MODE_ON,
     CF_MODE_OBSERVED, /* calls are counted or logged, too */
 };
 
 struct cf_runtime {
     enum cf_mode mode;
+    bool tuned_only; /* no layout is needed where nothing is tuned */
+    int64_t memory;  /* COLLFORGE_MEMORY: bytes of temporaries of a process */
 };
 
-/* Changes only inside MPI_Init and MPI_Finalize, alike on all ranks. */
+enum { CF_USUAL_MEMORY = 64 << 20 };
+
+/* Changes only inside MPI_Init and MPI_Finalize, or cf_runtime_start, alike on all ranks. */
 CF_HIDDEN extern struct cf_runtime cf_runtime;
+
+/*
+ * Starts the runtime of a program whose MPI_Init another tool has kept from it, at the first
+ * collective on MPI_COMM_WORLD, which all ranks come to. Whether the mode is on then.
+ */
+bool cf_runtime_start(MPI_Comm comm);
 
 /* Whether it holds on all ranks of the communicator. Collective; an error of MPI counts as no. */
 bool cf_comm_agree(MPI_Comm comm, bool holds);

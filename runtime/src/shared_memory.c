@@ -2,6 +2,7 @@
 #include "shared_memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
@@ -18,6 +19,23 @@ size_t cf_shared_memory_room(void) {
                                             : SIZE_MAX;
 }
 
+/* Kernels before 5.14 cannot populate: a byte of each page is written. By the kernel, which says
+ * that there is no page where this process would be killed. */
+bool cf_shared_memory_write(void *memory, size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const int zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    bool good = zeros >= 0;
+
+    for (size_t at = 0; good && at < bytes; at += page) {
+        good = read(zeros, (char *)memory + at, 1) == 1;
+    }
+    good = good && (bytes == 0 || read(zeros, (char *)memory + bytes - 1, 1) == 1);
+    if (zeros >= 0) {
+        (void)close(zeros);
+    }
+    return good;
+}
+
 bool cf_shared_memory_populate(void *memory, size_t bytes) {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t first = (uintptr_t)memory / page * page;
@@ -26,10 +44,7 @@ bool cf_shared_memory_populate(void *memory, size_t bytes) {
     if (madvise((void *)first, length, MADV_POPULATE_WRITE) == 0) {
         return true;
     }
-    for (size_t at = 0; at < bytes && errno == EINVAL; at += page) {
-        ((volatile char *)memory)[at] = 0;
-    }
-    return errno == EINVAL;
+    return errno == EINVAL && cf_shared_memory_write(memory, bytes);
 }
 
 bool cf_shared_memory_is_unified(MPI_Win window) {

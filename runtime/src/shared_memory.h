@@ -10,9 +10,10 @@
 size_t cf_shared_memory_room(void);
 
 /* Gets the pages of this memory now, near this process; its contents are undefined then. Touching
- * it later could end the program where the file system is full. False when there are none; kernels
- * before 5.14 cannot tell, and end the program here. */
+ * it later could end the program where the file system is full. False when there are none. */
 bool cf_shared_memory_populate(void *memory, size_t bytes);
+/* The same for kernels that cannot populate: those before 5.14. */
+bool cf_shared_memory_write(void *memory, size_t bytes);
 
 /* Whether loads and stores see each other as in the memory of threads; makes the window return
  * errors. */

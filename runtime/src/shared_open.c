@@ -13,12 +13,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "prepare.h"
 #include "runtime.h"
 #include "shared_memory.h"
 
-/* Windows of a process, kept ones included. Each takes one of the numbers that a library has for
- * communicators, of which MPICH has 2048. */
+/* Windows of a process, kept ones included, and their memory on its node. */
 enum { MOST_WINDOWS = 256 };
+static const size_t most_bytes = (size_t)512 << 20;
 
 /* The windows that no communicator has. */
 static struct {
@@ -27,9 +28,22 @@ static struct {
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static atomic_int nwindows;
+static _Atomic size_t window_bytes;
 
 size_t cf_shared_bytes(void) {
     return sizeof(struct cf_shared_segment) + CF_SHARED_LINE;
+}
+
+static void count_window(const struct cf_shared *shared, int more) {
+    const size_t bytes = (size_t)shared->n * cf_shared_bytes();
+
+    (void)atomic_fetch_add(&nwindows, more);
+    cf_count_hidden(more);
+    if (more > 0) {
+        (void)atomic_fetch_add(&window_bytes, bytes);
+    } else {
+        (void)atomic_fetch_sub(&window_bytes, bytes);
+    }
 }
 
 /* ---- what is local --------------------------------------------------------------------------- */
@@ -106,7 +120,10 @@ static struct cf_shared *create(const struct cf_layout *at) {
 
 /* Twice as much: others may be on their way. */
 static bool has_room(int n) {
-    return cf_shared_memory_room() / 2 > (size_t)n * cf_shared_bytes();
+    const size_t bytes = (size_t)n * cf_shared_bytes();
+
+    return nwindows < MOST_WINDOWS && atomic_load(&window_bytes) + bytes <= most_bytes &&
+           cf_shared_memory_room() / 2 > bytes;
 }
 
 /* A segment begins at the first line: at the same place in the mapping of every process, because
@@ -227,7 +244,7 @@ static bool open_window(struct cf_shared *shared) {
         shared->window = MPI_WIN_NULL;
         return false;
     }
-    (void)atomic_fetch_add(&nwindows, 1);
+    count_window(shared, 1);
     const bool attached = attach(shared, memory);
     return PMPI_Win_lock_all(MPI_MODE_NOCHECK, shared->window) == MPI_SUCCESS && attached;
 }
@@ -236,7 +253,7 @@ static void close_window(struct cf_shared *shared) {
     if (shared->window != MPI_WIN_NULL) {
         (void)PMPI_Win_unlock_all(shared->window);
         (void)PMPI_Win_free(&shared->window);
-        (void)atomic_fetch_sub(&nwindows, 1);
+        count_window(shared, -1);
     }
     destroy(shared);
 }
@@ -252,7 +269,7 @@ bool cf_shared_open(struct cf_comm *comm, MPI_Comm handle) {
     }
     const bool alone = shared->n == 1;
     const bool again = !alone && find_kept(&shared);
-    const bool may = alone || again || (nwindows < MOST_WINDOWS && has_room(shared->n));
+    const bool may = alone || again || has_room(shared->n);
     bool good = cf_comm_agree(handle, may);
     if (good) {
         good = alone || ((again || open_window(shared)) && rewind_rounds(shared));

@@ -12,9 +12,8 @@
 
 #define CF_SQLITE_FUNCTIONS(use)                                                                   \
     use(config) use(initialize) use(shutdown) use(open_v2) use(close) use(errcode) use(errmsg)     \
-        use(busy_timeout) use(progress_handler) use(limit) use(exec) use(prepare_v2)               \
-            use(bind_text) use(step) use(finalize) use(column_int) use(column_int64)               \
-                use(column_text)
+        use(progress_handler) use(limit) use(exec) use(prepare_v2) use(bind_text) use(step)        \
+            use(finalize) use(column_int) use(column_int64) use(column_text)
 
 struct cf_sqlite {
     void *library;

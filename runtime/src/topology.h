@@ -44,9 +44,6 @@ int cf_layout_split_domains(struct cf_layout *layout, MPI_Comm comm);
  * all. */
 bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm);
 bool cf_layout_connect_order(struct cf_layout *layout, MPI_Comm comm);
-/* One of the splits. All ranks take part in each, whatever happened before; false on the rank that
- * gets none. */
-bool cf_split(MPI_Comm comm, int color, int key, MPI_Comm *out);
 /* Frees them. */
 void cf_layout_disconnect(struct cf_layout *layout);
 /* Adds the orders in which the lanes see the ranks. False when memory is out. */

@@ -25,7 +25,9 @@
 enum {
     OLDEST_SCHEMA = 1, /* has no winner.evidence: all its winners are decided */
     SCHEMA_VERSION = 2,
-    BUSY_MILLISECONDS = 200,
+    TRIES = 4, /* while a tuner stores what it found */
+    PAUSE_MILLISECONDS = 50,
+    MOST_PATH = 4096,
     /* What a damaged, huge or slow file may take. A step is 10 of SQLite's instructions. */
     MOST_STEPS = 2000000,
     MOST_SECONDS = 10,
@@ -50,8 +52,16 @@ static const char systems_sql[] =
     "SELECT name, host_pattern FROM system"
     " WHERE EXISTS (SELECT 1 FROM winner WHERE winner.system = system.id)";
 
+/* What shows that a file was written. */
+struct stamp {
+    struct stat status;
+    unsigned char counter[4]; /* SQLite's file change counter */
+};
+
 /* One load: the open database, and where a failure is explained. */
 struct load {
+    const char *path;
+    struct stamp stamp;
     struct cf_sqlite sqlite;
     sqlite3 *database;
     int schema;
@@ -80,8 +90,6 @@ static bool fail_in_sqlite(struct load *load) {
     const char *text = load->sqlite.errmsg(load->database);
     if (code == SQLITE_INTERRUPT)
         return fail(load, "reading takes too long; tune into a new file, on a faster file system");
-    if (code == SQLITE_BUSY || code == SQLITE_LOCKED)
-        return fail(load, "it is locked by a tuner (%s); start again when it is done", text);
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
         return fail(load, "it is damaged (%s); restore it or tune anew", text);
     return fail(load, "%s; check the file and its permissions", text);
@@ -261,28 +269,82 @@ static bool load_rows(struct load *load) {
     return good;
 }
 
-static bool open_database(struct load *load, const char *path) {
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/*
+ * The file is only read: no lock is taken, which on network file systems may take for ever or not
+ * hold, and nobody's journal is rolled back. What a tuner may be writing meanwhile shows in the
+ * journal beside the file and in the stamp of before and after.
+ */
+static bool has_journal(struct load *load) {
+    static const char *const endings[] = {"-journal", "-wal"};
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        char path[MOST_PATH + 16];
+        struct stat status;
+        (void)snprintf(path, sizeof path, "%s%s", load->path, endings[i]);
+        if (stat(path, &status) == 0 && status.st_size > 0)
+            return true;
+    }
+    return false;
+}
+
+static struct stamp stamp_of(const char *path) {
+    enum { COUNTER = 24 };
+    struct stamp stamp;
+    memset(&stamp, 0, sizeof stamp);
+    /* Opening a pipe would wait for its writer. */
+    const bool is_file = stat(path, &stamp.status) == 0 && S_ISREG(stamp.status.st_mode);
+    FILE *file = is_file ? fopen(path, "rb") : NULL;
+    if (file != NULL) {
+        if (fseek(file, COUNTER, SEEK_SET) == 0)
+            (void)fread(stamp.counter, sizeof stamp.counter, 1, file);
+        (void)fclose(file);
+    }
+    return stamp;
+}
+
+static bool is_unchanged(const struct load *load) {
+    const struct stamp now = stamp_of(load->path);
+    const struct stat *then = &load->stamp.status;
+    return now.status.st_ino == then->st_ino && now.status.st_size == then->st_size &&
+           now.status.st_mtim.tv_sec == then->st_mtim.tv_sec &&
+           now.status.st_mtim.tv_nsec == then->st_mtim.tv_nsec &&
+           memcmp(now.counter, load->stamp.counter, sizeof now.counter) == 0;
+}
+
+/* The path as a URI that asks for a file that nobody changes. */
+static void write_uri(const char *path, char *uri, size_t size) {
+    size_t used = (size_t)snprintf(uri, size, "file:");
+    for (const char *c = path; *c != '\0' && used + 4 < size; c++)
+        used += (size_t)snprintf(uri + used, size - used,
+                                 strchr("?#%", *c) == NULL ? "%c" : "%%%02x", (unsigned char)*c);
+    (void)snprintf(uri + used, size - used, "?mode=ro&immutable=1");
+}
+
+static bool open_database(struct load *load) {
+    char uri[3 * MOST_PATH + 64];
     struct stat status;
-    if (stat(path, &status) != 0 && errno == ENOENT)
-        return fail(load, "there is no such file; run 'collforge tune --db %s'", path);
-    if (stat(path, &status) != 0)
+    load->stamp = stamp_of(load->path);
+    if (stat(load->path, &status) != 0 && errno == ENOENT)
+        return fail(load, "there is no such file; run 'collforge tune --db %s'", load->path);
+    if (stat(load->path, &status) != 0)
         return fail(load, "%s; name a file that 'collforge tune' has written", strerror(errno));
     if (!S_ISREG(status.st_mode))
         return fail(load, "it is not a file; name one that 'collforge tune' has written");
     if (status.st_size == 0)
         return fail(load, "it is empty; name a file that 'collforge tune' has written");
-    /* Never written to, but a tuner that was killed in mid-commit leaves a journal that only a
-     * writer may roll back; where the file is write-protected SQLite falls back to reading. */
-    if (load->sqlite.open_v2(path, &load->database, SQLITE_OPEN_READWRITE, NULL) != SQLITE_OK)
+    write_uri(load->path, uri, sizeof uri);
+    if (load->sqlite.open_v2(uri, &load->database, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) !=
+        SQLITE_OK)
         return fail_in_sqlite(load);
-    load->deadline = seconds_now() + MOST_SECONDS;
     load->sqlite.progress_handler(load->database, 10, is_over, load);
-    (void)load->sqlite.busy_timeout(load->database, BUSY_MILLISECONDS);
     (void)load->sqlite.limit(load->database, SQLITE_LIMIT_LENGTH, MOST_TEXT);
     /* sqlite.org/security.html on files that may be damaged; a mapped file that is cut short kills
-     * its reader. Failing, both leave what the following would find out itself. */
-    (void)load->sqlite.exec(load->database, "PRAGMA mmap_size = 0; PRAGMA cell_size_check = 1",
-                            NULL, NULL, NULL);
+     * its reader. Failing, they leave what the following would find out itself. */
+    (void)load->sqlite.exec(
+        load->database,
+        "PRAGMA mmap_size = 0; PRAGMA cell_size_check = 1; PRAGMA trusted_schema = 0", NULL, NULL,
+        NULL);
     return true;
 }
 
@@ -298,18 +360,55 @@ static bool find_version(struct load *load) {
     return true;
 }
 
+/* Reads all of it; whatever it says holds only if the file is still the same. */
+static bool load_once(struct load *load, const char *system) {
+    bool good = open_database(load) && check_schema(load);
+    if (good && system != NULL)
+        (void)snprintf(load->system, sizeof load->system, "%s", system);
+    else if (good)
+        good = find_system(load);
+    good = good && load_rows(load);
+    if (load->database != NULL)
+        (void)load->sqlite.close(load->database);
+    load->database = NULL;
+    return good;
+}
+
+static void pause_a_little(void) {
+    const struct timespec time = {.tv_nsec = PAUSE_MILLISECONDS * 1000000L};
+    (void)nanosleep(&time, NULL);
+}
+
+/* Until it was read while nobody wrote. */
+static bool load_unchanged(struct load *load, const char *system) {
+    const int before = load->winners->count;
+    for (int i = 0; i < TRIES; i++) {
+        if (i > 0)
+            pause_a_little();
+        if (has_journal(load))
+            continue;
+        const bool good = load_once(load, system);
+        if (!has_journal(load) && is_unchanged(load))
+            return good;
+        load->winners->count = before;
+    }
+    return fail(load,
+                "a tuner writes to it, or was killed in the middle; start again later, or run "
+                "'collforge winners --db %s', which tidies up",
+                load->path);
+}
+
 bool cf_winners_load(const char *path, const char *system, struct cf_winners *winners, char *why,
                      size_t whysize) {
-    struct load load = {.winners = winners, .why = why, .whysize = whysize};
-    bool good = find_version(&load) && cf_sqlite_load(&load.sqlite, why, whysize) &&
-                open_database(&load, path) && check_schema(&load);
-    if (good && system != NULL)
-        (void)snprintf(load.system, sizeof load.system, "%s", system);
-    else if (good)
-        good = find_system(&load);
-    good = good && load_rows(&load);
-    if (load.database != NULL)
-        (void)load.sqlite.close(load.database);
+    struct load load = {.path = path,
+                        .deadline = seconds_now() + MOST_SECONDS,
+                        .winners = winners,
+                        .why = why,
+                        .whysize = whysize};
+    bool good = find_version(&load) && cf_sqlite_load(&load.sqlite, why, whysize);
+    if (good && strlen(path) > MOST_PATH)
+        good = fail(&load, "its name is too long");
+    good = good && load_unchanged(&load, system);
     cf_sqlite_unload(&load.sqlite);
     return good;
 }

@@ -12,6 +12,7 @@
  */
 #define _GNU_SOURCE /* pread64 */
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ static const char *const algorithms[] = {"native", "chain", "ring"};
 static const int segments[] = {4096, 16384};
 static const struct cf_parameter parameters[] = {
     {.name = "lane_algorithm", .symbols = algorithms, .nvalues = 3},
-    {.name = "segment_bytes", .values = segments, .nvalues = 2, .minimum = 64},
+    {.name = "segment_bytes", .values = segments, .nvalues = 2, .minimum = 64, .maximum = INT_MAX},
 };
 
 const struct cf_collective_info cf_collectives[] = {
@@ -88,7 +89,7 @@ _Noreturn static void give_up(const char *what, uint64_t seed, const char *detai
 static bool is_legal(const struct cf_parameter *parameter, int value) {
     if (parameter->symbols != NULL)
         return value >= 0 && value < parameter->nvalues;
-    return value == 0 || value >= parameter->minimum;
+    return value == 0 || (value >= parameter->minimum && value <= parameter->maximum);
 }
 
 /* What a winner lacks to be one; NULL when nothing. */

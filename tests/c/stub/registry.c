@@ -1,4 +1,6 @@
 /* A registry for testing the runtime alone: variants that count, fail or apply rarely. */
+#include <limits.h>
+
 #include "cf.h"
 #include "collectives.h"
 
@@ -76,21 +78,49 @@ static int run_failing(const struct cf_args *args, struct cf_comm *comm, const i
 static const char *const algorithms[] = {"native", "chain", "ring"};
 static const int segments[] = {4096, 16384};
 static const struct cf_parameter lane_parameters[] = {
-    {"lane_algorithm", algorithms, NULL, 3, 0},
-    {"segment_bytes", NULL, segments, 2, 64},
+    {"lane_algorithm", algorithms, NULL, 3, 0, 0},
+    {"segment_bytes", NULL, segments, 2, 64, INT_MAX},
 };
 
-static const struct cf_variant bcast_lane = {CF_BCAST, "full_lane",      "b1", lane_parameters,
-                                             2,        on_several_nodes, NULL, run_bcast};
-static const struct cf_variant bcast_leader = {CF_BCAST, "hierarchical",   "b2", NULL,
-                                               0,        on_several_nodes, NULL, run_bcast};
-static const struct cf_variant bcast_failing = {CF_BCAST, "failing",        "b3", NULL,
-                                                0,        on_several_nodes, NULL, run_failing};
+static const struct cf_variant bcast_lane = {
+    .collective = CF_BCAST,
+    .family = "full_lane",
+    .fingerprint = "b1",
+    .parameters = lane_parameters,
+    .nparameters = 2,
+    .applicable = on_several_nodes,
+    .run = run_bcast,
+};
+static const struct cf_variant bcast_leader = {
+    .collective = CF_BCAST,
+    .family = "hierarchical",
+    .fingerprint = "b2",
+    .applicable = on_several_nodes,
+    .run = run_bcast,
+};
+static const struct cf_variant bcast_failing = {
+    .collective = CF_BCAST,
+    .family = "failing",
+    .fingerprint = "b3",
+    .applicable = on_several_nodes,
+    .run = run_failing,
+};
 static const struct cf_variant allreduce_lane = {
-    CF_ALLREDUCE, "full_lane",  "a1", lane_parameters, 2, on_several_nodes_commutative,
-    NULL,         run_allreduce};
-static const struct cf_variant gather_leader = {CF_GATHER, "hierarchical",   "g2", NULL,
-                                                0,         on_several_nodes, NULL, run_gather};
+    .collective = CF_ALLREDUCE,
+    .family = "full_lane",
+    .fingerprint = "a1",
+    .parameters = lane_parameters,
+    .nparameters = 2,
+    .applicable = on_several_nodes_commutative,
+    .run = run_allreduce,
+};
+static const struct cf_variant gather_leader = {
+    .collective = CF_GATHER,
+    .family = "hierarchical",
+    .fingerprint = "g2",
+    .applicable = on_several_nodes,
+    .run = run_gather,
+};
 
 const struct cf_variant *const cf_variants[] = {&bcast_lane, &bcast_leader, &bcast_failing,
                                                 &allreduce_lane, &gather_leader};

@@ -1,0 +1,127 @@
+"""Programs that have hung, crashed or cheated the preload: each must end, and find its own results right."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from conftest import Installation, Launch
+from support import execute, make_folder
+
+from collforge.runtime import build, libraries
+
+SOURCES = Path(__file__).resolve().parent / "hazards"
+ORDERS = ("rotated", "spread", "reversed", "strided", "shuffled")
+CHUNKED = ("allreduce", "bcast", "reduce", "allgather", "alltoall")
+CHUNKS = ";".join(
+    f"{name}=rank_shift[chunks=16,node_order={order}]" for name, order in zip(CHUNKED, ORDERS)
+)
+TIME = 120
+
+
+def compiled(built: Installation, name: str, *options: str) -> Path:
+    program = make_folder(f"hazards-{built.library.name}") / name
+    command = [str(built.library.mpicc), "-O1", "-pthread", str(SOURCES / f"{name}.c")]
+    assert execute([*command, "-o", str(program), *options]).returncode == 0
+    return program
+
+
+def check(launch: Launch, built: Installation, ranks: int, words: list[str], **env: str) -> str:
+    """Runs a program with and without the library; both must pass. Returns what the library said."""
+    native = launch(built.library.name, ranks, words, timeout=TIME)
+    assert (native.returncode, native.stdout) == (0, "passed\n")
+    variables = {"LD_PRELOAD": str(built.built.library_path), "COLLFORGE_VERBOSE": "1", **env}
+    done = launch(built.library.name, ranks, words, variables, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), env
+    return str(done.stderr)
+
+
+@pytest.mark.parametrize("mode", ["free", "disconnect", "pending", "untouched"])
+@pytest.mark.parametrize("family", ["full_lane", "hierarchical"])
+def test_collectives_while_a_communicator_is_freed(
+    built: Installation, launch: Launch, mode: str, family: str
+) -> None:
+    program = compiled(built, "attr_collective")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": f"*={family}"}
+    check(launch, built, 4, [str(program), mode], **env)
+
+
+def test_hidden_communicators_leave_the_program_its_own(
+    built: Installation, launch: Launch
+) -> None:
+    program = compiled(built, "context_ids")
+    check(launch, built, 2, [str(program)], COLLFORGE_NODE_MAP="1", COLLFORGE_FORCE=CHUNKS)
+
+
+def test_a_thread_that_makes_communicators(built: Installation, launch: Launch) -> None:
+    program = compiled(built, "create_group")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "*=full_lane"}
+    check(launch, built, 4, [str(program)], **env)
+
+
+def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
+    folder = str(built.built.library_path.parent)
+    include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")
+    options = [f"-I{include}", f"-L{folder}", "-lcollforge", f"-Wl,-rpath,{folder}"]
+    program = compiled(built, "hybrid_no_window", *options)
+    env = {"COLLFORGE_FORCE": "barrier=shared_window;hybrid_allreduce=hybrid"}
+    done = launch(built.library.name, 2, [str(program)], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+
+
+@pytest.mark.parametrize("family", ["full_lane", "hierarchical"])
+def test_receivers_with_room_to_spare(built: Installation, launch: Launch, family: str) -> None:
+    program = compiled(built, "larger_receive")
+    force = ";".join(f"{name}={family}" for name in ("scatterv", "gatherv", "alltoallv"))
+    check(launch, built, 4, [str(program)], COLLFORGE_NODE_MAP="2", COLLFORGE_FORCE=force)
+
+
+@pytest.mark.parametrize("family", ["full_lane", "hierarchical"])
+def test_temporaries_are_bounded_and_given_back(
+    built: Installation, launch: Launch, family: str
+) -> None:
+    program = compiled(built, "temporaries")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": f"alltoall={family}"}
+    check(launch, built, 4, [str(program)], **env)
+    check(launch, built, 4, [str(program)], **env, COLLFORGE_MEMORY="1K")
+
+
+def other_library(mpi: str) -> Path:
+    (other,) = sorted(libraries.DEBIAN_PACKAGES.keys() - {mpi})
+    home = Path(os.environ["COLLFORGE_HOME"])
+    return build.build(libraries.find(other), home).library_path
+
+
+def test_the_build_for_another_mpi_library(built: Installation, launch: Launch) -> None:
+    """It says so and leaves everything native."""
+    program = compiled(built, "attr_collective")
+    mpi = built.library.name
+    env = {"LD_PRELOAD": str(other_library(mpi)), "COLLFORGE_FORCE": "*=full_lane"}
+    done = launch(mpi, 4, [str(program)], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+    (line,) = [one for one in done.stderr.splitlines() if "collforge" in one]
+    assert "this library is built for" in line
+
+
+# ---- other tools ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", ["tool", "collforge"])
+def test_beside_a_tool_that_wraps_mpi(built: Installation, launch: Launch, first: str) -> None:
+    """Whatever stands first: results are right, the tool counts its native calls, bcast is served."""
+    program = compiled(built, "tooled")
+    tool = compiled(built, "tool", "-shared", "-fPIC")
+    library = str(built.built.library_path)
+    order = [str(tool), library] if first == "tool" else [library, str(tool)]
+    env = {
+        "LD_PRELOAD": ":".join(order),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_VERBOSE": "2",
+        "COLLFORGE_FORCE": "bcast=full_lane",
+    }
+    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+    assert "tool: 1 MPI_Init, 5 MPI_Allreduce" in done.stderr
+    assert "collforge: bcast@2x2" in done.stderr
+    assert ("passes this library by" in done.stderr) == (first == "tool")
