@@ -359,7 +359,10 @@ def test_locked_by_a_tuner(loader: Loader, good: Path, mode: str) -> None:
         db.execute("PRAGMA locking_mode = EXCLUSIVE")
         db.execute("BEGIN EXCLUSIVE")
         db.execute("DELETE FROM winner")
-        assert "a tuner writes to it" in loader.load(good)[0]
+        if mode == "DELETE":
+            assert "a tuner writes to it" in loader.load(good)[0]
+        else:
+            assert loader.load(good) == stored, "nothing is in the log yet"
         db.execute("ROLLBACK")
     assert loader.load(good) == stored
 
