@@ -38,7 +38,9 @@ def check(launch: Launch, built: Installation, ranks: int, words: list[str], **e
 
 
 @pytest.mark.parametrize("mode", ["free", "disconnect", "pending", "untouched"])
-@pytest.mark.parametrize("family", ["full_lane", "hierarchical"])
+@pytest.mark.parametrize(
+    "family", ["full_lane", pytest.param("hierarchical", marks=pytest.mark.slow)]
+)
 def test_collectives_while_a_communicator_is_freed(
     built: Installation, launch: Launch, mode: str, family: str
 ) -> None:
