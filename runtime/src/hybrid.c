@@ -91,7 +91,7 @@ static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
         destroy(hybrid);
         return err == MPI_SUCCESS ? MPI_ERR_NO_MEM : err;
     }
-    hybrid->comm.shared_refused = !cf_shared_open(&hybrid->comm, comm);
+    hybrid->comm.shared_refused = !cf_shared_open(&hybrid->comm);
     describe(hybrid);
     *out = hybrid;
     return MPI_SUCCESS;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "topology.h"
 #include "variant.h"
 
@@ -170,12 +171,11 @@ static bool join(const int *values, int count, char separator, char *text, size_
 
 /* 64-bit FNV-1a of the text that would follow "map:". */
 static uint64_t placement_hash(const int *node_of, int size) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = CF_HASH_BEGIN;
     for (int rank = 0; rank < size; rank++) {
         char item[16];
-        const int length = snprintf(item, sizeof item, rank == 0 ? "%d" : ".%d", node_of[rank]);
-        for (int i = 0; i < length; i++)
-            hash = (hash ^ (unsigned char)item[i]) * UINT64_C(0x100000001b3);
+        (void)snprintf(item, sizeof item, rank == 0 ? "%d" : ".%d", node_of[rank]);
+        hash = cf_hash_text(hash, item);
     }
     return hash;
 }
