@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from conftest import Installation
-from support import OPENMPI_SPAWN, launch_groups
+from support import OPENMPI_SPAWN, execute, launch_groups
 from test_hazards import compiled
 
 from collforge.runtime import build
@@ -50,6 +51,22 @@ def test_some_ranks_lack_the_library(built: Installation, having: str) -> None:
         assert lines == [
             "collforge: warning: some ranks of the job run without libcollforge.so; native collectives"
         ]
+
+
+@pytest.mark.emulated
+def test_a_node_lacks_the_file(built: Installation) -> None:
+    """Across nodes the launcher's processes tell each other, and where all have it winners run."""
+    program, library = compiled(built, "mixed"), built.built.library_path
+    # What the cluster itself preloads has to stay: MPICH hangs in MPI_Finalize now and then without it.
+    preload = f"LD_PRELOAD=$LD_PRELOAD:{library} COLLFORGE_FORCE='*=full_lane' COLLFORGE_VERBOSE=2"
+    for lacking, expected in (("nowhere", "bcast@3x2"), ("node1", "run without libcollforge.so")):
+        script = f"[ $(hostname) = {lacking} ] || export {preload}; exec {program}"
+        cluster = ["cluster", "run", "--mpi", built.library.name, "--nodes", "3", "--timeout", "60"]
+        command = [sys.executable, "-m", "collforge", *cluster, "--", "sh", "-c", script]
+        done = execute(command, timeout=TIME)
+        assert done.returncode == 0
+        assert "passed" in done.stdout
+        assert expected in done.stdout + done.stderr
 
 
 def test_two_builds_in_one_job(built: Installation, tmp_path: Path) -> None:
