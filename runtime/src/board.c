@@ -21,6 +21,14 @@
  */
 enum { LINE = 1024, SECONDS = 10 };
 
+/* Open MPI below Hydra has worlds of one rank, and Hydra takes a process that begins and does not
+ * end for dead. */
+#if defined(OPEN_MPI)
+static const bool speaks_pmi = false;
+#else
+static const bool speaks_pmi = true;
+#endif
+
 static struct {
     int descriptor; /* -1: none */
     char space[256];
@@ -97,7 +105,7 @@ static bool pmi_post(const char *notice) {
     const char *rank = getenv("PMI_RANK");
     char answer[LINE] = "";
     char request[LINE] = "";
-    if (descriptor == NULL || rank == NULL || !is_below_hydra())
+    if (!speaks_pmi || descriptor == NULL || rank == NULL || !is_below_hydra())
         return false;
     pmi.descriptor = (int)strtol(descriptor, NULL, 10);
     if (pmi_ask("cmd=init pmi_version=1 pmi_subversion=1\n", SECONDS, answer) && is_good(answer) &&
