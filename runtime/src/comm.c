@@ -25,6 +25,7 @@ struct cf_shape {
     struct cf_layout layout; /* without communicators and lanes */
     const struct cf_rules *rules;
     char layout_name[CF_LAYOUT_NAME_SIZE];
+    MPI_Group group;              /* of all that have it; see is_duplicate */
     struct cf_lanes full, single; /* under lanes_mutex; k is 0 before take_lanes */
 };
 
@@ -35,28 +36,65 @@ static struct cf_shape *use_shape(struct cf_shape *shape) {
     return shape;
 }
 
+/* Attributes may outlive cf_states_stop, when MPI takes no calls any more. */
 static void leave_shape(struct cf_shape *shape) {
     if (atomic_fetch_sub(&shape->users, 1) > 1)
         return;
+    if (shape->group != MPI_GROUP_NULL && comm_keyval != MPI_KEYVAL_INVALID)
+        (void)PMPI_Group_free(&shape->group);
     shape->layout.full = shape->full;
     shape->layout.single = shape->single;
     cf_layout_free(&shape->layout);
     free(shape);
 }
 
+/*
+ * Open MPI's MPI_Comm_create_group copies attributes, too (4.1.4), though to a communicator of
+ * other ranks or in another order. There a duplicate has the group of its original itself, so that
+ * a handle tells it.
+ */
+#if defined(OPEN_MPI)
+static int remember_group(MPI_Comm comm, struct cf_shape *shape) {
+    return PMPI_Comm_group(comm, &shape->group);
+}
+
+static bool is_duplicate(MPI_Comm comm, const struct cf_shape *shape) {
+    MPI_Group group = MPI_GROUP_NULL;
+    if (PMPI_Comm_group(comm, &group) != MPI_SUCCESS)
+        return false;
+    const bool same = group == shape->group;
+    (void)PMPI_Group_free(&group);
+    return same;
+}
+#else
+static int remember_group(MPI_Comm comm, struct cf_shape *shape) {
+    (void)comm;
+    shape->group = MPI_GROUP_NULL;
+    return MPI_SUCCESS;
+}
+
+static bool is_duplicate(MPI_Comm comm, const struct cf_shape *shape) {
+    (void)comm;
+    (void)shape;
+    return true;
+}
+#endif
+
 /* Local. *out is NULL where a process is from outside MPI_COMM_WORLD. Returns an MPI error class.
  */
 static int make_shape(MPI_Comm comm, struct cf_shape **out) {
     char name[CF_LAYOUT_NAME_SIZE];
     struct cf_layout layout;
-    const int err = cf_layout_build(&layout, comm);
+    int err = cf_layout_build(&layout, comm);
     *out = NULL;
     if (err != MPI_SUCCESS || layout.size == 0)
         return err;
     struct cf_shape *shape = calloc(1, sizeof *shape);
-    if (shape == NULL) {
+    err = shape == NULL ? MPI_ERR_NO_MEM : remember_group(comm, shape);
+    if (err != MPI_SUCCESS) {
         cf_layout_free(&layout);
-        return MPI_ERR_NO_MEM;
+        free(shape);
+        return err;
     }
     atomic_init(&shape->users, 1);
     shape->layout = layout;
@@ -104,13 +142,12 @@ static int inherit(MPI_Comm old, int keyval, void *extra, void *value, void *out
     (void)old;
     (void)keyval;
     (void)extra;
-    *flag = comm_keyval != MPI_KEYVAL_INVALID;
-    if (*flag && value != cf_untuned) {
+    *flag = comm_keyval != MPI_KEYVAL_INVALID && value != cf_untuned;
+    if (*flag) {
         struct cf_shape *shape = referred(value);
         value = reference_to(shape == NULL ? ((struct cf_state *)value)->shape : shape);
-    }
-    if (*flag)
         memcpy(out, &value, sizeof value);
+    }
     return MPI_SUCCESS;
 }
 
@@ -314,20 +351,20 @@ static struct cf_state *new_state(MPI_Comm comm, struct cf_shape *shape) {
     return state;
 }
 
-/* The state for a communicator whose attribute is this (NULL: has none). Returns an MPI error
- * class.
+/* The state for a communicator that has taken over this shape, or NULL. Returns an MPI error class.
  */
-static int make_state(MPI_Comm comm, void *value, struct cf_state **out) {
-    struct cf_shape *shape = referred(value);
+static int make_state(MPI_Comm comm, struct cf_shape *shape, struct cf_state **out) {
     bool may = true;
     int err = MPI_SUCCESS;
     *out = cf_untuned;
-    if (shape != NULL)
+    if (shape != NULL && is_duplicate(comm, shape)) {
         (void)use_shape(shape);
-    else if (value == NULL)
+    } else {
+        shape = NULL;
         err = may_be_served(comm, &may);
-    if (err == MPI_SUCCESS && value == NULL && may)
-        err = make_shape(comm, &shape);
+        if (err == MPI_SUCCESS && may)
+            err = make_shape(comm, &shape);
+    }
     if (err != MPI_SUCCESS || shape == NULL)
         return err;
     *out = new_state(comm, shape);
@@ -335,13 +372,13 @@ static int make_state(MPI_Comm comm, void *value, struct cf_state **out) {
 }
 
 /*
- * In the table first: by that the delete callback of the attribute's old value knows that the
- * communicator lives on. Returns an MPI error class.
+ * In the table first: by that the delete callback of a reference which the state replaces knows
+ * that the communicator lives on. Returns an MPI error class.
  */
-static int attach(MPI_Comm comm, struct cf_state *state, const void *value) {
+static int attach(MPI_Comm comm, struct cf_state *state) {
     if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state))
         return MPI_ERR_NO_MEM;
-    const int err = value == state ? MPI_SUCCESS : PMPI_Comm_set_attr(comm, comm_keyval, state);
+    const int err = PMPI_Comm_set_attr(comm, comm_keyval, state);
     if (err != MPI_SUCCESS)
         cf_handle_remove(&cf_states, (uintptr_t)comm);
     return err;
@@ -358,10 +395,10 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
         return MPI_ERR_COMM;
     int err = PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found);
     if (err == MPI_SUCCESS)
-        err = make_state(comm, found ? value : NULL, &state);
+        err = make_state(comm, found ? referred(value) : NULL, &state);
     if (err != MPI_SUCCESS)
         return err;
-    err = attach(comm, state, found ? value : NULL);
+    err = attach(comm, state);
     if (err == MPI_SUCCESS) {
         *out = state;
     } else if (state != cf_untuned) {

@@ -235,7 +235,18 @@ int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
     return real(comm, color, key, out);
 }
 
-enum way { SPLIT, DUP, DUP_WITH_INFO, IDUP, DUP_OF_DUP, DUP_OF_FREED, WAYS };
+enum way { SPLIT, CREATE_GROUP, DUP_OF_FREED, DUP, DUP_WITH_INFO, IDUP, DUP_OF_DUP, WAYS };
+
+/* All ranks backwards. Open MPI copies attributes here. */
+static int create_group(MPI_Comm *comm) {
+    int backwards[1][3] = {{size - 1, 0, -1}};
+    MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+    check(MPI_Comm_group(MPI_COMM_WORLD, &all) == MPI_SUCCESS);
+    check(MPI_Group_range_incl(all, 1, backwards, &group) == MPI_SUCCESS);
+    const int err = MPI_Comm_create_group(MPI_COMM_WORLD, group, 5, comm);
+    check(MPI_Group_free(&group) == MPI_SUCCESS && MPI_Group_free(&all) == MPI_SUCCESS);
+    return err;
+}
 
 static MPI_Comm make_comm(enum way way) {
     MPI_Comm other = MPI_COMM_NULL, comm = MPI_COMM_NULL;
@@ -243,6 +254,8 @@ static MPI_Comm make_comm(enum way way) {
     int err = MPI_SUCCESS;
     if (way == SPLIT || way == DUP_OF_FREED)
         err = MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &comm);
+    else if (way == CREATE_GROUP)
+        err = create_group(&comm);
     else if (way == DUP_WITH_INFO)
         err = MPI_Comm_dup_with_info(MPI_COMM_WORLD, MPI_INFO_NULL, &comm);
     else if (way == IDUP)
@@ -274,7 +287,10 @@ static void sum_up(MPI_Comm comm, int expected_splits, int expected_runs) {
 /* What duplicates of the world have in common with it is never made again. */
 static void check_shared(MPI_Comm comm, bool shared) {
     struct cf_state *state = NULL, *of_world = NULL;
+    int me = 0, p = 0;
     check(cf_state_of(comm, &state) == MPI_SUCCESS);
+    check(MPI_Comm_rank(comm, &me) == MPI_SUCCESS && MPI_Comm_size(comm, &p) == MPI_SUCCESS);
+    check(state->comm.layout.rank == me && state->comm.layout.size == p);
     check(cf_state_of(MPI_COMM_WORLD, &of_world) == MPI_SUCCESS);
     check((state->comm.layout.node_of == of_world->comm.layout.node_of) == shared);
 }
@@ -296,7 +312,7 @@ static void run_second(void) {
         for (int call = 0; call < calls; call++)
             sum_up(comm, call == 1 ? 2 : 0, call > 0);
         if (calls > 0)
-            check_shared(comm, way != SPLIT && way != DUP_OF_FREED);
+            check_shared(comm, way >= DUP);
         /* As Open MPI's Fortran routine frees it. */
         check((cycle % 8 < 4 ? MPI_Comm_free(&comm) : PMPI_Comm_free(&comm)) == MPI_SUCCESS);
         /* Handles come again: with other ranks, and a size for which nothing is tuned. */
