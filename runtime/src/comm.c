@@ -1,7 +1,6 @@
 #include "comm.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +8,8 @@
 #include "chunks.h"
 #include "log.h"
 #include "prepare.h"
+#include "shape.h"
 #include "shared_window.h"
-#include "topology.h"
 
 struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
 struct cf_state *cf_freed = NULL;
@@ -18,114 +17,19 @@ struct cf_state *cf_untuned = NULL;
 
 static int comm_keyval = MPI_KEYVAL_INVALID;
 
-/* ---- what duplicates share ------------------------------------------------------------------- */
-
-struct cf_shape {
-    atomic_int users;
-    struct cf_layout layout; /* without communicators and lanes */
-    const struct cf_rules *rules;
-    char layout_name[CF_LAYOUT_NAME_SIZE];
-    MPI_Group group;              /* of all that have it; see is_duplicate */
-    struct cf_lanes full, single; /* under lanes_mutex; k is 0 before take_lanes */
-};
-
-static pthread_mutex_t lanes_mutex = PTHREAD_MUTEX_INITIALIZER;
-
-static struct cf_shape *use_shape(struct cf_shape *shape) {
-    (void)atomic_fetch_add(&shape->users, 1);
-    return shape;
+/* Attributes may outlive cf_states_stop. */
+static bool is_stopped(void) {
+    return comm_keyval == MPI_KEYVAL_INVALID;
 }
 
-/* Attributes may outlive cf_states_stop, when MPI takes no calls any more. */
-static void leave_shape(struct cf_shape *shape) {
-    if (atomic_fetch_sub(&shape->users, 1) > 1)
-        return;
-    if (shape->group != MPI_GROUP_NULL && comm_keyval != MPI_KEYVAL_INVALID)
-        (void)PMPI_Group_free(&shape->group);
-    shape->layout.full = shape->full;
-    shape->layout.single = shape->single;
-    cf_layout_free(&shape->layout);
-    free(shape);
-}
-
-/*
- * Open MPI's MPI_Comm_create_group copies attributes, too (4.1.4), though to a communicator of
- * other ranks or in another order. There a duplicate has the group of its original itself, so that
- * a handle tells it.
- */
-#if defined(OPEN_MPI)
-static int remember_group(MPI_Comm comm, struct cf_shape *shape) {
-    return PMPI_Comm_group(comm, &shape->group);
-}
-
-static bool is_duplicate(MPI_Comm comm, const struct cf_shape *shape) {
-    MPI_Group group = MPI_GROUP_NULL;
-    if (PMPI_Comm_group(comm, &group) != MPI_SUCCESS)
-        return false;
-    const bool same = group == shape->group;
-    (void)PMPI_Group_free(&group);
-    return same;
-}
-#else
-static int remember_group(MPI_Comm comm, struct cf_shape *shape) {
-    (void)comm;
-    shape->group = MPI_GROUP_NULL;
-    return MPI_SUCCESS;
-}
-
-static bool is_duplicate(MPI_Comm comm, const struct cf_shape *shape) {
-    (void)comm;
-    (void)shape;
-    return true;
-}
-#endif
-
-/* Local. *out is NULL where a process is from outside MPI_COMM_WORLD. Returns an MPI error class.
- */
-static int make_shape(MPI_Comm comm, struct cf_shape **out) {
-    char name[CF_LAYOUT_NAME_SIZE];
-    struct cf_layout layout;
-    int err = cf_layout_build(&layout, comm);
-    *out = NULL;
-    if (err != MPI_SUCCESS || layout.size == 0)
-        return err;
-    struct cf_shape *shape = calloc(1, sizeof *shape);
-    err = shape == NULL ? MPI_ERR_NO_MEM : remember_group(comm, shape);
-    if (err != MPI_SUCCESS) {
-        cf_layout_free(&layout);
-        free(shape);
-        return err;
-    }
-    atomic_init(&shape->users, 1);
-    shape->layout = layout;
-    cf_layout_name(&layout, shape->layout_name, sizeof shape->layout_name);
-    cf_layout_name_with(&layout, 1, name, sizeof name);
-    shape->rules = layout.size > 1 ? cf_rules_find(name, layout.threads) : NULL;
-    *out = shape;
-    return MPI_SUCCESS;
-}
-
-/* Duplicates may need them on several threads at once. False when memory is out. */
-static bool take_lanes(struct cf_layout *layout, struct cf_shape *shape) {
-    bool good = true;
-    (void)pthread_mutex_lock(&lanes_mutex);
-    if (shape->full.k == 0) {
-        good = cf_layout_add_lanes(layout);
-        shape->full = layout->full;
-        shape->single = layout->single;
-    }
-    layout->full = shape->full;
-    layout->single = shape->single;
-    (void)pthread_mutex_unlock(&lanes_mutex);
-    return good;
-}
+/* ---- what duplicates take over -------------------------------------------------------------- */
 
 /*
  * The attribute's value is a state; or, of a duplicate that has made no call, a reference to its
  * shape, told from a state by an odd address.
  */
 static void *reference_to(struct cf_shape *shape) {
-    return (char *)use_shape(shape) + 1;
+    return (char *)cf_shape_use(shape) + 1;
 }
 
 static struct cf_shape *referred(void *value) {
@@ -142,7 +46,7 @@ static int inherit(MPI_Comm old, int keyval, void *extra, void *value, void *out
     (void)old;
     (void)keyval;
     (void)extra;
-    *flag = comm_keyval != MPI_KEYVAL_INVALID && value != cf_untuned;
+    *flag = !is_stopped() && value != cf_untuned;
     if (*flag) {
         struct cf_shape *shape = referred(value);
         value = reference_to(shape == NULL ? ((struct cf_state *)value)->shape : shape);
@@ -186,7 +90,7 @@ static void free_state(struct cf_state *state) {
     free_communicators(&state->comm);
     cf_layout_free_copy(&state->comm.layout);
     cf_tmpbufs_free(&state->comm.tmpbufs);
-    leave_shape(state->shape);
+    cf_shape_leave(state->shape, !is_stopped());
     free(state);
 }
 
@@ -291,16 +195,15 @@ static bool has_state(MPI_Comm comm) {
 static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
     struct cf_shape *shape = referred(value);
     struct cf_state *state = value;
-    const bool stopped = comm_keyval == MPI_KEYVAL_INVALID;
     (void)keyval;
     (void)extra;
     if (shape != NULL) {
-        if (!stopped && !has_state(comm))
+        if (!is_stopped() && !has_state(comm))
             begin_freeing(comm);
-        leave_shape(shape);
+        cf_shape_leave(shape, !is_stopped());
         return MPI_SUCCESS;
     }
-    if (stopped)
+    if (is_stopped())
         return MPI_SUCCESS;
     if (state->dropped)
         cf_handle_remove(&cf_states, (uintptr_t)comm);
@@ -339,7 +242,7 @@ static struct cf_state *new_state(MPI_Comm comm, struct cf_shape *shape) {
     struct cf_state *state =
         calloc(1, sizeof *state + (size_t)cf_ncollectives * sizeof state->last[0]);
     if (state == NULL) {
-        leave_shape(shape);
+        cf_shape_leave(shape, !is_stopped());
         return NULL;
     }
     state->comm.handle = comm;
@@ -357,13 +260,13 @@ static int make_state(MPI_Comm comm, struct cf_shape *shape, struct cf_state **o
     bool may = true;
     int err = MPI_SUCCESS;
     *out = cf_untuned;
-    if (shape != NULL && is_duplicate(comm, shape)) {
-        (void)use_shape(shape);
+    if (shape != NULL && cf_shape_is_of(shape, comm)) {
+        (void)cf_shape_use(shape);
     } else {
         shape = NULL;
         err = may_be_served(comm, &may);
         if (err == MPI_SUCCESS && may)
-            err = make_shape(comm, &shape);
+            err = cf_shape_make(comm, &shape);
     }
     if (err != MPI_SUCCESS || shape == NULL)
         return err;
@@ -423,7 +326,7 @@ static void complain(const struct cf_state *state) {
 
 static bool complete_communicators(struct cf_comm *comm, const void *completed) {
     const struct cf_state *state = completed;
-    return cf_comm_agree(comm->handle, take_lanes(&comm->layout, state->shape)) &&
+    return cf_comm_agree(comm->handle, cf_shape_take_lanes(state->shape, &comm->layout)) &&
            cf_layout_connect(&comm->layout, comm->handle);
 }
 

@@ -60,7 +60,6 @@ struct cf_last {
     struct cf_settled settled;
 };
 
-/* What a communicator has in common with its duplicates. */
 struct cf_shape;
 
 struct cf_state {
