@@ -150,8 +150,8 @@ int PMPI_Errhandler_free(MPI_Errhandler *handler) {
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 
-int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy, MPI_Comm_delete_attr_function *delete,
-                            int *keyval, void *extra) {
+int PMPI_Comm_create_keyval(MPI_Comm_copy_attr_function *copy,
+                            MPI_Comm_delete_attr_function *delete, int *keyval, void *extra) {
     must(nkeyvals < MOST_KEYVALS && extra == NULL);
     keyvals[nkeyvals] = (struct keyval){copy, delete};
     *keyval = KEYVAL + nkeyvals++;
@@ -309,17 +309,16 @@ int PMPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Co
 int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
     struct comm *found = find(comm);
     must(color == 0 && key == 0 && found->splits < 2);
-    *out = found->splits++ == 0
-               ? split(comm, RANKS_PER_NODE, 1)
-               : split(comm, found->members.size / RANKS_PER_NODE, RANKS_PER_NODE);
+    *out = found->splits++ == 0 ? split(comm, RANKS_PER_NODE, 1)
+                                : split(comm, found->members.size / RANKS_PER_NODE, RANKS_PER_NODE);
     counts.made++;
     return MPI_SUCCESS;
 }
 
 /* ---- datatypes ------------------------------------------------------------------------------- */
 
-/* MPICH has the size in the handle of a basic type. Those that consist of two have none; nobody uses
- * one here. */
+/* MPICH has the size in the handle of a basic type. Those that consist of two have none; nobody
+ * uses one here. */
 int PMPI_Type_size(MPI_Datatype type, int *size) {
     *size = ((int)type & 0xff00) >> 8;
     return MPI_SUCCESS;

@@ -84,13 +84,14 @@ static void begin(void) {
 
 static void end(const char *event) {
     const double microseconds = now() - before.microseconds;
-    printf("{\"event\": \"%s\", \"collectives\": %lld, \"steps\": %lld, \"bytes\": %lld, "
-           "\"compared\": %lld, \"made\": %lld, \"allocations\": %lld, \"kept\": %lld, "
-           "\"most\": %lld, \"runs\": %d, \"microseconds\": %.3f}\n",
-           event, counts.collectives - before.counts.collectives, counts.steps - before.counts.steps,
-           counts.bytes - before.counts.bytes, counts.compared - before.counts.compared,
-           counts.made - before.counts.made, allocations - before.allocations, kept - before.kept,
-           most - before.kept, stub_runs - before.runs, microseconds);
+    printf(
+        "{\"event\": \"%s\", \"collectives\": %lld, \"steps\": %lld, \"bytes\": %lld, "
+        "\"compared\": %lld, \"made\": %lld, \"allocations\": %lld, \"kept\": %lld, "
+        "\"most\": %lld, \"runs\": %d, \"microseconds\": %.3f}\n",
+        event, counts.collectives - before.counts.collectives, counts.steps - before.counts.steps,
+        counts.bytes - before.counts.bytes, counts.compared - before.counts.compared,
+        counts.made - before.counts.made, allocations - before.allocations, kept - before.kept,
+        most - before.kept, stub_runs - before.runs, microseconds);
 }
 
 /* A call of 400 bytes: of the size that has a winner. */
@@ -182,7 +183,8 @@ static void measure_domains(int ranks) {
     begin();
     must(cf_layout_split_domains(&layout, MPI_COMM_WORLD) == MPI_SUCCESS);
     end("domains of the nodes");
-    must(layout.nodes == 2 * ranks / RANKS_PER_NODE && layout.node_of[ranks - 1] + 1 == layout.nodes);
+    must(layout.nodes == 2 * ranks / RANKS_PER_NODE &&
+         layout.node_of[ranks - 1] + 1 == layout.nodes);
     gather_halves = 0;
     cf_layout_free(&layout);
 }

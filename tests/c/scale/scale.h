@@ -1,6 +1,6 @@
 /*
- * An MPI library of one process that pretends to be rank 0 of as many ranks as one likes, and counts
- * what the runtime asks of it. It says nothing about the time that a network takes.
+ * An MPI library of one process that pretends to be rank 0 of as many ranks as one likes, and
+ * counts what the runtime asks of it. It says nothing about the time that a network takes.
  *
  * What a collective is taken to cost each rank: ceil(log2 p) steps; and in bytes sent, on the
  * average of the ranks, bcast its vector, allreduce its vector in each step, allgather (p - 1)
@@ -18,9 +18,9 @@ enum { RANKS_PER_NODE = 125 };
 struct counts {
     long long collectives;
     long long steps;
-    long long bytes;     /* sent by a rank */
-    long long compared;  /* ranks that Open MPI's translate_ranks would have looked at */
-    long long made;      /* hidden communicators */
+    long long bytes;    /* sent by a rank */
+    long long compared; /* ranks that Open MPI's translate_ranks would have looked at */
+    long long made;     /* hidden communicators */
 };
 
 extern struct counts counts;
