@@ -133,6 +133,14 @@ int cf_runtime_activate(void) {
     return activate();
 }
 
+/* Its duplicates take over what is known of it; many are made before its first collective call. */
+static void describe_world(void) {
+    struct cf_state *state = NULL;
+    int size = 0;
+    if (PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && cf_rules_any_for(size))
+        (void)cf_state_of(MPI_COMM_WORLD, &state);
+}
+
 /* After PMPI_Init, on all ranks that have the same library. Errors of MPI have met the handler of
  * MPI_COMM_WORLD before they get here. */
 static void start(void) {
@@ -156,6 +164,8 @@ static void start(void) {
         cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
         cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
         cf_observe_setup(active && settings.profile);
+        if (active)
+            describe_world();
         if (active && rank == 0)
             cf_chain_check();
         if (!active && rank == 0)
