@@ -37,11 +37,12 @@ def launch_local(
     argv: Sequence[str],
     env: Mapping[str, str] | None = None,
     timeout: float = 120,
+    before: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Runs argv on this machine, whether it has as many cores as ranks or not.
 
-    Returns the finished process with its output as text. At the limit everything started is killed
-    and subprocess.TimeoutExpired is raised.
+    `before` are words before the launcher's. Returns the finished process with its output as text. At
+    the limit everything started is killed and subprocess.TimeoutExpired is raised.
     """
     variables = dict(env or {})
     if mpi == "mpich":
@@ -52,7 +53,7 @@ def launch_local(
     options = OPENMPI_OPTIONS.split() if mpi == "openmpi" else []
     # Only the ranks get the variables: a preload is not meant for mpirun.
     ranks_env = ["env", *(f"{name}={value}" for name, value in variables.items())]
-    command = [f"mpirun.{mpi}", *options, "-n", str(ranks), *ranks_env, *argv]
+    command = [*before, f"mpirun.{mpi}", *options, "-n", str(ranks), *ranks_env, *argv]
     return execute(command, timeout=timeout)
 
 
