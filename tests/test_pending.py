@@ -12,6 +12,11 @@ from hazards.build import compiled
 NODES = "2,1,1"
 WINDOW = "segment_bytes=262144,window=8"
 CASES = {
+    "chain, sends": ("bcast", f"chain,{WINDOW}", 2, "Isend", 4),
+    "chain, receives": ("bcast", f"chain,{WINDOW}", 3, "Irecv", 4),
+    "chain of partial results": ("reduce", f"chain,{WINDOW}", 2, "Irecv", 3),
+    "chain of prefixes": ("exscan", f"chain,{WINDOW}", 3, "Irecv", 4),
+    "tree, sends": ("bcast", "binomial", 2, "Isend", 2),
     "tree of blocks, sends": ("scatter", "binomial", 2, "Isend", 2),
     "tree of blocks, receives": ("gather", "binomial", 2, "Irecv", 2),
     "ring": ("allreduce", f"ring,{WINDOW}", 2, "Isend", 2),
