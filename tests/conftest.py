@@ -73,7 +73,7 @@ def built(mpi: str) -> Installation:
 
 @pytest.fixture(scope="session")
 def launch() -> Launch:
-    """launch(mpi, ranks, argv, env={}, timeout=120): see support.launch_local."""
+    """launch(mpi, ranks, argv, env={}, timeout=120, before=[]): see support.launch_local."""
     return launch_local
 
 

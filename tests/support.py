@@ -40,13 +40,14 @@ def launch_local(
     argv: Sequence[str],
     env: Mapping[str, str] | None = None,
     timeout: float = 120,
+    before: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
     """Runs argv on this machine, whether it has as many cores as ranks or not.
 
-    Returns the finished process with its output as text. At the limit everything started is killed
-    and subprocess.TimeoutExpired is raised.
+    `before` are words before the launcher's. Returns the finished process with its output as text. At
+    the limit everything started is killed and subprocess.TimeoutExpired is raised.
     """
-    return launch_groups(mpi, [(ranks, env or {})], argv, timeout=timeout)
+    return launch_groups(mpi, [(ranks, env or {})], argv, before=before, timeout=timeout)
 
 
 def launch_groups(
@@ -55,6 +56,7 @@ def launch_groups(
     argv: Sequence[str],
     *options: str,
     openmpi: str = OPENMPI_OPTIONS,
+    before: Sequence[str] = (),
     timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:
     """The same for groups of ranks, each with variables of its own. ``options`` are mpirun's."""
@@ -71,7 +73,7 @@ def launch_groups(
         ranks_env = ["env", *(f"{name}={value}" for name, value in variables.items())]
         words += [":"] if words else []
         words += ["-n", str(ranks), *ranks_env, *argv]
-    return execute([f"mpirun.{mpi}", *own, *options, *words], timeout=timeout)
+    return execute([*before, f"mpirun.{mpi}", *own, *options, *words], timeout=timeout)
 
 
 def openmp_library() -> str:

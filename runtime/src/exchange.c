@@ -66,22 +66,26 @@ static int start(struct exchange *exchange, int segment, int step, int slot) {
     return MPI_SUCCESS;
 }
 
-int cf_exchange_run(const struct cf_exchange *of) {
-    struct exchange exchange = {.of = of, .me = own_position(of), .window = cf_window(of->window)};
+static int start_all(struct exchange *exchange) {
+    const struct cf_exchange *of = exchange->of;
     const int segments = segments_of(of);
     int slot = 0;
 
-    cf_requests_clear(exchange.receive, exchange.window);
-    cf_requests_clear(exchange.send, exchange.window);
     for (int segment = 0; segment < segments; segment++) {
         for (int step = 1; step < of->n; step++) {
-            CF_TRY(start(&exchange, segment, step, slot));
-            slot = slot + 1 == exchange.window ? 0 : slot + 1;
+            CF_TRY(start(exchange, segment, step, slot));
+            slot = slot + 1 == exchange->window ? 0 : slot + 1;
         }
     }
-    CF_TRY(cf_copy(of->comm, cf_at(of->unit, of->to, of->receive->displs[of->me]),
+    return cf_copy(of->comm, cf_at(of->unit, of->to, of->receive->displs[of->me]),
                    cf_at(of->unit, of->from, of->send->displs[of->me]), of->send->counts[of->me],
-                   of->unit));
-    CF_TRY(cf_requests_wait(exchange.receive, exchange.window));
-    return cf_requests_wait(exchange.send, exchange.window);
+                   of->unit);
+}
+
+int cf_exchange_run(const struct cf_exchange *of) {
+    struct exchange exchange = {.of = of, .me = own_position(of), .window = cf_window(of->window)};
+
+    cf_requests_clear(exchange.receive, exchange.window);
+    cf_requests_clear(exchange.send, exchange.window);
+    return cf_requests_end(exchange.receive, exchange.send, exchange.window, start_all(&exchange));
 }

@@ -25,10 +25,12 @@ int cf_tree_scatter(struct cf_comm *comm, void *held, const struct cf_split *par
     }
     for (int below = span / 2; below > 0; below /= 2) {
         if (position + below < at->nodes) {
-            CF_TRY(PMPI_Isend(held_at(unit, held, parts, position, below),
-                              cf_tree_units(parts, position + below), unit->type,
-                              cf_node_at(at, root, position + below), 0, at->lane_comm,
-                              &send[sends++]));
+            CF_TRY_OR_END(NULL, send, sends,
+                          PMPI_Isend(held_at(unit, held, parts, position, below),
+                                     cf_tree_units(parts, position + below), unit->type,
+                                     cf_node_at(at, root, position + below), 0, at->lane_comm,
+                                     &send[sends]));
+            sends++;
         }
     }
     return cf_requests_wait(send, sends);
@@ -43,12 +45,14 @@ int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *part
     int receives = 0;
 
     for (int below = 1; below < span && position + below < at->nodes; below *= 2) {
-        CF_TRY(PMPI_Irecv(held_at(unit, held, parts, position, below),
-                          cf_tree_units(parts, position + below), unit->type,
-                          cf_node_at(at, root, position + below), 0, at->lane_comm,
-                          &receive[receives++]));
+        CF_TRY_OR_END(receive, NULL, receives,
+                      PMPI_Irecv(held_at(unit, held, parts, position, below),
+                                 cf_tree_units(parts, position + below), unit->type,
+                                 cf_node_at(at, root, position + below), 0, at->lane_comm,
+                                 &receive[receives]));
+        receives++;
     }
-    CF_TRY(cf_requests_wait(receive, receives));
+    CF_TRY(cf_requests_end(receive, NULL, receives, MPI_SUCCESS));
     if (position == 0) {
         return MPI_SUCCESS;
     }

@@ -55,8 +55,29 @@ static inline void cf_requests_clear(MPI_Request *requests, int n) {
  */
 
 int cf_wait(MPI_Request *request);
-/* For all of them, one by one. */
-int cf_requests_wait(MPI_Request *requests, int n);
+
+/*
+ * Waits for all of n requests each way, and returns err or else the first error of theirs. Every
+ * way out of an algorithm leads through it: nothing may touch the memory of a call that is over,
+ * which is the program's where its error handler returns. After an error receives are taken back
+ * first, since what they are for may never be sent. Sends cannot be taken back; the ranks that
+ * they are for ask for them if they can still ask for anything. NULL: none this way.
+ */
+int cf_requests_end(MPI_Request *receive, MPI_Request *send, int n, int err);
+/* The same for sends alone, without an error so far. */
+int cf_requests_wait(MPI_Request *send, int n);
+
+/* CF_TRY while requests are under way. */
+#define CF_TRY_OR_END(receive, send, n, call)                                                      \
+    do {                                                                                           \
+        const int cf_try_error = (call);                                                           \
+        if (cf_try_error != MPI_SUCCESS) {                                                         \
+            return cf_requests_end(receive, send, n, cf_try_error);                                \
+        }                                                                                          \
+    } while (0)
+
+/* The same in a function that has a window of them each way, under these names. */
+#define CF_TRY_IN_WINDOW(call) CF_TRY_OR_END(receive, send, window, call)
 
 int cf_send(const void *data, int count, const struct cf_unit *unit, int target, int tag,
             MPI_Comm comm);

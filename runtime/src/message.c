@@ -32,12 +32,29 @@ int cf_wait(MPI_Request *request) {
     return err;
 }
 
-int cf_requests_wait(MPI_Request *requests, int n) {
-    int err = MPI_SUCCESS;
-    for (int i = 0; i < n && err == MPI_SUCCESS; i++) {
-        err = cf_wait(&requests[i]);
+/* Waits, and keeps the first error. */
+static void end(MPI_Request *request, int *err) {
+    if (*request != MPI_REQUEST_NULL) {
+        const int own = cf_wait(request);
+        *err = *err == MPI_SUCCESS ? own : *err;
+    }
+}
+
+int cf_requests_end(MPI_Request *receive, MPI_Request *send, int n, int err) {
+    for (int i = 0; i < n && receive != NULL; i++) {
+        if (err != MPI_SUCCESS && receive[i] != MPI_REQUEST_NULL) {
+            (void)PMPI_Cancel(&receive[i]);
+        }
+        end(&receive[i], &err);
+    }
+    for (int i = 0; i < n && send != NULL; i++) {
+        end(&send[i], &err);
     }
     return err;
+}
+
+int cf_requests_wait(MPI_Request *send, int n) {
+    return cf_requests_end(NULL, send, n, MPI_SUCCESS);
 }
 
 int cf_send(const void *data, int count, const struct cf_unit *unit, int target, int tag,
@@ -58,9 +75,10 @@ int cf_receive(void *data, int count, const struct cf_unit *unit, int source, in
 
 int cf_send_receive(struct cf_message out, struct cf_message in, const struct cf_unit *unit,
                     MPI_Comm comm) {
-    MPI_Request both[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Request received = MPI_REQUEST_NULL;
+    MPI_Request sent = MPI_REQUEST_NULL;
 
-    CF_TRY(PMPI_Irecv(in.data, in.count, unit->type, in.rank, 0, comm, &both[0]));
-    CF_TRY(PMPI_Isend(out.data, out.count, unit->type, out.rank, 0, comm, &both[1]));
-    return cf_requests_wait(both, 2);
+    CF_TRY(PMPI_Irecv(in.data, in.count, unit->type, in.rank, 0, comm, &received));
+    const int err = PMPI_Isend(out.data, out.count, unit->type, out.rank, 0, comm, &sent);
+    return cf_requests_end(&received, &sent, 1, err);
 }

@@ -173,30 +173,36 @@ static int ask_for(struct stream *stream, const struct place *place, int index) 
     return place->t <= stream->ring->reduced ? provide(stream, place) : MPI_SUCCESS;
 }
 
-int cf_ring_run(const struct cf_ring *ring) {
-    struct stream stream = {NULL};
+static int flow(struct stream *stream) {
+    const int steps = stream->ring->steps;
     struct place asked = {1, 0};
     struct place taken = {1, 0};
     struct place sent = {0, 0};
+
+    for (int i = 0; taken.t <= steps || sent.t < steps; i++) {
+        const int ahead = stream->lead + i;
+        if (i >= stream->window && taken.t <= steps) {
+            CF_TRY(take(stream, &taken, ahead - stream->window));
+            advance(stream, &taken);
+        }
+        if (asked.t <= steps) {
+            CF_TRY(ask_for(stream, &asked, ahead));
+            advance(stream, &asked);
+        }
+        if (sent.t < steps) {
+            CF_TRY(pass_on(stream, &sent, i));
+            advance(stream, &sent);
+        }
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_ring_run(const struct cf_ring *ring) {
+    struct stream stream = {NULL};
 
     if (ring->steps == 0) {
         return MPI_SUCCESS;
     }
     CF_TRY(begin(&stream, ring));
-    for (int i = 0; taken.t <= ring->steps || sent.t < ring->steps; i++) {
-        const int ahead = stream.lead + i;
-        if (i >= stream.window && taken.t <= ring->steps) {
-            CF_TRY(take(&stream, &taken, ahead - stream.window));
-            advance(&stream, &taken);
-        }
-        if (asked.t <= ring->steps) {
-            CF_TRY(ask_for(&stream, &asked, ahead));
-            advance(&stream, &asked);
-        }
-        if (sent.t < ring->steps) {
-            CF_TRY(pass_on(&stream, &sent, i));
-            advance(&stream, &sent);
-        }
-    }
-    return cf_requests_wait(stream.send, stream.window);
+    return cf_requests_end(stream.receive, stream.send, stream.window, flow(&stream));
 }

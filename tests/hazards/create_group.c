@@ -28,15 +28,15 @@ int main(int argc, char **argv) {
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (provided == MPI_THREAD_MULTIPLE) {
-        MPI_Comm_dup(MPI_COMM_WORLD, &parent);
-        for (int i = 0; i < COMMS; i++)
-            MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
-        pthread_create(&thread, NULL, work, NULL);
-        for (int i = 0; i < COMMS; i++)
-            MPI_Allreduce(a, b, WORDS, MPI_INT, MPI_SUM, comm[i]);
-        pthread_join(thread, NULL);
-    }
+    if (provided < MPI_THREAD_MULTIPLE)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    MPI_Comm_dup(MPI_COMM_WORLD, &parent);
+    for (int i = 0; i < COMMS; i++)
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+    pthread_create(&thread, NULL, work, NULL);
+    for (int i = 0; i < COMMS; i++)
+        MPI_Allreduce(a, b, WORDS, MPI_INT, MPI_SUM, comm[i]);
+    pthread_join(thread, NULL);
     if (rank == 0)
         puts("passed");
     return MPI_Finalize();

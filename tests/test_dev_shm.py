@@ -1,0 +1,93 @@
+"""/dev/shm under a job that is served through windows: too little room, and what a killed job leaves."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from conftest import Installation, Launch
+from hazards.build import compiled
+from support import OPENMPI_OPTIONS
+
+RANKS = 4
+SHARED = {"COLLFORGE_FORCE": "*=shared_window"}
+
+
+@pytest.fixture(scope="module")
+def own_shm() -> list[str]:
+    """Words before a command that runs with a /dev/shm of its own."""
+    if subprocess.run(["unshare", "-m", "true"], check=False, timeout=60).returncode != 0:
+        pytest.skip("needs the right to mount")
+    script = 'mount -t tmpfs -o size=64m tmpfs /dev/shm; exec "$@"'
+    return ["unshare", "-m", "sh", "-ec", script, "sh"]
+
+
+@pytest.mark.parametrize("kernel", ["this", "old"])
+def test_little_room(built: Installation, launch: Launch, own_shm: list[str], kernel: str) -> None:
+    """No signal and right results; each communicator that gets no window is told of once."""
+    program = compiled(built, "small_shm", "-rdynamic")
+    # UCX would put its own madvise before the program's.
+    env = {"LD_PRELOAD": str(built.built.library_path), "UCX_MEM_EVENTS": "no", **SHARED}
+    env |= {"COLLFORGE_VERBOSE": "1"}  # else a job warns once
+    env |= {"OLD_KERNEL": "1"} if kernel == "old" else {}
+    done = launch(built.library.name, RANKS, [str(program)], env, timeout=60, before=own_shm)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+    lines = [line for line in done.stderr.splitlines() if "collforge: warning" in line]
+    assert len(lines) == 3
+    assert all("no room for a shared window" in line for line in lines)
+
+
+# ---- what is left --------------------------------------------------------------------------------
+
+
+def kinds(folder: Path) -> Counter[str]:
+    """The files in a folder, by their names without numbers."""
+    found = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
+    return Counter(re.sub(r"[0-9a-f]*\d[0-9a-f]*", "N", str(path)) for path in found)
+
+
+def killed(
+    built: Installation, own_shm: list[str], sessions: Path, env: dict[str, str]
+) -> Counter[str]:
+    """Kills a job in the middle of its calls, all of its processes; what it leaves."""
+    mpi = built.library.name
+    words = [f"mpirun.{mpi}", *(OPENMPI_OPTIONS.split() if mpi == "openmpi" else [])]
+    words += ["-n", str(RANKS), "env", *(f"{name}={value}" for name, value in env.items())]
+    words += [str(compiled(built, "killed"))]
+    sessions.mkdir()
+    started: set[int] = set()
+    # The shell stays: its /dev/shm is looked at through it.
+    script = 'TMPDIR=$0 "$@" & echo rank $! $!; cat >/dev/null'
+    with subprocess.Popen(
+        [*own_shm, "sh", "-c", script, str(sessions), *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as shell:
+        assert shell.stdout is not None
+        try:
+            for _ in range(RANKS + 1):
+                word, *numbers = shell.stdout.readline().split()
+                assert word == "rank"
+                started.update(map(int, numbers))
+            used = {"/dev/shm/" in Path(f"/proc/{one}/maps").read_text() for one in started}
+            assert True in used
+        finally:
+            for process in sorted(started):
+                with suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+        return kinds(Path(f"/proc/{shell.pid}/root/dev/shm")) + kinds(sessions)
+
+
+def test_a_killed_job_leaves_what_it_leaves_natively(
+    built: Installation, own_shm: list[str], tmp_path: Path
+) -> None:
+    native = killed(built, own_shm, tmp_path / "native", {})
+    env = {"LD_PRELOAD": str(built.built.library_path), **SHARED}
+    assert killed(built, own_shm, tmp_path / "served", env) == native

@@ -1,0 +1,45 @@
+"""Errors in the middle of a collective: what was under way touches no memory of the call any more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import Installation, Launch
+from hazards.build import compiled
+
+# Ranks 0 and 1 are one node, 2 and 3 alone: 2 and 3 have nothing but a lane. The root is rank 2.
+NODES = "2,1,1"
+WINDOW = "segment_bytes=262144,window=8"
+CASES = {
+    "chain, sends": ("bcast", f"chain,{WINDOW}", 2, "Isend", 4),
+    "chain, receives": ("bcast", f"chain,{WINDOW}", 3, "Irecv", 4),
+    "chain of partial results": ("reduce", f"chain,{WINDOW}", 2, "Irecv", 3),
+    "chain of prefixes": ("exscan", f"chain,{WINDOW}", 3, "Irecv", 4),
+    "tree, sends": ("bcast", "binomial", 2, "Isend", 2),
+    "tree of blocks, sends": ("scatter", "binomial", 2, "Isend", 2),
+    "tree of blocks, receives": ("gather", "binomial", 2, "Irecv", 2),
+    "ring": ("allreduce", f"ring,{WINDOW}", 2, "Isend", 2),
+    "ring, receives": ("allreduce", f"ring,{WINDOW}", 2, "Irecv", 4),
+    "exchange": ("alltoall", f"pairwise,{WINDOW}", 2, "Isend", 3),
+    "two ranks": ("allreduce", "recursive_doubling", 2, "Isend", 1),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_error_leaves_nothing_under_way(
+    built: Installation, launch: Launch, tmp_path: Path, case: str
+) -> None:
+    collective, algorithm, rank, function, n = CASES[case]
+    program = compiled(built, "pending", "-rdynamic", "-ldl")
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": NODES,
+        "COLLFORGE_FORCE": f"{collective}=hierarchical[lane_algorithm={algorithm}]",
+        # Temporaries that are freed go back to the system.
+        "MALLOC_MMAP_THRESHOLD_": "65536",
+    }
+    said = tmp_path / "said"
+    words = [str(program), collective, str(rank), function, str(n), str(said)]
+    launch(built.library.name, 4, words, env, timeout=60)
+    assert said.read_text() == "passed"
