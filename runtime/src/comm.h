@@ -66,6 +66,8 @@ struct cf_state {
     enum cf_stage stage;
     int64_t bytes; /* of the call in progress, from cf_choose to cf_run */
     bool dropped;  /* by us, while the communicator lives on */
+    bool kinds_read; /* of memory that it is used with (gpu.h) */
+    bool host_only;  /* the program has asserted that they are the processor's */
     struct cf_state *previous, *next;
     struct cf_last last[]; /* [cf_ncollectives] */
 };
@@ -93,6 +95,10 @@ static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
     }
     return cf_state_enter(comm, state);
 }
+
+/* Drops what is settled, of all communicators, so that their next calls are looked at again. May run
+ * beside calls of other threads. */
+void cf_states_unsettle(void);
 
 /* Returns an MPI error class. */
 int cf_states_start(void);
