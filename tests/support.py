@@ -25,7 +25,10 @@ SEED = int(os.environ.get("COLLFORGE_TEST_SEED", random.SystemRandom().randrange
 OPENMPI_OPTIONS = (
     "--oversubscribe --bind-to none --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1"
 )
-ALSO_WRAPPED = ("MPI_Comm_free", "MPI_Comm_disconnect", "dlopen", "dlmopen")
+ALSO_WRAPPED = (
+    *("MPI_Comm_free", "MPI_Comm_disconnect", "MPI_Comm_set_info", "MPI_Comm_dup_with_info"),
+    *("dlopen", "dlmopen"),
+)
 """What the library wraps beside collectives, and the start and end of MPI."""
 
 MEMORY_SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"

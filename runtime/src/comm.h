@@ -66,8 +66,8 @@ struct cf_state {
     enum cf_stage stage;
     int64_t bytes; /* of the call in progress, from cf_choose to cf_run */
     bool dropped;  /* by us, while the communicator lives on */
-    bool kinds_read; /* of memory that it is used with (gpu.h) */
-    bool host_only;  /* the program has asserted that they are the processor's */
+    bool kinds_read; /* of memory that its buffers are in (kinds.h) */
+    bool host_only;  /* what they say */
     struct cf_state *previous, *next;
     struct cf_last last[]; /* [cf_ncollectives] */
 };

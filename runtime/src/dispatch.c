@@ -7,6 +7,7 @@
 #include "dispatch.h"
 #include "fast.h"
 #include "gpu.h"
+#include "kinds.h"
 #include "log.h"
 #include "observe.h"
 #include "staging.h"
@@ -212,16 +213,9 @@ static bool means_the_same_for_good(MPI_Op op, MPI_Datatype type) {
            (type == (MPI_Datatype)0 || cf_type_is_predefined(type));
 }
 
-/* Whether this call's buffers may be device memory. The program may have asserted that the
- * communicator's are none (MPI-4.1). */
+/* Whether this call's buffers may be device memory. */
 static bool may_be_on_gpu(struct cf_state *state) {
-    if (!cf_gpu_may_be())
-        return false;
-    if (!state->kinds_read) {
-        state->host_only = cf_asserts_host_memory(state->comm.handle);
-        state->kinds_read = true;
-    }
-    return !state->host_only;
+    return cf_gpu_may_be() && !cf_kinds_are_of_host(state);
 }
 
 /* Calls whose buffers may be device memory are never settled, so that all of them come to settle. A

@@ -221,38 +221,3 @@ int cf_staging_end(struct cf_staging *staging, int err) {
         err = MPI_ERR_OTHER;
     return err;
 }
-
-/* ---- what the program asserts ---------------------------------------------------------------- */
-
-/* Kinds are separated by commas, each may have restrictors behind colons. */
-static bool is_host_kind(const char *kind, size_t length) {
-    static const char *const kinds[] = {"system", "mpi"};
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        const size_t own = strlen(kinds[i]);
-        if (length >= own && strncmp(kind, kinds[i], own) == 0 &&
-            (length == own || kind[own] == ':'))
-            return true;
-    }
-    return false;
-}
-
-bool cf_asserts_host_memory(MPI_Comm comm) {
-    char kinds[MPI_MAX_INFO_VAL + 1] = "";
-    MPI_Info info = MPI_INFO_NULL;
-    int there = 0;
-
-    if (PMPI_Comm_get_info(comm, &info) != MPI_SUCCESS || info == MPI_INFO_NULL)
-        return false;
-    const int err = PMPI_Info_get(info, "mpi_assert_memory_alloc_kinds", (int)sizeof kinds - 1,
-                                  kinds, &there);
-    (void)PMPI_Info_free(&info);
-    bool host = err == MPI_SUCCESS && there;
-    for (const char *kind = kinds; host; kind++) {
-        const size_t length = strcspn(kind, ",");
-        host = is_host_kind(kind, length);
-        kind += length;
-        if (*kind == '\0')
-            break;
-    }
-    return host;
-}

@@ -36,8 +36,4 @@ int cf_staging_begin(struct cf_staging *staging, const struct cf_args *args, int
  * MPI_ERR_OTHER where the runtime could not copy. */
 int cf_staging_end(struct cf_staging *staging, int err);
 
-/* Whether the info of the communicator has mpi_assert_memory_alloc_kinds (MPI-4.1, section 12.4.3)
- * and names no memory of a device. */
-bool cf_asserts_host_memory(MPI_Comm comm);
-
 #endif
