@@ -84,7 +84,9 @@ def calls(built: Installation, layout: str, all_points: bool) -> list[str]:
     return found
 
 
-def verify(launch: Launch, built: Installation, folder: Path, cases: list[str], memory: str) -> None:
+def verify(
+    launch: Launch, built: Installation, folder: Path, cases: list[str], memory: str
+) -> None:
     """The timing driver verifies them on device memory."""
     at = layouts.from_name(cases[0].split("@")[1].split(",bytes=")[0])
     listed = folder / f"cases-{built.library.name}"

@@ -32,7 +32,7 @@ struct image {
     struct memory own;
     struct device_memory device; /* where used, the call gets this, of which work is an image */
     struct memory before;        /* what it is before the call */
-    struct memory after;  /* what it must be after the call */
+    struct memory after;         /* what it must be after the call */
 };
 
 /* The arrays of counts and displacements of one side of a call, in elements of its type. */

@@ -18,8 +18,8 @@ bool device_start(void);
 /* Whether a buffer is in device memory, of those that take turns. */
 bool device_takes(enum device_use use, unsigned turn);
 
-/* Zero-initialised; it grows and is kept. The functions do nothing where it is not used, and end the
- * job when they fail. */
+/* Zero-initialised; it grows and is kept. The functions do nothing where it is not used, and end
+ * the job when they fail. */
 struct device_memory {
     bool used;
     char *data;

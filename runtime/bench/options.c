@@ -26,7 +26,8 @@ static const char help[] =
     "  --max-seconds S   stop sampling a group after S seconds once it has 2 samples (no limit)\n"
     "  --timeout S       a call that takes longer has hung (60)\n"
     "  --own-clocks      believe that no two ranks share a clock\n"
-    "  --memory KIND     device: buffers in CUDA device memory; mixed: those of some ranks and sides;\n"
+    "  --memory KIND     device: buffers in CUDA device memory; mixed: those of some ranks and "
+    "sides;\n"
     "                    host (host); with --verify-only\n"
     "\n"
     "A case: "
@@ -119,22 +120,14 @@ static bool read_option(int option, struct options *options) {
 
 bool options_read(int argc, char **argv, struct options *options, char *why, size_t size) {
     static const struct option table[] = {
-        {"cases", required_argument, NULL, 'c'},
-        {"output", required_argument, NULL, 'o'},
-        {"samples", required_argument, NULL, 'n'},
-        {"warmup", required_argument, NULL, 'w'},
-        {"in-a-row", required_argument, NULL, 'r'},
-        {"seed", required_argument, NULL, 's'},
-        {"verify-only", no_argument, NULL, 'v'},
-        {"costs", no_argument, NULL, 'p'},
-        {"drop-in", no_argument, NULL, 'l'},
-        {"max-seconds", required_argument, NULL, 'm'},
-        {"timeout", required_argument, NULL, 't'},
-        {"own-clocks", no_argument, NULL, 'k'},
-        {"memory", required_argument, NULL, 'd'},
-        {"prune", no_argument, NULL, 'x'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"cases", required_argument, NULL, 'c'},    {"output", required_argument, NULL, 'o'},
+        {"samples", required_argument, NULL, 'n'},  {"warmup", required_argument, NULL, 'w'},
+        {"in-a-row", required_argument, NULL, 'r'}, {"seed", required_argument, NULL, 's'},
+        {"verify-only", no_argument, NULL, 'v'},    {"costs", no_argument, NULL, 'p'},
+        {"drop-in", no_argument, NULL, 'l'},        {"max-seconds", required_argument, NULL, 'm'},
+        {"timeout", required_argument, NULL, 't'},  {"own-clocks", no_argument, NULL, 'k'},
+        {"memory", required_argument, NULL, 'd'},   {"prune", no_argument, NULL, 'x'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
     };
     int option = 0;
 

@@ -274,8 +274,8 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
     err = cf_staging_begin(&staging, args, collective, &state->comm);
     if (err != MPI_SUCCESS)
         return err;
-    return cf_staging_end(
-        &staging, choice->variant->run(&staging.args, &state->comm, choice->parameter));
+    return cf_staging_end(&staging,
+                          choice->variant->run(&staging.args, &state->comm, choice->parameter));
 }
 
 int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args) {

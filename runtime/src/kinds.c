@@ -43,7 +43,8 @@ bool cf_kinds_are_of_host(struct cf_state *state) {
     return state->host_only;
 }
 
-/* ---- libraries that forget info which they do not know ---------------------------------------- */
+/* ---- libraries that forget info which they do not know ----------------------------------------
+ */
 
 static struct {
     int (*set_info)(MPI_Comm, MPI_Info);

@@ -32,8 +32,8 @@ static MPI_Aint begin_of(const struct walk *walk) {
     return side->displs != NULL ? side->displs[walk->index] : walk->elements;
 }
 
-/* The next blocks that follow each other without a gap. What lies between two runs is never touched:
- * it may belong to others, or be no memory. */
+/* The next blocks that follow each other without a gap. What lies between two runs is never
+ * touched: it may belong to others, or be no memory. */
 static bool next_run(struct walk *walk, struct run *run) {
     const struct cf_blocks_at *blocks = walk->blocks;
     const struct cf_unit *unit = &blocks->unit;
@@ -82,8 +82,7 @@ static struct run span_of(const struct cf_blocks_at *one, const struct cf_blocks
 static struct cf_blocks_at blocks_at(struct cf_side side, int first, int n) {
     struct cf_blocks_at blocks = {.side = side, .first = first, .n = n};
     bool legal = n > 0 && side.type != (MPI_Datatype)0 && side.type != MPI_DATATYPE_NULL &&
-                 cf_type_size(side.type) >= 0 &&
-                 cf_unit_of(side.type, &blocks.unit) == MPI_SUCCESS;
+                 cf_type_size(side.type) >= 0 && cf_unit_of(side.type, &blocks.unit) == MPI_SUCCESS;
 
     for (int i = 0; legal && side.counts != NULL && i < first + n; i++)
         legal = side.counts[i] >= 0;

@@ -17,8 +17,8 @@ struct cf_blocks_at {
 };
 
 struct cf_staging {
-    struct cf_args args; /* of the call, but with buffers that the processor can access */
-    int err;             /* that this rank has met alone: it takes part all the same */
+    struct cf_args args;      /* of the call, but with buffers that the processor can access */
+    int err;                  /* that this rank has met alone: it takes part all the same */
     const struct cf_gpu *gpu; /* whose memory the receive buffer is in; NULL: nobody's */
     ptrdiff_t offset;         /* from the receive buffer to its copy */
     struct cf_blocks_at written;
