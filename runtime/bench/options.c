@@ -26,9 +26,8 @@ static const char help[] =
     "  --max-seconds S   stop sampling a group after S seconds once it has 2 samples (no limit)\n"
     "  --timeout S       a call that takes longer has hung (60)\n"
     "  --own-clocks      believe that no two ranks share a clock\n"
-    "  --memory KIND     device: buffers in CUDA device memory; mixed: those of some ranks and "
-    "sides;\n"
-    "                    host (host); with --verify-only\n"
+    "  --memory KIND     device: buffers in CUDA memory; mixed: some of them; with --verify-only "
+    "(host)\n"
     "\n"
     "A case: "
     "allreduce:full_lane[segment_bytes=65536]@4x2,bytes=262144,type=double,op=sum,in_place\n"
@@ -65,14 +64,11 @@ static bool read_seed(const char *text, unsigned *value) {
 }
 
 static bool read_device_use(const char *text, enum device_use *use) {
-    static const char *const names[] = {"host", "device", "mixed"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(text, names[i]) == 0) {
-            *use = (enum device_use)i;
-            return true;
-        }
-    }
-    return false;
+    const bool mixed = strcmp(text, "mixed") == 0;
+    *use = mixed                         ? DEVICE_SOMEWHERE
+           : strcmp(text, "device") == 0 ? DEVICE_EVERYWHERE
+                                         : DEVICE_NOWHERE;
+    return *use != DEVICE_NOWHERE || strcmp(text, "host") == 0;
 }
 
 static bool read_option(int option, struct options *options) {

@@ -60,8 +60,7 @@ __attribute__((constructor)) static void chain(void) {
 static void remember(MPI_Comm comm, MPI_Info info) {
     struct cf_state *state = NULL;
     bool of_host = false;
-    if (cf_runtime.mode < CF_MODE_ON || !read_info(info, &of_host) ||
-        cf_state_of(comm, &state) != MPI_SUCCESS)
+    if (!read_info(info, &of_host) || cf_state_of(comm, &state) != MPI_SUCCESS)
         return;
     state->kinds_read = true;
     state->host_only = of_host;
@@ -69,7 +68,10 @@ static void remember(MPI_Comm comm, MPI_Info info) {
         state->last[collective].settled.choice = NULL;
 }
 
+/* Handles are untouched where they may be another library's. */
 COLLFORGE_PUBLIC int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
+    if (cf_runtime.mode < CF_MODE_ON)
+        return next.set_info(comm, info);
     const int err = next.set_info(comm, info);
     if (err == MPI_SUCCESS)
         remember(comm, info);
@@ -77,6 +79,8 @@ COLLFORGE_PUBLIC int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
 }
 
 COLLFORGE_PUBLIC int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *out) {
+    if (cf_runtime.mode < CF_MODE_ON)
+        return next.dup_with_info(comm, info, out);
     const int err = next.dup_with_info(comm, info, out);
     if (err == MPI_SUCCESS)
         remember(*out, info);

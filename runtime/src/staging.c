@@ -164,8 +164,8 @@ static int stage(struct cf_staging *staging, const struct use *use, struct cf_co
         return MPI_ERR_NO_MEM;
     say(comm, *gpu);
     /* Holes in elements are written back as they were. */
-    if ((holes && !read_blocks(*gpu, &use->written, *offset)) ||
-        !read_blocks(*gpu, &use->read, *offset))
+    const bool kept = !holes || read_blocks(*gpu, &use->written, *offset);
+    if (!read_blocks(*gpu, &use->read, *offset) || !kept)
         staging->err = MPI_ERR_OTHER;
     return MPI_SUCCESS;
 }
