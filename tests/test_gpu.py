@@ -71,16 +71,23 @@ def served(log: str) -> set[str]:
 
 
 def calls(built: Installation, layout: str, all_points: bool) -> list[str]:
-    """The cases that verify every variant; else of each problem one, the variant's points taking turns."""
+    """The cases that verify every variant; else of each problem one, the variant's points taking turns.
+
+    With threads only the variants that need them.
+    """
     made = manifest.load(built.home / "generated" / "manifest.json")
     at = layouts.from_name(layout)
     found = []
     for variant in made.variants:
-        if not made.collective(variant.collective).hybrid:
-            cases = verification_cases(made, variant, at, "small")
-            for turn, (_, same) in enumerate(groupby(cases, lambda text: text.split("@")[1])):
-                points = list(same)
-                found += points if all_points else [points[turn % len(points)]]
+        facts = {**made.facts(variant.collective, at, 4096), "threads": 1}
+        if made.collective(variant.collective).hybrid or (
+            at.threads > 1 and variant.applies(facts)
+        ):
+            continue
+        cases = verification_cases(made, variant, at, "small")
+        for turn, (_, same) in enumerate(groupby(cases, lambda text: text.split("@")[1])):
+            points = list(same)
+            found += points if all_points else [points[turn % len(points)]]
     return found
 
 
@@ -95,6 +102,8 @@ def verify(
     argv = [str(built.built.driver_path), "--cases", str(listed), "--output", str(output)]
     argv += ["--verify-only", "--memory", memory]
     variables = {"COLLFORGE_NODE_MAP": at.node_map, "LD_LIBRARY_PATH": str(folder / "stubs")}
+    if at.threads > 1:
+        variables.update(OMP_NUM_THREADS=str(at.threads), COLLFORGE_THREAD_MULTIPLE="1")
     done = launch(built.library.name, at.size, argv, variables, timeout=600)
     assert done.returncode == 0
     *results, end = read_records(output.read_text())[1:]
@@ -102,8 +111,8 @@ def verify(
     assert all(result["verified"] for result in results if result["detail"] != "declined")
 
 
-@pytest.mark.parametrize("layout", ["2x2", "1x4"])
-@pytest.mark.parametrize("memory", ["device", "mixed"])
+@pytest.mark.parametrize("layout", ["2x2", "1x4", "2x2x2"])
+@pytest.mark.parametrize("memory", ["mixed", pytest.param("device", marks=pytest.mark.slow)])
 def test_every_variant(
     built: Installation, launch: Launch, folder: Path, layout: str, memory: str
 ) -> None:
