@@ -25,6 +25,9 @@ SEED = int(os.environ.get("COLLFORGE_TEST_SEED", random.SystemRandom().randrange
 OPENMPI_OPTIONS = (
     "--oversubscribe --bind-to none --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1"
 )
+OPENMPI_SPAWN = OPENMPI_OPTIONS.replace("vader,self", "vader,self,tcp --mca btl_tcp_if_include lo")
+"""Two worlds do not meet in shared memory."""
+
 ALSO_WRAPPED = (
     *("MPI_Comm_free", "MPI_Comm_disconnect", "MPI_Comm_set_info", "MPI_Comm_dup_with_info"),
     *("dlopen", "dlmopen"),
@@ -46,17 +49,32 @@ def launch_local(
     Returns the finished process with its output as text. At the limit everything started is killed
     and subprocess.TimeoutExpired is raised.
     """
-    variables = dict(env or {})
-    if mpi == "mpich":
-        # MPICH polls without yielding: on too few cores each call would cost scheduler ticks.
-        preload = [str(emulated_launch.build_mpich_progress(make_folder("emulated")))]
-        preload += [variables["LD_PRELOAD"]] if "LD_PRELOAD" in variables else []
-        variables["LD_PRELOAD"] = ":".join(preload)
-    options = OPENMPI_OPTIONS.split() if mpi == "openmpi" else []
-    # Only the ranks get the variables: a preload is not meant for mpirun.
-    ranks_env = ["env", *(f"{name}={value}" for name, value in variables.items())]
-    command = [f"mpirun.{mpi}", *options, "-n", str(ranks), *ranks_env, *argv]
-    return execute(command, timeout=timeout)
+    return launch_groups(mpi, [(ranks, env or {})], argv, timeout=timeout)
+
+
+def launch_groups(
+    mpi: str,
+    groups: Sequence[tuple[int, Mapping[str, str]]],
+    argv: Sequence[str],
+    *options: str,
+    openmpi: str = OPENMPI_OPTIONS,
+    timeout: float = 120,
+) -> subprocess.CompletedProcess[str]:
+    """The same for groups of ranks, each with variables of its own. ``options`` are mpirun's."""
+    own = openmpi.split() if mpi == "openmpi" else []
+    words: list[str] = []
+    for ranks, env in groups:
+        variables = dict(env)
+        if mpi == "mpich":
+            # MPICH polls without yielding: on too few cores each call would cost scheduler ticks.
+            preload = [str(emulated_launch.build_mpich_progress(make_folder("emulated")))]
+            preload += [variables["LD_PRELOAD"]] if "LD_PRELOAD" in variables else []
+            variables["LD_PRELOAD"] = ":".join(preload)
+        # Only the ranks get the variables: a preload is not meant for mpirun.
+        ranks_env = ["env", *(f"{name}={value}" for name, value in variables.items())]
+        words += [":"] if words else []
+        words += ["-n", str(ranks), *ranks_env, *argv]
+    return execute([f"mpirun.{mpi}", *own, *options, *words], timeout=timeout)
 
 
 def openmp_library() -> str:

@@ -170,10 +170,10 @@ def test_sizes_are_whole_doubles_and_powers_of_two_where_these_are_near(
         # The size that was stored as native on one launch, between sizes where a variant wins.
         ({"native": 1.0, CHAIN: 0.6}, 1, BETWEEN, CHAIN),
         ({"native": 1.0, CHAIN: 1.3}, 1, BARRIER, "native"),
-        ({"native": 1.0, CHAIN: 1.01}, 1, BARRIER, "native"),
+        ({"native": 1.0, CHAIN: 1.02}, 1, BARRIER, "native"),
         ({"native": 1.0, TREE: 0.9}, 1, None, ""),
         ({"native": 1.0, CHAIN: 1.2, TREE: 1.0}, 4, BARRIER, "native"),
-        ({"native": 1.0, CHAIN: 0.995}, 4, TIE, "native"),
+        ({"native": 1.0, CHAIN: 0.985}, 4, TIE, "native"),
         ({"native": 1.0, CHAIN: 1.5}, 4, DECIDED, "native"),
         ({"native": 1.0, CHAIN: 0.3}, 4, DECIDED, CHAIN),
     ],

@@ -29,7 +29,6 @@ from collforge.db import (
     ReadOnly,
     Result,
     RunRecord,
-    SchemaTooNew,
     Store,
     StoreError,
     Undecided,
@@ -45,7 +44,6 @@ PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
 NATIVE = Variant("bcast")
 RING = Variant("bcast", "full_lane", "lane_algorithm=ring,segment_bytes=65536", "ab12")
 PROBLEM = "bcast@4x2,bytes=1024"
-NOW = "2026-01-01T00:00:00Z"
 
 
 def result(variant: Variant, verified: bool = True, problem: str = PROBLEM) -> Result:
@@ -252,91 +250,6 @@ def test_an_outer_transaction_covers_reading_and_deciding(path: Path) -> None:
         assert other.record_run(run("b", result(RING)))
 
 
-# ------------------------------------------------------------------------------- schema versions
-
-
-def create_version_0(path: Path) -> None:
-    path.parent.mkdir(parents=True)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE old (name TEXT)")
-        connection.execute("INSERT INTO old VALUES ('kept')")
-        connection.execute(f"PRAGMA application_id = {migrate.APPLICATION_ID}")
-        connection.commit()
-
-
-def rename(connection: migrate.Connection) -> None:
-    connection.execute("ALTER TABLE old RENAME TO young")
-
-
-def extend(connection: migrate.Connection) -> None:
-    connection.execute("ALTER TABLE young ADD COLUMN age INTEGER NOT NULL DEFAULT 1")
-
-
-def fail(connection: migrate.Connection) -> None:
-    extend(connection)
-    raise sqlite3.OperationalError("database or disk is full")
-
-
-def test_migration_goes_step_by_step_and_keeps_the_rows(path: Path) -> None:
-    create_version_0(path)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        migrate.prepare(connection, path, 2, {0: rename, 1: extend})
-        migrate.prepare(connection, path, 2, {})
-        assert connection.execute("SELECT * FROM young").fetchall() == [("kept", 1)]
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-
-
-@pytest.mark.parametrize("steps", [{0: rename, 1: fail}, {0: rename}], ids=["fails", "missing"])
-def test_a_failed_migration_changes_nothing(path: Path, steps: dict[int, migrate.Step]) -> None:
-    create_version_0(path)
-    before = path.read_bytes()
-    connection = sqlite3.connect(path, isolation_level=None)
-    expected = (sqlite3.OperationalError, NotACollforgeDatabase)
-    with closing(connection):
-        with pytest.raises(expected):
-            migrate.prepare(connection, path, 2, steps)
-        assert not connection.in_transaction
-    assert path.read_bytes() == before
-
-
-def test_every_older_version_has_a_step() -> None:
-    assert sorted(migrate.STEPS) == list(range(1, migrate.VERSION))
-
-
-def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
-    """Its native winners of fewer than three launches were no decisions."""
-    path.parent.mkdir(parents=True)
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((Path(__file__).parent / "data" / "schema-1.sql").read_text())
-        connection.execute(f"PRAGMA application_id = {migrate.APPLICATION_ID}")
-        connection.executescript(
-            f"""
-            PRAGMA user_version = 1;
-            INSERT INTO system VALUES (1, 'emulated', '');
-            INSERT INTO mpi_library VALUES (1, 'openmpi', 'Open MPI v4.1.4');
-            INSERT INTO layout VALUES (1, '4x2', 4, 8);
-            INSERT INTO variant VALUES (1, 'bcast', 'native', '', '');
-            INSERT INTO run VALUES (1, 'a', 1, 1, 1, '{NOW}', '', '', '[]', 7);
-            INSERT INTO measurement VALUES (1, 1, 1, 'bcast@4x2', 'bcast', 8, '[1.5]', 1.5, 0);
-            INSERT INTO winner VALUES (1, 1, 1, 1, 'bcast', 8, 1, 1.0, 1.0, 1.0, 1, NULL, '{NOW}');
-            INSERT INTO winner VALUES (2, 1, 1, 1, 'bcast', 9, 1, 1.0, 1.0, 1.0, 3, NULL, '{NOW}');
-            INSERT INTO winner VALUES (3, 1, 1, 1, 'bcast', 99, 1, 1.0, 1.0, 1.0, 1, NULL, '{NOW}');
-            """
-        )
-    before = path.read_bytes()
-    with Store(path, create=False) as store:
-        assert [one.choice.bytes for one in store.winners()] == [9, 99]
-    assert path.read_bytes() == before, "who only reads leaves it to older programs"
-    with Store(path) as store:
-        found = [(one.choice.bytes, one.choice.evidence) for one in store.winners()]
-        assert found == [(9, "decided"), (99, "barrier")], "the largest bounds those below it"
-        assert store.measurements(PLACE)[0].start_errors == ()
-        tables = "SELECT name, sql FROM sqlite_master WHERE name IN ('undecided', 'winner_view')"
-        migrated = store._rows(tables)
-    with Store(path.with_name("new.db")) as store:
-        assert sorted(store._rows(tables)) == sorted(migrated)
-
-
 def test_what_is_undecided_is_no_winner(path: Path) -> None:
     with Store(path) as store:
         store.record_run(run("a", result(RING)))
@@ -351,15 +264,7 @@ def test_what_is_undecided_is_no_winner(path: Path) -> None:
             store.replace_winners(PLACE, "bcast", [replace(choice(RING), evidence="tie")])
 
 
-def test_a_newer_schema_is_refused_and_untouched(path: Path) -> None:
-    with Store(path) as store:
-        store.record_run(run("a", result(RING)))
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 3")
-    before = path.read_bytes()
-    with pytest.raises(SchemaTooNew, match=r"collforge\.db: .*version 3.*upgrade Collforge"):
-        Store(path)
-    assert path.read_bytes() == before
+# ---------------------------------------------------------------------------- other files
 
 
 @pytest.mark.parametrize("kind", ["text", "database"])

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "hash.h"
 #include "report.h"
 
 enum { EXCHANGES = 64, CLOCK_TAG = 1 };
@@ -61,28 +62,21 @@ double clock_local(const struct clock *clock) {
     return (double)now.tv_sec - clock->origin + 1e-9 * (double)now.tv_nsec;
 }
 
-/* FNV-1a, goes on from hash. */
-static uint64_t hash_text(uint64_t hash, const char *text) {
-    for (; *text != '\0'; text++)
-        hash = (hash ^ (unsigned char)*text) * 0x100000001b3U;
-    return hash;
-}
-
 /* The same number in all processes that read the same clock. */
 static uint64_t domain_of_clock(void) {
     char text[MPI_MAX_PROCESSOR_NAME + 64] = "";
     int length = 0;
-    uint64_t hash = 0xcbf29ce484222325U;
+    uint64_t hash = CF_HASH_BEGIN;
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
 
     if (file == NULL || fgets(text, sizeof text, file) == NULL)
         must(PMPI_Get_processor_name(text, &length), "MPI_Get_processor_name");
     if (file != NULL)
         fclose(file);
-    hash = hash_text(hash, text);
+    hash = cf_hash_text(hash, text);
     const ssize_t used = readlink("/proc/self/ns/time", text, sizeof text - 1);
     text[used > 0 ? used : 0] = '\0';
-    return hash_text(hash, text);
+    return cf_hash_text(hash, text);
 }
 
 static void find_domains(struct clock *clock, int rank, int size, bool alone) {

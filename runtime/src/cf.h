@@ -66,7 +66,7 @@ struct cf_layout {
     int nodes;
     int node;
     int node_rank;
-    int *node_of;      /* [size] */
+    int *node_of;      /* [size]; the block of memory that the next two are in, too */
     int *node_rank_of; /* [size] */
     int *node_size;    /* [nodes] */
     int min_node_size;
@@ -247,6 +247,7 @@ struct cf_choice {
     int parameter[CF_MAX_PARAMETERS];
     int64_t
         measured; /* bytes at which it was found to be best, whatever memory it takes; 0: none */
+    bool waits;   /* for the second call that it serves on a communicator (dispatch.c) */
 };
 
 /*

@@ -148,20 +148,20 @@ static bool hint(MPI_Comm comm) {
     return good;
 }
 
-bool cf_chunks_connect(struct cf_comm *comm, const struct cf_chunks *chunks, MPI_Comm handle) {
+bool cf_chunks_connect(struct cf_comm *comm, const struct cf_chunks *chunks) {
     const int me = comm->layout.rank;
     struct cf_chunk_set *set = new_set(&comm->layout, chunks);
 
-    if (!cf_comm_agree(handle, set != NULL)) {
+    if (!cf_comm_agree(comm->handle, set != NULL)) {
         free_set(set);
         return false;
     }
     bool good = true;
     for (int c = 0; c < set->n; c++) {
         struct cf_chunk *chunk = &set->chunk[c];
-        good &= cf_split(handle, 0, chunk->place_of[me], &chunk->comm) && hint(chunk->comm);
+        good &= cf_split(comm->handle, 0, chunk->place_of[me], &chunk->comm) && hint(chunk->comm);
     }
-    if (!cf_comm_agree(handle, good)) {
+    if (!cf_comm_agree(comm->handle, good)) {
         free_set(set);
         return false;
     }

@@ -73,7 +73,7 @@ int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *
 /* What ready has made, or NULL. */
 struct cf_chunk_set *cf_chunks_find(const struct cf_comm *comm, const struct cf_chunks *chunks);
 /* Makes a set and puts it first in the list; collective, the same answer on all ranks. */
-bool cf_chunks_connect(struct cf_comm *comm, const struct cf_chunks *chunks, MPI_Comm handle);
+bool cf_chunks_connect(struct cf_comm *comm, const struct cf_chunks *chunks);
 /* Frees all sets of a communicator. */
 void cf_chunks_disconnect(struct cf_comm *comm);
 

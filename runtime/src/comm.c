@@ -8,13 +8,54 @@
 #include "chunks.h"
 #include "log.h"
 #include "prepare.h"
+#include "shape.h"
 #include "shared_window.h"
-#include "topology.h"
 
 struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
 struct cf_state *cf_freed = NULL;
+struct cf_state *cf_untuned = NULL;
 
 static int comm_keyval = MPI_KEYVAL_INVALID;
+
+/* Attributes may outlive cf_states_stop. */
+static bool is_stopped(void) {
+    return comm_keyval == MPI_KEYVAL_INVALID;
+}
+
+/* ---- what duplicates take over -------------------------------------------------------------- */
+
+/*
+ * The attribute's value is a state; or, of a duplicate that has made no call, a reference to its
+ * shape, told from a state by an odd address.
+ */
+static void *reference_to(struct cf_shape *shape) {
+    return (char *)cf_shape_use(shape) + 1;
+}
+
+static struct cf_shape *referred(void *value) {
+    return (uintptr_t)value % 2 == 1 ? (struct cf_shape *)((char *)value - 1) : NULL;
+}
+
+/*
+ * The attribute's copy callback, in the duplicating functions of MPI. The duplicate's handle is not
+ * known here; cf_state_enter makes its state of what is handed on. Makes no MPI call (Open MPI
+ * holds a lock) and needs no memory, so that nobody's MPI_Comm_dup fails by it. The attributes may
+ * outlive cf_states_stop.
+ */
+static int inherit(MPI_Comm old, int keyval, void *extra, void *value, void *out, int *flag) {
+    (void)old;
+    (void)keyval;
+    (void)extra;
+    *flag = !is_stopped() && value != cf_untuned;
+    if (*flag) {
+        struct cf_shape *shape = referred(value);
+        value = reference_to(shape == NULL ? ((struct cf_state *)value)->shape : shape);
+        memcpy(out, &value, sizeof value);
+    }
+    return MPI_SUCCESS;
+}
+
+/* ---- all states ------------------------------------------------------------------------------ */
 
 /* All states; the complete ones in the order in which they became so, which no two ranks see
  * differently. */
@@ -47,9 +88,9 @@ static void free_communicators(struct cf_comm *comm) {
 
 static void free_state(struct cf_state *state) {
     free_communicators(&state->comm);
-    cf_layout_free(&state->comm.layout);
+    cf_layout_free_copy(&state->comm.layout);
     cf_tmpbufs_free(&state->comm.tmpbufs);
-    free((char *)state->layout_name);
+    cf_shape_leave(state->shape, !is_stopped());
     free(state);
 }
 
@@ -62,14 +103,16 @@ static void free_state(struct cf_state *state) {
  */
 static const char freed_mark[] = " (freed)";
 
-static bool has_mark(MPI_Comm comm) {
-    char name[MPI_MAX_OBJECT_NAME] = "";
-    int length = 0;
-    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS)
-        return false;
+static bool is_marked(const char *name) {
     const size_t mark = sizeof freed_mark - 1;
     const size_t used = strlen(name);
     return used >= mark && strcmp(name + used - mark, freed_mark) == 0;
+}
+
+static bool has_mark(MPI_Comm comm) {
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int length = 0;
+    return PMPI_Comm_get_name(comm, name, &length) == MPI_SUCCESS && is_marked(name);
 }
 
 static void begin_freeing(MPI_Comm comm) {
@@ -77,8 +120,10 @@ static void begin_freeing(MPI_Comm comm) {
     int length = 0;
     if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS)
         return;
-    name[MPI_MAX_OBJECT_NAME - sizeof freed_mark] = '\0';
-    memcpy(name + strlen(name), freed_mark, sizeof freed_mark);
+    if (!is_marked(name)) {
+        name[MPI_MAX_OBJECT_NAME - sizeof freed_mark] = '\0';
+        memcpy(name + strlen(name), freed_mark, sizeof freed_mark);
+    }
     if (PMPI_Comm_set_name(comm, name) != MPI_SUCCESS ||
         !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed))
         cf_handle_remove(&cf_states, (uintptr_t)comm);
@@ -113,33 +158,61 @@ static void has_left(MPI_Comm comm) {
 #endif
 }
 
-COLLFORGE_PUBLIC int MPI_Comm_free(MPI_Comm *comm) {
+static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
     const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
     leave_comm(handle);
-    const int err = next.free(comm);
+    const int err = free_it(comm);
     has_left(handle);
     return err;
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_free(MPI_Comm *comm) {
+    return leave(next.free, comm);
 }
 
 COLLFORGE_PUBLIC int MPI_Comm_disconnect(MPI_Comm *comm) {
-    const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
-    leave_comm(handle);
-    const int err = next.disconnect(comm);
+    return leave(next.disconnect, comm);
+}
+
+int cf_comm_free(MPI_Comm *comm) {
+    const MPI_Comm handle = *comm;
+    const int err = PMPI_Comm_free(comm);
     has_left(handle);
     return err;
 }
 
-/* The attribute's delete callback: the communicator is being freed, or we drop its state. */
+/* Whether the communicator has a state, and that is alive. */
+static bool has_state(MPI_Comm comm) {
+    uintptr_t found = 0;
+    return cf_handle_find(&cf_states, (uintptr_t)comm, &found) && found != (uintptr_t)cf_freed;
+}
+
+/*
+ * The attribute's delete callback: the communicator is being freed, or we drop its state, or a
+ * state takes the place of a reference. Attributes that outlive cf_states_stop are references, or
+ * nothing.
+ */
 static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
+    struct cf_shape *shape = referred(value);
     struct cf_state *state = value;
     (void)keyval;
     (void)extra;
+    if (shape != NULL) {
+        if (!is_stopped() && !has_state(comm))
+            begin_freeing(comm);
+        cf_shape_leave(shape, !is_stopped());
+        return MPI_SUCCESS;
+    }
+    if (is_stopped())
+        return MPI_SUCCESS;
     if (state->dropped)
         cf_handle_remove(&cf_states, (uintptr_t)comm);
     else
         begin_freeing(comm);
-    list_remove(state);
-    free_state(state);
+    if (state != cf_untuned) {
+        list_remove(state);
+        free_state(state);
+    }
     return MPI_SUCCESS;
 }
 
@@ -151,61 +224,91 @@ static int drop(struct cf_state *state) {
 /* ---- states ---------------------------------------------------------------------------------- */
 
 /*
- * Stage one but for the attribute. Intercommunicators and foreign processes leave the layout empty,
- * and so do communicators of a size for which nobody has tuned: theirs is never asked for, and what
- * all programs have many of costs neither time nor memory by the rank.
+ * What is known of a communicator by its size alone: that no variant can ever serve it. This is
+ * what all programs have many of, and costs neither time nor memory by the rank.
  */
-static int describe(struct cf_state *state, MPI_Comm comm) {
-    char name[CF_LAYOUT_NAME_SIZE];
+static int may_be_served(MPI_Comm comm, bool *may) {
     int inter = 0;
     int size = 0;
-    state->comm.handle = comm;
-    state->comm.layout.node_comm = MPI_COMM_NULL;
-    state->comm.layout.lane_comm = MPI_COMM_NULL;
-    state->comm.layout.order_comm = MPI_COMM_NULL;
     int err = PMPI_Comm_test_inter(comm, &inter);
     if (err == MPI_SUCCESS)
         err = PMPI_Comm_size(comm, &size);
-    const bool wanted = !cf_runtime.tuned_only || cf_rules_any_for(size);
-    if (err == MPI_SUCCESS && !inter && wanted)
-        err = cf_layout_build(&state->comm.layout, comm);
-    if (err != MPI_SUCCESS || state->comm.layout.size == 0)
+    *may = !inter && (!cf_runtime.tuned_only || cf_rules_any_for(size));
+    return err;
+}
+
+/* The shape is the state's from here on. NULL when memory is out. */
+static struct cf_state *new_state(MPI_Comm comm, struct cf_shape *shape) {
+    struct cf_state *state =
+        calloc(1, sizeof *state + (size_t)cf_ncollectives * sizeof state->last[0]);
+    if (state == NULL) {
+        cf_shape_leave(shape, !is_stopped());
+        return NULL;
+    }
+    state->comm.handle = comm;
+    state->comm.layout = shape->layout;
+    state->shape = shape;
+    state->layout_name = shape->layout_name;
+    state->rules = shape->rules;
+    list_append(state);
+    return state;
+}
+
+/* The state for a communicator that has taken over this shape, or NULL. Returns an MPI error class.
+ */
+static int make_state(MPI_Comm comm, struct cf_shape *shape, struct cf_state **out) {
+    bool may = true;
+    int err = MPI_SUCCESS;
+    *out = cf_untuned;
+    if (shape != NULL && cf_shape_is_of(shape, comm)) {
+        (void)cf_shape_use(shape);
+    } else {
+        shape = NULL;
+        err = may_be_served(comm, &may);
+        if (err == MPI_SUCCESS && may)
+            err = cf_shape_make(comm, &shape);
+    }
+    if (err != MPI_SUCCESS || shape == NULL)
         return err;
-    cf_layout_name(&state->comm.layout, name, sizeof name);
-    state->layout_name = strdup(name);
-    if (state->layout_name == NULL)
+    *out = new_state(comm, shape);
+    return *out == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+}
+
+/*
+ * In the table first: by that the delete callback of a reference which the state replaces knows
+ * that the communicator lives on. Returns an MPI error class.
+ */
+static int attach(MPI_Comm comm, struct cf_state *state) {
+    if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state))
         return MPI_ERR_NO_MEM;
-    cf_layout_name_with(&state->comm.layout, 1, name, sizeof name);
-    if (state->comm.layout.size > 1)
-        state->rules = cf_rules_find(name, state->comm.layout.threads);
-    return MPI_SUCCESS;
+    const int err = PMPI_Comm_set_attr(comm, comm_keyval, state);
+    if (err != MPI_SUCCESS)
+        cf_handle_remove(&cf_states, (uintptr_t)comm);
+    return err;
 }
 
 int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
-    uintptr_t found = 0;
+    struct cf_state *state = NULL;
+    uintptr_t known = 0;
+    void *value = NULL;
+    int found = 0;
     *out = NULL;
     if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID ||
-        (cf_handle_find(&cf_states, (uintptr_t)comm, &found) && has_mark(comm)))
+        (cf_handle_find(&cf_states, (uintptr_t)comm, &known) && has_mark(comm)))
         return MPI_ERR_COMM;
-    struct cf_state *state =
-        calloc(1, sizeof *state + (size_t)cf_ncollectives * sizeof state->last[0]);
-    if (state == NULL)
-        return MPI_ERR_NO_MEM;
-    int err = describe(state, comm);
+    int err = PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found);
     if (err == MPI_SUCCESS)
-        err = PMPI_Comm_set_attr(comm, comm_keyval, state);
-    if (err != MPI_SUCCESS) {
-        free_state(state);
+        err = make_state(comm, found ? referred(value) : NULL, &state);
+    if (err != MPI_SUCCESS)
         return err;
+    err = attach(comm, state);
+    if (err == MPI_SUCCESS) {
+        *out = state;
+    } else if (state != cf_untuned) {
+        list_remove(state);
+        free_state(state);
     }
-    /* From here on the attribute owns the state. */
-    list_append(state);
-    if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state)) {
-        (void)drop(state);
-        return MPI_ERR_NO_MEM;
-    }
-    *out = state;
-    return MPI_SUCCESS;
+    return err;
 }
 
 /* One warning a job: that of world rank 0. Where it is not in the communicator, the log tells. */
@@ -221,9 +324,9 @@ static void complain(const struct cf_state *state) {
         cf_log(1, text, state->layout_name);
 }
 
-static bool complete_communicators(struct cf_comm *comm, const void *unused) {
-    (void)unused;
-    return cf_comm_agree(comm->handle, cf_layout_add_lanes(&comm->layout)) &&
+static bool complete_communicators(struct cf_comm *comm, const void *completed) {
+    const struct cf_state *state = completed;
+    return cf_comm_agree(comm->handle, cf_shape_take_lanes(state->shape, &comm->layout)) &&
            cf_layout_connect(&comm->layout, comm->handle);
 }
 
@@ -231,7 +334,7 @@ static bool complete_communicators(struct cf_comm *comm, const void *unused) {
 static int complete(struct cf_state *state) {
     bool done = false;
     const int err =
-        cf_prepare_part(&state->comm, CF_LAYOUT_COMMS, complete_communicators, NULL, &done);
+        cf_prepare_part(&state->comm, CF_LAYOUT_COMMS, complete_communicators, state, &done);
     if (err != MPI_SUCCESS)
         return err;
     if (!done)
@@ -268,10 +371,12 @@ void cf_states_unsettle(void) {
 }
 
 int cf_states_start(void) {
-    cf_freed = calloc(1, sizeof *cf_freed + (size_t)cf_ncollectives * sizeof cf_freed->last[0]);
-    return cf_freed == NULL
+    const size_t bytes = sizeof *cf_freed + (size_t)cf_ncollectives * sizeof cf_freed->last[0];
+    cf_freed = calloc(1, bytes);
+    cf_untuned = calloc(1, bytes);
+    return cf_freed == NULL || cf_untuned == NULL
                ? MPI_ERR_NO_MEM
-               : PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &comm_keyval, NULL);
+               : PMPI_Comm_create_keyval(inherit, forget_comm, &comm_keyval, NULL);
 }
 
 void cf_states_stop(void) {
@@ -285,5 +390,6 @@ void cf_states_stop(void) {
     (void)PMPI_Comm_free_keyval(&comm_keyval);
     cf_handle_clear(&cf_states);
     free(cf_freed);
-    cf_freed = NULL;
+    free(cf_untuned);
+    cf_freed = cf_untuned = NULL;
 }

@@ -2,7 +2,8 @@
  * What the runtime knows of a communicator. It is built in two stages: the layout and the rules
  * that hold for it at the first collective call (local), the communicators of node and lane at the
  * first call that runs a variant (collective). It hangs on the communicator as an attribute and
- * goes with it.
+ * goes with it. Duplicates share the layout's arrays; communicators of a size for which nothing is
+ * tuned share all they have.
  */
 #ifndef COLLFORGE_COMM_H_INCLUDED
 #define COLLFORGE_COMM_H_INCLUDED
@@ -59,12 +60,16 @@ struct cf_last {
     struct cf_settled settled;
 };
 
+struct cf_shape;
+
 struct cf_state {
-    struct cf_comm comm;          /* layout.size is 0 where no variant can ever run */
-    const char *layout_name;      /* NULL where no variant can ever run */
+    struct cf_comm comm;          /* its layout is a copy of the shape's */
+    struct cf_shape *shape;       /* NULL where no variant can ever run: cf_untuned and cf_freed */
+    const char *layout_name;      /* the shape's */
     const struct cf_rules *rules; /* NULL: native for every collective */
     enum cf_stage stage;
     int64_t bytes;   /* of the call in progress, from cf_choose to cf_run */
+    bool waited;     /* a call was native that a variant would have served (dispatch.c) */
     bool dropped;    /* by us, while the communicator lives on */
     bool kinds_read; /* of memory that its buffers are in (kinds.h) */
     bool host_only;  /* what they say */
@@ -81,6 +86,13 @@ CF_HIDDEN extern struct cf_handle_table cf_states;
  * cf_state_enter tells it from a new one with the same handle.
  */
 CF_HIDDEN extern struct cf_state *cf_freed;
+
+/*
+ * The state of every communicator that no variant can ever serve: intercommunicators, those with
+ * processes from outside MPI_COMM_WORLD, and those of a size for which nobody has tuned.
+ * layout.size is 0. Nobody writes to it.
+ */
+CF_HIDDEN extern struct cf_state *cf_untuned;
 
 /* Stage one of a communicator that is not in cf_states, or as cf_freed. Local. Returns an MPI error
  * class: MPI_ERR_COMM for one that is being freed. */
@@ -99,6 +111,10 @@ static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
 /* Drops what is settled, of all communicators, so that their next calls are looked at again. May
  * run beside calls of other threads. */
 void cf_states_unsettle(void);
+
+/* PMPI_Comm_free of a communicator that the runtime has duplicated for a package, and so has the
+ * attribute. */
+int cf_comm_free(MPI_Comm *comm);
 
 /* Returns an MPI error class. */
 int cf_states_start(void);

@@ -103,12 +103,12 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
                                                     const int *counts) {
     const bool observed = cf_runtime.mode == CF_MODE_OBSERVED;
     const int ranks = state->comm.layout.size;
+    if (ranks == 0) /* cf_untuned */
+        return NULL;
     if (!observed && !any_tuned(state, collective)) {
         remember_untuned(state, collective, type);
         return NULL;
     }
-    if (ranks == 0)
-        return NULL;
     int64_t bytes = CF_UNSIZED_BYTES;
     if (cf_collectives[collective].sized != CF_SIZED_NONE) {
         const int64_t size = cf_type_size(type);
@@ -213,6 +213,20 @@ static bool means_the_same_for_good(MPI_Op op, MPI_Datatype type) {
            (type == (MPI_Datatype)0 || cf_type_is_predefined(type));
 }
 
+/*
+ * The communicators of node and lane are worth their price from the second call on: a program that
+ * makes a communicator, calls once and frees it does not lose by winners. All ranks wait alike: who
+ * gets here follows from what is alike on all of them, and of a communicator that is not complete
+ * every call gets here (none is settled). That of all processes is made once, and what is forced
+ * runs at once.
+ */
+static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice, MPI_Comm comm) {
+    if (!choice->waits || state->waited || state->stage != CF_STAGE_LOCAL || comm == MPI_COMM_WORLD)
+        return false;
+    state->waited = true;
+    return true;
+}
+
 /* Whether this call's buffers may be device memory. */
 static bool may_be_on_gpu(struct cf_state *state) {
     return cf_gpu_may_be() && !cf_kinds_are_of_host(state);
@@ -246,6 +260,8 @@ static int settle(struct cf_state *state, const struct cf_choice *choice, int co
             cf_observe_refusal(state, collective, choice);
         return CF_DECLINED;
     }
+    if (has_to_wait(state, choice, args->comm))
+        return CF_DECLINED;
     /* Collective at the first call: nobody may leave before. */
     bool ready = true;
     int err = cf_comm_get(args->comm, &comm);

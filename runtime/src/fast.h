@@ -37,7 +37,8 @@ CF_INLINE bool cf_is_native(int collective, MPI_Comm comm, int count, MPI_Dataty
     if (cf_runtime.mode == CF_MODE_OFF)
         return true;
     const struct cf_state *state;
-    return cf_glance(comm, &state) && cf_spans(&state->last[collective].native, type, count);
+    return cf_glance(comm, &state) &&
+           (cf_spans(&state->last[collective].native, type, count) || state == cf_untuned);
 }
 
 CF_INLINE bool cf_is_native_mean(int collective, MPI_Comm comm, const int *counts,
@@ -46,7 +47,9 @@ CF_INLINE bool cf_is_native_mean(int collective, MPI_Comm comm, const int *count
         return true;
     const struct cf_state *state;
     return cf_glance(comm, &state) && counts != NULL &&
-           cf_spans(&state->last[collective].native, type, cf_sum(counts, state->comm.layout.size));
+           (cf_spans(&state->last[collective].native, type,
+                     cf_sum(counts, state->comm.layout.size)) ||
+            state == cf_untuned);
 }
 
 CF_INLINE bool cf_is_native_unsized(int collective, MPI_Comm comm) {

@@ -80,7 +80,7 @@ static inline bool cf_handle_glance(const struct cf_handle_table *table, uintptr
 bool cf_handle_insert(struct cf_handle_table *table, uintptr_t key, uintptr_t value);
 /* Nothing happens when the key is not there. */
 void cf_handle_remove(struct cf_handle_table *table, uintptr_t key);
-/* The same, and also where the key has another value by now. */
+/* Nothing happens where the key is not there or has another value by now. */
 void cf_handle_remove_if(struct cf_handle_table *table, uintptr_t key, uintptr_t value);
 /* The number of keys in the table. */
 size_t cf_handle_count(struct cf_handle_table *table);

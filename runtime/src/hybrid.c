@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "comm.h"
 #include "handle_table.h"
 #include "runtime.h"
 #include "shared_window.h"
@@ -91,7 +92,7 @@ static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
         destroy(hybrid);
         return err == MPI_SUCCESS ? MPI_ERR_NO_MEM : err;
     }
-    hybrid->comm.shared_refused = !cf_shared_open(&hybrid->comm, comm);
+    hybrid->comm.shared_refused = !cf_shared_open(&hybrid->comm);
     describe(hybrid);
     *out = hybrid;
     return MPI_SUCCESS;
@@ -111,7 +112,7 @@ static int create_checked(MPI_Comm comm, bool domains, struct collforge_hybrid *
     CF_TRY(PMPI_Comm_dup(comm, &own));
     const int err = create(own, domains, &made);
     if (err != MPI_SUCCESS) {
-        (void)PMPI_Comm_free(&own);
+        (void)cf_comm_free(&own);
         return cf_hybrid_fail(comm, err);
     }
     *hybrid = &made->open;
@@ -137,7 +138,7 @@ int collforge_hybrid_free(struct collforge_hybrid **hybrid) {
     cf_handle_remove(&live, (uintptr_t)*hybrid);
     *hybrid = NULL;
     destroy(found);
-    const int freed = PMPI_Comm_free(&comm);
+    const int freed = cf_comm_free(&comm);
     return err == MPI_SUCCESS ? freed : cf_hybrid_fail(MPI_COMM_NULL, err);
 }
 

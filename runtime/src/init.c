@@ -15,6 +15,7 @@
 #include "library.h"
 #include "log.h"
 #include "observe.h"
+#include "presence.h"
 #include "rules.h"
 #include "runtime.h"
 #include "shared_window.h"
@@ -35,7 +36,6 @@ struct settings {
     int gpu_native; /* COLLFORGE_GPU: native where a rank has a GPU runtime */
     int nwinners;
     int64_t memory;
-    char fingerprint[80];
 };
 
 /* An environment variable that is set to something, else NULL. */
@@ -109,7 +109,6 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
     settings->nwinners = cf_winners_any(winners) ? winners->count : 0;
     settings->profile = setting("COLLFORGE_PROFILE") != NULL;
     settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0;
-    (void)snprintf(settings->fingerprint, sizeof settings->fingerprint, "%s", cf_fingerprint);
     cf_log(1, "version %s, %d winners%s", COLLFORGE_VERSION, settings->nwinners,
            settings->nwinners > 0 ? "" : ": native for everything");
 }
@@ -117,14 +116,10 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
 /* The winners of world rank 0 on all ranks. */
 static bool share_winners(const struct settings *settings, int rank, struct cf_winners *winners) {
     const size_t bytes = (size_t)settings->nwinners * sizeof *winners->items;
-    bool good =
-        strncmp(settings->fingerprint, cf_fingerprint, sizeof settings->fingerprint - 1) == 0;
-    if (rank != 0) {
+    if (rank != 0)
         winners->items = malloc(bytes + 1);
-        good = good && winners->items != NULL;
-    }
     winners->count = settings->nwinners;
-    return cf_all_agree(good) &&
+    return cf_all_agree(rank == 0 || winners->items != NULL) &&
            PMPI_Bcast(winners->items, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
 }
 
@@ -149,8 +144,16 @@ int cf_runtime_activate(void) {
     return activate();
 }
 
-/* After PMPI_Init on all ranks. Errors of MPI have met the handler of MPI_COMM_WORLD before they
- * get here. */
+/* Its duplicates take over what is known of it; many are made before its first collective call. */
+static void describe_world(void) {
+    struct cf_state *state = NULL;
+    int size = 0;
+    if (PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && cf_rules_any_for(size))
+        (void)cf_state_of(MPI_COMM_WORLD, &state);
+}
+
+/* After PMPI_Init, on all ranks that have the same library. Errors of MPI have met the handler of
+ * MPI_COMM_WORLD before they get here. */
 static void start(void) {
     struct settings settings = {.memory = CF_USUAL_MEMORY};
     struct cf_winners winners = {0};
@@ -171,18 +174,18 @@ static void start(void) {
         settings.wanted = 0;
     }
     if (settings.wanted) {
-        const bool shared = share_winners(&settings, rank, &winners);
-        const bool ready = shared && activate() == MPI_SUCCESS;
+        const bool ready = share_winners(&settings, rank, &winners) && activate() == MPI_SUCCESS;
         const bool active = ready && cf_all_agree(cf_rules_build(&winners));
         const bool observed = settings.profile || settings.verbose >= 2;
         cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
         cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
         cf_observe_setup(active && settings.profile);
+        if (active)
+            describe_world();
         if (active && rank == 0)
             cf_chain_check();
         if (!active && rank == 0)
-            cf_warn("%s; native collectives",
-                    shared ? "memory is out" : "the ranks run different builds of libcollforge.so");
+            cf_warn("memory is out; native collectives");
     }
     cf_winners_free(&winners);
 }
@@ -235,15 +238,10 @@ static void stop_at_the_end(void) {
     (void)PMPI_Comm_free_keyval(&keyval);
 }
 
-/* After MPI_Init, unless that met another library's. */
-static int begin(int err) {
-    if (!cf_library_is_ours()) {
-        cf_runtime.mode = CF_MODE_OFF;
-    } else if (err == MPI_SUCCESS) {
-        cf_runtime.mode = CF_MODE_OFF;
+static void begin(bool after_init) {
+    cf_runtime.mode = CF_MODE_OFF;
+    if (cf_library_is_ours() && cf_presence_agree(after_init))
         start();
-    }
-    return err;
 }
 
 bool cf_runtime_start(MPI_Comm comm) {
@@ -251,33 +249,39 @@ bool cf_runtime_start(MPI_Comm comm) {
     int finalized = 0;
     if (cf_runtime.mode != CF_MODE_UNSTARTED)
         return cf_runtime.mode >= CF_MODE_ON;
-    if (!cf_library_is_ours()) {
-        cf_runtime.mode = CF_MODE_OFF;
-        return false;
-    }
     if (comm != MPI_COMM_WORLD || PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized ||
         PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
         return false;
-    (void)begin(MPI_SUCCESS);
-    stop_at_the_end();
+    begin(false);
+    if (cf_library_is_ours())
+        stop_at_the_end();
     return cf_runtime.mode >= CF_MODE_ON;
 }
 
-/* Where the environment asks for it: at MPI_THREAD_MULTIPLE collectives may use the threads of an
- * MPI+OpenMP program (threads.h). */
-static bool raises_level(void) {
-    return cf_library_is_ours() && is_on("COLLFORGE_THREAD_MULTIPLE");
+/* Before MPI_Init. Whether the level of threads is raised, because the environment asks for it: at
+ * MPI_THREAD_MULTIPLE collectives may use the threads of an MPI+OpenMP program (threads.h). */
+static bool prepare(void) {
+    if (!cf_library_is_ours())
+        return false;
+    cf_presence_announce();
+    return is_on("COLLFORGE_THREAD_MULTIPLE");
+}
+
+static int begun(int err) {
+    if (err == MPI_SUCCESS)
+        begin(true);
+    return err;
 }
 
 COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
     int provided = MPI_THREAD_SINGLE;
-    return begin(raises_level() ? next.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
-                                : next.init(argc, argv));
+    return begun(prepare() ? next.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
+                           : next.init(argc, argv));
 }
 
 COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    return begin(
-        next.init_thread(argc, argv, raises_level() ? MPI_THREAD_MULTIPLE : required, provided));
+    const int level = prepare() ? MPI_THREAD_MULTIPLE : required;
+    return begun(next.init_thread(argc, argv, level, provided));
 }
 
 COLLFORGE_PUBLIC int MPI_Finalize(void) {

@@ -60,7 +60,8 @@ __attribute__((constructor)) static void chain(void) {
 static void remember(MPI_Comm comm, MPI_Info info) {
     struct cf_state *state = NULL;
     bool of_host = false;
-    if (!read_info(info, &of_host) || cf_state_of(comm, &state) != MPI_SUCCESS)
+    if (!read_info(info, &of_host) || cf_state_of(comm, &state) != MPI_SUCCESS ||
+        state == cf_untuned)
         return;
     state->kinds_read = true;
     state->host_only = of_host;

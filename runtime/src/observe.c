@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "log.h"
 #include "runtime.h"
 
@@ -71,10 +72,8 @@ static void add_calls(const char *layout, int collective, int bucket, int64_t ca
 
 /* Logs a line that was not logged before. */
 static void log_once(const char *line) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    const uint64_t hash = cf_hash_text(CF_HASH_BEGIN, line);
     uintptr_t unused;
-    for (const char *c = line; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
     if (!cf_handle_find(&logged, (uintptr_t)hash, &unused) &&
         cf_handle_insert(&logged, (uintptr_t)hash, 1))
         cf_log(2, "%s", line);

@@ -1,4 +1,5 @@
 /* The user's buffers of a call, turned into units and back. */
+#include "hash.h"
 #include "sizes.h"
 #include "variant.h"
 
@@ -105,11 +106,6 @@ static bool side_is_legal(const struct cf_side *side, int n) {
     return true;
 }
 
-/* 32-bit FNV-1a by words; goes on from hash. */
-static uint32_t hash_size(uint32_t hash, int bytes) {
-    return (hash ^ (uint32_t)bytes) * UINT32_C(16777619);
-}
-
 /*
  * What the other side of this rank's blocks, where it has all of them, says of their sizes: as a
  * hash, which every rank can compare with the sizes that the ranks have told. MPI wants both sides
@@ -119,10 +115,11 @@ static int hash_of_other_side(const struct cf_roles *roles, const struct cf_side
                               const struct cf_side *output, int size) {
     const struct cf_side *other = roles->varies == CF_VARIES_TARGET ? input : output;
     const int blocks = roles->varies == CF_VARIES_TARGET ? roles->in_blocks : roles->out_blocks;
-    uint32_t hash = 0;
+    uint64_t hash = CF_HASH_BEGIN;
 
     for (int i = 0; blocks == size && i < size; i++) {
-        hash = hash_size(hash, block_bytes(other, i));
+        const int bytes = block_bytes(other, i);
+        hash = cf_hash(hash, &bytes, sizeof bytes);
     }
     return (int)(hash & INT_MAX);
 }
@@ -131,13 +128,13 @@ static int hash_of_other_side(const struct cf_roles *roles, const struct cf_side
  * the other side says the same. */
 static bool sides_agree(const int *units, int size, int own, int root) {
     for (int rank = 0; rank < size; rank++) {
-        uint32_t hash = 0;
+        uint64_t hash = CF_HASH_BEGIN;
         if (own == 1 && rank != root) {
             continue;
         }
         for (int i = 0; i < size; i++) {
             const MPI_Aint row = (MPI_Aint)i * (own + 1);
-            hash = hash_size(hash, units[row + (own == 1 ? 0 : rank)]);
+            hash = cf_hash(hash, &units[row + (own == 1 ? 0 : rank)], sizeof *units);
         }
         if (units[(MPI_Aint)rank * (own + 1) + own] != (int)(hash & INT_MAX)) {
             return false;

@@ -12,6 +12,10 @@
 
 static atomic_int hidden_comms;
 
+bool cf_may_hide(int more) {
+    return atomic_load(&hidden_comms) + more <= CF_MOST_HIDDEN;
+}
+
 void cf_count_hidden(int more) {
     (void)atomic_fetch_add(&hidden_comms, more);
 }
@@ -47,7 +51,7 @@ static bool may_make_communicators(int number) {
         (PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
         return false;
 #endif
-    return atomic_load(&hidden_comms) + number <= CF_MOST_HIDDEN;
+    return cf_may_hide(number);
 }
 
 /*
@@ -82,10 +86,10 @@ static int prepare_once(struct cf_comm *comm, int hidden,
     return err;
 }
 
-/* A window brings communicators of the library's own with it. */
+/* A window that is made counts; one that was kept does not. */
 static bool open_shared(struct cf_comm *comm, const void *unused) {
     (void)unused;
-    if (cf_shared_open(comm, comm->handle))
+    if (cf_shared_open(comm))
         return true;
     if (comm->layout.rank == 0)
         cf_warn(
@@ -96,7 +100,7 @@ static bool open_shared(struct cf_comm *comm, const void *unused) {
 
 int cf_shared_ready(struct cf_comm *comm, bool *ready) {
     const int err =
-        prepare_once(comm, 1, open_shared, NULL, comm->shared != NULL, &comm->shared_refused);
+        prepare_once(comm, 0, open_shared, NULL, comm->shared != NULL, &comm->shared_refused);
     *ready = comm->shared != NULL;
     return err;
 }
@@ -115,7 +119,7 @@ int cf_order_ready(struct cf_comm *comm, bool *ready) {
 }
 
 static bool connect_chunks(struct cf_comm *comm, const void *chunks) {
-    return cf_chunks_connect(comm, chunks, comm->handle);
+    return cf_chunks_connect(comm, chunks);
 }
 
 int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *ready) {

@@ -7,8 +7,8 @@
 
 #include "cf.h"
 
-/* Those of a layout, at most (cf_layout_connect). */
-enum { CF_LAYOUT_COMMS = 3 };
+/* Those of a layout (cf_layout_connect) and of a window in either library, at most. */
+enum { CF_LAYOUT_COMMS = 3, CF_WINDOW_COMMS = 4 };
 
 /*
  * Of one process, windows included: half of those that MPICH has numbers for. The program's own
@@ -23,7 +23,9 @@ enum { CF_MOST_HIDDEN = 1024 };
 bool cf_split(MPI_Comm comm, int color, int key, MPI_Comm *out);
 /* Frees what cf_split has made; nothing happens to MPI_COMM_NULL. */
 void cf_unsplit(MPI_Comm *comm);
-/* A window's communicators count, too. */
+/* Whether this process may have so many more. */
+bool cf_may_hide(int more);
+/* Counts so many more, which cf_split has not made. */
 void cf_count_hidden(int more);
 
 /*

@@ -147,6 +147,27 @@ static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, 
     }
 }
 
+/* The ranks that a layout's name tells; 0 where it does not. */
+static long ranks_of(const char *layout) {
+    static const char cyclic[] = "cyclic:";
+    static const char placement[] = "map:";
+    char *end = NULL;
+    long ranks = 0;
+    if (strncmp(layout, placement, sizeof placement - 1) == 0) {
+        for (const char *c = layout; c != NULL; c = strchr(c + 1, '.'))
+            ranks++;
+        return ranks;
+    }
+    if (strncmp(layout, cyclic, sizeof cyclic - 1) == 0)
+        layout += sizeof cyclic - 1;
+    ranks = strtol(layout, &end, 10);
+    if (*end == 'x' && strchr(layout, '+') == NULL)
+        return ranks * strtol(end + 1, NULL, 10);
+    while (*end == '+')
+        ranks += strtol(end + 1, &end, 10);
+    return ranks;
+}
+
 static bool fill_rules(struct cf_rules *rules, const struct cf_winners *winners,
                        const char *layout) {
     const size_t collectives = (size_t)cf_ncollectives;
@@ -162,7 +183,9 @@ static bool fill_rules(struct cf_rules *rules, const struct cf_winners *winners,
             count = find_span(winners, layout, c, &first);
         if (count > 0)
             fill_sizes(rules, winners->items, first, count);
+        rules->any = rules->any || rules->tuned[c];
     }
+    rules->ranks = ranks_of(layout);
     return true;
 }
 
@@ -185,6 +208,7 @@ bool cf_rules_build(struct cf_winners *winners) {
         table.choices[i].variant = winner->variant < 0 ? NULL : cf_variants[winner->variant];
         memcpy(table.choices[i].parameter, winner->parameter, sizeof winner->parameter);
         table.choices[i].measured = winner->bytes;
+        table.choices[i].waits = strcmp(winner->layout, CF_ANY_LAYOUT) != 0;
         if (strcmp(winner->layout, CF_ANY_LAYOUT) != 0 &&
             strcmp(winner->layout, table.layouts[layouts - 1]) != 0)
             strcpy(table.layouts[layouts++], winner->layout);
@@ -211,35 +235,10 @@ static int threads_of(const char *layout, const char *placement) {
     return *end == '\0' && threads <= INT_MAX ? (int)threads : 0;
 }
 
-/* The ranks that a layout's name tells; 0 where it does not. */
-static long ranks_of(const char *layout) {
-    static const char cyclic[] = "cyclic:";
-    static const char placement[] = "map:";
-    char *end = NULL;
-    long ranks = 0;
-    if (strncmp(layout, placement, sizeof placement - 1) == 0) {
-        for (const char *c = layout; c != NULL; c = strchr(c + 1, '.'))
-            ranks++;
-        return ranks;
-    }
-    if (strncmp(layout, cyclic, sizeof cyclic - 1) == 0)
-        layout += sizeof cyclic - 1;
-    ranks = strtol(layout, &end, 10);
-    if (*end == 'x' && strchr(layout, '+') == NULL)
-        return ranks * strtol(end + 1, NULL, 10);
-    while (*end == '+')
-        ranks += strtol(end + 1, &end, 10);
-    return ranks;
-}
-
 bool cf_rules_any_for(int size) {
     for (int i = 0; i < table.count; i++) {
         const struct cf_rules *rules = &table.items[i];
-        const long ranks = i == 0 ? 0 : ranks_of(rules->layout);
-        bool tuned = false;
-        for (int c = 0; c < cf_ncollectives && (ranks == 0 || ranks == size); c++)
-            tuned = tuned || rules->tuned[c];
-        if (tuned)
+        if (rules->any && (rules->ranks == 0 || rules->ranks == size))
             return true;
     }
     return false;
@@ -257,10 +256,7 @@ const struct cf_rules *cf_rules_find(const char *placement, int threads) {
             rules = &table.items[i];
         }
     }
-    for (int c = 0; c < cf_ncollectives; c++)
-        if (rules->tuned[c])
-            return rules;
-    return NULL;
+    return rules->any ? rules : NULL;
 }
 
 void cf_rules_free(void) {

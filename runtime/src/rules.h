@@ -49,6 +49,8 @@ bool cf_winners_any(const struct cf_winners *winners);
 /* What holds on one layout. */
 struct cf_rules {
     const char *layout;
+    long ranks;  /* of the communicators that can have this layout; 0: its name does not tell */
+    bool any;    /* whether any collective is tuned */
     bool *tuned; /* [cf_ncollectives] whether any size has a choice other than native */
     const struct cf_choice **by_size; /* [cf_ncollectives][CF_BUCKETS] NULL: native */
 };
@@ -59,7 +61,8 @@ bool cf_rules_build(struct cf_winners *winners);
 /* The rules of the layout with the name of this placement and the most threads that are not more
  * than these; NULL when native is best for everything. */
 const struct cf_rules *cf_rules_find(const char *placement, int threads);
-/* Whether some collective is not native on some communicator of so many ranks. */
+/* Whether some collective is not native on some communicator of so many ranks. Asked for every
+ * communicator: no text is read. */
 bool cf_rules_any_for(int size);
 void cf_rules_free(void);
 

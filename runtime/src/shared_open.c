@@ -17,8 +17,7 @@
 #include "runtime.h"
 #include "shared_memory.h"
 
-/* Windows of a process, kept ones included, and their memory on its node. */
-enum { MOST_WINDOWS = 256 };
+/* What the windows of a process, kept ones included, take on its node. */
 static const size_t most_bytes = (size_t)512 << 20;
 
 /* The windows that no communicator has. */
@@ -27,7 +26,6 @@ static struct {
     struct cf_shared *first;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static atomic_int nwindows;
 static _Atomic size_t window_bytes;
 
 size_t cf_shared_bytes(void) {
@@ -37,8 +35,7 @@ size_t cf_shared_bytes(void) {
 static void count_window(const struct cf_shared *shared, int more) {
     const size_t bytes = (size_t)shared->n * cf_shared_bytes();
 
-    (void)atomic_fetch_add(&nwindows, more);
-    cf_count_hidden(more);
+    cf_count_hidden(more * CF_WINDOW_COMMS);
     if (more > 0) {
         (void)atomic_fetch_add(&window_bytes, bytes);
     } else {
@@ -122,7 +119,7 @@ static struct cf_shared *create(const struct cf_layout *at) {
 static bool has_room(int n) {
     const size_t bytes = (size_t)n * cf_shared_bytes();
 
-    return nwindows < MOST_WINDOWS && atomic_load(&window_bytes) + bytes <= most_bytes &&
+    return cf_may_hide(CF_WINDOW_COMMS) && atomic_load(&window_bytes) + bytes <= most_bytes &&
            cf_shared_memory_room() / 2 > bytes;
 }
 
@@ -260,20 +257,20 @@ static void close_window(struct cf_shared *shared) {
 
 /* ---- for the runtime ------------------------------------------------------------------------- */
 
-bool cf_shared_open(struct cf_comm *comm, MPI_Comm handle) {
+bool cf_shared_open(struct cf_comm *comm) {
     struct cf_shared *shared = create(&comm->layout);
 
-    if (!cf_comm_agree(handle, shared != NULL)) {
+    if (!cf_comm_agree(comm->handle, shared != NULL)) {
         destroy(shared);
         return false;
     }
     const bool alone = shared->n == 1;
     const bool again = !alone && find_kept(&shared);
     const bool may = alone || again || has_room(shared->n);
-    bool good = cf_comm_agree(handle, may);
+    bool good = cf_comm_agree(comm->handle, may);
     if (good) {
         good = alone || ((again || open_window(shared)) && rewind_rounds(shared));
-        good = cf_comm_agree(handle, good);
+        good = cf_comm_agree(comm->handle, good);
     }
     if (!good && again) {
         keep(shared);

@@ -68,7 +68,7 @@ struct cf_shared {
 
 /* Gets the communicator a window: collective over it. Returns false, on all its ranks alike, when
  * some node has none. */
-bool cf_shared_open(struct cf_comm *comm, MPI_Comm handle);
+bool cf_shared_open(struct cf_comm *comm);
 /* Local: the window is kept for another communicator. */
 void cf_shared_close(struct cf_comm *comm);
 /* Frees the windows that are kept. Collective over MPI_COMM_WORLD, as they are all in it. */

@@ -131,30 +131,103 @@ void cf_topology_stop(void) {
         (void)PMPI_Group_free(&world.group);
 }
 
-/* nodes[r]: the node of rank r of the group; false in *known when one is outside MPI_COMM_WORLD. */
-static int nodes_of_group(MPI_Group group, int size, int *nodes, bool *known) {
-    int *ranks = malloc((size_t)size * sizeof *ranks);
-    if (ranks == NULL)
+/* ---- ranks in MPI_COMM_WORLD ----------------------------------------------------------------- */
+
+/*
+ * Open MPI's translate_ranks looks for each rank through the second group from its beginning: p² /
+ * 2 steps for p ranks. Most communicators keep the order of the world, so that ranks which follow
+ * each other are looked for in pieces of it, one after the other: p x CF_GROUP_PIECE steps. MPICH
+ * knows where a rank is in the world. (Tests build with pieces that they choose.)
+ */
+#if !defined(CF_GROUP_PIECE)
+#if defined(OPEN_MPI)
+#define CF_GROUP_PIECE 64
+#else
+#define CF_GROUP_PIECE 0 /* all of the world at once */
+#endif
+#endif
+
+enum { PIECE = CF_GROUP_PIECE, PIECE_ROOM = PIECE > 0 ? PIECE : 1 };
+
+static int smaller(int a, int b) {
+    return a < b ? a : b;
+}
+
+/* Of the ranks from *found on, those that are in the piece of the world that begins there, up to
+ * the first that is not. */
+static int find_in_piece(MPI_Group group, int size, int begin, int *ranks, int *found) {
+    int members[PIECE_ROOM];
+    int asked[PIECE_ROOM];
+    int places[PIECE_ROOM];
+    MPI_Group piece = MPI_GROUP_NULL;
+    const int nmembers = smaller(PIECE, world.size - begin);
+    const int nasked = smaller(PIECE, size - *found);
+    for (int i = 0; i < nmembers; i++)
+        members[i] = begin + i;
+    for (int i = 0; i < nasked; i++)
+        asked[i] = *found + i;
+    int err = PMPI_Group_incl(world.group, nmembers, members, &piece);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Group_translate_ranks(group, nasked, asked, piece, places);
+    for (int i = 0; err == MPI_SUCCESS && i < nasked && places[i] != MPI_UNDEFINED; i++)
+        ranks[(*found)++] = begin + places[i];
+    if (piece != MPI_GROUP_NULL)
+        (void)PMPI_Group_free(&piece);
+    return err;
+}
+
+/* ranks[r]: the rank in MPI_COMM_WORLD of rank r of the group; MPI_UNDEFINED when it has none. */
+static int find_in_world(MPI_Group group, int size, int *ranks) {
+    int err = MPI_SUCCESS;
+    int found = 0;
+    for (int begin = 0; PIECE > 0 && size > PIECE && begin < world.size && found < size;
+         begin += PIECE) {
+        err = find_in_piece(group, size, begin, ranks, &found);
+        if (err != MPI_SUCCESS)
+            return err;
+    }
+    if (found == size)
+        return MPI_SUCCESS;
+    const int rest = size - found;
+    int *asked = malloc((size_t)rest * sizeof *asked);
+    if (asked == NULL)
         return MPI_ERR_NO_MEM;
-    for (int rank = 0; rank < size; rank++)
-        ranks[rank] = rank;
-    const int err = PMPI_Group_translate_ranks(group, size, ranks, world.group, nodes);
+    for (int i = 0; i < rest; i++)
+        asked[i] = found + i;
+    err = PMPI_Group_translate_ranks(group, rest, asked, world.group, ranks + found);
+    free(asked);
+    return err;
+}
+
+/* nodes[r]: the node of rank r of the communicator; false in *known when one is outside
+ * MPI_COMM_WORLD. */
+static int find_nodes(MPI_Comm comm, int size, int *nodes, bool *known) {
+    MPI_Group group = MPI_GROUP_NULL;
     *known = true;
+    if (comm == MPI_COMM_WORLD) {
+        memcpy(nodes, world.node_of, (size_t)size * sizeof *nodes);
+        return MPI_SUCCESS;
+    }
+    int err = PMPI_Comm_group(comm, &group);
+    if (err != MPI_SUCCESS)
+        return err;
+    err = find_in_world(group, size, nodes);
     for (int rank = 0; err == MPI_SUCCESS && rank < size; rank++) {
         if (nodes[rank] == MPI_UNDEFINED)
             *known = false;
         else
             nodes[rank] = world.node_of[nodes[rank]];
     }
-    free(ranks);
+    (void)PMPI_Group_free(&group);
     return err;
 }
+
+/* ---- layouts --------------------------------------------------------------------------------- */
 
 int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
     int size = 0;
     int rank = 0;
     bool known = false;
-    MPI_Group group = MPI_GROUP_NULL;
     int *nodes = NULL;
     memset(layout, 0, sizeof *layout);
     layout->node_comm = MPI_COMM_NULL;
@@ -164,17 +237,14 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
     int err = PMPI_Comm_size(comm, &size);
     if (err == MPI_SUCCESS)
         err = PMPI_Comm_rank(comm, &rank);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_group(comm, &group);
     if (err != MPI_SUCCESS)
         return err;
     nodes = malloc((size_t)size * sizeof *nodes);
-    err = nodes == NULL ? MPI_ERR_NO_MEM : nodes_of_group(group, size, nodes, &known);
+    err = nodes == NULL ? MPI_ERR_NO_MEM : find_nodes(comm, size, nodes, &known);
     if (err == MPI_SUCCESS && known && !cf_layout_from_nodes(layout, size, rank, nodes, world.size))
         err = MPI_ERR_NO_MEM;
     layout->threads = world.threads;
     free(nodes);
-    (void)PMPI_Group_free(&group);
     return err;
 }
 
@@ -210,33 +280,57 @@ int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm) {
     return discover_real(layout, comm);
 }
 
-/* places: [2 * size] node and domain of each rank. The lowest rank in the same place as this one.
- */
-static int first_in(const int *places, int rank) {
+/* ---- NUMA domains ---------------------------------------------------------------------------- */
+
+struct place {
+    int node;
+    int domain;
+    int rank;
+};
+
+static int compare_places(const void *left, const void *right) {
+    const struct place *a = left;
+    const struct place *b = right;
+    if (a->node != b->node)
+        return a->node < b->node ? -1 : 1;
+    if (a->domain != b->domain)
+        return a->domain < b->domain ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+/* node_of[r]: the lowest rank in the same node and domain as rank r. */
+static void find_first_ranks(struct place *places, int size, int *node_of) {
     int first = 0;
-    while (places[2 * first] != places[2 * rank] || places[2 * first + 1] != places[2 * rank + 1])
-        first++;
-    return first;
+    qsort(places, (size_t)size, sizeof *places, compare_places);
+    for (int i = 0; i < size; i++) {
+        if (places[i].node != places[first].node || places[i].domain != places[first].domain)
+            first = i;
+        node_of[places[i].rank] = places[first].rank;
+    }
 }
 
 int cf_layout_split_domains(struct cf_layout *layout, MPI_Comm comm) {
     const int size = layout->size;
     const int rank = layout->rank;
     const int threads = layout->threads;
-    const int own[2] = {layout->node, cf_numa_domain()};
-    int *places = malloc(3 * (size_t)size * sizeof *places);
-    if (!cf_comm_agree(comm, places != NULL)) {
-        free(places);
-        return MPI_ERR_NO_MEM;
-    }
-    int *node_of = places + 2 * size;
-    int err = PMPI_Allgather(own, 2, MPI_INT, places, 2, MPI_INT, comm);
+    const int own = cf_numa_domain();
+    int *domains = malloc((size_t)size * sizeof *domains);
+    struct place *places = malloc((size_t)size * sizeof *places);
+    int err = MPI_ERR_NO_MEM;
+    if (!cf_comm_agree(comm, domains != NULL && places != NULL))
+        goto cleanup;
+    err = PMPI_Allgather(&own, 1, MPI_INT, domains, 1, MPI_INT, comm);
     for (int r = 0; r < size && err == MPI_SUCCESS; r++)
-        node_of[r] = first_in(places, r);
+        places[r] = (struct place){layout->node_of[r], domains[r], r};
     cf_layout_free(layout);
-    if (err == MPI_SUCCESS && !cf_layout_from_nodes(layout, size, rank, node_of, size))
-        err = MPI_ERR_NO_MEM;
+    if (err == MPI_SUCCESS) {
+        find_first_ranks(places, size, domains);
+        if (!cf_layout_from_nodes(layout, size, rank, domains, size))
+            err = MPI_ERR_NO_MEM;
+    }
     layout->threads = threads;
+cleanup:
+    free(domains);
     free(places);
     return err;
 }

@@ -46,9 +46,13 @@ bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm);
 bool cf_layout_connect_order(struct cf_layout *layout, MPI_Comm comm);
 /* Frees them. */
 void cf_layout_disconnect(struct cf_layout *layout);
-/* Adds the orders in which the lanes see the ranks. False when memory is out. */
+/* Adds the orders in which the lanes see the ranks. False, and nothing is added, when memory is
+ * out. */
 bool cf_layout_add_lanes(struct cf_layout *layout);
 /* Frees the arrays, not the communicators. */
 void cf_layout_free(struct cf_layout *layout);
+/* The same of a copy, whose arrays are the original's but for the lanes that it was asked for
+ * (fewer). */
+void cf_layout_free_copy(struct cf_layout *layout);
 
 #endif

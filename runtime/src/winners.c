@@ -387,6 +387,7 @@ static bool load_unchanged(struct load *load, const char *system) {
             pause_a_little();
         if (has_journal(load))
             continue;
+        load->why[0] = '\0'; /* of the try before */
         const bool good = load_once(load, system);
         if (!has_journal(load) && is_unchanged(load))
             return good;

@@ -12,7 +12,7 @@
 #include "dispatch.h"
 #include "fast.h"
 
-enum { CALLS = 200000 };
+enum { CALLS = 500000 };
 
 #define check(holds)                                                                               \
     ((holds)                                                                                       \

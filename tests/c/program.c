@@ -3,6 +3,8 @@
  * it also sees the runtime's inside. The first argument names what it does; it exits 1 at the first
  * wrong result.
  */
+#define _GNU_SOURCE /* RTLD_NEXT */
+#include <dlfcn.h>
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -221,6 +223,109 @@ static void run_layouts(void) {
     /* reversed stays: MPI_Finalize has to cope. */
 }
 
+/* ---- communicators that come and go, with a winner of allreduce of 400 bytes on 2x2 ----------- */
+
+static int splits = 0;
+
+/* Hidden communicators are made with it, and nothing else in this program is. */
+int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
+    int (*real)(MPI_Comm, int, int, MPI_Comm *) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Comm_split");
+    splits++;
+    return real(comm, color, key, out);
+}
+
+enum way { SPLIT, CREATE_GROUP, DUP_OF_FREED, DUP, DUP_WITH_INFO, IDUP, DUP_OF_DUP, WAYS };
+
+/* All ranks backwards. Open MPI copies attributes here. */
+static int create_group(MPI_Comm *comm) {
+    int backwards[1][3] = {{size - 1, 0, -1}};
+    MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
+    check(MPI_Comm_group(MPI_COMM_WORLD, &all) == MPI_SUCCESS);
+    check(MPI_Group_range_incl(all, 1, backwards, &group) == MPI_SUCCESS);
+    const int err = MPI_Comm_create_group(MPI_COMM_WORLD, group, 5, comm);
+    check(MPI_Group_free(&group) == MPI_SUCCESS && MPI_Group_free(&all) == MPI_SUCCESS);
+    return err;
+}
+
+static MPI_Comm make_comm(enum way way) {
+    MPI_Comm other = MPI_COMM_NULL, comm = MPI_COMM_NULL;
+    MPI_Request request = MPI_REQUEST_NULL;
+    int err = MPI_SUCCESS;
+    if (way == SPLIT || way == DUP_OF_FREED)
+        err = MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &comm);
+    else if (way == CREATE_GROUP)
+        err = create_group(&comm);
+    else if (way == DUP_WITH_INFO)
+        err = MPI_Comm_dup_with_info(MPI_COMM_WORLD, MPI_INFO_NULL, &comm);
+    else if (way == IDUP)
+        err = MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request);
+    else
+        err = MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    check(err == MPI_SUCCESS && MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+    if (way == DUP_OF_FREED)
+        collectives(comm, 100);
+    if (way == DUP_OF_DUP || way == DUP_OF_FREED) {
+        other = comm;
+        check(MPI_Comm_dup(other, &comm) == MPI_SUCCESS && MPI_Comm_free(&other) == MPI_SUCCESS);
+    }
+    return comm;
+}
+
+static void sum_up(MPI_Comm comm, int expected_splits, int expected_runs) {
+    const int before = stub_runs;
+    int own[100], sum[100];
+    for (int i = 0; i < 100; i++)
+        own[i] = rank + i;
+    splits = 0;
+    check(MPI_Allreduce(own, sum, 100, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
+    for (int i = 0; i < 100; i++)
+        check(sum[i] == size * (size - 1) / 2 + size * i);
+    check(splits == expected_splits && stub_runs - before == expected_runs);
+}
+
+/* What duplicates of the world have in common with it is never made again. */
+static void check_shared(MPI_Comm comm, bool shared) {
+    struct cf_state *state = NULL, *of_world = NULL;
+    int me = 0, p = 0;
+    check(cf_state_of(comm, &state) == MPI_SUCCESS);
+    check(MPI_Comm_rank(comm, &me) == MPI_SUCCESS && MPI_Comm_size(comm, &p) == MPI_SUCCESS);
+    check(state->comm.layout.rank == me && state->comm.layout.size == p);
+    check(cf_state_of(MPI_COMM_WORLD, &of_world) == MPI_SUCCESS);
+    check((state->comm.layout.node_of == of_world->comm.layout.node_of) == shared);
+}
+
+static void run_second(void) {
+    char name[256] = "";
+    MPI_Comm comm = MPI_COMM_NULL;
+    int data = 0;
+    sum_up(MPI_COMM_WORLD, 2, 1);
+    for (int cycle = 0; cycle < 20 * WAYS; cycle++) {
+        const enum way way = (enum way)(cycle % WAYS);
+        const int calls = cycle / WAYS % 4;
+        comm = make_comm(way);
+        /* What one rank asks, and calls that no variant serves, do not count. */
+        if (rank == 0 && calls > 0)
+            check(collforge_choice(comm, "allreduce", 400, name, sizeof name) == MPI_SUCCESS);
+        if (calls > 0)
+            check(MPI_Bcast(&data, 1, MPI_INT, 0, comm) == MPI_SUCCESS);
+        for (int call = 0; call < calls; call++)
+            sum_up(comm, call == 1 ? 2 : 0, call > 0);
+        if (calls > 0)
+            check_shared(comm, way >= DUP);
+        /* As Open MPI's Fortran routine frees it. */
+        check((cycle % 8 < 4 ? MPI_Comm_free(&comm) : PMPI_Comm_free(&comm)) == MPI_SUCCESS);
+        /* Handles come again: with other ranks, and a size for which nothing is tuned. */
+        check(MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &comm) == MPI_SUCCESS);
+        collectives(comm, 100);
+        check(MPI_Comm_free(&comm) == MPI_SUCCESS);
+    }
+    /* MPI_Finalize meets duplicates with and without calls. */
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
+    sum_up(comm, 0, 0);
+    check(MPI_Comm_dup(comm, &comm) == MPI_SUCCESS);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -229,6 +334,7 @@ int main(int argc, char **argv) {
                     {"handles", run_handles},
                     {"errors", run_errors},
                     {"threads", run_threads},
+                    {"second", run_second},
                     {"layouts", run_layouts}};
     const char *command = argc > 1 ? argv[1] : "";
     int provided = 0;

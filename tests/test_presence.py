@@ -1,0 +1,122 @@
+"""Jobs whose ranks do not all have the library, or not the same one; and two worlds in one communicator."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from conftest import Installation
+from support import OPENMPI_SPAWN, execute, launch_groups
+from test_hazards import compiled
+
+from collforge.runtime import build
+
+TIME = 120
+FORCED = {
+    "COLLFORGE_NODE_MAP": "2",
+    "COLLFORGE_FORCE": "*=full_lane",
+    "COLLFORGE_START_TIMEOUT": "20",  # PMIx waits a second for what is not there
+}
+
+
+def with_library(built: Installation, library: Path | None = None) -> dict[str, str]:
+    return {**FORCED, "LD_PRELOAD": str(library or built.built.library_path)}
+
+
+def said(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return [line for line in done.stderr.splitlines() if line.startswith("collforge: ")]
+
+
+def run(
+    built: Installation, groups: Sequence[tuple[int, Mapping[str, str]]]
+) -> subprocess.CompletedProcess[str]:
+    program = compiled(built, "mixed")
+    done = launch_groups(built.library.name, groups, [str(program)], timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+    return done
+
+
+@pytest.mark.parametrize("having", ["110111", "011111", "000110", "101010", "000001"])
+def test_some_ranks_lack_the_library(built: Installation, having: str) -> None:
+    """One line, and every call native: no rank without it meets a message of the others."""
+    groups = [(1, with_library(built) if has == "1" else {}) for has in having]
+    lines = said(run(built, groups))
+    assert len(lines) <= 1
+    if having != "000110":
+        assert lines == [
+            "collforge: warning: some ranks of the job run without libcollforge.so; native collectives"
+        ]
+
+
+@pytest.mark.emulated
+def test_a_node_lacks_the_file(built: Installation) -> None:
+    """Across nodes the launcher's processes tell each other, and where all have it winners run."""
+    program, library = compiled(built, "mixed"), built.built.library_path
+    # What the cluster itself preloads has to stay: MPICH hangs in MPI_Finalize now and then without it.
+    preload = f"LD_PRELOAD=$LD_PRELOAD:{library} COLLFORGE_FORCE='*=full_lane' COLLFORGE_VERBOSE=2"
+    for lacking, expected in (("nowhere", "bcast@3x2"), ("node1", "run without libcollforge.so")):
+        script = f"[ $(hostname) = {lacking} ] || export {preload}; exec {program}"
+        cluster = ["cluster", "run", "--mpi", built.library.name, "--nodes", "3", "--timeout", "60"]
+        command = [sys.executable, "-m", "collforge", *cluster, "--", "sh", "-c", script]
+        done = execute(command, timeout=TIME)
+        assert done.returncode == 0
+        assert "passed" in done.stdout
+        assert expected in done.stdout + done.stderr
+
+
+def test_two_builds_in_one_job(built: Installation, tmp_path: Path) -> None:
+    """As after an update that has not come to all nodes."""
+    library = built.built.library_path
+    other = tmp_path / library.name
+    shutil.copy(library, other)
+    code = other.read_bytes()
+    fingerprint = json.loads((build.generated_folder(built.home) / "manifest.json").read_text())[
+        "fingerprint"
+    ].encode()
+    assert code.count(fingerprint) == 1
+    other.write_bytes(code.replace(fingerprint, fingerprint[::-1]))
+    lines = said(run(built, [(3, with_library(built)), (3, with_library(built, other))]))
+    assert lines == [
+        "collforge: warning: the ranks run different builds of libcollforge.so; native collectives"
+    ]
+
+
+def test_all_ranks_have_it(built: Installation) -> None:
+    groups = [(6, {**with_library(built), "COLLFORGE_VERBOSE": "2"})]
+    assert any("bcast@2+2+2" in line or "bcast@3x2" in line for line in said(run(built, groups)))
+
+
+@pytest.mark.parametrize("child", ["without", "other winners"])
+def test_two_worlds_in_one_communicator(built: Installation, child: str) -> None:
+    """The children's world has no library, or other winners: what both have together is native."""
+    mpi = built.library.name
+    program = str(compiled(built, "spawned"))
+    native = launch_groups(mpi, [(4, {})], [program, program], openmpi=OPENMPI_SPAWN, timeout=TIME)
+    if mpi == "mpich" and native.returncode != 0:
+        pytest.skip("Debian's MPICH cannot spawn")
+    own = {"COLLFORGE_FORCE": "*=hierarchical", "COLLFORGE_NODE_MAP": "1"}
+    changed = {"LD_PRELOAD": ""} if child == "without" else own
+    words = [program, *(f"{name}={value}" for name, value in changed.items()), program]
+    groups = [(4, with_library(built))]
+    done = launch_groups(mpi, groups, words, openmpi=OPENMPI_SPAWN, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+    assert not said(done)
+
+
+def test_without_a_board_the_job_ends_in_time(built: Installation) -> None:
+    """Ranks that find no notice board can only wait for all to come; one line says why the job ends."""
+    if built.library.name != "mpich":
+        pytest.skip("Hydra can be told to offer another way than the one that is known")
+    program = str(compiled(built, "mixed"))
+    timed = {**with_library(built), "COLLFORGE_START_TIMEOUT": "3"}
+    done = launch_groups("mpich", [(4, timed)], [program], "-pmi-port", timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), "all have it"
+    groups = [(2, timed), (2, {})]
+    done = launch_groups("mpich", groups, [program], "-pmi-port", timeout=TIME)
+    assert done.returncode != 0
+    assert any("preload it on all nodes, or on none" in line for line in said(done))
