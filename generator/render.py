@@ -128,6 +128,8 @@ def _environment(templates: Path) -> jinja2.Environment:
         large_functions=lambda known: large_functions(known, _FIELDS, _choose),
         initializer=_initializer,
         from_args=_from_args,
+        part=_part,
+        part_unused=lambda c: [n for n in _PLACES if all(n not in text for _, text in _part(c))],
         plain_arguments=lambda c: ", ".join(_PLAIN[a.role] for a in c.arguments),
         oracle_functions=lambda c: [(field, getattr(c.result, field)) for field in _ORACLE_FIELDS],
         oracle_formals=lambda field: ", ".join(f"int {n}" for n in _ORACLE_FIELDS[field]),
@@ -208,6 +210,22 @@ def _initializer(collective: Collective) -> str:
 
 def _from_args(collective: Collective) -> str:
     return ", ".join(f"args->{_FIELDS[a.role][-1]}" for a in collective.arguments)
+
+
+_PLACES = ("rank", "root", "size")
+
+
+def _part(collective: Collective) -> list[tuple[str, str]]:
+    """The fields of struct cf_part in C. What a rank gets by an empty combination is nothing."""
+    result = collective.result
+    names = {**{name: name for name in _PLACES}, "block": "0"}
+    first, last = result.first.to_c(names), result.last.to_c(names)
+    blocks = result.out_blocks.to_c(names)
+    return [
+        ("in_blocks", result.in_blocks.to_c(names)),
+        ("out_blocks", f"({first}) < ({last}) ? ({blocks}) : 0"),
+        ("in_place_block", result.in_place_block.to_c(names)),
+    ]
 
 
 def _format(texts: list[str]) -> list[str]:

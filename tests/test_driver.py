@@ -238,6 +238,8 @@ def test_bad_cases_are_named_and_nothing_runs(driver: Driver, tmp_path: Path) ->
         (["bcast:native@1x2,bytes=4"], ["--unheard"], "is no option"),
         (["bcast:native@1x2,bytes=4"], ["--samples", "0"], "'0' is no value"),
         (["bcast:native@1x2,bytes=4"], ["--max-seconds", "x"], "'x' is no value"),
+        (["bcast:native@1x2,bytes=4"], ["--memory", "x"], "'x' is no value"),
+        (["bcast:native@1x2,bytes=4"], ["--memory", "device"], "needs --verify-only"),
         (["bcast:native@1x2,bytes=4"], ["--output", "/dev/null/x"], "cannot write"),
         (["bcast:native@1x2,bytes=4"], ["--cases", "/dev/null/x"], "cannot read"),
     ],

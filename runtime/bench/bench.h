@@ -25,6 +25,7 @@ struct options {
     bool costs;   /* processor time and memory, too */
     bool drop_in; /* native of a hybrid collective goes through the wrappers */
     bool own_clocks;
+    enum device_use device; /* which buffers are in device memory */
     bool help;
 };
 

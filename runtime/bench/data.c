@@ -66,6 +66,11 @@ static char *base(const struct memory *memory) {
     return memory->data + GUARD + HEAD;
 }
 
+/* What the call gets. */
+static char *address(const struct image *image) {
+    return (image->device.used ? image->device.data : image->work.data) + GUARD + HEAD;
+}
+
 static size_t bytes_of(const struct problem *problem, size_t elements) {
     return elements * (size_t)problem->element->extent;
 }
@@ -118,6 +123,7 @@ static void image_create(struct image *image, const struct problem *problem, con
     image->bytes = bytes_of(problem, elements) + 2 * GUARD + HEAD;
     reserve(&image->own, image->bytes);
     image->work = image->own;
+    device_reserve(&image->device, image->bytes);
     reserve(&image->before, image->bytes);
     reserve(&image->after, image->bytes);
     memset(image->before.data, PATTERN, image->bytes);
@@ -231,7 +237,7 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
     int *const nothing = garbage(problem->seed);
 
     data->args = (struct cf_args){
-        .sendbuf = form->sends ? base(&data->send.work) : garbage(problem->seed),
+        .sendbuf = form->sends ? address(&data->send) : garbage(problem->seed),
         .sendcount = count_of(oracle->sendcounts || (one_type && oracle->recvcounts), sends, sent),
         .sendcounts = !oracle->sendcounts ? NULL
                       : sends             ? out->counts
@@ -240,7 +246,7 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
                    : sends          ? out->displs
                                     : nothing,
         .sendtype = sends ? type : MPI_DATATYPE_NULL,
-        .recvbuf = form->receives ? base(&data->recv.work) : garbage(problem->seed + 1),
+        .recvbuf = form->receives ? address(&data->recv) : garbage(problem->seed + 1),
         .recvcount = count_of(oracle->recvcounts, receives, received),
         .recvcounts = !oracle->recvcounts ? NULL
                       : receives          ? in->counts
@@ -274,6 +280,7 @@ static void fill_images(struct data *data, struct image *input, int rank, int si
                       data->output.count[block], data->words[0]);
     }
     memcpy(data->send.work.data, data->send.before.data, data->send.bytes);
+    device_upload(&data->send.device, data->send.work.data, data->send.bytes);
 }
 
 void data_prepare(struct data *data, const struct problem *problem, int rank, int size) {
@@ -290,6 +297,9 @@ void data_prepare(struct data *data, const struct problem *problem, int rank, in
         data->words[i] = xrealloc(data->words[i], nwords * sizeof *data->words[i]);
     const size_t in_recv = form.shared ? data->input.elements : 0;
     const size_t results = data->output.elements;
+    const unsigned turn = (unsigned)(rank + problem->count) + problem->seed;
+    data->send.device.used = !is_hybrid(data) && device_takes(data->device, turn);
+    data->recv.device.used = !is_hybrid(data) && device_takes(data->device, turn / 2);
     image_create(&data->send, problem, "send buffer", &data->input,
                  form.shared ? 0 : data->input.elements);
     image_create(&data->recv, problem, oracle->single_buffer ? "buffer" : "receive buffer",
@@ -331,6 +341,7 @@ void data_reset(struct data *data, bool native) {
         reset_piece(data);
     else
         memcpy(data->recv.work.data, data->recv.before.data, data->recv.bytes);
+    device_upload(&data->recv.device, data->recv.work.data, data->recv.bytes);
 }
 
 /* ---- checking ------------------------------------------------------------------------------- */
@@ -379,22 +390,6 @@ static bool is_right_in_piece(const struct data *data, const struct image *image
     return right;
 }
 
-static double word_at(const struct element *element, const char *at) {
-    double number = 0;
-    int32_t integer = 0;
-
-    switch (element->kind) {
-    case WORD_DOUBLE:
-        memcpy(&number, at, sizeof number);
-        return number;
-    case WORD_BYTE:
-        return *(const unsigned char *)at;
-    default:
-        memcpy(&integer, at, sizeof integer);
-        return integer;
-    }
-}
-
 /* The block in which this element of an image lies, or -1. */
 static int block_at(const struct placing *placing, size_t index) {
     for (int block = 0; block < placing->blocks; block++) {
@@ -433,8 +428,8 @@ static void describe(const struct problem *problem, const struct image *image,
             continue;
         const ptrdiff_t word = (ptrdiff_t)index * element->extent + offset;
         snprintf(text + used, size - (size_t)used, ", lane %d: expected %.17g, got %.17g", lane,
-                 word_at(element, base(should) + word),
-                 word_at(element, base(&image->work) + word));
+                 types_word(element, base(should) + word),
+                 types_word(element, base(&image->work) + word));
         return;
     }
     snprintf(text + used, size - (size_t)used, ": the hole in it is overwritten");
@@ -454,6 +449,8 @@ bool data_check(struct data *data, int err, int rank, char *detail, size_t size)
     } else if (types_complaint() != NULL) {
         snprintf(what, sizeof what, "%s", types_complaint());
     }
+    for (int i = 0; i < 2; i++)
+        device_download(&images[i]->device, images[i]->work.data, images[i]->bytes);
     for (int i = 0; i < 2 && what[0] == '\0'; i++) {
         const struct memory *should = err == CF_DECLINED ? &images[i]->before : &images[i]->after;
         const bool in_piece = images[i]->work.data == data->piece.data;
@@ -467,6 +464,7 @@ bool data_check(struct data *data, int err, int rank, char *detail, size_t size)
     /* The next variant must not pay for this one. */
     types_expect(data->problem->element);
     memcpy(data->send.work.data, data->send.before.data, data->send.bytes);
+    device_upload(&data->send.device, data->send.work.data, data->send.bytes);
     return false;
 }
 
@@ -476,6 +474,7 @@ void data_free(struct data *data) {
 
     for (int i = 0; i < 2; i++) {
         free(images[i]->own.data);
+        device_free(&images[i]->device);
         free(images[i]->before.data);
         free(images[i]->after.data);
         free(arrays[i]->counts);

@@ -14,6 +14,7 @@
 
 #include "cases.h"
 #include "collforge_hybrid.h"
+#include "device.h"
 #include "placing.h"
 
 struct memory {
@@ -29,8 +30,9 @@ struct image {
     size_t bytes;
     struct memory work; /* what the call gets: its own, or a piece of the node */
     struct memory own;
-    struct memory before; /* what it is before the call */
-    struct memory after;  /* what it must be after the call */
+    struct device_memory device; /* where used, the call gets this, of which work is an image */
+    struct memory before;        /* what it is before the call */
+    struct memory after;         /* what it must be after the call */
 };
 
 /* The arrays of counts and displacements of one side of a call, in elements of its type. */
@@ -42,6 +44,7 @@ struct arrays {
 /* Zero-initialised; the memory grows and is kept from problem to problem. */
 struct data {
     const struct problem *problem;
+    enum device_use device;
     struct sizes sizes;
     struct placing input;
     struct placing output;

@@ -96,6 +96,9 @@ static void bench_create(struct bench *bench) {
     cf_layout_name(&bench->world->layout, bench->layout, sizeof bench->layout);
     must(types_create(), "datatypes and ops");
     clock_create(&bench->clock, bench->comm, bench->options.own_clocks);
+    bench->data.device = bench->options.device;
+    if (bench->options.device != DEVICE_NOWHERE && !device_start())
+        fail(EXIT_TROUBLE, "--memory: there is no libcuda.so.1, or it has no device");
     watchdog_stop();
 }
 

@@ -26,6 +26,8 @@ static const char help[] =
     "  --max-seconds S   stop sampling a group after S seconds once it has 2 samples (no limit)\n"
     "  --timeout S       a call that takes longer has hung (60)\n"
     "  --own-clocks      believe that no two ranks share a clock\n"
+    "  --memory KIND     device: buffers in CUDA memory; mixed: some of them; with --verify-only "
+    "(host)\n"
     "\n"
     "A case: "
     "allreduce:full_lane[segment_bytes=65536]@4x2,bytes=262144,type=double,op=sum,in_place\n"
@@ -59,6 +61,14 @@ static bool read_seed(const char *text, unsigned *value) {
     const bool good = read_number(text, strlen(text), 0, UINT_MAX, &number);
     *value = (unsigned)number;
     return good;
+}
+
+static bool read_device_use(const char *text, enum device_use *use) {
+    const bool mixed = strcmp(text, "mixed") == 0;
+    *use = mixed                         ? DEVICE_SOMEWHERE
+           : strcmp(text, "device") == 0 ? DEVICE_EVERYWHERE
+                                         : DEVICE_NOWHERE;
+    return *use != DEVICE_NOWHERE || strcmp(text, "host") == 0;
 }
 
 static bool read_option(int option, struct options *options) {
@@ -96,6 +106,8 @@ static bool read_option(int option, struct options *options) {
     case 'k':
         options->own_clocks = true;
         return true;
+    case 'd':
+        return read_device_use(optarg, &options->device);
     default:
         options->help = true;
         return true;
@@ -104,21 +116,14 @@ static bool read_option(int option, struct options *options) {
 
 bool options_read(int argc, char **argv, struct options *options, char *why, size_t size) {
     static const struct option table[] = {
-        {"cases", required_argument, NULL, 'c'},
-        {"output", required_argument, NULL, 'o'},
-        {"samples", required_argument, NULL, 'n'},
-        {"warmup", required_argument, NULL, 'w'},
-        {"in-a-row", required_argument, NULL, 'r'},
-        {"seed", required_argument, NULL, 's'},
-        {"verify-only", no_argument, NULL, 'v'},
-        {"costs", no_argument, NULL, 'p'},
-        {"drop-in", no_argument, NULL, 'l'},
-        {"max-seconds", required_argument, NULL, 'm'},
-        {"timeout", required_argument, NULL, 't'},
-        {"own-clocks", no_argument, NULL, 'k'},
-        {"prune", no_argument, NULL, 'x'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"cases", required_argument, NULL, 'c'},    {"output", required_argument, NULL, 'o'},
+        {"samples", required_argument, NULL, 'n'},  {"warmup", required_argument, NULL, 'w'},
+        {"in-a-row", required_argument, NULL, 'r'}, {"seed", required_argument, NULL, 's'},
+        {"verify-only", no_argument, NULL, 'v'},    {"costs", no_argument, NULL, 'p'},
+        {"drop-in", no_argument, NULL, 'l'},        {"max-seconds", required_argument, NULL, 'm'},
+        {"timeout", required_argument, NULL, 't'},  {"own-clocks", no_argument, NULL, 'k'},
+        {"memory", required_argument, NULL, 'd'},   {"prune", no_argument, NULL, 'x'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
     };
     int option = 0;
 
@@ -139,6 +144,8 @@ bool options_read(int argc, char **argv, struct options *options, char *why, siz
         snprintf(why, size, "'%s' is no option", argv[optind]);
     else if (!options->help && (options->cases == NULL || options->output == NULL))
         snprintf(why, size, "--cases and --output are needed");
+    else if (options->device != DEVICE_NOWHERE && !options->verify_only)
+        snprintf(why, size, "--memory needs --verify-only: native may crash on device memory");
     else
         return true;
     return false;

@@ -185,3 +185,19 @@ void types_expect(const struct element *element) {
 const char *types_complaint(void) {
     return complaint;
 }
+
+double types_word(const struct element *element, const char *at) {
+    double number = 0;
+    int32_t integer = 0;
+
+    switch (element->kind) {
+    case WORD_DOUBLE:
+        memcpy(&number, at, sizeof number);
+        return number;
+    case WORD_BYTE:
+        return *(const unsigned char *)at;
+    default:
+        memcpy(&integer, at, sizeof integer);
+        return integer;
+    }
+}

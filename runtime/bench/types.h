@@ -49,6 +49,9 @@ enum operation types_default_op(const struct element *element);
 bool types_op_fits(const struct element *element, enum operation op);
 MPI_Op types_op_handle(enum operation op);
 
+/* The word of this element that stands there. */
+double types_word(const struct element *element, const char *at);
+
 /* left[i] = left[i] op right[i], for count elements as words. What the MPI library must come to,
  * without it. */
 void types_combine(const struct element *element, enum operation op, uint32_t *left,

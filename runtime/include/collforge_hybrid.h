@@ -105,8 +105,10 @@ COLLFORGE_PUBLIC int collforge_hybrid_barrier(struct collforge_hybrid *hybrid);
  *
  * Those of MPI with their result in one piece per node. buffer and recvbuf are in a piece, at the
  * same place of it on all ranks; all other arguments but sendbuf are alike on all ranks, too. Data
- * types are dense: basic ones, or contiguous ones made of them. In a buffer with a block for each
- * rank these follow each other in rank order; a rank's own is where collforge_hybrid_own says.
+ * types are dense: basic ones, or contiguous ones made of them. All buffers are host memory,
+ * sendbuf too: that of a GPU is not looked for, as it is in MPI's own collectives. In a buffer with
+ * a block for each rank these follow each other in rank order; a rank's own is where
+ * collforge_hybrid_own says.
  *
  * Of each, also of one of no data: what a rank of the node has stored before its call is sent, the
  * result may be loaded by all ranks of the node, and no collective overwrites what another rank was

@@ -85,7 +85,7 @@ struct cf_layout {
 
 /* ---- temporaries ----------------------------------------------------------------------------- */
 
-enum { CF_TMPBUF_SLOTS = 26 };
+enum { CF_TMPBUF_SLOTS = 28 };
 
 /*
  * Scratch memory of one communicator, by slot. It grows to what calls need and goes with the
@@ -208,6 +208,13 @@ enum cf_varies {
     CF_VARIES_PAIR,
 };
 
+/* The blocks of a call that a rank has. */
+struct cf_part {
+    int in_blocks;      /* that it contributes; 0: its send arguments are not read */
+    int out_blocks;     /* that it gets; 0: its receive buffer is not written */
+    int in_place_block; /* where in recvbuf its contribution begins when it is in place */
+};
+
 /* What stands for the bytes where they are not known: choices are stored under it. */
 enum { CF_UNSIZED_BYTES = 1 };
 
@@ -218,10 +225,12 @@ struct cf_collective_info {
     bool rooted;
     bool has_op;
     bool hybrid; /* of collforge_hybrid.h: called by a package, never in place of MPI's */
+    bool single_buffer;
     enum cf_sized sized;
     enum cf_varies varies;
     bool total_is_size_blocks;                 /* total_bytes = size x bytes, else bytes */
     int (*native)(const struct cf_args *args); /* PMPI_*; NULL: hybrid */
+    struct cf_part (*part)(int rank, int root, int size); /* NULL: hybrid, or without buffers */
 };
 
 /* The generated registry. */

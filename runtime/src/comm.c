@@ -361,6 +361,15 @@ int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
     return err;
 }
 
+/* The choice alone, in one store: another thread may be reading it for its call. */
+void cf_states_unsettle(void) {
+    (void)pthread_mutex_lock(&list.mutex);
+    for (struct cf_state *state = list.first; state != NULL; state = state->next)
+        for (int collective = 0; collective < cf_ncollectives; collective++)
+            state->last[collective].settled.choice = NULL;
+    (void)pthread_mutex_unlock(&list.mutex);
+}
+
 int cf_states_start(void) {
     const size_t bytes = sizeof *cf_freed + (size_t)cf_ncollectives * sizeof cf_freed->last[0];
     cf_freed = calloc(1, bytes);

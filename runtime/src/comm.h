@@ -68,9 +68,11 @@ struct cf_state {
     const char *layout_name;      /* the shape's */
     const struct cf_rules *rules; /* NULL: native for every collective */
     enum cf_stage stage;
-    int64_t bytes; /* of the call in progress, from cf_choose to cf_run */
-    bool waited;   /* a call was native that a variant would have served (dispatch.c) */
-    bool dropped;  /* by us, while the communicator lives on */
+    int64_t bytes;   /* of the call in progress, from cf_choose to cf_run */
+    bool waited;     /* a call was native that a variant would have served (dispatch.c) */
+    bool dropped;    /* by us, while the communicator lives on */
+    bool kinds_read; /* of memory that its buffers are in (kinds.h) */
+    bool host_only;  /* what they say */
     struct cf_state *previous, *next;
     struct cf_last last[]; /* [cf_ncollectives] */
 };
@@ -105,6 +107,10 @@ static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
     }
     return cf_state_enter(comm, state);
 }
+
+/* Drops what is settled, of all communicators, so that their next calls are looked at again. May
+ * run beside calls of other threads. */
+void cf_states_unsettle(void);
 
 /* PMPI_Comm_free of a communicator that the runtime has duplicated for a package, and so has the
  * attribute. */

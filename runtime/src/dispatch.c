@@ -6,8 +6,11 @@
 #include "comm.h"
 #include "dispatch.h"
 #include "fast.h"
+#include "gpu.h"
+#include "kinds.h"
 #include "log.h"
 #include "observe.h"
+#include "staging.h"
 
 /* Stands for "the state of this communicator did not fit into memory", which cf_run reports. */
 static const struct cf_choice out_of_memory = {0};
@@ -224,10 +227,27 @@ static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice, 
     return true;
 }
 
+/* Whether this call's buffers may be device memory. */
+static bool may_be_on_gpu(struct cf_state *state) {
+    return cf_gpu_may_be() && !cf_kinds_are_of_host(state);
+}
+
+/* Calls whose buffers may be device memory are never settled, so that all of them come to settle. A
+ * runtime that comes just now finds this one settled, or is found here. */
+static void remember_settled(struct cf_state *state, const struct cf_choice *choice, int collective,
+                             const struct cf_args *args) {
+    if (args->sendtype != args->recvtype || !means_the_same_for_good(args->op, args->sendtype))
+        return;
+    state->last[collective].settled =
+        (struct cf_settled){choice, state->bytes, args->op, args->sendtype};
+    if (cf_gpu_may_have_come() && may_be_on_gpu(state))
+        state->last[collective].settled.choice = NULL;
+}
+
 /* All that stands between a choice and its run, by which a call may turn out to be one for native
  * (CF_DECLINED). Returns an MPI error class otherwise. */
-CF_APART static int settle(struct cf_state *state, const struct cf_choice *choice, int collective,
-                           const struct cf_args *args) {
+static int settle(struct cf_state *state, const struct cf_choice *choice, int collective,
+                  const struct cf_args *args) {
     const struct cf_collective_info *info = &cf_collectives[collective];
     struct cf_comm *comm = NULL;
     struct cf_facts facts;
@@ -251,10 +271,27 @@ CF_APART static int settle(struct cf_state *state, const struct cf_choice *choic
         return err;
     if (comm == NULL || !ready || is_illegal_here(info, args, &comm->layout))
         return CF_DECLINED;
-    if (args->sendtype == args->recvtype && means_the_same_for_good(args->op, args->sendtype))
-        state->last[collective].settled =
-            (struct cf_settled){choice, state->bytes, args->op, args->sendtype};
     return MPI_SUCCESS;
+}
+
+/* A call that is not settled: with device buffers it runs on copies in host memory. That is this
+ * rank's own affair, since the variant is the same. */
+CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_choice *choice,
+                                      int collective, const struct cf_args *args) {
+    struct cf_staging staging;
+    int err = settle(state, choice, collective, args);
+
+    if (err != MPI_SUCCESS)
+        return err;
+    if (!may_be_on_gpu(state)) {
+        remember_settled(state, choice, collective, args);
+        return choice->variant->run(args, &state->comm, choice->parameter);
+    }
+    err = cf_staging_begin(&staging, args, collective, &state->comm);
+    if (err != MPI_SUCCESS)
+        return err;
+    return cf_staging_end(&staging,
+                          choice->variant->run(&staging.args, &state->comm, choice->parameter));
 }
 
 int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args) {
@@ -269,12 +306,11 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     if (args->root < 0 || args->root >= state->comm.layout.size || args->sendcount < 0 ||
         args->recvcount < 0 ||
         !is_settled(&state->last[collective].settled, choice, state->bytes, args))
-        err = settle(state, choice, collective, args);
-    if (err == MPI_SUCCESS) {
+        err = attempt_unsettled(state, choice, collective, args);
+    else
         err = choice->variant->run(args, &state->comm, choice->parameter);
-        if (atomic_load_explicit(&cf_tmpbuf_bytes, memory_order_relaxed) > cf_runtime.memory)
-            cf_tmpbufs_free(&state->comm.tmpbufs);
-    }
+    if (atomic_load_explicit(&cf_tmpbuf_bytes, memory_order_relaxed) > cf_runtime.memory)
+        cf_tmpbufs_free(&state->comm.tmpbufs);
     return err == MPI_SUCCESS || err == CF_DECLINED ? err : raise(args->comm, err);
 }
 

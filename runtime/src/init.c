@@ -11,6 +11,7 @@
 #include "chain.h"
 #include "comm.h"
 #include "force.h"
+#include "gpu.h"
 #include "library.h"
 #include "log.h"
 #include "observe.h"
@@ -32,6 +33,7 @@ struct settings {
     int pretended; /* COLLFORGE_NODE_MAP is set, which packages of collforge_hybrid.h heed, too */
     int verbose;
     int profile;
+    int gpu_native; /* COLLFORGE_GPU: native where a rank has a GPU runtime */
     int nwinners;
     int64_t memory;
 };
@@ -71,6 +73,14 @@ static int64_t read_memory(void) {
     return CF_USUAL_MEMORY;
 }
 
+static int read_gpu(void) {
+    const char *text = setting("COLLFORGE_GPU");
+    const bool native = text != NULL && strcmp(text, "native") == 0;
+    if (text != NULL && !native && strcmp(text, "staged") != 0)
+        cf_warn("COLLFORGE_GPU='%.80s' is none of staged, native; taking staged", text);
+    return native;
+}
+
 /* Set to anything but 0. */
 static bool is_on(const char *name) {
     const char *text = setting(name);
@@ -86,6 +96,7 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
         return;
     settings->verbose = read_verbose();
     settings->memory = read_memory();
+    settings->gpu_native = read_gpu();
     cf_log_setup(settings->verbose);
     settings->pretended = setting("COLLFORGE_NODE_MAP") != NULL;
     if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
@@ -157,6 +168,11 @@ static void start(void) {
     cf_runtime.memory = settings.memory;
     if (settings.pretended)
         (void)cf_topology_start();
+    if (settings.wanted && settings.gpu_native && !cf_all_agree(!cf_gpu_may_be())) {
+        if (rank == 0)
+            cf_log(1, "a rank has a GPU runtime and COLLFORGE_GPU=native: native collectives");
+        settings.wanted = 0;
+    }
     if (settings.wanted) {
         const bool ready = share_winners(&settings, rank, &winners) && activate() == MPI_SUCCESS;
         const bool active = ready && cf_all_agree(cf_rules_build(&winners));

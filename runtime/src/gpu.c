@@ -1,0 +1,71 @@
+#include "gpu.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+
+/* Nothing is known before the first look. */
+struct cf_gpu_known cf_gpu_known = {.looked_at = UINT64_MAX, .absent_at = UINT64_MAX};
+
+static const struct cf_gpu *const runtimes[] = {&cf_gpu_cuda, &cf_gpu_hip, &cf_gpu_ze};
+
+enum { RUNTIMES = sizeof runtimes / sizeof runtimes[0] };
+
+static atomic_bool found[RUNTIMES];
+
+bool cf_gpu_function(void *library, const char *name, void *function) {
+    void *address = dlsym(library, name);
+    if (address != NULL)
+        memcpy(function, &address, sizeof address); /* ISO C has no cast from object to function */
+    return address != NULL;
+}
+
+static bool find(const struct cf_gpu *gpu) {
+    for (const char *const *file = gpu->files; *file != NULL; file++) {
+        void *library = cf_loaded(*file);
+        if (library != NULL && gpu->find(library))
+            return true;
+    }
+    return false;
+}
+
+/* A runtime that was found stays: its library cannot be unloaded any more. */
+static bool look(uint64_t loads) {
+    const bool ended = cf_loads_have_ended(); /* before the look, which then sees their libraries */
+    bool any = false;
+    for (int i = 0; i < RUNTIMES; i++) {
+        if (!atomic_load(&found[i]) && find(runtimes[i]))
+            atomic_store(&found[i], true);
+        any = any || atomic_load(&found[i]);
+    }
+    if (ended)
+        atomic_store(&cf_gpu_known.looked_at, loads);
+    if (ended && !any)
+        atomic_store(&cf_gpu_known.absent_at, loads);
+    return any || !ended;
+}
+
+bool cf_gpu_look(void) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    /* The number first: what is loaded from now on is not counted as seen. */
+    const uint64_t loads = atomic_load(&cf_gpu_known.loads);
+    if (atomic_load(&cf_gpu_known.looked_at) == loads)
+        return atomic_load(&cf_gpu_known.absent_at) != loads;
+    (void)pthread_mutex_lock(&mutex);
+    const bool may_be = look(loads);
+    (void)pthread_mutex_unlock(&mutex);
+    return may_be;
+}
+
+/* Of two atomic changes of one number, the second sees what came before the first. */
+bool cf_gpu_may_have_come(void) {
+    (void)atomic_fetch_add(&cf_gpu_known.loads, 0);
+    return cf_gpu_may_be();
+}
+
+const struct cf_gpu *cf_gpu_of(const void *address) {
+    for (int i = 0; i < RUNTIMES; i++)
+        if (atomic_load(&found[i]) && runtimes[i]->owns(address))
+            return runtimes[i];
+    return NULL;
+}

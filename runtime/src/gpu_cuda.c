@@ -1,0 +1,82 @@
+/*
+ * CUDA, by its driver API: every CUDA program has libcuda.so.1, many have their libcudart in
+ * themselves. Prototypes and numbers are those of cuda.h.
+ */
+#include "gpu.h"
+
+enum { SUCCESS = 0 };
+enum { ATTRIBUTE_CONTEXT = 1, ATTRIBUTE_MEMORY_TYPE = 2, ATTRIBUTE_IS_MANAGED = 8 };
+enum { MEMORY_TYPE_DEVICE = 2 };
+
+typedef unsigned long long device_pointer;
+
+static struct {
+    int (*attribute)(void *data, int attribute, device_pointer pointer);
+    int (*current)(void **context);
+    int (*push)(void *context);
+    int (*pop)(void **context);
+    int (*read)(void *host, device_pointer device, size_t bytes);
+    int (*write)(device_pointer device, const void *host, size_t bytes);
+} cuda;
+
+static const char *const files[] = {"libcuda.so.1", NULL};
+
+static bool find(void *library) {
+    return cf_gpu_function(library, "cuPointerGetAttribute", &cuda.attribute) &&
+           cf_gpu_function(library, "cuCtxGetCurrent", &cuda.current) &&
+           cf_gpu_function(library, "cuCtxPushCurrent_v2", &cuda.push) &&
+           cf_gpu_function(library, "cuCtxPopCurrent_v2", &cuda.pop) &&
+           cf_gpu_function(library, "cuMemcpyDtoH_v2", &cuda.read) &&
+           cf_gpu_function(library, "cuMemcpyHtoD_v2", &cuda.write);
+}
+
+static device_pointer pointer_to(const void *address) {
+    return (device_pointer)(uintptr_t)address;
+}
+
+/* Errors mean that CUDA does not know the address, or is not initialised, so that nobody can have
+ * device memory yet. The processor can access managed memory. */
+static bool owns(const void *address) {
+    unsigned type = 0;
+    unsigned managed = 0;
+    return cuda.attribute(&type, ATTRIBUTE_MEMORY_TYPE, pointer_to(address)) == SUCCESS &&
+           type == MEMORY_TYPE_DEVICE &&
+           (cuda.attribute(&managed, ATTRIBUTE_IS_MANAGED, pointer_to(address)) != SUCCESS ||
+            managed == 0);
+}
+
+/* A thread that has not used CUDA has no context, and copies fail there: it borrows that of the
+ * memory. */
+static bool borrow_context(const void *device) {
+    void *context = NULL;
+    return cuda.current(&context) == SUCCESS && context == NULL &&
+           cuda.attribute(&context, ATTRIBUTE_CONTEXT, pointer_to(device)) == SUCCESS &&
+           context != NULL && cuda.push(context) == SUCCESS;
+}
+
+static void return_context(bool borrowed) {
+    void *context = NULL;
+    if (borrowed)
+        (void)cuda.pop(&context);
+}
+
+/*
+ * These copies wait for what is in the default stream, and for no stream that was made not to wait
+ * for it (CU_STREAM_NON_BLOCKING): as with a GPU-aware MPI library, the program sees to it that the
+ * data is there before it calls.
+ */
+static bool read_memory(void *host, const void *device, size_t bytes) {
+    const bool borrowed = borrow_context(device);
+    const bool good = cuda.read(host, pointer_to(device), bytes) == SUCCESS;
+    return_context(borrowed);
+    return good;
+}
+
+static bool write_memory(void *device, const void *host, size_t bytes) {
+    const bool borrowed = borrow_context(device);
+    const bool good = cuda.write(pointer_to(device), host, bytes) == SUCCESS;
+    return_context(borrowed);
+    return good;
+}
+
+const struct cf_gpu cf_gpu_cuda = {"CUDA", files, find, owns, read_memory, write_memory};

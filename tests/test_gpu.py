@@ -1,0 +1,207 @@
+"""Device buffers: every variant on memory that faults on access, by stubs of the GPU runtimes (tests/gpu)."""
+
+from __future__ import annotations
+
+import re
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from conftest import Installation, Launch
+from driver import read_records
+from support import execute, make_folder
+
+from collforge.generator import layout as layouts
+from collforge.generator import manifest
+from collforge.reframe_checks.cases import verification_cases
+
+SOURCES = Path(__file__).resolve().parent / "gpu"
+# File -> what makes it from the stub.
+RUNTIMES = {
+    "libcuda.so.1": "-DCUDA",
+    "libamdhip64.so.5": "-DHIP=5",
+    "libamdhip64.so.6": "-DHIP=6",
+    "libze_loader.so.1": "-DZE",
+}
+TIME = 120
+FORCED = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "*=full_lane", "COLLFORGE_VERBOSE": "2"}
+STAGED = "device memory: variants run on copies in host memory"
+
+
+@pytest.fixture(scope="session")
+def folder() -> Path:
+    """The stubs, and a library whose RUNPATH finds them."""
+    made = make_folder("gpu")
+    stubs = make_folder("gpu/stubs")
+    shared = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread"]
+    for name, option in RUNTIMES.items():
+        stub = [*shared, option, f"-Wl,-soname,{name}", str(SOURCES / "stub.c")]
+        assert execute([*stub, "-o", str(stubs / name)]).returncode == 0
+    own = [f"-Wl,-rpath,{stubs}", "-Wl,--enable-new-dtags", str(SOURCES / "bring.c")]
+    assert execute([*shared, *own, "-o", str(made / "bring.so"), "-ldl"]).returncode == 0
+    return made
+
+
+@pytest.fixture(scope="session")
+def program(built: Installation, folder: Path) -> Path:
+    target = folder / f"program-{built.library.name}"
+    options = ["-O1", "-pthread", "-Wall", "-Wextra", "-Werror"]
+    command = [str(built.library.mpicc), *options, str(SOURCES / "program.c"), "-o", str(target)]
+    assert execute([*command, "-ldl"]).returncode == 0
+    return target
+
+
+def run(
+    launch: Launch, built: Installation, program: Path, mode: str, runtime: str, **env: str
+) -> str:
+    """Runs the program preloaded: it must pass. Returns what the library said."""
+    bring = program.parent / "bring.so"
+    variables = {"LD_PRELOAD": str(built.built.library_path), **FORCED, **env}
+    words = [str(program), mode, str(bring), runtime]
+    done = launch(built.library.name, 4, words, variables, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+    return str(done.stderr)
+
+
+def served(log: str) -> set[str]:
+    return set(re.findall(r"collforge: (\w+)@\S+ .* bytes: full_lane", log))
+
+
+# ---- every variant -------------------------------------------------------------------------------
+
+
+def calls(built: Installation, layout: str, all_points: bool) -> list[str]:
+    """The cases that verify every variant; else of each problem one, the variant's points taking turns.
+
+    With threads only the variants that need them.
+    """
+    made = manifest.load(built.home / "generated" / "manifest.json")
+    at = layouts.from_name(layout)
+    found = []
+    for variant in made.variants:
+        facts = {**made.facts(variant.collective, at, 4096), "threads": 1}
+        if made.collective(variant.collective).hybrid or (
+            at.threads > 1 and variant.applies(facts)
+        ):
+            continue
+        cases = verification_cases(made, variant, at, "small")
+        for turn, (_, same) in enumerate(groupby(cases, lambda text: text.split("@")[1])):
+            points = list(same)
+            found += points if all_points else [points[turn % len(points)]]
+    return found
+
+
+def verify(
+    launch: Launch, built: Installation, folder: Path, cases: list[str], memory: str
+) -> None:
+    """The timing driver verifies them on device memory."""
+    at = layouts.from_name(cases[0].split("@")[1].split(",bytes=")[0])
+    listed = folder / f"cases-{built.library.name}"
+    output = folder / f"output-{built.library.name}"
+    listed.write_text("".join(f"{case}\n" for case in cases))
+    argv = [str(built.built.driver_path), "--cases", str(listed), "--output", str(output)]
+    argv += ["--verify-only", "--memory", memory]
+    variables = {"COLLFORGE_NODE_MAP": at.node_map, "LD_LIBRARY_PATH": str(folder / "stubs")}
+    if at.threads > 1:
+        variables.update(OMP_NUM_THREADS=str(at.threads), COLLFORGE_THREAD_MULTIPLE="1")
+    done = launch(built.library.name, at.size, argv, variables, timeout=600)
+    assert done.returncode == 0
+    *results, end = read_records(output.read_text())[1:]
+    assert (end["cases"], end["failed"]) == (len(cases), 0)
+    assert all(result["verified"] for result in results if result["detail"] != "declined")
+
+
+@pytest.mark.parametrize("layout", ["2x2", "1x4", "2x2x2"])
+@pytest.mark.parametrize("memory", ["mixed", pytest.param("device", marks=pytest.mark.slow)])
+def test_every_variant(
+    built: Installation, launch: Launch, folder: Path, layout: str, memory: str
+) -> None:
+    verify(launch, built, folder, calls(built, layout, all_points=False), memory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", ["2x2", "3+1", "cyclic:2x3"])
+def test_every_point_of_every_variant(
+    built: Installation, launch: Launch, folder: Path, layout: str
+) -> None:
+    verify(launch, built, folder, calls(built, layout, all_points=True), "mixed")
+
+
+def test_the_pages_fault(built: Installation, launch: Launch, folder: Path, tmp_path: Path) -> None:
+    """What the tests stand on: a native call crashes."""
+    listed = tmp_path / "cases"
+    listed.write_text("bcast:native@1x2,bytes=4096\n")
+    argv = [str(built.built.driver_path), "--cases", str(listed), "--output", "-"]
+    argv += ["--verify-only", "--memory", "device"]
+    variables = {"COLLFORGE_NODE_MAP": "2", "LD_LIBRARY_PATH": str(folder / "stubs")}
+    done = launch(built.library.name, 2, argv, variables, timeout=TIME)
+    assert done.returncode != 0
+    assert '"record":"end"' not in done.stdout
+
+
+# ---- runtimes that come and go -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_runtime_that_comes_late(
+    built: Installation, launch: Launch, program: Path, runtime: str
+) -> None:
+    """By a library whose RUNPATH finds it, as without the preload; by then calls were settled."""
+    log = run(launch, built, program, "late", runtime)
+    assert served(log) == {"allreduce", "alltoallv"}
+    assert log.count(STAGED) == 1
+
+
+def test_a_runtime_that_another_thread_loads(
+    built: Installation, launch: Launch, program: Path
+) -> None:
+    assert STAGED in run(launch, built, program, "thread", "libcuda.so.1")
+
+
+def test_copies_that_fail_are_errors_of_the_rank(
+    built: Installation, launch: Launch, program: Path
+) -> None:
+    run(launch, built, program, "broken", "libcuda.so.1")
+
+
+def test_what_the_program_asserts_of_its_buffers(
+    built: Installation, launch: Launch, program: Path
+) -> None:
+    run(launch, built, program, "asserted", "libcuda.so.1")
+
+
+@pytest.mark.parametrize("mode", ["staged", "native"])
+def test_some_ranks_have_a_runtime(
+    built: Installation, launch: Launch, program: Path, mode: str
+) -> None:
+    """With COLLFORGE_GPU=native, where the MPI library accesses the pages, no rank serves a call."""
+    env = {"COLLFORGE_GPU": mode}
+    env.update({"STUB_ACCESSIBLE": "1"} if mode == "native" else {})
+    log = run(launch, built, program, "early", "libcuda.so.1", **env)
+    assert ("COLLFORGE_GPU=native: native collectives" in log) == (mode == "native")
+    assert (served(log) == set()) == (mode == "native")
+    assert ("copies: 0\n" in log) == (mode == "native")
+
+
+def test_native_without_a_runtime_changes_nothing(
+    built: Installation, launch: Launch, program: Path
+) -> None:
+    log = run(launch, built, program, "late", "libcuda.so.1", COLLFORGE_GPU="native")
+    assert served(log) == {"allreduce", "alltoallv"}
+
+
+def test_an_unknown_setting_is_named(built: Installation, launch: Launch, program: Path) -> None:
+    log = run(launch, built, program, "early", "libcuda.so.1", COLLFORGE_GPU="natve")
+    assert "COLLFORGE_GPU='natve' is none of staged, native; taking staged" in log
+
+
+# ---- what it costs -------------------------------------------------------------------------------
+
+
+def test_loading_leaves_by_a_jump(built: Installation) -> None:
+    """So that the C library sees who has called."""
+    for name in ("dlopen", "dlmopen"):
+        command = ["objdump", "-d", f"--disassemble={name}", str(built.built.library_path)]
+        text = execute(command).stdout
+        assert re.search(r"jmp\s+\*%r\w+|\bbr\tx\d+", text), text
+        assert len(re.findall(r"\bcall\b|\bblr?\t", text)) == 1, "only what counts the load"
