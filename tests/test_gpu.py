@@ -170,7 +170,7 @@ def test_what_the_program_asserts_of_its_buffers(
     run(launch, built, program, "asserted", "libcuda.so.1")
 
 
-@pytest.mark.parametrize("mode", ["staged", "native"])
+@pytest.mark.parametrize("mode", ["stage", "native"])
 def test_some_ranks_have_a_runtime(
     built: Installation, launch: Launch, program: Path, mode: str
 ) -> None:
@@ -192,7 +192,7 @@ def test_native_without_a_runtime_changes_nothing(
 
 def test_an_unknown_setting_is_named(built: Installation, launch: Launch, program: Path) -> None:
     log = run(launch, built, program, "early", "libcuda.so.1", COLLFORGE_GPU="natve")
-    assert "COLLFORGE_GPU='natve' is none of staged, native; taking staged" in log
+    assert "COLLFORGE_GPU='natve' is none of stage, native; taking stage" in log
 
 
 # ---- what it costs -------------------------------------------------------------------------------

@@ -213,15 +213,24 @@ static bool means_the_same_for_good(MPI_Op op, MPI_Datatype type) {
            (type == (MPI_Datatype)0 || cf_type_is_predefined(type));
 }
 
+/* Whether a result may tell in which order the op was applied. Two calls with the same arguments
+ * should give the same (MPI standard, advice to implementors on MPI_Reduce). */
+static bool shows_order(int collective, MPI_Op op) {
+    return cf_collectives[collective].has_op &&
+           (op == MPI_SUM || op == MPI_PROD || !cf_op_is_predefined(op));
+}
+
 /*
  * The communicators of node and lane are worth their price from the second call on: a program that
  * makes a communicator, calls once and frees it does not lose by winners. All ranks wait alike: who
  * gets here follows from what is alike on all of them, and of a communicator that is not complete
- * every call gets here (none is settled). That of all processes is made once, and what is forced
- * runs at once.
+ * every call gets here (none is settled). That of all processes is made once, what is forced
+ * runs at once, and so does what would have other bits in the second call.
  */
-static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice, MPI_Comm comm) {
-    if (!choice->waits || state->waited || state->stage != CF_STAGE_LOCAL || comm == MPI_COMM_WORLD)
+static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice,
+                        const struct cf_args *args) {
+    if (!choice->waits || state->waited || state->stage != CF_STAGE_LOCAL ||
+        args->comm == MPI_COMM_WORLD || shows_order(choice->variant->collective, args->op))
         return false;
     state->waited = true;
     return true;
@@ -260,7 +269,7 @@ static int settle(struct cf_state *state, const struct cf_choice *choice, int co
             cf_observe_refusal(state, collective, choice);
         return CF_DECLINED;
     }
-    if (has_to_wait(state, choice, args->comm))
+    if (has_to_wait(state, choice, args))
         return CF_DECLINED;
     /* Collective at the first call: nobody may leave before. */
     bool ready = true;

@@ -76,8 +76,8 @@ static int64_t read_memory(void) {
 static int read_gpu(void) {
     const char *text = setting("COLLFORGE_GPU");
     const bool native = text != NULL && strcmp(text, "native") == 0;
-    if (text != NULL && !native && strcmp(text, "staged") != 0)
-        cf_warn("COLLFORGE_GPU='%.80s' is none of staged, native; taking staged", text);
+    if (text != NULL && !native && strcmp(text, "stage") != 0)
+        cf_warn("COLLFORGE_GPU='%.80s' is none of stage, native; taking stage", text);
     return native;
 }
 
