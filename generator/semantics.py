@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Optional
 
 from collforge.errors import CollforgeError
 
@@ -17,7 +18,7 @@ from .layout import Lanes, Layout
 from .model import Collective, Composition, Family, Step
 from .window import Cell, Piece, SharedMemory, cells_of
 
-Cells = list[Cell | None]  # None: undefined (exscan on the first rank)
+Cells = list[Optional[Cell]]  # None: undefined (exscan on the first rank)
 
 
 class ProofError(CollforgeError):

@@ -98,6 +98,52 @@ sys.exit(main(sys.argv[1:]))
     assert list(tmp_path.glob(".local/share/collforge/generated/manifest.json"))
 
 
+# Packages of others are stood in for; pip brings a reader of TOML.
+IMPORT_ALL = """
+import importlib, importlib.machinery, pkgutil, sys
+from unittest.mock import MagicMock
+import pip._vendor.tomli
+
+OTHERS = {"jinja2", "matplotlib", "mpi4py", "numpy", "platformdirs", "reframe", "rich", "scipy", "skopt"}
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        ours = name.split(".")[0] in OTHERS
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if ours else None
+
+    def create_module(self, spec):
+        return MagicMock(__path__=[])
+
+    def exec_module(self, module):
+        pass
+
+sys.meta_path.insert(0, Finder())
+sys.modules["tomli"] = pip._vendor.tomli
+sys.path.insert(0, sys.argv[1])
+import collforge
+
+names = [found.name for found in pkgutil.walk_packages(collforge.__path__, "collforge.")]
+for name in names:
+    if not name.endswith(".__main__"):
+        importlib.import_module(name)
+print(len(names))
+"""
+
+
+@pytest.mark.parametrize("version", ["3.9", "3.10"])
+def test_an_old_python_can_import_everything(version: str, tmp_path: Path) -> None:
+    own = Path.home().glob(f".pyenv/versions/{version}.*/bin/python")
+    names = [name for name in (f"python{version}", *map(str, own)) if shutil.which(name)]
+    pythons = [name for name in names if execute([name, "-c", ""]).returncode == 0]
+    if not pythons:
+        pytest.skip(f"needs Python {version}")
+    for folder, package in package_folders().items():
+        shutil.copytree(TOP / folder, tmp_path / package, dirs_exist_ok=True)
+    done = execute([pythons[0], "-I", "-c", IMPORT_ALL, str(tmp_path)])
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 90
+
+
 def test_the_module_is_the_command(tmp_path: Path) -> None:
     done = execute([sys.executable, "-m", "collforge", "--version"], cwd=tmp_path)
     script = execute([str(Path(sys.executable).with_name("collforge")), "--version"], cwd=tmp_path)

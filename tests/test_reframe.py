@@ -17,6 +17,7 @@ from collforge import reframe_checks
 from collforge.generator import layout, manifest, render
 from collforge.reframe_checks import launchers, results
 from collforge.reframe_checks.results import Launch, Range
+from collforge.tuner.run import STRICT
 
 REFRAME = Path(sys.executable).with_name("reframe")
 SLURM = reframe_checks.SETTINGS.with_name("slurm_example.py")
@@ -77,7 +78,7 @@ def run_checks(
     report = folder / "report.json"
     command = ["-C", str(config), "-c", str(reframe_checks.CHECKS), "-R", "--system", system]
     command += ["-n", pattern, "--prefix", str(folder), "--report-file", str(report)]
-    command += ["--exec-policy", "serial", "--warn-as-error", "-r"]
+    command += ["--exec-policy", "serial", *STRICT, "-r"]
     for name, value in settings.items():
         command += ["-S", f"{check}.{name}={value}"]
     done = reframe(command)
@@ -271,7 +272,7 @@ def test_regression_without_winners_is_skipped_with_a_message(tmp_path: Path) ->
 
 def test_a_plain_run_selects_correctness_and_guidelines(made: manifest.Manifest) -> None:
     command = ["-C", str(reframe_checks.SETTINGS), "-c", str(reframe_checks.CHECKS), "-R", "-l"]
-    done = reframe([*command, "--warn-as-error", "--system", "local"])
+    done = reframe([*command, *STRICT, "--system", "local"])
     for variant in made.variants:
         assert f"Correctness %variant={variant.collective}:{variant.family} " in done.stdout
     for entry in (one for one in made.collectives if not one.hybrid):

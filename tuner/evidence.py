@@ -216,7 +216,7 @@ def estimate(
     between, within = noise.of(statistics.median(s for one in both for s in one[base]))
     errors = [between**2 + _inside(variant, base, one, within) for one in both]
     weights = [1 / error for error in errors]
-    mean = statistics.fmean(logs, weights)
+    mean = math.fsum(w * d for w, d in zip(weights, logs)) / math.fsum(weights)
     residual = math.fsum(w * (d - mean) ** 2 for w, d in zip(weights, logs))
     own_df = len(both) - 1
     if residual > REFUTED * own_df > 0:
