@@ -490,6 +490,7 @@ def test_clock_arithmetic(built: Installation, tmp_path: Path) -> None:
     source, program = tmp_path / "clock_test.c", tmp_path / "clock_test"
     source.write_text(CLOCK)
     flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", f"-I{BENCH}"]
+    flags.append(f"-I{BENCH.parent / 'src'}")
     sources = [str(source), str(BENCH / "clock.c"), str(BENCH / "report.c")]
     command = [str(built.library.mpicc), *flags, *sources, "-o", str(program), "-lm"]
     assert execute(command, timeout=120).returncode == 0

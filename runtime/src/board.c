@@ -1,7 +1,8 @@
-#define _GNU_SOURCE /* RTLD_DEFAULT, dladdr */
+#define _GNU_SOURCE /* dladdr */
 #include "board.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <mpi.h>
 #include <poll.h>
@@ -19,7 +20,7 @@
  * same descriptor, and leaves it in this state between its own requests. What is put before the
  * barrier of MPI_Init is there for all after it.
  */
-enum { LINE = 1024, SECONDS = 10 };
+enum { LINE = 1024 };
 
 /* Open MPI below Hydra has worlds of one rank, and Hydra takes a process that begins and does not
  * end for dead. */
@@ -68,17 +69,33 @@ static bool is_below_hydra(void) {
     return false;
 }
 
-/* The answer without its end. One byte at a time: what follows it is the MPI library's. */
-static bool pmi_ask(const char *request, int seconds, char answer[LINE]) {
-    const size_t length = strlen(request);
+static bool may_go_on(void) {
     struct pollfd ready = {.fd = pmi.descriptor, .events = POLLIN};
-    if (send(pmi.descriptor, request, length, MSG_NOSIGNAL) != (ssize_t)length)
-        return false;
-    for (size_t used = 0; used < LINE; used++) {
-        if (poll(&ready, 1, 1000 * seconds) != 1 || read(pmi.descriptor, answer + used, 1) != 1)
+    if (errno == EAGAIN)
+        (void)poll(&ready, 1, -1);
+    return errno == EAGAIN || errno == EINTR;
+}
+
+/*
+ * The answer without its end. One byte at a time: what follows it is the MPI library's. Signals do
+ * not count, and there is no limit of time, as the library has none: an answer that is left there
+ * would be taken for that to its next request.
+ */
+static bool pmi_ask(const char *request, char answer[LINE]) {
+    const size_t length = strlen(request);
+    for (size_t sent = 0; sent < length;) {
+        const ssize_t n = send(pmi.descriptor, request + sent, length - sent, MSG_NOSIGNAL);
+        if (n < 0 && !may_go_on())
             return false;
-        if (answer[used] == '\n') {
-            answer[used] = '\0';
+        sent += n < 0 ? 0 : (size_t)n;
+    }
+    for (size_t used = 0; used < LINE;) {
+        const ssize_t n = read(pmi.descriptor, answer + used, 1);
+        if (n == 0 || (n < 0 && !may_go_on()))
+            return false;
+        used += n == 1;
+        if (n == 1 && answer[used - 1] == '\n') {
+            answer[used - 1] = '\0';
             return true;
         }
     }
@@ -100,32 +117,29 @@ static bool is_good(const char *answer) {
     return strstr(answer, " rc=0") != NULL;
 }
 
-static bool pmi_post(const char *notice) {
-    const char *descriptor = getenv("PMI_FD");
-    const char *rank = getenv("PMI_RANK");
-    char answer[LINE] = "";
-    char request[LINE] = "";
-    if (!speaks_pmi || descriptor == NULL || rank == NULL || !is_below_hydra())
-        return false;
-    pmi.descriptor = (int)strtol(descriptor, NULL, 10);
-    if (pmi_ask("cmd=init pmi_version=1 pmi_subversion=1\n", SECONDS, answer) && is_good(answer) &&
-        pmi_ask("cmd=get_my_kvsname\n", SECONDS, answer) &&
-        word_of(answer, "kvsname=", pmi.space, sizeof pmi.space)) {
-        (void)snprintf(request, sizeof request, "cmd=put kvsname=%s key=collforge-%s value=%s\n",
-                       pmi.space, rank, notice);
-        if (pmi_ask(request, SECONDS, answer) && is_good(answer))
-            return true;
-    }
-    pmi.descriptor = -1;
-    return false;
+static bool pmi_is_there(void) {
+    return speaks_pmi && getenv("PMI_FD") != NULL && getenv("PMI_RANK") != NULL && is_below_hydra();
 }
 
-static bool pmi_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
+static bool pmi_post(const char *notice) {
+    char answer[LINE] = "";
+    char request[LINE] = "";
+    pmi.descriptor = (int)strtol(getenv("PMI_FD"), NULL, 10);
+    if (!pmi_ask("cmd=init pmi_version=1 pmi_subversion=1\n", answer) || !is_good(answer) ||
+        !pmi_ask("cmd=get_my_kvsname\n", answer) ||
+        !word_of(answer, "kvsname=", pmi.space, sizeof pmi.space))
+        return false;
+    (void)snprintf(request, sizeof request, "cmd=put kvsname=%s key=collforge-%s value=%s\n",
+                   pmi.space, getenv("PMI_RANK"), notice);
+    return pmi_ask(request, answer) && is_good(answer);
+}
+
+static bool pmi_read(int rank, char notice[CF_NOTICE_SIZE]) {
     char answer[LINE] = "";
     char request[LINE] = "";
     (void)snprintf(request, sizeof request, "cmd=get kvsname=%s key=collforge-%d\n", pmi.space,
                    rank);
-    return pmi_ask(request, seconds, answer) && is_good(answer) &&
+    return pmi_ask(request, answer) && is_good(answer) &&
            word_of(answer, "value=", notice, CF_NOTICE_SIZE);
 }
 
@@ -166,23 +180,21 @@ static struct {
     int (*finalize)(const struct pmix_info *, size_t);
 } pmix;
 
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION == 4
 static bool find(void *handle, const char *name, void *function) {
     void *found = dlsym(handle, name);
     if (found != NULL)
         memcpy(function, &found, sizeof found); /* ISO C has no cast from object to function */
     return found != NULL;
 }
-
-static bool find_all(void *handle) {
-    return find(handle, "PMIx_Init", &pmix.init) && find(handle, "PMIx_Put", &pmix.put) &&
-           find(handle, "PMIx_Get", &pmix.get) && find(handle, "PMIx_Finalize", &pmix.finalize);
-}
+#endif
 
 /*
  * Two PMIx libraries in one process would take each other's connection: only the one that Open MPI
- * uses will do. Open MPI 5 is linked with it; Open MPI 4 comes to it by a component, which it loads
- * in MPI_Init.
+ * uses will do. Open MPI 4 comes to it by a component, which it loads in MPI_Init. Open MPI 5 fails
+ * in MPI_Init where PMIx was begun before.
  */
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION == 4
 static bool find_pmix(void) {
     static const char *const folders[] = {"openmpi", "openmpi/lib/openmpi3"};
     char *file = NULL;
@@ -190,8 +202,6 @@ static bool find_pmix(void) {
     void *function = NULL;
     int (*const any_function)(MPI_Comm, int *) = PMPI_Comm_rank;
 
-    if (find_all(RTLD_DEFAULT))
-        return true;
     memcpy(&function, &any_function, sizeof function);
     if (dladdr(function, &info) == 0 || (file = realpath(info.dli_fname, NULL)) == NULL)
         return false;
@@ -203,7 +213,18 @@ static bool find_pmix(void) {
         component = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
     }
     free(file);
-    return component != NULL && find_all(component);
+    return component != NULL && find(component, "PMIx_Init", &pmix.init) &&
+           find(component, "PMIx_Put", &pmix.put) && find(component, "PMIx_Get", &pmix.get) &&
+           find(component, "PMIx_Finalize", &pmix.finalize);
+}
+#else
+static bool find_pmix(void) {
+    return false;
+}
+#endif
+
+static bool pmix_is_there(void) {
+    return getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL && find_pmix();
 }
 
 /* MPI_Init shares what was put before. */
@@ -211,11 +232,8 @@ static bool pmix_post(const char *notice) {
     char text[CF_NOTICE_SIZE];
     struct pmix_value value = {.type = PMIX_A_STRING, .data = {.string = text}};
     (void)snprintf(text, sizeof text, "%s", notice);
-    if (getenv("PMIX_NAMESPACE") == NULL || getenv("PMIX_RANK") == NULL || !find_pmix() ||
-        pmix.init(&pmix.self, NULL, 0) != PMIX_GOOD)
-        return false;
-    pmix.is_open = true;
-    return pmix.put(PMIX_GLOBAL_SCOPE, pmix_key, &value) == PMIX_GOOD;
+    pmix.is_open = pmix.init(&pmix.self, NULL, 0) == PMIX_GOOD;
+    return pmix.is_open && pmix.put(PMIX_GLOBAL_SCOPE, pmix_key, &value) == PMIX_GOOD;
 }
 
 /* Without a limit a server may wait for a notice that never comes. */
@@ -240,12 +258,15 @@ static bool pmix_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
 
 /* ---- whichever ------------------------------------------------------------------------------- */
 
-bool cf_board_post(const char *notice) {
-    return pmi_post(notice) || pmix_post(notice);
+enum cf_board cf_board_post(const char *notice) {
+    const bool hydra = pmi_is_there();
+    if (!hydra && !pmix_is_there())
+        return CF_NO_BOARD;
+    return (hydra ? pmi_post(notice) : pmix_post(notice)) ? CF_POSTED : CF_NOT_POSTED;
 }
 
 bool cf_board_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
-    return pmi.descriptor >= 0 ? pmi_read(rank, seconds, notice)
+    return pmi.descriptor >= 0 ? pmi_read(rank, notice)
                                : pmix.is_open && pmix_read(rank, seconds, notice);
 }
 

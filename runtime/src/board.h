@@ -12,8 +12,14 @@
 /* With the end; without blanks. */
 enum { CF_NOTICE_SIZE = 256 };
 
-/* Hangs up the notice of this process. Before MPI_Init. False where there is no board. */
-bool cf_board_post(const char *notice);
+enum cf_board {
+    CF_NO_BOARD,   /* none that is known; alike on all ranks */
+    CF_NOT_POSTED, /* it did not take this process's notice */
+    CF_POSTED,
+};
+
+/* Hangs up the notice of this process. Before MPI_Init. */
+enum cf_board cf_board_post(const char *notice);
 /* The notice of a rank of MPI_COMM_WORLD. After MPI_Init. False where it has none, or none came in
  * so many seconds. */
 bool cf_board_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]);

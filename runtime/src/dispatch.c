@@ -213,11 +213,12 @@ static bool means_the_same_for_good(MPI_Op op, MPI_Datatype type) {
            (type == (MPI_Datatype)0 || cf_type_is_predefined(type));
 }
 
-/* Whether a result may tell in which order the op was applied. Two calls with the same arguments
- * should give the same (MPI standard, advice to implementors on MPI_Reduce). */
+/* Whether a result may tell in which order the op was applied: even a maximum does, of NaN or of
+ * two zeros. Two calls with the same arguments should give the same (MPI standard, advice to
+ * implementors on MPI_Reduce). */
 static bool shows_order(int collective, MPI_Op op) {
-    return cf_collectives[collective].has_op &&
-           (op == MPI_SUM || op == MPI_PROD || !cf_op_is_predefined(op));
+    return cf_collectives[collective].has_op && op != MPI_LAND && op != MPI_LOR && op != MPI_LXOR &&
+           op != MPI_BAND && op != MPI_BOR && op != MPI_BXOR;
 }
 
 /*

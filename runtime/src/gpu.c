@@ -21,12 +21,8 @@ bool cf_gpu_function(void *library, const char *name, void *function) {
 }
 
 static bool find(const struct cf_gpu *gpu) {
-    for (const char *const *file = gpu->files; *file != NULL; file++) {
-        void *library = cf_loaded(*file);
-        if (library != NULL && gpu->find(library))
-            return true;
-    }
-    return false;
+    void *library = cf_loaded(gpu->file);
+    return library != NULL && gpu->find(library);
 }
 
 /* A runtime that was found stays: its library cannot be unloaded any more. */
@@ -55,6 +51,14 @@ bool cf_gpu_look(void) {
     const bool may_be = look(loads);
     (void)pthread_mutex_unlock(&mutex);
     return may_be;
+}
+
+bool cf_gpu_is_here(void) {
+    bool any = false;
+    (void)cf_gpu_look();
+    for (int i = 0; i < RUNTIMES; i++)
+        any = any || atomic_load(&found[i]);
+    return any;
 }
 
 /* Of two atomic changes of one number, the second sees what came before the first. */

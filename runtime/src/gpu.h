@@ -16,7 +16,7 @@
 /* One runtime. The functions are called after find has said yes, by any thread. */
 struct cf_gpu {
     const char *name;
-    const char *const *files; /* names of its library, ended by NULL */
+    const char *file; /* of its library: its name without the version */
     /* Looks its functions up; false where one is missing. */
     bool (*find)(void *library);
     /* Whether only its devices can access this address: false for memory that the processor can
@@ -51,7 +51,10 @@ CF_HIDDEN extern struct cf_gpu_known cf_gpu_known;
  * next call may meet one that this cannot see yet. */
 bool cf_gpu_look(void);
 
-/* The same, for two loads where nothing has changed. */
+/* Whether there is one, for sure. */
+bool cf_gpu_is_here(void);
+
+/* As cf_gpu_look, for two loads where nothing has changed. */
 static inline bool cf_gpu_may_be(void) {
     return atomic_load_explicit(&cf_gpu_known.loads, memory_order_relaxed) !=
                atomic_load_explicit(&cf_gpu_known.absent_at, memory_order_relaxed) &&
@@ -66,7 +69,8 @@ const struct cf_gpu *cf_gpu_of(const void *address);
 
 /* Whether all loads counted by now have ended, as far as that is known (loads.c). */
 bool cf_loads_have_ended(void);
-/* As dlopen with RTLD_NOLOAD, not counted as a load. The library stays until the process ends. */
-void *cf_loaded(const char *file);
+/* The library whose file's name begins so, if it is loaded; else NULL. Not counted as a load. It
+ * stays until the process ends. */
+void *cf_loaded(const char *stem);
 
 #endif

@@ -17,9 +17,8 @@ static struct {
     int (*pop)(void **context);
     int (*read)(void *host, device_pointer device, size_t bytes);
     int (*write)(device_pointer device, const void *host, size_t bytes);
+    int (*wait)(void *stream);
 } cuda;
-
-static const char *const files[] = {"libcuda.so.1", NULL};
 
 static bool find(void *library) {
     return cf_gpu_function(library, "cuPointerGetAttribute", &cuda.attribute) &&
@@ -27,7 +26,8 @@ static bool find(void *library) {
            cf_gpu_function(library, "cuCtxPushCurrent_v2", &cuda.push) &&
            cf_gpu_function(library, "cuCtxPopCurrent_v2", &cuda.pop) &&
            cf_gpu_function(library, "cuMemcpyDtoH_v2", &cuda.read) &&
-           cf_gpu_function(library, "cuMemcpyHtoD_v2", &cuda.write);
+           cf_gpu_function(library, "cuMemcpyHtoD_v2", &cuda.write) &&
+           cf_gpu_function(library, "cuStreamSynchronize", &cuda.wait);
 }
 
 static device_pointer pointer_to(const void *address) {
@@ -63,7 +63,8 @@ static void return_context(bool borrowed) {
 /*
  * These copies wait for what is in the default stream, and for no stream that was made not to wait
  * for it (CU_STREAM_NON_BLOCKING): as with a GPU-aware MPI library, the program sees to it that the
- * data is there before it calls.
+ * data is there before it calls. Out of pageable memory a copy returns before all of it is on the
+ * device (CUDA driver API, "API synchronization behavior"): the wait behind it is for that.
  */
 static bool read_memory(void *host, const void *device, size_t bytes) {
     const bool borrowed = borrow_context(device);
@@ -74,9 +75,10 @@ static bool read_memory(void *host, const void *device, size_t bytes) {
 
 static bool write_memory(void *device, const void *host, size_t bytes) {
     const bool borrowed = borrow_context(device);
-    const bool good = cuda.write(pointer_to(device), host, bytes) == SUCCESS;
+    const bool good =
+        cuda.write(pointer_to(device), host, bytes) == SUCCESS && cuda.wait(NULL) == SUCCESS;
     return_context(borrowed);
     return good;
 }
 
-const struct cf_gpu cf_gpu_cuda = {"CUDA", files, find, owns, read_memory, write_memory};
+const struct cf_gpu cf_gpu_cuda = {"CUDA", "libcuda.so", find, owns, read_memory, write_memory};

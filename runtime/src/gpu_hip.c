@@ -26,9 +26,6 @@ static struct {
     int (*peek_at_last_error)(void);
 } hip;
 
-static const char *const files[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
-                                    "libamdhip64.so", NULL};
-
 static int type_device = TYPE_DEVICE;
 
 static bool find(void *library) {
@@ -66,4 +63,4 @@ static bool write_memory(void *device, const void *host, size_t bytes) {
     return hip.write(device, (void *)host, bytes) == SUCCESS;
 }
 
-const struct cf_gpu cf_gpu_hip = {"HIP", files, find, owns, read_memory, write_memory};
+const struct cf_gpu cf_gpu_hip = {"HIP", "libamdhip64.so", find, owns, read_memory, write_memory};

@@ -42,8 +42,6 @@ static struct {
                 void **events);
 } ze;
 
-static const char *const files[] = {"libze_loader.so.1", NULL};
-
 static struct {
     pthread_mutex_t mutex;
     atomic_int count; /* 0 before the program has initialised Level Zero */
@@ -116,4 +114,4 @@ static bool write_memory(void *device, const void *host, size_t bytes) {
     return copy(device, device, host, bytes);
 }
 
-const struct cf_gpu cf_gpu_ze = {"Level Zero", files, find, owns, read_memory, write_memory};
+const struct cf_gpu cf_gpu_ze = {"Level Zero", "libze_loader.so", find, owns, read_memory, write_memory};

@@ -85,6 +85,7 @@ static void take_out(struct cf_handle_table *table, uintptr_t key, const uintptr
     if (slots != NULL && cf_handle_find(table, key, &value) && (only == NULL || value == *only)) {
         size_t at = slot_for(slots, key);
         set_key(slots, at, CF_SLOT_REMOVED);
+        atomic_store_explicit(&slots->slot[at].value, 0, memory_order_relaxed);
         table->live--;
         if (key_at(slots, (at + 1) & slots->mask) == CF_SLOT_EMPTY) {
             for (; key_at(slots, at) == CF_SLOT_REMOVED; at = (at - 1) & slots->mask)

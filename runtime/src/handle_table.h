@@ -63,7 +63,8 @@ static inline bool cf_handle_find(struct cf_handle_table *table, uintptr_t key, 
     return false;
 }
 
-/* Lock-free, and looks only where probing starts: false also for a key that is elsewhere. */
+/* Lock-free, and looks only where probing starts: false also for a key that is elsewhere. Values
+ * are not 0: that is what a slot without a key has, which keys 0 and 1 would find. */
 static inline bool cf_handle_glance(const struct cf_handle_table *table, uintptr_t key,
                                     uintptr_t *value) {
     struct cf_handle_slots *slots = atomic_load_explicit(&table->slots, memory_order_acquire);
@@ -73,7 +74,7 @@ static inline bool cf_handle_glance(const struct cf_handle_table *table, uintptr
     if (atomic_load_explicit(&slot->key, memory_order_acquire) != key)
         return false;
     *value = atomic_load_explicit(&slot->value, memory_order_relaxed);
-    return true;
+    return *value != 0;
 }
 
 /* Enters the key or replaces its value. False when memory is out. */

@@ -62,9 +62,9 @@ static void destroy(struct cf_hybrid *hybrid) {
 }
 
 /* Where the ranks are, alike on all of them or with an error on some. */
-static int discover(struct cf_layout *layout, MPI_Comm comm, bool domains) {
+static int discover(struct cf_layout *layout, MPI_Comm comm, bool domains, bool *of_world) {
     layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
-    const int err = cf_layout_discover(layout, comm);
+    const int err = cf_layout_discover(layout, comm, of_world);
     const bool known = err == MPI_SUCCESS && layout->size > 0;
 
     if (domains && cf_comm_agree(comm, known)) {
@@ -83,9 +83,10 @@ static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
     }
     struct cf_layout *layout = &hybrid->comm.layout;
     hybrid->open.comm = hybrid->comm.handle = comm;
-    int err = discover(layout, comm, domains);
+    bool of_world = false;
+    int err = discover(layout, comm, domains, &of_world);
     const bool known = err == MPI_SUCCESS && layout->size > 0 && cf_layout_add_lanes(layout) &&
-                       cf_types_start() == MPI_SUCCESS && cf_hybrid_prepare(hybrid) &&
+                       cf_types_start() == MPI_SUCCESS && cf_hybrid_prepare(hybrid, of_world) &&
                        cf_handle_insert(&live, (uintptr_t)hybrid, (uintptr_t)hybrid);
     if (!cf_comm_agree(comm, known) || !cf_layout_connect(layout, comm)) {
         cf_handle_remove(&live, (uintptr_t)hybrid);

@@ -49,7 +49,7 @@ int cf_hybrid_sync(struct cf_hybrid *hybrid);
 bool cf_piece_has(const struct cf_hybrid *hybrid, const void *buffer, size_t bytes);
 
 /* Finds out what the collectives of a package run. Local; false when memory is out. */
-bool cf_hybrid_prepare(struct cf_hybrid *hybrid);
+bool cf_hybrid_prepare(struct cf_hybrid *hybrid, bool of_world);
 
 /*
  * Runs a collective by a choice, or by what was measured best where it is NULL. Returns an MPI

@@ -23,7 +23,7 @@ static void choose_default(int collective, struct cf_choice *choice) {
     }
 }
 
-bool cf_hybrid_prepare(struct cf_hybrid *hybrid) {
+bool cf_hybrid_prepare(struct cf_hybrid *hybrid, bool of_world) {
     char name[CF_LAYOUT_NAME_SIZE] = "";
 
     hybrid->defaults = calloc((size_t)cf_ncollectives, sizeof *hybrid->defaults);
@@ -37,8 +37,10 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid) {
         }
     }
     cf_layout_name_with(&hybrid->comm.layout, 1, name, sizeof name);
-    hybrid->rules =
-        cf_runtime.mode < CF_MODE_ON ? NULL : cf_rules_find(name, hybrid->comm.layout.threads);
+    /* Another world may have other winners. */
+    hybrid->rules = !of_world || cf_runtime.mode < CF_MODE_ON
+                        ? NULL
+                        : cf_rules_find(name, hybrid->comm.layout.threads);
     return true;
 }
 

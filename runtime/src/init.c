@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "board.h"
 #include "cf.h"
 #include "chain.h"
 #include "comm.h"
@@ -168,7 +169,7 @@ static void start(void) {
     cf_runtime.memory = settings.memory;
     if (settings.pretended)
         (void)cf_topology_start();
-    if (settings.wanted && settings.gpu_native && !cf_all_agree(!cf_gpu_may_be())) {
+    if (settings.wanted && settings.gpu_native && !cf_all_agree(!cf_gpu_is_here())) {
         if (rank == 0)
             cf_log(1, "a rank has a GPU runtime and COLLFORGE_GPU=native: native collectives");
         settings.wanted = 0;
@@ -244,6 +245,14 @@ static void begin(bool after_init) {
         start();
 }
 
+/* With threads in several communicators at once one rank could be started for a call of another
+ * thread that meets a rank which is not. */
+static bool may_start(void) {
+    int level = MPI_THREAD_MULTIPLE;
+    return cf_library_is_ours() && PMPI_Query_thread(&level) == MPI_SUCCESS &&
+           level < MPI_THREAD_MULTIPLE;
+}
+
 bool cf_runtime_start(MPI_Comm comm) {
     int initialized = 0;
     int finalized = 0;
@@ -252,9 +261,12 @@ bool cf_runtime_start(MPI_Comm comm) {
     if (comm != MPI_COMM_WORLD || PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized ||
         PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
         return false;
+    if (!may_start()) {
+        cf_runtime.mode = CF_MODE_OFF;
+        return false;
+    }
     begin(false);
-    if (cf_library_is_ours())
-        stop_at_the_end();
+    stop_at_the_end();
     return cf_runtime.mode >= CF_MODE_ON;
 }
 
@@ -270,6 +282,8 @@ static bool prepare(void) {
 static int begun(int err) {
     if (err == MPI_SUCCESS)
         begin(true);
+    else
+        cf_board_close();
     return err;
 }
 

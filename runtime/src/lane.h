@@ -60,8 +60,9 @@ int cf_wait(MPI_Request *request);
  * Waits for all of n requests each way, and returns err or else the first error of theirs. Every
  * way out of an algorithm leads through it: nothing may touch the memory of a call that is over,
  * which is the program's where its error handler returns. After an error receives are taken back
- * first, since what they are for may never be sent. Sends cannot be taken back; the ranks that
- * they are for ask for them if they can still ask for anything. NULL: none this way.
+ * first, since what they are for may never be sent. Sends cannot be taken back: the ranks that
+ * they are for ask for them if they can still ask for anything, so after ten seconds, as where
+ * these ranks have failed, too, they are left. NULL: none this way.
  */
 int cf_requests_end(MPI_Request *receive, MPI_Request *send, int n, int err);
 /* The same for sends alone, without an error so far. */

@@ -28,7 +28,7 @@ int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count
     const struct cf_choice *choice = NULL;
     int *memory = NULL;
 
-    if (cf_runtime.mode < CF_MODE_ON)
+    if (cf_runtime.mode < CF_MODE_ON && !cf_runtime_start(args->comm))
         return CF_DECLINED;
     int err = cf_state_of(args->comm, &state);
     const int size = err == MPI_SUCCESS ? state->comm.layout.size : 0;

@@ -36,6 +36,11 @@ static bool speaks(void) {
 /* As long as the longest of any library: it may be another one that writes it. */
 enum { LONGEST_VERSION = 8192 };
 
+static bool is_abi_file(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return strstr(slash == NULL ? path : slash, abi_file) != NULL;
+}
+
 static bool compare(void) {
     char version[LONGEST_VERSION] = "";
     int length = 0;
@@ -45,7 +50,7 @@ static bool compare(void) {
 
     memcpy(&function, &any_function, sizeof function);
     const bool is_abi = dladdr(function, &info) != 0 && info.dli_fname != NULL &&
-                        strstr(info.dli_fname, abi_file) != NULL;
+                        is_abi_file(info.dli_fname);
     const bool known = PMPI_Get_library_version(version, &length) == MPI_SUCCESS;
     const bool is_open_mpi = strncmp(version, open_mpi, sizeof open_mpi - 1) == 0;
     if (known && !is_abi && is_open_mpi == for_open_mpi)

@@ -14,7 +14,10 @@
  */
 #define _GNU_SOURCE /* RTLD_NEXT, dlmopen */
 #include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -37,15 +40,29 @@ static int64_t now(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-bool cf_loads_have_ended(void) {
-    const uintptr_t thread = atomic_load(&loader.thread);
-    return thread == NOBODY || thread == (uintptr_t)pthread_self() ||
-           now() - atomic_load(&loader.begun) > long_enough;
+/* ---- what is there --------------------------------------------------------------------------- */
+
+struct search {
+    const char *stem; /* "libcuda.so" */
+    char path[PATH_MAX];
+};
+
+/* A library's file is named as its soname, or with more of its version behind. */
+static int compare(struct dl_phdr_info *info, size_t size, void *data) {
+    struct search *search = data;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *name = slash == NULL ? info->dlpi_name : slash + 1;
+    (void)size;
+    if (strncmp(name, search->stem, strlen(search->stem)) != 0)
+        return 0;
+    (void)snprintf(search->path, sizeof search->path, "%s", info->dlpi_name);
+    return 1;
 }
+
+typedef void *open_function(const char *, int);
 
 #if defined(__x86_64__) || defined(__aarch64__)
 
-typedef void *open_function(const char *, int);
 typedef void *open_in_function(Lmid_t, const char *, int);
 
 /* Found by the first one who needs them: other libraries load before our constructors run. */
@@ -97,14 +114,29 @@ COLLFORGE_PUBLIC void *dlmopen(Lmid_t space, const char *file, int mode) {
     return begin_in(file, mode)(space, file, mode);
 }
 
-void *cf_loaded(const char *file) {
-    return next_open()(file, RTLD_LAZY | RTLD_NOLOAD);
-}
-
 #else
 
-void *cf_loaded(const char *file) {
-    return dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+static open_function *next_open(void) {
+    return dlopen;
 }
 
 #endif
+
+/* Among what is loaded: dlopen with RTLD_NOLOAD would search all folders for a file that is not. */
+void *cf_loaded(const char *stem) {
+    struct search search = {.stem = stem};
+    return dl_iterate_phdr(compare, &search) == 0
+               ? NULL
+               : next_open()(search.path, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+bool cf_loads_have_ended(void) {
+    const uintptr_t thread = atomic_load(&loader.thread);
+    if (thread == NOBODY || thread == (uintptr_t)pthread_self())
+        return true;
+    if (now() - atomic_load(&loader.begun) <= long_enough)
+        return false;
+    /* No library, and found without a search: this waits for the loader's lock and no more. */
+    (void)next_open()("/", RTLD_LAZY | RTLD_NOLOAD);
+    return true;
+}

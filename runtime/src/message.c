@@ -40,15 +40,30 @@ static void end(MPI_Request *request, int *err) {
     }
 }
 
+/* After an error. */
+static void end_in_time(MPI_Request *request, double until) {
+    int done = *request == MPI_REQUEST_NULL;
+    while (!done && PMPI_Wtime() < until &&
+           PMPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS) {
+        (void)sched_yield();
+    }
+}
+
 int cf_requests_end(MPI_Request *receive, MPI_Request *send, int n, int err) {
+    enum { PATIENCE = 10 }; /* seconds */
+
     for (int i = 0; i < n && receive != NULL; i++) {
         if (err != MPI_SUCCESS && receive[i] != MPI_REQUEST_NULL) {
             (void)PMPI_Cancel(&receive[i]);
         }
         end(&receive[i], &err);
     }
-    for (int i = 0; i < n && send != NULL; i++) {
+    for (int i = 0; i < n && send != NULL && err == MPI_SUCCESS; i++) {
         end(&send[i], &err);
+    }
+    const double until = err == MPI_SUCCESS ? 0 : PMPI_Wtime() + PATIENCE;
+    for (int i = 0; i < n && send != NULL && err != MPI_SUCCESS; i++) {
+        end_in_time(&send[i], until);
     }
     return err;
 }

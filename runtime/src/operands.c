@@ -4,6 +4,7 @@
 #include "variant.h"
 
 #include <limits.h>
+#include <string.h>
 
 static const struct cf_unit byte_unit = {MPI_BYTE, 1, 0, 1, 1, true};
 
@@ -183,6 +184,46 @@ static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *r
     operands->declined = operands->declined || total > INT_MAX;
     operands->blocks = (struct cf_blocks){units, 1, 0};
     return MPI_SUCCESS;
+}
+
+/* The bytes of the rank that sends or receives most, of blocks between all pairs of ranks. */
+static int64_t most_of_a_rank(const int *units, int size) {
+    int64_t most = 0;
+
+    for (int rank = 0; rank < size; rank++) {
+        int64_t sent = 0;
+        int64_t received = 0;
+        for (int other = 0; other < size; other++) {
+            sent += units[(MPI_Aint)rank * size + other];
+            received += units[(MPI_Aint)other * size + rank];
+        }
+        most = sent > most ? sent : most;
+        most = received > most ? received : most;
+    }
+    return most;
+}
+
+bool cf_operands_fit(const struct cf_operands *operands, const struct cf_variant *variant,
+                     const int *parameter, const struct cf_comm *comm) {
+    const int size = comm->layout.size;
+    const int *units = operands->blocks.units;
+    struct cf_choice choice = {.variant = variant};
+    struct cf_facts facts;
+    int64_t total = 0;
+    int64_t most = 0;
+
+    memcpy(choice.parameter, parameter, (size_t)variant->nparameters * sizeof *parameter);
+    for (int rank = 0; rank < size; rank++) {
+        total += units[rank];
+        most = units[rank] > most ? units[rank] : most;
+    }
+    if (cf_collectives[variant->collective].varies == CF_VARIES_PAIR) {
+        total = most_of_a_rank(units, size);
+        most = (total + size - 1) / size;
+    }
+    cf_facts_fill(&facts, &comm->layout, variant->collective, most, MPI_OP_NULL);
+    facts.total_bytes = total;
+    return cf_memory_suffices(&choice, &facts);
 }
 
 /* The sizes that every rank was given: counts of all blocks, in bytes or in elements. */

@@ -7,8 +7,8 @@
 
 #include "cf.h"
 
-/* Those of a layout (cf_layout_connect) and of a window in either library, at most. */
-enum { CF_LAYOUT_COMMS = 3, CF_WINDOW_COMMS = 4 };
+/* Those of a layout (cf_layout_connect), at most. */
+enum { CF_LAYOUT_COMMS = 3 };
 
 /*
  * Of one process, windows included: half of those that MPICH has numbers for. The program's own

@@ -31,7 +31,7 @@ enum verdict { SOME_LACK_IT, BUILDS_DIFFER, ALL_ALIKE };
 
 static const char form[] = "1:";
 
-static bool announced = false;
+static enum cf_board board = CF_NO_BOARD;
 
 static void write_notice(char notice[CF_NOTICE_SIZE]) {
     (void)snprintf(notice, CF_NOTICE_SIZE, "%s%s:%s", form, COLLFORGE_VERSION, cf_fingerprint);
@@ -40,15 +40,15 @@ static void write_notice(char notice[CF_NOTICE_SIZE]) {
 void cf_presence_announce(void) {
     char notice[CF_NOTICE_SIZE];
     write_notice(notice);
-    announced = cf_board_post(notice);
+    board = cf_board_post(notice);
 }
 
 /* In seconds. */
 static double start_timeout(void) {
-    enum { USUAL = 300 };
+    enum { USUAL = 300, LONGEST = 100000 };
     const char *text = getenv("COLLFORGE_START_TIMEOUT");
     const double seconds = text == NULL ? 0 : strtod(text, NULL);
-    return seconds > 0 ? seconds : USUAL;
+    return seconds >= LONGEST ? LONGEST : seconds > 0 ? seconds : USUAL;
 }
 
 /* A neighbour may look in vain for several others first: an answer has to come in a part of the
@@ -156,8 +156,10 @@ bool cf_presence_agree(bool after_init) {
         PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS)
         return false;
     if (size > 1)
-        verdict = announced ? agree_by_board(rank, size) : agree_by_collectives(after_init);
-    if (verdict != ALL_ALIKE && (announced ? speaks(rank, size) : rank == 0))
+        verdict = board == CF_POSTED       ? agree_by_board(rank, size)
+                  : board == CF_NOT_POSTED ? SOME_LACK_IT /* as the others see it */
+                                           : agree_by_collectives(after_init);
+    if (verdict != ALL_ALIKE && (board == CF_POSTED ? speaks(rank, size) : rank == 0))
         cf_warn("%s; native collectives",
                 verdict == SOME_LACK_IT ? "some ranks of the job run without libcollforge.so"
                                         : "the ranks run different builds of libcollforge.so");

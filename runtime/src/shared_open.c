@@ -17,7 +17,9 @@
 #include "runtime.h"
 #include "shared_memory.h"
 
-/* What the windows of a process, kept ones included, take on its node. */
+/* Windows of a process, kept ones included, and what they take on its node: besides communicators
+ * they use up descriptors and mappings. */
+enum { MOST_WINDOWS = 256 };
 static const size_t most_bytes = (size_t)512 << 20;
 
 /* The windows that no communicator has. */
@@ -26,6 +28,7 @@ static struct {
     struct cf_shared *first;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
+static atomic_int nwindows;
 static _Atomic size_t window_bytes;
 
 size_t cf_shared_bytes(void) {
@@ -35,7 +38,8 @@ size_t cf_shared_bytes(void) {
 static void count_window(const struct cf_shared *shared, int more) {
     const size_t bytes = (size_t)shared->n * cf_shared_bytes();
 
-    cf_count_hidden(more * CF_WINDOW_COMMS);
+    (void)atomic_fetch_add(&nwindows, more);
+    cf_count_hidden(more);
     if (more > 0) {
         (void)atomic_fetch_add(&window_bytes, bytes);
     } else {
@@ -119,7 +123,7 @@ static struct cf_shared *create(const struct cf_layout *at) {
 static bool has_room(int n) {
     const size_t bytes = (size_t)n * cf_shared_bytes();
 
-    return cf_may_hide(CF_WINDOW_COMMS) && atomic_load(&window_bytes) + bytes <= most_bytes &&
+    return nwindows < MOST_WINDOWS && cf_may_hide(1) && atomic_load(&window_bytes) + bytes <= most_bytes &&
            cf_shared_memory_room() / 2 > bytes;
 }
 

@@ -269,10 +269,11 @@ static int discover_real(struct cf_layout *layout, MPI_Comm comm) {
 }
 
 /* Ranks of another MPI_COMM_WORLD may know less: all build their layout alike, or none. */
-int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm) {
+int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm, bool *of_world) {
     const bool known =
         world.node_of != NULL && cf_layout_build(layout, comm) == MPI_SUCCESS && layout->size > 0;
-    if (cf_comm_agree(comm, known))
+    *of_world = cf_comm_agree(comm, known);
+    if (*of_world)
         return MPI_SUCCESS;
     cf_layout_free(layout);
     memset(layout, 0, sizeof *layout);

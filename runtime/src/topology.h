@@ -30,9 +30,10 @@ bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const in
                           int limit);
 /*
  * The same, also before cf_topology_start: then the ranks tell each other their real nodes.
- * Collective over the communicator, which may have processes from outside MPI_COMM_WORLD.
+ * Collective over the communicator, which may have processes from outside MPI_COMM_WORLD; *of_world
+ * on all ranks alike: whether it has none, and all know their nodes.
  */
-int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm);
+int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm, bool *of_world);
 /*
  * Makes each NUMA domain of a node a node of its own, for the ranks that are bound to one.
  * Collective over the communicator that the layout is of. Returns an MPI error class; the layout

@@ -191,6 +191,10 @@ int cf_operands_unpack(const struct cf_operands *operands, struct cf_comm *comm)
  * ask for one. */
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm);
+/* Whether a call whose sizes begin has exchanged may have the temporaries that the variant wants
+ * (cf_memory_suffices). Alike on all ranks. */
+bool cf_operands_fit(const struct cf_operands *operands, const struct cf_variant *variant,
+                     const int *parameter, const struct cf_comm *comm);
 /* Unpacks the output into the user's buffer where begin said so. Local. */
 static inline int cf_operands_end(const struct cf_operands *operands, struct cf_comm *comm) {
     return operands->unpack.type == MPI_DATATYPE_NULL ? MPI_SUCCESS

@@ -396,6 +396,9 @@ def test_what_a_killed_tuner_leaves_is_not_touched(
     path.parent.chmod(permissions)
     try:
         assert "a tuner writes to it, or was killed" in loader.load(path)[0]
+        link = tmp_path / "link.db"
+        link.symlink_to(path)
+        assert "a tuner writes to it, or was killed" in loader.load(link)[0]
         assert {one.name: one.read_bytes() for one in path.parent.iterdir()} == before
     finally:
         path.parent.chmod(0o700)
@@ -409,6 +412,7 @@ def test_a_name_with_every_sign(loader: Loader, good: Path, tmp_path: Path) -> N
     path = tmp_path / "a?b#c%20d&mode=rwc e.db"
     shutil.copy(good, path)
     assert loader.load(path) == loader.load(good)
+    assert loader.load(Path(f"/{path}")) == loader.load(good), "two slashes: no host of a URI"
 
 
 @pytest.mark.slow

@@ -182,6 +182,10 @@ int cuMemcpyDtoH_v2(void *host, unsigned long long device, size_t bytes) {
     return contexts == 0 ? 201 : copy(host, from, bytes, from) ? 0 : 700;
 }
 
+int cuStreamSynchronize(void *stream) {
+    return stream != NULL ? 400 : contexts == 0 ? 201 : 0;
+}
+
 int cuMemcpyHtoD_v2(unsigned long long device, const void *host, size_t bytes) {
     void *to = (void *)(uintptr_t)device;
     return contexts == 0 ? 201 : copy(to, host, bytes, to) ? 0 : 700;

@@ -45,12 +45,14 @@ int main(int argc, char **argv) {
             MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         else
             MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &comm);
-        /* Attributes are deleted in any order: on either side of the library's own. */
-        if (i % 2 == 0)
+        /* Attributes are deleted in any order: on either side of the library's own, and on some
+         * ranks before it where others come after it. */
+        const int early = i % 4 < 2 ? i % 2 == 0 : rank % 2 == 0;
+        if (early)
             MPI_Comm_set_attr(comm, key, NULL);
         if (strcmp(mode, "untouched") != 0)
             sum_up(comm);
-        if (i % 2 == 1)
+        if (!early)
             MPI_Comm_set_attr(comm, key, NULL);
         if (strcmp(mode, "pending") == 0)
             MPI_Ibarrier(comm, &pending);

@@ -1,7 +1,11 @@
 /* What a job does whose ranks do not all have the library: messages that any receive may take come first, then
- * collectives that block and that do not, on MPI_COMM_WORLD and on others. */
+ * collectives that block and that do not, on MPI_COMM_WORLD and on others. With an argument there is a signal every
+ * millisecond, from before MPI_Init on. */
+#define _XOPEN_SOURCE 700
 #include <mpi.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/time.h>
 
 enum { ROUNDS = 20, WORDS = 300 };
 
@@ -45,10 +49,24 @@ static void work(MPI_Comm comm) {
     }
 }
 
+static void ignore(int number) {
+    (void)number;
+}
+
+static void send_signals(void) {
+    const struct sigaction action = {.sa_handler = ignore, .sa_flags = SA_RESTART};
+    const struct itimerval often = {{0, 1000}, {0, 1000}};
+
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+}
+
 int main(int argc, char **argv) {
     int rank, all = 0;
     MPI_Comm other;
 
+    if (argc > 1)
+        send_signals();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     pass_on(MPI_COMM_WORLD);
