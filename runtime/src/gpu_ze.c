@@ -114,4 +114,5 @@ static bool write_memory(void *device, const void *host, size_t bytes) {
     return copy(device, device, host, bytes);
 }
 
-const struct cf_gpu cf_gpu_ze = {"Level Zero", "libze_loader.so", find, owns, read_memory, write_memory};
+const struct cf_gpu cf_gpu_ze = {"Level Zero", "libze_loader.so", find,
+                                 owns,         read_memory,       write_memory};

@@ -49,8 +49,8 @@ static bool compare(void) {
     int (*const any_function)(MPI_Comm, int *) = PMPI_Comm_rank;
 
     memcpy(&function, &any_function, sizeof function);
-    const bool is_abi = dladdr(function, &info) != 0 && info.dli_fname != NULL &&
-                        is_abi_file(info.dli_fname);
+    const bool is_abi =
+        dladdr(function, &info) != 0 && info.dli_fname != NULL && is_abi_file(info.dli_fname);
     const bool known = PMPI_Get_library_version(version, &length) == MPI_SUCCESS;
     const bool is_open_mpi = strncmp(version, open_mpi, sizeof open_mpi - 1) == 0;
     if (known && !is_abi && is_open_mpi == for_open_mpi)

@@ -123,8 +123,8 @@ static struct cf_shared *create(const struct cf_layout *at) {
 static bool has_room(int n) {
     const size_t bytes = (size_t)n * cf_shared_bytes();
 
-    return nwindows < MOST_WINDOWS && cf_may_hide(1) && atomic_load(&window_bytes) + bytes <= most_bytes &&
-           cf_shared_memory_room() / 2 > bytes;
+    return nwindows < MOST_WINDOWS && cf_may_hide(1) &&
+           atomic_load(&window_bytes) + bytes <= most_bytes && cf_shared_memory_room() / 2 > bytes;
 }
 
 /* A segment begins at the first line: at the same place in the mapping of every process, because

@@ -408,13 +408,12 @@ bool cf_winners_load(const char *path, const char *system, struct cf_winners *wi
                         .why = why,
                         .whysize = whysize};
     /* A tuner's journal stands beside the file, not beside a link to it. */
-    char *file = realpath(path, NULL);
-    load.path = file == NULL ? path : file;
+    char file[PATH_MAX];
+    load.path = realpath(path, file) == NULL ? path : file;
     bool good = find_version(&load) && cf_sqlite_load(&load.sqlite, why, whysize);
     if (good && strlen(load.path) > MOST_PATH)
         good = fail(&load, "its name is too long");
     good = good && load_unchanged(&load, system);
     cf_sqlite_unload(&load.sqlite);
-    free(file);
     return good;
 }
