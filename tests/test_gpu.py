@@ -152,6 +152,11 @@ def test_a_runtime_that_comes_late(
     assert log.count(STAGED) == 1
 
 
+def test_memory_of_a_pool(built: Installation, launch: Launch, program: Path) -> None:
+    """It has no context, and the thread of the call has none either."""
+    assert STAGED in run(launch, built, program, "late", "libcuda.so.1", STUB_POOL="1")
+
+
 def test_a_runtime_that_another_thread_loads(
     built: Installation, launch: Launch, program: Path
 ) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from conftest import Installation
+from hazards.build import compiled
 from support import OPENMPI_SPAWN, execute, launch_groups
-from test_hazards import compiled
 
 from collforge.runtime import build
 

@@ -1,9 +1,10 @@
 #include "device.h"
 
 #include <dlfcn.h>
+#include <stdint.h>
 
-#include "gpu.h"
 #include "report.h"
+#include "symbol.h"
 
 typedef unsigned long long device_pointer;
 
@@ -24,15 +25,15 @@ bool device_start(void) {
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     int device = 0;
 
-    return library != NULL && cf_gpu_function(library, "cuInit", &cuda.init) &&
-           cf_gpu_function(library, "cuDeviceGet", &cuda.device) &&
-           cf_gpu_function(library, "cuDevicePrimaryCtxRetain", &cuda.retain) &&
-           cf_gpu_function(library, "cuCtxPushCurrent_v2", &cuda.push) &&
-           cf_gpu_function(library, "cuCtxPopCurrent_v2", &cuda.pop) &&
-           cf_gpu_function(library, "cuMemAlloc_v2", &cuda.alloc) &&
-           cf_gpu_function(library, "cuMemFree_v2", &cuda.free) &&
-           cf_gpu_function(library, "cuMemcpyDtoH_v2", &cuda.read) &&
-           cf_gpu_function(library, "cuMemcpyHtoD_v2", &cuda.write) && cuda.init(0) == 0 &&
+    return library != NULL && cf_symbol(library, "cuInit", &cuda.init) &&
+           cf_symbol(library, "cuDeviceGet", &cuda.device) &&
+           cf_symbol(library, "cuDevicePrimaryCtxRetain", &cuda.retain) &&
+           cf_symbol(library, "cuCtxPushCurrent_v2", &cuda.push) &&
+           cf_symbol(library, "cuCtxPopCurrent_v2", &cuda.pop) &&
+           cf_symbol(library, "cuMemAlloc_v2", &cuda.alloc) &&
+           cf_symbol(library, "cuMemFree_v2", &cuda.free) &&
+           cf_symbol(library, "cuMemcpyDtoH_v2", &cuda.read) &&
+           cf_symbol(library, "cuMemcpyHtoD_v2", &cuda.write) && cuda.init(0) == 0 &&
            cuda.device(&device, 0) == 0 && cuda.retain(&cuda.context, device) == 0;
 }
 

@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* dladdr */
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "board.h"
 
 #include <dlfcn.h>
@@ -12,6 +12,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "library.h"
+#include "symbol.h"
 
 /* ---- Hydra ----------------------------------------------------------------------------------- */
 
@@ -180,15 +183,6 @@ static struct {
     int (*finalize)(const struct pmix_info *, size_t);
 } pmix;
 
-#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION == 4
-static bool find(void *handle, const char *name, void *function) {
-    void *found = dlsym(handle, name);
-    if (found != NULL)
-        memcpy(function, &found, sizeof found); /* ISO C has no cast from object to function */
-    return found != NULL;
-}
-#endif
-
 /*
  * Two PMIx libraries in one process would take each other's connection: only the one that Open MPI
  * uses will do. Open MPI 4 comes to it by a component, which it loads in MPI_Init. Open MPI 5 fails
@@ -197,13 +191,9 @@ static bool find(void *handle, const char *name, void *function) {
 #if defined(OPEN_MPI) && OMPI_MAJOR_VERSION == 4
 static bool find_pmix(void) {
     static const char *const folders[] = {"openmpi", "openmpi/lib/openmpi3"};
-    char *file = NULL;
-    Dl_info info;
-    void *function = NULL;
-    int (*const any_function)(MPI_Comm, int *) = PMPI_Comm_rank;
-
-    memcpy(&function, &any_function, sizeof function);
-    if (dladdr(function, &info) == 0 || (file = realpath(info.dli_fname, NULL)) == NULL)
+    const char *library = cf_library_file();
+    char *file = library == NULL ? NULL : realpath(library, NULL);
+    if (file == NULL)
         return false;
     const int length = (int)(strrchr(file, '/') - file);
     void *component = NULL;
@@ -213,9 +203,10 @@ static bool find_pmix(void) {
         component = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
     }
     free(file);
-    return component != NULL && find(component, "PMIx_Init", &pmix.init) &&
-           find(component, "PMIx_Put", &pmix.put) && find(component, "PMIx_Get", &pmix.get) &&
-           find(component, "PMIx_Finalize", &pmix.finalize);
+    return component != NULL && cf_symbol(component, "PMIx_Init", &pmix.init) &&
+           cf_symbol(component, "PMIx_Put", &pmix.put) &&
+           cf_symbol(component, "PMIx_Get", &pmix.get) &&
+           cf_symbol(component, "PMIx_Finalize", &pmix.finalize);
 }
 #else
 static bool find_pmix(void) {

@@ -3,15 +3,13 @@
 
 #include <dlfcn.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "cf.h"
 #include "log.h"
+#include "symbol.h"
 
 void cf_chain(const char *name, void *function) {
-    void *next = dlsym(RTLD_NEXT, name);
-    if (next != NULL)
-        memcpy(function, &next, sizeof next); /* ISO C has no cast from object to function */
+    (void)cf_symbol(RTLD_NEXT, name, function);
 }
 
 /* The file that a name comes from for the program, where it is not this library; else NULL. */

@@ -173,10 +173,7 @@ COLLFORGE_PUBLIC int MPI_Comm_disconnect(MPI_Comm *comm) {
 }
 
 int cf_comm_free(MPI_Comm *comm) {
-    const MPI_Comm handle = *comm;
-    const int err = PMPI_Comm_free(comm);
-    has_left(handle);
-    return err;
+    return leave(PMPI_Comm_free, comm);
 }
 
 /* Whether the communicator has a state, and that is alive. */
@@ -235,10 +232,13 @@ static int may_be_served(MPI_Comm comm, bool *may) {
     return err;
 }
 
+static struct cf_state *allocate(void) {
+    return calloc(1, sizeof(struct cf_state) + (size_t)cf_ncollectives * sizeof(struct cf_last));
+}
+
 /* The shape is the state's from here on. NULL when memory is out. */
 static struct cf_state *new_state(MPI_Comm comm, struct cf_shape *shape) {
-    struct cf_state *state =
-        calloc(1, sizeof *state + (size_t)cf_ncollectives * sizeof state->last[0]);
+    struct cf_state *state = allocate();
     if (state == NULL) {
         cf_shape_leave(shape, !is_stopped());
         return NULL;
@@ -360,18 +360,21 @@ int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
 }
 
 /* The choice alone, in one store: another thread may be reading it for its call. */
+void cf_state_unsettle(struct cf_state *state) {
+    for (int collective = 0; collective < cf_ncollectives; collective++)
+        state->last[collective].settled.choice = NULL;
+}
+
 void cf_states_unsettle(void) {
     (void)pthread_mutex_lock(&list.mutex);
     for (struct cf_state *state = list.first; state != NULL; state = state->next)
-        for (int collective = 0; collective < cf_ncollectives; collective++)
-            state->last[collective].settled.choice = NULL;
+        cf_state_unsettle(state);
     (void)pthread_mutex_unlock(&list.mutex);
 }
 
 int cf_states_start(void) {
-    const size_t bytes = sizeof *cf_freed + (size_t)cf_ncollectives * sizeof cf_freed->last[0];
-    cf_freed = calloc(1, bytes);
-    cf_untuned = calloc(1, bytes);
+    cf_freed = allocate();
+    cf_untuned = allocate();
     return cf_freed == NULL || cf_untuned == NULL
                ? MPI_ERR_NO_MEM
                : PMPI_Comm_create_keyval(inherit, forget_comm, &comm_keyval, NULL);

@@ -108,8 +108,10 @@ static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
     return cf_state_enter(comm, state);
 }
 
-/* Drops what is settled, of all communicators, so that their next calls are looked at again. May
- * run beside calls of other threads. */
+/* Drops what is settled, so that the next calls are looked at again. May run beside calls of other
+ * threads. */
+void cf_state_unsettle(struct cf_state *state);
+/* The same of all communicators. */
 void cf_states_unsettle(void);
 
 /* PMPI_Comm_free of a communicator that the runtime has duplicated for a package, and so has the

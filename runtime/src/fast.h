@@ -11,13 +11,11 @@
 /* Left to itself the compiler calls these, and saves all arguments of the collective around it. */
 #define CF_INLINE __attribute__((always_inline)) static inline
 
-/* False where the communicator is new, or in the way of another in the table. */
-CF_INLINE bool cf_glance(MPI_Comm comm, const struct cf_state **state) {
+/* NULL where the communicator is new, or in the way of another in the table. */
+CF_INLINE const struct cf_state *cf_glance(MPI_Comm comm) {
     uintptr_t found;
-    if (!cf_handle_glance(&cf_states, (uintptr_t)comm, &found))
-        return false;
-    *state = (const struct cf_state *)found;
-    return true;
+    return cf_handle_glance(&cf_states, (uintptr_t)comm, &found) ? (const struct cf_state *)found
+                                                                 : NULL;
 }
 
 CF_INLINE bool cf_spans(const struct cf_native *native, MPI_Datatype type, int64_t amount) {
@@ -36,8 +34,8 @@ CF_INLINE int64_t cf_sum(const int *counts, int ranks) {
 CF_INLINE bool cf_is_native(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
     if (cf_runtime.mode == CF_MODE_OFF)
         return true;
-    const struct cf_state *state;
-    return cf_glance(comm, &state) &&
+    const struct cf_state *state = cf_glance(comm);
+    return state != NULL &&
            (cf_spans(&state->last[collective].native, type, count) || state == cf_untuned);
 }
 
@@ -45,8 +43,8 @@ CF_INLINE bool cf_is_native_mean(int collective, MPI_Comm comm, const int *count
                                  MPI_Datatype type) {
     if (cf_runtime.mode == CF_MODE_OFF)
         return true;
-    const struct cf_state *state;
-    return cf_glance(comm, &state) && counts != NULL &&
+    const struct cf_state *state = cf_glance(comm);
+    return state != NULL && counts != NULL &&
            (cf_spans(&state->last[collective].native, type,
                      cf_sum(counts, state->comm.layout.size)) ||
             state == cf_untuned);

@@ -1,8 +1,6 @@
 #include "gpu.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <string.h>
 
 /* Nothing is known before the first look. */
 struct cf_gpu_known cf_gpu_known = {.looked_at = UINT64_MAX, .absent_at = UINT64_MAX};
@@ -13,27 +11,25 @@ enum { RUNTIMES = sizeof runtimes / sizeof runtimes[0] };
 
 static atomic_bool found[RUNTIMES];
 
-bool cf_gpu_function(void *library, const char *name, void *function) {
-    void *address = dlsym(library, name);
-    if (address != NULL)
-        memcpy(function, &address, sizeof address); /* ISO C has no cast from object to function */
-    return address != NULL;
-}
-
 static bool find(const struct cf_gpu *gpu) {
     void *library = cf_loaded(gpu->file);
     return library != NULL && gpu->find(library);
 }
 
+static bool found_any(void) {
+    bool any = false;
+    for (int i = 0; i < RUNTIMES; i++)
+        any = any || atomic_load(&found[i]);
+    return any;
+}
+
 /* A runtime that was found stays: its library cannot be unloaded any more. */
 static bool look(uint64_t loads) {
     const bool ended = cf_loads_have_ended(); /* before the look, which then sees their libraries */
-    bool any = false;
-    for (int i = 0; i < RUNTIMES; i++) {
+    for (int i = 0; i < RUNTIMES; i++)
         if (!atomic_load(&found[i]) && find(runtimes[i]))
             atomic_store(&found[i], true);
-        any = any || atomic_load(&found[i]);
-    }
+    const bool any = found_any();
     if (ended)
         atomic_store(&cf_gpu_known.looked_at, loads);
     if (ended && !any)
@@ -54,11 +50,8 @@ bool cf_gpu_look(void) {
 }
 
 bool cf_gpu_is_here(void) {
-    bool any = false;
     (void)cf_gpu_look();
-    for (int i = 0; i < RUNTIMES; i++)
-        any = any || atomic_load(&found[i]);
-    return any;
+    return found_any();
 }
 
 /* Of two atomic changes of one number, the second sees what came before the first. */

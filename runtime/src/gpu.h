@@ -31,9 +31,6 @@ CF_HIDDEN extern const struct cf_gpu cf_gpu_cuda;
 CF_HIDDEN extern const struct cf_gpu cf_gpu_hip;
 CF_HIDDEN extern const struct cf_gpu cf_gpu_ze;
 
-/* Puts the function of this name into a function pointer; false where there is none. */
-bool cf_gpu_function(void *library, const char *name, void *function);
-
 /*
  * Libraries that the process began to load (loads.c), and what was found after how many of them.
  * absent_at is that number where there was no runtime, and no load can have brought one since it

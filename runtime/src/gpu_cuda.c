@@ -4,14 +4,27 @@
  */
 #include "gpu.h"
 
+#include <stdatomic.h>
+
+#include "symbol.h"
+
 enum { SUCCESS = 0 };
-enum { ATTRIBUTE_CONTEXT = 1, ATTRIBUTE_MEMORY_TYPE = 2, ATTRIBUTE_IS_MANAGED = 8 };
+enum {
+    ATTRIBUTE_CONTEXT = 1,
+    ATTRIBUTE_MEMORY_TYPE = 2,
+    ATTRIBUTE_IS_MANAGED = 8,
+    ATTRIBUTE_DEVICE_ORDINAL = 9,
+};
 enum { MEMORY_TYPE_DEVICE = 2 };
+
+enum { MOST_DEVICES = 64 };
 
 typedef unsigned long long device_pointer;
 
 static struct {
     int (*attribute)(void *data, int attribute, device_pointer pointer);
+    int (*device)(int *device, int ordinal);
+    int (*retain)(void **context, int device);
     int (*current)(void **context);
     int (*push)(void *context);
     int (*pop)(void **context);
@@ -21,13 +34,15 @@ static struct {
 } cuda;
 
 static bool find(void *library) {
-    return cf_gpu_function(library, "cuPointerGetAttribute", &cuda.attribute) &&
-           cf_gpu_function(library, "cuCtxGetCurrent", &cuda.current) &&
-           cf_gpu_function(library, "cuCtxPushCurrent_v2", &cuda.push) &&
-           cf_gpu_function(library, "cuCtxPopCurrent_v2", &cuda.pop) &&
-           cf_gpu_function(library, "cuMemcpyDtoH_v2", &cuda.read) &&
-           cf_gpu_function(library, "cuMemcpyHtoD_v2", &cuda.write) &&
-           cf_gpu_function(library, "cuStreamSynchronize", &cuda.wait);
+    return cf_symbol(library, "cuPointerGetAttribute", &cuda.attribute) &&
+           cf_symbol(library, "cuDeviceGet", &cuda.device) &&
+           cf_symbol(library, "cuDevicePrimaryCtxRetain", &cuda.retain) &&
+           cf_symbol(library, "cuCtxGetCurrent", &cuda.current) &&
+           cf_symbol(library, "cuCtxPushCurrent_v2", &cuda.push) &&
+           cf_symbol(library, "cuCtxPopCurrent_v2", &cuda.pop) &&
+           cf_symbol(library, "cuMemcpyDtoH_v2", &cuda.read) &&
+           cf_symbol(library, "cuMemcpyHtoD_v2", &cuda.write) &&
+           cf_symbol(library, "cuStreamSynchronize", &cuda.wait);
 }
 
 static device_pointer pointer_to(const void *address) {
@@ -45,13 +60,32 @@ static bool owns(const void *address) {
             managed == 0);
 }
 
+/* Memory of a pool (cudaMallocAsync) has no context. What the program needs to use it is its
+ * device's primary one, which then exists; that it is retained once more ends with the process. */
+static void *primary_context(const void *device) {
+    static _Atomic(void *) known[MOST_DEVICES];
+    int ordinal = 0;
+    int number = 0;
+    if (cuda.attribute(&ordinal, ATTRIBUTE_DEVICE_ORDINAL, pointer_to(device)) != SUCCESS ||
+        ordinal < 0 || ordinal >= MOST_DEVICES)
+        return NULL;
+    void *context = atomic_load(&known[ordinal]);
+    if (context == NULL && cuda.device(&number, ordinal) == SUCCESS &&
+        cuda.retain(&context, number) == SUCCESS)
+        atomic_store(&known[ordinal], context);
+    return context;
+}
+
 /* A thread that has not used CUDA has no context, and copies fail there: it borrows that of the
  * memory. */
 static bool borrow_context(const void *device) {
     void *context = NULL;
-    return cuda.current(&context) == SUCCESS && context == NULL &&
-           cuda.attribute(&context, ATTRIBUTE_CONTEXT, pointer_to(device)) == SUCCESS &&
-           context != NULL && cuda.push(context) == SUCCESS;
+    if (cuda.current(&context) != SUCCESS || context != NULL ||
+        cuda.attribute(&context, ATTRIBUTE_CONTEXT, pointer_to(device)) != SUCCESS)
+        return false;
+    if (context == NULL)
+        context = primary_context(device);
+    return context != NULL && cuda.push(context) == SUCCESS;
 }
 
 static void return_context(bool borrowed) {

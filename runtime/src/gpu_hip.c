@@ -1,6 +1,8 @@
 /* HIP (ROCm). Prototypes and numbers are those of hip_runtime_api.h of ROCm 5 to 7. */
 #include "gpu.h"
 
+#include "symbol.h"
+
 enum { SUCCESS = 0 };
 
 /* ROCm 6 has numbered the kinds of memory anew. */
@@ -30,12 +32,12 @@ static int type_device = TYPE_DEVICE;
 
 static bool find(void *library) {
     int version = 0;
-    if (!cf_gpu_function(library, "hipPointerGetAttributes", &hip.attributes) ||
-        !cf_gpu_function(library, "hipMemcpyDtoH", &hip.read) ||
-        !cf_gpu_function(library, "hipMemcpyHtoD", &hip.write) ||
-        !cf_gpu_function(library, "hipRuntimeGetVersion", &hip.version) ||
-        !cf_gpu_function(library, "hipGetLastError", &hip.last_error) ||
-        !cf_gpu_function(library, "hipPeekAtLastError", &hip.peek_at_last_error))
+    if (!cf_symbol(library, "hipPointerGetAttributes", &hip.attributes) ||
+        !cf_symbol(library, "hipMemcpyDtoH", &hip.read) ||
+        !cf_symbol(library, "hipMemcpyHtoD", &hip.write) ||
+        !cf_symbol(library, "hipRuntimeGetVersion", &hip.version) ||
+        !cf_symbol(library, "hipGetLastError", &hip.last_error) ||
+        !cf_symbol(library, "hipPeekAtLastError", &hip.peek_at_last_error))
         return false;
     if (hip.version(&version) == SUCCESS && version < RENUMBERED)
         type_device = OLD_TYPE_DEVICE;

@@ -7,6 +7,8 @@
 
 #include <pthread.h>
 
+#include "symbol.h"
+
 enum { SUCCESS = 0 };
 enum { CONTEXT_DESC = 0xd, QUEUE_DESC = 0xe, ALLOCATION_PROPERTIES = 0x17 };
 enum { MEMORY_TYPE_DEVICE = 2, MODE_SYNCHRONOUS = 1 };
@@ -49,12 +51,12 @@ static struct {
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static bool find(void *library) {
-    return cf_gpu_function(library, "zeDriverGet", &ze.drivers) &&
-           cf_gpu_function(library, "zeContextCreate", &ze.create_context) &&
-           cf_gpu_function(library, "zeMemGetAllocProperties", &ze.properties) &&
-           cf_gpu_function(library, "zeCommandListCreateImmediate", &ze.create_list) &&
-           cf_gpu_function(library, "zeCommandListDestroy", &ze.destroy_list) &&
-           cf_gpu_function(library, "zeCommandListAppendMemoryCopy", &ze.copy);
+    return cf_symbol(library, "zeDriverGet", &ze.drivers) &&
+           cf_symbol(library, "zeContextCreate", &ze.create_context) &&
+           cf_symbol(library, "zeMemGetAllocProperties", &ze.properties) &&
+           cf_symbol(library, "zeCommandListCreateImmediate", &ze.create_list) &&
+           cf_symbol(library, "zeCommandListDestroy", &ze.destroy_list) &&
+           cf_symbol(library, "zeCommandListAppendMemoryCopy", &ze.copy);
 }
 
 /* Without zeInit, which is the program's to call, there are no drivers, nor any memory of theirs.

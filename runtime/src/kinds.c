@@ -65,25 +65,20 @@ static void remember(MPI_Comm comm, MPI_Info info) {
         return;
     state->kinds_read = true;
     state->host_only = of_host;
-    for (int collective = 0; collective < cf_ncollectives; collective++)
-        state->last[collective].settled.choice = NULL;
+    cf_state_unsettle(state);
 }
 
 /* Handles are untouched where they may be another library's. */
 COLLFORGE_PUBLIC int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
-    if (cf_runtime.mode < CF_MODE_ON)
-        return next.set_info(comm, info);
     const int err = next.set_info(comm, info);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON)
         remember(comm, info);
     return err;
 }
 
 COLLFORGE_PUBLIC int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *out) {
-    if (cf_runtime.mode < CF_MODE_ON)
-        return next.dup_with_info(comm, info, out);
     const int err = next.dup_with_info(comm, info, out);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON)
         remember(*out, info);
     return err;
 }

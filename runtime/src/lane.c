@@ -5,10 +5,17 @@ int cf_tree_units(const struct cf_split *parts, int position) {
     return cf_split_units(parts, position, position + cf_tree_span(position, parts->n));
 }
 
-/* Where the parts of a position below begin in what a rank holds. */
-static void *held_at(const struct cf_unit *unit, void *held, const struct cf_split *parts,
-                     int position, int below) {
-    return cf_at(unit, held, cf_split_units(parts, position, position + below));
+/* What a rank and the one at so many positions below it have to do with each other: the parts of
+ * that one and those below it, in what the rank holds. */
+static struct cf_message message_below(const struct cf_layout *at, void *held,
+                                       const struct cf_split *parts, const struct cf_unit *unit,
+                                       int root, int below) {
+    const int position = cf_position(at, root);
+    return (struct cf_message){
+        cf_at(unit, held, cf_split_units(parts, position, position + below)),
+        cf_tree_units(parts, position + below),
+        cf_node_at(at, root, position + below),
+    };
 }
 
 int cf_tree_scatter(struct cf_comm *comm, void *held, const struct cf_split *parts,
@@ -25,11 +32,10 @@ int cf_tree_scatter(struct cf_comm *comm, void *held, const struct cf_split *par
     }
     for (int below = span / 2; below > 0; below /= 2) {
         if (position + below < at->nodes) {
-            CF_TRY_OR_END(NULL, send, sends,
-                          PMPI_Isend(held_at(unit, held, parts, position, below),
-                                     cf_tree_units(parts, position + below), unit->type,
-                                     cf_node_at(at, root, position + below), 0, at->lane_comm,
-                                     &send[sends]));
+            const struct cf_message to = message_below(at, held, parts, unit, root, below);
+            CF_TRY_OR_END(
+                NULL, send, sends,
+                PMPI_Isend(to.data, to.count, unit->type, to.rank, 0, at->lane_comm, &send[sends]));
             sends++;
         }
     }
@@ -45,10 +51,9 @@ int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *part
     int receives = 0;
 
     for (int below = 1; below < span && position + below < at->nodes; below *= 2) {
+        const struct cf_message from = message_below(at, held, parts, unit, root, below);
         CF_TRY_OR_END(receive, NULL, receives,
-                      PMPI_Irecv(held_at(unit, held, parts, position, below),
-                                 cf_tree_units(parts, position + below), unit->type,
-                                 cf_node_at(at, root, position + below), 0, at->lane_comm,
+                      PMPI_Irecv(from.data, from.count, unit->type, from.rank, 0, at->lane_comm,
                                  &receive[receives]));
         receives++;
     }

@@ -36,6 +36,15 @@ static bool speaks(void) {
 /* As long as the longest of any library: it may be another one that writes it. */
 enum { LONGEST_VERSION = 8192 };
 
+const char *cf_library_file(void) {
+    Dl_info info;
+    void *function = NULL;
+    int (*const any_function)(MPI_Comm, int *) = PMPI_Comm_rank;
+
+    memcpy(&function, &any_function, sizeof function);
+    return dladdr(function, &info) == 0 ? NULL : info.dli_fname;
+}
+
 static bool is_abi_file(const char *path) {
     const char *slash = strrchr(path, '/');
     return strstr(slash == NULL ? path : slash, abi_file) != NULL;
@@ -44,13 +53,8 @@ static bool is_abi_file(const char *path) {
 static bool compare(void) {
     char version[LONGEST_VERSION] = "";
     int length = 0;
-    Dl_info info;
-    void *function = NULL;
-    int (*const any_function)(MPI_Comm, int *) = PMPI_Comm_rank;
-
-    memcpy(&function, &any_function, sizeof function);
-    const bool is_abi =
-        dladdr(function, &info) != 0 && info.dli_fname != NULL && is_abi_file(info.dli_fname);
+    const char *file = cf_library_file();
+    const bool is_abi = file != NULL && is_abi_file(file);
     const bool known = PMPI_Get_library_version(version, &length) == MPI_SUCCESS;
     const bool is_open_mpi = strncmp(version, open_mpi, sizeof open_mpi - 1) == 0;
     if (known && !is_abi && is_open_mpi == for_open_mpi)

@@ -11,4 +11,8 @@
  */
 bool cf_library_is_ours(void);
 
+/* The file that the program's MPI functions are in, as it was loaded; NULL where that is not known.
+ */
+const char *cf_library_file(void);
+
 #endif

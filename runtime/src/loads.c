@@ -24,6 +24,7 @@
 #include "cf.h"
 #include "comm.h"
 #include "gpu.h"
+#include "symbol.h"
 
 static const int64_t long_enough = 1000000000; /* nanoseconds */
 
@@ -70,8 +71,7 @@ static open_function *next_open(void) {
     static _Atomic(open_function *) next = NULL;
     open_function *known = atomic_load_explicit(&next, memory_order_relaxed);
     if (known == NULL) {
-        void *found = dlsym(RTLD_NEXT, "dlopen");
-        memcpy(&known, &found, sizeof known);
+        (void)cf_symbol(RTLD_NEXT, "dlopen", &known);
         atomic_store_explicit(&next, known, memory_order_relaxed);
     }
     return known;
@@ -79,8 +79,7 @@ static open_function *next_open(void) {
 
 static open_in_function *next_open_in(void) {
     open_in_function *known = NULL;
-    void *found = dlsym(RTLD_NEXT, "dlmopen");
-    memcpy(&known, &found, sizeof known);
+    (void)cf_symbol(RTLD_NEXT, "dlmopen", &known);
     return known;
 }
 

@@ -23,7 +23,8 @@ int cf_numa_domain(void) {
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
+
+#include "symbol.h"
 
 #if HWLOC_API_VERSION < 0x00020000
 #error "hwloc 1 is not known here; install version 2"
@@ -50,17 +51,10 @@ struct functions {
 #undef DECLARE
 };
 
-static bool find(void *library, const char *name, void *function) {
-    void *found = dlsym(library, name);
-
-    memcpy(function, &found, sizeof found); /* ISO C has no cast from object to function */
-    return found != NULL;
-}
-
 static bool find_all(void *library, struct functions *hwloc) {
     bool good = true;
 
-#define FIND(name) good = good && find(library, "hwloc_" #name, &hwloc->name);
+#define FIND(name) good = good && cf_symbol(library, "hwloc_" #name, &hwloc->name);
     FUNCTIONS(FIND)
 #undef FIND
     return good;

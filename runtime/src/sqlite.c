@@ -4,13 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char library_name[] = "libsqlite3.so.0";
+#include "symbol.h"
 
-static bool find_function(const struct cf_sqlite *sqlite, const char *name, void *function) {
-    void *found = dlsym(sqlite->library, name);
-    memcpy(function, &found, sizeof found); /* ISO C has no cast from object to function */
-    return found != NULL;
-}
+static const char library_name[] = "libsqlite3.so.0";
 
 bool cf_sqlite_load(struct cf_sqlite *sqlite, char *why, size_t whysize) {
     sqlite3_mutex_methods unused;
@@ -22,7 +18,7 @@ bool cf_sqlite_load(struct cf_sqlite *sqlite, char *why, size_t whysize) {
         return false;
     }
     bool good = true;
-#define FIND(name) good = good && find_function(sqlite, "sqlite3_" #name, &sqlite->name);
+#define FIND(name) good = good && cf_symbol(sqlite->library, "sqlite3_" #name, &sqlite->name);
     CF_SQLITE_FUNCTIONS(FIND)
 #undef FIND
     if (!good) {

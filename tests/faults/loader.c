@@ -23,6 +23,7 @@
 
 #include "cf.h"
 #include "force.h"
+#include "hash.h"
 #include "rules.h"
 #include "topology.h"
 #include "winners.h"
@@ -113,12 +114,12 @@ static const char *flaw(const struct cf_winner *winner, bool forced) {
 }
 
 static void add_to_hash(uint64_t *hash, int value) {
-    *hash = (*hash ^ (uint64_t)(unsigned)value) * UINT64_C(0x100000001b3);
+    *hash = cf_hash(*hash, &value, sizeof value);
 }
 
 /* A hash of what runs for each size on each layout. */
 static uint64_t check_rules(struct cf_winners *winners, uint64_t seed) {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = CF_HASH_BEGIN;
     if (!cf_rules_build(winners))
         give_up("cf_rules_build", seed, "failed");
     for (int i = 0; i < winners->count; i++) {

@@ -4,6 +4,7 @@
  * for them. Like the real ones it is strict: CUDA's copies need a current context, HIP 5 remembers
  * an error for an address that it does not know, Level Zero has no driver before zeInit.
  *
+ * STUB_POOL: CUDA's memory is of a pool, and so has no context.
  * STUB_ACCESSIBLE: anybody can access the pages, as with a GPU-aware MPI library.
  */
 #define _GNU_SOURCE
@@ -157,14 +158,17 @@ int cuCtxPopCurrent_v2(void **context) {
 }
 
 int cuPointerGetAttribute(void *data, int attribute, unsigned long long pointer) {
-    void *context = &the_context;
+    void *context = getenv("STUB_POOL") == NULL ? &the_context : NULL;
+    const int ordinal = 0;
     if (!is_device((const void *)(uintptr_t)pointer))
         return 1;
     if (attribute == 1)
         memcpy(data, &context, sizeof context);
     else if (attribute == 2 || attribute == 8)
         *(unsigned *)data = attribute == 2 ? 2 : 0;
-    return attribute == 1 || attribute == 2 || attribute == 8 ? 0 : 1;
+    else if (attribute == 9)
+        memcpy(data, &ordinal, sizeof ordinal);
+    return attribute == 1 || attribute == 2 || attribute == 8 || attribute == 9 ? 0 : 1;
 }
 
 int cuMemAlloc_v2(unsigned long long *pointer, size_t bytes) {
