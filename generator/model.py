@@ -172,7 +172,7 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a composition. ``options`` are the keys that the call defines (calls.CALLS)."""
+    """One step of a composition. ``options`` are the keys that the call defines (generator/steps)."""
 
     call: str
     where: Expression | None

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from .expand import LANES
 from .layout import Layout, from_name
+from .machine import Cell, Machine, ProofError
 from .model import Collective, Composition, Variant
-from .semantics import Machine, ProofError, Trace, execute
-from .window import Cell, RaceError
+from .semantics import Trace, execute
+from .window import RaceError
 
 SMALL_LAYOUTS = (
     "2x2",

@@ -16,12 +16,13 @@ import collforge.templates
 from collforge.errors import CollforgeError
 
 from . import load
-from .cview import block_argument, view
 from .expand import expand
-from .fortran import hybrid_routines, routines
-from .large import large_functions
+from .in_c import wrappers
+from .in_c.fortran import hybrid_routines, routines
+from .in_c.large import large_functions
+from .in_c.variant import view
 from .manifest import Manifest, describe
-from .model import Collective, Specs, Variant
+from .model import Specs, Variant
 from .proof import prove
 
 TEMPLATES = Path(collforge.templates.__file__).parent
@@ -65,6 +66,7 @@ def _render(
     shared = {
         "version": version,
         "collectives": list(specs.collectives.values()),
+        "algorithms": list(specs.algorithms.values()),
         "standard": specs.standard,
         "hybrid": specs.hybrid,
         "variants": variants,
@@ -89,6 +91,7 @@ def _render(
     manifest = describe(specs, variants, fingerprints, version)
     common = (
         "collectives.h",
+        "lane_algorithms.h",
         "wrappers.c",
         "wrappers_fortran.c",
         "wrappers_large.c",
@@ -122,15 +125,15 @@ def _environment(templates: Path) -> jinja2.Environment:
         comment=_comment,
         comment_tail=lambda text: _comment(text, first=10).replace(" * ", "", 1),
         formals=lambda c: ", ".join(f"{a.ctype} {a.name}".replace("* ", "*") for a in c.arguments),
-        choose=_choose,
+        choose=wrappers.choose,
         fortran_routines=routines,
         hybrid_routines=hybrid_routines,
-        large_functions=lambda known: large_functions(known, _FIELDS, _choose),
-        initializer=_initializer,
-        from_args=_from_args,
-        part=_part,
-        part_unused=lambda c: [n for n in _PLACES if all(n not in text for _, text in _part(c))],
-        plain_arguments=lambda c: ", ".join(_PLAIN[a.role] for a in c.arguments),
+        large_functions=lambda known: large_functions(known, wrappers.FIELDS, wrappers.choose),
+        initializer=wrappers.initializer,
+        from_args=wrappers.from_args,
+        part=wrappers.part,
+        part_unused=wrappers.part_unused,
+        plain_arguments=wrappers.plain_arguments,
         oracle_functions=lambda c: [(field, getattr(c.result, field)) for field in _ORACLE_FIELDS],
         oracle_formals=lambda field: ", ".join(f"int {n}" for n in _ORACLE_FIELDS[field]),
         oracle_unused=lambda field, e: [n for n in _ORACLE_FIELDS[field] if n not in e.names],
@@ -142,90 +145,6 @@ def _environment(templates: Path) -> jinja2.Environment:
 def _comment(text: str, first: int = 0) -> str:
     lines = textwrap.wrap(" " * first + text, 96)
     return "\n".join(f" * {line.strip()}" for line in lines)
-
-
-def _choose(collective: Collective, function: str = "cf_choose") -> str:
-    """The C call that chooses, by what the standard makes known alike on all ranks."""
-    which = f"CF_{collective.name.upper()}, comm"
-    if collective.sized == "none":
-        return f"{function}_unsized({which})"
-    if collective.sized == "mean":
-        counts, datatype = (block_argument(collective, what, False) for what in ("counts", "type"))
-        return f"{function}_mean({which}, {counts}, {datatype})"
-    count, datatype = (block_argument(collective, what, False) for what in ("count", "type"))
-    guard = _in_place_guard(collective)
-    if guard:
-        # Where this rank is in place, its block's size stands on the other side.
-        count = f"{guard} ? {block_argument(collective, 'count', True)} : {count}"
-        datatype = f"{guard} ? {block_argument(collective, 'type', True)} : {datatype}"
-    return f"{function}({which}, {count}, {datatype})"
-
-
-def _in_place_guard(collective: Collective) -> str:
-    if collective.in_place == "send_root" and not collective.reduces:
-        return "sendbuf == MPI_IN_PLACE"
-    return "recvbuf == MPI_IN_PLACE" if collective.in_place == "recv_root" else ""
-
-
-_FIELDS = {
-    "buffer": ("recvbuf",),
-    "send_buffer": ("sendbuf",),
-    "recv_buffer": ("recvbuf",),
-    "count": ("sendcount", "recvcount"),
-    "send_count": ("sendcount",),
-    "recv_count": ("recvcount",),
-    "counts": ("recvcounts",),
-    "send_counts": ("sendcounts",),
-    "recv_counts": ("recvcounts",),
-    "send_displs": ("sdispls",),
-    "recv_displs": ("rdispls",),
-    "datatype": ("sendtype", "recvtype"),
-    "send_type": ("sendtype",),
-    "recv_type": ("recvtype",),
-    "op": ("op",),
-    "root": ("root",),
-    "comm": ("comm",),
-    "hybrid": (),
-}
-
-# What a plain call of a collective passes (templates/calls.c.j2).
-_PLAIN = {
-    "buffer": "receive",
-    "send_buffer": "send",
-    "recv_buffer": "receive",
-    **dict.fromkeys(("count", "send_count", "recv_count"), "count"),
-    **dict.fromkeys(("counts", "send_counts", "recv_counts"), "counts"),
-    **dict.fromkeys(("send_displs", "recv_displs"), "displs"),
-    **dict.fromkeys(("datatype", "send_type", "recv_type"), "MPI_DOUBLE"),
-    "op": "MPI_SUM",
-    "root": "0",
-    "comm": "MPI_COMM_WORLD",
-}
-
-
-def _initializer(collective: Collective) -> str:
-    pairs = [(field, a.name) for a in collective.arguments for field in _FIELDS[a.role]]
-    return ", ".join(f".{field} = {name}" for field, name in pairs)
-
-
-def _from_args(collective: Collective) -> str:
-    return ", ".join(f"args->{_FIELDS[a.role][-1]}" for a in collective.arguments)
-
-
-_PLACES = ("rank", "root", "size")
-
-
-def _part(collective: Collective) -> list[tuple[str, str]]:
-    """The fields of struct cf_part in C. What a rank gets by an empty combination is nothing."""
-    result = collective.result
-    names = {**{name: name for name in _PLACES}, "block": "0"}
-    first, last = result.first.to_c(names), result.last.to_c(names)
-    blocks = result.out_blocks.to_c(names)
-    return [
-        ("in_blocks", result.in_blocks.to_c(names)),
-        ("out_blocks", f"({first}) < ({last}) ? ({blocks}) : 0"),
-        ("in_place_block", result.in_place_block.to_c(names)),
-    ]
 
 
 def _format(texts: list[str]) -> list[str]:

@@ -96,3 +96,14 @@ int cf_exchange_sums(struct cf_comm *comm, int partner, void *sums[2], int count
     sums[1] = own;
     return MPI_SUCCESS;
 }
+
+int cf_lane_run(struct cf_lane_call *call, const struct cf_lane_choice *choice,
+                const int *parameter) {
+    int own[CF_MAX_PARAMETERS];
+
+    for (int i = 0; i < CF_MAX_PARAMETERS; i++) {
+        own[i] = parameter[choice->parameters[i]];
+    }
+    call->parameter = own;
+    return choice->run(call);
+}

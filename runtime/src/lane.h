@@ -210,27 +210,67 @@ int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *part
                    const struct cf_unit *unit, int root);
 
 /*
+ * ---- lane algorithms -------------------------------------------------------------------------
+ *
+ * Each is one file of lane/algorithms and one of generator/specs/algorithms, with a function
+ * cf_ALGORITHM_COLLECTIVE for each component collective that it has. The generator declares these
+ * in lane_algorithms.h, with an enumeration of each algorithm's parameters, and writes into a
+ * variant the table of those that its parameter lane_algorithm chooses from.
+ */
+
+/* A component collective over the lane of this rank, in units. What it has no use for is zero. */
+struct cf_lane_call {
+    struct cf_comm *comm;
+    const struct cf_unit *unit;
+    const void *from;
+    void *to;                     /* of a bcast: the data, on the root too */
+    int count;                    /* of a vector */
+    const struct cf_split *parts; /* what each node gives or gets; of an alltoall, what it gets */
+    const struct cf_split *arriving; /* alltoall: what each node gives */
+    bool regular;                    /* alltoall: all nodes give and get the same, on all lanes */
+    int root;                        /* node */
+    MPI_Op op;
+    bool commutes;              /* the op */
+    const struct cf_pipe *pipe; /* NULL: nothing is done piece by piece around it */
+    const int *parameter;       /* the algorithm's own, in the order of its spec */
+};
+
+/* Returns an MPI error class. */
+typedef int cf_lane_function(const struct cf_lane_call *call);
+
+/* One that a variant may choose, and where its parameters stand among the variant's. */
+struct cf_lane_choice {
+    cf_lane_function *run;
+    bool pipelined; /* it does the steps around it piece by piece, where the pipe is open */
+    int parameters[CF_MAX_PARAMETERS];
+};
+
+/* Runs what the parameters of a variant choose. Sets call->parameter. */
+int cf_lane_run(struct cf_lane_call *call, const struct cf_lane_choice *choice,
+                const int *parameter);
+
+/* The MPI library's own (native.c). */
+cf_lane_function cf_native_bcast, cf_native_reduce, cf_native_allreduce, cf_native_exscan;
+cf_lane_function cf_native_gather, cf_native_scatter, cf_native_allgather, cf_native_alltoall;
+cf_lane_function cf_native_reduce_scatter;
+
+/*
  * The pipelined ring (ring.c): `steps` parts leave, of which the first is number `first`, and as
  * many arrive, each one less than that before (part n - 1 follows part 0). The first `reduced` that
- * arrive are combined with those of `from`; all others, and all if nothing is reduced, stand in
- * `to`. The last one reduced goes to `sum`, where that is not NULL, else to its place in `to`. Of
- * the parts' units this lane has the first `count`.
+ * arrive are combined with those of call->from; all others, and all if nothing is reduced, stand in
+ * call->to. The last one reduced goes to `sum`, where that is not NULL, else to its place in
+ * call->to. Of the parts' units this lane has the first `count`.
  */
 struct cf_ring {
-    struct cf_comm *comm;
+    const struct cf_lane_call *call;
     const struct cf_split *parts; /* alike on all ranks of the lane */
     int count;
-    const struct cf_unit *unit;
-    MPI_Op op;
-    const void *from;
-    void *to;
     void *sum;
     int first;
     int reduced;
     int steps;
     int segment; /* units */
     int window;  /* segments under way at once, each way */
-    const struct cf_pipe *pipe;
 };
 
 int cf_ring_run(const struct cf_ring *ring);

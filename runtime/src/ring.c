@@ -30,6 +30,7 @@ struct place {
 
 struct stream {
     const struct cf_ring *ring;
+    const struct cf_lane_call *call;
     int segment; /* units */
     int window;
     int lead;  /* segments of part 0: what is asked for runs so far ahead of what is sent */
@@ -77,7 +78,7 @@ static int units_at(const struct stream *stream, const struct place *place) {
 
 /* In a vector that holds all parts. */
 static void *in_vector(const struct stream *stream, const void *vector, const struct place *place) {
-    return cf_at(stream->ring->unit, vector, unit_at(stream, place));
+    return cf_at(stream->call->unit, vector, unit_at(stream, place));
 }
 
 /* Where number `index` of the stream is sent from and received at. */
@@ -85,16 +86,16 @@ static void *at_place(const struct stream *stream, const struct place *place, in
     const struct cf_ring *ring = stream->ring;
 
     if (place->t == 0 && ring->reduced > 0) {
-        return in_vector(stream, ring->from, place);
+        return in_vector(stream, stream->call->from, place);
     }
     if (place->t < ring->reduced) {
-        return cf_at(ring->unit, stream->partial,
+        return cf_at(stream->call->unit, stream->partial,
                      (MPI_Aint)(index % stream->slots) * stream->segment);
     }
     if (place->t == ring->reduced && ring->sum != NULL) {
-        return cf_at(ring->unit, ring->sum, (MPI_Aint)place->segment * stream->segment);
+        return cf_at(stream->call->unit, ring->sum, (MPI_Aint)place->segment * stream->segment);
     }
-    return in_vector(stream, ring->to, place);
+    return in_vector(stream, stream->call->to, place);
 }
 
 /* A partial sum stays from when it is asked for until it is sent, which is known `window` segments
@@ -106,8 +107,8 @@ static int make_room(struct stream *stream) {
         return MPI_SUCCESS;
     }
     stream->slots = stream->lead + stream->window + 1;
-    stream->partial =
-        cf_temp(ring->comm, CF_SLOT_LANE, (MPI_Aint)stream->slots * stream->segment, ring->unit);
+    stream->partial = cf_temp(stream->call->comm, CF_SLOT_LANE,
+                              (MPI_Aint)stream->slots * stream->segment, stream->call->unit);
     return stream->partial == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
 }
 
@@ -118,6 +119,7 @@ static int begin(struct stream *stream, const struct cf_ring *ring) {
         longest = cf_larger(longest, ring->parts->counts[part]);
     }
     stream->ring = ring;
+    stream->call = ring->call;
     stream->segment = ring->segment < longest ? ring->segment : longest;
     stream->window = cf_window(ring->window);
     stream->lead = segments_of(stream, 0);
@@ -131,12 +133,12 @@ static int begin(struct stream *stream, const struct cf_ring *ring) {
 
 /* What this rank adds to a segment is needed. */
 static int provide(const struct stream *stream, const struct place *place) {
-    return cf_pipe_before(stream->ring->pipe, unit_at(stream, place), cut_at(stream, place));
+    return cf_pipe_before(stream->call->pipe, unit_at(stream, place), cut_at(stream, place));
 }
 
 /* A segment has its final value on this rank. */
 static int finish(const struct stream *stream, const struct place *place) {
-    return cf_pipe_after(stream->ring->pipe, unit_at(stream, place), cut_at(stream, place));
+    return cf_pipe_after(stream->call->pipe, unit_at(stream, place), cut_at(stream, place));
 }
 
 static int take(struct stream *stream, const struct place *place, int index) {
@@ -144,14 +146,15 @@ static int take(struct stream *stream, const struct place *place, int index) {
 
     CF_TRY(cf_wait(&stream->receive[index % stream->window]));
     if (place->t <= ring->reduced) {
-        CF_TRY(cf_combine(in_vector(stream, ring->from, place), at_place(stream, place, index),
-                          units_at(stream, place), ring->unit, ring->op));
+        CF_TRY(cf_combine(in_vector(stream, stream->call->from, place),
+                          at_place(stream, place, index), units_at(stream, place),
+                          stream->call->unit, stream->call->op));
     }
     return place->t < ring->reduced ? MPI_SUCCESS : finish(stream, place);
 }
 
 static int pass_on(struct stream *stream, const struct place *place, int index) {
-    const struct cf_layout *at = &stream->ring->comm->layout;
+    const struct cf_layout *at = &stream->call->comm->layout;
     MPI_Request *request = &stream->send[index % stream->window];
 
     CF_TRY(cf_wait(request));
@@ -159,16 +162,16 @@ static int pass_on(struct stream *stream, const struct place *place, int index) 
         CF_TRY(provide(stream, place));
     }
     CF_TRY(PMPI_Isend(at_place(stream, place, index), units_at(stream, place),
-                      stream->ring->unit->type, (at->node + 1) % at->nodes, 0, at->lane_comm,
+                      stream->call->unit->type, (at->node + 1) % at->nodes, 0, at->lane_comm,
                       request));
     return place->t == 0 && stream->ring->reduced == 0 ? finish(stream, place) : MPI_SUCCESS;
 }
 
 static int ask_for(struct stream *stream, const struct place *place, int index) {
-    const struct cf_layout *at = &stream->ring->comm->layout;
+    const struct cf_layout *at = &stream->call->comm->layout;
 
     CF_TRY(PMPI_Irecv(at_place(stream, place, index), units_at(stream, place),
-                      stream->ring->unit->type, (at->node - 1 + at->nodes) % at->nodes, 0,
+                      stream->call->unit->type, (at->node - 1 + at->nodes) % at->nodes, 0,
                       at->lane_comm, &stream->receive[index % stream->window]));
     return place->t <= stream->ring->reduced ? provide(stream, place) : MPI_SUCCESS;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from .model import Argument, Collective
+from ..model import Argument, Collective
 
 _COUNTS = ("count", "send_count", "recv_count")
 _ARRAYS = ("counts", "send_counts", "recv_counts")

@@ -5,20 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .expand import LANES
-from .model import Variant
-
-PLACES_IN_C = {
-    "node": "at->node",
-    "nodes": "at->nodes",
-    "node_rank": "at->node_rank",
-    "rank": "at->rank",
-    "root": "args->root",
-    "root_node": "root_node",
-    "carrier": "carrier",
-    "consecutive": "at->consecutive",
-    "commutative": "call.commutes",
-}
+from ..expand import LANES
+from ..model import Variant
+from ..steps import PLACES, STEPS
 
 
 def declarations(variant: Variant, text: str) -> list[str]:
@@ -61,6 +50,7 @@ def call_declarations(variant: Variant, text: str) -> list[str]:
     """The locals that follow from the call's operands."""
     permutes = [step for step in variant.composition.steps if step.call == "permute"]
     condition = permutes[0].where if permutes else None
+    kinds = dict.fromkeys(step.call for step in variant.composition.steps)
     units = [
         ("share_units", "carrier ? cf_share_units(at, lanes, lane, at->node, blocks) : 0"),
         ("lane_units", "carrier ? cf_lane_units(at, lanes, lane, blocks) : 0"),
@@ -75,7 +65,8 @@ def call_declarations(variant: Variant, text: str) -> list[str]:
         ("own_units", "const int ", "cf_block(blocks, at->rank)"),
         ("all_units", "const int ", _all_units(variant)),
         *((name, "const int ", value) for name, value in units),
-        ("permuted", "const bool ", condition.to_c(PLACES_IN_C) if condition else "false"),
+        ("permuted", "const bool ", condition.to_c(PLACES) if condition else "false"),
+        *((name, *found) for kind in kinds for name, found in STEPS[kind].variables.items()),
     ]
     return _needed(known, text)
 

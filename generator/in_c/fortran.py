@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .model import Argument, Collective
+from ..model import Argument, Collective
 
 _BUFFERS = ("buffer", "send_buffer", "recv_buffer")
 _CONVERSIONS = {
