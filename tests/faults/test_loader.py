@@ -21,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 SOURCES = (
     "winners",
     "sqlite",
+    "symbol",
     "rules",
     "choice",
     "force",
