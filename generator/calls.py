@@ -10,7 +10,7 @@ SPLITS = (
     *("slices", "lanes", "shares", "blocks", "rows", "columns", "node_pairs", "lane_slices"),
     "ranks",
 )
-# A node, a lane, or all ranks: these in chunks, each on a communicator of its own (runtime/src/chunks.h).
+# A node, a lane, or all ranks: these in chunks, each on a communicator of its own (runtime/src/chunks).
 OVER = ("node", "lane", "all")
 ROOTS = ("root", "leader", "root_node")
 MEMBERS = ("all", "carriers", "root")  # of a node

@@ -21,7 +21,7 @@ _MEMORY = {
     "incoming": "crossing",
 }
 
-# split of a step -> the C variable that holds it, and how it is set up (see runtime/src/variant.h)
+# split of a step -> the C variable that holds it, and how it is set up (see runtime/src/data/variant.h)
 _SPLITS = {
     "slices": ("slices", "cf_split_slices(&{name}, comm, {slot}, lanes, block)"),
     "lanes": ("lane_parts", "cf_split_lanes(&{name}, comm, {slot}, lanes, {row})"),
@@ -225,7 +225,7 @@ def _temporaries(variant: Variant) -> list[tuple[str, str]]:
     steps = variant.composition.steps
     names = {step.writes for step in steps} & variant.family.buffers.keys()
     shapes = sorted(_MEMORY[variant.family.buffers[name]] for name in names)
-    # Lane algorithms have up to twice what they are given (runtime/src/lane.h, templates/macros).
+    # Lane algorithms have up to twice what they are given (runtime/src/lane/lane.h, templates/macros).
     given = "lane" if variant.collective.has_blocks else "slice"
     shapes += ["crossing" if "crossing" in shapes else given] * (2 if variant.algorithms else 0)
     shapes += ["vector", "vector"] if any(step.get("over") == "all" for step in steps) else []
