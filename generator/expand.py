@@ -14,7 +14,7 @@ LANES = "lanes"
 """At most how many lanes a full-lane family uses; 0: as many as there are."""
 
 NODE_PHASE = "node_phase"
-"""How the steps over a node run: by the MPI library, or through shared memory (runtime/src/shared.h)."""
+"""How the steps over a node run: by the MPI library, or through shared memory (runtime/src/node/shared.h)."""
 
 OVERLAP = "overlap"
 """Whether the steps of the node run piece by piece while the lane algorithm is under way."""

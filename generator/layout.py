@@ -1,4 +1,4 @@
-"""Where the ranks of a communicator are, and how blocks travel on lanes: the twin of runtime/src/topology.c."""
+"""Where the ranks of a communicator are, and how blocks travel on lanes: the twin of runtime/src/place."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class VariantEntry:
         return "threads" in words or "threads" in self.predicate
 
     def applies(self, facts: Mapping[str, int]) -> bool:
-        """Whether the predicate holds for the facts (those of runtime/src/cf.h, struct cf_facts)."""
+        """Whether the predicate holds for the facts (those of runtime/src/base/cf.h, struct cf_facts)."""
         where = f"predicate of {self.family}_{self.collective}"
         return bool(parse(self.predicate, tuple(facts), where).evaluate(facts))
 

@@ -166,7 +166,9 @@ class Algorithm:
     source: str
     calls: tuple[str, ...]
     anywhere: tuple[str, ...]  # of these, those whose parts need not stand one behind the other
-    pipelined: bool  # it calls the steps of the node around it piece by piece (runtime/src/lane.h)
+    pipelined: (
+        bool  # it calls the steps of the node around it piece by piece (runtime/src/lane/lane.h)
+    )
     parameters: tuple[Parameter, ...]
 
 

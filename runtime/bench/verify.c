@@ -2,11 +2,11 @@
 #include <stdio.h>
 
 #include "bench.h"
-#include "dispatch.h"
-#include "hybrid.h"
+#include "hybrid/hybrid.h"
+#include "node/shared_window.h"
 #include "oracle.h"
 #include "report.h"
-#include "shared_window.h"
+#include "serve/dispatch.h"
 
 /* By so much a rank enters late where nothing but the order in time can be verified. */
 static const double lateness = 3e-3;

@@ -13,8 +13,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cf.h"
-#include "shared.h"
+#include "base/cf.h"
+#include "node/shared.h"
 
 #define check(holds)                                                                               \
     ((holds) ? (void)0                                                                             \

@@ -19,17 +19,18 @@ from collforge.runtime import libraries
 
 HERE = Path(__file__).resolve().parent
 SOURCES = (
-    "winners",
-    "sqlite",
-    "rules",
-    "choice",
-    "force",
-    "topology",
-    "layout",
-    "agree",
-    "log",
-    "threads",
-    "numa",
+    "winners/winners",
+    "winners/sqlite",
+    "winners/rules",
+    "winners/choice",
+    "winners/force",
+    "place/topology",
+    "place/layout",
+    "base/agree",
+    "base/log",
+    "base/symbol",
+    "base/threads",
+    "place/numa",
 )
 SANITIZERS = {"plain": [], "sanitized": ["-fsanitize=address,undefined", "-fno-sanitize-recover"]}
 LAYOUTS = ("2x2", "3+1", "cyclic:2x3")

@@ -1,5 +1,5 @@
 /* The component collectives of the MPI library, as lane algorithms. */
-#include "lane.h"
+#include "lane/lane.h"
 
 int cf_native_bcast(const struct cf_lane_call *call) {
     return cf_bcast(call->comm, call->to, call->count, call->unit, call->root,

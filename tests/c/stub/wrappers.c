@@ -1,4 +1,4 @@
-#include "cf.h"
+#include "base/cf.h"
 #include "collectives.h"
 
 COLLFORGE_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root,

@@ -1,5 +1,5 @@
 /* The binomial tree on a lane (specs/algorithms/binomial.toml). */
-#include "lane.h"
+#include "lane/lane.h"
 #include "lane_algorithms.h"
 
 /*

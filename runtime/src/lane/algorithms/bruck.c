@@ -1,5 +1,5 @@
 /* Bruck's algorithms on a lane (specs/algorithms/bruck.toml). */
-#include "lane.h"
+#include "lane/lane.h"
 #include "lane_algorithms.h"
 
 /*

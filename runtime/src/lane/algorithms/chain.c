@@ -1,5 +1,5 @@
 /* The pipelined chain on a lane (specs/algorithms/chain.toml). */
-#include "lane.h"
+#include "lane/lane.h"
 #include "lane_algorithms.h"
 
 /*

@@ -1,5 +1,5 @@
 /* The pairwise exchange on a lane (specs/algorithms/pairwise.toml). */
-#include "lane.h"
+#include "lane/lane.h"
 #include "lane_algorithms.h"
 
 /* With 4 nodes, node 0 sends to 1, 2 and 3 in turn, a segment to each, while it gets from 3, 2

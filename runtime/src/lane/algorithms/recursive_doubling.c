@@ -1,5 +1,5 @@
 /* Recursive doubling on a lane (specs/algorithms/recursive_doubling.toml). */
-#include "lane.h"
+#include "lane/lane.h"
 #include "lane_algorithms.h"
 
 /*

@@ -1,5 +1,5 @@
 /* The ring on a lane (specs/algorithms/ring.toml). */
-#include "lane.h"
+#include "lane/lane.h"
 #include "lane_algorithms.h"
 
 /*

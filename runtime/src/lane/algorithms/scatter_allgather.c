@@ -1,5 +1,5 @@
 /* Scatter and allgather on a lane (specs/algorithms/scatter_allgather.toml). */
-#include "lane.h"
+#include "lane/lane.h"
 #include "lane_algorithms.h"
 
 /*

@@ -1,0 +1,131 @@
+#include "place/prepare.h"
+
+#include <stdatomic.h>
+
+#include "base/log.h"
+#include "base/runtime.h"
+#include "chunks/chunks.h"
+#include "node/shared_window.h"
+#include "place/topology.h"
+
+/* ---- hidden communicators -------------------------------------------------------------------- */
+
+static atomic_int hidden_comms;
+
+bool cf_may_hide(int more) {
+    return atomic_load(&hidden_comms) + more <= CF_MOST_HIDDEN;
+}
+
+void cf_count_hidden(int more) {
+    (void)atomic_fetch_add(&hidden_comms, more);
+}
+
+bool cf_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
+    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
+        return false;
+    if (*out == MPI_COMM_NULL)
+        return true;
+    cf_count_hidden(1);
+    return PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
+}
+
+void cf_unsplit(MPI_Comm *comm) {
+    if (*comm == MPI_COMM_NULL)
+        return;
+    (void)PMPI_Comm_free(comm);
+    cf_count_hidden(-1);
+}
+
+/*
+ * Whether this rank may make communicators now. Open MPI 4.1 hangs where one thread makes them with
+ * MPI_Comm_split or MPI_Comm_dup while others do with MPI_Comm_create_group, so that under it a
+ * program's worker threads get none from us: a communicator first used by them stays native.
+ */
+static bool may_make_communicators(int number) {
+#if defined(OPEN_MPI)
+    int level = MPI_THREAD_SINGLE;
+    int main_thread = 0;
+    if (PMPI_Query_thread(&level) != MPI_SUCCESS)
+        return false;
+    if (level == MPI_THREAD_MULTIPLE &&
+        (PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
+        return false;
+#endif
+    return cf_may_hide(number);
+}
+
+/*
+ * The user's error handler is set aside meanwhile: a library out of communicators is a reason to
+ * stay native, not to abort.
+ */
+int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
+                    const void *wanted, bool *done) {
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    int err = PMPI_Comm_get_errhandler(comm->handle, &handler);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_errhandler(comm->handle, MPI_ERRORS_RETURN);
+    if (err != MPI_SUCCESS)
+        return err;
+    *done = cf_comm_agree(comm->handle, may_make_communicators(hidden)) && part(comm, wanted);
+    (void)PMPI_Comm_set_errhandler(comm->handle, handler);
+    (void)PMPI_Errhandler_free(&handler);
+    return MPI_SUCCESS;
+}
+
+/* ---- what only some variants need ------------------------------------------------------------ */
+
+/* Made at the first call that needs it; it is refused for good. */
+static int prepare_once(struct cf_comm *comm, int hidden,
+                        bool (*part)(struct cf_comm *, const void *), const void *wanted,
+                        bool there, bool *refused) {
+    bool done = false;
+    if (there || *refused)
+        return MPI_SUCCESS;
+    const int err = cf_prepare_part(comm, hidden, part, wanted, &done);
+    *refused = err == MPI_SUCCESS && !done;
+    return err;
+}
+
+/* A window that is made counts; one that was kept does not. */
+static bool open_shared(struct cf_comm *comm, const void *unused) {
+    (void)unused;
+    if (cf_shared_open(comm))
+        return true;
+    if (comm->layout.rank == 0)
+        cf_warn(
+            "a node has no room for a shared window of a communicator: variants go without, "
+            "and sums of floats may be rounded otherwise than in other runs");
+    return false;
+}
+
+int cf_shared_ready(struct cf_comm *comm, bool *ready) {
+    const int err =
+        prepare_once(comm, 0, open_shared, NULL, comm->shared != NULL, &comm->shared_refused);
+    *ready = comm->shared != NULL;
+    return err;
+}
+
+static bool make_order(struct cf_comm *comm, const void *unused) {
+    (void)unused;
+    return cf_layout_connect_order(&comm->layout, comm->handle);
+}
+
+int cf_order_ready(struct cf_comm *comm, bool *ready) {
+    const MPI_Comm *made = &comm->layout.order_comm;
+    const int err =
+        prepare_once(comm, 1, make_order, NULL, *made != MPI_COMM_NULL, &comm->order_refused);
+    *ready = *made != MPI_COMM_NULL && !comm->order_refused;
+    return err;
+}
+
+static bool connect_chunks(struct cf_comm *comm, const void *chunks) {
+    return cf_chunks_connect(comm, chunks);
+}
+
+int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *ready) {
+    const bool there = cf_chunks_find(comm, chunks) != NULL;
+    const int err =
+        prepare_once(comm, chunks->n, connect_chunks, chunks, there, &comm->chunks_refused);
+    *ready = there || cf_chunks_find(comm, chunks) != NULL;
+    return err;
+}
