@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from collforge.errors import CollforgeError, unknown
 
+from . import fingerprint
 from .layout import Layout
 from .model import INT_MAX, Parameter, Specs, Variant
 from .predicates import parse
@@ -80,6 +80,8 @@ class VariantEntry:
     fingerprint: str
     predicate: str
     parameters: tuple[Parameter, ...]
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """What the fingerprint is taken over: a hash for each file of C that the variant leads to."""
 
     @property
     def uses_threads(self) -> bool:
@@ -135,13 +137,13 @@ class Manifest:
 
 
 def describe(
-    specs: Specs, variants: list[Variant], fingerprints: Mapping[str, str], version: str
+    specs: Specs, variants: list[Variant], parts: Mapping[str, Mapping[str, str]], version: str
 ) -> Manifest:
-    """The manifest of a generation; ``fingerprints`` by variant name."""
-    digest = hashlib.sha256("".join(sorted(fingerprints.values())).encode()).hexdigest()[:16]
+    """The manifest of a generation; ``parts`` by variant name (fingerprint.py)."""
+    fingerprints = {name: fingerprint.of_parts(made_of) for name, made_of in parts.items()}
     return Manifest(
         version=version,
-        fingerprint=digest,
+        fingerprint=fingerprint.digest(sorted(fingerprints.values())),
         collectives=tuple(
             CollectiveEntry(
                 name=c.name,
@@ -168,6 +170,7 @@ def describe(
                 collective=v.collective.name,
                 family=v.family.name,
                 fingerprint=fingerprints[v.name],
+                parts=dict(parts[v.name]),
                 predicate=v.composition.predicate.text,
                 parameters=v.parameters,
             )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,7 +15,7 @@ import collforge
 import collforge.templates
 from collforge.errors import CollforgeError
 
-from . import load
+from . import fingerprint, load
 from .expand import expand
 from .in_c import wrappers
 from .in_c.fortran import hybrid_routines, routines
@@ -27,8 +27,6 @@ from .proof import prove
 
 TEMPLATES = Path(collforge.templates.__file__).parent
 STYLE = Path(collforge.templates.__file__).parent / "clang-format.yaml"
-# Part of every fingerprint: raised when the meaning of a generated variant changes with the runtime under it.
-RUNTIME_INTERFACE = 2
 
 _ORACLE_FIELDS = {
     "in_blocks": ("rank", "root", "size"),
@@ -75,23 +73,17 @@ def _render(
         ),
     }
     names = [f"variants/{variant.name}.c" for variant in variants]
-    texts = [
-        environment.get_template(f"families/{variant.family.name}.c.j2").render(
-            version=version, **view(variant)
-        )
-        for variant in variants
-    ]
-    texts = _format(texts)
-    fingerprints = {}
-    files: dict[str, str] = {}
-    for variant, name, text in zip(variants, names, texts):
-        fingerprint = hashlib.sha256(f"{RUNTIME_INTERFACE}{text}".encode()).hexdigest()[:16]
-        fingerprints[variant.name] = fingerprint
-        files[name] = text.replace("@FINGERPRINT@", fingerprint)
-    manifest = describe(specs, variants, fingerprints, version)
+    texts = [_variant(environment, variant, version) for variant in variants]
+    header = environment.get_template("lane_algorithms.h.j2").render(**shared)
+    sources = fingerprint.Sources({**fingerprint.runtime_sources(), "lane_algorithms.h": header})
+    parts = {v.name: sources.parts(text) for v, text in zip(variants, texts)}
+    manifest = describe(specs, variants, parts, version)
+    files = {
+        name: text.replace("@FINGERPRINT@", entry.fingerprint)
+        for entry, name, text in zip(manifest.variants, names, _format(texts))
+    }
     common = (
         "collectives.h",
-        "lane_algorithms.h",
         "wrappers.c",
         "wrappers_fortran.c",
         "wrappers_large.c",
@@ -105,11 +97,18 @@ def _render(
         environment.get_template(f"{name}.j2").render(fingerprint=manifest.fingerprint, **shared)
         for name in common
     ]
-    files.update(zip(common, _format(rendered)))
+    files.update(zip((*common, "lane_algorithms.h"), _format([*rendered, header])))
     module = environment.get_template("collforge_hybrid.f90.j2")
     files["collforge_hybrid.f90"] = module.render(**shared)
     files["manifest.json"] = manifest.to_json()
     return files, manifest
+
+
+def _variant(environment: jinja2.Environment, variant: Variant, version: str) -> str:
+    """The C of a variant. Its family may have a template of its own, which extends variant.c.j2."""
+    names = [f"families/{variant.family.name}.c.j2", "variant.c.j2"]
+    template = environment.select_template(names)
+    return template.render(version=version, template=template.name, **view(variant))
 
 
 def _environment(templates: Path) -> jinja2.Environment:
@@ -148,14 +147,14 @@ def _comment(text: str, first: int = 0) -> str:
 
 
 def _format(texts: list[str]) -> list[str]:
-    """clang-format, so that the generated C reads as if handwritten."""
+    """clang-format where there is one, so that the generated C reads as if handwritten."""
+    beside = Path(sys.executable).with_name("clang-format")
+    command = str(beside) if beside.exists() else shutil.which("clang-format")
     tidy = [re.sub(r"\n{3,}", "\n\n", text) for text in texts]
-    return [_run_clang_format(text) for text in tidy]
+    return [_run(command, text) for text in tidy] if command else tidy
 
 
-def _run_clang_format(text: str) -> str:
-    program = Path(sys.executable).with_name("clang-format")
-    command = str(program) if program.exists() else "clang-format"
+def _run(command: str, text: str) -> str:
     try:
         done = subprocess.run(
             [command, f"--style=file:{STYLE}", "--assume-filename=generated.c"],
@@ -165,8 +164,6 @@ def _run_clang_format(text: str) -> str:
             check=True,
             timeout=60,
         )
-    except FileNotFoundError:
-        raise CollforgeError("clang-format is missing; run: pip install clang-format") from None
     except subprocess.CalledProcessError as error:
         raise CollforgeError(f"clang-format failed: {error.stderr.strip()}") from error
     return done.stdout

@@ -7,6 +7,7 @@ from typing import Any
 from .. import proof
 from ..expand import NODE_PHASE
 from ..model import FACTS, Algorithm, Variant
+from ..steps import STEPS
 from .locals import call_declarations, declarations
 from .memory import buffers, splits, temporaries, views
 from .step import is_shared, pipe, step_view
@@ -54,6 +55,7 @@ def view(variant: Variant) -> dict[str, Any]:
         "node_phase": variant.parameter(NODE_PHASE),
         "is_shared": is_shared(variant),
         "symbols": _symbols(variant),
+        "headers": sorted({STEPS[step.call].header for step in steps} - {""}),
         "exchanges": any(step.call == "exchange" for step in steps),
         "chunked": any(step.get("over") == "all" for step in steps),
         "declarations": declarations(variant, text),

@@ -105,6 +105,7 @@ class StepKind(ABC):
     call: ClassVar[str]
     keys: ClassVar[Keys] = MOVE
     sentence: ClassVar[str]  # of {reads}, {writes}, {over} and the keys' words
+    header: ClassVar[str] = ""  # of runtime/src, where variant.h does not have its C function
     whole: ClassVar[bool] = False  # it takes a whole buffer, by its units
     takes_op: ClassVar[bool] = False
     # What it is in a pipe around a lane algorithm (lane.h): "splits" or "assembles" the ranks' parts, or takes
