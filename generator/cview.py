@@ -8,7 +8,8 @@ from typing import Any
 from . import proof
 from .clocals import PLACES_IN_C, call_declarations, declarations
 from .expand import LANES, NODE_PHASE, OVERLAP, Pieces, pieces
-from .model import FACTS, Collective, Step, Variant
+from .model import Collective, Step, Variant
+from .predicates import FACTS
 from .semantics import SHAPES
 
 FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
@@ -326,7 +327,7 @@ def _roles(variant: Variant) -> list[tuple[str, str]]:
     exchanged = collective.sized == "none" and varies != "no"
     roles = [
         ("moves_nothing", "true" if collective.moves_nothing else ""),
-        ("reduces", "true" if collective.reduces else ""),
+        ("reduces", "true" if collective.has_op else ""),
         ("in_piece", "true" if collective.hybrid else ""),
         ("single_buffer", "true" if collective.single_buffer else ""),
         ("varies", f"CF_VARIES_{varies.upper()}" if varies != "no" else ""),

@@ -17,10 +17,11 @@ from collforge.errors import CollforgeError
 
 from . import load
 from .cview import block_argument, view
+from .describe import describe
 from .expand import expand
 from .fortran import hybrid_routines, routines
 from .large import large_functions
-from .manifest import Manifest, describe
+from .manifest import Manifest
 from .model import Collective, Specs, Variant
 from .proof import prove
 
@@ -162,7 +163,7 @@ def _choose(collective: Collective, function: str = "cf_choose") -> str:
 
 
 def _in_place_guard(collective: Collective) -> str:
-    if collective.in_place == "send_root" and not collective.reduces:
+    if collective.in_place == "send_root" and not collective.has_op:
         return "sendbuf == MPI_IN_PLACE"
     return "recvbuf == MPI_IN_PLACE" if collective.in_place == "recv_root" else ""
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Optional
 
 from collforge.errors import CollforgeError
+from collforge.layout import Layout
 
-from .layout import Lanes, Layout
+from .lanes import Lanes
 from .model import Collective, Composition, Family, Step
 from .window import Cell, Piece, SharedMemory, cells_of
 
