@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 BIN := .venv/bin
-PACKAGES := db generator reframe_checks runtime templates tuner
+PACKAGES := db generator reframe_checks runtime templates toolchain tuner
 SOURCES := $(wildcard collforge/*.py) $(PACKAGES)
 C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*/*.[ch] runtime/src/*/*/*.c runtime/bench/*.[ch] runtime/bench/*/*.c reframe_checks/systems/*/*.c)
 

@@ -25,14 +25,14 @@ from collforge.db.errors import (
 from collforge.db.records import (
     Choice,
     Measurement,
-    Place,
     Result,
     RunRecord,
     Undecided,
-    Variant,
     Verification,
     Winner,
 )
+from collforge.place import Place
+from collforge.variant import Variant
 
 # By message, because Python offers SQLite's error codes only from 3.11 on.
 _ERRORS = (

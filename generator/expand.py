@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .load import SpecError
-from .model import Algorithm, Collective, Composition, Family, Parameter, Specs, Step, Variant
+from .manifest import Parameter
+from .model import Algorithm, Collective, Composition, Family, Specs, Step, Variant
 from .steps import STEPS
 
 LANES = "lanes"

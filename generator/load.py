@@ -15,21 +15,18 @@ else:
 from collforge.errors import CollforgeError
 
 from . import splits, window
+from .manifest import INT_MAX, Parameter
 from .model import (
-    COUNTS,
-    FACTS,
-    INT_MAX,
     Algorithm,
     Argument,
     Collective,
     Composition,
     Family,
-    Parameter,
     Result,
     Specs,
     Step,
 )
-from .predicates import Expression, parse
+from .predicates import COUNTS, FACTS, Expression, parse
 from .steps import BUFFER, OPTIONAL, PLACES, STEPS
 
 SPECS = Path(__file__).parent / "specs"
@@ -149,7 +146,7 @@ def _collective(table: _Table) -> Collective:
         varies=table.choice("varies", VARIES, "no"),
         in_place=table.choice("in_place", IN_PLACE),
         total=table.expression("total", ("size", "bytes")),
-        wire_bytes=table.expression("wire_bytes", ("nodes", "node_size", "bytes")),
+        bound=table.expression("bound", ("nodes", "node_size", "bytes")),
         native=table.text("native", ""),
         result=Result(
             in_blocks=result.expression("in_blocks", places),

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Optional
 
 from collforge.errors import CollforgeError
+from collforge.layout import Layout
 
-from .layout import Lanes, Layout
+from .lanes import Lanes
 from .model import Collective, Step
 
 Cell = tuple[tuple[int, int], ...]

@@ -16,12 +16,13 @@ import collforge.templates
 from collforge.errors import CollforgeError
 
 from . import fingerprint, load
+from .describe import describe
 from .expand import expand
 from .in_c import wrappers
 from .in_c.fortran import hybrid_routines, routines
 from .in_c.large import large_functions
 from .in_c.variant import view
-from .manifest import Manifest, describe
+from .manifest import Manifest
 from .model import Specs, Variant
 from .proof import prove
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from collforge.errors import CollforgeError
 
-from .layout import Lanes
+from .lanes import Lanes
 from .machine import Cell
 
 VIEWS = ("slice", "node_slice", "lane_slices", "share", "lane")

@@ -11,14 +11,16 @@ from typing import Any
 import pytest
 from conftest import Installation
 
-from collforge.db import Store, Variant
-from collforge.generator import layout, manifest
-from collforge.generator.layout import Layout
+from collforge import layout
+from collforge.db import Store
+from collforge.generator import manifest
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.runtime.libraries import MpiLibrary
 from collforge.tuner import cli, startup
 from collforge.tuner.commands import startup as startup_commands
 from collforge.tuner.evidence import Comparison, Interval
+from collforge.variant import Variant
 
 AT = layout.from_name("2x1")
 LIBRARY = MpiLibrary("mpich", Path("mpicc"), Path("mpirun"), "MPICH", True)

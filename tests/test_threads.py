@@ -11,7 +11,7 @@ from conftest import Installation
 from support import SEED, TOP, execute, launch_local, make_folder
 from test_sanitizers import make_library, only_openmpi, sanitizer
 
-from collforge.runtime import vcis
+from collforge.toolchain import vcis
 
 C = Path(__file__).resolve().parent / "c"
 STEPS = 60

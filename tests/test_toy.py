@@ -37,7 +37,7 @@ signature = [
 ]
 in_place = "none"
 total = "bytes"
-wire_bytes = "bytes"
+bound = "bytes"
 
 [result]
 in_blocks = "1"

@@ -16,10 +16,12 @@ import pytest
 from conftest import Installation, Launch, mostly_one_library
 from support import SEED, TOP, execute
 
-from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
+from collforge.db import Choice, Result, RunRecord, Store
 from collforge.generator import manifest
-from collforge.runtime.home import home
+from collforge.home import home
+from collforge.place import Place
 from collforge.tuner import instructions, leftovers
+from collforge.variant import Variant
 
 ASKED = ["--system", "local", "--layout", "2x2", "--collective", "bcast,allgather", "--seed", "7"]
 

@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import collforge
-from collforge.db import Choice, Result, RunRecord, Store, Variant
+from collforge import layout
+from collforge.db import Choice, Result, RunRecord, Store
 from collforge.errors import CollforgeError
-from collforge.generator import layout
-from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
 from collforge.reframe_checks.launchers import local_command
-from collforge.runtime.build import Built
-from collforge.runtime.libraries import MpiLibrary
-from collforge.tuner import request
+from collforge.toolchain.build import Built
+from collforge.variant import Variant
 
 LAYOUT = "2x2"
 CALLS = 1000  # templates/calls.c.j2
@@ -92,7 +93,7 @@ def run(command: Sequence[str], env: dict[str, str], what: str) -> str:
 
 def store_native_winners(database: Path, library: MpiLibrary, made: Manifest, at: Layout) -> None:
     """Adds to a database: on a layout native won at SMALL and a variant at LARGE, for every collective."""
-    place = request.place("count", library, at)
+    place = Place.of("count", library, at)
     variants = {}
     for entry in made.variants:
         variants[entry.collective] = Variant(entry.collective, entry.family, "", entry.fingerprint)

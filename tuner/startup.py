@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from collforge.db import Variant
-from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.launchers import PRELOAD, cluster_command, local_command
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.runtime import build
-from collforge.runtime.build import Built
-from collforge.runtime.libraries import MpiLibrary
+from collforge.toolchain import build
+from collforge.toolchain.build import Built
 from collforge.tuner import evidence, instructions
 from collforge.tuner.evidence import Comparison, Interval
+from collforge.variant import Variant
 
 LAYOUTS = ("2x1", "2x2", "4x2")
 OVERHEAD_LAYOUT = "2x1"  # ranks that wait for a core would hide what is looked for

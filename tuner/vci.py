@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks import message_rate
 from collforge.reframe_checks.launchers import local_command
 from collforge.reframe_checks.message_rate import Setting
-from collforge.runtime import vcis
-from collforge.runtime.libraries import MpiLibrary
+from collforge.toolchain import vcis
 from collforge.tuner import instructions
 
 LAUNCHES = 5

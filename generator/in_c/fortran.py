@@ -84,7 +84,7 @@ def routines(collectives: Iterable[Collective]) -> list[Routine]:
 
 
 def exported(collectives: Iterable[Collective], flavor: str) -> set[str]:
-    """The Fortran names in libcollforge.so for a library of this flavor (libraries.MpiLibrary)."""
+    """The Fortran names in libcollforge.so for a library of this flavor (MpiLibrary)."""
     known = routines(collectives)
     if flavor == "openmpi":
         return {name for r in known for name in (r.openmpi_name, r.fortran_name)}

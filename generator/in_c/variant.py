@@ -6,7 +6,8 @@ from typing import Any
 
 from .. import proof
 from ..expand import NODE_PHASE
-from ..model import FACTS, Algorithm, Variant
+from ..model import Algorithm, Variant
+from ..predicates import FACTS
 from ..steps import STEPS
 from .locals import call_declarations, declarations
 from .memory import buffers, splits, temporaries, views
@@ -104,7 +105,7 @@ def _roles(variant: Variant) -> list[tuple[str, str]]:
     exchanged = collective.sized == "none" and varies != "no"
     roles = [
         ("moves_nothing", "true" if collective.moves_nothing else ""),
-        ("reduces", "true" if collective.reduces else ""),
+        ("reduces", "true" if collective.has_op else ""),
         ("in_piece", "true" if collective.hybrid else ""),
         ("single_buffer", "true" if collective.single_buffer else ""),
         ("varies", f"CF_VARIES_{varies.upper()}" if varies != "no" else ""),

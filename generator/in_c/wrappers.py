@@ -35,7 +35,7 @@ def choose(collective: Collective, function: str = "cf_choose") -> str:
 
 
 def _in_place_guard(collective: Collective) -> str:
-    if collective.in_place == "send_root" and not collective.reduces:
+    if collective.in_place == "send_root" and not collective.has_op:
         return "sendbuf == MPI_IN_PLACE"
     return "recvbuf == MPI_IN_PLACE" if collective.in_place == "recv_root" else ""
 

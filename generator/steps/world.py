@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..layout import Lanes
+from ..lanes import Lanes
 from ..machine import Cells, Machine, Memory, read
 from ..model import Step
 from .kind import MOVE, InC, StepKind

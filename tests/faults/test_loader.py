@@ -15,7 +15,7 @@ from faults import databases
 from support import TOP, execute, make_folder
 
 from collforge.db import Store
-from collforge.runtime import libraries
+from collforge.toolchain import libraries
 
 HERE = Path(__file__).resolve().parent
 SOURCES = (

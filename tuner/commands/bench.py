@@ -11,20 +11,23 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
+from collforge import case
+from collforge.case import Case
+from collforge.decision import MARGIN
 from collforge.errors import CollforgeError, unknown
-from collforge.generator import case, manifest
-from collforge.generator.case import Case
-from collforge.generator.layout import from_name
 from collforge.generator.manifest import VariantEntry
-from collforge.runtime import build, libraries
-from collforge.runtime.home import home
-from collforge.runtime.libraries import MpiLibrary
+from collforge.home import home
+from collforge.layout import from_name
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.toolchain import build, libraries
 from collforge.tuner import benchmark, instructions, plan, request, tables
 from collforge.tuner.benchmark import Known, Row, make_row, stages, usual_variants
 from collforge.tuner.commands import startup, target, vci
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 from collforge.tuner.plots import Line, draw
 from collforge.tuner.run import Job
+from collforge.variant import NATIVE, split_name
 
 EXAMPLE = """\
 collforge bench --system emulated --mpi openmpi --layout 4x2 --sizes 1MiB
@@ -134,9 +137,9 @@ def run(args: argparse.Namespace) -> int:
         return vci.show(library, args)
     site = target.site(args, library.name)
     build.build(library)
-    made = manifest.load(home() / "generated" / "manifest.json")
+    made = build.read_manifest()
     goal = target.goal(args, made)
-    place = request.place(target.system_name(args), library, goal.layout)
+    place = Place.of(target.system_name(args), library, goal.layout)
     known = benchmark.read_known(made, goal, args.db, place)
     cases = wanted_cases(args, known)
     job = Job(
@@ -150,10 +153,10 @@ def run(args: argparse.Namespace) -> int:
         in_a_row=args.in_a_row,
         drop_in_by=args.db if args.over_drop_in else None,
     )
-    standard = "drop-in" if args.over_drop_in else case.NATIVE
+    standard = "drop-in" if args.over_drop_in else NATIVE
     measured = benchmark.measure(site, job, args.launches or LAUNCHES, home() / "runs")
     rate = target.link_rate(args)
-    problems = {one.problem: one.by(case.NATIVE) for one in cases}.values()
+    problems = {one.problem: one.by(NATIVE) for one in cases}.values()
     rows = [make_row(known, problem, measured, rate) for problem in problems]
     if args.plot:
         plot(rows, place.mpi, standard, Path(args.plot))
@@ -185,7 +188,7 @@ def print_found(
 def count_instructions(library: MpiLibrary) -> int:
     """Prints the cost of each wrapper; 1 when one is over the budget."""
     built = build.build(library)
-    made = manifest.load(home() / "generated" / "manifest.json")
+    made = build.read_manifest()
     folder = request.new_folder(home() / "runs", "instructions")
     costs = instructions.count(library, built, made, home() / "generated", folder)
     table = Table(title=f"{library.name}: instructions over PMPI where native is the winner")
@@ -199,15 +202,15 @@ def count_instructions(library: MpiLibrary) -> int:
 
 def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
     """Of every problem asked for: native, and the variants named or, if none is, the usual ones."""
-    asked = [case.parse(with_variant(text)) for text in args.cases]
+    asked = [case.parse(text) for text in args.cases]
     groups: dict[str, dict[str, Case]] = {}
     for one in asked or plan.problems(known.made, known.goal):
-        group = groups.setdefault(one.problem, {case.NATIVE: one.by(case.NATIVE)})
-        if one.variant == case.NATIVE:
+        group = groups.setdefault(one.problem, {NATIVE: one.by(NATIVE)})
+        if one.variant == NATIVE:
             names = default_variants(args, known, one)
         else:
             facts = from_name(one.layout).facts()
-            names = [case.completed(entry_of(known, one), one.variant, facts)]
+            names = [entry_of(known, one).completed(one.variant, facts)]
         group.update((name, one.by(name)) for name in names)
     found = [one for group in groups.values() for one in group.values()]
     if args.over_drop_in and not all(known.made.collective(one.collective).hybrid for one in found):
@@ -217,7 +220,7 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
 
 def entry_of(known: Known, asked: Case) -> VariantEntry:
     """Raises CollforgeError where the collective has no such variant."""
-    family, _ = case.split_variant(asked.variant)
+    family, _ = split_name(asked.variant)
     entries = {entry.family: entry for entry in known.made.variants_of(asked.collective)}
     if family not in entries:
         raise unknown("family", family, sorted(entries))
@@ -233,12 +236,6 @@ def default_variants(args: argparse.Namespace, known: Known, problem: Case) -> l
         found = [one for one in (tuned, *beside) if one and not one.is_native]
         return list(dict.fromkeys(one.name for one in found))
     return usual_variants(known, problem)
-
-
-def with_variant(text: str) -> str:
-    """A case string, with native for its variant where it names none."""
-    head, _, tail = text.partition("@")
-    return text if ":" in head else f"{head}:{case.NATIVE}@{tail}"
 
 
 def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
@@ -300,11 +297,11 @@ def print_neighbours(rows: Sequence[Row], where: str) -> None:
             shown(row.over_neighbour),
         )
     tables.show(table)
-    behind = [row for row in rows if row.ratio < 0.97]
+    behind = [row for row in rows if row.ratio < 1 - MARGIN]
     lagging = [row for row in rows if (row.over_neighbour or 1.0) < 0.9]
     print(
-        f"{len(rows)} problems: {len(behind)} below 0.97 of native, {len(lagging)} below 0.9 of the better "
-        f"neighbour; least {min(row.ratio for row in rows):.2f} and "
+        f"{len(rows)} problems: {len(behind)} below {1 - MARGIN:.2f} of native, "
+        f"{len(lagging)} below 0.9 of the better neighbour; least {min(row.ratio for row in rows):.2f} and "
         f"{min(row.over_neighbour or 1.0 for row in rows):.2f}"
     )
 

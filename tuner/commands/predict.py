@@ -9,9 +9,8 @@ from rich.table import Table
 
 from collforge.db import Store
 from collforge.errors import CollforgeError
-from collforge.generator import manifest
-from collforge.runtime import build, libraries
-from collforge.runtime.home import home
+from collforge.place import Place
+from collforge.toolchain import build, libraries
 from collforge.tuner import plan, request, tables
 from collforge.tuner.commands import target
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
@@ -32,12 +31,9 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     library = libraries.find(args.mpi)
-    path = build.generated_folder(home()) / "manifest.json"
-    if not path.is_file():
-        raise CollforgeError("nothing was generated yet: run `collforge generate`")
-    made = manifest.load(path)
+    made = build.read_manifest()
     goal = target.goal(args, made)
-    here = request.place(target.system_name(args), library, goal.layout)
+    here = Place.of(target.system_name(args), library, goal.layout)
     with Store(args.db, create=False) as store:
         places = [
             place

@@ -7,16 +7,17 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from collforge.db import Place, Store, Variant, Winner
-from collforge.generator import manifest
-from collforge.generator.layout import from_name
+from collforge.db import Store, Winner
 from collforge.generator.manifest import UNSIZED_BYTES, Manifest
-from collforge.runtime.home import home
+from collforge.layout import from_name
+from collforge.place import Place
+from collforge.toolchain import build
 from collforge.tuner import plan, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
 from collforge.tuner.plan import Goal
 from collforge.tuner.plots import Line, draw
 from collforge.tuner.standing import Standing, read_standing
+from collforge.variant import Variant
 
 EXAMPLE = """\
 collforge report
@@ -36,7 +37,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    made = manifest.load(home() / "generated" / "manifest.json")
+    made = build.read_manifest()
     collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
     series: dict[Place, plan.History] = {}
     with Store(args.db, create=False) as store:
@@ -75,7 +76,13 @@ def plot(
 ) -> None:
     """A panel per MPI library and collective: native, and what was chosen."""
     panels: dict[str, list[Line]] = {}
-    found = sorted({(p, problem.split("@")[0]) for p, known in series.items() for problem in known})
+    found = sorted(
+        {
+            (p, one.collective)
+            for p, known in series.items()
+            for one in plan.measured_problems(known)
+        }
+    )
     for place, collective in found:
         native = Variant(collective)
         picked = chosen(winners, place, collective)
@@ -100,12 +107,10 @@ def medians(
 ) -> list[tuple[int, float]]:
     """(bytes, median seconds) of the picked variant at each size, or of another where none is picked."""
     points = []
-    for problem, launches in problems.items():
-        if problem.split("@")[0] != collective:
-            continue
-        nbytes = int(problem.split(",bytes=", 1)[1].split(",")[0])
-        variant = pick.get(nbytes, otherwise)
+    for problem in plan.measured_problems(problems, collective):
+        variant = pick.get(problem.bytes, otherwise)
+        launches = problems[problem.problem]
         samples = [sample for launch in launches for sample in launch.get(variant, ())]
         if samples:
-            points.append((nbytes, statistics.median(samples)))
+            points.append((problem.bytes, statistics.median(samples)))
     return sorted(points)

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rich.table import Table
 
+from collforge import layout
 from collforge.db import Store
-from collforge.generator import layout, manifest
-from collforge.generator.layout import Layout
-from collforge.runtime import build
-from collforge.runtime.home import home
-from collforge.runtime.libraries import MpiLibrary
+from collforge.home import home
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
+from collforge.toolchain import build
 from collforge.tuner import request, startup, tables
 from collforge.tuner.commands import target
 from collforge.tuner.evidence import Interval
@@ -94,7 +94,7 @@ def show_ratios(
 
 def prepare(library: MpiLibrary, layouts: Sequence[Layout]) -> startup.Programs:
     built = build.build(library)
-    made = manifest.load(home() / "generated" / "manifest.json")
+    made = build.read_manifest()
     folder = request.new_folder(home() / "runs", "startup")
     return startup.prepare(library, built, made, layouts, folder)
 

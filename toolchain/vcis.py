@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from collforge.runtime.home import home, make_folder
-from collforge.runtime.libraries import MpiLibrary
+from collforge.home import home, make_folder
+from collforge.mpi_library import MpiLibrary
 
 VARIABLE = "MPIR_CVAR_CH4_NUM_VCIS"
 ASKED = (64, 32, 16, 8, 4, 2)

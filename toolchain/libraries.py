@@ -12,11 +12,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 from collforge.errors import CollforgeError, unknown
-from collforge.runtime.home import home, make_folder
+from collforge.home import home, make_folder
+from collforge.mpi_library import MpiLibrary
 
 DEBIAN_PACKAGES = {"openmpi": "openmpi-bin libopenmpi-dev", "mpich": "mpich libmpich-dev"}
 PREFIX_VARIABLE = "COLLFORGE_MPI_"
@@ -47,40 +47,6 @@ int main(int argc, char **argv)
 
 class MissingLibrary(CollforgeError):
     """No usable MPI library of that name here."""
-
-
-@dataclass(frozen=True)
-class MpiLibrary:
-    """One MPI library of this machine."""
-
-    name: str
-    """The short name: openmpi, mpich, or the lower-case <NAME> of a COLLFORGE_MPI_<NAME>."""
-    mpicc: Path
-    mpirun: Path
-    version: str
-    """What MPI_Get_library_version gives, without blanks at its end. May have several lines."""
-    thread_multiple: bool
-    """Whether MPI_Init_thread grants MPI_THREAD_MULTIPLE; False also when MPI_Init_thread fails."""
-
-    @property
-    def flavor(self) -> str:
-        """Whose options its mpirun takes: see flavor_of."""
-        return flavor_of(self.version)
-
-    @property
-    def short_version(self) -> str:
-        """The first words of the version, for tables: `Open MPI v4.1.4`, `MPICH 4.0.2`."""
-        first = self.version.split("\n", 1)[0].split(",", 1)[0]
-        return " ".join(first.replace("Version:", "").split())
-
-
-def flavor_of(version: str) -> str:
-    """Of a library of this version: openmpi, mpich (and what derives from it), or other."""
-    if version.startswith("Open MPI"):
-        return "openmpi"
-    if version.startswith(("MPICH", "Intel(R) MPI", "MVAPICH")):
-        return "mpich"
-    return "other"
 
 
 def known_names() -> list[str]:

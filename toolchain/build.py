@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import collforge
+from collforge import home as home_module
+from collforge import runtime
 from collforge.errors import CollforgeError
-from collforge.generator import render
-from collforge.runtime import home as home_module
-from collforge.runtime.home import make_folder
-from collforge.runtime.libraries import MpiLibrary
+from collforge.generator import manifest, render
+from collforge.generator.manifest import Manifest
+from collforge.home import make_folder
+from collforge.mpi_library import MpiLibrary
 
-RUNTIME = Path(__file__).resolve().parent
+RUNTIME = Path(runtime.__file__).resolve().parent
 BUILD_SECONDS = 900
 LAST_LINES = 12
 # Of programs with threads. The last because MPICH's MPI_STATUSES_IGNORE is an array of length 0.
@@ -52,6 +54,27 @@ def generated_folder(home: Path) -> Path:
     return home / "generated"
 
 
+def generate(folder: Path) -> Manifest:
+    """Writes the generated C and manifest.json to a folder, which is made; only what changes is written."""
+    return render.generate(make_folder(folder))
+
+
+def read_manifest() -> Manifest:
+    """What was generated below home(). Raises CollforgeError, naming the fix, where nothing was."""
+    return manifest.load(generated_folder(home_module.home()) / "manifest.json")
+
+
+def current_manifest() -> Manifest:
+    """The same; generated where it is missing or of another version."""
+    try:
+        found = read_manifest()
+        if found.version == collforge.__version__:
+            return found
+    except CollforgeError:
+        pass
+    return generate(generated_folder(home_module.home()))
+
+
 def built_paths(name: str, home: Path) -> Built:
     """Where a build for the MPI library of this short name leaves its files, built or not."""
     return Built(home / name / "libcollforge.so", home / name / "collforge-driver")
@@ -69,7 +92,7 @@ def build(library: MpiLibrary, home: Path | None = None) -> Built:
         raise BuildError("there is no make here: run `apt-get install make gcc libc6-dev`")
     out = make_folder(home / library.name)
     with _locked(home / "build.lock"):
-        render.generate(generated_folder(home))
+        generate(generated_folder(home))
         _forget_other_library(library, out)
         command = [make, "-j2", "-C", str(RUNTIME)]
         command += [

@@ -7,15 +7,16 @@ from pathlib import Path
 from reframe.core.builtins import run_before, variable
 from reframe.core.logging import getlogger
 
-from collforge.generator.case import Case, parse, split_variant
+from collforge.case import Case, parse
 from collforge.reframe_checks import results
 from collforge.reframe_checks.driver_check import DriverCheck
 from collforge.reframe_checks.results import Range
+from collforge.variant import split_name
 
 FINDINGS = "findings.txt"
 
 
-class Comparison(DriverCheck):
+class RatioCheck(DriverCheck):
     """Times cases in several launches; the findings go to ReFrame's output and to findings.txt.
 
     Of each family's parameter points for a problem, only the one with the best worst launch is
@@ -36,9 +37,9 @@ class Comparison(DriverCheck):
     @run_before("performance")
     def report_findings(self) -> None:
         best: dict[tuple[str, str], tuple[Range, str]] = {}
-        for text, ratio in results.ratio_ranges(self.launched).items():
+        for text, ratio in results.ratio_ranges(self.outputs).items():
             case = parse(text)
-            entry = case.problem, split_variant(case.variant)[0]
+            entry = case.problem, split_name(case.variant)[0]
             best[entry] = max(best.get(entry, (ratio, text)), (ratio, text))
         self.findings = [
             f"{text}: {ratio}"

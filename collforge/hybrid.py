@@ -1,7 +1,7 @@
 """collforge_hybrid.h for Python: NumPy arrays of which there is one per node, for mpi4py's communicators.
 
     from mpi4py import MPI
-    from collforge.runtime.hybrid import Hybrid
+    from collforge.hybrid import Hybrid
 
     with Hybrid(MPI.COMM_WORLD) as hybrid:
         vector = hybrid.alloc((hybrid.size, 1000))     # one per node; a view of the shared memory, no copy
@@ -26,12 +26,9 @@ import numpy as np
 from mpi4py import MPI
 
 from collforge.errors import CollforgeError
-
-from .home import home
+from collforge.home import home
 
 Array = np.ndarray[Any, Any]
-
-_FLAVORS = (("Open MPI", "openmpi"), ("MPICH", "mpich"))
 
 
 def _handle_type(of: type) -> Any:
@@ -64,14 +61,15 @@ def find_library() -> Path:
     for preloaded in os.environ.get("LD_PRELOAD", "").replace(" ", ":").split(":"):
         if Path(preloaded).name == "libcollforge.so":
             return Path(preloaded)
-    version = MPI.Get_library_version()
-    name = next((name for text, name in _FLAVORS if version.startswith(text)), "")
-    path = home() / name / "libcollforge.so"
-    if not name or not path.exists():
-        raise CollforgeError(
-            f"{path} is missing; run: collforge build --mpi {name or 'NAME'}, or name the library"
-        )
-    return path
+    version = MPI.Get_library_version().rstrip()
+    for built_with in sorted(home().glob("*/built-with")):
+        path = built_with.with_name("libcollforge.so")
+        if path.exists() and built_with.read_text(encoding="utf-8") == version:
+            return path
+    raise CollforgeError(
+        f"no libcollforge.so below {home()} is for {version.splitlines()[0]}; "
+        "run: collforge build --mpi NAME, or name the library"
+    )
 
 
 class Hybrid:

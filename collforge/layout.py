@@ -1,47 +1,16 @@
-"""Where the ranks of a communicator are, and how blocks travel on lanes: the twin of runtime/src/place."""
+"""Where the ranks of a communicator are, and its name: the twin of cf_layout_name (runtime/src)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from collforge.errors import CollforgeError
 
 
 class LayoutError(CollforgeError):
     """A layout's name cannot be read."""
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """The decomposition of a layout into k lanes.
-
-    The rank with node rank m travels on lane m mod k, carried by the rank of its node with node rank
-    m mod k. k = 1 is the hierarchical decomposition, k = smallest node size the full-lane one
-    (papers/multi-lane-decomposition, section III; unequal nodes are this project's extension).
-    """
-
-    layout: Layout
-    k: int
-
-    @cached_property
-    def order(self) -> list[int]:
-        """The ranks sorted by (lane, node, node rank)."""
-        at = self.layout
-        return sorted(
-            range(at.size),
-            key=lambda r: (at.node_rank(r) % self.k, at.node_of[r], at.node_rank(r)),
-        )
-
-    def share(self, lane: int, node: int) -> list[int]:
-        """The ranks of a node that travel on a lane, in node order."""
-        return self.layout.ranks_on(node)[lane :: self.k]
-
-    def ranks(self, lane: int) -> list[int]:
-        """The ranks of a lane, sorted by (node, node rank)."""
-        return [r for node in range(self.layout.nodes) for r in self.share(lane, node)]
 
 
 @dataclass(frozen=True)
@@ -63,7 +32,7 @@ class Layout:
         return max(self.node_of) + 1
 
     def ranks_on(self, node: int) -> list[int]:
-        return [rank for rank, place in enumerate(self.node_of) if place == node]
+        return [rank for rank, at in enumerate(self.node_of) if at == node]
 
     def node_rank(self, rank: int) -> int:
         return self.node_of[:rank].count(self.node_of[rank])
@@ -111,10 +80,10 @@ class Layout:
         return "map:" + ",".join(map(str, self.node_of))
 
 
-def from_nodes(places: Sequence[int], threads: int = 1) -> Layout:
+def from_nodes(labels: Sequence[int], threads: int = 1) -> Layout:
     """A layout from any labels of nodes, renumbered by first appearance."""
     numbers: dict[int, int] = {}
-    return Layout(tuple(numbers.setdefault(place, len(numbers)) for place in places), threads)
+    return Layout(tuple(numbers.setdefault(label, len(numbers)) for label in labels), threads)
 
 
 _NUMBER = r"[1-9]\d{0,4}"
@@ -135,7 +104,7 @@ def from_name(name: str) -> Layout:
         )
     threads = int(read["threads"] or 1)
     if read["map"]:
-        return from_nodes([int(place) for place in read["map"].split(".")], threads)
+        return from_nodes([int(node) for node in read["map"].split(".")], threads)
     if read["cyclic"]:
         return Layout(tuple(range(int(read["nodes"]))) * int(read["ranks"]), threads)
     if read["sizes"]:
