@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import statistics
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from collforge.db import Store, Winner
-from collforge.generator.manifest import UNSIZED_BYTES, Manifest
+from collforge.db import Store
+from collforge.errors import CollforgeError
+from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
-from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import plan, request
+from collforge.tuner import bandwidth, plan, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
 from collforge.tuner.plan import Goal
-from collforge.tuner.plots import Line, draw
 from collforge.tuner.standing import Standing, read_standing
-from collforge.variant import Variant
 
 EXAMPLE = """\
 collforge report
@@ -32,25 +28,24 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--plot",
         metavar="FILE",
-        help="draw time against bytes, native and chosen (.png, .svg, .pdf)",
+        help="draw the links' bandwidth against bytes, native and chosen (.png, .svg, .pdf)",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     made = build.read_manifest()
     collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
-    series: dict[Place, plan.History] = {}
     with Store(args.db, create=False) as store:
-        for place in store.places():
-            if args.mpi in (None, place.mpi):
-                goal = Goal(from_name(place.layout), tuple(collectives), ())
-                standing = read_standing(store, made, goal, place)
-                print(f"{place.system}, {place.mpi_version}, {place.layout}:")
-                explain(made, standing)
-                series[place] = standing.seen.history
-        winners = store.winners()
+        places = [place for place in store.places() if args.mpi in (None, place.mpi)]
+        for place in places:
+            goal = Goal(from_name(place.layout), tuple(collectives), ())
+            print(f"{place.system}, {place.mpi_version}, {place.layout}:")
+            explain(made, read_standing(store, made, goal, place))
+        panels = bandwidth.read_series(store, made, places, collectives)
+    if args.plot and not panels:
+        raise CollforgeError("nothing was measured that moves data between nodes: no plot")
     if args.plot:
-        plot(made, series, winners, Path(args.plot))
+        bandwidth.draw(panels, Path(args.plot))
         print(f"plot: {args.plot}")
     return 0
 
@@ -66,51 +61,3 @@ def explain(made: Manifest, standing: Standing) -> None:
         print(f"  {together if len(contest) > 1 else contest[0].problem}: {decision.reason}")
         for other in decision.others[:2]:
             print(f"      next: {other}")
-
-
-def plot(
-    made: Manifest,
-    series: Mapping[Place, plan.History],
-    winners: Sequence[Winner],
-    path: Path,
-) -> None:
-    """A panel per MPI library and collective: native, and what was chosen."""
-    panels: dict[str, list[Line]] = {}
-    found = sorted(
-        {
-            (p, one.collective)
-            for p, known in series.items()
-            for one in plan.measured_problems(known)
-        }
-    )
-    for place, collective in found:
-        native = Variant(collective)
-        picked = chosen(winners, place, collective)
-        rest = picked.get(UNSIZED_BYTES, native) if collective in made.unsized else native
-        panels[f"{collective}, {place.mpi} {place.layout}"] = [
-            Line("native", "o-", medians(series[place], collective, {}, native)),
-            Line("chosen", "s--", medians(series[place], collective, picked, rest)),
-        ]
-    draw(panels, path)
-
-
-def chosen(winners: Sequence[Winner], place: Place, collective: str) -> dict[int, Variant]:
-    return {
-        one.choice.bytes: one.choice.variant
-        for one in winners
-        if one.place == place and one.choice.variant.collective == collective
-    }
-
-
-def medians(
-    problems: plan.History, collective: str, pick: dict[int, Variant], otherwise: Variant
-) -> list[tuple[int, float]]:
-    """(bytes, median seconds) of the picked variant at each size, or of another where none is picked."""
-    points = []
-    for problem in plan.measured_problems(problems, collective):
-        variant = pick.get(problem.bytes, otherwise)
-        launches = problems[problem.problem]
-        samples = [sample for launch in launches for sample in launch.get(variant, ())]
-        if samples:
-            points.append((problem.bytes, statistics.median(samples)))
-    return sorted(points)

@@ -70,6 +70,14 @@ class ClusterSpec:
             return "emulated"
         return f"emulated-{self.rails}x{self.rate}-{self.rail_model}"
 
+    @classmethod
+    def of_system(cls, name: str) -> ClusterSpec | None:
+        """The rails under this name of a database; None where it is no emulated cluster's."""
+        found = re.fullmatch(r"emulated(?:-(\d+)x([^-]+)-([a-z]+))?", name)
+        if found is None:
+            return None
+        return cls() if found[1] is None else cls(rails=int(found[1]), rate=found[2], rail_model=found[3])
+
     @property
     def ranks(self) -> int:
         """Number of ranks on all nodes together."""

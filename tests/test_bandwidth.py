@@ -1,0 +1,71 @@
+"""The picture of `collforge report`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from collforge.db import Choice, Result, RunRecord, Store
+from collforge.generator import manifest, render
+from collforge.layout import from_name
+from collforge.place import Place
+from collforge.reframe_checks.cases import timing_case
+from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.tuner import bandwidth
+from collforge.tuner.evidence import Interval
+from collforge.variant import Variant
+
+AT = from_name("4x2")
+NATIVE_SECONDS = 1.0
+TUNED = Choice(1 << 20, Variant("bcast", "full_lane", "", "1"), 2.0, 1.5, 3.0, 3)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> manifest.Manifest:
+    return render.generate(tmp_path_factory.mktemp("generated"))
+
+
+@pytest.fixture
+def store(made: manifest.Manifest, tmp_path: Path) -> Store:
+    """A bcast of 1 MiB whose winner takes half of native's second, and a barrier, on the emulated cluster."""
+    found = Store(tmp_path / "winners.db")
+    place = Place("emulated", "openmpi", "Open MPI v4.1.4, and so on", "4x2")
+    problems = [timing_case(made, name, AT, size) for name, size in (("bcast", 1 << 20), ("barrier", 1))]
+    results = [
+        Result(Variant(one.collective), one.problem, one.bytes, True, "", (NATIVE_SECONDS,) * 7)
+        for one in problems
+    ]
+    results.append(Result(TUNED.variant, problems[0].problem, 1 << 20, True, "", (0.5,) * 7))
+    when = "2026-01-01T00:00:00Z"
+    found.record_run(RunRecord("1", place, 4, 8, when, "1", "4", ("a",), 7, tuple(results)))
+    found.replace_winners(place, "bcast", [TUNED])
+    return found
+
+
+def test_bandwidth_is_bytes_over_time(made: manifest.Manifest, store: Store) -> None:
+    panels = bandwidth.read_series(store, made, store.places(), [one.name for one in made.collectives])
+    assert list(panels) == ["bcast"]  # a barrier moves nothing
+    native, tuned = panels["bcast"]
+    moved = made.collective("bcast").least_bytes(4, 2, 1 << 20)
+    assert native.points == {moved: Interval(*[moved / NATIVE_SECONDS] * 3)}
+    assert tuned.points[moved] == Interval(*(moved * ratio for ratio in (2.0, 1.5, 3.0)))
+
+
+def test_the_picture_is_drawn(made: manifest.Manifest, store: Store, tmp_path: Path) -> None:
+    picture = tmp_path / "winners.svg"
+    bandwidth.draw(bandwidth.read_series(store, made, store.places(), ["bcast"]), picture)
+    drawn = picture.read_text(encoding="utf-8")
+    for words in (bandwidth.FRACTION, "Open MPI v4.1.4, native", "Open MPI v4.1.4, tuned", "95 % intervals"):
+        assert f"<!-- {words}" in drawn or words in drawn
+
+
+@pytest.mark.parametrize("spec", [ClusterSpec(), ClusterSpec(rails=3, rate="1gbit", rail_model="hashed")])
+def test_a_systems_name_tells_its_rails(spec: ClusterSpec) -> None:
+    assert ClusterSpec.of_system(spec.system) == spec
+    rate = spec.rails * spec.bits_per_second / 8
+    assert bandwidth.link_rate(spec.system) == rate
+
+
+def test_the_rate_of_other_systems_is_not_known() -> None:
+    assert bandwidth.link_rate("cluster") is None

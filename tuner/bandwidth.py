@@ -1,0 +1,144 @@
+"""The picture of `collforge report`: bandwidth of the busiest node's links against the bytes that they move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from collforge.db import Store
+from collforge.generator.manifest import Manifest
+from collforge.layout import from_name
+from collforge.place import Place
+from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.tuner import request
+from collforge.tuner.evidence import Interval, median_interval
+
+COLUMNS = 5
+MARKERS = "osDv"
+FRACTION = "fraction of link bandwidth"
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a panel: of one MPI library on one layout, native or tuned."""
+
+    place: Place
+    tuned: bool
+    points: Mapping[float, Interval]
+    """By bytes through the links of the busiest node: bytes/s, with a 95 % interval."""
+
+
+def read_series(
+    store: Store, made: Manifest, places: Sequence[Place], collectives: Sequence[str]
+) -> dict[str, list[Series]]:
+    """Of each collective that was measured: native, and what was chosen at each decided size.
+
+    Without collectives that move nothing, and without those for which one variant serves all sizes: what is
+    stored of these is a mean over sizes. The samples of native are those of all launches.
+    """
+    found: dict[str, list[Series]] = {}
+    for place in places:
+        at = from_name(place.layout)
+        ratios = {
+            (one.choice.variant.collective, one.choice.bytes): one.choice
+            for one in store.winners(place.system, place.mpi, place.layout)
+            if one.place == place
+        }
+        for name in collectives:
+            entry = made.collective(name)
+            samples: dict[int, list[float]] = {}
+            for one in store.measurements(place, name):
+                if one.variant.is_native:
+                    samples.setdefault(one.bytes, []).extend(one.samples)
+            if entry.sized == "none" or entry.hybrid or not samples:
+                continue
+            native, tuned = {}, {}
+            for size in sorted(samples):
+                moved = entry.least_bytes(at.nodes, max(at.node_sizes), size)
+                time = median_interval(samples[size])
+                if moved:
+                    native[moved] = Interval(moved / time.median, moved / time.high, moved / time.low)
+                if moved and (name, size) in ratios:
+                    won = ratios[name, size]
+                    bandwidth = moved / time.median
+                    tuned[moved] = Interval(*(bandwidth * r for r in (won.ratio, won.low, won.high)))
+            if native:
+                found.setdefault(name, []).append(Series(place, False, native))
+                found[name].append(Series(place, True, tuned))
+    return found
+
+
+def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
+    """A panel for each collective, on shared axes; the file's ending tells its format.
+
+    As a fraction of what the links can carry where the rates of all places are known, else in MB/s.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    places = sorted({one.place for series in panels.values() for one in series})
+    rates = {place: link_rate(place.system) for place in places}
+    known = all(rates.values())
+    columns = min(COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    figure, grid = pyplot.subplots(
+        *(rows, columns),
+        figsize=(2.4 * columns, 2.1 * rows + 0.8),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    for (name, series), axes in zip(panels.items(), grid.flat):
+        for one in series:
+            number = places.index(one.place)
+            values = list(one.points.values())
+            scale = 1 / (rates[one.place] or 1e6)
+            axes.errorbar(
+                list(one.points),
+                [value.median * scale for value in values],
+                [
+                    [(value.median - value.low) * scale for value in values],
+                    [(value.high - value.median) * scale for value in values],
+                ],
+                label=label(one, len({place.layout for place in places}) > 1),
+                fmt=MARKERS[number % len(MARKERS)],
+                color=f"C{number}",
+                linestyle="-" if one.tuned else "--",
+                markerfacecolor=f"C{number}" if one.tuned else "white",
+                markersize=3.5,
+                linewidth=1,
+                capsize=2,
+            )
+        if known:
+            axes.axhline(1, color="black", linewidth=0.6)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda size, _: request.format_size(int(size)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+        axes.tick_params(which="both", labelsize=6.5)
+        axes.set_title(name, fontsize=9)
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    last = "; vertical bars: 95 % intervals" + ("; black line: rate of the links" if known else "")
+    figure.supxlabel(f"bytes through the links of the busiest node{last}", fontsize=8)
+    figure.supylabel(FRACTION if known else "bandwidth, MB/s", fontsize=8)
+    handles, labels = grid.flat[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=8, frameon=False)
+    figure.savefig(path, dpi=100)
+    pyplot.close(figure)
+
+
+def label(series: Series, with_layout: bool) -> str:
+    name = " ".join(series.place.mpi_version.split(",")[0].replace("Version:", "").split())
+    where = f", {series.place.layout}" if with_layout else ""
+    return f"{name}{where}, {'tuned' if series.tuned else 'native'}"
+
+
+def link_rate(system: str) -> float | None:
+    """Bytes/s of all links of a node, each way, of an emulated cluster; None where it is not known."""
+    spec = ClusterSpec.of_system(system)
+    return None if spec is None else spec.rails * spec.bits_per_second / 8
