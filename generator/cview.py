@@ -21,7 +21,7 @@ _MEMORY = {
     "incoming": "crossing",
 }
 
-# split of a step -> the C variable that holds it, and how it is set up (see runtime/src/data/variant.h)
+# split of a step -> the C variable that holds it, and how it is set up (see runtime/src/data/split.h)
 _SPLITS = {
     "slices": ("slices", "cf_split_slices(&{name}, comm, {slot}, lanes, block)"),
     "lanes": ("lane_parts", "cf_split_lanes(&{name}, comm, {slot}, lanes, {row})"),
