@@ -26,7 +26,7 @@ SOURCES = (
     "winners/force",
     "place/topology",
     "place/layout",
-    "base/agree",
+    "base/runtime",
     "base/log",
     "base/symbol",
     "base/threads",

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "winners/choice.h"
 #include "winners/sqlite.h"
 
 #if defined(OMPI_MAJOR_VERSION)
