@@ -133,7 +133,7 @@ class Keep(RankStep):
 """
 
 STEP_IN_C = """
-#include "data/variant.h"
+#include "data/unit.h"
 
 static inline int cf_keep(struct cf_comm *comm, const void *from, void *to, int count,
                           const struct cf_unit *unit) {

@@ -236,7 +236,7 @@ def test_a_bad_database_means_native_and_one_warning(
         import sqlite3
 
         with sqlite3.connect(path) as connection:
-            connection.execute("PRAGMA user_version = 99")
+            connection.execute("PRAGMA user_version = 0")
         connection.close()
     env = {
         "LD_PRELOAD": str(built.built.library_path),

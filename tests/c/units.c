@@ -19,6 +19,7 @@
 #include "base/cf.h"
 #include "data/sizes.h"
 #include "place/topology.h"
+#include "winners/choice.h"
 #include "winners/force.h"
 #include "winners/rules.h"
 #include "winners/winners.h"

@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "chunks/chunks.h"
 #include "comm/shape.h"
+#include "data/tmpbuf.h"
 #include "node/shared_window.h"
+#include "place/connect.h"
 #include "place/prepare.h"
 
 struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;

@@ -1,5 +1,8 @@
 /*
- * What the runtime knows of a communicator. It is built in two stages: the layout and the rules
+ * The room comm: what the runtime remembers of each communicator, from its first collective call or
+ * the duplication that made it until it is freed.
+ *
+ * It is built in two stages: the layout and the rules
  * that hold for it at the first collective call (local), the communicators of node and lane at the
  * first call that runs a variant (collective). It hangs on the communicator as an attribute and
  * goes with it. Duplicates share the layout's arrays; communicators of a size for which nothing is
@@ -68,7 +71,7 @@ struct cf_state {
     const char *layout_name;      /* the shape's */
     const struct cf_rules *rules; /* NULL: native for every collective */
     enum cf_stage stage;
-    int64_t bytes;   /* of the call in progress, from cf_choose to cf_run */
+    int64_t bytes;   /* of the call in progress, from cf_choose to cf_attempt */
     bool waited;     /* a call was native that a variant would have served (dispatch.c) */
     bool dropped;    /* by us, while the communicator lives on */
     bool kinds_read; /* of memory that its buffers are in (kinds.h) */
@@ -107,6 +110,13 @@ static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
     }
     return cf_state_enter(comm, state);
 }
+
+/*
+ * The state of a communicator with its layout and communicators built: collective over comm at the
+ * first call, cached on comm as an attribute, freed with it. Never for intercommunicators or a comm
+ * with a process from outside MPI_COMM_WORLD: then *out is NULL. Returns an MPI error class.
+ */
+int cf_comm_get(MPI_Comm comm, struct cf_comm **out);
 
 /* Drops what is settled, so that the next calls are looked at again. May run beside calls of other
  * threads. */

@@ -11,6 +11,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/runtime.h"
+#include "data/sizes.h"
+#include "winners/choice.h"
 
 /* Calls of one collective, layout and size bucket; holds no pointers, so that it can travel. */
 struct count {

@@ -8,8 +8,9 @@
 #include "base/runtime.h"
 #include "comm/comm.h"
 #include "data/sizes.h"
-#include "data/variant.h"
+#include "data/tmpbuf.h"
 #include "node/shared_window.h"
+#include "place/connect.h"
 #include "place/topology.h"
 
 /* The packages that are not freed: a handle may be a copy of one that was. */
@@ -144,21 +145,6 @@ int collforge_hybrid_free(struct collforge_hybrid **hybrid) {
 }
 
 /* ---- waiting --------------------------------------------------------------------------------- */
-
-/* By the MPI library, which orders no plain loads and stores. (Not inlined: there GCC refuses
- * fences under the thread sanitizer.) */
-static __attribute__((noinline)) int wait_for_node(struct cf_comm *comm) {
-    atomic_thread_fence(memory_order_seq_cst);
-    const int err = PMPI_Barrier(comm->layout.node_comm);
-    atomic_thread_fence(memory_order_seq_cst);
-    return err;
-}
-
-int cf_node_wait(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited,
-                 bool by_barrier) {
-    return comm->shared != NULL && !by_barrier ? cf_shared_meet(comm, waiting, awaited)
-                                               : wait_for_node(comm);
-}
 
 int cf_hybrid_sync(struct cf_hybrid *hybrid) {
     const struct cf_ranks all = {0, hybrid->open.node_size};

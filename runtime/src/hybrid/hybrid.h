@@ -1,4 +1,5 @@
-/* What is behind a package of collforge_hybrid.h. */
+/* The room hybrid: the packages of collforge_hybrid.h, their shared memory and their collectives.
+ */
 #ifndef COLLFORGE_HYBRID_INTERNAL_H_INCLUDED
 #define COLLFORGE_HYBRID_INTERNAL_H_INCLUDED
 

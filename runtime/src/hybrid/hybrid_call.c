@@ -7,8 +7,10 @@
 
 #include "base/handle_table.h"
 #include "base/runtime.h"
+#include "data/facts.h"
 #include "data/sizes.h"
-#include "data/variant.h"
+#include "data/unit.h"
+#include "winners/choice.h"
 #include "winners/rules.h"
 
 /* The first variant of a collective with the first value of each parameter. */

@@ -1,4 +1,6 @@
 /* From a call to what it runs. */
+#include "serve/dispatch.h"
+
 #include <limits.h>
 #include <stdatomic.h>
 
@@ -6,33 +8,17 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "comm/observe.h"
+#include "data/facts.h"
+#include "data/sizes.h"
+#include "data/tmpbuf.h"
 #include "device/gpu.h"
 #include "device/kinds.h"
 #include "device/staging.h"
-#include "serve/dispatch.h"
 #include "serve/fast.h"
+#include "start/start.h"
 
-/* Stands for "the state of this communicator did not fit into memory", which cf_run reports. */
+/* Stands for "the state of this communicator did not fit into memory", which cf_attempt reports. */
 static const struct cf_choice out_of_memory = {0};
-
-void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int collective,
-                   int64_t bytes, MPI_Op op) {
-    int commutative = 1;
-    if (cf_collectives[collective].has_op)
-        (void)cf_op_commutes(op, &commutative);
-    *facts = (struct cf_facts){
-        .size = layout->size,
-        .nodes = layout->nodes,
-        .min_node_size = layout->min_node_size,
-        .max_node_size = layout->max_node_size,
-        .consecutive = layout->consecutive,
-        .threads = layout->threads,
-        .commutative = commutative,
-        .bytes = bytes,
-        .total_bytes =
-            cf_collectives[collective].total_is_size_blocks ? layout->size * bytes : bytes,
-    };
-}
 
 static inline bool any_tuned(const struct cf_state *state, int collective) {
     return state->rules != NULL && state->rules->tuned[collective];
@@ -332,11 +318,6 @@ int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t by
         return err;
     state->bytes = bytes;
     return cf_attempt(choice, collective, args);
-}
-
-int cf_run(const struct cf_choice *choice, int collective, const struct cf_args *args) {
-    const int err = cf_attempt(choice, collective, args);
-    return err == CF_DECLINED ? cf_collectives[collective].native(args) : err;
 }
 
 bool cf_applies_by_layout(const struct cf_choice *choice, const struct cf_layout *layout,
