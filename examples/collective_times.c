@@ -1,9 +1,9 @@
-/*
+/* mpicc.openmpi -O2 -o build/collective_times examples/collective_times.c && mpirun.openmpi --oversubscribe -n 4 build/collective_times 65536
  * Times a few collectives as a user's own benchmark would: it knows nothing of Collforge.
  *
- *   mpicc.openmpi -O2 -o build/collective_times examples/collective_times.c
  *   collforge cluster run --mpi openmpi -- build/collective_times 1048576
- *   (eval "$(collforge env --mpi openmpi)"; collforge cluster run --mpi openmpi -- build/collective_times 1048576)
+ *   collforge env --mpi openmpi > tuned.sh
+ *   (. ./tuned.sh && collforge cluster run --mpi openmpi -- build/collective_times 1048576)
  *
  * Prints a line for each collective: its name and the median over a few calls of the slowest rank's milliseconds.
  * Every result is checked; a wrong one ends the program with exit code 1.
@@ -22,49 +22,36 @@ struct buffers {
     double *receive; /* [size * count] */
 };
 
-typedef void collective(const struct buffers *b);
+enum { BCAST, GATHER, ALLGATHER, REDUCE, ALLREDUCE, REDUCE_SCATTER_BLOCK, SCAN };
 
-static void call_bcast(const struct buffers *b) {
-    MPI_Bcast(b->receive, b->count, MPI_DOUBLE, ROOT, MPI_COMM_WORLD);
-}
+static void call(int collective, const struct buffers *b) {
+    const MPI_Comm comm = MPI_COMM_WORLD;
 
-static void call_gather(const struct buffers *b) {
-    MPI_Gather(b->send, b->count, MPI_DOUBLE, b->receive, b->count, MPI_DOUBLE, ROOT, MPI_COMM_WORLD);
-}
-
-static void call_allgather(const struct buffers *b) {
-    MPI_Allgather(b->send, b->count, MPI_DOUBLE, b->receive, b->count, MPI_DOUBLE, MPI_COMM_WORLD);
-}
-
-static void call_reduce(const struct buffers *b) {
-    MPI_Reduce(b->send, b->receive, b->count, MPI_DOUBLE, MPI_SUM, ROOT, MPI_COMM_WORLD);
-}
-
-static void call_allreduce(const struct buffers *b) {
-    MPI_Allreduce(b->send, b->receive, b->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-}
-
-static void call_reduce_scatter_block(const struct buffers *b) {
-    MPI_Reduce_scatter_block(b->send, b->receive, b->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-}
-
-static void call_scan(const struct buffers *b) {
-    MPI_Scan(b->send, b->receive, b->count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    switch (collective) {
+    case BCAST: MPI_Bcast(b->receive, b->count, MPI_DOUBLE, ROOT, comm); break;
+    case GATHER: MPI_Gather(b->send, b->count, MPI_DOUBLE, b->receive, b->count, MPI_DOUBLE, ROOT, comm); break;
+    case ALLGATHER: MPI_Allgather(b->send, b->count, MPI_DOUBLE, b->receive, b->count, MPI_DOUBLE, comm); break;
+    case REDUCE: MPI_Reduce(b->send, b->receive, b->count, MPI_DOUBLE, MPI_SUM, ROOT, comm); break;
+    case ALLREDUCE: MPI_Allreduce(b->send, b->receive, b->count, MPI_DOUBLE, MPI_SUM, comm); break;
+    case REDUCE_SCATTER_BLOCK:
+        MPI_Reduce_scatter_block(b->send, b->receive, b->count, MPI_DOUBLE, MPI_SUM, comm);
+        break;
+    case SCAN: MPI_Scan(b->send, b->receive, b->count, MPI_DOUBLE, MPI_SUM, comm); break;
+    }
 }
 
 /* What the first element of the result has to be on this rank; rank r sends r + 1 everywhere. */
 static const struct {
     const char *name;
-    collective *call;
     enum { ONE, SUM, PREFIX, ONE_AT_ROOT, SUM_AT_ROOT } result;
 } collectives[] = {
-    {"bcast", call_bcast, ONE},
-    {"gather", call_gather, ONE_AT_ROOT},
-    {"allgather", call_allgather, ONE},
-    {"reduce", call_reduce, SUM_AT_ROOT},
-    {"allreduce", call_allreduce, SUM},
-    {"reduce_scatter_block", call_reduce_scatter_block, SUM},
-    {"scan", call_scan, PREFIX},
+    [BCAST] = {"bcast", ONE},
+    [GATHER] = {"gather", ONE_AT_ROOT},
+    [ALLGATHER] = {"allgather", ONE},
+    [REDUCE] = {"reduce", SUM_AT_ROOT},
+    [ALLREDUCE] = {"allreduce", SUM},
+    [REDUCE_SCATTER_BLOCK] = {"reduce_scatter_block", SUM},
+    [SCAN] = {"scan", PREFIX},
 };
 
 static int ascending(const void *left, const void *right) {
@@ -101,12 +88,12 @@ int main(int argc, char **argv) {
         b.send[i] = b.rank + 1;
         b.receive[i] = b.rank + 1;
     }
-    for (size_t c = 0; c < sizeof(collectives) / sizeof(collectives[0]); c++) {
+    for (int c = BCAST; c <= SCAN; c++) {
         double times[CALLS];
         for (int i = -1; i < CALLS; i++) { /* the first one warms up */
             MPI_Barrier(MPI_COMM_WORLD);
             const double start = MPI_Wtime();
-            collectives[c].call(&b);
+            call(c, &b);
             const double mine = MPI_Wtime() - start;
             double slowest = 0.0;
             MPI_Reduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, ROOT, MPI_COMM_WORLD);

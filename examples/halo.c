@@ -1,11 +1,7 @@
-/*
+/* mpicc.openmpi -O2 -fopenmp -o build/halo examples/halo.c && OMP_NUM_THREADS=2 mpirun.openmpi --oversubscribe -n 2 build/halo parallel 256 100
  * The halo exchange of a two-dimensional stencil by threads, each on communicators of its own or all on one
  * (papers/virtual-communication-interfaces, section 6.1): what threads gain where an MPI library gives communicators
  * resources of their own.
- *
- *   mpicc.openmpi -O2 -fopenmp -o build/halo examples/halo.c
- *   OMP_NUM_THREADS=2 mpirun.openmpi -n 2 build/halo serial 256 500
- *   OMP_NUM_THREADS=2 mpirun.openmpi -n 2 build/halo parallel 256 500
  *
  * The ranks are a grid, each with EDGE x EDGE points, of which every thread has a strip of columns: it exchanges the
  * ends of its columns with the ranks above and below, and the first and the last thread their outer columns with those
@@ -15,11 +11,9 @@
  *
  * Prints seconds of the slowest rank and a checksum, which is the same either way.
  */
-#include <mpi.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+
+#include "kernels/kernel.h"
 
 enum { VERTICAL, SIDEWAYS, DIRECTIONS, MOST_THREADS = 64 };
 
@@ -140,9 +134,7 @@ static void open_grid(struct grid *g) {
     const size_t points = (size_t)(g->edge + 2) * (size_t)(g->edge + 2);
     g->now = calloc(points, sizeof *g->now);
     g->next = calloc(points, sizeof *g->next);
-    if (g->now == NULL || g->next == NULL) {
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
+    kernel_need(g->now != NULL && g->next != NULL, "more memory than there is");
     for (int row = 1; row <= g->edge; row++) {
         for (int column = 1; column <= g->edge; column++) {
             *at(g, g->now, row, column) = (rank * 31 + row * 17 + column * 7) % 101;
@@ -183,18 +175,13 @@ int main(int argc, char **argv) {
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     g.parallel = argc > 1 && strcmp(argv[1], "parallel") == 0;
-    g.edge = argc > 2 ? atoi(argv[2]) : 256;
+    g.edge = kernel_argument(argc, argv, 2, 256);
     g.threads = omp_get_max_threads();
-    const int iterations = argc > 3 ? atoi(argv[3]) : 500;
-    if (provided < MPI_THREAD_MULTIPLE || g.threads > MOST_THREADS || g.edge < g.threads || iterations < 1) {
-        (void)fprintf(stderr, "usage: halo serial|parallel EDGE ITERATIONS, at MPI_THREAD_MULTIPLE, at most %d threads "
-                              "and no more than EDGE\n",
-                      MOST_THREADS);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
+    const int iterations = kernel_argument(argc, argv, 3, 500);
+    kernel_need(provided == MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE");
+    kernel_need(g.threads <= MOST_THREADS && g.threads <= g.edge, "at most 64 threads, and no more than EDGE");
     open_grid(&g);
-    MPI_Barrier(MPI_COMM_WORLD);
-    const double start = MPI_Wtime();
+    const double start = kernel_start();
     iterate(&g, iterations);
     double seconds = MPI_Wtime() - start;
     MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);

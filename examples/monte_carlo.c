@@ -1,21 +1,19 @@
-/*
+/* mpicc.openmpi -O2 -fopenmp -o build/monte_carlo examples/monte_carlo.c && mpirun.openmpi --oversubscribe -n 2 build/monte_carlo 50000 20
  * An MPI+OpenMP program like the Monte Carlo code of papers/thread-split-rank-shift: threads move particles, and every
  * step ends in an allreduce of 128 KiB, outside the parallel region, while all threads but one wait. It knows nothing
  * of Collforge.
  *
- *   mpicc.openmpi -O2 -fopenmp -o build/monte_carlo examples/monte_carlo.c
+ * On the emulated cluster, natively and with winners:
+ *   collforge tune --system emulated --rail-model hashed --layout 4x1x2 --mpi openmpi --collective allreduce --sizes 128KiB
  *   collforge cluster run --nodes 4 --ranks-per-node 1 --rail-model hashed --mpi openmpi -- build/monte_carlo 50000 20
- *   (eval "$(collforge env --mpi openmpi --system emulated-2x100mbit-hashed)"; the same again)
+ *   collforge env --mpi openmpi --system emulated-2x100mbit-hashed > tuned.sh
+ *   (. ./tuned.sh && collforge cluster run --nodes 4 --ranks-per-node 1 --rail-model hashed --mpi openmpi -- build/monte_carlo 50000 20)
  *
  * Particles walk over a ring of cells, faster where there are more of them, so that each step needs the number in each
  * cell over all ranks. Prints seconds of the slowest rank and a checksum that depends on neither ranks nor threads nor
  * who carried the allreduce: PARTICLES are those of all ranks together.
  */
-#include <mpi.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "kernels/kernel.h"
 
 enum { CELLS = 16384 }; /* doubles: 128 KiB */
 
@@ -25,13 +23,9 @@ struct particles {
     int *cell; /* [count] */
 };
 
-/* A random number that follows from particle and step alone (the finalizer of splitmix64). */
+/* A random number that follows from particle and step alone. */
 static uint64_t draw(uint64_t particle, uint64_t step) {
-    uint64_t x = particle * 0x9E3779B97F4A7C15u + step * 0xD1B54A32D192ED03u + 1;
-
-    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
-    x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
-    return x ^ (x >> 31);
+    return kernel_mix(particle * 0x9E3779B97F4A7C15u + step * 0xD1B54A32D192ED03u);
 }
 
 static void move(struct particles *p, const double *density, uint64_t step) {
@@ -52,37 +46,23 @@ static void count_cells(const struct particles *p, double *count) {
     }
 }
 
-static int argument(char **argv, int place) {
-    const long value = strtol(argv[place], NULL, 10);
-
-    if (value < 1 || value > 100000000) {
-        (void)fprintf(stderr, "usage: monte_carlo PARTICLES STEPS, numbers from 1 to 100000000\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    return (int)value;
-}
-
 int main(int argc, char **argv) {
     static double count[CELLS];
     static double density[CELLS];
-    int provided = 0;
     int rank = 0;
     int size = 0;
 
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    kernel_init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    const int particles = argc > 1 ? argument(argv, 1) : 50000;
-    const int steps = argc > 2 ? argument(argv, 2) : 20;
+    const int particles = kernel_argument(argc, argv, 1, 50000);
+    const int steps = kernel_argument(argc, argv, 2, 20);
     const int64_t first = (int64_t)particles * rank / size;
     const int64_t end = (int64_t)particles * (rank + 1) / size;
     struct particles p = {(uint64_t)first, (int)(end - first), NULL};
     p.cell = calloc((size_t)p.count + 1, sizeof *p.cell);
-    if (p.cell == NULL) {
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    const double start = MPI_Wtime();
+    kernel_need(p.cell != NULL, "more memory than there is");
+    const double start = kernel_start();
     double waited = 0;
     for (int step = 0; step < steps; step++) {
         move(&p, density, (uint64_t)step);

@@ -1,19 +1,14 @@
-/*
+/* mpicc.openmpi -O2 -Iruntime/include -o build/replicated_data examples/replicated_data.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi && mpirun.openmpi --oversubscribe -n 4 build/replicated_data 16
  * What a vector that every rank reads costs a node: a copy per rank, as with MPI alone, and a copy per node, as with
  * collforge_hybrid.h. Rank 0 has the data; every rank checks all of it both times.
  *
- *   mpicc.openmpi -O2 -Iruntime/include -o build/replicated_data examples/replicated_data.c \
- *       -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi
  *   collforge cluster run --mpi openmpi --nodes 4 --ranks-per-node 4 -- build/replicated_data 64
  *
  * The argument is the vector's size in MiB. Prints by how many MiB the memory of the fullest node grew (the sum of its ranks'
  * Pss in /proc/self/smaps_rollup, in which a page that n processes share counts 1/n for each).
  */
-#include <mpi.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "collforge_hybrid.h"
+#include "kernels/kernel.h"
 
 /* This process's part of the memory that it has, in KiB; negative where the system does not tell. */
 static double resident(void) {
@@ -54,20 +49,14 @@ static void read_input(double *data, size_t count) {
 
 static void check(const double *data, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        if (data[i] != (double)i) {
-            fprintf(stderr, "element %zu is %g\n", i, data[i]);
-            MPI_Abort(MPI_COMM_WORLD, 1);
-        }
+        kernel_need(data[i] == (double)i, "its input unchanged");
     }
 }
 
 static double copy_per_rank(const struct collforge_hybrid *hybrid, size_t count) {
     const double before = fullest_node(hybrid);
-    double *data = malloc(count * sizeof *data);
+    double *data = kernel_allocate(count);
 
-    if (data == NULL) {
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
     if (hybrid->rank == 0) {
         read_input(data, count);
     }
@@ -94,15 +83,12 @@ static double copy_per_node(struct collforge_hybrid *hybrid, size_t count) {
 }
 
 int main(int argc, char **argv) {
-    const int mib = argc > 1 ? atoi(argv[1]) : 0;
-    const size_t count = (size_t)mib * (1024 * 1024 / sizeof(double));
     struct collforge_hybrid *hybrid = NULL;
 
     MPI_Init(&argc, &argv);
-    if (mib < 1 || mib > 2047 || resident() < 0) {
-        fprintf(stderr, "usage: replicated_data MIB (1 to 2047), where there is /proc/self/smaps_rollup\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
+    const int mib = kernel_argument(argc, argv, 1, 16);
+    const size_t count = (size_t)mib * (1024 * 1024 / sizeof(double));
+    kernel_need(mib < 2048 && resident() >= 0, "less than 2048 MiB, and /proc/self/smaps_rollup");
     collforge_hybrid_create(MPI_COMM_WORLD, &hybrid);
     (void)copy_per_rank(hybrid, 1024); /* the first calls fill buffers of the MPI library */
     (void)copy_per_node(hybrid, 1024);

@@ -31,7 +31,9 @@ def store(made: manifest.Manifest, tmp_path: Path) -> Store:
     """A bcast of 1 MiB whose winner takes half of native's second, and a barrier, on the emulated cluster."""
     found = Store(tmp_path / "winners.db")
     place = Place("emulated", "openmpi", "Open MPI v4.1.4, and so on", "4x2")
-    problems = [timing_case(made, name, AT, size) for name, size in (("bcast", 1 << 20), ("barrier", 1))]
+    problems = [
+        timing_case(made, name, AT, size) for name, size in (("bcast", 1 << 20), ("barrier", 1))
+    ]
     results = [
         Result(Variant(one.collective), one.problem, one.bytes, True, "", (NATIVE_SECONDS,) * 7)
         for one in problems
@@ -44,7 +46,9 @@ def store(made: manifest.Manifest, tmp_path: Path) -> Store:
 
 
 def test_bandwidth_is_bytes_over_time(made: manifest.Manifest, store: Store) -> None:
-    panels = bandwidth.read_series(store, made, store.places(), [one.name for one in made.collectives])
+    panels = bandwidth.read_series(
+        store, made, store.places(), [one.name for one in made.collectives]
+    )
     assert list(panels) == ["bcast"]  # a barrier moves nothing
     native, tuned = panels["bcast"]
     moved = made.collective("bcast").least_bytes(4, 2, 1 << 20)
@@ -56,11 +60,18 @@ def test_the_picture_is_drawn(made: manifest.Manifest, store: Store, tmp_path: P
     picture = tmp_path / "winners.svg"
     bandwidth.draw(bandwidth.read_series(store, made, store.places(), ["bcast"]), picture)
     drawn = picture.read_text(encoding="utf-8")
-    for words in (bandwidth.FRACTION, "Open MPI v4.1.4, native", "Open MPI v4.1.4, tuned", "95 % intervals"):
+    for words in (
+        bandwidth.FRACTION,
+        "Open MPI v4.1.4, native",
+        "Open MPI v4.1.4, tuned",
+        "95 % intervals",
+    ):
         assert f"<!-- {words}" in drawn or words in drawn
 
 
-@pytest.mark.parametrize("spec", [ClusterSpec(), ClusterSpec(rails=3, rate="1gbit", rail_model="hashed")])
+@pytest.mark.parametrize(
+    "spec", [ClusterSpec(), ClusterSpec(rails=3, rate="1gbit", rail_model="hashed")]
+)
 def test_a_systems_name_tells_its_rails(spec: ClusterSpec) -> None:
     assert ClusterSpec.of_system(spec.system) == spec
     rate = spec.rails * spec.bits_per_second / 8

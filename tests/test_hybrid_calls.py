@@ -25,7 +25,7 @@ SETTINGS = {
 
 
 def compile_c(built: Installation, source: Path) -> Path:
-    """A program linked with the real library, as docs/hybrid.md says."""
+    """A program linked with the real library, as docs/application.md says."""
     target = make_folder(f"hybrid-{built.library.name}") / source.stem
     library = built.built.library_path.parent
     command = [str(built.library.mpicc), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]

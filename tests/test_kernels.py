@@ -1,4 +1,4 @@
-"""The kernels of docs/kernels.md: their versions agree on any placement, and are right."""
+"""The kernels of docs/application.md: their versions agree on any placement, and are right."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What communicators of 10 000 and 100 000 ranks cost, on an MPI library that pretends (tests/c/scale).
 
-`.venv/bin/python -m pytest -s tests/test_scale.py` prints the table of docs/architecture.md.
+`.venv/bin/python -m pytest -s tests/test_scale.py` prints the table of docs/results.md.
 """
 
 from __future__ import annotations

@@ -58,11 +58,15 @@ def read_series(
                 moved = entry.least_bytes(at.nodes, max(at.node_sizes), size)
                 time = median_interval(samples[size])
                 if moved:
-                    native[moved] = Interval(moved / time.median, moved / time.high, moved / time.low)
+                    native[moved] = Interval(
+                        moved / time.median, moved / time.high, moved / time.low
+                    )
                 if moved and (name, size) in ratios:
                     won = ratios[name, size]
                     bandwidth = moved / time.median
-                    tuned[moved] = Interval(*(bandwidth * r for r in (won.ratio, won.low, won.high)))
+                    tuned[moved] = Interval(
+                        *(bandwidth * r for r in (won.ratio, won.low, won.high))
+                    )
             if native:
                 found.setdefault(name, []).append(Series(place, False, native))
                 found[name].append(Series(place, True, tuned))

@@ -1,9 +1,9 @@
-/*
+/* mpicc.openmpi -O3 -Iruntime/include -o build/bpmf_hybrid examples/kernels/bpmf_hybrid.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe -n 4 build/bpmf_hybrid
  * A sampler in the manner of BPMF with MPI and MPI shared memory (collforge_hybrid.h).
  *
  * Bayesian probabilistic matrix factorization (R. Salakhutdinov, A. Mnih, ICML 2008), simplified:
  * what it computes is similar, the data moves as in the kernel BPMF of papers/hybrid-mpi-plus-mpi,
- * section 5.3.3. docs/kernels.md says how to build and run it.
+ * section 5.3.3.
  *
  *   bpmf_hybrid [ITEMS [ITERATIONS]]   so many compounds and as many targets
  *
@@ -251,7 +251,7 @@ static double checksum(const struct sampler *s) {
 int main(int argc, char **argv) {
     struct sampler s = {0};
 
-    MPI_Init(&argc, &argv);
+    kernel_init(&argc, &argv);
     const int items = kernel_argument(argc, argv, 1, 8000);
     const int iterations = kernel_argument(argc, argv, 2, 10);
     open_sampler(&s, items);

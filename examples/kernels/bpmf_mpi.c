@@ -1,9 +1,9 @@
-/*
- * A sampler in the manner of BPMF with MPI alone.
+/* mpicc.openmpi -O3 -o build/bpmf_mpi examples/kernels/bpmf_mpi.c -lm && mpirun.openmpi --oversubscribe -n 4 build/bpmf_mpi
+ * A sampler in the manner of BPMF with MPI alone; compiled with -fopenmp, with OpenMP threads in each rank.
  *
  * Bayesian probabilistic matrix factorization (R. Salakhutdinov, A. Mnih, ICML 2008), simplified:
  * what it computes is similar, the data moves as in the kernel BPMF of papers/hybrid-mpi-plus-mpi,
- * section 5.3.3. docs/kernels.md says how to build and run it.
+ * section 5.3.3.
  *
  *   bpmf_mpi [ITEMS [ITERATIONS]]   so many compounds and as many targets
  *
@@ -182,6 +182,7 @@ static void finish_side(const struct sampler *s, struct side *side) {
 static void predict(struct sampler *s) {
     double error = 0;
 
+#pragma omp parallel for reduction(+ : error)
     for (int item = s->first; item < s->first + s->own; item++) {
         for (int r = 0; r < RATINGS; r++) {
             const int target = partner(s, &s->sides[0], item, r);
@@ -198,6 +199,7 @@ static void predict(struct sampler *s) {
 
 static void iterate(struct sampler *s, int iteration) {
     for (int number = 0; number < 2; number++) {
+#pragma omp parallel for
         for (int item = s->first; item < s->first + s->own; item++) {
             sample_item(s, &s->sides[number], item, iteration);
         }
@@ -248,7 +250,7 @@ static double checksum(const struct sampler *s) {
 int main(int argc, char **argv) {
     struct sampler s = {0};
 
-    MPI_Init(&argc, &argv);
+    kernel_init(&argc, &argv);
     const int items = kernel_argument(argc, argv, 1, 8000);
     const int iterations = kernel_argument(argc, argv, 2, 10);
     open_sampler(&s, items);

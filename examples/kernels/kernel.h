@@ -1,6 +1,6 @@
 /*
- * What the versions of the kernels share (docs/kernels.md): input, arguments, timing, and the line
- * that they print. Nothing here differs between the versions.
+ * What the examples share: input, arguments, memory, timing, and the line that kernels print
+ * (docs/application.md). Nothing here differs between the versions of a kernel.
  */
 #ifndef KERNEL_H_INCLUDED
 #define KERNEL_H_INCLUDED
@@ -35,6 +35,18 @@ static inline void kernel_need(int holds, const char *what) {
     }
 }
 
+/* With -fopenmp, for threads of which one calls MPI. */
+static inline void kernel_init(int *argc, char ***argv) {
+#ifdef _OPENMP
+    int provided = 0;
+
+    MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &provided);
+    kernel_need(provided >= MPI_THREAD_FUNNELED, "MPI_THREAD_FUNNELED");
+#else
+    MPI_Init(argc, argv);
+#endif
+}
+
 /* The argument at a place, a number from 1 to a million; usual where it is missing. */
 static inline int kernel_argument(int argc, char **argv, int place, int usual) {
     char *end = NULL;
@@ -62,14 +74,21 @@ static inline double kernel_start(void) {
 }
 
 /* On rank 0: the line `kernel version ranks seconds checksum`. The time is the slowest rank's, the
- * checksum the sum of the ranks' parts. The name of the source file says kernel and version. */
+ * checksum the sum of the ranks' parts. The name of the source file says kernel and version; with
+ * -fopenmp the version is `openmp`. */
 #define kernel_report(seconds, part) kernel_print(__FILE__, seconds, part)
 
 static inline void kernel_print(const char *file, double seconds, double part) {
     const char *slash = strrchr(file, '/');
     const char *name = slash == NULL ? file : slash + 1;
     const int kernel = (int)strcspn(name, "_");
-    const int version = (int)strcspn(name + kernel + 1, ".");
+#ifdef _OPENMP
+    const char *version = "openmp";
+    const int length = (int)strlen(version);
+#else
+    const char *version = name + kernel + 1;
+    const int length = (int)strcspn(version, ".");
+#endif
     double slowest = 0;
     double sum = 0;
     int rank = 0;
@@ -80,8 +99,7 @@ static inline void kernel_print(const char *file, double seconds, double part) {
     MPI_Reduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Reduce(&part, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
-        printf("%.*s %.*s %d %.6f %.15g\n", kernel, name, version, name + kernel + 1, size, slowest,
-               sum);
+        printf("%.*s %.*s %d %.6f %.15g\n", kernel, name, length, version, size, slowest, sum);
     }
 }
 

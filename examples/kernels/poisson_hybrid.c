@@ -1,9 +1,9 @@
-/*
+/* mpicc.openmpi -O3 -Iruntime/include -o build/poisson_hybrid examples/kernels/poisson_hybrid.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe -n 4 build/poisson_hybrid
  * A solver of the two-dimensional Poisson equation with MPI and MPI shared memory
  * (collforge_hybrid.h).
  *
  * Gauss-Seidel on a square grid of which each rank has some rows (a kernel of
- * papers/hybrid-mpi-plus-mpi, section 5.3.2). docs/kernels.md says how to build and run it.
+ * papers/hybrid-mpi-plus-mpi, section 5.3.2).
  *
  *   poisson_hybrid [N [ITERATIONS]]   N by N inner points; at most so many iterations
  *
@@ -143,7 +143,7 @@ static double checksum(const struct grid *g) {
 int main(int argc, char **argv) {
     struct grid g = {0};
 
-    MPI_Init(&argc, &argv);
+    kernel_init(&argc, &argv);
     const int n = kernel_argument(argc, argv, 1, 256);
     const int iterations = kernel_argument(argc, argv, 2, 2000);
     open_grid(&g, n);

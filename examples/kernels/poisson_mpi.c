@@ -1,8 +1,9 @@
-/*
- * A solver of the two-dimensional Poisson equation with MPI alone.
+/* mpicc.openmpi -O3 -o build/poisson_mpi examples/kernels/poisson_mpi.c -lm && mpirun.openmpi --oversubscribe -n 4 build/poisson_mpi
+ * A solver of the two-dimensional Poisson equation with MPI alone; compiled with -fopenmp, with
+ * OpenMP threads in each rank.
  *
  * Gauss-Seidel on a square grid of which each rank has some rows (a kernel of
- * papers/hybrid-mpi-plus-mpi, section 5.3.2). docs/kernels.md says how to build and run it.
+ * papers/hybrid-mpi-plus-mpi, section 5.3.2).
  *
  *   poisson_mpi [N [ITERATIONS]]   N by N inner points; at most so many iterations
  *
@@ -90,6 +91,7 @@ static double larger(double a, double b) {
 static double sweep(const struct grid *g, int colour) {
     double most = 0;
 
+#pragma omp parallel for reduction(max : most)
     for (int i = g->first; i < g->end; i++) {
         const double *source = g->source + (size_t)(i - g->first) * g->n;
         const double *above = row(g, i - 1);
@@ -130,7 +132,7 @@ static double checksum(const struct grid *g) {
 int main(int argc, char **argv) {
     struct grid g = {0};
 
-    MPI_Init(&argc, &argv);
+    kernel_init(&argc, &argv);
     const int n = kernel_argument(argc, argv, 1, 256);
     const int iterations = kernel_argument(argc, argv, 2, 2000);
     open_grid(&g, n);

@@ -1,8 +1,8 @@
-/*
+/* mpicc.openmpi -O3 -Iruntime/include -o build/summa_hybrid examples/kernels/summa_hybrid.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe -n 4 build/summa_hybrid
  * SUMMA with MPI and MPI shared memory (collforge_hybrid.h).
  *
  * C += A * B on a grid of ranks (R. van de Geijn, J. Watts: SUMMA, Concurrency 9, 1997; a kernel of
- * papers/hybrid-mpi-plus-mpi, section 5.3.1). docs/kernels.md says how to build and run it.
+ * papers/hybrid-mpi-plus-mpi, section 5.3.1).
  *
  *   summa_hybrid [N [ITERATIONS]]   N by N matrices; so many products are added up
  *
@@ -152,7 +152,7 @@ static double checksum(const struct grid *g) {
 int main(int argc, char **argv) {
     struct grid g = {0};
 
-    MPI_Init(&argc, &argv);
+    kernel_init(&argc, &argv);
     const int n = kernel_argument(argc, argv, 1, 480);
     const int iterations = kernel_argument(argc, argv, 2, 5);
     open_grid(&g, n);

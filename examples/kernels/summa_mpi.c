@@ -1,8 +1,8 @@
-/*
- * SUMMA with MPI alone.
+/* mpicc.openmpi -O3 -o build/summa_mpi examples/kernels/summa_mpi.c -lm && mpirun.openmpi --oversubscribe -n 4 build/summa_mpi
+ * SUMMA with MPI alone; compiled with -fopenmp, with OpenMP threads in each rank.
  *
  * C += A * B on a grid of ranks (R. van de Geijn, J. Watts: SUMMA, Concurrency 9, 1997; a kernel of
- * papers/hybrid-mpi-plus-mpi, section 5.3.1). docs/kernels.md says how to build and run it.
+ * papers/hybrid-mpi-plus-mpi, section 5.3.1).
  *
  *   summa_mpi [N [ITERATIONS]]   N by N matrices; so many products are added up
  *
@@ -106,6 +106,7 @@ static void close_grid(struct grid *g) {
 /* Adds the product of the panels. Every element of C sums up in the order of the inner dimension,
  * whatever the grid. */
 static void multiply(const struct grid *g) {
+#pragma omp parallel for
     for (int i = 0; i < g->height; i++) {
         double *restrict c = g->c + (size_t)i * g->width;
         for (int k = 0; k < g->depth; k++) {
@@ -146,7 +147,7 @@ static double checksum(const struct grid *g) {
 int main(int argc, char **argv) {
     struct grid g = {0};
 
-    MPI_Init(&argc, &argv);
+    kernel_init(&argc, &argv);
     const int n = kernel_argument(argc, argv, 1, 480);
     const int iterations = kernel_argument(argc, argv, 2, 5);
     open_grid(&g, n);

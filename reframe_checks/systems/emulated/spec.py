@@ -76,7 +76,11 @@ class ClusterSpec:
         found = re.fullmatch(r"emulated(?:-(\d+)x([^-]+)-([a-z]+))?", name)
         if found is None:
             return None
-        return cls() if found[1] is None else cls(rails=int(found[1]), rate=found[2], rail_model=found[3])
+        return (
+            cls()
+            if found[1] is None
+            else cls(rails=int(found[1]), rate=found[2], rail_model=found[3])
+        )
 
     @property
     def ranks(self) -> int:
