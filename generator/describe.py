@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 
+from . import fingerprint
 from .manifest import CollectiveEntry, FamilyEntry, Manifest, VariantEntry
 from .model import Specs, Variant
 
 
 def describe(
-    specs: Specs, variants: list[Variant], fingerprints: Mapping[str, str], version: str
+    specs: Specs, variants: list[Variant], parts: Mapping[str, Mapping[str, str]], version: str
 ) -> Manifest:
-    """The manifest of a generation; ``fingerprints`` by variant name."""
-    digest = hashlib.sha256("".join(sorted(fingerprints.values())).encode()).hexdigest()[:16]
+    """The manifest of a generation; ``parts`` by variant name (fingerprint.py)."""
+    fingerprints = {name: fingerprint.of_parts(made_of) for name, made_of in parts.items()}
     return Manifest(
         version=version,
-        fingerprint=digest,
+        fingerprint=fingerprint.digest(sorted(fingerprints.values())),
         collectives=tuple(
             CollectiveEntry(
                 name=c.name,
@@ -45,6 +45,7 @@ def describe(
                 fingerprint=fingerprints[v.name],
                 predicate=v.composition.predicate.text,
                 parameters=v.parameters,
+                parts=dict(parts[v.name]),
             )
             for v in variants
         ),

@@ -162,6 +162,8 @@ class VariantEntry:
     fingerprint: str
     predicate: str
     parameters: tuple[Parameter, ...]
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """What the fingerprint is taken over: a hash for each file of C that the variant leads to."""
 
     @property
     def uses_threads(self) -> bool:

@@ -100,13 +100,15 @@ class Algorithm:
     source: str
     calls: tuple[str, ...]
     anywhere: tuple[str, ...]  # of these, those whose parts need not stand one behind the other
-    pipelined: bool  # it calls the steps of the node around it piece by piece (runtime/src/lane.h)
+    pipelined: (
+        bool  # it calls the steps of the node around it piece by piece (runtime/src/lane/lane.h)
+    )
     parameters: tuple[Parameter, ...]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a composition. ``options`` are the keys that the call defines (calls.CALLS)."""
+    """One step of a composition. ``options`` are the keys that the call defines (generator/steps)."""
 
     call: str
     where: Expression | None

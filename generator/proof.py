@@ -8,9 +8,10 @@ from collections.abc import Iterable
 from collforge.layout import Layout, from_name
 
 from .expand import LANES
+from .machine import Cell, Machine, ProofError
 from .model import Collective, Composition, Variant
-from .semantics import Machine, ProofError, Trace, execute
-from .window import Cell, RaceError
+from .semantics import Trace, execute
+from .window import RaceError
 
 SMALL_LAYOUTS = (
     "2x2",

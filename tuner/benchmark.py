@@ -47,7 +47,7 @@ class Known:
     def tuned(self, problem: Case) -> Variant | None:
         """The stored winner that serves a problem (collforge.serving); None: none does, so native runs.
 
-        Where native cannot serve, the first variant stands in for it (runtime/src/hybrid_call.c).
+        Where native cannot serve, the first variant stands in for it (runtime/src/hybrid/hybrid_call.c).
         """
         found = self._stored(problem)
         entries = self.made.variants_of(problem.collective)

@@ -233,6 +233,8 @@ def decide_all(session: Session) -> Standing:
         standing = read_standing(store, session.manifest, session.goal, place)
         measured = {one.collective for one in measured_problems(standing.seen.history)}
         for collective in session.goal.collectives:
+            for entry in session.manifest.variants_of(collective):
+                store.record_sources(entry.fingerprint, entry.parts)
             if collective in measured:
                 store.replace_winners(place, collective, *standing.stored(collective))
     return standing

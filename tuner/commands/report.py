@@ -48,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
                 standing = read_standing(store, made, goal, place)
                 print(f"{place.system}, {place.mpi_version}, {place.layout}:")
                 explain(made, standing)
+                explain_stale(made, store, place)
                 series[place] = standing.seen.history
         winners = store.winners()
     if args.plot:
@@ -67,6 +68,30 @@ def explain(made: Manifest, standing: Standing) -> None:
         print(f"  {together if len(contest) > 1 else contest[0].problem}: {decision.reason}")
         for other in decision.others[:2]:
             print(f"      next: {other}")
+
+
+def explain_stale(made: Manifest, store: Store, place: Place) -> None:
+    """Prints which winners no longer serve, and what has changed in them since they were verified."""
+    current = {entry.fingerprint: entry for entry in made.variants}
+    for winner in store.winners(place.system, place.mpi, place.layout):
+        variant = winner.choice.variant
+        if winner.place != place or variant.is_native or variant.fingerprint in current:
+            continue
+        was = store.sources(variant.fingerprint)
+        now = [e.parts for e in made.variants_of(variant.collective) if e.family == variant.family]
+        size = request.format_size(winner.choice.bytes)
+        print(f"  {variant.collective} of {size}: {variant.name} is stale: {_changed(was, now)}")
+
+
+def _changed(was: Mapping[str, str], now: Sequence[Mapping[str, str]]) -> str:
+    if not now:
+        return "the family no longer serves the collective"
+    if not was:
+        return "it was tuned by a version that did not store what variants are made of"
+    (parts,) = now
+    files = sorted(f for f in {*was, *parts} if was.get(f) != parts.get(f))
+    shown = ["its composition or template" if file == "variant" else file for file in files]
+    return f"since it was verified {', '.join(shown)} changed"
 
 
 def plot(
