@@ -21,7 +21,17 @@ from collforge.reframe_checks.cases import timing_case
 from collforge.runtime import build, home, libraries
 from collforge.tuner import cli, request
 
-COMMANDS = {"bench", "build", "cluster", "doctor", "env", "generate", "reframe-path", "report"}
+COMMANDS = {
+    "bench",
+    "build",
+    "cluster",
+    "doctor",
+    "env",
+    "generate",
+    "probe",
+    "reframe-path",
+    "report",
+}
 COMMANDS |= {"tune", "verify", "winners"}
 
 

@@ -11,8 +11,7 @@ from pathlib import Path
 from collforge.generator import manifest
 from collforge.runtime import build, libraries
 from collforge.runtime.home import home
-from collforge.tuner import export, plan, read_back, request
-from collforge.tuner.commands import target
+from collforge.tuner import export, plan, read_back, request, target
 from collforge.tuner.commands.parsing import Subparsers, add_command
 from collforge.tuner.export import Choices
 from collforge.tuner.read_back import Asked, Row

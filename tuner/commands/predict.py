@@ -12,8 +12,7 @@ from collforge.errors import CollforgeError
 from collforge.generator import manifest
 from collforge.runtime import build, libraries
 from collforge.runtime.home import home
-from collforge.tuner import plan, request, tables
-from collforge.tuner.commands import target
+from collforge.tuner import plan, request, tables, target
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 from collforge.tuner.evidence import by_problem
 from collforge.tuner.predict import predict

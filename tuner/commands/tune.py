@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import signal
-import sys
 import time
 from collections.abc import Sequence
 
@@ -16,8 +15,7 @@ from collforge.generator.case import Case
 from collforge.runtime import build
 from collforge.runtime.home import home
 from collforge.runtime.libraries import MpiLibrary
-from collforge.tuner import plan, request, tables
-from collforge.tuner.commands import target
+from collforge.tuner import plan, request, tables, target
 from collforge.tuner.commands.parsing import (
     Subparsers,
     add_command,
@@ -138,7 +136,7 @@ def print_result(
             f"{of.building:.0f} s building, {of.thinking:.0f} s thinking"
         )
     if going_on:
-        words = shlex.join(["collforge", "tune", *sys.argv[2:]])
+        words = shlex.join(["collforge", *args.words])
         print(f"to go on with what is open, run it again: {words}")
 
 
