@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
 from collforge.generator import manifest
 from collforge.runtime.home import home
 from collforge.tuner import leftovers
+from collforge.tuner.commands import verify
 from collforge.tuner.probes import instructions, programs
 
 ASKED = ["--system", "local", "--layout", "2x2", "--collective", "bcast,allgather", "--seed", "7"]
@@ -57,6 +59,10 @@ def test_tuning_stores_decisions_and_resumes(mpi: str, built: Installation, tmp_
     assert (place.system, place.mpi, place.layout) == ("local", mpi, "2x2")
     families = {"native", "full_lane", "hierarchical", "rank_shift"}
     assert {one.variant.family for one in before} == families
+    # Nothing is measured in no time, nor does the table show what another run was asked.
+    other = execute(tune_command(mpi, database, "0s", "4KiB"), timeout=280)
+    assert "budget too small, 2 unsettled" in other.stdout
+    assert "winners:" not in other.stdout and "1 KiB" not in other.stdout
     # A size more: had the first run settled all it was asked, there would be nothing left to resume.
     assert execute(tune_command(mpi, database, "10s", "1KiB,2KiB"), timeout=280).returncode == 0
     with Store(database) as store:
@@ -271,7 +277,23 @@ def test_verify_command_passes(collforge: Launch) -> None:
         "verify", "--mpi", "openmpi", "--collective", "scan", "--family", "full_lane", timeout=280
     )
     assert done.returncode == 0
-    assert "0 failed" in done.stdout
+    assert "openmpi 1x3: nothing applies" in done.stdout
+    assert re.search(r"openmpi 3x2: (\d+) cases, \1 verified, 0 failed\n", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (verify.Outcome(3, 0, 0), "3 verified, 0 failed"),
+        (verify.Outcome(3, 2, 0), "3 verified, 0 failed, 2 do not apply"),
+        (
+            verify.Outcome(1, 0, 0) + verify.Outcome(3, 2, 4, ("openmpi scan: it is wrong",)),
+            "4 verified, 1 failed, 2 do not apply, 4 were not run",
+        ),
+    ],
+)
+def test_what_became_of_cases_is_counted_apart(outcome: verify.Outcome, words: str) -> None:
+    assert str(outcome) == words
 
 
 def test_native_winners_cost_little(built: Installation, tmp_path: Path) -> None:

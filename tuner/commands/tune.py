@@ -46,8 +46,8 @@ def add_parser(subparsers: Subparsers) -> None:
     add_database(parser)
     parser.add_argument(
         "--budget",
-        help=f"e.g. 90s, 10m (default: {request.PROBLEM_SECONDS:.0f}s for each collective and size "
-        "with each MPI library)",
+        help="how long to measure, e.g. 90s, 10m; compiling what is stale comes on top "
+        f"(default: {request.PROBLEM_SECONDS:.0f}s for each collective and size with each MPI library)",
     )
     parser.add_argument("--margin", type=float, default=0.03, help="least gain (default: 0.03)")
     parser.add_argument(
@@ -100,22 +100,10 @@ def open_session(args: argparse.Namespace, library: MpiLibrary, site: Site) -> S
 def print_result(
     args: argparse.Namespace, sessions: Sequence[Session], standings: Sequence[Standing]
 ) -> None:
-    """The winners of this run, what is open and how to go on, and where the time went."""
+    """The winners of what was asked, what is open and how to go on, and where the time went."""
     with Store(args.db) as store:
-        for session in sessions:
-            place, goal = session.place, session.goal
-            wanted = (place.system, place.mpi, place.layout)
-            winners = [
-                one
-                for one in store.winners(*wanted)
-                if one.place == place and one.choice.variant.collective in goal.collectives
-            ]
-            undecided = [
-                (at, one)
-                for at, one in store.undecided(*wanted)
-                if at == place and one.collective in goal.collectives
-            ]
-            tables.print_winners(winners, undecided, session.manifest.unsized)
+        for session, standing in zip(sessions, standings):
+            print_asked(store, session, standing)
     going_on = 0
     for session, standing in zip(sessions, standings):
         asked = standing.asked()
@@ -138,6 +126,30 @@ def print_result(
     if going_on:
         words = shlex.join(["collforge", *args.words])
         print(f"to go on with what is open, run it again: {words}")
+
+
+def print_asked(store: Store, session: Session, standing: Standing) -> None:
+    """The stored winners of the problems that this run was asked to decide; not those of earlier runs' sizes."""
+    place, made = session.place, session.manifest
+    asked = {
+        (one.collective, made.collective(one.collective).choice_bytes(one.bytes))
+        for one in standing.asked()
+    }
+    wanted = (place.system, place.mpi, place.layout)
+    winners = [
+        one
+        for one in store.winners(*wanted)
+        if one.place == place and (one.choice.variant.collective, one.choice.bytes) in asked
+    ]
+    undecided = [
+        (at, one)
+        for at, one in store.undecided(*wanted)
+        if at == place and (one.collective, one.bytes) in asked
+    ]
+    if winners or undecided:
+        tables.print_winners(winners, undecided, made.unsized)
+    elif asked:
+        print(f"{place.mpi}: budget too small, {len(asked)} unsettled; none of them was measured")
 
 
 def names(problems: Sequence[Case]) -> list[str]:

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -84,22 +85,47 @@ def run(args: argparse.Namespace) -> int:
                     if variant.uses_threads or at.threads == 1
                     for text in verification_cases(made, variant, at, args.tier)
                 ]
+                if not cases:
+                    progress.console.print(f"{mpi} {at.name}: nothing applies")
+                    continue
                 task = progress.add_task(f"{mpi} {at.name}", total=len(cases))
-                verified = 0
+                whole = Outcome()
                 for begin in range(0, len(cases), CASES_PER_JOB):
                     part = cases[begin : begin + CASES_PER_JOB]
-                    done, wrong = verify(mpi, at.name, part, args.seed)
-                    verified += done
-                    failures += wrong
+                    whole += verify(mpi, at.name, part, args.seed)
                     progress.update(task, completed=begin + len(part))
-                progress.console.print(
-                    f"{mpi} {at.name}: {len(cases)} cases, {verified} verified, "
-                    f"{len(cases) - verified} not applicable or failed"
-                )
+                progress.console.print(f"{mpi} {at.name}: {len(cases)} cases, {whole}")
+                failures += whole.failures
     for failure in failures:
         print(f"FAILED {failure}", file=sys.stderr)
     print(f"{len(failures)} failed")
     return 1 if failures else 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of cases."""
+
+    verified: int = 0
+    inapplicable: int = 0
+    """Cases that the variant leaves to native, which the driver found out on the ranks."""
+    lost: int = 0
+    """Cases without a result, because the job ended early."""
+    failures: tuple[str, ...] = ()
+    """In words, with the case."""
+
+    def __add__(self, other: Outcome) -> Outcome:
+        return Outcome(
+            self.verified + other.verified,
+            self.inapplicable + other.inapplicable,
+            self.lost + other.lost,
+            self.failures + other.failures,
+        )
+
+    def __str__(self) -> str:
+        rest = {"do not apply": self.inapplicable, "were not run": self.lost}
+        words = [f"{number} {what}" for what, number in rest.items() if number]
+        return ", ".join([f"{self.verified} verified", f"{len(self.failures)} failed", *words])
 
 
 def select(made: Manifest, family: str | None, collective: str | None) -> list[VariantEntry]:
@@ -116,8 +142,8 @@ def select(made: Manifest, family: str | None, collective: str | None) -> list[V
     return chosen
 
 
-def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[int, list[str]]:
-    """Runs a job that only verifies. Returns how many cases passed, and the failures in words."""
+def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> Outcome:
+    """Runs a job that only verifies."""
     folder = request.new_folder(home() / "runs", "verify")
     job = Job(cases, at, 0, 0.0, seed, time_limit=1800.0, verify_only=True)
     site = Site("local", mpi)
@@ -126,16 +152,19 @@ def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[int, li
     paths = [*folder.glob("output/**/results.jsonl"), *folder.glob("stage/**/results.jsonl")]
     records = [record for path in paths[:1] for record in read_lines(path)]
     results = [r for r in records if r["record"] == "result"]
-    failures = [
-        f"{mpi} {r['case']}: {r['detail']}"
-        for r in results
-        if r["applicable"] and not r["verified"]
-    ]
+    applicable = [r for r in results if r["applicable"]]
+    wrong = [r for r in applicable if not r["verified"]]
+    failures = [f"{mpi} {r['case']}: {r['detail']}" for r in wrong]
     if report.troubles and not failures:
         failures = [f"{mpi} {trouble}" for trouble in report.troubles]
         if len(results) < len(cases):
             failures.append(f"{mpi} {cases[len(results)]}: the job ended in this case")
-    return sum(r["applicable"] and r["verified"] for r in results), failures
+    return Outcome(
+        verified=len(applicable) - len(wrong),
+        inapplicable=len(results) - len(applicable),
+        lost=len(cases) - len(results),
+        failures=tuple(failures),
+    )
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
