@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from support import TOP
 
 from collforge.db import Place, Result, RunRecord, Store, Variant
 from collforge.errors import CollforgeError, unknown
@@ -153,7 +155,15 @@ def test_env_lines_survive_a_shell(
     assert cli.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
     lines = capfd.readouterr().out
     script = f'{lines}printf "%s\\n" "$COLLFORGE_DB" "$LD_PRELOAD"'
-    for before, after in (("", ""), ("libm.so.6", ":libm.so.6")):
+    # The runtime of another MPI library, of an earlier `env`, would be called in vain or crash.
+    other = "/elsewhere/other/libcollforge.so"
+    for before, after in (
+        ("", ""),
+        ("libm.so.6", ":libm.so.6"),
+        (other, ""),
+        (f"libm.so.6:{other}:libz.so.1", ":libm.so.6:libz.so.1"),
+        (f"'{other} libm.so.6'", ":libm.so.6"),
+    ):
         done = subprocess.run(
             ["bash", "-c", f"LD_PRELOAD={before}\n{script}"],
             capture_output=True,
@@ -209,6 +219,10 @@ def test_predict_says_what_other_sizes_teach(
     assert cli.main([*words, str(database)]) == 0
     out = capfd.readouterr().out
     assert "full_lane[" in out and "2.00" in out
+    # As printed in the docs, without --mpi: for every library with measurements, here one.
+    (printed,) = re.findall(r"`collforge (predict [^`]*)`", (TOP / "docs/threads.md").read_text())
+    assert cli.main([*printed.split(), "--db", str(database)]) == 0
+    assert re.findall(r"(\w+), 8x1x4: expected", capfd.readouterr().out) == [mpi]
 
 
 def test_env_refuses_what_cannot_work(

@@ -129,7 +129,7 @@ def print_result(
 
 
 def print_asked(store: Store, session: Session, standing: Standing) -> None:
-    """The stored winners of the problems that this run was asked to decide; not those of earlier runs' sizes."""
+    """The stored winners of the problems that this run was asked to decide, of no other sizes."""
     place, made = session.place, session.manifest
     asked = {
         (one.collective, made.collective(one.collective).choice_bytes(one.bytes))
