@@ -283,6 +283,13 @@ def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
         home.make_folder(tmp_path / "file")
 
 
+def test_a_warning_that_is_not_ours_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """Open MPI prints it, now and then, on the standard error that it shares with the program."""
+    with pytest.raises(SystemExit):
+        cli.main(["cluster", "run", "--help"])
+    assert "setpgid" in capsys.readouterr().out
+
+
 @pytest.mark.emulated
 def test_cluster_run_passes_the_exit_code(mpi: str) -> None:
     options = ["--nodes", "2", "--ranks-per-node", "1", "--rails", "1", "--mpi", mpi]

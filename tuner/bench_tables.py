@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,12 +17,13 @@ from collforge.tuner.plots import Line, draw
 LEFT = ("collective", "variant", "tuned choice")
 
 
-def new_table(title: str, names: Iterable[str], folded: Iterable[str] = ()) -> Table:
-    """A table of these columns; the headings of `folded` ones may take several lines."""
+def new_table(title: str, names: Iterable[str]) -> Table:
+    """A table of these columns, their headings over several lines; no number is cut before a heading is."""
     table = Table(title=title)
     for name in names:
         side: Literal["left", "right"] = "left" if name in LEFT else "right"
-        table.add_column(name, justify=side, no_wrap=name not in folded)
+        heading = textwrap.fill(name.replace("_", "_ "), 8, break_long_words=False)
+        table.add_column(heading, justify=side, no_wrap=True, min_width=4)
     return table
 
 
@@ -33,8 +35,9 @@ def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
         f"CPU: processor time over {standard}'s (above 1: burns more)"
     )
     names = ("collective", "bytes", f"{standard} ms", *families, "tuned choice", "tuned")
-    last = ("95 % interval", "limit ms", f"{standard} of limit", "tuned of limit")
-    table = new_table(title, (*names, *last, "CPU", "temporaries"), families)
+    has_limit = any(row.limit for row in rows)
+    limits = ("limit ms", f"{standard} of limit", "tuned of limit") if has_limit else ()
+    table = new_table(title, (*names, "95 % interval", *limits, "CPU", "temporaries"))
     for row in rows:
         table.add_row(
             row.collective,
@@ -44,9 +47,7 @@ def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
             legend.short(row.tuned),
             f"{row.ratio:.2f}",
             f"{row.ratio_low:.2f} .. {row.ratio_high:.2f}",
-            "" if row.limit is None else f"{row.limit * 1e3:.3g}",
-            shown(row.native_of_limit),
-            shown(row.of_limit),
+            *(limit_cells(row) if has_limit else ()),
             shown(row.cpu_ratio),
             "" if row.tuned_memory is None else request.format_about(row.tuned_memory),
         )
@@ -110,6 +111,11 @@ def print_each(rows: Iterable[Row], where: str, standard: str) -> None:
         table.add_section()
     tables.show(table)
     legend.show()
+
+
+def limit_cells(row: Row) -> list[str]:
+    least = "" if row.limit is None else f"{row.limit * 1e3:.3g}"
+    return [least, shown(row.native_of_limit), shown(row.of_limit)]
 
 
 def shown(ratio: float | None) -> str:

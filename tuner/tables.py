@@ -141,5 +141,5 @@ def show(table: Table) -> None:
     """Prints a table; as wide as it needs where the output is no terminal."""
     console = Console()
     if not console.is_terminal:
-        console = Console(width=160)
+        console = Console(width=max(160, Console(width=10000).measure(table).maximum))
     console.print(table)
