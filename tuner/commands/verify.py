@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -89,43 +89,26 @@ def run(args: argparse.Namespace) -> int:
                     progress.console.print(f"{mpi} {at.name}: nothing applies")
                     continue
                 task = progress.add_task(f"{mpi} {at.name}", total=len(cases))
-                whole = Outcome()
+                outcome: Counter[str] = Counter()
                 for begin in range(0, len(cases), CASES_PER_JOB):
                     part = cases[begin : begin + CASES_PER_JOB]
-                    whole += verify(mpi, at.name, part, args.seed)
+                    counts, wrong = verify(mpi, at.name, part, args.seed)
+                    outcome.update(counts)
+                    failures += wrong
                     progress.update(task, completed=begin + len(part))
-                progress.console.print(f"{mpi} {at.name}: {len(cases)} cases, {whole}")
-                failures += whole.failures
+                progress.console.print(f"{mpi} {at.name}: {len(cases)} cases, {describe(outcome)}")
     for failure in failures:
         print(f"FAILED {failure}", file=sys.stderr)
     print(f"{len(failures)} failed")
     return 1 if failures else 0
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of cases."""
-
-    verified: int = 0
-    inapplicable: int = 0
-    """Cases that the variant leaves to native, which the driver found out on the ranks."""
-    lost: int = 0
-    """Cases without a result, because the job ended early."""
-    failures: tuple[str, ...] = ()
-    """In words, with the case."""
-
-    def __add__(self, other: Outcome) -> Outcome:
-        return Outcome(
-            self.verified + other.verified,
-            self.inapplicable + other.inapplicable,
-            self.lost + other.lost,
-            self.failures + other.failures,
-        )
-
-    def __str__(self) -> str:
-        rest = {"do not apply": self.inapplicable, "were not run": self.lost}
-        words = [f"{number} {what}" for what, number in rest.items() if number]
-        return ", ".join([f"{self.verified} verified", f"{len(self.failures)} failed", *words])
+def describe(outcome: Counter[str]) -> str:
+    """``12 verified, 0 failed, 3 do not apply``: the first two always, the others where there are any."""
+    kinds = ("verified", "failed", *sorted(set(outcome) - {"verified", "failed"}))
+    return ", ".join(
+        f"{outcome[kind]} {kind}" for kind in kinds if outcome[kind] or kind in kinds[:2]
+    )
 
 
 def select(made: Manifest, family: str | None, collective: str | None) -> list[VariantEntry]:
@@ -142,8 +125,8 @@ def select(made: Manifest, family: str | None, collective: str | None) -> list[V
     return chosen
 
 
-def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> Outcome:
-    """Runs a job that only verifies."""
+def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[dict[str, int], list[str]]:
+    """Runs a job that only verifies. Returns what became of how many cases, and the failures in words."""
     folder = request.new_folder(home() / "runs", "verify")
     job = Job(cases, at, 0, 0.0, seed, time_limit=1800.0, verify_only=True)
     site = Site("local", mpi)
@@ -159,12 +142,13 @@ def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> Outcome:
         failures = [f"{mpi} {trouble}" for trouble in report.troubles]
         if len(results) < len(cases):
             failures.append(f"{mpi} {cases[len(results)]}: the job ended in this case")
-    return Outcome(
-        verified=len(applicable) - len(wrong),
-        inapplicable=len(results) - len(applicable),
-        lost=len(cases) - len(results),
-        failures=tuple(failures),
-    )
+    counts = {
+        "verified": len(applicable) - len(wrong),
+        "failed": len(wrong),
+        "do not apply": len(results) - len(applicable),
+        "were not run": len(cases) - len(results),
+    }
+    return counts, failures
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

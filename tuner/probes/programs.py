@@ -117,11 +117,6 @@ def add_launches(parser: argparse.ArgumentParser, default: int = LAUNCHES) -> No
     parser.add_argument("--launches", type=int, default=default, help="default: %(default)s")
 
 
-def add_layout(parser: argparse.ArgumentParser, default: str) -> None:
-    text = "nodes x ranks per node, of ranks on this machine (default: %(default)s)"
-    parser.add_argument("--layout", default=default, help=text)
-
-
 def run_program(command: Sequence[str], env: dict[str, str], what: str) -> str:
     """What the command prints. Raises CollforgeError, which begins with `what`, when it fails."""
     try:

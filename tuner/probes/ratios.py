@@ -65,7 +65,8 @@ class Ratios(Result):
 
 
 def add_arguments(parser: argparse.ArgumentParser, layout: str) -> None:
-    programs.add_layout(parser, layout)
+    text = "nodes x ranks per node, of ranks on this machine (default: %(default)s)"
+    parser.add_argument("--layout", default=layout, help=text)
     programs.add_launches(parser)
     parser.add_argument(
         "--rounds", type=int, default=ROUNDS, help="in each launch (default: %(default)s)"

@@ -20,7 +20,7 @@ from rich.table import Table
 from collforge.generator import layout
 from collforge.generator.layout import Layout
 from collforge.runtime.libraries import MpiLibrary
-from collforge.tuner import evidence, plots, target
+from collforge.tuner import evidence, plots, request, target
 from collforge.tuner.evidence import Interval
 from collforge.tuner.plots import Dots
 from collforge.tuner.probes import Result, programs
@@ -102,7 +102,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Startup:
-    layouts = [layout.from_name(name) for name in args.layout.split(",")]
+    layouts = [request.parse_layout(name, args.system) for name in args.layout.split(",")]
     started = programs.prepare(library, layouts)
     if args.system == "emulated":
         started = replace(started, cluster=target.rails(args, layouts[0]))
