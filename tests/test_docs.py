@@ -1,8 +1,9 @@
 """What README, CONTRIBUTING and docs/ say is true: commands, paths, links, variables.
 
-A line of a fenced `sh` block is run where `<!-- run -->` stands before the block. Else every command in it must be
-one that this test can check without running it: of Collforge by its own argument parser, of make by its targets, of
-Python by the path and the options. `<!-- not run: REASON -->` excuses the others, never those of Collforge and make.
+A line of a fenced `sh` block is run where `<!-- run -->` stands before the block. Else every command in it must
+be one that this test can check without running it: of Collforge by its own argument parser, of make by its
+targets, of Python by the path and the options. `<!-- not run: REASON -->` excuses the others, never those of
+Collforge and make.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner import bandwidth, plan, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
+from collforge.tuner.evidence import measured_problems
 from collforge.tuner.plan import Goal
 from collforge.tuner.standing import Standing, read_standing
 
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
 
 def explain(made: Manifest, standing: Standing) -> None:
     """Prints each decision, what it rests on, and what came next."""
-    decided = plan.measured_problems(p for p in standing.seen.history if p in standing.decisions)
+    decided = measured_problems(p for p in standing.seen.history if p in standing.decisions)
     for contest in plan.contests(made, decided):
         collective = contest[0].collective
         decision = standing.decisions[contest[0].problem]
