@@ -100,7 +100,7 @@ prefixes: setup ## MPICH 5 and Open MPI 5 in .venv/mpi, for the tests
 		touch "$$prefix/.$$wheel"
 	done
 
-system:
+system: ## installs missing system packages, or says which
 	@PATH="$$PATH:/usr/sbin:/sbin"; missing=
 	need() { case " $$missing " in *" $$1 "*) ;; *) missing="$$missing $$1" ;; esac; }
 	$(PYTHON) -c '' 2>/dev/null || need python3

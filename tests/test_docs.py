@@ -135,10 +135,15 @@ def test_a_wrong_command_is_found(line: str) -> None:
         assert all(is_known(words) for words in commands(line))
 
 
-@pytest.fixture
-def checkout(tmp_path: Path) -> Path:
-    """A folder that looks like a checkout in which what the docs build for Open MPI was built."""
+@pytest.fixture(scope="module")
+def _built() -> None:
+    """For the library that the docs name."""
     build.build(libraries.find("openmpi"), SHARED_HOME)
+
+
+@pytest.fixture
+def checkout(_built: None, tmp_path: Path) -> Path:
+    """A folder that looks like a checkout in which what the docs build was built."""
     for name in (".venv", "examples", "runtime"):
         (tmp_path / name).symlink_to(TOP / name)
     (tmp_path / "build").symlink_to(SHARED_HOME)
@@ -248,3 +253,10 @@ def test_the_kernels_have_as_many_lines_as_said() -> None:
         lengths = [len(kernels.code_lines(path)) for path in (mpi, hybrid)]
         row = " | ".join(map(str, [*lengths, kernels.added_lines(mpi, hybrid)]))
         assert f"| `{kernel}` | {row} |" in text
+
+
+def test_make_help_names_every_target() -> None:
+    phony = re.search(r"^\.PHONY: (.*)$", (TOP / "Makefile").read_text(), re.MULTILINE)
+    shown = execute(["make", "-C", str(TOP), "--no-print-directory", "help"]).stdout
+    listed = {line.split()[0] for line in shown.splitlines()}
+    assert phony and set(phony[1].split()) == listed
