@@ -23,8 +23,8 @@ from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import plan, request, tables
 from collforge.tuner.benchmark import Known
 from collforge.tuner.evidence import Comparison, History, Launch, measured_problems
-from collforge.tuner.instructions import NEVER
 from collforge.tuner.plan import Goal
+from collforge.tuner.probes.programs import NEVER
 from collforge.tuner.run import Site
 from collforge.tuner.standing import judge
 from collforge.tuner.tune import Session, decide_all

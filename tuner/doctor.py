@@ -19,7 +19,7 @@ from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems import emulated
 from collforge.toolchain import libraries, vcis
 from collforge.toolchain.process import outcome
-from collforge.tuner import vci
+from collforge.tuner.probes import message_rate
 
 PROBE_SECONDS = 30
 # The distributions of setup.cfg that are needed directly; tests/test_doctor.py compares.
@@ -123,10 +123,10 @@ def _interfaces(library: MpiLibrary) -> Finding:
         return Finding(subject, "one: threads take turns in it")
     try:
         with tempfile.TemporaryDirectory(prefix="collforge-") as folder:
-            gain = vci.probe_gain(library, Path(folder))
+            gain = message_rate.probe_gain(library, Path(folder))
     except CollforgeError as error:
         return Finding(subject, f"up to {most}", str(error), essential=False)
-    pay = "they pay" if gain >= vci.PAYS else "they do not pay here"
+    pay = "they pay" if gain >= message_rate.PAYS else "they do not pay here"
     return Finding(subject, f"up to {most}; two threads send {gain:.2f} times as fast: {pay}")
 
 
