@@ -10,9 +10,9 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 BIN := .venv/bin
-PACKAGES := db generator reframe_checks runtime templates tuner
+PACKAGES := db generator reframe_checks runtime templates toolchain tuner
 SOURCES := $(wildcard collforge/*.py) $(PACKAGES)
-C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*.[ch] runtime/bench/*.[ch] runtime/bench/*/*.c reframe_checks/systems/*/*.c)
+C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*/*.[ch] runtime/src/*/*/*.c runtime/bench/*.[ch] runtime/bench/*/*.c reframe_checks/systems/*/*.c)
 
 # What must be there, and the Debian packages that bring it.
 COMMANDS := gcc=gcc make=make ip=iproute2 tc=iproute2 ps=procps unshare=util-linux nsenter=util-linux \

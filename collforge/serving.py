@@ -1,4 +1,4 @@
-"""Which stored winner serves a call: the one rule, the twin of runtime/src/rules.c.
+"""Which stored winner serves a call: the one rule, the twin of runtime/src/winners/rules.c.
 
 Winners are measured at a few sizes and layouts; calls come in all. `tests/data/serving.txt` has vectors that
 hold this module and the runtime to the same answers. Imports nothing, so that every part may ask.

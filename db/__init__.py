@@ -14,11 +14,9 @@ from collforge.db.errors import (
 from collforge.db.records import (
     Choice,
     Measurement,
-    Place,
     Result,
     RunRecord,
     Undecided,
-    Variant,
     Verification,
     Winner,
 )
@@ -32,7 +30,6 @@ __all__ = [
     "Measurement",
     "NoDatabase",
     "NotACollforgeDatabase",
-    "Place",
     "ReadOnly",
     "Result",
     "RunRecord",
@@ -41,7 +38,6 @@ __all__ = [
     "StoreError",
     "Undecided",
     "Unverified",
-    "Variant",
     "Verification",
     "Winner",
 ]

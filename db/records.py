@@ -4,45 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-NATIVE = "native"
-
-
-@dataclass(frozen=True, order=True)
-class Place:
-    """Where numbers were taken; winners hold for one place."""
-
-    system: str
-    mpi: str
-    """Short name of the MPI library, e.g. ``openmpi``."""
-    mpi_version: str
-    """The first line of MPI_Get_library_version."""
-    layout: str
-
-
-@dataclass(frozen=True, order=True)
-class Variant:
-    """One implementation of a collective; another fingerprint is another implementation."""
-
-    collective: str
-    family: str = NATIVE
-    parameters: str = ""
-    """The text inside the brackets of the variant's name, '' if there is none."""
-    fingerprint: str = ""
-    """Of the generated source; '' for native."""
-
-    @classmethod
-    def from_name(cls, collective: str, name: str, fingerprint: str = "") -> Variant:
-        family, _, parameters = name.partition("[")
-        return cls(collective, family, parameters[:-1], fingerprint)
-
-    @property
-    def name(self) -> str:
-        """E.g. ``full_lane[lane_algorithm=ring,segment_bytes=65536]``."""
-        return f"{self.family}[{self.parameters}]" if self.parameters else self.family
-
-    @property
-    def is_native(self) -> bool:
-        return self.family == NATIVE
+from collforge.place import Place
+from collforge.variant import Variant
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from .load import SpecError
-from .model import Algorithm, Collective, Composition, Family, Parameter, Specs, Step, Variant
+from .manifest import Parameter
+from .model import Algorithm, Collective, Composition, Family, Specs, Step, Variant
+from .steps import STEPS
 
 LANES = "lanes"
 """At most how many lanes a full-lane family uses; 0: as many as there are."""
 
 NODE_PHASE = "node_phase"
-"""How the steps over a node run: by the MPI library, or through shared memory (runtime/src/shared.h)."""
+"""How the steps over a node run: by the MPI library, or through shared memory (runtime/src/node/shared.h)."""
 
 OVERLAP = "overlap"
 """Whether the steps of the node run piece by piece while the lane algorithm is under way."""
-
-SPLITTING, ASSEMBLING = ("scatter", "reduce_scatter"), ("gather", "allgather")
-"""The steps over a node that can be cut into pieces, before and after one over a lane."""
-
-ELEMENTWISE = ("scan", "exscan", "combine", "copy")
-"""Steps that can be cut anywhere."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +89,12 @@ def pieces(family: Family, composition: Composition) -> Pieces:
     (at,) = lanes
     before = steps[at - 1] if at > 0 else None
     after = steps[at + 1] if at + 1 < len(steps) else None
-    if before and (before.call not in SPLITTING or before.writes != steps[at].reads):
+    if before and (STEPS[before.call].in_pipe != "splits" or before.writes != steps[at].reads):
         before = None
-    if after and (after.call not in ASSEMBLING or after.reads != steps[at].writes):
+    if after and (STEPS[after.call].in_pipe != "assembles" or after.reads != steps[at].writes):
         after = None
     rest = steps[at + 2 :] if after else ()
-    then = tuple(itertools.takewhile(lambda step: step.call in ELEMENTWISE, rest))
+    then = tuple(itertools.takewhile(lambda step: STEPS[step.call].in_pipe == "elementwise", rest))
     return Pieces(steps[at], before, after, then)
 
 

@@ -14,22 +14,20 @@ else:
 
 from collforge.errors import CollforgeError
 
-from . import calls, semantics, window
+from . import splits, window
+from .manifest import INT_MAX, Parameter
 from .model import (
-    COUNTS,
-    FACTS,
-    INT_MAX,
     Algorithm,
     Argument,
     Collective,
     Composition,
     Family,
-    Parameter,
     Result,
     Specs,
     Step,
 )
-from .predicates import Expression, parse
+from .predicates import COUNTS, FACTS, Expression, parse
+from .steps import BUFFER, OPTIONAL, PLACES, STEPS
 
 SPECS = Path(__file__).parent / "specs"
 ROLES = (
@@ -148,7 +146,7 @@ def _collective(table: _Table) -> Collective:
         varies=table.choice("varies", VARIES, "no"),
         in_place=table.choice("in_place", IN_PLACE),
         total=table.expression("total", ("size", "bytes")),
-        wire_bytes=table.expression("wire_bytes", ("nodes", "node_size", "bytes")),
+        bound=table.expression("bound", ("nodes", "node_size", "bytes")),
         native=table.text("native", ""),
         result=Result(
             in_blocks=result.expression("in_blocks", places),
@@ -216,7 +214,7 @@ def _family(table: _Table, collectives: Mapping[str, Collective]) -> Family:
     lanes = table.choice("lanes", ("full", "single"))
     parameters = tuple(_parameter(row, {}) for row in table.tables("parameter"))
     shapes = table.table("buffers", {})
-    buffers = {key: shapes.choice(key, tuple(semantics.SHAPES)) for key in list(shapes.values)}
+    buffers = {key: shapes.choice(key, tuple(splits.SHAPES)) for key in list(shapes.values)}
     parts = table.table("views", {})
     views = {key: parts.choice(key, window.VIEWS) for key in list(parts.values)}
     names = (*buffers, *views, "input", "output")
@@ -246,17 +244,17 @@ def _composition(
 
 
 def _step(table: _Table, buffers: Sequence[str]) -> Step:
-    call = table.choice("call", tuple(calls.CALLS))
-    where = table.expression("where", calls.PLACES) if "where" in table.values else None
+    call = table.choice("call", tuple(STEPS))
+    where = table.expression("where", tuple(PLACES)) if "where" in table.values else None
     options = {key: table.text(key) for key in list(table.values)}
-    known = calls.CALLS[call].keys
+    known = STEPS[call].keys
     for key, value in options.items():
         if key not in known:
             raise SpecError(f"{table.where}: unknown key {key!r}; {call} takes {', '.join(known)}")
-        allowed = buffers if known[key] == calls.BUFFER else known[key]
+        allowed = buffers if known[key] == BUFFER else known[key]
         if value not in allowed:
             raise SpecError(f"{table.where}: {key} = {value!r}; known are {', '.join(allowed)}")
-    missing = [key for key in known if key not in options and key not in calls.OPTIONAL]
+    missing = [key for key in known if key not in options and key not in OPTIONAL]
     if missing:
         raise SpecError(f"{table.where}: key {missing[0]!r} is missing; {call} needs it")
     return Step(call, where, options)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
+import itertools
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Optional
+
+import msgspec
 
 from collforge.errors import CollforgeError, unknown
+from collforge.layout import Layout
+from collforge.variant import ParameterValue, Point, split_name
 
-from .layout import Layout
-from .model import INT_MAX, Parameter, Specs, Variant
-from .predicates import parse
+from .predicates import FACTS, parse
 
 SCHEMA = 5
 
-# What stands for the bytes of a call whose size the ranks do not know alike (CF_UNSIZED_BYTES in C).
 UNSIZED_BYTES = 1
+"""Stands for the bytes of a call whose size the ranks do not know alike (CF_UNSIZED_BYTES in C)."""
+
+INT_MAX = 2**31 - 1
+"""Of C: the largest parameter, and the most bytes that a variant's buffers may have."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +78,92 @@ class FamilyEntry:
 
 
 @dataclass(frozen=True)
+class Parameter:
+    """A parameter of a variant and the values searched.
+
+    ``requires`` names values of other parameters without which this one has no meaning; it then has the
+    value ``neutral``. ``minimum`` is the smallest legal number, None for symbolic values, ``maximum`` the
+    largest. A number from the fact ``below`` on means what ``neutral`` does, so it is not searched there.
+    Numbers from the fact ``whole`` on mean the same, all of it; the largest stands for them. ``needs``: values
+    that mean nothing where a condition on facts does not hold.
+    """
+
+    name: str
+    values: tuple[ParameterValue, ...]
+    requires: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
+    neutral: Optional[ParameterValue] = None  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
+    minimum: int | None = None
+    maximum: int = INT_MAX
+    below: str = ""
+    whole: str = ""
+    needs: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The values of a symbolic parameter."""
+        return tuple(map(str, self.values)) if self.minimum is None else ()
+
+    def _has_meaning(self, value: ParameterValue, facts: Mapping[str, int]) -> bool:
+        condition = self.needs.get(str(value))
+        if condition is None:
+            return True
+        needed = parse(condition, FACTS, f"parameter {self.name}: needs")
+        return not needed.names <= facts.keys() or bool(needed.evaluate(facts))
+
+    def refused(self, value: ParameterValue, facts: Mapping[str, int]) -> str:
+        """Why a value would run as another one where these facts hold; '' when it would not.
+
+        Numbers from the fact ``whole`` on are not refused: they mean what they say, all of it in one.
+        """
+        if not self._has_meaning(value, facts):
+            return f"needs {self.needs[str(value)]}, which does not hold here"
+        if self.below in facts and value != self.neutral and int(value) >= facts[self.below]:
+            return (
+                f"is not below {self.below}, here {facts[self.below]}: "
+                f"it would run as {self.name}={self.neutral}"
+            )
+        return ""
+
+    def read(self, text: str, facts: Mapping[str, int]) -> ParameterValue:
+        """The value that a text stands for. Raises CollforgeError where these facts admit none such."""
+        value: ParameterValue = text
+        if self.minimum is None:
+            if text not in self.symbols:
+                raise unknown(f"value of {self.name}", text, self.symbols)
+        else:
+            value = int(text) if re.fullmatch("[0-9]{1,10}", text) else -1
+            if value != 0 and not self.minimum <= value <= self.maximum:
+                to = "on" if self.maximum == INT_MAX else f"to {self.maximum}"
+                raise CollforgeError(
+                    f"{self.name}={text} is no number from {self.minimum} {to}, nor 0"
+                )
+        why_not = self.refused(value, facts)
+        if why_not:
+            raise CollforgeError(f"{self.name}={text} {why_not}")
+        return value
+
+    def searched(self, facts: Mapping[str, int]) -> tuple[ParameterValue, ...]:
+        """The values that differ in effect where these facts hold; a fact that is missing rules none out."""
+        found = tuple(value for value in self.values if self._has_meaning(value, facts))
+        if self.below in facts:
+            found = tuple(v for v in found if v == self.neutral or int(v) < facts[self.below])
+        if self.whole in facts:
+            largest = max(map(int, found))
+            found = tuple(v for v in found if v == largest or int(v) < facts[self.whole])
+        return found
+
+
+@dataclass(frozen=True)
 class VariantEntry:
-    """A variant with its parameters and where it applies."""
+    """A family that serves a collective: its variants, one for each point of the parameters."""
 
     collective: str
     family: str
     fingerprint: str
     predicate: str
     parameters: tuple[Parameter, ...]
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """What the fingerprint is taken over: a hash for each file of C that the variant leads to."""
 
     @property
     def uses_threads(self) -> bool:
@@ -88,9 +172,65 @@ class VariantEntry:
         return "threads" in words or "threads" in self.predicate
 
     def applies(self, facts: Mapping[str, int]) -> bool:
-        """Whether the predicate holds for the facts (those of runtime/src/cf.h, struct cf_facts)."""
+        """Whether the runtime may choose it for a call with these facts (those of struct cf_facts)."""
         where = f"predicate of {self.family}_{self.collective}"
-        return bool(parse(self.predicate, tuple(facts), where).evaluate(facts))
+        return facts["total_bytes"] <= INT_MAX and bool(
+            parse(self.predicate, tuple(facts), where).evaluate(facts)
+        )
+
+    def name(self, point: Point) -> str:
+        """``family[name=value,...]`` with every parameter, in the order of the specs."""
+        if not self.parameters:
+            return self.family
+        values = ",".join(f"{p.name}={point.get(p.name, p.neutral)}" for p in self.parameters)
+        return f"{self.family}[{values}]"
+
+    def points(self, facts: Mapping[str, int]) -> list[dict[str, ParameterValue]]:
+        """The points of the parameter space that differ where these facts hold.
+
+        A parameter without meaning takes its neutral value.
+        """
+        names = [p.name for p in self.parameters]
+        rows = itertools.product(*(p.searched(facts) for p in self.parameters))
+        found = (self.canonical(dict(zip(names, row))) for row in rows)
+        return list({tuple(point.items()): point for point in found}.values())
+
+    def canonical(self, point: Point) -> dict[str, ParameterValue]:
+        """The point with the neutral value for every parameter that has no meaning in it."""
+        out: dict[str, ParameterValue] = {}
+        for p in self.parameters:
+            meant = all(out[name] in values for name, values in p.requires.items())
+            value = point[p.name] if meant else p.neutral
+            assert value is not None, f"{p.name} has no neutral value"
+            out[p.name] = value
+        return out
+
+    def completed(self, name: str, facts: Mapping[str, int] | None = None) -> str:
+        """A variant's canonical name from one that may leave parameters out: they take their first values.
+
+        Raises CollforgeError for a parameter that it has not, and for a value that is outside the parameter's
+        domain, has no meaning beside the others, or where these facts hold would run as another one.
+        """
+        _, inside = split_name(name)
+        given = dict(part.partition("=")[::2] for part in inside.split(",") if part)
+        strangers = sorted(given.keys() - {p.name for p in self.parameters})
+        if strangers:
+            raise unknown("parameter", strangers[0], [p.name for p in self.parameters])
+        point = {
+            p.name: p.read(given[p.name], facts or {}) if p.name in given else p.values[0]
+            for p in self.parameters
+        }
+        meant = self.canonical(point)
+        for p in self.parameters:
+            if p.name in given and meant[p.name] != point[p.name]:
+                needed = " and ".join(
+                    f"{other}={' or '.join(map(str, values))}"
+                    for other, values in p.requires.items()
+                )
+                raise CollforgeError(
+                    f"{p.name}={point[p.name]} has no meaning here: it needs {needed}; leave it out"
+                )
+        return self.name(meant)
 
 
 @dataclass(frozen=True)
@@ -102,6 +242,7 @@ class Manifest:
     collectives: tuple[CollectiveEntry, ...]
     families: tuple[FamilyEntry, ...]
     variants: tuple[VariantEntry, ...]
+    schema: int = SCHEMA
 
     def collective(self, name: str) -> CollectiveEntry:
         for entry in self.collectives:
@@ -131,82 +272,22 @@ class Manifest:
         }
 
     def to_json(self) -> str:
-        return json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n"
-
-
-def describe(
-    specs: Specs, variants: list[Variant], fingerprints: Mapping[str, str], version: str
-) -> Manifest:
-    """The manifest of a generation; ``fingerprints`` by variant name."""
-    digest = hashlib.sha256("".join(sorted(fingerprints.values())).encode()).hexdigest()[:16]
-    return Manifest(
-        version=version,
-        fingerprint=digest,
-        collectives=tuple(
-            CollectiveEntry(
-                name=c.name,
-                function=c.function,
-                summary=c.summary,
-                standard=c.standard,
-                rooted=c.rooted,
-                has_op=c.reduces,
-                in_place=c.in_place,
-                sized=c.sized,
-                varies=c.varies,
-                moves_nothing=c.moves_nothing,
-                hybrid=c.hybrid,
-                total=c.total.text,
-                bound=c.wire_bytes.text,
-            )
-            for c in specs.collectives.values()
-        ),
-        families=tuple(
-            FamilyEntry(f.name, f.title, f.summary, f.source) for f in specs.families.values()
-        ),
-        variants=tuple(
-            VariantEntry(
-                collective=v.collective.name,
-                family=v.family.name,
-                fingerprint=fingerprints[v.name],
-                predicate=v.composition.predicate.text,
-                parameters=v.parameters,
-            )
-            for v in variants
-        ),
-    )
+        return json.dumps(asdict(self), indent=1) + "\n"
 
 
 def load(path: Path) -> Manifest:
     """Reads a manifest. Raises CollforgeError naming the fix when it is missing or of another schema."""
+    fix = "run: collforge generate"
     try:
-        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found = msgspec.json.decode(path.read_bytes(), type=Manifest)
     except FileNotFoundError:
-        raise CollforgeError(f"{path} is missing; run: collforge generate") from None
+        raise CollforgeError(f"{path} is missing; {fix}") from None
+    except msgspec.ValidationError as error:
+        raise CollforgeError(
+            f"{path} is of another version of Collforge ({error}); {fix}"
+        ) from error
     except ValueError as error:
-        raise CollforgeError(f"{path}: {error}; run: collforge generate") from error
-    if data.pop("schema", None) != SCHEMA:
-        raise CollforgeError(f"{path} is of another version of Collforge; run: collforge generate")
-    variants = []
-    for row in data["variants"]:
-        parameters = tuple(
-            Parameter(
-                name=p["name"],
-                values=tuple(p["values"]),
-                requires={key: tuple(values) for key, values in p["requires"].items()},
-                neutral=p["neutral"],
-                minimum=p["minimum"],
-                maximum=p.get("maximum", INT_MAX),  # recorded ones may be older
-                below=p["below"],
-                whole=p["whole"],
-                needs=p["needs"],
-            )
-            for p in row.pop("parameters")
-        )
-        variants.append(VariantEntry(parameters=parameters, **row))
-    return Manifest(
-        version=data["version"],
-        fingerprint=data["fingerprint"],
-        collectives=tuple(CollectiveEntry(**row) for row in data["collectives"]),
-        families=tuple(FamilyEntry(**row) for row in data["families"]),
-        variants=tuple(variants),
-    )
+        raise CollforgeError(f"{path}: {error}; {fix}") from error
+    if found.schema != SCHEMA:
+        raise CollforgeError(f"{path} is of another version of Collforge; {fix}")
+    return found

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Union
+from dataclasses import dataclass
 
-from .predicates import Expression, parse
-
-COUNTS = ("size", "nodes", "min_node_size", "max_node_size")
-FACTS = (*COUNTS, "threads", "consecutive", "commutative", "bytes", "total_bytes")
-"""What predicates may read: the fields of struct cf_facts."""
-
-INT_MAX = 2**31 - 1
-
-ParameterValue = Union[int, str]
+from .manifest import Parameter
+from .predicates import Expression
 
 
 @dataclass(frozen=True)
@@ -58,7 +50,7 @@ class Collective:
     )
     in_place: str  # "none", "send_all", "send_root", "recv_root"
     total: Expression  # bytes of the largest buffer of the call
-    wire_bytes: Expression  # bytes that must pass the busiest node's links, at least
+    bound: Expression  # bytes that must pass the busiest node's links, at least
     native: str  # of a hybrid one: what a program with a copy per rank calls, in C
     result: Result
 
@@ -70,7 +62,7 @@ class Collective:
         return self.has("root")
 
     @property
-    def reduces(self) -> bool:
+    def has_op(self) -> bool:
         return self.has("op")
 
     @property
@@ -99,64 +91,6 @@ class Collective:
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """A parameter of a variant and the values searched.
-
-    ``requires`` names values of other parameters without which this one has no meaning; it then has the
-    value ``neutral``. ``minimum`` is the smallest legal number, None for symbolic values, ``maximum`` the
-    largest. A number from the fact ``below`` on means what ``neutral`` does, so it is not searched there.
-    Numbers from the fact ``whole`` on mean the same, all of it; the largest stands for them. ``needs``: values
-    that mean nothing where a condition on facts does not hold.
-    """
-
-    name: str
-    values: tuple[ParameterValue, ...]
-    requires: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
-    neutral: ParameterValue | None = None
-    minimum: int | None = None
-    maximum: int = INT_MAX
-    below: str = ""
-    whole: str = ""
-    needs: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def symbols(self) -> tuple[str, ...]:
-        """The values of a symbolic parameter."""
-        return tuple(map(str, self.values)) if self.minimum is None else ()
-
-    def _has_meaning(self, value: ParameterValue, facts: Mapping[str, int]) -> bool:
-        condition = self.needs.get(str(value))
-        if condition is None:
-            return True
-        needed = parse(condition, FACTS, f"parameter {self.name}: needs")
-        return not needed.names <= facts.keys() or bool(needed.evaluate(facts))
-
-    def refused(self, value: ParameterValue, facts: Mapping[str, int]) -> str:
-        """Why a value would run as another one where these facts hold; '' when it would not.
-
-        Numbers from the fact ``whole`` on are not refused: they mean what they say, all of it in one.
-        """
-        if not self._has_meaning(value, facts):
-            return f"needs {self.needs[str(value)]}, which does not hold here"
-        if self.below in facts and value != self.neutral and int(value) >= facts[self.below]:
-            return (
-                f"is not below {self.below}, here {facts[self.below]}: "
-                f"it would run as {self.name}={self.neutral}"
-            )
-        return ""
-
-    def searched(self, facts: Mapping[str, int]) -> tuple[ParameterValue, ...]:
-        """The values that differ in effect where these facts hold; a fact that is missing rules none out."""
-        found = tuple(value for value in self.values if self._has_meaning(value, facts))
-        if self.below in facts:
-            found = tuple(v for v in found if v == self.neutral or int(v) < facts[self.below])
-        if self.whole in facts:
-            largest = max(map(int, found))
-            found = tuple(v for v in found if v == largest or int(v) < facts[self.whole])
-        return found
-
-
-@dataclass(frozen=True)
 class Algorithm:
     """A way to run a component collective on a lane (generator/specs/algorithms)."""
 
@@ -166,13 +100,15 @@ class Algorithm:
     source: str
     calls: tuple[str, ...]
     anywhere: tuple[str, ...]  # of these, those whose parts need not stand one behind the other
-    pipelined: bool  # it calls the steps of the node around it piece by piece (runtime/src/lane.h)
+    pipelined: (
+        bool  # it calls the steps of the node around it piece by piece (runtime/src/lane/lane.h)
+    )
     parameters: tuple[Parameter, ...]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a composition. ``options`` are the keys that the call defines (calls.CALLS)."""
+    """One step of a composition. ``options`` are the keys that the call defines (generator/steps)."""
 
     call: str
     where: Expression | None

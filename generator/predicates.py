@@ -15,6 +15,10 @@ from collforge.errors import CollforgeError
 
 Value = Union[int, bool, str]
 
+COUNTS = ("size", "nodes", "min_node_size", "max_node_size")
+FACTS = (*COUNTS, "threads", "consecutive", "commutative", "bytes", "total_bytes")
+"""What predicates may read: the fields of struct cf_facts."""
+
 _BINARY = {
     ast.Add: "+",
     ast.Sub: "-",

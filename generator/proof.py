@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 
+from collforge.layout import Layout, from_name
+
 from .expand import LANES
-from .layout import Layout, from_name
+from .machine import Cell, Machine, ProofError
 from .model import Collective, Composition, Variant
-from .semantics import Machine, ProofError, Trace, execute
-from .window import Cell, RaceError
+from .semantics import Trace, execute
+from .window import RaceError
 
 SMALL_LAYOUTS = (
     "2x2",
@@ -42,7 +44,7 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
     proven = 0
     for name in layouts:
         layout = from_name(name)
-        for commutative in (True, False) if variant.collective.reduces else (True,):
+        for commutative in (True, False) if variant.collective.has_op else (True,):
             if not applies(variant.composition, layout, commutative):
                 continue
             roots = range(layout.size if variant.collective.rooted else 1)
@@ -80,7 +82,7 @@ def applies(composition: Composition, layout: Layout, commutative: bool = True) 
 def _prove_one(variant: Variant, machine: Machine) -> None:
     collective = variant.collective
     output: dict[int, list[Cell | None]] = {}
-    ordered = collective.reduces and not machine.commutative
+    ordered = collective.has_op and not machine.commutative
     for trace in execute(variant.composition, variant.family, machine):
         at_start = trace.step is None and trace.buffer == "input"
         if trace.buffer == "output" or (at_start and collective.single_buffer):

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from collforge.errors import CollforgeError
 
-from .layout import Lanes
+from .lanes import Lanes
+from .machine import Cell
 
 VIEWS = ("slice", "node_slice", "lane_slices", "share", "lane")
 """The parts of a piece that a step reads or writes as a whole (cells_of)."""
-
-Cell = tuple[tuple[int, int], ...]
 
 
 class RaceError(CollforgeError):

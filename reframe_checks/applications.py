@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from collforge.runtime.build import OPENMP_FLAGS
+from collforge.toolchain.build import OPENMP_FLAGS
 
 SOURCES = Path(__file__).resolve().parent.parent / "examples"
 

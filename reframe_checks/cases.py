@@ -35,16 +35,17 @@ import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from collforge.case import Case
 from collforge.errors import unknown
-from collforge.generator.case import NATIVE, Case, canonical, points, variant_text
-from collforge.generator.layout import Layout
 from collforge.generator.manifest import (
     UNSIZED_BYTES,
     CollectiveEntry,
     Manifest,
+    Parameter,
     VariantEntry,
 )
-from collforge.generator.model import Parameter, ParameterValue
+from collforge.layout import Layout
+from collforge.variant import NATIVE, ParameterValue
 
 TIERS = ("small", "full", "paranoid")
 
@@ -125,7 +126,7 @@ def verification_cases(
         raise unknown("tier", tier, TIERS)
     collective = manifest.collective(variant.collective)
     texts = [
-        [variant_text(variant.family, variant.parameters, point) for point in points_of_turn]
+        [variant.name(point) for point in points_of_turn]
         for points_of_turn in _turns(
             variant, layout, "paranoid" if collective.moves_nothing else tier
         )
@@ -186,24 +187,24 @@ def _problems(collective: CollectiveEntry, layout: Layout, tier: str) -> dict[Pr
     ]
     counts = _counts(collective, layout, tier)
     roots = range(layout.size if collective.rooted else 1)
-    places = (False, True) if collective.in_place != "none" else (False,)
+    in_place = (False, True) if collective.in_place != "none" else (False,)
     varies = collective.varies != "no"
     chosen: dict[Problem, list[int]] = {}
     if tier == "paranoid":
         forms = (False, True) if varies else (False,)
-        for row in itertools.product(operands, counts, roots, places, forms):
+        for row in itertools.product(operands, counts, roots, in_place, forms):
             chosen[Problem(*row)] = [0]
         return chosen
-    for (i, operand), (j, count), place in itertools.product(
-        enumerate(operands), enumerate(counts), places
+    for (i, operand), (j, count), there in itertools.product(
+        enumerate(operands), enumerate(counts), in_place
     ):
-        root = roots[(i + j + len(operands) * place) % len(roots)]
-        uneven = varies and count > 0 and (i + j + place) % 2 == 0
-        chosen.setdefault(Problem(operand, count, root, place, uneven), []).append(i + j + place)
-    for root, (j, count), place in itertools.product(roots, enumerate(counts), places):
-        operand = operands[(root + j + place) % len(operands)]
-        uneven = varies and count > 0 and (root + j + place) % 2 == 1
-        chosen.setdefault(Problem(operand, count, root, place, uneven), []).append(root + j + place)
+        root = roots[(i + j + len(operands) * there) % len(roots)]
+        uneven = varies and count > 0 and (i + j + there) % 2 == 0
+        chosen.setdefault(Problem(operand, count, root, there, uneven), []).append(i + j + there)
+    for root, (j, count), there in itertools.product(roots, enumerate(counts), in_place):
+        operand = operands[(root + j + there) % len(operands)]
+        uneven = varies and count > 0 and (root + j + there) % 2 == 1
+        chosen.setdefault(Problem(operand, count, root, there, uneven), []).append(root + j + there)
     return chosen
 
 
@@ -239,9 +240,9 @@ def _turns(
             for at, value in enumerate(values)
         ]
         rows = itertools.product(*choices)
-        turns.append(_distinct(canonical(variant.parameters, dict(zip(names, r))) for r in rows))
+        turns.append(_distinct(variant.canonical(dict(zip(names, r))) for r in rows))
     if tier == "paranoid":
-        return [_distinct([*itertools.chain(*turns), *points(variant, layout.facts())])]
+        return [_distinct([*itertools.chain(*turns), *variant.points(layout.facts())])]
     return turns
 
 

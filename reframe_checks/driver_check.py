@@ -20,15 +20,16 @@ from reframe.core.exceptions import PipelineError, SanityError
 from reframe.core.runtime import runtime
 from reframe.utility import typecheck as typ
 
+from collforge import records
 from collforge.errors import CollforgeError
-from collforge.generator.layout import from_name
+from collforge.home import home
+from collforge.layout import from_name
+from collforge.records import Output
 from collforge.reframe_checks import results
-from collforge.reframe_checks.results import Launch
-from collforge.runtime import libraries, vcis
-from collforge.runtime.build import built_paths
-from collforge.runtime.home import home
+from collforge.toolchain import libraries, vcis
+from collforge.toolchain.build import built_paths
 
-CASES, RESULTS = "cases.txt", "results.jsonl"
+CASES = "cases.txt"
 DEFAULT_LAYOUT = "2x2"
 
 
@@ -138,22 +139,22 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
     def set_layout(self) -> None:
         extras = self.current_partition.extras
         try:
-            self.place = from_name(self.layout or str(extras.get("layout", DEFAULT_LAYOUT)))
+            self.rank_layout = from_name(self.layout or str(extras.get("layout", DEFAULT_LAYOUT)))
         except CollforgeError as error:
             raise PipelineError(str(error)) from error
-        self.num_tasks = self.place.size
-        if self.place.threads > 1:
-            self.num_cpus_per_task = self.place.threads
-            self.env_vars["OMP_NUM_THREADS"] = str(self.place.threads)
+        self.num_tasks = self.rank_layout.size
+        if self.rank_layout.threads > 1:
+            self.num_cpus_per_task = self.rank_layout.threads
+            self.env_vars["OMP_NUM_THREADS"] = str(self.rank_layout.threads)
             library = libraries.find(mpi_name(self.current_environ))
-            self.env_vars.update(vcis.thread_settings(library, self.place.threads))
+            self.env_vars.update(vcis.thread_settings(library, self.rank_layout.threads))
         if extras.get("pretend_nodes"):
-            self.env_vars["COLLFORGE_NODE_MAP"] = self.place.node_map
-        elif self.place.consecutive and len(set(self.place.node_sizes)) == 1:
-            self.num_tasks_per_node = self.place.node_sizes[0]
+            self.env_vars["COLLFORGE_NODE_MAP"] = self.rank_layout.node_map
+        elif self.rank_layout.consecutive and len(set(self.rank_layout.node_sizes)) == 1:
+            self.num_tasks_per_node = self.rank_layout.node_sizes[0]
         else:
             raise PipelineError(
-                f"layout {self.place.name} cannot be had on {self.current_partition.fullname}, "
+                f"layout {self.rank_layout.name} cannot be had on {self.current_partition.fullname}, "
                 "which fills nodes evenly, one after the other; use NODESxRANKS (4x2), or "
                 "--system local, where nodes are pretended"
             )
@@ -161,7 +162,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
     @run_before("run")
     def set_command(self) -> None:
         cases = self.case_strings()
-        self.skip_if(not cases, f"there is nothing to run on layout {self.place.name}")
+        self.skip_if(not cases, f"there is nothing to run on layout {self.rank_layout.name}")
         Path(self.stagedir, CASES).write_text(
             "".join(f"{case}\n" for case in cases), encoding="utf-8"
         )
@@ -191,27 +192,24 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
         return [str(number + 1) for number in range(self.launches)]
 
     def _output(self, number: str) -> str:
-        return f"results.{number}.jsonl" if self.launches > 1 else RESULTS
+        return f"results.{number}.jsonl" if self.launches > 1 else records.FILE
 
     @property
-    def launched(self) -> list[Launch]:
+    def outputs(self) -> list[Output]:
         """What the launches left in the stage directory."""
-        return [
-            results.read_launch(Path(self.stagedir, self._output(number)))
-            for number in self._numbers()
-        ]
+        return [records.read(Path(self.stagedir, self._output(n))) for n in self._numbers()]
 
     @sanity_function
     def check_launches(self) -> bool:
-        for launch in self.launched:
-            fault = self.fault(launch)
+        for output in self.outputs:
+            fault = self.fault(output)
             if fault:
                 raise SanityError(fault + self._last_words())
         return True
 
-    def fault(self, launch: Launch) -> str:
-        """Why a launch cannot be trusted; '' when it can."""
-        return results.fault(launch, self.place.size, self.place.name)
+    def fault(self, output: Output) -> str:
+        """Why what a launch has written cannot be trusted; '' when it can."""
+        return results.fault(output, self.rank_layout.size, self.rank_layout.name)
 
     def _last_words(self) -> str:
         """What Collforge's programs wrote to the job's standard error, else the end of it."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from collforge.runtime.build import RUNTIME
+from collforge.toolchain.build import RUNTIME
 
 SOURCES = Path(__file__).resolve().parent.parent / "examples" / "kernels"
 

@@ -16,10 +16,10 @@ from reframe.core.exceptions import JobError
 from reframe.core.launchers import JobLauncher
 
 from collforge.errors import CollforgeError
+from collforge.home import home, make_folder
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.reframe_checks.systems.emulated.launch import build_mpich_progress
-from collforge.runtime import libraries
-from collforge.runtime.home import home, make_folder
+from collforge.toolchain import libraries
 
 PRELOAD = 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"'
 """For `sh -c PRELOAD LIBRARY COMMAND...`: a library behind whatever the launcher preloads."""

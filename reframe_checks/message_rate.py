@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collforge.runtime import vcis
-from collforge.runtime.build import OPENMP_FLAGS, RUNTIME
+from collforge.toolchain import vcis
+from collforge.toolchain.build import OPENMP_FLAGS, RUNTIME
 
 SOURCE = RUNTIME / "bench" / "programs" / "message_rate.c"
 MODES = ("everywhere", "ser_comm", "par_comm")

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from collforge.runtime.build import RUNTIME
+from collforge.toolchain.build import RUNTIME
 
 SOURCE = RUNTIME / "bench" / "programs" / "which_algorithm.c"
 # The program's functions must come before the library's, hence the exports.

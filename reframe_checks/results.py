@@ -1,104 +1,63 @@
-"""The timing driver's JSON lines: reading them, and judging whether a launch can be trusted."""
+"""Judges the timing driver's records: whether a launch can be trusted, and how variants compare with native."""
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
-from collforge.generator.case import NATIVE, parse
-
-Record = dict[str, Any]
+from collforge.case import parse
+from collforge.records import Output
+from collforge.variant import NATIVE
 
 
-@dataclass(frozen=True)
-class Launch:
-    """The records of one launch of the driver; ``job`` and ``end`` empty if it got not so far."""
-
-    job: Record
-    results: tuple[Record, ...]
-    end: Record
-
-
-def read_launch(path: Path) -> Launch:
-    """The records in a file, up to a line that is cut off. A file that is missing has none."""
-    job: Record = {}
-    end: Record = {}
-    results: list[Record] = []
-    for record in _records(path):
-        if record["record"] == "job":
-            job = record
-        elif record["record"] == "end":
-            end = record
-        else:
-            results.append(record)
-    return Launch(job, tuple(results), end)
-
-
-def _records(path: Path) -> Iterator[Record]:
-    if not path.exists():
-        return
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            return
-
-
-def fault(launch: Launch, ranks: int, layout: str) -> str:
-    """Why the launch cannot be trusted, in words; '' when it can.
+def fault(output: Output, ranks: int, layout: str) -> str:
+    """Why what a launch has written cannot be trusted, in words; '' when it can.
 
     The process count comes first: ranks that do not find each other are so many programs of one
     rank each, and what they verify is right.
     """
-    return _placement_fault(launch.job, ranks, layout) or _outcome_fault(launch)
+    return _placement_fault(output, ranks, layout) or _outcome_fault(output)
 
 
-def _placement_fault(job: Record, ranks: int, layout: str) -> str:
+def _placement_fault(output: Output, ranks: int, layout: str) -> str:
+    job = output.job
     if not job:
-        return "the driver left no results"
-    if job["ranks"] != ranks:
-        return f"{ranks} processes were asked for, but the driver saw {job['ranks']}"
-    if job["layout"] != layout:
-        return f"layout {layout} was asked for, but the ranks lie as in {job['layout']}"
+        return f"the driver left no results{output.damage and ': '}{output.damage}"
+    if job.ranks != ranks:
+        return f"{ranks} processes were asked for, but the driver saw {job.ranks}"
+    if job.layout != layout:
+        return f"layout {layout} was asked for, but the ranks lie as in {job.layout}"
     return ""
 
 
-def _outcome_fault(launch: Launch) -> str:
-    end = launch.end
-    wrong = [r for r in launch.results if r["applicable"] and not r["verified"]]
+def _outcome_fault(output: Output) -> str:
+    end, found = output.end, output.results
+    wrong = [one for one in found if one.applicable and not one.verified]
     if wrong:
         others = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        return f"{wrong[0]['case']}: {wrong[0]['detail'] or 'not verified'}{others}"
+        return f"{wrong[0].case}: {wrong[0].detail or 'not verified'}{others}"
     if not end:
-        return f"the driver ended after {len(launch.results)} results{_last(launch)}"
-    if end["failed"]:
-        return f"{end['failed']} of {end['cases']} cases failed"
-    return "" if end["cases"] else "the driver was given no case"
+        last = f", the last of {found[-1].case}" if found else ""
+        return f"the driver ended after {len(found)} results{last}"
+    if end.failed:
+        return f"{end.failed} of {end.cases} cases failed"
+    return "" if end.cases else "the driver was given no case"
 
 
-def _last(launch: Launch) -> str:
-    return f", the last of {launch.results[-1]['case']}" if launch.results else ""
-
-
-def ratios(launch: Launch) -> dict[str, float]:
+def ratios(output: Output) -> dict[str, float]:
     """How many times as fast as native each case was, by case string: the median over rounds.
 
     Only verified cases that were timed, and without native itself.
     """
-    native = {
-        parse(r["case"]).problem: r["samples"] for r in launch.results if r["variant"] == NATIVE
+    timed = [(parse(one.case), one) for one in output.results if one.samples]
+    native = {case.problem: one.samples for case, one in timed if case.variant == NATIVE}
+    return {
+        one.case: statistics.median(n / s for n, s in zip(native[case.problem], one.samples))
+        for case, one in timed
+        if case.variant != NATIVE and one.verified and case.problem in native
     }
-    found = {}
-    for r in launch.results:
-        base = native.get(parse(r["case"]).problem, [])
-        if r["variant"] != NATIVE and r["verified"] and r["samples"] and base:
-            found[r["case"]] = statistics.median(n / s for n, s in zip(base, r["samples"]))
-    return found
 
 
 @dataclass(frozen=True, order=True)
@@ -112,9 +71,9 @@ class Range:
         return f"{self.low:.2f} to {self.high:.2f} times as fast as native"
 
 
-def ratio_ranges(launches: Sequence[Launch]) -> dict[str, Range]:
-    """The range of each case that was timed in all launches."""
-    each = [ratios(launch) for launch in launches]
+def ratio_ranges(outputs: Sequence[Output]) -> dict[str, Range]:
+    """The range of each case that was timed in all launches; ``outputs``: one of each."""
+    each = [ratios(output) for output in outputs]
     common = set.intersection(*(set(found) for found in each)) if each else set()
     return {
         case: Range(min(found[case] for found in each), max(found[case] for found in each))
@@ -122,6 +81,6 @@ def ratio_ranges(launches: Sequence[Launch]) -> dict[str, Range]:
     }
 
 
-def best_ratio(launch: Launch) -> float:
+def best_ratio(output: Output) -> float:
     """The greatest ratio of all cases; 1 when there is none but native."""
-    return max([value for value in ratios(launch).values() if math.isfinite(value)], default=1.0)
+    return max([value for value in ratios(output).values() if math.isfinite(value)], default=1.0)

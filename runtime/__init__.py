@@ -1,1 +1,1 @@
-"""The C runtime, and how it is built for each MPI library."""
+"""The C runtime: sources, which collforge.toolchain.build compiles for each MPI library."""

@@ -13,14 +13,15 @@ from typing import Callable
 import pytest
 from support import SEED, SHARED_HOME, execute, launch_local
 
-from collforge.runtime import build, libraries
+from collforge.mpi_library import MpiLibrary
+from collforge.toolchain import build, libraries
 
 
 @dataclass(frozen=True)
 class Installation:
     """The runtime and driver built for one MPI library, below `home`."""
 
-    library: libraries.MpiLibrary
+    library: MpiLibrary
     built: build.Built
     home: Path
 

@@ -14,16 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from collforge.db import Variant
-from collforge.generator import case, manifest
-from collforge.generator.case import Case
-from collforge.generator.layout import from_name
+from collforge import home
+from collforge.case import Case
+from collforge.generator import manifest
 from collforge.generator.manifest import Manifest
-from collforge.runtime import build, home, libraries
+from collforge.layout import from_name
+from collforge.toolchain import build, libraries
 from collforge.tuner import benchmark, plan
 from collforge.tuner.evidence import Launch
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Job, Site
+from collforge.variant import NATIVE, Variant, split_name
 
 DATA = Path(__file__).parent / "data"
 COLLECTIVES = ("bcast", "allreduce", "alltoall")
@@ -50,7 +51,7 @@ class Exhaustive:
 def record(mpi: str) -> None:
     library = libraries.find(mpi)
     build.build(library)
-    made = manifest.load(home.home() / "generated" / "manifest.json")
+    made = build.read_manifest()
     goal = Goal(from_name("4x2"), COLLECTIVES, tuple(SAMPLES), per="node")
     site = Site("emulated", mpi, variables=RAILS)
     launches: dict[str, Sequence[Launch]] = {}
@@ -59,7 +60,7 @@ def record(mpi: str) -> None:
         cases = [
             problem.by(name)
             for problem in plan.problems(made, at_size.goal)
-            for name in [case.NATIVE, *at_size.points(problem)]
+            for name in [NATIVE, *at_size.points(problem)]
         ]
         job = Job(cases, goal.layout.name, samples, 600.0, 7, time_limit=3600.0)
         launches.update(benchmark.measure(site, job, LAUNCHES, home.home() / "runs").launches)
@@ -76,7 +77,7 @@ def write(found: Exhaustive, version: str, mpi: str) -> None:
     )
     names: dict[str, dict[str, None]] = {collective: {} for collective in COLLECTIVES}
     for problem in plan.problems(made, found.goal):
-        names[problem.collective].update(dict.fromkeys([case.NATIVE, *found.points(problem)]))
+        names[problem.collective].update(dict.fromkeys([NATIVE, *found.points(problem)]))
     rows = {
         problem: [
             [float(f"{statistics.median(launch[variant]):.4g}") for launch in launches]
@@ -102,7 +103,7 @@ def variants_of(
 ) -> list[Variant]:
     fingerprints = {v.family: v.fingerprint for v in made.variants_of(collective)}
     return [
-        Variant.from_name(collective, name, fingerprints.get(case.split_variant(name)[0], ""))
+        Variant.from_name(collective, name, fingerprints.get(split_name(name)[0], ""))
         for name in names[collective]
     ]
 

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 from mpi4py import MPI
 
-from collforge.runtime.hybrid import Hybrid
+from collforge.hybrid import Hybrid
 
 world = MPI.COMM_WORLD
 rank, size = world.rank, world.size

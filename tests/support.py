@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from collforge.generator.layout import from_name
 from collforge.generator.model import Family
 from collforge.generator.proof import applies
+from collforge.layout import from_name
 from collforge.reframe_checks.systems.emulated import launch as emulated_launch
 
 TOP = Path(__file__).resolve().parent.parent

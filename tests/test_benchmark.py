@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 from conftest import Installation
 
-from collforge.db import Choice, Place, Variant, Winner
-from collforge.generator import case, manifest
-from collforge.generator.layout import from_name
+from collforge.db import Choice, Winner
+from collforge.generator import manifest
 from collforge.generator.manifest import Manifest
+from collforge.layout import from_name
+from collforge.place import Place
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import bench_tables, benchmark, plots, request
 from collforge.tuner.benchmark import Known, Measured
 from collforge.tuner.ingest import Cost
 from collforge.tuner.plan import Goal
+from collforge.variant import Variant, split_name
 
 PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
 CHAIN = "full_lane[lanes=0,lane_algorithm=chain,segment_bytes={},window=4,node_phase={},overlap=no]"
@@ -31,7 +33,7 @@ def made(built: Installation) -> Manifest:
 
 
 def variant(made: Manifest, name: str) -> Variant:
-    family, _ = case.split_variant(name)
+    family, _ = split_name(name)
     found = [v.fingerprint for v in made.variants_of("bcast") if v.family == family]
     return Variant.from_name("bcast", name, *found)
 
@@ -53,7 +55,7 @@ def test_the_best_known_point_of_every_family_is_measured(known: Known) -> None:
     names = benchmark.usual_variants(known, problem)
     assert names[0] == SHARED_PHASES
     assert NATIVE_PHASES not in names, "not the best of its family"
-    families = {case.split_variant(name)[0] for name in names}
+    families = {split_name(name)[0] for name in names}
     assert families == {entry.family for entry in known.entries(problem)}
     unknown = timing_case(known.made, "bcast", known.goal.layout, 8)
     assert PLAIN in benchmark.usual_variants(known, unknown), "the first point, where none is known"

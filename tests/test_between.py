@@ -8,14 +8,15 @@ from collections.abc import Mapping, Sequence
 import pytest
 from support import SEED
 
-from collforge.db import Variant
-from collforge.generator import layout, manifest, render
+from collforge import layout
+from collforge.generator import manifest, render
 from collforge.generator.manifest import Manifest
 from collforge.tuner import between, plan
 from collforge.tuner.evidence import Comparison, Launch
 from collforge.tuner.plan import Examination, Goal
 from collforge.tuner.select import DECIDED, TIE, UNDECIDED, Decision, Rule
 from collforge.tuner.standing import BARRIER, BETWEEN, judge, stored
+from collforge.variant import Variant
 
 CHAIN = "full_lane[lanes=0,lane_algorithm=chain,segment_bytes=8192,window=4,node_phase=shared,overlap=no]"
 TREE = "hierarchical[lane_algorithm=binomial,segment_bytes=0,window=0,node_phase=native]"

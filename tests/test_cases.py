@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from collforge import case, layout
 from collforge.errors import CollforgeError
-from collforge.generator import case, layout, manifest, render
+from collforge.generator import manifest, render
 from collforge.reframe_checks import cases
+from collforge.variant import split_name
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +60,7 @@ def test_full_has_the_counts_types_ops_and_points_that_matter(made: manifest.Man
     }
     moved = [dimensions(one) for one in chosen(made, "bcast:full_lane", "2x4", "full")]
     assert {row["operand"][0] for row in moved} == set(cases.TYPE_BYTES)
-    points = {case.split_variant(row["variant"])[1] for row in rows}
+    points = {split_name(row["variant"])[1] for row in rows}
     native = "lane_algorithm=native,segment_bytes=0,window=0,node_phase=shared,overlap=no"
     assert {f"lanes={lanes},{native}" for lanes in (0, 1, 2)} <= points
     numbers = ("segment_bytes=64", "segment_bytes=65", "window=1", "window=2", "window=16")
@@ -125,12 +127,12 @@ def test_an_unknown_tier_is_refused(made: manifest.Manifest) -> None:
 
 def test_a_variant_that_is_named_in_part_takes_the_first_values(made: manifest.Manifest) -> None:
     (entry,) = (v for v in made.variants_of("bcast") if v.family == "full_lane")
-    whole = case.completed(entry, "full_lane[lane_algorithm=chain,window=4]")
+    whole = entry.completed("full_lane[lane_algorithm=chain,window=4]")
     assert "lanes=0,lane_algorithm=chain" in whole and "window=4,node_phase=native" in whole
-    assert case.completed(entry, whole) == whole
-    assert "segment_bytes=0" in case.completed(entry, "full_lane"), "has no meaning with native"
+    assert entry.completed(whole) == whole
+    assert "segment_bytes=0" in entry.completed("full_lane"), "has no meaning with native"
     with pytest.raises(CollforgeError, match=r"segment_byte.*did you mean segment_bytes"):
-        case.completed(entry, "full_lane[segment_byte=1]")
+        entry.completed("full_lane[segment_byte=1]")
 
 
 @pytest.mark.parametrize(
@@ -150,24 +152,22 @@ def test_a_value_that_would_run_as_another_is_refused(
 ) -> None:
     (entry,) = (v for v in made.variants_of("bcast") if v.family == "full_lane")
     with pytest.raises(CollforgeError, match=why):
-        case.completed(entry, f"full_lane[{text}]", layout.from_name("4x2").facts())
+        entry.completed(f"full_lane[{text}]", layout.from_name("4x2").facts())
 
 
 def test_a_value_that_means_what_it_says_is_taken(made: manifest.Manifest) -> None:
     (entry,) = (v for v in made.variants_of("bcast") if v.family == "full_lane")
     at = layout.from_name("2x4").facts()
-    assert "lanes=3," in case.completed(entry, "full_lane[lanes=3]", at), "though not searched"
-    assert "lanes=99," in case.completed(entry, "full_lane[lanes=99]"), "the layout is not known"
+    assert "lanes=3," in entry.completed("full_lane[lanes=3]", at), "though not searched"
+    assert "lanes=99," in entry.completed("full_lane[lanes=99]"), "the layout is not known"
     chain = "full_lane[lane_algorithm=chain,segment_bytes={}]"
     for number in (64, 1000000000):
-        whole = case.completed(entry, chain.format(number), {**at, "bytes": 1024})
+        whole = entry.completed(chain.format(number), {**at, "bytes": 1024})
         assert f"segment_bytes={number}," in whole, "all of it in one segment"
-    assert case.completed(entry, "full_lane[segment_bytes=0]", at) == case.completed(
-        entry, "full_lane"
-    )
+    assert entry.completed("full_lane[segment_bytes=0]", at) == entry.completed("full_lane")
     (shift,) = (v for v in made.variants_of("bcast") if v.family == "rank_shift")
     with pytest.raises(CollforgeError, match="carrier=threads needs threads > 1"):
-        case.completed(shift, "rank_shift[carrier=threads]", at)
+        shift.completed("rank_shift[carrier=threads]", at)
 
 
 @pytest.mark.parametrize("tier", cases.TIERS)
@@ -178,7 +178,7 @@ def test_what_is_verified_means_what_it_says(made: manifest.Manifest, tier: str,
         if tier == "paranoid" and variant.collective not in ("bcast", "scan"):
             continue
         for one in chosen(made, f"{variant.collective}:{variant.family}", at, tier):
-            inside = case.split_variant(one.variant)[1]
+            inside = split_name(one.variant)[1]
             given = dict(part.split("=") for part in inside.split(",") if part)
             for p in variant.parameters:
                 below = facts.get(p.below, 2**31)

@@ -16,12 +16,15 @@ from typing import Any, Callable
 import pytest
 from support import TOP
 
-from collforge.db import Place, Result, RunRecord, Store, Variant
+from collforge import home, layout
+from collforge.db import Result, RunRecord, Store
 from collforge.errors import CollforgeError, unknown
-from collforge.generator import case, layout, manifest
+from collforge.generator import manifest
+from collforge.place import Place
 from collforge.reframe_checks.cases import timing_case
-from collforge.runtime import build, home, libraries
-from collforge.tuner import cli, request
+from collforge.toolchain import build, libraries
+from collforge.tuner import cli
+from collforge.variant import Variant
 
 COMMANDS = {
     "bench",
@@ -197,7 +200,7 @@ def test_predict_says_what_other_sizes_teach(
     made = manifest.load(built.home / "generated" / "manifest.json")
     at, samples = layout.from_name("4x2"), {"native": 2e-3, "full_lane": 1e-3}
     (entry,) = [v for v in made.variants_of("bcast") if v.family == "full_lane"]
-    name = case.completed(entry, "full_lane[lane_algorithm=chain]")
+    name = entry.completed("full_lane[lane_algorithm=chain]")
     variants = {
         "native": Variant("bcast"),
         "full_lane": Variant.from_name("bcast", name, entry.fingerprint),
@@ -211,7 +214,7 @@ def test_predict_says_what_other_sizes_teach(
     assert cli.main([*words, str(tmp_path / "none.db")]) == cli.USER_ERROR
     with Store(database) as store:
         for number in range(2):
-            place = request.place("emulated", built.library, at)
+            place = Place.of("emulated", built.library, at)
             when = "2026-01-01T00:00:00Z"
             store.record_run(
                 RunRecord(f"{number}", place, 4, 8, when, "1", "4", ("a",), 7, results)

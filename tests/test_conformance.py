@@ -12,7 +12,7 @@ from conformance.build import compile_faulty, compile_program
 from conftest import Installation
 from support import SEED, execute, launch_local, openmp_library, serves
 
-from collforge.generator import layout as layouts
+from collforge import layout as layouts
 from collforge.generator import manifest
 from collforge.generator.load import load_specs
 

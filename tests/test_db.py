@@ -25,7 +25,6 @@ from collforge.db import (
     Locked,
     NoDatabase,
     NotACollforgeDatabase,
-    Place,
     ReadOnly,
     Result,
     RunRecord,
@@ -33,9 +32,10 @@ from collforge.db import (
     StoreError,
     Undecided,
     Unverified,
-    Variant,
     migrate,
 )
+from collforge.place import Place
+from collforge.variant import Variant
 
 LIMIT = 60
 """Seconds that any process of these tests may live."""

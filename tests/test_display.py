@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from collforge.db import Choice, Place, Undecided, Variant, Winner
+from collforge.db import Choice, Undecided, Winner
+from collforge.place import Place
 from collforge.tuner import display, tables
 from collforge.tuner.tune import Progress
+from collforge.variant import Variant
 
 PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
 RING = Variant("bcast", "full_lane", "lane_algorithm=ring", "ab12")

@@ -13,7 +13,7 @@ from support import TOP
 
 from collforge.db import Store
 from collforge.reframe_checks.systems import emulated
-from collforge.runtime import libraries
+from collforge.toolchain import libraries
 from collforge.tuner import doctor
 from collforge.tuner.doctor import Finding
 

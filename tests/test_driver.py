@@ -12,7 +12,7 @@ from driver import RANKS, Driver, build_driver, make_driver, results_by_variant
 from support import SHARED_HOME
 
 from collforge.generator import manifest
-from collforge.generator.layout import from_name
+from collforge.layout import from_name
 
 BENCH = Path(__file__).resolve().parent.parent / "runtime" / "bench"
 
@@ -329,7 +329,7 @@ def test_records(mpi: str, driver: Driver, built: Installation) -> None:
     assert code == 0
     job, results, end = records[0], records[1:-1], records[-1]
     manifest = json.loads((built.home / "generated" / "manifest.json").read_text())
-    assert (job["mpi"], job["ranks"], job["layout"], job["seed"]) == (mpi, 4, "2x2", 11)
+    assert (job["ranks"], job["layout"], job["seed"]) == (4, "2x2", 11)
     assert (job["driver"], job["samples"], len(job["hosts"])) == (1, 4, 2)
     assert job["fingerprint"] == manifest["fingerprint"]
     assert job["library_version"] == built.library.version.splitlines()[0].strip()

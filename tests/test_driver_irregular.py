@@ -151,7 +151,7 @@ def stub(mpi: str, stub_program: Path, launch: Any, tmp_path: Path) -> Driver:
 def forms(one: Collective) -> list[str]:
     """Calls of native: types, in place and not, even and uneven, little and much, each root."""
     operands = ["type=int,op=sum", "type=double,op=max", "type=pair,op=affine"]
-    if not one.reduces:
+    if not one.has_op:
         operands = [f"type={t}" for t in ("int", "pair", "strided", "neglb", "mixed")]
     places = ["", ",in_place"] if one.in_place != "none" else [""]
     return [

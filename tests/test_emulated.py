@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems.emulated import (
     FLAVORS,
     RAIL_MODELS,
@@ -28,8 +29,8 @@ from collforge.reframe_checks.systems.emulated import (
     preflight,
     run,
 )
-from collforge.runtime import vcis
-from collforge.runtime.libraries import MpiLibrary, find
+from collforge.toolchain import vcis
+from collforge.toolchain.libraries import find
 
 SECONDS = 40.0
 

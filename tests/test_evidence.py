@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from collforge.db import Measurement, Variant
+from collforge.db import Measurement
 from collforge.tuner.evidence import (
     Estimate,
     Launch,
@@ -22,6 +22,7 @@ from collforge.tuner.evidence import (
     median_interval,
     pooled,
 )
+from collforge.variant import Variant
 
 NATIVE = Variant("bcast")
 RING = Variant("bcast", "full_lane", "lane_algorithm=ring,segment_bytes=65536", "ab12")

@@ -14,7 +14,7 @@ from support import PREFIXES, execute
 from collforge.errors import CollforgeError
 from collforge.reframe_checks import read_back as recorder
 from collforge.reframe_checks.read_back import FUNCTIONS, Entered
-from collforge.runtime import libraries
+from collforge.toolchain import libraries
 from collforge.tuner import export, read_back
 from collforge.tuner.commands import export as command
 from collforge.tuner.read_back import Asked

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from collforge import case, layout
 from collforge.errors import CollforgeError
-from collforge.generator import case, layout, load, manifest, proof, render
+from collforge.generator import load, manifest, proof, render
 from collforge.generator.expand import expand
 from collforge.generator.model import Composition, Step, Variant
 from collforge.generator.predicates import ExpressionError, parse
@@ -335,6 +336,7 @@ def test_case_strings_round_trip() -> None:
     read = case.parse(text)
     assert str(read) == text
     assert read.problem == "allreduce@4x2,bytes=262144,type=double,op=sum,in_place,seed=7"
+    assert case.parse(read.problem) == read.by("native")
     for wrong in (
         "allreduce",
         "allreduce:native@4x2",
@@ -378,7 +380,7 @@ def test_the_manifest_round_trips(generated: Path) -> None:
 def test_points_leave_out_what_has_no_meaning(generated: Path) -> None:
     read = manifest.load(generated / "manifest.json")
     (bcast,) = [v for v in read.variants_of("bcast") if v.family == "full_lane"]
-    spots = case.points(bcast, layout.from_name("4x2").facts())
+    spots = bcast.points(layout.from_name("4x2").facts())
     (offered,) = [p.values for p in bcast.parameters if p.name == "lane_algorithm"]
     known = [SPECS.algorithms[str(name)] for name in offered if name != "native"]
     each = [math.prod(len(p.values) for p in algorithm.parameters) for algorithm in known]
@@ -397,7 +399,7 @@ def test_fewer_lanes_are_searched_where_there_are_more(
     read = manifest.load(generated / "manifest.json")
     for entry in read.variants:
         if entry.family == "full_lane":
-            points = case.points(entry, layout.from_name(at).facts())
+            points = entry.points(layout.from_name(at).facts())
             assert {point["lanes"] for point in points} == expected
 
 
@@ -407,7 +409,7 @@ def test_what_means_nothing_here_is_not_searched(generated: Path) -> None:
     found = {(v.family, v.collective): v for v in read.variants}
 
     def values(key: tuple[str, str], name: str, at: str) -> set[object]:
-        points = case.points(found[key], layout.from_name(at).facts())
+        points = found[key].points(layout.from_name(at).facts())
         return {point[name] for point in points}
 
     assert values(("hybrid", "hybrid_bcast"), "lane_algorithm", "1x4") == {"native"}
@@ -426,7 +428,7 @@ def test_segments_as_large_as_the_data_are_one_point(
     for entry in read.variants:
         (domain,) = [p for p in entry.parameters if p.name == "segment_bytes"] or [None]
         if domain is not None:
-            found = {point["segment_bytes"] for point in case.points(entry, facts)} - {0}
+            found = {point["segment_bytes"] for point in entry.points(facts)} - {0}
             assert len(found) == expected
             assert max(domain.values) in found, "it stands for all that are not smaller"
 
@@ -436,7 +438,7 @@ def test_every_number_of_lanes_is_proven() -> None:
         if variant.family.name == "full_lane":
             assert list(proof.lane_numbers(variant, layout.from_name("2x3"))) == [0, 1, 2]
             roots = 8 if variant.collective.rooted else 1
-            orders = 2 if variant.collective.reduces else 1
+            orders = 2 if variant.collective.has_op else 1
             assert proof.prove(variant, ["2x4"]) == 4 * roots * orders
 
 

@@ -11,7 +11,7 @@ from conftest import Installation, Launch
 from driver import read_records
 from support import execute, make_folder
 
-from collforge.generator import layout as layouts
+from collforge import layout as layouts
 from collforge.generator import manifest
 from collforge.reframe_checks.cases import verification_cases
 

@@ -12,7 +12,7 @@ from hazards.build import SOURCES, compiled
 from preloaded import tuned
 from support import execute, make_folder
 
-from collforge.runtime import build, libraries
+from collforge.toolchain import build, libraries
 
 ORDERS = ("rotated", "spread", "reversed", "strided", "shuffled")
 CHUNKED = ("allreduce", "bcast", "reduce", "allgather", "alltoall")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from collforge.db import Place, Store
+from collforge.db import Store
+from collforge.place import Place
 from collforge.tuner import leftovers
 
 PLACE = Place("local", "openmpi", "Open MPI v4.1.4", "2x2")

@@ -12,7 +12,7 @@ from test_reframe import run_checks
 from collforge.reframe_checks import applications, message_rate
 from collforge.reframe_checks.applications import WAYS
 from collforge.reframe_checks.message_rate import CALLS, MODES, SIZES, Setting
-from collforge.runtime import vcis
+from collforge.toolchain import vcis
 from collforge.tuner.probes import message_rate as probe
 from collforge.tuner.probes.message_rate import Rate
 

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 from support import SEED
 
-from collforge.db import Place, Result, RunRecord, Store, Variant
+from collforge import layout
+from collforge.case import Case
+from collforge.db import Result, RunRecord, Store
 from collforge.errors import CollforgeError
-from collforge.generator import case, layout, manifest, render
-from collforge.generator.case import Case
+from collforge.generator import manifest, render
 from collforge.generator.manifest import Manifest
+from collforge.place import Place
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import plan, request, tables
 from collforge.tuner.benchmark import Known
@@ -26,6 +28,7 @@ from collforge.tuner.probes.programs import NEVER
 from collforge.tuner.run import Site
 from collforge.tuner.standing import judge
 from collforge.tuner.tune import Session, decide_all
+from collforge.variant import NATIVE, Variant, split_name
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +106,8 @@ def chain_wins(one: Case) -> float:
 
 def test_the_first_launch_has_native_first_and_every_family(made: Manifest) -> None:
     for task in next_tasks(made, goal(), {}):
-        assert task.cases[0].variant == case.NATIVE
-        families = {case.split_variant(one.variant)[0] for one in task.cases[1:]}
+        assert task.cases[0].variant == NATIVE
+        families = {split_name(one.variant)[0] for one in task.cases[1:]}
         assert families == {"full_lane", "hierarchical", "rank_shift"}
         assert task.seconds > 0
 
@@ -141,8 +144,8 @@ def test_losers_leave_the_race(made: Manifest) -> None:
     history, _ = measure(made, goal(), chain_wins, 1)
     for task in next_tasks(made, goal(), history):
         if task.problem.collective == "allgather" and task.problem.problem in history:
-            families = {case.split_variant(one.variant)[0] for one in task.cases}
-            assert {case.NATIVE, "full_lane"} <= families
+            families = {split_name(one.variant)[0] for one in task.cases}
+            assert {NATIVE, "full_lane"} <= families
 
 
 def test_native_everywhere_still_rests_on_several_launches(made: Manifest) -> None:
@@ -215,7 +218,7 @@ def unsized(made: Manifest) -> str:
 def large_wins(one: Case) -> float:
     """full_lane gains much on large calls; on small ones it does not, and hierarchical gains little."""
     gains = {"full_lane": (1.0, 0.25), "hierarchical": (0.9, 1.5)}
-    return gains.get(case.split_variant(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
+    return gains.get(split_name(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
 
 
 def test_sizes_that_share_a_choice_measure_the_same_variants(made: Manifest, unsized: str) -> None:
@@ -224,8 +227,8 @@ def test_sizes_that_share_a_choice_measure_the_same_variants(made: Manifest, uns
     small, large = next_tasks(made, asked, history)
     assert (small.problem.bytes, large.problem.bytes) == asked.sizes
     assert {one.variant for one in small.cases} == {one.variant for one in large.cases}
-    families = {case.split_variant(one.variant)[0] for one in small.cases}
-    assert families == {case.NATIVE, "full_lane"}, "in the race by what it is worth over all sizes"
+    families = {split_name(one.variant)[0] for one in small.cases}
+    assert families == {NATIVE, "full_lane"}, "in the race by what it is worth over all sizes"
     apart = [list(next_tasks(made, goal(collectives=(unsized,), sizes=(n,)), {})) for n in (8, 16)]
     assert all(len(tasks) == 1 for tasks in apart)
 
@@ -244,7 +247,7 @@ def test_the_best_that_is_slower_at_no_size_stays_in_the_race(made: Manifest, un
 
     def seconds(one: Case) -> float:
         gains = {"full_lane": (1.3, 0.1), "hierarchical": (0.8, 0.8)}
-        return gains.get(case.split_variant(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
+        return gains.get(split_name(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
 
     asked = goal(collectives=(unsized,))
     history, launches = measure(made, asked, seconds, 20)
@@ -256,8 +259,8 @@ def test_the_best_that_is_slower_at_no_size_stays_in_the_race(made: Manifest, un
 def test_a_size_more_is_measured_with_what_won_before(made: Manifest, unsized: str) -> None:
     history, _ = measure(made, goal(collectives=(unsized,)), large_wins, 20)
     (task,) = next_tasks(made, goal(collectives=(unsized,), sizes=(4096,)), history)
-    families = {case.split_variant(one.variant)[0] for one in task.cases}
-    assert {case.NATIVE, "full_lane"} <= families
+    families = {split_name(one.variant)[0] for one in task.cases}
+    assert {NATIVE, "full_lane"} <= families
 
 
 def test_a_size_more_keeps_the_winner_of_those_before(made: Manifest, unsized: str) -> None:

@@ -12,9 +12,10 @@ import pytest
 from conftest import Launch
 from support import PREFIXES, execute
 
-from collforge.db import Choice, Store, Variant
+from collforge.db import Choice, Store
 from collforge.reframe_checks.launchers import local_command
-from collforge.runtime import libraries
+from collforge.toolchain import libraries
+from collforge.variant import Variant
 
 LIBRARIES = ("openmpi", "openmpi5", "mpich", "mpich5")
 # Calls in which each rank waits for all, and which a window of shared memory makes about twice as fast.

@@ -14,7 +14,7 @@ from conftest import Installation
 from hazards.build import compiled
 from support import OPENMPI_SPAWN, execute, launch_groups
 
-from collforge.runtime import build
+from collforge.toolchain import build
 
 TIME = 120
 FORCED = {

@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 from conftest import Installation
 
+from collforge import layout
 from collforge.db import Store
-from collforge.generator import layout, manifest
-from collforge.generator.layout import Layout
+from collforge.generator import manifest
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.runtime.libraries import MpiLibrary
 from collforge.tuner import cli, probes, registry
 from collforge.tuner.evidence import Interval
 from collforge.tuner.probes import instructions, overhead, programs, small, startup

@@ -7,16 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collforge import reframe_checks
-from collforge.generator import layout, manifest, render
+from collforge import layout, records, reframe_checks
+from collforge.generator import manifest, render
+from collforge.records import CaseResult, End, Job, Output
 from collforge.reframe_checks import launchers, results
-from collforge.reframe_checks.results import Launch, Range
+from collforge.reframe_checks.results import Range
 from collforge.tuner.run import STRICT
 
 REFRAME = Path(sys.executable).with_name("reframe")
@@ -123,21 +124,20 @@ def test_given_cases_are_measured(tmp_path: Path, mpi: str) -> None:
         verify_only=False,
     )
     assert session.code == 0, session.said
-    launch = results.read_launch(Path(session.test["outputdir"], "results.jsonl"))
-    assert launch.job["ranks"] == 4
-    assert launch.job["layout"] == "3+1"
-    assert set(given) < {record["case"] for record in launch.results}
-    assert all(len(record["samples"]) == 3 for record in launch.results)
-    assert session.perfvalues["cases_run"] == len(launch.results)
+    output = records.read(Path(session.test["outputdir"], records.FILE))
+    assert output.job
+    assert (output.job.ranks, output.job.layout) == (4, "3+1")
+    assert set(given) < {one.case for one in output.results}
+    assert all(len(one.samples) == 3 for one in output.results)
+    assert session.perfvalues["cases_run"] == len(output.results)
     assert session.perfvalues["best_over_native"] > 0
 
 
 def test_verifying_takes_no_time(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "given", ["bcast:native@2x2,bytes=64"])
     session = run_checks(tmp_path, "local:openmpi", "^MeasureCases", cases=path, verify_only=True)
-    launch = results.read_launch(Path(session.test["outputdir"], "results.jsonl"))
-    assert [record["samples"] for record in launch.results] == [[]]
-    assert launch.results[0]["verified"]
+    (result,) = records.read(Path(session.test["outputdir"], records.FILE)).results
+    assert (result.samples, result.verified) == ((), True)
 
 
 def test_singletons_are_no_pass(tmp_path: Path) -> None:
@@ -360,57 +360,44 @@ def test_a_launcher_without_its_library_fails_the_check() -> None:
 
 # ---- judging launches --------------------------------------------------------------------------
 
-JOB = {"record": "job", "ranks": 4, "layout": "2x2"}
-END = {"record": "end", "cases": 2, "failed": 0}
+JOB = Job("0.1.0", "Open MPI v4.1.4", 4, "2x2", ("here", "there"), 7)
+END = End(2, 0)
 
 
-def record(variant: str, samples: Sequence[float], **other: Any) -> dict[str, Any]:
-    made = {
-        "record": "result",
-        "case": f"bcast:{variant}@2x2,bytes=64",
-        "variant": variant,
-        "applicable": True,
-        "verified": True,
-        "detail": "",
-        "samples": samples,
-    }
-    return {**made, **other}
+def record(variant: str, *samples: float, **other: Any) -> CaseResult:
+    case = f"bcast:{variant}@2x2,bytes=64"
+    return replace(CaseResult(case, "", True, True, "", samples, 0), **other)
 
 
 @pytest.mark.parametrize(
-    ("launch", "reason"),
+    ("output", "reason"),
     [
-        (Launch(JOB, (record("native", []),), END), ""),
-        (Launch(JOB, (record("a", [], applicable=False, verified=False),), END), ""),
-        (Launch({}, (), {}), "left no results"),
-        (Launch({**JOB, "ranks": 1}, (), END), "4 processes were asked for"),
-        (Launch({**JOB, "layout": "1x4"}, (), END), "lie as in 1x4"),
-        (Launch(JOB, (record("a", []),), {}), "ended after 1 results, the last of bcast:a@2x2"),
-        (Launch(JOB, (), {**END, "cases": 0}), "no case"),
-        (Launch(JOB, (), {**END, "failed": 1}), "1 of 2 cases failed"),
+        (Output(JOB, (record("native"),), END), ""),
+        (Output(JOB, (record("a", applicable=False, verified=False),), END), ""),
+        (Output(), "left no results"),
+        (Output(damage="line 1: a rumour"), "left no results: line 1: a rumour"),
+        (Output(replace(JOB, ranks=1), (), END), "4 processes were asked for"),
+        (Output(replace(JOB, layout="1x4"), (), END), "lie as in 1x4"),
+        (Output(JOB, (record("a"),)), "ended after 1 results, the last of bcast:a@2x2"),
+        (Output(JOB, (), End(0, 0)), "no case"),
+        (Output(JOB, (), End(2, 1)), "1 of 2 cases failed"),
         (
-            Launch(JOB, (record("a", [], verified=False, detail="byte 3"),), END),
+            Output(JOB, (record("a", verified=False, detail="byte 3"),), END),
             "bcast:a@2x2,bytes=64: byte 3",
         ),
     ],
 )
-def test_a_fault_says_why(launch: Launch, reason: str) -> None:
-    fault = results.fault(launch, 4, "2x2")
+def test_a_fault_says_why(output: Output, reason: str) -> None:
+    fault = results.fault(output, 4, "2x2")
     assert bool(fault) == bool(reason)
     assert reason in fault
 
 
-def test_a_line_that_is_cut_off_ends_a_launch(tmp_path: Path) -> None:
-    path = write_lines(tmp_path / "r", [json.dumps(JOB), json.dumps(record("a", [])), '{"reco'])
-    launch = results.read_launch(path)
-    assert (launch.job, len(launch.results), launch.end) == (JOB, 1, {})
-
-
 def test_ratios_are_paired_by_round() -> None:
-    native = record("native", [2.0, 20.0, 2.0])
-    one = Launch(JOB, (native, record("a", [1.0, 10.0, 4.0]), record("b", [1.0, 1.0, 1.0])), END)
-    two = Launch(JOB, (native, record("a", [4.0, 40.0, 4.0]), record("c", [1.0])), END)
+    native = record("native", 2.0, 20.0, 2.0)
+    one = Output(JOB, (native, record("a", 1.0, 10.0, 4.0), record("b", 1.0, 1.0, 1.0)), END)
+    two = Output(JOB, (native, record("a", 4.0, 40.0, 4.0), record("c", 1.0)), END)
     assert results.ratios(one) == {"bcast:a@2x2,bytes=64": 2.0, "bcast:b@2x2,bytes=64": 2.0}
     assert results.ratio_ranges([one, two]) == {"bcast:a@2x2,bytes=64": Range(0.5, 2.0)}
     assert results.best_ratio(two) == 2.0
-    assert results.best_ratio(Launch(JOB, (native,), END)) == 1.0
+    assert results.best_ratio(Output(JOB, (native,), END)) == 1.0

@@ -18,15 +18,14 @@ from functools import cache
 import pytest
 from exhaustive import Exhaustive, read
 
-from collforge.db import Variant
-from collforge.generator import case
-from collforge.generator.case import Case
+from collforge.case import Case
 from collforge.serving import Stored, serving
 from collforge.tuner import plan
 from collforge.tuner.evidence import Launch, Noise, duration_class
 from collforge.tuner.predict import predict
 from collforge.tuner.standing import Standing, judge
 from collforge.tuner.tune import SAMPLES, task_seconds, tasks_in_turn
+from collforge.variant import NATIVE, Variant
 
 QUICK, ALL = range(3), range(12)
 """Seeds; the launches take turns in being held out."""
@@ -77,8 +76,8 @@ class Replay:
                 for native in [one.variant.is_native]
             ]
         row = serving(rows, problem.bytes)
-        name = row.variant if row and row.variant else case.NATIVE
-        return name if name in self.truth(problem) else case.NATIVE
+        name = row.variant if row and row.variant else NATIVE
+        return name if name in self.truth(problem) else NATIVE
 
 
 def truth(data: Exhaustive, held_out: int, problem: str) -> dict[str, float]:
@@ -208,7 +207,7 @@ def check_claims(data: Exhaustive, seeds: range, optimism: float) -> None:
             decision = replay.moments[-1].standing.decisions[problem.problem]
             won, recorded = decision.winner, replay.truth(problem)
             if decision.settled and not won.variant.is_native and won.variant.name in recorded:
-                ratio = recorded[case.NATIVE] / recorded[won.variant.name]
+                ratio = recorded[NATIVE] / recorded[won.variant.name]
                 errors.append(math.log(won.ratio / ratio))
                 lost += ratio < 1
             assert not decision.settled or won.launches >= 3, decision
@@ -242,7 +241,7 @@ def check_curve(data: Exhaustive, seeds: range) -> None:
                 recorded = replay.truth(problem)
                 served = recorded[replay.served(moment, problem)]
                 speeds.append(min(recorded.values()) / served)
-                over_native.append(recorded[case.NATIVE] / served)
+                over_native.append(recorded[NATIVE] / served)
         means.append(statistics.geometric_mean(speeds))
         least.append(min(over_native))
         below = sum(one < 1 / 1.03 for one in over_native) / len(over_native)
@@ -295,5 +294,5 @@ def test_the_data_are_exhaustive(exhaustive: Exhaustive) -> None:
     for problem in problems:
         for launch in exhaustive.launches[problem.problem]:
             names = {variant.name for variant in launch}
-            assert names == {case.NATIVE, *exhaustive.points(problem)}
+            assert names == {NATIVE, *exhaustive.points(problem)}
             assert all(samples[0] > 0 for samples in launch.values())

@@ -26,7 +26,7 @@ def test_handle_table(tmp_path: Path, sanitizer: str) -> None:
         f"-I{RUNTIME / 'src'}",
     ]
     command += ["-pthread", "-o", str(program), str(HERE / "c" / "table.c")]
-    assert execute([*command, str(RUNTIME / "src" / "handle_table.c")]).returncode == 0
+    assert execute([*command, str(RUNTIME / "src" / "base" / "handle_table.c")]).returncode == 0
     assert execute([str(program)]).stdout == "passed\n"
 
 

@@ -150,7 +150,7 @@ def racing() -> Path:
     """The runtime's sources without the lock of the list of communicators, always at the same place."""
     copy = make_folder("racing-sources") / "runtime"
     shutil.copytree(RUNTIME, copy, dirs_exist_ok=True)
-    source = copy / "src" / "comm.c"
+    source = copy / "src" / "comm" / "comm.c"
     text, locks = re.subn(
         r"\(void\)pthread_mutex_(un)?lock\(&list\.mutex\);", "", source.read_text()
     )

@@ -22,7 +22,7 @@ from test_runtime_database import Database
 SOURCES = HERE / "c" / "scale"
 RANKS = (10_000, 100_000)
 PER_NODE = 125
-PIECE = 64  # as built for Open MPI: CF_GROUP_PIECE of runtime/src/topology.c
+PIECE = 64  # as built for Open MPI: CF_GROUP_PIECE of runtime/src/place/topology.c
 LAUNCHES = 5
 INT = 4
 each_size = pytest.mark.parametrize("ranks", RANKS)

@@ -9,7 +9,6 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from collforge.db import Variant
 from collforge.tuner.evidence import Launch, Noise
 from collforge.tuner.select import (
     DECIDED,
@@ -21,6 +20,7 @@ from collforge.tuner.select import (
     decide,
     finalists,
 )
+from collforge.variant import Variant
 
 NATIVE = Variant("bcast")
 RING = Variant("bcast", "full_lane", "lane_algorithm=ring,segment_bytes=65536", "ab12")

@@ -11,7 +11,7 @@ from conftest import Installation
 from support import SEED, TOP, execute, launch_local, make_folder
 from test_sanitizers import make_library, only_openmpi, sanitizer
 
-from collforge.runtime import vcis
+from collforge.toolchain import vcis
 
 C = Path(__file__).resolve().parent / "c"
 STEPS = 60
@@ -106,8 +106,8 @@ def test_one_thread_is_none_to_split_over(built: Installation, program: Path) ->
 
 
 def test_a_team(built: Installation) -> None:
-    """Who carries what: runtime/src/threads.c alone."""
-    team = compile_c(built, "team", str(TOP / "runtime" / "src" / "threads.c"))
+    """Who carries what: runtime/src/base/threads.c alone."""
+    team = compile_c(built, "team", str(TOP / "runtime" / "src" / "base" / "threads.c"))
     done = launch_local(built.library.name, 1, [str(team)], {"OMP_NUM_THREADS": "2"}, SECONDS)
     assert (done.returncode, done.stdout) == (0, "passed\n")
 

@@ -1,7 +1,9 @@
-"""Adding a collective and a family edits no other file: a toy of each, in a temporary folder, goes all the way.
+"""Adding a collective, a family, a lane algorithm or a step edits no other file.
 
+A toy of each is added to a copy of the package and goes all the way: proven, generated, compiled, verified.
 The toy collective is MPIX_Fan_in (the ranks' vectors combined, on rank 0), an extension function that the "MPI
-library" of this test brings along. The toy family serves it, and allreduce, with a parameter of its own.
+library" of this test brings along. The toy family serves it, and allreduce, with a parameter of its own; it
+takes the toy step, which keeps what a rank has. The toy lane algorithm is a bcast from node to node.
 """
 
 from __future__ import annotations
@@ -10,15 +12,15 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from conftest import mostly_one_library
 
-from collforge import runtime
-from collforge.generator import load, render
-
-RUNTIME = Path(runtime.__file__).parent
+import collforge
+from collforge import generator, runtime, templates
+from collforge.generator import manifest
 
 COLLECTIVE = """
 name = "fan_in"
@@ -35,7 +37,7 @@ signature = [
 ]
 in_place = "none"
 total = "bytes"
-wire_bytes = "bytes"
+bound = "bytes"
 
 [result]
 in_blocks = "1"
@@ -66,7 +68,7 @@ predicate = "commutative or consecutive"
 steps = [
     { call = "reduce", over = "node", root = "leader", from = "input", to = "partial" },
     { call = "allreduce", over = "lane", from = "partial", to = "whole" },
-    { call = "copy", from = "whole", to = "output", where = "rank == 0" },
+    { call = "keep", from = "whole", to = "output", where = "rank == 0" },
 ]
 
 [allreduce]
@@ -78,10 +80,65 @@ steps = [
 ]
 """
 
-TEMPLATE = """{% extends "variant.c.j2" %}
-{% block about %}
- * A toy.
-{% endblock %}
+ALGORITHM = """
+name = "line"
+title = "Line"
+summary = "Every node hands the vector on to the next, a few units at once."
+source = "the test that adds it"
+calls = ["bcast"]
+
+[[parameter]]
+name = "at_once"
+values = [7, 100000]
+minimum = 1
+"""
+
+ALGORITHM_IN_C = """
+#include "lane/lane.h"
+#include "lane_algorithms.h"
+
+int cf_line_bcast(const struct cf_lane_call *call) {
+    const struct cf_layout *at = &call->comm->layout;
+    const int position = cf_position(at, call->root);
+    const int segment = call->parameter[CF_LINE_AT_ONCE];
+
+    for (int s = 0; s < cf_segments(call->count, segment); s++) {
+        void *data = cf_at(call->unit, call->to, (MPI_Aint)s * segment);
+        const int units = cf_segment_count(s, segment, call->count);
+        if (position > 0) {
+            CF_TRY(cf_receive(data, units, call->unit, cf_node_at(at, call->root, position - 1), 0,
+                              at->lane_comm));
+        }
+        if (position < at->nodes - 1) {
+            CF_TRY(cf_send(data, units, call->unit, cf_node_at(at, call->root, position + 1), 0,
+                           at->lane_comm));
+        }
+    }
+    return MPI_SUCCESS;
+}
+"""
+
+STEP = """
+from .kind import InC, RankStep
+
+
+class Keep(RankStep):
+    call = "keep"
+    sentence = "Keep {reads} as {writes}."
+    header = "data/keep.h"
+    whole = True
+
+    def to_c(self, c: InC) -> str:
+        return f"CF_TRY(cf_keep(comm, {c.source}, {c.target}, {c.units}, unit));"
+"""
+
+STEP_IN_C = """
+#include "data/unit.h"
+
+static inline int cf_keep(struct cf_comm *comm, const void *from, void *to, int count,
+                          const struct cf_unit *unit) {
+    return cf_copy(comm, to, from, count, unit);
+}
 """
 
 LIBRARY = """
@@ -102,32 +159,51 @@ fan_in:toy[detour=2]@2x2,bytes=4000,type=double,op=max
 fan_in:toy[detour=1]@2x2,bytes=808,type=pair,op=affine
 allreduce:toy[detour=1]@2x2,bytes=4004,in_place
 bcast:full_lane[lane_algorithm=chain,segment_bytes=1024]@2x2,bytes=4001,type=chars,root=3
+bcast:full_lane[lane_algorithm=line,at_once=7]@2x2,bytes=4000,type=double,root=3
+bcast:hierarchical[lane_algorithm=line,at_once=100000]@2x2,bytes=4000,type=double,root=2
 """
+
+
+ADDED = {
+    "generator/specs/collectives/fan_in.toml": COLLECTIVE,
+    "generator/specs/families/toy.toml": FAMILY,
+    "generator/specs/algorithms/line.toml": ALGORITHM,
+    "runtime/src/lane/algorithms/line.c": ALGORITHM_IN_C,
+    "generator/steps/keep.py": STEP,
+    "runtime/src/data/keep.h": STEP_IN_C,
+}
+GENERATE = "import sys; from pathlib import Path; from collforge.generator import render; "
+GENERATE += "render.generate(Path(sys.argv[1]))"
 
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
-    """Copies of the specs and templates with three files added, and none edited."""
-    specs = Path(shutil.copytree(load.SPECS, tmp_path / "specs"))
-    (specs / "collectives" / "fan_in.toml").write_text(COLLECTIVE)
-    (specs / "families" / "toy.toml").write_text(FAMILY)
-    families = tmp_path / "templates" / "families"
-    families.mkdir(parents=True)
-    (families / "toy.c.j2").write_text(TEMPLATE)
+    """A copy of the package with files added, and none edited."""
+    package = tmp_path / "collforge"
+    for module in (collforge, generator, runtime, templates):
+        name = module.__name__.partition(".")[2]
+        folder = Path(str(module.__file__)).parent
+        shutil.copytree(folder, package / name, dirs_exist_ok=True)
+    for name, text in ADDED.items():
+        assert not (package / name).exists()
+        (package / name).write_text(text)
     return tmp_path
 
 
 @mostly_one_library
-def test_a_toy_collective_and_a_toy_family_need_no_other_edit(toy: Path, mpi: str) -> None:
+def test_what_is_added_needs_no_other_edit(toy: Path, mpi: str) -> None:
     out, generated = toy / "out", toy / "generated"
-    made = render.generate(generated, toy / "specs", toy / "templates")
+    command = [sys.executable, "-c", GENERATE, str(generated)]
+    environment = {**os.environ, "PYTHONPATH": str(toy)}
+    subprocess.run(command, check=True, timeout=120, cwd=toy, env=environment)
+    made = manifest.load(generated / "manifest.json")
     assert {"fan_in", "allreduce"} == {v.collective for v in made.variants if v.family == "toy"}
     (toy / "library.c").write_text(LIBRARY)
     shared = f"mpicc.{mpi} -shared -fPIC -o libfanin.so library.c".split()
     subprocess.run(shared, cwd=toy, check=True, timeout=60)
     subprocess.run(
         [
-            *("make", "-s", "-j2", "-C", str(RUNTIME)),
+            *("make", "-s", "-j2", "-C", str(toy / "collforge" / "runtime")),
             *(f"MPICC=mpicc.{mpi}", f"GENERATED={generated}", f"OUT={out}"),
             f"LDFLAGS=-L{toy} -lfanin -Wl,-rpath,{toy}",
         ],

@@ -18,12 +18,14 @@ import pytest
 from conftest import Installation, Launch, mostly_one_library
 from support import SEED, TOP, execute
 
-from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
+from collforge.db import Choice, Result, RunRecord, Store
 from collforge.generator import manifest
-from collforge.runtime.home import home
+from collforge.home import home
+from collforge.place import Place
 from collforge.tuner import leftovers
 from collforge.tuner.commands import verify
 from collforge.tuner.probes import instructions, programs
+from collforge.variant import Variant
 
 ASKED = ["--system", "local", "--layout", "2x2", "--collective", "bcast,allgather", "--seed", "7"]
 
@@ -242,7 +244,7 @@ def test_a_bad_database_means_native_and_one_warning(
         import sqlite3
 
         with sqlite3.connect(path) as connection:
-            connection.execute("PRAGMA user_version = 99")
+            connection.execute("PRAGMA user_version = 0")
         connection.close()
     env = {
         "LD_PRELOAD": str(built.built.library_path),
@@ -256,15 +258,15 @@ def test_a_bad_database_means_native_and_one_warning(
 
 
 @mostly_one_library
-def test_a_broken_template_fails_verification(mpi: str, tmp_path: Path) -> None:
-    """The proof cannot see a mistake in a macro; `collforge verify` must."""
+def test_a_broken_step_fails_verification(mpi: str, tmp_path: Path) -> None:
+    """The proof cannot see a mistake in the C of a step; `collforge verify` must."""
     package = Path(shutil.copytree(TOP / "collforge", tmp_path / "collforge"))
     for folder in ("db", "generator", "reframe_checks", "runtime", "templates", "tuner"):
         shutil.copytree(TOP / folder, package / folder)
-    steps = package / "templates" / "macros" / "steps.c.j2"
-    right = "cf_reorder_{{ s.direction }}(comm, lanes,"
+    steps = package / "generator" / "steps" / "local.py"
+    right = 'direction, lanes = c.step["direction"], "lanes"'
     assert right in steps.read_text()
-    wrong = right.replace("lanes,", "&at->single,")
+    wrong = right.replace('"lanes"', '"&at->single"')
     steps.write_text(steps.read_text().replace(right, wrong))
     env = ["env", f"PYTHONPATH={tmp_path}", f"COLLFORGE_HOME={tmp_path / 'home'}"]
     command = [sys.executable, "-m", "collforge", "verify", "--mpi", mpi, "--family", "full_lane"]

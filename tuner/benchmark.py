@@ -8,15 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collforge.db import Choice, Place, Store, Variant, Winner
-from collforge.generator.case import NATIVE, Case
+from collforge.case import Case
+from collforge.db import Choice, Store, Winner
+from collforge.decision import TIE
 from collforge.generator.manifest import Manifest, VariantEntry
+from collforge.place import Place
 from collforge.serving import Stored, serving, serving_layout
 from collforge.tuner import ingest, plan, request
 from collforge.tuner.evidence import Comparison, Launch, by_problem, compare, median_interval
 from collforge.tuner.ingest import Cost
 from collforge.tuner.plan import Goal, History
 from collforge.tuner.run import Job, Site, run_job
+from collforge.variant import NATIVE, Variant
 
 PLAIN = "full_lane"
 """The family whose first point is the paper's composition: component collectives native, one segment."""
@@ -37,7 +40,7 @@ class Known:
     def tuned(self, problem: Case) -> Variant | None:
         """The stored winner that serves a problem (collforge.serving); None: none does, so native runs.
 
-        Where native cannot serve, the first variant stands in for it (runtime/src/hybrid_call.c).
+        Where native cannot serve, the first variant stands in for it (runtime/src/hybrid/hybrid_call.c).
         """
         found = self._stored(problem)
         entries = self.made.variants_of(problem.collective)
@@ -70,7 +73,7 @@ class Known:
             Stored(
                 size,
                 "" if choice.variant.is_native else choice.variant.name,
-                choice.evidence == "tie",
+                choice.evidence == TIE,
             )
             for size, choice in chosen.items()
         ]

@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from collforge.db import Variant
-from collforge.generator.case import Case
+from collforge.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import plan
 from collforge.tuner.evidence import estimate
 from collforge.tuner.plan import HALFWAY, LATE, Examination, Goal, Task, Turn
 from collforge.tuner.select import Decision
+from collforge.variant import Variant
 
 # Sizes no further apart than this have nothing between them that is worth a measurement; with a half way, this.
 NEAR, NEAR_HALF = 2, 1.3

@@ -12,15 +12,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from collforge import home
 from collforge.db import Store
 from collforge.errors import CollforgeError
+from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems import emulated
-from collforge.runtime import home, libraries, vcis
+from collforge.toolchain import libraries, vcis
 from collforge.tuner.probes import message_rate
 
 PROBE_SECONDS = 30
 # The distributions of setup.cfg that are needed directly; tests/test_doctor.py compares.
-DISTRIBUTIONS = ("ReFrame-HPC", "scikit-optimize", "Jinja2", "rich", "platformdirs", "matplotlib")
+DISTRIBUTIONS = (
+    "ReFrame-HPC",
+    "scikit-optimize",
+    "Jinja2",
+    "msgspec",
+    "rich",
+    "platformdirs",
+    "matplotlib",
+)
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,7 @@ def _mpi_libraries() -> Iterator[Finding]:
         yield Finding(f"MPI: {name}", "missing", fix, essential=not works)
 
 
-def _interfaces(library: libraries.MpiLibrary) -> Finding:
+def _interfaces(library: MpiLibrary) -> Finding:
     """Whether threads can have virtual communication interfaces of their own, and gain by them here."""
     subject = f"VCIs: {library.name}"
     most = vcis.most_vcis(library)
@@ -135,7 +145,7 @@ def _interfaces(library: libraries.MpiLibrary) -> Finding:
     return Finding(subject, f"up to {most}; two threads send {gain:.2f} times as fast: {pay}")
 
 
-def _emulated(library: libraries.MpiLibrary) -> Finding:
+def _emulated(library: MpiLibrary) -> Finding:
     subject = f"emulated, {library.name}"
     try:
         emulated.check(library.flavor)

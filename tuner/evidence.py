@@ -28,7 +28,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from collforge.db import Measurement, Variant
+from collforge.case import parse
+from collforge.db import Measurement
+from collforge.variant import Variant
 
 CONFIDENCE = 0.95
 PRIOR_DF = 6
@@ -293,7 +295,7 @@ def _with_class(
     history: Mapping[str, Sequence[Launch]],
 ) -> Iterator[tuple[Variant, int, Sequence[Launch]]]:
     for problem, launches in history.items():
-        native = Variant(problem.split("@")[0])
+        native = Variant(parse(problem).collective)
         seconds = [s for launch in launches for s in launch.get(native, ())]
         if seconds:
             yield native, duration_class(statistics.median(seconds)), launches

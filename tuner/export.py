@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from collforge.case import Case
+from collforge.decision import MARGIN
 from collforge.errors import CollforgeError
-from collforge.generator.case import Case
-from collforge.runtime.libraries import MpiLibrary
+from collforge.mpi_library import MpiLibrary
 from collforge.tuner import ingest, request
 from collforge.tuner.read_back import mca_variables
 from collforge.tuner.run import Job, Site, run_job
@@ -57,7 +58,6 @@ NO_RIVALS = ("self", "inter", "sync", "monitoring", "demo", "libnbc", "ftagree")
 OWN_CHOICE = 0
 OWN_UNDER_SETTINGS = -1
 """Times of what runs where the file has no rule, if its settings switch components off."""
-MARGIN = 0.03
 SAMPLING_SECONDS = 2.0
 LAUNCH_SECONDS = 12.0
 """About what a launch takes beside the sampling."""

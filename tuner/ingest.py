@@ -10,21 +10,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from collforge.db import Place, Result, RunRecord, Variant
+from collforge import case, records
+from collforge.db import Result, RunRecord
 from collforge.errors import CollforgeError
-from collforge.generator import case, layout
-from collforge.runtime.libraries import PREFIX_VARIABLE, flavor_of
-
-RESULTS = "results.jsonl"
-"""The file of the driver's JSON lines in the directory of a test case."""
-
-DRIVER = 1
-"""The format of the driver's lines that is read here."""
+from collforge.layout import from_name
+from collforge.place import Place
+from collforge.records import CaseResult, Job
+from collforge.toolchain.libraries import PREFIX_VARIABLE
+from collforge.variant import Variant
 
 Json = Mapping[str, Any]
 
@@ -87,13 +85,13 @@ class Report:
     """Seconds that the driver verified and timed, of the jobs that ended."""
 
 
-@dataclass
-class _Job:
-    """What could be read of one job's lines, up to the first that makes no sense."""
+@dataclass(frozen=True)
+class _Measured:
+    """What could be read of one job's records, up to the first that makes no sense."""
 
-    header: Json = field(default_factory=dict)
-    results: list[Result] = field(default_factory=list)
-    costs: list[Cost] = field(default_factory=list)
+    job: Job | None
+    results: tuple[Result, ...] = ()
+    costs: tuple[Cost, ...] = ()
     """Of each result, or none at all."""
     trouble: str = ""
     measuring: float = 0.0
@@ -121,24 +119,25 @@ def read_report(path: Path, place: Place) -> Report:
             troubles.append(Trouble(test["display_name"], _failure(test, directory)))
         if test["fixture"] or test["result"] == "skip" or not directory:
             continue
-        job = _read_job(Path(directory) / RESULTS, place)
-        if job.trouble:
-            troubles.append(Trouble(test["display_name"], job.trouble))
-        measuring += job.measuring
-        if job.results:
+        found = _read_records(Path(directory) / records.FILE, place)
+        if found.trouble:
+            troubles.append(Trouble(test["display_name"], found.trouble))
+        measuring += found.measuring
+        if found.job and found.results:
             started = float(test["job_submit_time"] or session["time_start_unix"])
-            runs.append(_run_record(job, place, test["uuid"], started, session["version"]))
-        for result, cost in zip(job.results, job.costs):
+            uuid, version = test["uuid"], session["version"]
+            runs.append(_run_record(found.job, found.results, place, uuid, started, version))
+        for result, cost in zip(found.results, found.costs):
             costs.setdefault((result.problem, result.variant), []).append(cost)
     return Report(tuple(runs), tuple(troubles), costs, measuring)
 
 
 def read_leftovers(folder: Path, place: Place, started: float) -> RunRecord | None:
     """What a job that was killed had written below its folder; None: nothing. ``started``: Unix time."""
-    for path in sorted(folder.glob(f"**/{RESULTS}")):
-        job = _read_job(path, place)
-        if job.results:
-            return _run_record(job, place, folder.name, started, "")
+    for path in sorted(folder.glob(f"**/{records.FILE}")):
+        found = _read_records(path, place)
+        if found.job and found.results:
+            return _run_record(found.job, found.results, place, folder.name, started, "")
     return None
 
 
@@ -180,105 +179,86 @@ def _failure(test: Json, directory: str | None) -> str:
     return phase + reason.splitlines()[0] + (f" (see {directory})" if directory else "")
 
 
-def _read_job(path: Path, place: Place) -> _Job:
-    job = _Job()
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        job.trouble = f"no {RESULTS}: {error}"
-        return job
-    ended = False
-    for number, line in enumerate(lines, 1):
+def _read_records(path: Path, place: Place) -> _Measured:
+    output = records.read(path)
+    trouble = output.damage or _mismatch(output.job, place)
+    results: dict[tuple[str, Variant], Result] = {}
+    costs: list[Cost] = []
+    # A header that does not fit is none: what follows it was measured elsewhere.
+    of_place = output.job if output.job and not _mismatch(output.job, place) else None
+    for number, record in enumerate(output.results if of_place else (), 2):
         try:
-            ended = _take(job, json.loads(line), place)
-        except (ValueError, KeyError, TypeError, CollforgeError) as error:
-            job.trouble = f"{path}, line {number}: {type(error).__name__}: {error}; "
+            result = _result(record, place)
+        except (ValueError, CollforgeError) as error:
+            trouble = f"{path}, line {number}: {error}"
             break
+        if (result.problem, result.variant) in results:
+            trouble = f"{path}, line {number}: case {record.case} a second time"
+            break
+        if record.applicable:
+            results[result.problem, result.variant] = result
+            if record.cpu is not None:
+                costs.append(Cost(record.cpu, record.memory))
+    ended = output.end is not None and not trouble
     if not ended:
-        job.trouble += f"incomplete: the job ended after {len(job.results)} results"
-    return job
+        incomplete = f"incomplete: the job ended after {len(results)} results"
+        trouble = f"{trouble}; {incomplete}" if trouble else incomplete
+    measuring = math.fsum(output.end.seconds.values()) if output.end else 0.0
+    return _Measured(of_place, tuple(results.values()), tuple(costs), trouble, measuring)
 
 
-def _take(job: _Job, record: Json, place: Place) -> bool:
-    """Adds one line to a job, or raises an error and adds nothing. True for a job's last line."""
-    kind = record["record"]
-    if kind == "job":
-        _check_header(record, place)
-        job.header = record
-    elif kind == "result":
-        if record["applicable"]:
-            job.results.append(_result(record, job))
-            if "cpu" in record:
-                job.costs.append(Cost(float(record["cpu"]), int(record["memory"])))
-    elif kind == "end":
-        job.measuring = math.fsum(record.get("seconds", {}).values())
-    else:
-        raise ValueError(f"unknown record {kind!r}")
-    return bool(kind == "end")
-
-
-def _check_header(header: Json, place: Place) -> None:
-    if header["driver"] != DRIVER:
-        raise ValueError(f"the driver writes format {header['driver']}, not {DRIVER}: rebuild it")
-    if header["ranks"] != layout.from_name(header["layout"]).size:
-        raise ValueError(
-            f"{header['ranks']} ranks ran for layout {header['layout']}: the launcher and the MPI "
+def _mismatch(job: Job | None, place: Place) -> str:
+    """Why what a job measured is not of a place; '' where it is. A job without a first record is of none."""
+    if job is None:
+        return "no record of the job"
+    if job.layout != place.layout:
+        return f"layout {job.layout} ran, not {place.layout}: run it again"
+    if job.ranks != from_name(job.layout).size:
+        return (
+            f"{job.ranks} ranks ran for layout {job.layout}: the launcher and the MPI "
             "library do not fit together"
         )
-    if header["layout"] != place.layout:
-        raise ValueError(f"layout {header['layout']} ran, not {place.layout}: run it again")
-    flavor = flavor_of(place.mpi_version)
-    if header["mpi"] != flavor and flavor != "other":
-        raise ValueError(
-            f"a driver built for {header['mpi']} ran, but {place.mpi} is {place.mpi_version}: "
-            f"build it with `collforge build --mpi {place.mpi}`"
-        )
-    if header["library_version"] != place.mpi_version:
-        raise ValueError(
-            f"the driver ran with {header['library_version']}, but {place.mpi} is "
+    if job.library_version != place.mpi_version:
+        return (
+            f"the driver ran with {job.library_version}, but {place.mpi} is "
             f"{place.mpi_version}: give jobs and this command the same modules and "
             f"{PREFIX_VARIABLE}{place.mpi.upper()}"
         )
+    return ""
 
 
-def _result(record: Json, job: _Job) -> Result:
-    one = case.parse(record["case"])
-    samples = tuple(map(float, record["samples"]))
-    named = (record["collective"], record["variant"], job.header["layout"])
-    if (one.collective, one.variant, one.layout) != named:
-        raise ValueError(f"case {one} is not of {named}")
-    if not all(0 < sample < math.inf for sample in samples):
+def _result(record: CaseResult, place: Place) -> Result:
+    """Raises ValueError, or CollforgeError for what is no case string, where the record makes no sense."""
+    one = case.parse(record.case)
+    if one.layout != place.layout:
+        raise ValueError(f"case {one} is not of layout {place.layout}")
+    if not all(0 < sample < math.inf for sample in record.samples):
         raise ValueError(f"case {one} has a sample that is no time")
-    result = Result(
-        variant=Variant.from_name(one.collective, one.variant, record["fingerprint"]),
+    return Result(
+        variant=Variant.from_name(one.collective, one.variant, record.fingerprint),
         problem=one.problem,
         bytes=one.bytes,
-        verified=bool(record["verified"]),
-        detail=record["detail"],
-        samples=samples,
-        late=int(record["late"]),
-        start_errors=tuple(map(float, record.get("start_errors", ()))),
+        verified=record.verified,
+        detail=record.detail,
+        samples=record.samples,
+        late=record.late,
+        start_errors=record.start_errors,
     )
-    if any(
-        (known.problem, known.variant) == (result.problem, result.variant) for known in job.results
-    ):
-        raise ValueError(f"case {one} a second time")
-    return result
 
 
 def _run_record(
-    job: _Job, place: Place, uuid: str, started: float, reframe_version: str
+    job: Job, results: tuple[Result, ...], place: Place, uuid: str, started: float, reframe: str
 ) -> RunRecord:
-    header = job.header
+    """``started``: Unix time; ``reframe``: its version."""
     return RunRecord(
         uuid=uuid,
         place=place,
-        nodes=layout.from_name(header["layout"]).nodes,
-        ranks=header["ranks"],
+        nodes=from_name(job.layout).nodes,
+        ranks=job.ranks,
         started=datetime.fromtimestamp(started, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        tool_version=header["version"],
-        reframe_version=reframe_version,
-        hosts=tuple(header["hosts"]),
-        seed=header["seed"],
-        results=tuple(job.results),
+        tool_version=job.version,
+        reframe_version=reframe,
+        hosts=job.hosts,
+        seed=job.seed,
+        results=results,
     )

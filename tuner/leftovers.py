@@ -16,7 +16,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TextIO
 
-from collforge.db import Place, Store
+from collforge import records
+from collforge.db import Store
+from collforge.place import Place
 from collforge.tuner import ingest
 
 JOB, STORED = "job.json", "stored"
@@ -63,7 +65,7 @@ def _wait_until_quiet(folder: Path, quiet: float) -> None:
     """The driver may outlive its tuner by some seconds, and what it still writes counts."""
     for _ in range(10):
         newest = max(
-            (path.stat().st_mtime for path in folder.glob(f"**/{ingest.RESULTS}")), default=0.0
+            (path.stat().st_mtime for path in folder.glob(f"**/{records.FILE}")), default=0.0
         )
         left = newest + quiet - time.time()
         if left <= 0:

@@ -21,15 +21,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from collforge.db import Variant
-from collforge.generator import case
-from collforge.generator.case import Case, Point
-from collforge.generator.layout import Layout, from_name
+from collforge import case
+from collforge.case import Case
+from collforge.decision import MARGIN
 from collforge.generator.manifest import Manifest, VariantEntry
+from collforge.layout import Layout, from_name
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import strategies
 from collforge.tuner.evidence import Launch, advantages
 from collforge.tuner.select import FINALISTS, Decision, Rule, decide, finalists
+from collforge.variant import Point, Variant
 
 # Of the parameter points that are best for other collectives, so many are tried beside what the model proposes.
 KIN_POINTS = 2
@@ -57,7 +58,7 @@ class Goal:
     min_launches: int = 3
     """Of a claim (select.py), so a problem takes one more."""
     max_launches: int = 16
-    margin: float = 0.03
+    margin: float = MARGIN
     seed: int = 7
 
     def is_late(self, launches: int) -> bool:
@@ -115,7 +116,7 @@ def problem_at(manifest: Manifest, goal: Goal, collective: str, size: int) -> Ca
 def measured_problems(history: Iterable[str], collective: str = "") -> Iterator[Case]:
     """The problems (of a collective) with measurements, whether this goal or an earlier one asked for them."""
     for problem in history:
-        read = case.parse(problem.replace("@", f":{case.NATIVE}@", 1))
+        read = case.parse(problem)
         if collective in ("", read.collective):
             yield read
 
@@ -353,17 +354,12 @@ def points(manifest: Manifest, entry: VariantEntry, asked: Sequence[Case]) -> di
     layout = from_name(largest.layout)
     total = manifest.collective(entry.collective).total_bytes(layout.size, largest.bytes)
     facts = {**layout.facts(), "bytes": largest.bytes, "total_bytes": total}
-    return {
-        case.variant_text(entry.family, entry.parameters, point): point
-        for point in case.points(entry, facts)
-    }
+    return {entry.name(point): point for point in entry.points(facts)}
 
 
 def applicable(manifest: Manifest, goal: Goal, problem: Case) -> list[VariantEntry]:
     """The variants that the problem's facts admit; the rest would run native."""
     facts = manifest.facts(problem.collective, goal.layout, problem.bytes)
-    if facts["total_bytes"] > 2**31 - 1:
-        return []
     return [v for v in manifest.variants_of(problem.collective) if v.applies(facts)]
 
 
@@ -449,7 +445,7 @@ def propose(search: Search, count: int) -> list[str]:
         for point, value in values([launches]):
             strategy.recall(point, value, where)
     points = strategy.propose(count)
-    return [case.variant_text(entry.family, entry.parameters, point) for point in points]
+    return [entry.name(point) for point in points]
 
 
 def measured(entry: VariantEntry, series: Iterable[Sequence[Launch]]) -> list[Variant]:

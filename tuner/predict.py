@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from collforge.db import Variant
-from collforge.generator import case
-from collforge.generator.case import Case
+from collforge.case import Case
 from collforge.generator.manifest import Manifest
 from collforge.tuner import plan
 from collforge.tuner.evidence import compare
 from collforge.tuner.plan import Goal, History
 from collforge.tuner.strategies.surrogate import Surrogate
+from collforge.variant import NATIVE, Variant
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ def predict(manifest: Manifest, goal: Goal, problem: Case, history: History) -> 
     """
     native = Variant(problem.collective)
     near = plan.neighbours([problem], history)
-    best = Expected(problem, case.NATIVE, 1.0, len(near))
+    best = Expected(problem, NATIVE, 1.0, len(near))
     for entry in plan.applicable(manifest, goal, problem):
         points = plan.points(manifest, entry, [problem])
         model = Surrogate(list(points.values()), goal.seed, plan.coordinates(problem))
@@ -51,7 +50,7 @@ def predict(manifest: Manifest, goal: Goal, problem: Case, history: History) -> 
         if not model.knows_anything:
             continue
         point, value = model.expect()
-        name = case.variant_text(entry.family, entry.parameters, point)
+        name = entry.name(point)
         if math.exp(-value) > max(best.ratio, 1 + goal.margin):
             best = Expected(problem, name, math.exp(-value), len(near))
     return best

@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from collforge.db import Place
+from collforge import layout
 from collforge.errors import CollforgeError, unknown
-from collforge.generator import layout
-from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest
-from collforge.runtime import libraries
-from collforge.runtime.libraries import MpiLibrary
+from collforge.layout import Layout
+from collforge.place import Place
+from collforge.toolchain import libraries
 from collforge.tuner.run import Site
 
 SIZES = "1KiB..1MiB"
@@ -126,15 +125,9 @@ def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def place(system: str, library: MpiLibrary, at: Layout) -> Place:
-    """The key of the measurements; the driver names the library by the first line of its version too."""
-    version = library.version.splitlines()[0].strip()
-    return Place(system, library.name, version, at.name)
-
-
 def place_of(site: Site, at: str) -> Place:
     """The key of what jobs measure at a site on a layout of this name."""
-    return place(site.system, libraries.find(site.mpi), layout.from_name(at))
+    return Place.of(site.system, libraries.find(site.mpi), layout.from_name(at))
 
 
 def lower_bound(manifest: Manifest, collective: str, at: Layout, nbytes: int, rate: float) -> float:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from collforge import reframe_checks
+from collforge.case import Case
 from collforge.errors import CollforgeError
-from collforge.generator.case import Case
 
 # What a job may take beyond the time that its cases were estimated to take: builds, launch, verification.
 GRACE = 300.0

@@ -26,7 +26,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collforge.db import Variant
+from collforge.decision import DECIDED, MARGIN, TIE, UNDECIDED
 from collforge.tuner.evidence import (
     CONFIDENCE,
     Comparison,
@@ -38,12 +38,12 @@ from collforge.tuner.evidence import (
     estimate_together,
     has,
 )
+from collforge.variant import Variant
 
 LAG = 0.07
 """A variant this much slower than the best one (or native), beyond doubt, is not nominated."""
 FINALISTS = 3
 """How many of the first are nominated before a launch."""
-DECIDED, TIE, UNDECIDED = "decided", "tie", "undecided"
 
 Series = Sequence[Sequence[Launch]]
 """The launches of each problem that shares a decision; of most problems, one sequence."""
@@ -55,7 +55,7 @@ class Rule:
 
     min_launches: int = 3
     """Of a claim."""
-    margin: float = 0.03
+    margin: float = MARGIN
     noise: Noise = field(default_factory=Noise)
     native_serves: bool = True
     """False where native has a copy per rank, the call one per node: the best variant wins, even if slower."""

@@ -6,15 +6,16 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from collforge.db import Choice, Place, Store, Undecided, Variant
-from collforge.generator.case import Case
+from collforge.case import Case
+from collforge.db import Choice, Store, Undecided
+from collforge.decision import BARRIER, BETWEEN, DECIDED, TIE
 from collforge.generator.manifest import Manifest
+from collforge.place import Place
 from collforge.tuner import between, plan
 from collforge.tuner.evidence import Estimate, Launch, by_problem, estimate, pooled
 from collforge.tuner.plan import Examination, Goal, History
-from collforge.tuner.select import DECIDED, TIE, Decision, Rule
-
-BETWEEN, BARRIER = "between", "barrier"
+from collforge.tuner.select import Decision, Rule
+from collforge.variant import Variant
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from collforge.db import Place, Undecided, Winner
-from collforge.db.records import NATIVE
+from collforge.db import Undecided, Winner
+from collforge.decision import UNDECIDED
+from collforge.place import Place
 from collforge.tuner.request import format_size
+from collforge.variant import NATIVE
 
 EVIDENCE = (
     "evidence: decided; tie: native is as fast as the best variant. Undecided so far: between: served by the "
@@ -89,7 +91,7 @@ def winner_rows(
         if (place, one.collective, one.bytes) in served:
             continue
         row = {**asdict(place), "collective": one.collective, "bytes": one.bytes, **nothing}
-        rest = {"launches": one.launches, "evidence": "undecided", "decided": ""}
+        rest = {"launches": one.launches, "evidence": UNDECIDED, "decided": ""}
         rows.append({**row, "ratio_high": None, **rest})
     keys = ("system", "mpi", "mpi_version", "layout", "collective")
     return sorted(rows, key=lambda row: ([str(row[key]) for key in keys], row["bytes"]))

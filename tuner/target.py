@@ -8,10 +8,10 @@ from typing import Any
 
 from collforge import reframe_checks
 from collforge.errors import CollforgeError
-from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest
+from collforge.layout import Layout
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
-from collforge.runtime import libraries
+from collforge.toolchain import libraries
 from collforge.tuner import request
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Site

@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from collforge.db import Place, Result, RunRecord, Store, Variant
-from collforge.generator import case
-from collforge.generator.case import Case
+from collforge import records
+from collforge.case import Case
+from collforge.db import Result, RunRecord, Store
 from collforge.generator.manifest import Manifest
+from collforge.place import Place
 from collforge.tuner import between, ingest, leftovers, plan
 from collforge.tuner.plan import Goal, Task, Turn
 from collforge.tuner.request import new_folder
 from collforge.tuner.run import Job, JobError, Site, run_job
 from collforge.tuner.standing import Standing, read_standing
+from collforge.variant import NATIVE, Variant, split_name
 
 # A job is one launch of many problems. Its start costs some seconds; what it has written outlives its tuner.
 MOST_JOB_SECONDS = 120.0
@@ -197,14 +199,14 @@ def finished(session: Session, job: Job, report: ingest.Report) -> RunRecord:
     rest = [one for one in job.cases if f"{one.problem} {one.variant}" not in done]
     if not report.troubles or not rest:
         return record
-    if rest[0].variant == case.NATIVE:
+    if rest[0].variant == NATIVE:
         raise JobError(f"native did not finish: {rest[0]}: {troubles}")
     return replace(record, results=(*record.results, died_in(session, rest[0], troubles)))
 
 
 def died_in(session: Session, one: Case, detail: str) -> Result:
     """The record of a case in which a job ended."""
-    family, _ = case.split_variant(one.variant)
+    family, _ = split_name(one.variant)
     (entry,) = [v for v in session.manifest.variants_of(one.collective) if v.family == family]
     variant = Variant.from_name(one.collective, one.variant, entry.fingerprint)
     return Result(variant, one.problem, one.bytes, False, f"the job ended in this case: {detail}")
@@ -212,11 +214,9 @@ def died_in(session: Session, one: Case, detail: str) -> Result:
 
 def last_case(folder: Path) -> str | None:
     """The case that a running job finished last."""
-    for path in folder.glob("stage/**/results.jsonl"):
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-        for line in reversed(lines):
-            if '"case":"' in line:
-                return line.split('"case":"', 1)[1].split('"', 1)[0]
+    for path in folder.glob(f"stage/**/{records.FILE}"):
+        for result in reversed(records.read(path).results):
+            return result.case
     return None
 
 
@@ -230,8 +230,10 @@ def decide_all(session: Session) -> Standing:
         if place.system in HOST_PATTERNS:
             store.describe_system(place.system, HOST_PATTERNS[place.system])
         standing = read_standing(store, session.manifest, session.goal, place)
-        measured = {problem.split("@")[0] for problem in standing.seen.history}
+        measured = {one.collective for one in plan.measured_problems(standing.seen.history)}
         for collective in session.goal.collectives:
+            for entry in session.manifest.variants_of(collective):
+                store.record_sources(entry.fingerprint, entry.parts)
             if collective in measured:
                 store.replace_winners(place, collective, *standing.stored(collective))
     return standing

@@ -11,6 +11,7 @@ import reframe.utility.sanity as sn
 from reframe.core.builtins import fixture, parameter, run_before, sanity_function, variable
 from reframe.core.exceptions import SanityError
 
+from collforge.home import database_path, home
 from collforge.reframe_checks import applications
 from collforge.reframe_checks.applications import PRELOADED, WAYS, Line
 from collforge.reframe_checks.driver_check import (
@@ -20,9 +21,8 @@ from collforge.reframe_checks.driver_check import (
     mpi_name,
 )
 from collforge.reframe_checks.launchers import PRELOAD
-from collforge.runtime import libraries, vcis
-from collforge.runtime.build import built_paths
-from collforge.runtime.home import database_path, home
+from collforge.toolchain import libraries, vcis
+from collforge.toolchain.build import built_paths
 
 
 class BuildApplications(BuildPrograms):
@@ -54,7 +54,7 @@ class Application(DriverCheck):
 
     @run_before("run")
     def set_command(self) -> None:
-        threads = self.place.threads if self.place.threads > 1 else self.threads
+        threads = self.rank_layout.threads if self.rank_layout.threads > 1 else self.threads
         self.env_vars["OMP_NUM_THREADS"] = str(threads)
         if {"rails", "pretend_nodes"} & set(self.current_partition.extras):
             # The nodes share this machine's cores: threads that spin would keep others from running.

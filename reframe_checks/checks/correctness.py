@@ -5,10 +5,10 @@ from __future__ import annotations
 import reframe as rfm
 from reframe.core.builtins import parameter, performance_function, variable
 
+from collforge.records import Output
 from collforge.reframe_checks.cases import verification_cases
 from collforge.reframe_checks.driver_check import DriverCheck
 from collforge.reframe_checks.manifest import MANIFEST
-from collforge.reframe_checks.results import Launch
 
 
 @rfm.simple_test
@@ -25,14 +25,14 @@ class Correctness(DriverCheck):
     def case_strings(self) -> list[str]:
         for variant in MANIFEST.variants:
             if f"{variant.collective}:{variant.family}" == self.variant:
-                return list(verification_cases(MANIFEST, variant, self.place, self.tier))
+                return list(verification_cases(MANIFEST, variant, self.rank_layout, self.tier))
         raise AssertionError(self.variant)
 
-    def fault(self, launch: Launch) -> str:
+    def fault(self, output: Output) -> str:
         """All cases were chosen such that the variant applies; it may decline a call, and says so."""
-        skipped = [r["case"] for r in launch.results if not r["applicable"] and not r["detail"]]
-        return super().fault(launch) or (f"{skipped[0]}: does not apply" if skipped else "")
+        skipped = [one.case for one in output.results if not one.applicable and not one.detail]
+        return super().fault(output) or (f"{skipped[0]}: does not apply" if skipped else "")
 
     @performance_function("count")
     def cases_verified(self) -> int:
-        return sum(r["applicable"] and r["verified"] for r in self.launched[0].results)
+        return sum(one.applicable and one.verified for one in self.outputs[0].results)

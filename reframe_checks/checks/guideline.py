@@ -9,15 +9,15 @@ import reframe as rfm
 from reframe.core.builtins import parameter, performance_function, variable
 from reframe.utility import typecheck as typ
 
-from collforge.generator.case import Case, points, variant_text
+from collforge.case import Case
 from collforge.reframe_checks.cases import timing_cases
-from collforge.reframe_checks.comparison import Comparison
 from collforge.reframe_checks.manifest import MANIFEST
+from collforge.reframe_checks.ratio_check import RatioCheck
 from collforge.reframe_checks.results import Range
 
 
 @rfm.simple_test
-class Guideline(Comparison):
+class Guideline(RatioCheck):
     """Times a collective's variants, at every parameter point, against native.
 
     A variant that beats native by more than the margin in every launch is a violation by the MPI
@@ -35,13 +35,13 @@ class Guideline(Comparison):
 
     def case_strings(self) -> list[str]:
         cases = []
-        for native in timing_cases(MANIFEST, self.collective, self.place, self.sizes):
-            facts = MANIFEST.facts(self.collective, self.place, native.bytes)
+        for native in timing_cases(MANIFEST, self.collective, self.rank_layout, self.sizes):
+            facts = MANIFEST.facts(self.collective, self.rank_layout, native.bytes)
             cases += [
-                str(native.by(variant_text(variant.family, variant.parameters, point)))
+                str(native.by(variant.name(point)))
                 for variant in MANIFEST.variants_of(self.collective)
                 if variant.applies(facts)
-                for point in points(variant, facts)
+                for point in variant.points(facts)
             ]
         return cases
 

@@ -12,6 +12,7 @@ import reframe.utility.sanity as sn
 from reframe.core.builtins import fixture, parameter, run_before, sanity_function, variable
 from reframe.core.exceptions import SanityError
 
+from collforge.home import home
 from collforge.reframe_checks import kernels
 from collforge.reframe_checks.driver_check import (
     BuildDriver,
@@ -20,8 +21,7 @@ from collforge.reframe_checks.driver_check import (
     mpi_name,
 )
 from collforge.reframe_checks.kernels import KERNELS, MOST_ADDED, VERSIONS, Line
-from collforge.runtime.build import built_paths
-from collforge.runtime.home import home
+from collforge.toolchain.build import built_paths
 
 
 class BuildKernels(BuildPrograms):
@@ -62,16 +62,18 @@ class Kernel(DriverCheck):
 
     @run_before("run")
     def set_command(self) -> None:
-        size = kernels.problem_size(self.kernel, self.place.size, self.place.nodes, self.size)
+        size = kernels.problem_size(
+            self.kernel, self.rank_layout.size, self.rank_layout.nodes, self.size
+        )
         self.executable_opts = [str(size), *([str(self.iterations)] if self.iterations else [])]
-        self.env_vars["OMP_NUM_THREADS"] = str(max(self.place.node_sizes))
+        self.env_vars["OMP_NUM_THREADS"] = str(max(self.rank_layout.node_sizes))
         if {"rails", "pretend_nodes"} & set(self.current_partition.extras):
             # The nodes share this machine's cores: threads that spin would keep others from running.
             self.env_vars["OMP_WAIT_POLICY"] = "passive"
         self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
         self.executable = self._program("mpi")
         hybrid = self._launch("hybrid", self.num_tasks, self.num_tasks_per_node)
-        self.postrun_cmds = [hybrid, self._launch("openmp", self.place.nodes, 1), "done"]
+        self.postrun_cmds = [hybrid, self._launch("openmp", self.rank_layout.nodes, 1), "done"]
 
     def _program(self, version: str) -> str:
         return shlex.quote(str(Path(self.built.stagedir, f"{self.kernel}_{version}")))
@@ -94,7 +96,11 @@ class Kernel(DriverCheck):
 
     @sanity_function
     def check_launches(self) -> bool:
-        ranks = {"mpi": self.place.size, "hybrid": self.place.size, "openmp": self.place.nodes}
+        ranks = {
+            "mpi": self.rank_layout.size,
+            "hybrid": self.rank_layout.size,
+            "openmp": self.rank_layout.nodes,
+        }
         for version in VERSIONS:
             found = [line.ranks for line in self.lines if line.version == version]
             if found != [ranks[version]] * self.launches:

@@ -38,8 +38,8 @@ class MeasureCases(DriverLaunch):
 
     @performance_function("count")
     def cases_run(self) -> int:
-        return int(self.launched[0].end["cases"])
+        return len(self.outputs[0].results)
 
     @performance_function("x")
     def best_over_native(self) -> float:
-        return results.best_ratio(self.launched[0])
+        return results.best_ratio(self.outputs[0])

@@ -20,7 +20,7 @@ from reframe.core.exceptions import SanityError
 from collforge.reframe_checks import message_rate
 from collforge.reframe_checks.driver_check import BuildPrograms, mpi_environments, mpi_name
 from collforge.reframe_checks.message_rate import CALLS, MODES, SIZES, Setting
-from collforge.runtime import libraries, vcis
+from collforge.toolchain import libraries, vcis
 
 
 class BuildProbe(BuildPrograms):

@@ -12,22 +12,20 @@ from reframe.core.builtins import performance_function, run_after, variable
 from reframe.core.exceptions import PipelineError
 from reframe.utility import typecheck as typ
 
-from collforge.generator.case import NATIVE, Case
+from collforge.case import Case
+from collforge.decision import DECIDED, MARGIN
 from collforge.reframe_checks.cases import timing_cases
-from collforge.reframe_checks.comparison import Comparison
 from collforge.reframe_checks.driver_check import mpi_name
 from collforge.reframe_checks.manifest import MANIFEST
+from collforge.reframe_checks.ratio_check import RatioCheck
 from collforge.reframe_checks.results import Range
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.serving import serving_layout
-
-DECIDED = "decided"
-# The tuner's usual margin: a winner of every size may be slower by so much at one of them.
-UNSIZED_MARGIN = 0.03
+from collforge.variant import NATIVE
 
 
 @rfm.simple_test
-class Regression(Comparison):
+class Regression(RatioCheck):
     """Times the winners of this system, MPI library and layout against native.
 
     One that is slower than native in every launch is a lost winner: tune again. A winner that serves
@@ -56,14 +54,16 @@ class Regression(Comparison):
         rows = [row for row in self._read() if all(row[key] == here[key] for key in here)]
         # A row without a variant is undecided: nothing is stored there.
         layouts = {row["layout"] for row in rows if row["variant"]}
-        serves = serving_layout(layouts, self.place.placement, self.place.threads)
+        serves = serving_layout(layouts, self.rank_layout.placement, self.rank_layout.threads)
         found = [
             str(native.by(row["variant"]))
             for row in rows
             if row["layout"] == serves
             and row["variant"] != NATIVE
             and row.get("evidence", DECIDED) == DECIDED
-            for native in timing_cases(MANIFEST, row["collective"], self.place, self._sizes_of(row))
+            for native in timing_cases(
+                MANIFEST, row["collective"], self.rank_layout, self._sizes_of(row)
+            )
         ]
         return list(dict.fromkeys(found))
 
@@ -87,7 +87,7 @@ class Regression(Comparison):
 
     def is_finding(self, case: Case, ratio: Range) -> bool:
         unsized = case.collective in MANIFEST.unsized
-        allowed = max(self.margin, UNSIZED_MARGIN) if unsized else self.margin
+        allowed = max(self.margin, MARGIN) if unsized else self.margin
         return bool(ratio.high < 1 - allowed)
 
     @performance_function("count")

@@ -14,10 +14,10 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from collforge.home import home, make_folder
 from collforge.reframe_checks import launchers
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.runtime import libraries
-from collforge.runtime.home import home, make_folder
+from collforge.toolchain import libraries
 
 _FOLDER = make_folder(home() / "reframe")
 _CLUSTER = ClusterSpec(

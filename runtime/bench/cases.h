@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cf.h"
+#include "base/cf.h"
 #include "types.h"
 
 enum { DETAIL_SIZE = 320 };

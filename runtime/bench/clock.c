@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "hash.h"
+#include "base/hash.h"
 #include "report.h"
 
 enum { EXCHANGES = 64, CLOCK_TAG = 1 };

@@ -3,8 +3,8 @@
 #include <dlfcn.h>
 #include <stdint.h>
 
+#include "base/symbol.h"
 #include "report.h"
-#include "symbol.h"
 
 typedef unsigned long long device_pointer;
 

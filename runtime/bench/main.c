@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/runtime.h"
 #include "bench.h"
+#include "comm/comm.h"
 #include "options.h"
+#include "place/layout.h"
 #include "report.h"
-#include "runtime.h"
+#include "start/start.h"
 
 /* The text of a file, terminated; NULL with errno set when it cannot be read. */
 static char *read_file(const char *path, int64_t *length) {

@@ -5,7 +5,7 @@
 #ifndef COLLFORGE_BENCH_NATIVE_H_INCLUDED
 #define COLLFORGE_BENCH_NATIVE_H_INCLUDED
 
-#include "cf.h"
+#include "base/cf.h"
 
 /* This rank's place in a buffer with a block for each rank, one behind the other. */
 struct own {

@@ -6,7 +6,7 @@
 #ifndef COLLFORGE_ORACLE_H_INCLUDED
 #define COLLFORGE_ORACLE_H_INCLUDED
 
-#include "cf.h"
+#include "base/cf.h"
 
 /* Which ranks may pass MPI_IN_PLACE, and in place of which buffer. */
 enum cf_in_place {

@@ -6,15 +6,7 @@
 #include "bench.h"
 #include "report.h"
 
-#if defined(OPEN_MPI)
-static const char mpi_name[] = "openmpi";
-#elif defined(MPICH_VERSION)
-static const char mpi_name[] = "mpich";
-#else
-static const char mpi_name[] = "unknown";
-#endif
-
-enum { FORMAT = 1 }; /* of the records */
+enum { FORMAT = 1 }; /* of the records, which collforge/records.py reads */
 
 /* Bytes outside ASCII can only come out of a library's own strings; taken for Latin-1 the line
  * stays valid JSON. */
@@ -91,7 +83,6 @@ void record_job(FILE *file, const struct bench *bench) {
         library_version(version);
         fprintf(file, "{\"record\":\"job\",\"driver\":%d", FORMAT);
         put_field(file, "version", collforge_version());
-        put_field(file, "mpi", mpi_name);
         put_field(file, "library_version", version);
         put_field(file, "fingerprint", cf_fingerprint);
         fprintf(file, ",\"ranks\":%d", bench->size);

@@ -2,11 +2,12 @@
 #include <stdio.h>
 
 #include "bench.h"
-#include "dispatch.h"
-#include "hybrid.h"
+#include "data/facts.h"
+#include "hybrid/hybrid.h"
+#include "node/shared_window.h"
 #include "oracle.h"
 #include "report.h"
-#include "shared_window.h"
+#include "serve/dispatch.h"
 
 /* By so much a rank enters late where nothing but the order in time can be verified. */
 static const double lateness = 3e-3;
@@ -48,7 +49,7 @@ struct cf_comm *comm_of(struct bench *bench) {
                : bench->world;
 }
 
-/* As the wrappers decide it (cf_run). */
+/* As the wrappers decide it (cf_attempt). */
 static bool is_applicable(const struct bench *bench, const struct problem *problem,
                           const struct cf_choice *choice) {
     struct cf_facts facts;

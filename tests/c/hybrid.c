@@ -22,7 +22,7 @@
 #include <time.h>
 
 #include "collforge_hybrid.h"
-#include "topology.h"
+#include "place/topology.h"
 
 #define check(holds)                                                                               \
     ((holds) ? (void)0                                                                             \

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "cf.h"
+#include "base/cf.h"
 #include "collectives.h"
-#include "dispatch.h"
-#include "fast.h"
+#include "serve/dispatch.h"
+#include "serve/fast.h"
 
 enum { CALLS = 500000 };
 

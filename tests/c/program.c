@@ -11,11 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cf.h"
+#include "base/cf.h"
 #include "collectives.h"
-#include "comm.h"
-#include "sizes.h"
-#include "topology.h"
+#include "comm/comm.h"
+#include "data/sizes.h"
+#include "place/topology.h"
+#include "start/start.h"
 
 #define check(holds)                                                                               \
     ((holds) ? (void)0                                                                             \

@@ -1,4 +1,4 @@
-/* runtime/src/threads.c by itself: who does what. Prints "passed". */
+/* runtime/src/base/threads.c by itself: who does what. Prints "passed". */
 #include <mpi.h>
 #include <omp.h>
 #include <pthread.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "threads.h"
+#include "base/threads.h"
 
 enum { N = 40, FAILS = 11, FAILS_TOO = 30 };
 

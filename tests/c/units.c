@@ -16,12 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cf.h"
-#include "force.h"
-#include "rules.h"
-#include "sizes.h"
-#include "topology.h"
-#include "winners.h"
+#include "base/cf.h"
+#include "data/sizes.h"
+#include "place/topology.h"
+#include "winners/choice.h"
+#include "winners/force.h"
+#include "winners/rules.h"
+#include "winners/winners.h"
 
 static int print_choice(const char *collective, const char *text) {
     char line[256];

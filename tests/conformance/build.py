@@ -95,11 +95,11 @@ def _flags(collective: Collective) -> dict[str, bool]:
     own_rank = "rank" in result.first.names | result.last.names
     return {
         "rooted": collective.rooted,
-        "reduces": collective.reduces,
+        "reduces": collective.has_op,
         "single_buffer": collective.single_buffer,
         "single_type": collective.has("datatype"),
         "moves_nothing": collective.moves_nothing,
-        "prefix": collective.reduces and own_rank,
+        "prefix": collective.has_op and own_rank,
         "send_displs": collective.has("send_displs"),
         "recv_displs": collective.has("recv_displs"),
         "send_counts": collective.has("send_counts"),

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from collforge.db import Choice, Place, Result, RunRecord, Store, Variant
-from collforge.generator import case
-from collforge.generator.layout import from_name
+from collforge.db import Choice, Result, RunRecord, Store
 from collforge.generator.manifest import Manifest
-from collforge.runtime.libraries import MpiLibrary
+from collforge.layout import from_name
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.variant import Variant
 
 NEVER = "2026-01-01T00:00:00Z"
 SIZES = [1 << shift for shift in range(21)]
@@ -32,9 +33,7 @@ def manifest_variants(made: Manifest) -> list[Variant]:
     return [
         Variant.from_name(
             entry.collective,
-            case.variant_text(
-                entry.family, entry.parameters, case.points(entry, from_name("2x2").facts())[0]
-            ),
+            entry.name(entry.points(from_name("2x2").facts())[0]),
             entry.fingerprint,
         )
         for entry in made.variants

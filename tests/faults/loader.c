@@ -21,12 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cf.h"
-#include "force.h"
-#include "hash.h"
-#include "rules.h"
-#include "topology.h"
-#include "winners.h"
+#include "base/cf.h"
+#include "base/hash.h"
+#include "place/topology.h"
+#include "winners/choice.h"
+#include "winners/force.h"
+#include "winners/rules.h"
+#include "winners/winners.h"
 
 enum { SECONDS_OF_A_LOAD = 60 }; /* then it hangs */
 

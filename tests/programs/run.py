@@ -29,8 +29,9 @@ from programs.recipe import Recipe, Run, listed_runs, recipes
 from support import SHARED_HOME, launch_local, serves
 
 from collforge.generator import load
-from collforge.runtime import build as runtime_build
-from collforge.runtime import libraries
+from collforge.mpi_library import MpiLibrary
+from collforge.toolchain import build as runtime_build
+from collforge.toolchain import libraries
 
 MAPS = {"2": "2x2", "3,1": "3+1", "map:0,1,0,1": "cyclic:2x2", "4": "1x4"}
 """The node maps, and the layouts they make of four ranks."""
@@ -156,7 +157,7 @@ def _same(one: str, other: str, tolerance: float) -> bool:
 
 
 @cache
-def _build(mpi: str) -> tuple[libraries.MpiLibrary, runtime_build.Built]:
+def _build(mpi: str) -> tuple[MpiLibrary, runtime_build.Built]:
     library = libraries.find(mpi)
     return library, runtime_build.build(library, SHARED_HOME)
 

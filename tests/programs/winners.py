@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from collforge.db.records import Choice, Place, Result, RunRecord, Variant
+from collforge.db.records import Choice, Result, RunRecord
 from collforge.db.store import Store
-from collforge.generator import case, manifest
-from collforge.generator.layout import from_name
-from collforge.runtime.libraries import MpiLibrary
+from collforge.generator import manifest
+from collforge.layout import from_name
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.variant import Variant
 
 SYSTEM = "programs"
 LAYOUTS = {"2x2": (2, 4), "3+1": (2, 4), "cyclic:2x2": (2, 4)}
@@ -21,8 +23,8 @@ def write(path: Path, library: MpiLibrary, home: Path) -> Path:
     known = manifest.load(home / "generated" / "manifest.json")
     by_collective: dict[str, list[Variant]] = {}
     for entry in known.variants:
-        for point in case.points(entry, from_name("2x2").facts()):
-            name = case.variant_text(entry.family, entry.parameters, point)
+        for point in entry.points(from_name("2x2").facts()):
+            name = entry.name(point)
             variant = Variant.from_name(entry.collective, name, entry.fingerprint)
             by_collective.setdefault(entry.collective, []).append(variant)
     sizes = {c.name: sorted({c.choice_bytes(size) for size in SIZES}) for c in known.collectives}

@@ -6,14 +6,15 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from collforge import case
+from collforge.case import Case
 from collforge.errors import CollforgeError, unknown
-from collforge.generator import case, manifest
-from collforge.generator.case import Case
-from collforge.generator.layout import from_name
 from collforge.generator.manifest import VariantEntry
-from collforge.runtime import build, libraries
-from collforge.runtime.home import home
-from collforge.tuner import bench_tables, benchmark, plan, request, tables, target
+from collforge.home import home
+from collforge.layout import from_name
+from collforge.place import Place
+from collforge.toolchain import build, libraries
+from collforge.tuner import bench_tables, benchmark, plan, tables, target
 from collforge.tuner.benchmark import Known, Row, make_row, stages, usual_variants
 from collforge.tuner.commands.parsing import (
     Subparsers,
@@ -23,6 +24,7 @@ from collforge.tuner.commands.parsing import (
     add_output,
 )
 from collforge.tuner.run import Job
+from collforge.variant import NATIVE, split_name
 
 EXAMPLE = """\
 collforge bench --system emulated --mpi openmpi --layout 4x2 --sizes 1MiB
@@ -82,9 +84,9 @@ def run(args: argparse.Namespace) -> int:
     library = libraries.find(args.mpi)
     site = target.site(args, library.name)
     build.build(library)
-    made = manifest.load(home() / "generated" / "manifest.json")
+    made = build.read_manifest()
     goal = target.goal(args, made)
-    place = request.place(target.system_name(args), library, goal.layout)
+    place = Place.of(target.system_name(args), library, goal.layout)
     known = benchmark.read_known(made, goal, args.db, place)
     cases = wanted_cases(args, known)
     job = Job(
@@ -98,10 +100,10 @@ def run(args: argparse.Namespace) -> int:
         in_a_row=args.in_a_row,
         drop_in_by=args.db if args.over_drop_in else None,
     )
-    standard = "drop-in" if args.over_drop_in else case.NATIVE
+    standard = "drop-in" if args.over_drop_in else NATIVE
     measured = benchmark.measure(site, job, args.launches, home() / "runs")
     rate = target.link_rate(args)
-    problems = {one.problem: one.by(case.NATIVE) for one in cases}.values()
+    problems = {one.problem: one.by(NATIVE) for one in cases}.values()
     rows = [make_row(known, problem, measured, rate) for problem in problems]
     show(args, known, list(zip(problems, rows)), standard)
     derived = ("of_limit", "native_of_limit", "cpu_ratio", "over_neighbour")
@@ -130,15 +132,15 @@ def show(
 
 def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
     """Of every problem asked for: native, and the variants named or, if none is, the usual ones."""
-    asked = [case.parse(with_variant(text)) for text in args.cases]
+    asked = [case.parse(text) for text in args.cases]
     groups: dict[str, dict[str, Case]] = {}
     for one in asked or plan.problems(known.made, known.goal):
-        group = groups.setdefault(one.problem, {case.NATIVE: one.by(case.NATIVE)})
-        if one.variant == case.NATIVE:
+        group = groups.setdefault(one.problem, {NATIVE: one.by(NATIVE)})
+        if one.variant == NATIVE:
             names = default_variants(args, known, one)
         else:
             facts = from_name(one.layout).facts()
-            names = [case.completed(entry_of(known, one), one.variant, facts)]
+            names = [entry_of(known, one).completed(one.variant, facts)]
         group.update((name, one.by(name)) for name in names)
     found = [one for group in groups.values() for one in group.values()]
     if args.over_drop_in and not all(known.made.collective(one.collective).hybrid for one in found):
@@ -148,7 +150,7 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
 
 def entry_of(known: Known, asked: Case) -> VariantEntry:
     """Raises CollforgeError where the collective has no such variant."""
-    family, _ = case.split_variant(asked.variant)
+    family, _ = split_name(asked.variant)
     entries = {entry.family: entry for entry in known.made.variants_of(asked.collective)}
     if family not in entries:
         raise unknown("family", family, sorted(entries))
@@ -169,4 +171,4 @@ def default_variants(args: argparse.Namespace, known: Known, problem: Case) -> l
 def with_variant(text: str) -> str:
     """A case string, with native for its variant where it names none."""
     head, _, tail = text.partition("@")
-    return text if ":" in head else f"{head}:{case.NATIVE}@{tail}"
+    return text if ":" in head else f"{head}:{NATIVE}@{tail}"

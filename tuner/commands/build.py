@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from collforge.runtime import home
-from collforge.runtime.build import build
+from collforge import home
+from collforge.toolchain.build import build
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi, find_libraries
 
 

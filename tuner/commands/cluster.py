@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from collforge.reframe_checks.systems import emulated
-from collforge.runtime import libraries
+from collforge.toolchain import libraries
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi
 
 EXAMPLE = """\

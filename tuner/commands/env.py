@@ -6,11 +6,12 @@ import argparse
 import shlex
 from collections.abc import Iterable
 
-from collforge.db import Place, Store
+from collforge import home, layout
+from collforge.db import Store
 from collforge.errors import CollforgeError, unknown
-from collforge.generator import layout
-from collforge.runtime import build, home, libraries, vcis
-from collforge.runtime.libraries import MpiLibrary
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.toolchain import build, libraries, vcis
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 
 OTHERS = (

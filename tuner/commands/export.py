@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from collforge.generator import manifest
-from collforge.runtime import build, libraries
-from collforge.runtime.home import home
+from collforge.home import home
+from collforge.toolchain import build, libraries
 from collforge.tuner import export, plan, read_back, request, target
 from collforge.tuner.commands.parsing import Subparsers, add_command
 from collforge.tuner.export import Choices
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     site = target.site(args, library.name)
     say(f"building for {library.name}, where stale")
     build.build(library)
-    made = manifest.load(home() / "generated" / "manifest.json")
+    made = build.read_manifest()
     asked = target.goal(args, made)
     names = tuple(name for name in asked.collectives if name in algorithms)
     reasons = {

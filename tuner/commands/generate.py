@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from collforge.generator import render
-from collforge.runtime import build, home
+from collforge import home
+from collforge.toolchain import build
 from collforge.tuner.commands.parsing import Subparsers, add_command
 
 
@@ -28,7 +28,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    manifest = render.generate(home.make_folder(args.output.absolute()))
+    manifest = build.generate(args.output.absolute())
     print(
         f"{len(manifest.variants)} variants of {len(manifest.collectives)} collectives, "
         f"fingerprint {manifest.fingerprint}, in {args.output}"

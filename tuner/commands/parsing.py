@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from collforge import home
 from collforge.errors import CollforgeError
-from collforge.runtime import home, libraries
+from collforge.mpi_library import MpiLibrary
+from collforge.toolchain import libraries
 
 if TYPE_CHECKING:
     Subparsers = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -77,7 +79,7 @@ def _output(text: str) -> Path:
     return path
 
 
-def find_libraries(names: str | None) -> list[libraries.MpiLibrary]:
+def find_libraries(names: str | None) -> list[MpiLibrary]:
     """The libraries that --mpi names, comma-separated; all that work here when it is None.
 
     Raises CollforgeError for one that is unknown or missing, or when there is none.

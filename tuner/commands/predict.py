@@ -8,12 +8,11 @@ from dataclasses import replace
 from rich.markup import escape
 from rich.table import Table
 
-from collforge.db import Place, Store
+from collforge.db import Store
 from collforge.errors import CollforgeError
-from collforge.generator import manifest
 from collforge.generator.manifest import Manifest
-from collforge.runtime import build
-from collforge.runtime.home import home
+from collforge.place import Place
+from collforge.toolchain import build
 from collforge.tuner import plan, request, tables, target
 from collforge.tuner.commands.parsing import (
     Subparsers,
@@ -39,13 +38,10 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    path = build.generated_folder(home()) / "manifest.json"
-    if not path.is_file():
-        raise CollforgeError("nothing was generated yet: run `collforge generate`")
-    made = manifest.load(path)
+    made = build.read_manifest()
     goal = target.goal(args, made)
     asked = [
-        request.place(target.system_name(args), library, goal.layout)
+        Place.of(target.system_name(args), library, goal.layout)
         for library in find_libraries(args.mpi)
     ]
     with Store(args.db, create=False) as store:

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from collforge.errors import CollforgeError
-from collforge.runtime import libraries
+from collforge.toolchain import libraries
 from collforge.tuner import probes, registry, tables
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi, add_output
 

@@ -7,16 +7,17 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from collforge.db import Place, Store, Variant, Winner
-from collforge.generator import manifest
-from collforge.generator.layout import from_name
+from collforge.db import Store, Winner
 from collforge.generator.manifest import UNSIZED_BYTES, Manifest
-from collforge.runtime.home import home
+from collforge.layout import from_name
+from collforge.place import Place
+from collforge.toolchain import build
 from collforge.tuner import plan, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
 from collforge.tuner.plan import Goal
 from collforge.tuner.plots import Line, draw
 from collforge.tuner.standing import Standing, read_standing
+from collforge.variant import Variant
 
 EXAMPLE = """\
 collforge report
@@ -36,7 +37,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    made = manifest.load(home() / "generated" / "manifest.json")
+    made = build.read_manifest()
     collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
     series: dict[Place, plan.History] = {}
     with Store(args.db, create=False) as store:
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
                 standing = read_standing(store, made, goal, place)
                 print(f"{place.system}, {place.mpi_version}, {place.layout}:")
                 explain(made, standing)
+                explain_stale(made, store, place)
                 series[place] = standing.seen.history
         winners = store.winners()
     if args.plot:
@@ -67,6 +69,30 @@ def explain(made: Manifest, standing: Standing) -> None:
             print(f"      next: {other}")
 
 
+def explain_stale(made: Manifest, store: Store, place: Place) -> None:
+    """Prints which winners no longer serve, and what has changed in them since they were verified."""
+    current = {entry.fingerprint: entry for entry in made.variants}
+    for winner in store.winners(place.system, place.mpi, place.layout):
+        variant = winner.choice.variant
+        if winner.place != place or variant.is_native or variant.fingerprint in current:
+            continue
+        was = store.sources(variant.fingerprint)
+        now = [e.parts for e in made.variants_of(variant.collective) if e.family == variant.family]
+        size = request.format_size(winner.choice.bytes)
+        print(f"  {variant.collective} of {size}: {variant.name} is stale: {_changed(was, now)}")
+
+
+def _changed(was: Mapping[str, str], now: Sequence[Mapping[str, str]]) -> str:
+    if not now:
+        return "the family no longer serves the collective"
+    if not was:
+        return "it was tuned by a version that did not store what variants are made of"
+    (parts,) = now
+    files = sorted(f for f in {*was, *parts} if was.get(f) != parts.get(f))
+    shown = ["its composition or template" if file == "variant" else file for file in files]
+    return f"since it was verified {', '.join(shown)} changed"
+
+
 def plot(
     made: Manifest,
     series: Mapping[Place, plan.History],
@@ -75,7 +101,13 @@ def plot(
 ) -> None:
     """A panel per MPI library and collective: native, and what was chosen."""
     panels: dict[str, list[Line]] = {}
-    found = sorted({(p, problem.split("@")[0]) for p, known in series.items() for problem in known})
+    found = sorted(
+        {
+            (p, one.collective)
+            for p, known in series.items()
+            for one in plan.measured_problems(known)
+        }
+    )
     for place, collective in found:
         native = Variant(collective)
         picked = chosen(winners, place, collective)
@@ -100,12 +132,10 @@ def medians(
 ) -> list[tuple[int, float]]:
     """(bytes, median seconds) of the picked variant at each size, or of another where none is picked."""
     points = []
-    for problem, launches in problems.items():
-        if problem.split("@")[0] != collective:
-            continue
-        nbytes = int(problem.split(",bytes=", 1)[1].split(",")[0])
-        variant = pick.get(nbytes, otherwise)
+    for problem in plan.measured_problems(problems, collective):
+        variant = pick.get(problem.bytes, otherwise)
+        launches = problems[problem.problem]
         samples = [sample for launch in launches for sample in launch.get(variant, ())]
         if samples:
-            points.append((nbytes, statistics.median(samples)))
+            points.append((problem.bytes, statistics.median(samples)))
     return sorted(points)

@@ -8,13 +8,14 @@ import signal
 import time
 from collections.abc import Sequence
 
+from collforge.case import Case
 from collforge.db import Store
+from collforge.decision import MARGIN
 from collforge.errors import CollforgeError
-from collforge.generator import manifest
-from collforge.generator.case import Case
-from collforge.runtime import build
-from collforge.runtime.home import home
-from collforge.runtime.libraries import MpiLibrary
+from collforge.home import home
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.toolchain import build
 from collforge.tuner import plan, request, tables, target
 from collforge.tuner.commands.parsing import (
     Subparsers,
@@ -49,7 +50,9 @@ def add_parser(subparsers: Subparsers) -> None:
         help="how long to measure, e.g. 90s, 10m; compiling what is stale comes on top "
         f"(default: {request.PROBLEM_SECONDS:.0f}s for each collective and size with each MPI library)",
     )
-    parser.add_argument("--margin", type=float, default=0.03, help="least gain (default: 0.03)")
+    parser.add_argument(
+        "--margin", type=float, default=MARGIN, help="least gain (default: %(default)s)"
+    )
     parser.add_argument(
         "--launches", type=int, default=3, help="least launches behind a decision (default: 3)"
     )
@@ -83,7 +86,7 @@ def open_session(args: argparse.Namespace, library: MpiLibrary, site: Site) -> S
     """Builds what is needed for one MPI library, and says where its numbers will go."""
     begin = time.monotonic()
     build.build(library)
-    made = manifest.load(home() / "generated" / "manifest.json")
+    made = build.read_manifest()
     goal = target.goal(
         args,
         made,
@@ -92,7 +95,7 @@ def open_session(args: argparse.Namespace, library: MpiLibrary, site: Site) -> S
         margin=args.margin,
         seed=args.seed,
     )
-    place = request.place(target.system_name(args), library, goal.layout)
+    place = Place.of(target.system_name(args), library, goal.layout)
     spent = Spent(building=time.monotonic() - begin)
     return Session(made, goal, site, place, args.db, home() / "runs", spent)
 

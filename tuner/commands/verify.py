@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
 
 from rich.progress import Progress
 
+from collforge import layout, records
+from collforge.case import Case, parse
 from collforge.errors import CollforgeError, unknown
-from collforge.generator import layout, manifest
-from collforge.generator.case import Case, parse
 from collforge.generator.manifest import Manifest, VariantEntry
+from collforge.home import home
 from collforge.reframe_checks.cases import TIERS, verification_cases
-from collforge.runtime import build
-from collforge.runtime.home import home
+from collforge.toolchain import build
 from collforge.tuner import ingest, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi, find_libraries
 from collforge.tuner.run import Job, Site, run_job
@@ -70,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     found = find_libraries(args.mpi)
     for library in found:
         build.build(library)
-    made = manifest.load(home() / "generated" / "manifest.json")
+    made = build.read_manifest()
     variants = select(made, args.family, args.collective)
     names = args.layout.split(",") if args.layout else LAYOUTS[args.tier]
     print(f"seed {args.seed}")
@@ -132,12 +130,11 @@ def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[dict[st
     site = Site("local", mpi)
     report = ingest.read_report(run_job(site, job, folder), request.place_of(site, at))
     # In the output directory of a test that passed, else in the stage directory.
-    paths = [*folder.glob("output/**/results.jsonl"), *folder.glob("stage/**/results.jsonl")]
-    records = [record for path in paths[:1] for record in read_lines(path)]
-    results = [r for r in records if r["record"] == "result"]
-    applicable = [r for r in results if r["applicable"]]
-    wrong = [r for r in applicable if not r["verified"]]
-    failures = [f"{mpi} {r['case']}: {r['detail']}" for r in wrong]
+    paths = (path for at in ("output", "stage") for path in folder.glob(f"{at}/**/{records.FILE}"))
+    results = [one for path in itertools.islice(paths, 1) for one in records.read(path).results]
+    applicable = [one for one in results if one.applicable]
+    wrong = [one for one in applicable if not one.verified]
+    failures = [f"{mpi} {one.case}: {one.detail}" for one in wrong]
     if report.troubles and not failures:
         failures = [f"{mpi} {trouble}" for trouble in report.troubles]
         if len(results) < len(cases):
@@ -149,12 +146,3 @@ def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[dict[st
         "were not run": len(cases) - len(results),
     }
     return counts, failures
-
-
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The complete JSON lines of a results file."""
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            return

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from collforge.db import Store, Winner
 from collforge.errors import unknown
-from collforge.generator import manifest
-from collforge.runtime.home import home
+from collforge.home import home
+from collforge.toolchain import build
 from collforge.tuner import tables
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 
@@ -34,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
         wanted = (args.system, args.mpi or "", args.layout, args.collective)
         found, undecided = store.winners(*wanted), store.undecided(*wanted)
     if args.format == "table":
-        path = home() / "generated" / "manifest.json"
-        unsized = manifest.load(path).unsized if path.exists() else ()
+        generated = build.generated_folder(home()).exists()
+        unsized = build.read_manifest().unsized if generated else ()
         tables.print_winners(found, undecided, unsized)
     elif args.format == "csv":
         tables.write_csv(tables.winner_rows(found, undecided))

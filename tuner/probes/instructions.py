@@ -15,13 +15,13 @@ from pathlib import Path
 
 from rich.table import Table
 
-from collforge.generator import layout
+from collforge import layout
 from collforge.generator.manifest import Manifest
+from collforge.home import home
+from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.launchers import local_command
-from collforge.runtime import build
-from collforge.runtime.build import Built
-from collforge.runtime.home import home
-from collforge.runtime.libraries import MpiLibrary
+from collforge.toolchain import build
+from collforge.toolchain.build import Built
 from collforge.tuner import plots, request
 from collforge.tuner.evidence import Interval
 from collforge.tuner.plots import Dots

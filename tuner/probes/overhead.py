@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from collforge.generator import layout
-from collforge.generator.layout import Layout
-from collforge.runtime.libraries import MpiLibrary
+from collforge import layout
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
 from collforge.tuner.probes import programs, ratios
 from collforge.tuner.probes.programs import Programs
 from collforge.tuner.probes.ratios import Ratio, Ratios

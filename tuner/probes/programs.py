@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import collforge
-from collforge.db import Choice, Result, RunRecord, Store, Variant
+from collforge.db import Choice, Result, RunRecord, Store
 from collforge.errors import CollforgeError
-from collforge.generator import manifest
-from collforge.generator.layout import Layout
 from collforge.generator.manifest import Manifest
+from collforge.home import home
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
 from collforge.reframe_checks.launchers import PRELOAD, cluster_command, local_command
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.runtime import build
-from collforge.runtime.build import Built
-from collforge.runtime.home import home
-from collforge.runtime.libraries import MpiLibrary
+from collforge.toolchain import build
+from collforge.toolchain.build import Built
 from collforge.tuner import request
+from collforge.variant import Variant
 
 LAUNCHES = 10
 SYSTEM = "probe"
@@ -77,8 +78,7 @@ class Programs:
 
 def build_all(library: MpiLibrary) -> tuple[Built, Manifest]:
     """Builds what is stale of the runtime."""
-    built = build.build(library)
-    return built, manifest.load(home() / "generated" / "manifest.json")
+    return build.build(library), build.read_manifest()
 
 
 def prepare(library: MpiLibrary, layouts: Sequence[Layout], folder: Path | None = None) -> Programs:
@@ -138,7 +138,7 @@ def run_program(command: Sequence[str], env: dict[str, str], what: str) -> str:
 
 def store_native_winners(database: Path, library: MpiLibrary, made: Manifest, at: Layout) -> None:
     """Adds to a database: on a layout native won at SMALL and a variant at LARGE, for every collective."""
-    place = request.place(SYSTEM, library, at)
+    place = Place.of(SYSTEM, library, at)
     variants = {}
     for entry in made.variants:
         variants[entry.collective] = Variant(entry.collective, entry.family, "", entry.fingerprint)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from rich.table import Table
 
-from collforge.db import Variant
 from collforge.tuner import plots
 from collforge.tuner.evidence import Interval, compare
 from collforge.tuner.plots import Dots
 from collforge.tuner.probes import Result, programs
+from collforge.variant import Variant
 
 ROUNDS = 200  # at most 1000: templates/overhead.c.j2
 

@@ -17,9 +17,9 @@ from typing import Any
 
 from rich.table import Table
 
-from collforge.generator import layout
-from collforge.generator.layout import Layout
-from collforge.runtime.libraries import MpiLibrary
+from collforge import layout
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
 from collforge.tuner import evidence, plots, request, target
 from collforge.tuner.evidence import Interval
 from collforge.tuner.plots import Dots

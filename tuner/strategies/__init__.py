@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from collforge.generator.case import Point
 from collforge.tuner.strategies.enumeration import Enumeration
 from collforge.tuner.strategies.surrogate import Surrogate
+from collforge.variant import Point
 
 __all__ = ["FEW", "Enumeration", "Strategy", "Surrogate", "make"]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from collforge.generator.case import Point
-from collforge.generator.model import ParameterValue
+from collforge.variant import ParameterValue, Point
 
 Key = tuple[tuple[str, ParameterValue], ...]
 """A point that can be looked up, whatever the order of its parameters."""

@@ -8,8 +8,8 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from collforge.generator.case import Point
 from collforge.tuner.strategies.enumeration import Enumeration, Key, key
+from collforge.variant import Point
 
 
 class Surrogate(Enumeration):

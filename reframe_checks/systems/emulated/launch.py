@@ -13,6 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
+from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems.emulated import network
 from collforge.reframe_checks.systems.emulated.preflight import (
     check,
@@ -25,8 +26,7 @@ from collforge.reframe_checks.systems.emulated.spec import (
     ClusterSpec,
 )
 from collforge.reframe_checks.systems.emulated.switch import Plan
-from collforge.runtime import vcis
-from collforge.runtime.libraries import MpiLibrary
+from collforge.toolchain import vcis
 
 _PACKAGE = Path(__file__).parent
 

@@ -22,7 +22,7 @@
 #include <time.h>
 
 #include "collforge_hybrid.h"
-#include "comm.h"
+#include "comm/comm.h"
 
 enum { MOST = 160, WARM_UP = 5 };
 

@@ -338,7 +338,7 @@ int PMPI_Comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Co
     return MPI_SUCCESS;
 }
 
-/* In the order of runtime/src/connect.c: by node, by lane. */
+/* In the order of runtime/src/place/connect.c: by node, by lane. */
 int PMPI_Comm_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
     struct comm *found = find(comm);
     must(color == 0 && key == 0 && found->splits < 2);

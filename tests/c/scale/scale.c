@@ -14,9 +14,9 @@
 #include <time.h>
 
 #include "collectives.h"
-#include "comm.h"
+#include "comm/comm.h"
+#include "place/topology.h"
 #include "scale.h"
-#include "topology.h"
 
 #define must(holds)                                                                                \
     ((holds) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #holds), abort()))

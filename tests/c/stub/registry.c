@@ -1,7 +1,7 @@
 /* A registry for testing the runtime alone: variants that count, fail or apply rarely. */
 #include <limits.h>
 
-#include "cf.h"
+#include "base/cf.h"
 #include "collectives.h"
 
 int stub_runs = 0;

@@ -1,0 +1,114 @@
+"""Where the ranks of a communicator are, and its name: the twin of cf_layout_name (runtime/src)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from collforge.errors import CollforgeError
+
+
+class LayoutError(CollforgeError):
+    """A layout's name cannot be read."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """``node_of[rank]``: nodes are numbered by first appearance, ranks on a node keep their order.
+
+    ``threads``: how many each process may have inside MPI at once.
+    """
+
+    node_of: tuple[int, ...]
+    threads: int = 1
+
+    @property
+    def size(self) -> int:
+        return len(self.node_of)
+
+    @property
+    def nodes(self) -> int:
+        return max(self.node_of) + 1
+
+    def ranks_on(self, node: int) -> list[int]:
+        return [rank for rank, at in enumerate(self.node_of) if at == node]
+
+    def node_rank(self, rank: int) -> int:
+        return self.node_of[:rank].count(self.node_of[rank])
+
+    @property
+    def node_sizes(self) -> list[int]:
+        return [self.node_of.count(node) for node in range(self.nodes)]
+
+    @property
+    def consecutive(self) -> bool:
+        """Every node holds an interval of ranks."""
+        return list(self.node_of) == sorted(self.node_of)
+
+    def facts(self) -> dict[str, int]:
+        """The uniform facts of the layout that predicates may read."""
+        sizes = self.node_sizes
+        return {
+            "size": self.size,
+            "nodes": self.nodes,
+            "min_node_size": min(sizes),
+            "max_node_size": max(sizes),
+            "consecutive": self.consecutive,
+            "threads": self.threads,
+        }
+
+    @property
+    def name(self) -> str:
+        """The canonical name: ``4x2``, ``3+1``, ``cyclic:2x3`` or ``map:0.1.1.0``; with threads ``4x2x8``."""
+        return self.placement + (f"x{self.threads}" if self.threads > 1 else "")
+
+    @property
+    def placement(self) -> str:
+        """The name without threads."""
+        sizes = self.node_sizes
+        regular = f"{self.nodes}x{sizes[0]}"
+        if self.consecutive:
+            return regular if len(set(sizes)) == 1 else "+".join(map(str, sizes))
+        if self.node_of == from_name(f"cyclic:{regular}").node_of:
+            return f"cyclic:{regular}"
+        return "map:" + ".".join(map(str, self.node_of))
+
+    @property
+    def node_map(self) -> str:
+        """The value of COLLFORGE_NODE_MAP that pretends this layout."""
+        return "map:" + ",".join(map(str, self.node_of))
+
+
+def from_nodes(labels: Sequence[int], threads: int = 1) -> Layout:
+    """A layout from any labels of nodes, renumbered by first appearance."""
+    numbers: dict[int, int] = {}
+    return Layout(tuple(numbers.setdefault(label, len(numbers)) for label in labels), threads)
+
+
+_NUMBER = r"[1-9]\d{0,4}"
+_NAME = re.compile(
+    rf"(?:(?P<cyclic>cyclic:)?(?P<nodes>{_NUMBER})x(?P<ranks>{_NUMBER})"
+    rf"|(?P<sizes>{_NUMBER}(\+{_NUMBER})+)|map:(?P<map>\d{{1,5}}(\.\d{{1,5}})*))"
+    rf"(?:x(?P<threads>{_NUMBER}))?"
+)
+
+
+def from_name(name: str) -> Layout:
+    """Reads a layout's name. Raises LayoutError, which shows the forms, for anything else."""
+    read = _NAME.fullmatch(name)
+    if not read:
+        raise LayoutError(
+            f"layout {name!r} is not one of NODESxRANKS (4x2), SIZE+SIZE+... (3+1), "
+            "cyclic:NODESxRANKS (cyclic:2x3) or map:NODE.NODE... (map:0.1.1.0), with xTHREADS (4x2x8) behind it"
+        )
+    threads = int(read["threads"] or 1)
+    if read["map"]:
+        return from_nodes([int(node) for node in read["map"].split(".")], threads)
+    if read["cyclic"]:
+        return Layout(tuple(range(int(read["nodes"]))) * int(read["ranks"]), threads)
+    if read["sizes"]:
+        sizes = [int(size) for size in read["sizes"].split("+")]
+    else:
+        sizes = [int(read["ranks"])] * int(read["nodes"])
+    return Layout(tuple(node for node, size in enumerate(sizes) for _ in range(size)), threads)

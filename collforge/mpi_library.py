@@ -1,0 +1,42 @@
+"""An MPI library as all parts see it; collforge.toolchain.libraries finds those of this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Flavor = Literal["openmpi", "mpich", "other"]
+"""Whose command-line options and parameters a library takes: MPICH's are those of what derives from it, too."""
+
+
+@dataclass(frozen=True)
+class MpiLibrary:
+    """One MPI library of this machine."""
+
+    name: str
+    """The short name: openmpi, mpich, or the lower-case <NAME> of a COLLFORGE_MPI_<NAME>."""
+    mpicc: Path
+    mpirun: Path
+    version: str
+    """What MPI_Get_library_version gives, without blanks at its end. May have several lines."""
+    thread_multiple: bool
+    """Whether MPI_Init_thread grants MPI_THREAD_MULTIPLE; False also when MPI_Init_thread fails."""
+
+    @property
+    def flavor(self) -> Flavor:
+        if self.version.startswith("Open MPI"):
+            return "openmpi"
+        if self.version.startswith(("MPICH", "Intel(R) MPI", "MVAPICH")):
+            return "mpich"
+        return "other"
+
+    @property
+    def first_line(self) -> str:
+        """Of the version: by it the database and the driver (runtime/bench/record.c) tell libraries apart."""
+        return self.version.split("\n", 1)[0].strip()
+
+    @property
+    def short_version(self) -> str:
+        """The first words of the version, for tables: `Open MPI v4.1.4`, `MPICH 4.0.2`."""
+        return " ".join(self.first_line.split(",", 1)[0].replace("Version:", "").split())

@@ -1,0 +1,24 @@
+"""Where measurements were taken, and winners hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """The key of measurements and winners in the database."""
+
+    system: str
+    mpi: str
+    """Short name of the MPI library, e.g. ``openmpi``."""
+    mpi_version: str
+    """The first line of MPI_Get_library_version."""
+    layout: str
+
+    @classmethod
+    def of(cls, system: str, library: MpiLibrary, layout: Layout) -> Place:
+        return cls(system, library.name, library.first_line, layout.name)

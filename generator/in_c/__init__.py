@@ -1,0 +1,1 @@
+"""Decides what the generated C says, so that the templates only lay it out."""

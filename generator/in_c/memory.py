@@ -1,0 +1,151 @@
+"""The memory of a variant's C: its splits, the parts of the node's piece, and its temporaries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..expand import LANES
+from ..model import Variant
+from ..splits import SHAPES, SPLITS
+from ..steps import PLACES, STEPS
+
+# view of a piece (generator/window.py) -> the split that it is a part of and the C of that part's number; the
+# others are addressed block by block.
+VIEW_SPLITS = {
+    "slice": ("slices", "at->node_rank"),
+    "node_slice": ("lane_slices", "at->node"),
+}
+
+
+@dataclass(frozen=True)
+class NamedSetup:
+    """A split with the call that fills it."""
+
+    name: str
+    setup: str
+
+
+@dataclass(frozen=True)
+class View:
+    """A part of the node's piece that stands together: its name and its address, in C."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A temporary: its slot and its units on this rank, in C.
+
+    Where ``needed`` does not hold, the buffer is another one's memory: ``otherwise``.
+    """
+
+    name: str
+    slot: str
+    units: str
+    needed: str = ""
+    otherwise: str = ""
+
+
+def temporaries(variant: Variant) -> list[tuple[str, str]]:
+    """The members of struct cf_temporaries: how many of each shape, for lane algorithms and chunks, too."""
+    steps = variant.composition.steps
+    names = {step.writes for step in steps} & variant.family.buffers.keys()
+    shapes = sorted(SHAPES[variant.family.buffers[name]].memory for name in names)
+    # Lane algorithms have up to twice what they are given (lane.h).
+    given = "lane" if variant.collective.has_blocks else "slice"
+    shapes += ["crossing" if "crossing" in shapes else given] * (2 if variant.algorithms else 0)
+    shapes += ["vector", "vector"] if any(step.get("over") == "all" for step in steps) else []
+    lanes = variant.parameter(LANES)
+    counted = [
+        (shape, str(shapes.count(shape)))
+        for shape in dict.fromkeys(shape.memory for shape in SHAPES.values())
+    ]
+    return [
+        *((shape, count) for shape, count in counted if count != "0"),
+        *([("single", "true")] if variant.family.lanes != "full" else []),
+        *([("lanes_above", str(1 + variant.parameters.index(lanes)))] if lanes else []),
+    ]
+
+
+def splits(variant: Variant) -> list[NamedSetup]:
+    row = "&row" if variant.collective.all_to_all else "blocks"
+    views = (variant.family.views[name] for name in _viewed(variant))
+    kinds = dict.fromkeys(
+        (
+            *(VIEW_SPLITS[view][0] for view in views if view in VIEW_SPLITS),
+            *(kind for step in variant.composition.steps for kind in STEPS[step.call].splits(step)),
+        )
+    )
+    out = []
+    for kind in kinds:
+        split = SPLITS[kind]
+        setup = split.setup.format(name=split.name, slot=split.name.upper(), row=row)
+        out.append(NamedSetup(split.name, setup))
+    return out
+
+
+def _viewed(variant: Variant) -> list[str]:
+    """The parts of the piece that the steps name."""
+    steps = variant.composition.steps
+    names = dict.fromkeys(name for step in steps for name in (step.reads, step.writes))
+    return [name for name in names if name in variant.family.views]
+
+
+def views(variant: Variant) -> list[View]:
+    """The parts of the piece that stand together."""
+    out = []
+    for name in _viewed(variant):
+        kind = variant.family.views[name]
+        if kind in VIEW_SPLITS:
+            split, member = VIEW_SPLITS[kind]
+            displacement = f"{SPLITS[split].name}.displs[{member}]"
+            out.append(View(name, f"cf_at(unit, call.output, {displacement})"))
+    return out
+
+
+def buffers(variant: Variant) -> list[Buffer]:
+    """The temporaries, each no larger than this rank needs."""
+    return [
+        _buffer(variant, name)
+        for name in dict.fromkeys(step.writes for step in variant.composition.steps)
+        if name in variant.family.buffers
+    ]
+
+
+def _buffer(variant: Variant, name: str) -> Buffer:
+    steps = variant.composition.steps
+    slot, units = f"{name.upper()}_BUFFER", SHAPES[variant.family.buffers[name]].units
+    writers = [step for step in steps if step.writes == name]
+    guards = {s.where.to_c(PLACES) if s.where else "" for s in writers}
+    for step in steps:
+        if step.call == "permute" and name == step.writes:
+            return Buffer(name, slot, units, "permuted", f"(void *){pointer(step.reads, variant)}")
+        if step.call == "permute" and name == step.reads:
+            # Rank 0 comes first in either order: its result needs no move, and may be none.
+            return Buffer(
+                name, slot, units, "permuted && at->rank > 0", pointer(step.writes, variant)
+            )
+    if len(guards) == 1 and "" not in guards:
+        units = f"{guards.pop()} ? {units} : 0"
+    return Buffer(name, slot, units)
+
+
+def units(variant: Variant, buffer: str) -> str:
+    if buffer in variant.family.views:
+        split, member = VIEW_SPLITS[variant.family.views[buffer]]
+        return f"{SPLITS[split].name}.counts[{member}]"
+    if buffer not in ("input", "output"):
+        return SHAPES[variant.family.buffers[buffer]].units
+    if not variant.collective.has_blocks:
+        return "block"
+    result = variant.collective.result
+    blocks = result.in_blocks if buffer == "input" else result.out_blocks
+    return "all_units" if blocks.text == "size" else "own_units"
+
+
+def pointer(buffer: str, variant: Variant) -> str:
+    view = variant.family.views.get(buffer)
+    if view is not None and view not in VIEW_SPLITS:
+        return "call.output"
+    return f"call.{buffer}" if buffer in ("input", "output") else buffer

@@ -1,0 +1,160 @@
+"""A variant's steps, and those that overlap with the lane algorithm, in C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..expand import NODE_PHASE, OVERLAP, Pieces, pieces
+from ..model import Step, Variant
+from ..splits import SPLITS
+from ..steps import PLACES, STEPS, InC
+from .memory import pointer, units
+
+_WORDS = {
+    "over": {"node": "the node", "lane": "the lane", "all": "all ranks"},
+    "root": {"root": "the root", "leader": "the leader", "root_node": "the root's node"},
+    "ranks": {"all": "all ranks of the node", "carriers": "the carriers", "root": "the root"},
+}
+_WORDS.update({"for": _WORDS["ranks"], "source": _WORDS["root"], "target": _WORDS["root"]})
+_MEMBERS = {"all": "all_ranks", "carriers": "carriers", "root": "only_root"}
+_ROOTS = {"root": "root_rank", "leader": "leader", "root_node": "root_node"}
+
+
+@dataclass(frozen=True)
+class StepView:
+    """A step as templates/variant.c.j2 wants it: a comment, the C of a condition (or nothing), a statement."""
+
+    comment: str
+    guard: str
+    text: str
+
+
+@dataclass(frozen=True)
+class PieceView:
+    """A step of a pipe (struct cf_pipe_step), in C."""
+
+    place: str
+    call: str
+    source: str
+    target: str
+    root: str
+    takes_op: bool
+
+
+@dataclass(frozen=True)
+class PipeView:
+    """A pipe (struct cf_pipe), in C."""
+
+    split: str
+    wanted: str
+    pieces: tuple[PieceView, ...]
+    then: tuple[PieceView, ...]
+
+
+def step_view(variant: Variant, number: int, step: Step) -> StepView:
+    kind = STEPS[step.call]
+    words = {key: _WORDS.get(key, {}).get(value, value) for key, value in step.options.items()}
+    words.update(reads=step.reads, writes=step.writes)
+    words["order"] = "nodes" if step.get("direction") == "to_node_order" else "ranks"
+    conditions = _conditions(variant, step)
+    return StepView(
+        comment=f"{number}. {kind.sentence.format(**words)}",
+        guard=" && ".join(f"({c})" if " " in c and len(conditions) > 1 else c for c in conditions),
+        text=kind.to_c(_in_c(variant, step)),
+    )
+
+
+def _conditions(variant: Variant, step: Step) -> list[str]:
+    if step.call == "permute":
+        return ["permuted"]
+    found = ["!pipe.open"] if step in _pieces(variant).steps else []
+    found += ["carrier"] if step.get("over") == "lane" else []
+    return found + ([step.where.to_c(PLACES)] if step.where else [])
+
+
+def _in_c(variant: Variant, step: Step) -> InC:
+    over, kind, views = step.get("over") or "", STEPS[step.call], variant.family.views
+    splits = [f"&{SPLITS[name].name}" for name in kind.splits(step)] + ["", ""]
+    whole = "block" if over == "all" else units(variant, step.reads) if kind.whole else ""
+    return InC(
+        step=step,
+        comm=f"at->{over}_comm",
+        source=pointer(step.reads, variant),
+        target=pointer(step.writes, variant),
+        units=whole,
+        split=splits[0],
+        receive_split=splits[1],
+        blocks=_blocks(variant, step),
+        root="args->root"
+        if over == "all" and "root" in step.options
+        else _named(_ROOTS, step, "root"),
+        mover=_named(_ROOTS, step, "source"),
+        receiver=_named(_ROOTS, step, "target"),
+        waiting=_named(_MEMBERS, step, "ranks"),
+        awaited=_named(_MEMBERS, step, "for"),
+        way=_way(variant, over),
+        piped=bool(_pieces(variant).steps) and over == "lane",
+        chosen_sync=variant.parameter("sync") is not None,
+        part_of=views.get(step.reads, views.get(step.writes, "")),
+    )
+
+
+def _named(names: dict[str, str], step: Step, key: str) -> str:
+    return names.get(step.get(key) or "", "")
+
+
+def _blocks(variant: Variant, step: Step) -> str:
+    """The blocks that a step on one rank puts in order."""
+    if step.call != "reorder" or not variant.collective.all_to_all:
+        return "blocks"
+    return "&row" if step["direction"] == "to_lanes" else "&column"
+
+
+def is_shared(variant: Variant) -> bool:
+    """Whether there is no way without shared memory: such a variant leaves the call to native."""
+    phase = variant.parameter(NODE_PHASE)
+    return phase is not None and phase.values == ("shared",)
+
+
+def _way(variant: Variant, over: str) -> str:
+    if over == "node":
+        return "shared" if is_shared(variant) else "phase"
+    if over == "all":
+        return "chunks"
+    return "lane" if over == "lane" and variant.algorithms else "native"
+
+
+def _pieces(variant: Variant) -> Pieces:
+    """The steps that may overlap with the one over a lane; none where the variant cannot."""
+    if not variant.parameter(OVERLAP):
+        return Pieces()
+    return pieces(variant.family, variant.composition)
+
+
+def pipe(variant: Variant) -> PipeView | None:
+    cut = _pieces(variant)
+    if not cut.steps or cut.lane is None:
+        return None
+    found = {place: step for place, step in (("before", cut.before), ("after", cut.after)) if step}
+    (split,) = {step["split"] for step in found.values()}
+    pipelined = f"lane_{cut.lane.call}[parameter[LANE_ALGORITHM]].pipelined"
+    runs = f"({cut.lane.where.to_c(PLACES)}) && " if cut.lane.where else ""
+    return PipeView(
+        split=SPLITS[split].name,
+        wanted=f"shared && {runs}parameter[OVERLAP] == YES && {pipelined}",
+        pieces=tuple(_piece(variant, place, step) for place, step in found.items()),
+        then=tuple(_piece(variant, "then", step) for step in cut.then),
+    )
+
+
+def _piece(variant: Variant, place: str, step: Step) -> PieceView:
+    call = f"CF_PIPE_{step.call.upper()}"
+    guard = step.where.to_c(PLACES) if step.where else ""
+    return PieceView(
+        place=place,
+        call=f"{guard} ? {call} : CF_PIPE_NOTHING" if guard else call,
+        source=pointer(step.reads, variant),
+        target=pointer(step.writes, variant),
+        root=_named(_ROOTS, step, "root"),
+        takes_op=STEPS[step.call].takes_op,
+    )

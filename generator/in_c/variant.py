@@ -1,0 +1,121 @@
+"""What templates/variant.c.j2 reads of a variant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import proof
+from ..expand import NODE_PHASE
+from ..model import Algorithm, Variant
+from ..predicates import FACTS
+from ..steps import STEPS
+from .locals import call_declarations, declarations
+from .memory import buffers, splits, temporaries, views
+from .step import is_shared, pipe, step_view
+
+FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
+
+
+def view(variant: Variant) -> dict[str, Any]:
+    """Everything that templates/variant.c.j2 reads."""
+    steps = variant.composition.steps
+    step_views = [step_view(variant, number, step) for number, step in enumerate(steps, 1)]
+    split_setups, memory, parts, around = (
+        splits(variant),
+        buffers(variant),
+        views(variant),
+        pipe(variant),
+    )
+    pieces = (*around.pieces, *around.then) if around else ()
+    text = " ".join(
+        [
+            *(f"{s.guard} {s.text}" for s in step_views),
+            *(f"{p.call} {p.source} {p.target} {p.root}" for p in pieces),
+            *(v.address for v in parts),
+            *(s.setup for s in split_setups),
+            *(f"{b.units} {b.needed}" for b in memory),
+        ]
+    )
+    return {
+        "name": variant.name,
+        "collective": variant.collective,
+        "family": variant.family,
+        "parameters": variant.parameters,
+        "lane_tables": _lane_tables(variant),
+        "predicate": variant.composition.predicate.to_c(FACTS_IN_C),
+        "example": proof.worked_example(variant),
+        "example_layout": proof.example_layout(variant),
+        "roles": _roles(variant),
+        "temporaries": temporaries(variant),
+        "slots": [s.name.upper() for s in split_setups] + [b.slot for b in memory],
+        "splits": split_setups,
+        "buffers": memory,
+        "views": parts,
+        "step_views": step_views,
+        "pipe": around,
+        "node_phase": variant.parameter(NODE_PHASE),
+        "is_shared": is_shared(variant),
+        "symbols": _symbols(variant),
+        "headers": sorted({STEPS[step.call].header for step in steps} - {""}),
+        "exchanges": any(step.call == "exchange" for step in steps),
+        "chunked": any(step.get("over") == "all" for step in steps),
+        "declarations": declarations(variant, text),
+        "call_declarations": call_declarations(variant, text),
+    }
+
+
+def _lane_tables(variant: Variant) -> dict[str, list[str]]:
+    """For each component collective over a lane the initializers of struct cf_lane_choice, native's first."""
+    over_lane = [step.call for step in variant.composition.steps if step.get("over") == "lane"]
+    calls = dict.fromkeys(over_lane if variant.algorithms else ())
+    return {
+        call: [f"{{.run = cf_native_{call}}}"]
+        + [_lane_choice(algorithm, call) for algorithm in variant.algorithms]
+        for call in calls
+    }
+
+
+def _lane_choice(algorithm: Algorithm, call: str) -> str:
+    fields = [f".run = cf_{algorithm.name}_{call}"]
+    fields += [".pipelined = true"] if algorithm.pipelined else []
+    if algorithm.parameters:
+        numbers = ", ".join(parameter.name.upper() for parameter in algorithm.parameters)
+        fields.append(f".parameters = {{{numbers}}}")
+    return f"{{{', '.join(fields)}}}"
+
+
+def _symbols(variant: Variant) -> list[str]:
+    """The values of the family's own symbolic parameters, one enumeration each."""
+    own = [p for p in variant.parameters if p in variant.family.parameters and p.name != NODE_PHASE]
+    return [
+        ", ".join(f"{parameter.name}_{symbol}".upper() for symbol in parameter.symbols)
+        for parameter in own
+        if parameter.symbols
+    ]
+
+
+def _roles(variant: Variant) -> list[tuple[str, str]]:
+    """The initializers of struct cf_roles that are not false or zero."""
+    collective = variant.collective
+    at_once = any(s.reads == "input" and s.writes == "output" for s in variant.composition.steps)
+    names = {"rank": "at->rank", "root": "args->root", "size": "at->size"}
+    result, place = collective.result, collective.in_place
+    at_root = "at->rank == args->root"
+    varies = collective.varies
+    exchanged = collective.sized == "none" and varies != "no"
+    roles = [
+        ("moves_nothing", "true" if collective.moves_nothing else ""),
+        ("reduces", "true" if collective.has_op else ""),
+        ("in_piece", "true" if collective.hybrid else ""),
+        ("single_buffer", "true" if collective.single_buffer else ""),
+        ("varies", f"CF_VARIES_{varies.upper()}" if varies != "no" else ""),
+        ("exchanged", "true" if exchanged else ""),
+        ("send_side", "true" if collective.block_side == "send" else ""),
+        ("send_in_place", {"send_all": "true", "send_root": at_root}.get(place, "")),
+        ("recv_in_place", at_root if place == "recv_root" else ""),
+        ("in_blocks", result.in_blocks.to_c(names)),
+        ("out_blocks", result.out_blocks.to_c(names)),
+        ("in_place_block", result.in_place_block.to_c(names)),
+        ("apart", "true" if at_once and result.in_blocks.text == "size" else ""),
+    ]
+    return [(name, value) for name, value in roles if value not in ("", "0")]

@@ -1,0 +1,110 @@
+"""What the wrappers of a collective say: how it is chosen, and its arguments by their roles."""
+
+from __future__ import annotations
+
+from ..model import Collective
+
+
+def block_argument(collective: Collective, what: str, in_place: bool) -> str | None:
+    """The argument that gives a block's ``what`` ("count", "counts" or "type") on this rank."""
+    plain = {"count": "count", "counts": "counts", "type": "datatype"}[what]
+    side = collective.block_side
+    if in_place:
+        side = "recv" if side == "send" else "send"
+    for argument in collective.arguments:
+        if argument.role in (plain, f"{side}_{what}"):
+            return argument.name
+    return None
+
+
+def choose(collective: Collective, function: str = "cf_choose") -> str:
+    """The C call that chooses, by what the standard makes known alike on all ranks."""
+    which = f"CF_{collective.name.upper()}, comm"
+    if collective.sized == "none":
+        return f"{function}_unsized({which})"
+    if collective.sized == "mean":
+        counts, datatype = (block_argument(collective, what, False) for what in ("counts", "type"))
+        return f"{function}_mean({which}, {counts}, {datatype})"
+    count, datatype = (block_argument(collective, what, False) for what in ("count", "type"))
+    guard = _in_place_guard(collective)
+    if guard:
+        # Where this rank is in place, its block's size stands on the other side.
+        count = f"{guard} ? {block_argument(collective, 'count', True)} : {count}"
+        datatype = f"{guard} ? {block_argument(collective, 'type', True)} : {datatype}"
+    return f"{function}({which}, {count}, {datatype})"
+
+
+def _in_place_guard(collective: Collective) -> str:
+    if collective.in_place == "send_root" and not collective.has_op:
+        return "sendbuf == MPI_IN_PLACE"
+    return "recvbuf == MPI_IN_PLACE" if collective.in_place == "recv_root" else ""
+
+
+FIELDS = {
+    "buffer": ("recvbuf",),
+    "send_buffer": ("sendbuf",),
+    "recv_buffer": ("recvbuf",),
+    "count": ("sendcount", "recvcount"),
+    "send_count": ("sendcount",),
+    "recv_count": ("recvcount",),
+    "counts": ("recvcounts",),
+    "send_counts": ("sendcounts",),
+    "recv_counts": ("recvcounts",),
+    "send_displs": ("sdispls",),
+    "recv_displs": ("rdispls",),
+    "datatype": ("sendtype", "recvtype"),
+    "send_type": ("sendtype",),
+    "recv_type": ("recvtype",),
+    "op": ("op",),
+    "root": ("root",),
+    "comm": ("comm",),
+    "hybrid": (),
+}
+
+# What a plain call of a collective passes (templates/calls.c.j2).
+_PLAIN = {
+    "buffer": "receive",
+    "send_buffer": "send",
+    "recv_buffer": "receive",
+    **dict.fromkeys(("count", "send_count", "recv_count"), "count"),
+    **dict.fromkeys(("counts", "send_counts", "recv_counts"), "counts"),
+    **dict.fromkeys(("send_displs", "recv_displs"), "displs"),
+    **dict.fromkeys(("datatype", "send_type", "recv_type"), "MPI_DOUBLE"),
+    "op": "MPI_SUM",
+    "root": "0",
+    "comm": "MPI_COMM_WORLD",
+}
+
+
+def initializer(collective: Collective) -> str:
+    pairs = [(field, a.name) for a in collective.arguments for field in FIELDS[a.role]]
+    return ", ".join(f".{field} = {name}" for field, name in pairs)
+
+
+def from_args(collective: Collective) -> str:
+    return ", ".join(f"args->{FIELDS[a.role][-1]}" for a in collective.arguments)
+
+
+PLACES = ("rank", "root", "size")
+
+
+def part(collective: Collective) -> list[tuple[str, str]]:
+    """The fields of struct cf_part in C. What a rank gets by an empty combination is nothing."""
+    result = collective.result
+    names = {**{name: name for name in PLACES}, "block": "0"}
+    first, last = result.first.to_c(names), result.last.to_c(names)
+    blocks = result.out_blocks.to_c(names)
+    return [
+        ("in_blocks", result.in_blocks.to_c(names)),
+        ("out_blocks", f"({first}) < ({last}) ? ({blocks}) : 0"),
+        ("in_place_block", result.in_place_block.to_c(names)),
+    ]
+
+
+def part_unused(collective: Collective) -> list[str]:
+    """The parameters that the functions of part do not read."""
+    return [name for name in PLACES if all(name not in text for _, text in part(collective))]
+
+
+def plain_arguments(collective: Collective) -> str:
+    return ", ".join(_PLAIN[argument.role] for argument in collective.arguments)

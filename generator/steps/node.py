@@ -1,0 +1,104 @@
+"""Steps among the ranks of a node: by messages to and from carriers, or in the node's piece of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..machine import Cells, Machine, cut, join
+from ..model import Step
+from .kind import BUFFER, MEMBERS, MOVE, GroupStep, InC, Meeting, RankStep, Reader
+
+Group = Sequence[int]
+
+
+class Fold(GroupStep):
+    call = "fold"
+    sentence = "Hand {reads} to the rank that carries my lane, as {writes}."
+
+    def splits(self, step: Step) -> list[str]:
+        return ["columns" if step.get("blocks") == "size" else "blocks"]
+
+    def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
+        k = m.lanes.k
+        return {group[lane]: join([data(rank) for rank in group[lane::k]]) for lane in range(k)}
+
+    def to_c(self, c: InC) -> str:
+        arguments = f"comm, lanes, {c.source}, {c.target}, {c.split}, unit"
+        return f"CF_TRY(cf_{self.call}({arguments}));"
+
+
+class Unfold(Fold):
+    call = "unfold"
+    keys = {"blocks": ("size",), **MOVE}
+    sentence = "Hand {reads} back to the ranks whose lane I carry, as {writes}."
+
+    def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
+        each = m.layout.size if step.get("blocks") == "size" else 1
+        out: dict[int, Cells] = {}
+        for lane in range(m.lanes.k):
+            members = group[lane :: m.lanes.k]
+            out.update(zip(members, cut(data(group[lane]), [each] * len(members))))
+        return out
+
+
+class Release(GroupStep):
+    """No data: the carriers let the other ranks go on."""
+
+    call = "release"
+    sentence = "Let the ranks go on whose lane I carry."
+
+    def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
+        return {rank: list(data(group[index % m.lanes.k])) for index, rank in enumerate(group)}
+
+    def to_c(self, c: InC) -> str:
+        return "CF_TRY(cf_release(comm, lanes));"
+
+
+class Move(GroupStep):
+    call = "move"
+    keys = {"source": ("root", "leader"), "target": ("root", "leader"), **MOVE}
+    sentence = "Move {reads} from {source} to {target} into {writes}."
+    whole = True
+
+    def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
+        return {m.member(group, step["target"]): list(data(m.member(group, step["source"])))}
+
+    def to_c(self, c: InC) -> str:
+        arguments = f"comm, {c.mover}, {c.receiver}, {c.source}, {c.target}, {c.units}, unit"
+        return f"CF_TRY(cf_move({arguments}));"
+
+
+class Wait(GroupStep):
+    """Some ranks of the node wait for others, and see what these have written before."""
+
+    call = "wait"
+    keys = {"ranks": MEMBERS, "for": MEMBERS, "data": BUFFER}
+    sentence = "Waiting: {ranks} for {for}, to see what has been stored."
+
+    def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
+        return {}
+
+    def meeting(self, step: Step) -> Meeting | None:
+        return Meeting(step["ranks"], step["for"], sees=True)
+
+    def to_c(self, c: InC) -> str:
+        by_barrier = "parameter[SYNC] == SYNC_BARRIER" if c.chosen_sync else "false"
+        return f"CF_TRY(cf_node_wait(comm, {c.waiting}, {c.awaited}, {by_barrier}));"
+
+
+class Collect(RankStep):
+    """Blocks out of the node's piece."""
+
+    call = "collect"
+    sentence = "Collect {reads} out of the piece as {writes}."
+
+    def to_c(self, c: InC) -> str:
+        arguments = f"comm, lanes, lane, {c.source}, {c.target}, {c.blocks}, unit"
+        return f"CF_TRY(cf_{self.call}_{c.part_of}({arguments}));"
+
+
+class Place(Collect):
+    """Blocks into the node's piece."""
+
+    call = "place"
+    sentence = "Place {reads} in the piece as {writes}."

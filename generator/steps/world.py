@@ -1,0 +1,65 @@
+"""Steps among all ranks."""
+
+from __future__ import annotations
+
+from ..lanes import Lanes
+from ..machine import Cells, Machine, Memory, read
+from ..model import Step
+from .kind import MOVE, InC, StepKind
+
+_EXCHANGE = """\
+const struct cf_exchange exchange = {{
+    .comm = comm,
+    .from = {source},
+    .send = {split},
+    .to = {target},
+    .receive = {receive_split},
+    .unit = unit,
+    .over = at->order_comm,
+    .order = at->single.order,
+    .n = at->size,
+    .me = at->rank,
+    .segment = cf_segment_units(parameter[SEGMENT_BYTES], unit),
+    .window = parameter[WINDOW],
+}};
+CF_TRY(cf_exchange_run(&exchange));"""
+
+
+class Permute(StepKind):
+    """Between the order of the ranks and that of the nodes; where it does not run, its two buffers are one."""
+
+    call = "permute"
+    keys = {"direction": ("to_node_order", "to_rank_order"), **MOVE}
+    sentence = "Where needed, bring {reads} into the order of the {order} as {writes}."
+    whole = True
+
+    def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
+        order = Lanes(m.layout, 1).order if m.runs(step, 0) else list(range(m.layout.size))
+        pairs = list(enumerate(order))
+        if step["direction"] == "to_rank_order":
+            pairs = [(holder, rank) for rank, holder in pairs]
+        held = {target: memory.get((source, step.reads)) for source, target in pairs}
+        return {target: list(cells) for target, cells in held.items() if cells is not None}
+
+    def to_c(self, c: InC) -> str:
+        arguments = f"comm, {c.source}, {c.target}, {c.units}, unit"
+        return f"CF_TRY(cf_permute_{c.step['direction']}({arguments}));"
+
+
+class Exchange(StepKind):
+    """Every one's block to every other."""
+
+    call = "exchange"
+    sentence = "Exchange {reads} with all ranks, pair by pair, into {writes}."
+
+    def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
+        ranks = range(m.layout.size)
+        return {r: [read(memory, source, step.reads)[r] for source in ranks] for r in ranks}
+
+    def splits(self, step: Step) -> list[str]:
+        return ["targets", "sources"]
+
+    def to_c(self, c: InC) -> str:
+        return _EXCHANGE.format(
+            source=c.source, split=c.split, target=c.target, receive_split=c.receive_split
+        )

@@ -1,0 +1,98 @@
+#include "base/threads.h"
+
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Of the program's OpenMP runtime; NULL where it has none. */
+#define OPENMP extern __attribute__((weak))
+OPENMP void GOMP_parallel(void (*work)(void *), void *argument, unsigned threads, unsigned flags);
+OPENMP int omp_get_max_threads(void);
+OPENMP int omp_get_num_procs(void);
+OPENMP int omp_get_num_threads(void);
+OPENMP int omp_get_thread_num(void);
+OPENMP int omp_in_parallel(void);
+
+static int smaller(int a, int b) {
+    return a < b ? a : b;
+}
+
+static bool has_openmp(void) {
+    return GOMP_parallel != NULL && omp_get_max_threads != NULL && omp_get_num_procs != NULL &&
+           omp_get_num_threads != NULL && omp_get_thread_num != NULL && omp_in_parallel != NULL;
+}
+
+int cf_threads_allowed(void) {
+    int level = MPI_THREAD_SINGLE;
+
+    if (!has_openmp() || PMPI_Query_thread(&level) != MPI_SUCCESS || level < MPI_THREAD_MULTIPLE) {
+        return 1;
+    }
+    const int most = smaller(omp_get_max_threads(), omp_get_num_procs());
+    return most > 1 ? most : 1;
+}
+
+/* As many as are idle now. */
+static int idle_threads(int wanted) {
+    int is_main = 0;
+
+    if (wanted < 2 || !has_openmp() || omp_in_parallel() ||
+        PMPI_Is_thread_main(&is_main) != MPI_SUCCESS || !is_main) {
+        return 1;
+    }
+    return smaller(wanted, omp_get_max_threads());
+}
+
+struct team {
+    int (*work)(void *argument, int i);
+    void *argument;
+    int n;
+    /* The error of the lowest i that failed. The atomics also say to tools that do not know OpenMP
+     * what its runtime guarantees: that the threads see what stood here before, and that the caller
+     * sees what they did. */
+    _Atomic int failed; /* n: none */
+    _Atomic int error;
+    _Atomic int begun;
+    _Atomic int done;
+};
+
+static void note(struct team *team, int i, int err) {
+    int lowest = atomic_load(&team->failed);
+
+    while (err != MPI_SUCCESS && i < lowest) {
+        if (atomic_compare_exchange_weak(&team->failed, &lowest, i)) {
+            atomic_store(&team->error, err);
+            return;
+        }
+    }
+}
+
+static void take_part(void *argument) {
+    struct team *team = argument;
+
+    (void)atomic_load_explicit(&team->begun, memory_order_acquire);
+    const int step = omp_get_num_threads();
+    for (int i = omp_get_thread_num(); i < team->n; i += step) {
+        note(team, i, team->work(team->argument, i));
+    }
+    (void)atomic_fetch_add_explicit(&team->done, 1, memory_order_release);
+}
+
+int cf_threads_run(int (*work)(void *argument, int i), void *argument, int n, int threads) {
+    const int idle = idle_threads(smaller(threads, n));
+    int first = MPI_SUCCESS;
+
+    if (idle == 1) {
+        for (int i = 0; i < n; i++) {
+            const int err = work(argument, i);
+            first = first == MPI_SUCCESS ? err : first;
+        }
+        return first;
+    }
+    struct team team = {.work = work, .argument = argument, .n = n, .failed = n};
+    atomic_store_explicit(&team.begun, 1, memory_order_release);
+    GOMP_parallel(take_part, &team, (unsigned)idle, 0);
+    (void)atomic_load_explicit(&team.done, memory_order_acquire);
+    return atomic_load(&team.failed) < n ? atomic_load(&team.error) : MPI_SUCCESS;
+}

@@ -1,0 +1,281 @@
+/*
+ * Vectors in chunks by exchanges: each rank gets a part of every chunk, works on it, and hands it
+ * on, to and from all other ranks at once, so that every connection between two ranks has its share
+ * (the algorithm of van de Geijn, scatter and allgather, and of Rabenseifner, reduce-scatter and
+ * allgather, each without its tree). While one chunk's parts are handed on, those of the next come
+ * in.
+ *
+ * Example, allreduce of a chunk of 4 units on ranks 0, 1 and 2: the parts are units 0 1, 2 and 3.
+ * Rank 1 gets unit 2 of all ranks, combines them, and sends the sum to all.
+ */
+#include "chunks/chunks.h"
+
+/* One chunk: its communicator, and where its data are. */
+struct piece {
+    struct cf_chunk *chunk;
+    int first; /* of the vector, or of each block */
+    int units;
+    void *parts; /* [size] what this rank gets to combine, one behind the other */
+};
+
+struct job {
+    struct cf_comm *comm;
+    struct cf_chunk_set *set;
+    const struct cf_unit *unit;
+    const void *from;
+    void *to;
+    char *parts; /* of all chunks */
+    int copies;  /* of each unit that is cut, among what this rank combines: one, or one a block */
+    int count;
+    MPI_Op op;
+    int root;
+    int (*collect)(const struct job *job, const struct piece *piece, MPI_Request *request);
+    int (*work)(const struct job *job, const struct piece *piece);
+    /* NULL: nothing is handed on. */
+    int (*hand_on)(const struct job *job, const struct piece *piece, MPI_Request *request);
+};
+
+static int begin_of(int units, int n, int i) {
+    return (int)((int64_t)units * i / n);
+}
+
+/* The units of the part that a rank has in a chunk; those of its block, where there are blocks. */
+static int part_of(const struct job *job, const struct piece *piece, int rank) {
+    const int n = job->comm->layout.size;
+
+    return begin_of(piece->units, n, rank + 1) - begin_of(piece->units, n, rank);
+}
+
+static struct piece piece_of(const struct job *job, int c) {
+    const int first = begin_of(job->count, job->set->n, c);
+    const int units = begin_of(job->count, job->set->n, c + 1) - first;
+    const int size = job->comm->layout.size;
+    /* Room for the parts of the chunks before: a part is rounded up. */
+    const MPI_Aint before = (MPI_Aint)first * job->copies + (MPI_Aint)c * size;
+
+    return (struct piece){&job->set->chunk[c], first, units,
+                          job->parts == NULL ? NULL : cf_at(job->unit, job->parts, before)};
+}
+
+static void note(int *first, int err) {
+    *first = *first == MPI_SUCCESS ? err : *first;
+}
+
+/* Between the two stages of a chunk. Returns whether the second is under way. */
+static bool go_on(const struct job *job, int c, int *err) {
+    const struct piece piece = piece_of(job, c);
+
+    note(err, job->work == NULL ? MPI_SUCCESS : job->work(job, &piece));
+    if (job->hand_on != NULL) {
+        note(err, job->hand_on(job, &piece, &job->set->requests[c]));
+    }
+    return job->hand_on != NULL;
+}
+
+/* Every stage that was begun is waited for, whatever went wrong: its buffers are in use. */
+static int run(struct job *job) {
+    MPI_Request *requests = job->set->requests;
+    int left = 0;
+    int err = MPI_SUCCESS;
+
+    for (int c = 0; c < job->set->n; c++) {
+        const struct piece piece = piece_of(job, c);
+        requests[c] = MPI_REQUEST_NULL;
+        piece.chunk->handed_on = false;
+        if (piece.units > 0) {
+            note(&err, job->collect(job, &piece, &requests[c]));
+            left++;
+        }
+    }
+    while (left > 0) {
+        int c = MPI_UNDEFINED;
+        note(&err, PMPI_Waitany(job->set->n, requests, &c, MPI_STATUS_IGNORE));
+        if (c == MPI_UNDEFINED) {
+            break; /* what could not be begun */
+        }
+        struct cf_chunk *chunk = &job->set->chunk[c];
+        chunk->handed_on = !chunk->handed_on && go_on(job, c, &err);
+        left -= !chunk->handed_on;
+    }
+    return err;
+}
+
+static struct job job_of(struct cf_comm *comm, const struct cf_chunks *chunks, int count,
+                         const struct cf_unit *unit) {
+    return (struct job){
+        .comm = comm, .set = cf_chunks_find(comm, chunks), .unit = unit, .count = count};
+}
+
+/* ---- parts of a vector ----------------------------------------------------------------------- */
+
+/* Where the parts of all ranks stand in the vector. */
+static void find_parts(const struct job *job, const struct piece *piece) {
+    const int size = job->comm->layout.size;
+
+    for (int rank = 0; rank < size; rank++) {
+        piece->chunk->counts[rank] = part_of(job, piece, rank);
+        piece->chunk->displs[rank] = piece->first + begin_of(piece->units, size, rank);
+    }
+}
+
+/* Where the parts that this rank combines stand: units of each rank. */
+static void line_up(const struct job *job, const struct piece *piece, int units) {
+    for (int rank = 0; rank < job->comm->layout.size; rank++) {
+        piece->chunk->lined_counts[rank] = units;
+        piece->chunk->lined_displs[rank] = rank * units;
+    }
+}
+
+static int exchange(const struct job *job, const struct piece *piece, MPI_Request *request) {
+    const struct cf_chunk *chunk = piece->chunk;
+    const MPI_Datatype type = job->unit->type;
+
+    return PMPI_Ialltoallv(job->from, chunk->counts, chunk->displs, type, piece->parts,
+                           chunk->lined_counts, chunk->lined_displs, type, chunk->comm, request);
+}
+
+static int collect_parts(const struct job *job, const struct piece *piece, MPI_Request *request) {
+    find_parts(job, piece);
+    line_up(job, piece, part_of(job, piece, job->comm->layout.rank));
+    return exchange(job, piece, request);
+}
+
+/* From the last rank's to the first's, into the last one's place. */
+static int combine(const struct job *job, const struct piece *piece, int units) {
+    const int last = job->comm->layout.size - 1;
+    void *sum = cf_at(job->unit, piece->parts, (MPI_Aint)last * units);
+
+    for (int rank = last - 1; rank >= 0 && units > 0; rank--) {
+        const void *part = cf_at(job->unit, piece->parts, (MPI_Aint)rank * units);
+        CF_TRY(cf_combine(part, sum, units, job->unit, job->op));
+    }
+    return MPI_SUCCESS;
+}
+
+static int combine_parts(const struct job *job, const struct piece *piece) {
+    return combine(job, piece, part_of(job, piece, job->comm->layout.rank));
+}
+
+static void *sum_of(const struct job *job, const struct piece *piece, int units) {
+    return cf_at(job->unit, piece->parts, (MPI_Aint)(job->comm->layout.size - 1) * units);
+}
+
+static int hand_to_all(const struct job *job, const struct piece *piece, MPI_Request *request) {
+    const struct cf_chunk *chunk = piece->chunk;
+    const MPI_Datatype type = job->unit->type;
+    const int own = part_of(job, piece, job->comm->layout.rank);
+
+    return PMPI_Iallgatherv(sum_of(job, piece, own), own, type, job->to, chunk->counts,
+                            chunk->displs, type, chunk->comm, request);
+}
+
+static int hand_to_root(const struct job *job, const struct piece *piece, MPI_Request *request) {
+    const struct cf_chunk *chunk = piece->chunk;
+    const MPI_Datatype type = job->unit->type;
+    const int own = part_of(job, piece, job->comm->layout.rank);
+
+    return PMPI_Igatherv(sum_of(job, piece, own), own, type, job->to, chunk->counts, chunk->displs,
+                         type, job->root, chunk->comm, request);
+}
+
+/* Room for what this rank combines: all of a vector or of its blocks, and what rounding adds. */
+static bool get_room(struct job *job, int copies) {
+    const MPI_Aint rounding = (MPI_Aint)job->set->n * job->comm->layout.size;
+
+    job->copies = copies;
+    job->parts =
+        cf_temp(job->comm, CF_SLOT_OPERAND, (MPI_Aint)job->count * copies + rounding, job->unit);
+    return job->parts != NULL;
+}
+
+int cf_exchange_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
+                          const struct cf_unit *unit, MPI_Op op, const struct cf_chunks *chunks) {
+    struct job job = job_of(comm, chunks, count, unit);
+
+    job.from = from;
+    job.to = to;
+    job.op = op;
+    job.collect = collect_parts;
+    job.work = combine_parts;
+    job.hand_on = hand_to_all;
+    return get_room(&job, 1) ? run(&job) : MPI_ERR_NO_MEM;
+}
+
+int cf_exchange_reduce(struct cf_comm *comm, const void *from, void *to, int count,
+                       const struct cf_unit *unit, MPI_Op op, int root,
+                       const struct cf_chunks *chunks) {
+    struct job job = job_of(comm, chunks, count, unit);
+
+    job.from = from;
+    job.to = to;
+    job.op = op;
+    job.root = root;
+    job.collect = collect_parts;
+    job.work = combine_parts;
+    job.hand_on = hand_to_root;
+    return get_room(&job, 1) ? run(&job) : MPI_ERR_NO_MEM;
+}
+
+/* ---- bcast ----------------------------------------------------------------------------------- */
+
+static int scatter(const struct job *job, const struct piece *piece, MPI_Request *request) {
+    const struct cf_chunk *chunk = piece->chunk;
+    const MPI_Datatype type = job->unit->type;
+    const int me = job->comm->layout.rank;
+
+    find_parts(job, piece);
+    void *own = me == job->root ? MPI_IN_PLACE : cf_at(job->unit, job->to, chunk->displs[me]);
+    return PMPI_Iscatterv(job->to, chunk->counts, chunk->displs, type, own, chunk->counts[me], type,
+                          job->root, chunk->comm, request);
+}
+
+static int spread(const struct job *job, const struct piece *piece, MPI_Request *request) {
+    const struct cf_chunk *chunk = piece->chunk;
+    const MPI_Datatype type = job->unit->type;
+
+    return PMPI_Iallgatherv(MPI_IN_PLACE, 0, type, job->to, chunk->counts, chunk->displs, type,
+                            chunk->comm, request);
+}
+
+int cf_exchange_bcast(struct cf_comm *comm, void *data, int count, const struct cf_unit *unit,
+                      int root, const struct cf_chunks *chunks) {
+    struct job job = job_of(comm, chunks, count, unit);
+
+    job.to = data;
+    job.root = root;
+    job.collect = scatter;
+    job.hand_on = spread;
+    return run(&job);
+}
+
+/* ---- reduce_scatter: a chunk has a part of each block ------------------------------------------
+ */
+
+static int collect_blocks(const struct job *job, const struct piece *piece, MPI_Request *request) {
+    for (int rank = 0; rank < job->comm->layout.size; rank++) {
+        piece->chunk->counts[rank] = piece->units;
+        piece->chunk->displs[rank] = rank * job->count + piece->first;
+    }
+    line_up(job, piece, piece->units);
+    return exchange(job, piece, request);
+}
+
+static int combine_blocks(const struct job *job, const struct piece *piece) {
+    CF_TRY(combine(job, piece, piece->units));
+    return cf_copy(job->comm, cf_at(job->unit, job->to, piece->first),
+                   sum_of(job, piece, piece->units), piece->units, job->unit);
+}
+
+/* In place the result would lie where blocks are still sent from. */
+int cf_exchange_reduce_scatter(struct cf_comm *comm, const void *from, void *to, int count,
+                               const struct cf_unit *unit, MPI_Op op,
+                               const struct cf_chunks *chunks) {
+    struct job job = job_of(comm, chunks, count, unit);
+
+    job.from = from;
+    job.to = to;
+    job.op = op;
+    job.collect = collect_blocks;
+    job.work = combine_blocks;
+    return get_room(&job, comm->layout.size) ? run(&job) : MPI_ERR_NO_MEM;
+}

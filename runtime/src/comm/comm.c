@@ -1,0 +1,398 @@
+#include "comm/comm.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/chain.h"
+#include "base/log.h"
+#include "chunks/chunks.h"
+#include "comm/shape.h"
+#include "data/tmpbuf.h"
+#include "node/shared_window.h"
+#include "place/connect.h"
+#include "place/prepare.h"
+
+struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
+struct cf_state *cf_freed = NULL;
+struct cf_state *cf_untuned = NULL;
+
+static int comm_keyval = MPI_KEYVAL_INVALID;
+
+/* Attributes may outlive cf_states_stop. */
+static bool is_stopped(void) {
+    return comm_keyval == MPI_KEYVAL_INVALID;
+}
+
+/* ---- what duplicates take over -------------------------------------------------------------- */
+
+/*
+ * The attribute's value is a state; or, of a duplicate that has made no call, a reference to its
+ * shape, told from a state by an odd address.
+ */
+static void *reference_to(struct cf_shape *shape) {
+    return (char *)cf_shape_use(shape) + 1;
+}
+
+static struct cf_shape *referred(void *value) {
+    return (uintptr_t)value % 2 == 1 ? (struct cf_shape *)((char *)value - 1) : NULL;
+}
+
+/*
+ * The attribute's copy callback, in the duplicating functions of MPI. The duplicate's handle is not
+ * known here; cf_state_enter makes its state of what is handed on. Makes no MPI call (Open MPI
+ * holds a lock) and needs no memory, so that nobody's MPI_Comm_dup fails by it. The attributes may
+ * outlive cf_states_stop.
+ */
+static int inherit(MPI_Comm old, int keyval, void *extra, void *value, void *out, int *flag) {
+    (void)old;
+    (void)keyval;
+    (void)extra;
+    *flag = !is_stopped() && value != cf_untuned;
+    if (*flag) {
+        struct cf_shape *shape = referred(value);
+        value = reference_to(shape == NULL ? ((struct cf_state *)value)->shape : shape);
+        memcpy(out, &value, sizeof value);
+    }
+    return MPI_SUCCESS;
+}
+
+/* ---- all states ------------------------------------------------------------------------------ */
+
+/* All states; the complete ones in the order in which they became so, which no two ranks see
+ * differently. */
+static struct {
+    pthread_mutex_t mutex;
+    struct cf_state *first, *last;
+} list = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void list_append(struct cf_state *state) {
+    (void)pthread_mutex_lock(&list.mutex);
+    state->previous = list.last;
+    state->next = NULL;
+    *(list.last == NULL ? &list.first : &list.last->next) = state;
+    list.last = state;
+    (void)pthread_mutex_unlock(&list.mutex);
+}
+
+static void list_remove(struct cf_state *state) {
+    (void)pthread_mutex_lock(&list.mutex);
+    *(state->previous == NULL ? &list.first : &state->previous->next) = state->next;
+    *(state->next == NULL ? &list.last : &state->next->previous) = state->previous;
+    (void)pthread_mutex_unlock(&list.mutex);
+}
+
+static void free_communicators(struct cf_comm *comm) {
+    cf_shared_close(comm);
+    cf_chunks_disconnect(comm);
+    cf_layout_disconnect(&comm->layout);
+}
+
+static void free_state(struct cf_state *state) {
+    free_communicators(&state->comm);
+    cf_layout_free_copy(&state->comm.layout);
+    cf_tmpbufs_free(&state->comm.tmpbufs);
+    cf_shape_leave(state->shape, !is_stopped());
+    free(state);
+}
+
+/* ---- communicators that are being freed ------------------------------------------------------ */
+
+/*
+ * A communicator says by its name that its freeing has begun. Its handle does not tell: it may
+ * belong to a new one soon. Its attributes may not be touched: MPICH is deleting them, maybe only
+ * inside MPI_Wait, when the last request on the communicator is gone.
+ */
+static const char freed_mark[] = " (freed\001)";
+
+static bool is_marked(const char *name) {
+    const size_t mark = sizeof freed_mark - 1;
+    const size_t used = strlen(name);
+    return used >= mark && strcmp(name + used - mark, freed_mark) == 0;
+}
+
+static bool has_mark(MPI_Comm comm) {
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int length = 0;
+    return PMPI_Comm_get_name(comm, name, &length) == MPI_SUCCESS && is_marked(name);
+}
+
+static void begin_freeing(MPI_Comm comm) {
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int length = 0;
+    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS)
+        return;
+    if (!is_marked(name)) {
+        name[MPI_MAX_OBJECT_NAME - sizeof freed_mark] = '\0';
+        memcpy(name + strlen(name), freed_mark, sizeof freed_mark);
+    }
+    if (PMPI_Comm_set_name(comm, name) != MPI_SUCCESS ||
+        !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed))
+        cf_handle_remove(&cf_states, (uintptr_t)comm);
+}
+
+/* Also one that has a state, which its attribute still leads to: whether the program's callbacks
+ * come before or after ours, they find it in the same way on all ranks. */
+static void leave_comm(MPI_Comm comm) {
+    if (comm != MPI_COMM_NULL && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF &&
+        comm_keyval != MPI_KEYVAL_INVALID)
+        begin_freeing(comm);
+}
+
+static struct {
+    int (*free)(MPI_Comm *);
+    int (*disconnect)(MPI_Comm *);
+} next = {PMPI_Comm_free, PMPI_Comm_disconnect};
+
+__attribute__((constructor)) static void chain(void) {
+    cf_chain("MPI_Comm_free", &next.free);
+    cf_chain("MPI_Comm_disconnect", &next.disconnect);
+}
+
+/* Open MPI has called all callbacks then. Its handles are addresses, which may never come again. */
+static void has_left(MPI_Comm comm) {
+#if defined(OPEN_MPI)
+    cf_handle_remove_if(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed);
+#else
+    (void)comm;
+#endif
+}
+
+static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
+    const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
+    leave_comm(handle);
+    const int err = free_it(comm);
+    has_left(handle);
+    return err;
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_free(MPI_Comm *comm) {
+    return leave(next.free, comm);
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_disconnect(MPI_Comm *comm) {
+    return leave(next.disconnect, comm);
+}
+
+int cf_comm_free(MPI_Comm *comm) {
+    return leave(PMPI_Comm_free, comm);
+}
+
+/* Whether the communicator has a state, and that is alive. */
+static bool has_state(MPI_Comm comm) {
+    uintptr_t found = 0;
+    return cf_handle_find(&cf_states, (uintptr_t)comm, &found) && found != (uintptr_t)cf_freed;
+}
+
+/*
+ * The attribute's delete callback: the communicator is being freed, or we drop its state, or a
+ * state takes the place of a reference. Attributes that outlive cf_states_stop are references, or
+ * nothing.
+ */
+static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
+    struct cf_shape *shape = referred(value);
+    struct cf_state *state = value;
+    (void)keyval;
+    (void)extra;
+    if (shape != NULL) {
+        if (!is_stopped() && !has_state(comm))
+            begin_freeing(comm);
+        cf_shape_leave(shape, !is_stopped());
+        return MPI_SUCCESS;
+    }
+    if (is_stopped())
+        return MPI_SUCCESS;
+    if (state->dropped)
+        cf_handle_remove(&cf_states, (uintptr_t)comm);
+    else
+        begin_freeing(comm);
+    if (state != cf_untuned) {
+        list_remove(state);
+        free_state(state);
+    }
+    return MPI_SUCCESS;
+}
+
+static int drop(struct cf_state *state) {
+    state->dropped = true;
+    return PMPI_Comm_delete_attr(state->comm.handle, comm_keyval);
+}
+
+/* ---- states ---------------------------------------------------------------------------------- */
+
+/*
+ * What is known of a communicator by its size alone: that no variant can ever serve it. This is
+ * what all programs have many of, and costs neither time nor memory by the rank.
+ */
+static int may_be_served(MPI_Comm comm, bool *may) {
+    int inter = 0;
+    int size = 0;
+    int err = PMPI_Comm_test_inter(comm, &inter);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_size(comm, &size);
+    *may = !inter && (!cf_runtime.tuned_only || cf_rules_any_for(size));
+    return err;
+}
+
+static struct cf_state *allocate(void) {
+    return calloc(1, sizeof(struct cf_state) + (size_t)cf_ncollectives * sizeof(struct cf_last));
+}
+
+/* The shape is the state's from here on. NULL when memory is out. */
+static struct cf_state *new_state(MPI_Comm comm, struct cf_shape *shape) {
+    struct cf_state *state = allocate();
+    if (state == NULL) {
+        cf_shape_leave(shape, !is_stopped());
+        return NULL;
+    }
+    state->comm.handle = comm;
+    state->comm.layout = shape->layout;
+    state->shape = shape;
+    state->layout_name = shape->layout_name;
+    state->rules = shape->rules;
+    list_append(state);
+    return state;
+}
+
+/* The state for a communicator that has taken over this shape, or NULL. Returns an MPI error class.
+ */
+static int make_state(MPI_Comm comm, struct cf_shape *shape, struct cf_state **out) {
+    bool may = true;
+    int err = MPI_SUCCESS;
+    *out = cf_untuned;
+    if (shape != NULL && cf_shape_is_of(shape, comm)) {
+        (void)cf_shape_use(shape);
+    } else {
+        shape = NULL;
+        err = may_be_served(comm, &may);
+        if (err == MPI_SUCCESS && may)
+            err = cf_shape_make(comm, &shape);
+    }
+    if (err != MPI_SUCCESS || shape == NULL)
+        return err;
+    *out = new_state(comm, shape);
+    return *out == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+}
+
+/*
+ * In the table first: by that the delete callback of a reference which the state replaces knows
+ * that the communicator lives on. Returns an MPI error class.
+ */
+static int attach(MPI_Comm comm, struct cf_state *state) {
+    if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state))
+        return MPI_ERR_NO_MEM;
+    const int err = PMPI_Comm_set_attr(comm, comm_keyval, state);
+    if (err != MPI_SUCCESS)
+        cf_handle_remove(&cf_states, (uintptr_t)comm);
+    return err;
+}
+
+int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
+    struct cf_state *state = NULL;
+    uintptr_t known = 0;
+    void *value = NULL;
+    int found = 0;
+    *out = NULL;
+    if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID ||
+        (cf_handle_find(&cf_states, (uintptr_t)comm, &known) && has_mark(comm)))
+        return MPI_ERR_COMM;
+    int err = PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found);
+    if (err == MPI_SUCCESS)
+        err = make_state(comm, found ? referred(value) : NULL, &state);
+    if (err != MPI_SUCCESS)
+        return err;
+    err = attach(comm, state);
+    if (err == MPI_SUCCESS) {
+        *out = state;
+    } else if (state != cf_untuned) {
+        list_remove(state);
+        free_state(state);
+    }
+    return err;
+}
+
+/* One warning a job: that of world rank 0. Where it is not in the communicator, the log tells. */
+static void complain(const struct cf_state *state) {
+    static const char text[] =
+        "no communicators for the nodes and lanes of a communicator with "
+        "layout %s; it keeps the native collectives";
+    int world_rank = 0;
+    (void)PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    if (world_rank == 0)
+        cf_warn(text, state->layout_name);
+    else if (state->comm.layout.rank == 0)
+        cf_log(1, text, state->layout_name);
+}
+
+static bool complete_communicators(struct cf_comm *comm, const void *completed) {
+    const struct cf_state *state = completed;
+    return cf_comm_agree(comm->handle, cf_shape_take_lanes(state->shape, &comm->layout)) &&
+           cf_layout_connect(&comm->layout, comm->handle);
+}
+
+/* Stage two, collective. It succeeds on all ranks or on none. */
+static int complete(struct cf_state *state) {
+    bool done = false;
+    const int err =
+        cf_prepare_part(&state->comm, CF_LAYOUT_COMMS, complete_communicators, state, &done);
+    if (err != MPI_SUCCESS)
+        return err;
+    if (!done)
+        complain(state);
+    list_remove(state);
+    list_append(state);
+    state->stage = done ? CF_STAGE_COMPLETE : CF_STAGE_UNUSABLE;
+    if (!done) {
+        free_communicators(&state->comm);
+        state->rules = NULL;
+        memset(state->last, 0, (size_t)cf_ncollectives * sizeof state->last[0]);
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
+    struct cf_state *state = NULL;
+    *out = NULL;
+    int err = cf_state_of(comm, &state);
+    if (err == MPI_SUCCESS && state->comm.layout.size > 0 && state->stage == CF_STAGE_LOCAL)
+        err = complete(state);
+    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE)
+        *out = &state->comm;
+    return err;
+}
+
+/* The choice alone, in one store: another thread may be reading it for its call. */
+void cf_state_unsettle(struct cf_state *state) {
+    for (int collective = 0; collective < cf_ncollectives; collective++)
+        state->last[collective].settled.choice = NULL;
+}
+
+void cf_states_unsettle(void) {
+    (void)pthread_mutex_lock(&list.mutex);
+    for (struct cf_state *state = list.first; state != NULL; state = state->next)
+        cf_state_unsettle(state);
+    (void)pthread_mutex_unlock(&list.mutex);
+}
+
+int cf_states_start(void) {
+    cf_freed = allocate();
+    cf_untuned = allocate();
+    return cf_freed == NULL || cf_untuned == NULL
+               ? MPI_ERR_NO_MEM
+               : PMPI_Comm_create_keyval(inherit, forget_comm, &comm_keyval, NULL);
+}
+
+void cf_states_stop(void) {
+    if (comm_keyval == MPI_KEYVAL_INVALID)
+        return;
+    for (struct cf_state *state = list.first; state != NULL; state = state->next)
+        cf_shared_close(&state->comm);
+    while (list.first != NULL)
+        if (drop(list.first) != MPI_SUCCESS)
+            break;
+    (void)PMPI_Comm_free_keyval(&comm_keyval);
+    cf_handle_clear(&cf_states);
+    free(cf_freed);
+    free(cf_untuned);
+    cf_freed = cf_untuned = NULL;
+}

@@ -1,0 +1,148 @@
+#include "data/component.h"
+
+#include "data/facts.h"
+
+/* This member's count. */
+static int own_count(const struct cf_split *split, MPI_Comm over, int *count) {
+    int rank = 0;
+    const int err = PMPI_Comm_rank(over, &rank);
+
+    *count = split->counts[rank];
+    return err;
+}
+
+int cf_scatter(struct cf_comm *comm, const void *from, const struct cf_split *split, void *to,
+               const struct cf_unit *unit, int root, MPI_Comm over) {
+    (void)comm;
+    int own = 0;
+    const int err = own_count(split, over, &own);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    if (split->uniform) {
+        return PMPI_Scatter(from, own, unit->type, to, own, unit->type, root, over);
+    }
+    return PMPI_Scatterv(from, split->counts, split->displs, unit->type, to, own, unit->type, root,
+                         over);
+}
+
+int cf_gather(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
+              const struct cf_unit *unit, int root, MPI_Comm over) {
+    (void)comm;
+    int own = 0;
+    const int err = own_count(split, over, &own);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    if (split->uniform) {
+        return PMPI_Gather(from, own, unit->type, to, own, unit->type, root, over);
+    }
+    return PMPI_Gatherv(from, own, unit->type, to, split->counts, split->displs, unit->type, root,
+                        over);
+}
+
+int cf_allgather(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
+                 const struct cf_unit *unit, MPI_Comm over) {
+    int own = 0;
+    const int err = own_count(split, over, &own);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    if (over == comm->layout.lane_comm &&
+        from == cf_at(unit, to, split->displs[comm->layout.node])) {
+        from = MPI_IN_PLACE; /* a piece of collforge_hybrid.h */
+    }
+    if (split->uniform) {
+        return PMPI_Allgather(from, own, unit->type, to, own, unit->type, over);
+    }
+    return PMPI_Allgatherv(from, own, unit->type, to, split->counts, split->displs, unit->type,
+                           over);
+}
+
+int cf_alltoall(struct cf_comm *comm, const void *from, const struct cf_split *send, void *to,
+                const struct cf_split *receive, const struct cf_unit *unit, bool regular,
+                MPI_Comm over) {
+    (void)comm;
+    if (regular) {
+        return PMPI_Alltoall(from, send->counts[0], unit->type, to, receive->counts[0], unit->type,
+                             over);
+    }
+    return PMPI_Alltoallv(from, send->counts, send->displs, unit->type, to, receive->counts,
+                          receive->displs, unit->type, over);
+}
+
+/*
+ * Open MPI 4.1.4's ring, which it takes for few ranks, writes before its temporary where the type's
+ * true lower bound is negative. Only a user's op can have such a type, and all ranks know the op.
+ */
+int cf_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
+                 const struct cf_unit *unit, MPI_Op op, MPI_Comm over) {
+    (void)comm;
+    if (cf_op_is_predefined(op)) {
+        return PMPI_Allreduce(from, to, count, unit->type, op, over);
+    }
+    CF_TRY(PMPI_Reduce(from, to, count, unit->type, op, 0, over));
+    return PMPI_Bcast(to, count, unit->type, 0, over);
+}
+
+/* Reduce and scatter: for the ops that MPI_Reduce_scatter(_block) does not serve well. */
+static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
+                               const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
+                               MPI_Comm over) {
+    void *total = cf_temp(comm, CF_SLOT_LANE, split->total, unit);
+
+    if (total == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    CF_TRY(PMPI_Reduce(from, total, split->total, unit->type, op, 0, over));
+    return cf_scatter(comm, total, split, to, unit, 0, over);
+}
+
+/*
+ * Two defects are gone round, both of user-defined ops. MPICH 4.0.2's MPI_Reduce_scatter(_block)
+ * gives wrong results, or overruns its buffer, where such an op does not commute, the datatype has
+ * holes and the ranks are a power of two. Open MPI 4.1.4's calls the op with no elements.
+ */
+int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
+                      const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
+                      MPI_Comm over) {
+    if (!cf_op_is_predefined(op)) {
+        return reduce_then_scatter(comm, from, to, split, unit, op, over);
+    }
+    if (split->uniform) {
+        return PMPI_Reduce_scatter_block(from, to, split->counts[0], unit->type, op, over);
+    }
+    return PMPI_Reduce_scatter(from, to, split->counts, unit->type, op, over);
+}
+
+int cf_bcast(struct cf_comm *comm, void *data, int count, const struct cf_unit *unit, int root,
+             MPI_Comm over) {
+    (void)comm;
+    return PMPI_Bcast(data, count, unit->type, root, over);
+}
+
+int cf_reduce(struct cf_comm *comm, const void *from, void *to, int count,
+              const struct cf_unit *unit, MPI_Op op, int root, MPI_Comm over) {
+    (void)comm;
+    return PMPI_Reduce(from, to, count, unit->type, op, root, over);
+}
+
+int cf_scan(struct cf_comm *comm, const void *from, void *to, int count, const struct cf_unit *unit,
+            MPI_Op op, MPI_Comm over) {
+    (void)comm;
+    return PMPI_Scan(from == to ? MPI_IN_PLACE : from, to, count, unit->type, op, over);
+}
+
+int cf_exscan(struct cf_comm *comm, const void *from, void *to, int count,
+              const struct cf_unit *unit, MPI_Op op, MPI_Comm over) {
+    (void)comm;
+    return PMPI_Exscan(from == to ? MPI_IN_PLACE : from, to, count, unit->type, op, over);
+}
+
+int cf_barrier(struct cf_comm *comm, MPI_Comm over) {
+    (void)comm;
+    return PMPI_Barrier(over);
+}

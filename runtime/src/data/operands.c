@@ -1,0 +1,441 @@
+/* The user's buffers of a call, turned into units and back. */
+#include "data/operands.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "data/facts.h"
+#include "data/sizes.h"
+
+static const struct cf_unit byte_unit = {MPI_BYTE, 1, 0, 1, 1, true};
+
+/* ---- the sides of a call --------------------------------------------------------------------- */
+
+static struct cf_side send_side(const struct cf_args *args) {
+    return (struct cf_side){(void *)args->sendbuf, args->sendcount,     args->sendcounts,
+                            args->sdispls,         args->large_sdispls, args->sendtype};
+}
+
+static struct cf_side recv_side(const struct cf_args *args) {
+    return (struct cf_side){args->recvbuf, args->recvcount,     args->recvcounts,
+                            args->rdispls, args->large_rdispls, args->recvtype};
+}
+
+/* Elements of block number index, and where it begins, in extents. */
+static int side_count(const struct cf_side *side, int index) {
+    return side->counts == NULL ? side->count : side->counts[index];
+}
+
+static MPI_Aint side_begin(const struct cf_side *side, int index) {
+    if (side->counts == NULL) {
+        return (MPI_Aint)index * side->count;
+    }
+    return side->large_displs != NULL ? side->large_displs[index] : side->displs[index];
+}
+
+/* Whether n blocks from the first on follow each other without a gap. */
+static bool side_is_tight(const struct cf_side *side, int first, int n) {
+    for (int i = first + 1; i < first + n; i++) {
+        if (side_begin(side, i) != side_begin(side, i - 1) + side_count(side, i - 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void *side_at(const struct cf_side *side, const struct cf_unit *unit, int index) {
+    return cf_at(unit, side->buffer, side_begin(side, index));
+}
+
+static MPI_Aint side_bytes(const struct cf_side *side, const struct cf_unit *unit, int first,
+                           int n) {
+    MPI_Aint elements = 0;
+
+    for (int i = first; i < first + n; i++) {
+        elements += side_count(side, i);
+    }
+    return elements * unit->size;
+}
+
+/*
+ * n blocks of a side from the first on, as packed bytes: the user's memory where that is what lies
+ * there (*packed false), else, or where *packed asks for one, a copy in the slot, filled on
+ * request.
+ */
+static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int first, int n,
+                 bool fill, void **staged, bool *packed) {
+    struct cf_unit unit;
+    int position = 0;
+
+    CF_TRY(cf_unit_of(side->type, &unit));
+    *packed = *packed || !unit.dense || !side_is_tight(side, first, n);
+    if (!*packed) {
+        *staged = side_at(side, &unit, first);
+        return MPI_SUCCESS;
+    }
+    const int bytes = (int)side_bytes(side, &unit, first, n);
+    *staged = cf_tmpbuf(&comm->tmpbufs, slot, (size_t)bytes);
+    if (*staged == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int i = first; i < first + n && fill; i++) {
+        CF_TRY(cf_pack(side_at(side, &unit, i), side_count(side, i), side->type, *staged, bytes,
+                       &position, comm->layout.node_comm));
+    }
+    return MPI_SUCCESS;
+}
+
+/* ---- the sizes of the blocks ----------------------------------------------------------------- */
+
+/* The bytes of one block of a side; negative where the user's arguments are illegal or too large.
+ */
+static int block_bytes(const struct cf_side *side, int index) {
+    const int64_t size = side->type == MPI_DATATYPE_NULL ? -1 : cf_type_size(side->type);
+
+    if (size < 0 || side_count(side, index) < 0) {
+        return -1;
+    }
+    const int64_t bytes = side_count(side, index) * size;
+    return bytes > INT_MAX ? -1 : (int)bytes;
+}
+
+static bool side_is_legal(const struct cf_side *side, int n) {
+    for (int i = 0; i < n; i++) {
+        if (block_bytes(side, i) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * What the other side of this rank's blocks, where it has all of them, says of their sizes: as a
+ * hash, which every rank can compare with the sizes that the ranks have told. MPI wants both sides
+ * alike; libraries are right, too, where a receiver has room to spare.
+ */
+static int hash_of_other_side(const struct cf_roles *roles, const struct cf_side *input,
+                              const struct cf_side *output, int size) {
+    const struct cf_side *other = roles->varies == CF_VARIES_TARGET ? input : output;
+    const int blocks = roles->varies == CF_VARIES_TARGET ? roles->in_blocks : roles->out_blocks;
+    uint64_t hash = CF_HASH_BEGIN;
+
+    for (int i = 0; blocks == size && i < size; i++) {
+        const int bytes = block_bytes(other, i);
+        hash = cf_hash(hash, &bytes, sizeof bytes);
+    }
+    return (int)(hash & INT_MAX);
+}
+
+/* units: [size][own + 1], of each rank the sizes and its hash. Whether every rank that has all of
+ * the other side says the same. */
+static bool sides_agree(const int *units, int size, int own, int root) {
+    for (int rank = 0; rank < size; rank++) {
+        uint64_t hash = CF_HASH_BEGIN;
+        if (own == 1 && rank != root) {
+            continue;
+        }
+        for (int i = 0; i < size; i++) {
+            const MPI_Aint row = (MPI_Aint)i * (own + 1);
+            hash = cf_hash(hash, &units[row + (own == 1 ? 0 : rank)], sizeof *units);
+        }
+        if (units[(MPI_Aint)rank * (own + 1) + own] != (int)(hash & INT_MAX)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * The ranks tell each other the sizes of their blocks: each its own block, or its row of pairs. A
+ * rank whose arguments are illegal says so (-1), as it would be the only one to leave else.
+ */
+static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *roles,
+                          const struct cf_side *input, const struct cf_side *output,
+                          const struct cf_args *args, struct cf_comm *comm) {
+    const int size = comm->layout.size;
+    const int own = roles->varies == CF_VARIES_PAIR ? size : 1;
+    const bool legal =
+        side_is_legal(input, roles->in_blocks) && side_is_legal(output, roles->out_blocks);
+    int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS,
+                           ((size_t)size + 1) * ((size_t)own + 1) * sizeof *units);
+    int64_t total = 0;
+
+    if (units == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    int *mine = units + (MPI_Aint)size * (own + 1);
+    /* The side on which this rank has one block is its own block; where it has all, it is one of
+     * them. */
+    const struct cf_side *side = roles->varies == CF_VARIES_TARGET ? output : input;
+    for (int i = 0; i < own; i++) {
+        const int index = own == 1 && side->counts != NULL ? comm->layout.rank : i;
+        mine[i] = legal ? block_bytes(side, index) : -1;
+    }
+    mine[own] = hash_of_other_side(roles, input, output, size);
+    CF_TRY(PMPI_Allgather(mine, own + 1, MPI_INT, units, own + 1, MPI_INT, args->comm));
+    operands->declined = !sides_agree(units, size, own, args->root);
+    for (int rank = 0; rank < size; rank++) {
+        for (int i = 0; i < own; i++) {
+            const int told = units[(MPI_Aint)rank * (own + 1) + i];
+            units[(MPI_Aint)rank * own + i] = told;
+            total += told;
+            operands->declined = operands->declined || told < 0;
+        }
+    }
+    operands->declined = operands->declined || total > INT_MAX;
+    operands->blocks = (struct cf_blocks){units, 1, 0};
+    return MPI_SUCCESS;
+}
+
+/* The bytes of the rank that sends or receives most, of blocks between all pairs of ranks. */
+static int64_t most_of_a_rank(const int *units, int size) {
+    int64_t most = 0;
+
+    for (int rank = 0; rank < size; rank++) {
+        int64_t sent = 0;
+        int64_t received = 0;
+        for (int other = 0; other < size; other++) {
+            sent += units[(MPI_Aint)rank * size + other];
+            received += units[(MPI_Aint)other * size + rank];
+        }
+        most = sent > most ? sent : most;
+        most = received > most ? received : most;
+    }
+    return most;
+}
+
+bool cf_operands_fit(const struct cf_operands *operands, const struct cf_variant *variant,
+                     const int *parameter, const struct cf_comm *comm) {
+    const int size = comm->layout.size;
+    const int *units = operands->blocks.units;
+    struct cf_choice choice = {.variant = variant};
+    struct cf_facts facts;
+    int64_t total = 0;
+    int64_t most = 0;
+
+    memcpy(choice.parameter, parameter, (size_t)variant->nparameters * sizeof *parameter);
+    for (int rank = 0; rank < size; rank++) {
+        total += units[rank];
+        most = units[rank] > most ? units[rank] : most;
+    }
+    if (cf_collectives[variant->collective].varies == CF_VARIES_PAIR) {
+        total = most_of_a_rank(units, size);
+        most = (total + size - 1) / size;
+    }
+    cf_facts_fill(&facts, &comm->layout, variant->collective, most, MPI_OP_NULL);
+    facts.total_bytes = total;
+    return cf_memory_suffices(&choice, &facts);
+}
+
+/* The sizes that every rank was given: counts of all blocks, in bytes or in elements. */
+static int known_sizes(struct cf_operands *operands, const int *counts, struct cf_comm *comm,
+                       int size) {
+    int *units =
+        cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS, (size_t)comm->layout.size * sizeof *units);
+
+    if (units == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int i = 0; i < comm->layout.size; i++) {
+        units[i] = counts[i] * size;
+    }
+    operands->blocks = (struct cf_blocks){units, 1, 0};
+    return MPI_SUCCESS;
+}
+
+static int find_sizes(struct cf_operands *operands, const struct cf_roles *roles,
+                      const struct cf_side *input, const struct cf_side *output,
+                      const struct cf_side *uniform, const struct cf_args *args,
+                      struct cf_comm *comm) {
+    if (roles->exchanged) {
+        return exchange_sizes(operands, roles, input, output, args, comm);
+    }
+    const int64_t size = cf_type_size(uniform->type);
+    if (size < 0) {
+        return MPI_ERR_TYPE;
+    }
+    if (roles->varies != CF_VARIES_NO) {
+        return known_sizes(operands, uniform->counts, comm, (int)size);
+    }
+    operands->block = uniform->count * (int)size;
+    operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
+    return MPI_SUCCESS;
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+/*
+ * Most calls: blocks of one size, of one predefined dense type on both sides, where the user's
+ * memory is what the variant works in. False for all others; short calls feel every look.
+ */
+static inline bool begin_plain(struct cf_operands *operands, const struct cf_roles *roles,
+                               const struct cf_args *args) {
+    const int size = cf_type_dense_size(args->recvtype);
+
+    if (size == 0 || args->sendtype != args->recvtype || args->sendbuf == MPI_IN_PLACE ||
+        args->recvbuf == MPI_IN_PLACE || roles->varies != CF_VARIES_NO || roles->exchanged) {
+        return false;
+    }
+    const void *input = roles->single_buffer ? args->recvbuf : args->sendbuf;
+    const int block = (roles->send_side ? args->sendcount : args->recvcount) * size;
+    *operands = (struct cf_operands){.unit = byte_unit,
+                                     .block = block,
+                                     .blocks = {NULL, 1, block},
+                                     .commutes = true,
+                                     .input = roles->in_blocks > 0 ? input : NULL,
+                                     .output = roles->out_blocks > 0 ? args->recvbuf : NULL,
+                                     .unpack = {.type = MPI_DATATYPE_NULL}};
+    return true;
+}
+
+/* In a piece nothing can be packed, since the others look there, too. */
+static int begin_in_piece(struct cf_operands *operands, const struct cf_roles *roles,
+                          const struct cf_args *args, struct cf_comm *comm) {
+    const int64_t size = cf_type_size(args->recvtype);
+
+    if (size < 0) {
+        return MPI_ERR_TYPE;
+    }
+    operands->input = operands->output = args->recvbuf;
+    if (roles->varies != CF_VARIES_NO) {
+        return known_sizes(operands, args->recvcounts, comm, (int)size);
+    }
+    operands->block = args->recvcount * (int)size;
+    operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
+    return MPI_SUCCESS;
+}
+
+/*
+ * A collective without an op moves the packed stream. On this rank its two sides may have different
+ * types, and only the sides that are significant here are looked at.
+ */
+CF_APART static int begin_movement(struct cf_operands *operands, const struct cf_roles *roles,
+                                   const struct cf_args *args, struct cf_comm *comm) {
+    const struct cf_side send = send_side(args);
+    const struct cf_side recv = recv_side(args);
+    const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
+    const bool stays = roles->recv_in_place && args->recvbuf == MPI_IN_PLACE;
+    const struct cf_side *input = in_place || roles->single_buffer ? &recv : &send;
+    const struct cf_side *output = stays ? &send : &recv;
+    const bool use_send = (roles->send_side && !in_place) || stays;
+    void *staged = NULL;
+    bool apart = roles->apart && in_place;
+    bool packed = false;
+
+    CF_TRY(find_sizes(operands, roles, input, output, use_send ? &send : &recv, args, comm));
+    if (operands->declined) {
+        return MPI_SUCCESS;
+    }
+    if (roles->in_blocks > 0) {
+        const int first = in_place ? roles->in_place_block : 0;
+        CF_TRY(stage(comm, CF_SLOT_INPUT, input, first, roles->in_blocks, true, &staged, &apart));
+        operands->input = staged;
+    }
+    if (roles->out_blocks == 0) {
+        return MPI_SUCCESS;
+    }
+    if (roles->single_buffer && roles->in_blocks > 0) {
+        operands->output = staged; /* what this rank gets is what it has */
+        return MPI_SUCCESS;
+    }
+    if (stays) {
+        const int own = cf_block(&operands->blocks, comm->layout.rank);
+        operands->output = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_OUTPUT, (size_t)own);
+        return operands->output == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    }
+    CF_TRY(stage(comm, CF_SLOT_OUTPUT, output, 0, roles->out_blocks, false, &operands->output,
+                 &packed));
+    if (packed) {
+        operands->unpack = *output;
+        operands->unpack_blocks = roles->out_blocks;
+    }
+    return MPI_SUCCESS;
+}
+
+/*
+ * Whether a predefined op may be applied to the type: asked of the library on a communicator of
+ * ours, because it reports errors of MPI_Reduce_local to the handler of MPI_COMM_WORLD. No data
+ * moves.
+ */
+static int check_op(struct cf_comm *comm, MPI_Op op, MPI_Datatype type) {
+    int nothing[2] = {0, 0};
+
+    if (!cf_op_is_predefined(op)) {
+        return MPI_SUCCESS;
+    }
+    CF_TRY(PMPI_Allreduce(&nothing[0], &nothing[1], 0, type, op, comm->layout.node_comm));
+    if (cf_type_is_predefined(type)) {
+        comm->legal_op = op;
+        comm->legal_type = type;
+    }
+    return MPI_SUCCESS;
+}
+
+/* A copy of an input that has all blocks. */
+static int set_apart(struct cf_operands *operands, struct cf_comm *comm) {
+    const int units = cf_all_units(&comm->layout, &operands->blocks);
+    void *copy = cf_temp(comm, CF_SLOT_INPUT, units, &operands->unit);
+
+    if (copy == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    CF_TRY(cf_copy(comm, copy, operands->input, units, &operands->unit));
+    operands->input = copy;
+    return MPI_SUCCESS;
+}
+
+CF_APART static int begin_reduction(struct cf_operands *operands, const struct cf_roles *roles,
+                                    const struct cf_args *args, struct cf_comm *comm) {
+    const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
+    const bool known = args->op == comm->legal_op && args->recvtype == comm->legal_type;
+    int commutes = true;
+
+    if (!known) {
+        CF_TRY(check_op(comm, args->op, args->recvtype));
+        CF_TRY(cf_op_commutes(args->op, &commutes));
+    }
+    operands->input = in_place ? args->recvbuf : args->sendbuf;
+    operands->output = roles->out_blocks > 0 ? args->recvbuf : NULL;
+    operands->commutes = commutes;
+    CF_TRY(cf_unit_of(args->recvtype, &operands->unit));
+    if (roles->varies != CF_VARIES_NO) {
+        CF_TRY(known_sizes(operands, args->recvcounts, comm, 1));
+    } else {
+        operands->block = args->recvcount;
+        operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
+    }
+    return roles->apart && in_place ? set_apart(operands, comm) : MPI_SUCCESS;
+}
+
+int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
+                      const struct cf_args *args, struct cf_comm *comm) {
+    if (!roles->moves_nothing && !roles->reduces && !roles->in_piece &&
+        begin_plain(operands, roles, args)) {
+        return MPI_SUCCESS;
+    }
+    *operands = (struct cf_operands){.unit = byte_unit,
+                                     .blocks = {NULL, 1, 0},
+                                     .commutes = true,
+                                     .unpack = {.type = MPI_DATATYPE_NULL}};
+    if (roles->moves_nothing) {
+        return MPI_SUCCESS;
+    }
+    return roles->reduces    ? begin_reduction(operands, roles, args, comm)
+           : roles->in_piece ? begin_in_piece(operands, roles, args, comm)
+                             : begin_movement(operands, roles, args, comm);
+}
+
+int cf_operands_unpack(const struct cf_operands *operands, struct cf_comm *comm) {
+    const struct cf_side *side = &operands->unpack;
+    struct cf_unit unit;
+    int position = 0;
+
+    CF_TRY(cf_unit_of(side->type, &unit));
+    const int bytes = (int)side_bytes(side, &unit, 0, operands->unpack_blocks);
+    for (int i = 0; i < operands->unpack_blocks; i++) {
+        CF_TRY(cf_unpack(operands->output, bytes, &position, side_at(side, &unit, i),
+                         side_count(side, i), side->type, comm->layout.node_comm));
+    }
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,270 @@
+/* Steps that no component collective performs: among the ranks of a node, and reorderings on one
+ * rank. */
+#include "data/shuffle.h"
+
+enum { TAG_FOLD = 1, TAG_UNFOLD, TAG_RELEASE, TAG_MOVE, TAG_PERMUTE };
+
+/* Receives the parts of the ranks whose lane this rank carries, one after the other, its own first.
+ */
+int cf_fold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from, void *to,
+            const struct cf_split *parts, const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+    const int own = parts->counts[at->node_rank];
+    MPI_Aint position = own;
+
+    if (at->node_rank >= lanes->k) {
+        return PMPI_Send(from, own, unit->type, at->node_rank % lanes->k, TAG_FOLD, at->node_comm);
+    }
+    CF_TRY(cf_copy(comm, to, from, own, unit));
+    for (int q = at->node_rank + lanes->k; q < parts->n; q += lanes->k) {
+        CF_TRY(PMPI_Recv(cf_at(unit, to, position), parts->counts[q], unit->type, q, TAG_FOLD,
+                         at->node_comm, MPI_STATUS_IGNORE));
+        position += parts->counts[q];
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_unfold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from, void *to,
+              const struct cf_split *parts, const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+    const int own = parts->counts[at->node_rank];
+    MPI_Aint position = own;
+
+    if (at->node_rank >= lanes->k) {
+        return PMPI_Recv(to, own, unit->type, at->node_rank % lanes->k, TAG_UNFOLD, at->node_comm,
+                         MPI_STATUS_IGNORE);
+    }
+    for (int q = at->node_rank + lanes->k; q < parts->n; q += lanes->k) {
+        CF_TRY(PMPI_Send(cf_at(unit, from, position), parts->counts[q], unit->type, q, TAG_UNFOLD,
+                         at->node_comm));
+        position += parts->counts[q];
+    }
+    return cf_copy(comm, to, from, own, unit);
+}
+
+int cf_release(struct cf_comm *comm, const struct cf_lanes *lanes) {
+    const struct cf_layout *at = &comm->layout;
+
+    if (at->node_rank >= lanes->k) {
+        return PMPI_Recv(NULL, 0, MPI_BYTE, at->node_rank % lanes->k, TAG_RELEASE, at->node_comm,
+                         MPI_STATUS_IGNORE);
+    }
+    for (int q = at->node_rank + lanes->k; q < at->node_size[at->node]; q += lanes->k) {
+        CF_TRY(PMPI_Send(NULL, 0, MPI_BYTE, q, TAG_RELEASE, at->node_comm));
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_move(struct cf_comm *comm, int source, int target, const void *from, void *to, int count,
+            const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+
+    if (source == target) {
+        return at->node_rank == source ? cf_copy(comm, to, from, count, unit) : MPI_SUCCESS;
+    }
+    if (at->node_rank == source) {
+        return PMPI_Send(from, count, unit->type, target, TAG_MOVE, at->node_comm);
+    }
+    if (at->node_rank == target) {
+        return PMPI_Recv(to, count, unit->type, source, TAG_MOVE, at->node_comm, MPI_STATUS_IGNORE);
+    }
+    return MPI_SUCCESS;
+}
+
+/* count units to one rank and from another, over the communicator that is only for this. */
+static int exchange(struct cf_comm *comm, const void *from, int target, void *to, int source,
+                    int count, const struct cf_unit *unit) {
+    if (target == comm->layout.rank) {
+        return cf_copy(comm, to, from, count, unit);
+    }
+    return PMPI_Sendrecv(from, count, unit->type, target, TAG_PERMUTE, to, count, unit->type,
+                         source, TAG_PERMUTE, comm->layout.order_comm, MPI_STATUS_IGNORE);
+}
+
+/* The place of this rank in the order of the nodes. */
+static int place_in_order(const struct cf_layout *at) {
+    int place = 0;
+
+    while (at->single.order[place] != at->rank) {
+        place++;
+    }
+    return place;
+}
+
+int cf_permute_to_node_order(struct cf_comm *comm, const void *from, void *to, int count,
+                             const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+
+    return exchange(comm, from, at->single.order[at->rank], to, place_in_order(at), count, unit);
+}
+
+int cf_permute_to_rank_order(struct cf_comm *comm, const void *from, void *to, int count,
+                             const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+
+    return exchange(comm, from, place_in_order(at), to, at->single.order[at->rank], count, unit);
+}
+
+/* Room for n positions in a buffer; NULL when memory is out. */
+static MPI_Aint *positions_of(struct cf_comm *comm, int n) {
+    return cf_tmpbuf(&comm->tmpbufs, CF_SLOT_POSITIONS, (size_t)n * sizeof(MPI_Aint));
+}
+
+/* Where the block of each rank begins when they stand in rank order; NULL when memory is out. */
+static const MPI_Aint *begins_by_rank(struct cf_comm *comm, const struct cf_blocks *blocks) {
+    MPI_Aint *begins = positions_of(comm, comm->layout.size);
+
+    if (begins != NULL) {
+        begins[0] = 0;
+        for (int rank = 1; rank < comm->layout.size; rank++) {
+            begins[rank] = begins[rank - 1] + cf_block(blocks, rank - 1);
+        }
+    }
+    return begins;
+}
+
+int cf_reorder_to_lanes(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
+                        void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    const MPI_Aint *begins = begins_by_rank(comm, blocks);
+    MPI_Aint filled = 0;
+
+    if (begins == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int i = 0; i < comm->layout.size; i++) {
+        const int rank = lanes->order[i];
+        CF_TRY(cf_copy(comm, cf_at(unit, to, filled), cf_at(unit, from, begins[rank]),
+                       cf_block(blocks, rank), unit));
+        filled += cf_block(blocks, rank);
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_reorder_to_ranks(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
+                        void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    const MPI_Aint *begins = begins_by_rank(comm, blocks);
+    MPI_Aint taken = 0;
+
+    if (begins == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int i = 0; i < comm->layout.size; i++) {
+        const int rank = lanes->order[i];
+        CF_TRY(cf_copy(comm, cf_at(unit, to, begins[rank]), cf_at(unit, from, taken),
+                       cf_block(blocks, rank), unit));
+        taken += cf_block(blocks, rank);
+    }
+    return MPI_SUCCESS;
+}
+
+/* Between packed blocks of n ranks and all blocks in rank order. */
+static int copy_blocks(struct cf_comm *comm, const int *ranks, int n, void *packed, void *all,
+                       bool collect, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    const MPI_Aint *begins = begins_by_rank(comm, blocks);
+    MPI_Aint done = 0;
+
+    if (begins == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int i = 0; i < n; i++) {
+        const int units = cf_block(blocks, ranks[i]);
+        void *here = cf_at(unit, packed, done);
+        void *there = cf_at(unit, all, begins[ranks[i]]);
+        CF_TRY(collect ? cf_copy(comm, here, there, units, unit)
+                       : cf_copy(comm, there, here, units, unit));
+        done += units;
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_collect_share(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                     void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+
+    return copy_blocks(comm, cf_share_ranks(at, lanes, lane, at->node),
+                       lanes->share_size[lane * at->nodes + at->node], to, (void *)from, true,
+                       blocks, unit);
+}
+
+int cf_collect_lane(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                    void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    return copy_blocks(comm, cf_share_ranks(&comm->layout, lanes, lane, 0), lanes->lane_size[lane],
+                       to, (void *)from, true, blocks, unit);
+}
+
+int cf_place_share(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                   void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+
+    return copy_blocks(comm, cf_share_ranks(at, lanes, lane, at->node),
+                       lanes->share_size[lane * at->nodes + at->node], (void *)from, to, false,
+                       blocks, unit);
+}
+
+int cf_place_lane(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
+                  void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    return copy_blocks(comm, cf_share_ranks(&comm->layout, lanes, lane, 0), lanes->lane_size[lane],
+                       (void *)from, to, false, blocks, unit);
+}
+
+int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
+                              const void *from, void *to, const struct cf_blocks *pairs,
+                              const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+    const int sources = at->node_size[at->node];
+    const int *source_ranks = cf_share_ranks(at, &at->single, 0, at->node);
+    MPI_Aint *taken = positions_of(comm, sources); /* up to where, by source */
+    MPI_Aint filled = 0;
+
+    if (taken == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int s = 0; s < sources; s++) {
+        const struct cf_blocks row = cf_row(pairs, at->size, source_ranks[s]);
+        taken[s] = filled;
+        filled += cf_lane_units(at, lanes, lane, &row);
+    }
+    filled = 0;
+    for (int node = 0; node < at->nodes; node++) {
+        for (int s = 0; s < sources; s++) {
+            const struct cf_blocks row = cf_row(pairs, at->size, source_ranks[s]);
+            const int units = cf_share_units(at, lanes, lane, node, &row);
+            CF_TRY(
+                cf_copy(comm, cf_at(unit, to, filled), cf_at(unit, from, taken[s]), units, unit));
+            taken[s] += units;
+            filled += units;
+        }
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_regroup_by_target_rank(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
+                              const void *from, void *to, const struct cf_blocks *pairs,
+                              const struct cf_unit *unit) {
+    const struct cf_layout *at = &comm->layout;
+    const int *target_ranks = cf_share_ranks(at, lanes, lane, at->node);
+    const int targets = lanes->share_size[lane * at->nodes + at->node];
+    MPI_Aint *taken = positions_of(comm, at->size); /* up to where, by source in node order */
+    MPI_Aint filled = 0;
+
+    if (taken == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int s = 0; s < at->size; s++) {
+        const struct cf_blocks row = cf_row(pairs, at->size, at->single.order[s]);
+        taken[s] = filled;
+        filled += cf_units_of(&row, target_ranks, targets);
+    }
+    filled = 0;
+    for (int target = 0; target < targets; target++) {
+        const struct cf_blocks column = cf_column(pairs, at->size, target_ranks[target]);
+        for (int s = 0; s < at->size; s++) {
+            const int units = cf_block(&column, at->single.order[s]);
+            CF_TRY(
+                cf_copy(comm, cf_at(unit, to, filled), cf_at(unit, from, taken[s]), units, unit));
+            taken[s] += units;
+            filled += units;
+        }
+    }
+    return MPI_SUCCESS;
+}

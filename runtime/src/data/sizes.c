@@ -1,0 +1,147 @@
+#include "data/sizes.h"
+
+struct cf_handle_table cf_types = CF_HANDLE_TABLE_INITIALIZER;
+
+/* On every derived type in the table, so that it leaves the table when its handle is freed. */
+static int type_keyval = MPI_KEYVAL_INVALID;
+
+uint64_t cf_bucket_begin(int bucket) {
+    static const uint64_t tops[] = {UINT64_C(1) << 63, CF_QUARTER_1, CF_QUARTER_2, CF_QUARTER_3};
+    const uint64_t top = tops[bucket % 4];
+    const int shift = 63 - bucket / 4;
+    const uint64_t floor = top >> shift;
+    return (floor << shift) == top ? floor : floor + 1;
+}
+
+/* Of this process alone, for questions whose answer may be an error. */
+static MPI_Comm probe_comm = MPI_COMM_NULL;
+
+static int forget_type(MPI_Datatype type, int keyval, void *value, void *extra) {
+    (void)keyval;
+    (void)value;
+    (void)extra;
+    cf_handle_remove(&cf_types, (uintptr_t)type);
+    return MPI_SUCCESS;
+}
+
+/* MPI has no function that tells; packing nothing is an error unless the type is committed. */
+static bool is_committed(MPI_Datatype type) {
+    char nothing = 0;
+    int position = 0;
+    return PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, probe_comm) == MPI_SUCCESS;
+}
+
+int cf_envelope_of(MPI_Datatype type, struct cf_envelope *envelope) {
+#if MPI_VERSION >= 4
+    return PMPI_Type_get_envelope_c(type, &envelope->integers, &envelope->addresses,
+                                    &envelope->counts, &envelope->types, &envelope->combiner);
+#else
+    return PMPI_Type_get_envelope(type, &envelope->integers, &envelope->addresses, &envelope->types,
+                                  &envelope->combiner);
+#endif
+}
+
+static bool is_predefined(MPI_Datatype type) {
+    struct cf_envelope envelope;
+    return cf_envelope_of(type, &envelope) == MPI_SUCCESS &&
+           envelope.combiner == MPI_COMBINER_NAMED;
+}
+
+int cf_named_is_dense(MPI_Datatype type, bool *dense) {
+    int size = 0;
+    MPI_Aint lb = 0;
+    MPI_Aint extent = 0;
+    int err = PMPI_Type_size(type, &size);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Type_get_extent(type, &lb, &extent);
+    *dense = err == MPI_SUCCESS && lb == 0 && extent == size;
+    return err;
+}
+
+/* What the table says of a predefined type. */
+static uintptr_t predefined_entry(MPI_Datatype type, int size) {
+    bool dense = false;
+    (void)cf_named_is_dense(type, &dense);
+    return (uintptr_t)size << CF_TYPE_SIZE_SHIFT | CF_TYPE_PREDEFINED | (dense ? CF_TYPE_DENSE : 0);
+}
+
+int64_t cf_type_size_enter(MPI_Datatype type) {
+    int size = MPI_UNDEFINED;
+    if (type == MPI_DATATYPE_NULL || !is_committed(type) ||
+        PMPI_Type_size(type, &size) != MPI_SUCCESS || size == MPI_UNDEFINED)
+        return -1;
+    /* The attribute first: an entry that nothing would remove must never stand in the table. */
+    if (is_predefined(type))
+        (void)cf_handle_insert(&cf_types, (uintptr_t)type, predefined_entry(type, size));
+    else if (PMPI_Type_set_attr(type, type_keyval, NULL) == MPI_SUCCESS)
+        (void)cf_handle_insert(&cf_types, (uintptr_t)type, (uintptr_t)size << CF_TYPE_SIZE_SHIFT);
+    return size;
+}
+
+/* The types that most calls use and nobody can free. Others, predefined or not, come at their first
+ * use. */
+static int enter_common_types(void) {
+    const MPI_Datatype types[] = {MPI_CHAR,
+                                  MPI_SIGNED_CHAR,
+                                  MPI_UNSIGNED_CHAR,
+                                  MPI_BYTE,
+                                  MPI_PACKED,
+                                  MPI_SHORT,
+                                  MPI_INT,
+                                  MPI_LONG,
+                                  MPI_LONG_LONG,
+                                  MPI_UNSIGNED_SHORT,
+                                  MPI_UNSIGNED,
+                                  MPI_UNSIGNED_LONG,
+                                  MPI_UNSIGNED_LONG_LONG,
+                                  MPI_FLOAT,
+                                  MPI_DOUBLE,
+                                  MPI_LONG_DOUBLE,
+                                  MPI_WCHAR,
+                                  MPI_C_BOOL,
+                                  MPI_AINT,
+                                  MPI_OFFSET,
+                                  MPI_COUNT,
+                                  MPI_INT8_T,
+                                  MPI_INT16_T,
+                                  MPI_INT32_T,
+                                  MPI_INT64_T,
+                                  MPI_UINT8_T,
+                                  MPI_UINT16_T,
+                                  MPI_UINT32_T,
+                                  MPI_UINT64_T,
+                                  MPI_C_FLOAT_COMPLEX,
+                                  MPI_C_DOUBLE_COMPLEX,
+                                  MPI_FLOAT_INT,
+                                  MPI_DOUBLE_INT,
+                                  MPI_2INT};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        int size = 0;
+        const int err = PMPI_Type_size(types[i], &size);
+        if (err != MPI_SUCCESS)
+            return err;
+        if (!cf_handle_insert(&cf_types, (uintptr_t)types[i], predefined_entry(types[i], size)))
+            return MPI_ERR_NO_MEM;
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_types_start(void) {
+    if (type_keyval != MPI_KEYVAL_INVALID)
+        return MPI_SUCCESS;
+    int err = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_dup(MPI_COMM_SELF, &probe_comm);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_errhandler(probe_comm, MPI_ERRORS_RETURN);
+    return err == MPI_SUCCESS ? enter_common_types() : err;
+}
+
+/* Types that outlive this keep the attribute; its callback then finds an empty table. */
+void cf_types_stop(void) {
+    if (type_keyval != MPI_KEYVAL_INVALID)
+        (void)PMPI_Type_free_keyval(&type_keyval);
+    if (probe_comm != MPI_COMM_NULL)
+        (void)PMPI_Comm_free(&probe_comm);
+    cf_handle_clear(&cf_types);
+}

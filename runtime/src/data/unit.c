@@ -1,0 +1,181 @@
+/* Units of data: datatypes as the variants see them, temporaries and copies of them. */
+#include "data/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/sizes.h"
+
+/* How a type was made, and of which other one where that is a plain repetition of it (else
+ * MPI_DATATYPE_NULL). */
+static int origin_of(MPI_Datatype type, int *combiner, MPI_Datatype *inner) {
+    struct cf_envelope made;
+    MPI_Aint unused = 0;
+    int count = 0;
+
+    *inner = MPI_DATATYPE_NULL;
+    CF_TRY(cf_envelope_of(type, &made));
+    *combiner = made.combiner;
+    if (*combiner != MPI_COMBINER_CONTIGUOUS && *combiner != MPI_COMBINER_DUP) {
+        return MPI_SUCCESS;
+    }
+#if MPI_VERSION >= 4
+    MPI_Count large = 0;
+    return PMPI_Type_get_contents_c(type, made.integers, made.addresses, made.counts, 1, &count,
+                                    &unused, &large, inner);
+#else
+    return PMPI_Type_get_contents(type, made.integers, made.addresses, 1, &count, &unused, inner);
+#endif
+}
+
+/*
+ * Whether n elements of the type lie in memory just as in the packed stream. Size equal to extent
+ * is not enough: a struct type may list its members in another order than they lie in. So only
+ * named types and plain repetitions of them count; anything else is packed.
+ */
+static int is_dense(MPI_Datatype type, bool *named, bool *dense) {
+    int combiner = 0;
+    MPI_Datatype inner = MPI_DATATYPE_NULL;
+    bool inner_named = false;
+
+    *dense = false;
+    CF_TRY(origin_of(type, &combiner, &inner));
+    *named = combiner == MPI_COMBINER_NAMED;
+    if (*named) {
+        return cf_named_is_dense(type, dense);
+    }
+    if (inner == MPI_DATATYPE_NULL) {
+        return MPI_SUCCESS;
+    }
+    CF_TRY(is_dense(inner, &inner_named, dense));
+    return inner_named ? MPI_SUCCESS : PMPI_Type_free(&inner);
+}
+
+int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
+    const int dense_size = cf_type_dense_size(type);
+    if (dense_size > 0) {
+        *unit = (struct cf_unit){.type = type,
+                                 .extent = dense_size,
+                                 .true_extent = dense_size,
+                                 .size = dense_size,
+                                 .dense = true};
+        return MPI_SUCCESS;
+    }
+    MPI_Aint lb = 0;
+    bool named = false;
+    int err = PMPI_Type_get_extent(type, &lb, &unit->extent);
+    unit->type = type;
+    if (err == MPI_SUCCESS) {
+        err = PMPI_Type_get_true_extent(type, &unit->true_lb, &unit->true_extent);
+    }
+    if (err == MPI_SUCCESS) {
+        err = PMPI_Type_size(type, &unit->size);
+    }
+    if (err == MPI_SUCCESS) {
+        err = is_dense(type, &named, &unit->dense);
+    }
+    return err;
+}
+
+void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_unit *unit) {
+    const MPI_Aint steps = count > 0 ? count - 1 : 0;
+    const MPI_Aint stride = unit->extent < 0 ? -unit->extent : unit->extent;
+    char *memory = cf_tmpbuf(&comm->tmpbufs, slot, (size_t)(steps * stride + unit->true_extent));
+
+    if (memory == NULL) {
+        return NULL;
+    }
+    return memory - unit->true_lb + (unit->extent < 0 ? steps * stride : 0);
+}
+
+/* Through a packed copy, because a message to oneself could meet one of another thread. */
+static int copy_packed(struct cf_comm *comm, void *target, const void *source, int count,
+                       const struct cf_unit *unit) {
+    int room = 0;
+    int filled = 0;
+    int taken = 0;
+    void *packed = NULL;
+    int err = PMPI_Pack_size(count, unit->type, comm->layout.node_comm, &room);
+
+    if (err != MPI_SUCCESS) {
+        return err;
+    }
+    packed = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_PACK, (size_t)room);
+    if (packed == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    err = cf_pack(source, count, unit->type, packed, room, &filled, comm->layout.node_comm);
+    if (err == MPI_SUCCESS) {
+        err = cf_unpack(packed, filled, &taken, target, count, unit->type, comm->layout.node_comm);
+    }
+    return err;
+}
+
+int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
+            const struct cf_unit *unit) {
+    if (target == source || count == 0 || unit->size == 0) {
+        return MPI_SUCCESS;
+    }
+    if (unit->dense) {
+        memcpy(target, source, (size_t)count * (size_t)unit->extent);
+        return MPI_SUCCESS;
+    }
+    return copy_packed(comm, target, source, count, unit);
+}
+
+int cf_rotate(struct cf_comm *comm, void *target, const void *source, int count, int first,
+              const struct cf_unit *unit) {
+    const int rest = count - first;
+
+    CF_TRY(cf_copy(comm, target, cf_at(unit, source, first), rest, unit));
+    return cf_copy(comm, cf_at(unit, target, rest), source, first, unit);
+}
+
+/*
+ * For each type whose sums are plain additions, in a few numbers of which the call of
+ * MPI_Reduce_local would take longer than the work: after = before + after.
+ */
+#define ADD(type)                                                                                  \
+    for (int i = 0; i < count; i++) {                                                              \
+        type left;                                                                                 \
+        type right;                                                                                \
+        memcpy(&left, (const char *)before + (size_t)i * sizeof left, sizeof left);                \
+        memcpy(&right, (char *)after + (size_t)i * sizeof right, sizeof right);                    \
+        right = left + right;                                                                      \
+        memcpy((char *)after + (size_t)i * sizeof right, &right, sizeof right);                    \
+    }                                                                                              \
+    return true
+
+enum { FEW = 8 };
+
+/* Whether it was such a sum, and is done. Numbers may stand at any address. */
+static inline bool add_few(const void *before, void *after, int count, MPI_Datatype type,
+                           MPI_Op op) {
+    if (op != MPI_SUM || count > FEW) {
+        return false;
+    }
+    if (type == MPI_DOUBLE) {
+        ADD(double);
+    }
+    if (type == MPI_FLOAT) {
+        ADD(float);
+    }
+    if (type == MPI_INT || type == MPI_UNSIGNED || type == MPI_INT32_T || type == MPI_UINT32_T) {
+        ADD(uint32_t);
+    }
+    if (type == MPI_INT64_T || type == MPI_UINT64_T || type == MPI_LONG_LONG ||
+        type == MPI_UNSIGNED_LONG_LONG) {
+        ADD(uint64_t);
+    }
+    if (type == MPI_LONG || type == MPI_UNSIGNED_LONG) {
+        ADD(unsigned long);
+    }
+    return false;
+}
+
+int cf_combine(const void *before, void *after, int count, const struct cf_unit *unit, MPI_Op op) {
+    if (count == 0 || add_few(before, after, count, unit->type, op)) {
+        return MPI_SUCCESS;
+    }
+    return PMPI_Reduce_local(before, after, count, unit->type, op);
+}

@@ -1,0 +1,84 @@
+#include "device/kinds.h"
+
+#include <string.h>
+
+#include "base/chain.h"
+
+/* Whether a kind, with restrictors behind colons, is the processor's memory. */
+static bool is_of_host(const char *kind, size_t length) {
+    static const char *const kinds[] = {"system", "mpi"};
+    const size_t name = strcspn(kind, ":,");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (name <= length && name == strlen(kinds[i]) && strncmp(kind, kinds[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* What the info says; false where it says nothing. */
+static bool read_info(MPI_Info info, bool *of_host) {
+    char kinds[MPI_MAX_INFO_VAL + 1] = "";
+    int there = 0;
+    if (info == MPI_INFO_NULL ||
+        PMPI_Info_get(info, "mpi_assert_memory_alloc_kinds", MPI_MAX_INFO_VAL, kinds, &there) !=
+            MPI_SUCCESS ||
+        !there)
+        return false;
+    *of_host = true;
+    for (const char *kind = kinds; *of_host && kind != NULL;) {
+        const size_t length = strcspn(kind, ",");
+        *of_host = is_of_host(kind, length);
+        kind = kind[length] == '\0' ? NULL : kind + length + 1;
+    }
+    return true;
+}
+
+bool cf_kinds_are_of_host(struct cf_state *state) {
+    MPI_Info info = MPI_INFO_NULL;
+    if (!state->kinds_read && PMPI_Comm_get_info(state->comm.handle, &info) == MPI_SUCCESS &&
+        info != MPI_INFO_NULL) {
+        (void)read_info(info, &state->host_only);
+        (void)PMPI_Info_free(&info);
+    }
+    state->kinds_read = true;
+    return state->host_only;
+}
+
+/* ---- libraries that forget info which they do not know ----------------------------------------
+ */
+
+static struct {
+    int (*set_info)(MPI_Comm, MPI_Info);
+    int (*dup_with_info)(MPI_Comm, MPI_Info, MPI_Comm *);
+} next = {PMPI_Comm_set_info, PMPI_Comm_dup_with_info};
+
+__attribute__((constructor)) static void chain(void) {
+    cf_chain("MPI_Comm_set_info", &next.set_info);
+    cf_chain("MPI_Comm_dup_with_info", &next.dup_with_info);
+}
+
+/* What is settled may be so because of what the program asserted before. */
+static void remember(MPI_Comm comm, MPI_Info info) {
+    struct cf_state *state = NULL;
+    bool of_host = false;
+    if (!read_info(info, &of_host) || cf_state_of(comm, &state) != MPI_SUCCESS ||
+        state == cf_untuned)
+        return;
+    state->kinds_read = true;
+    state->host_only = of_host;
+    cf_state_unsettle(state);
+}
+
+/* Handles are untouched where they may be another library's. */
+COLLFORGE_PUBLIC int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
+    const int err = next.set_info(comm, info);
+    if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON)
+        remember(comm, info);
+    return err;
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *out) {
+    const int err = next.dup_with_info(comm, info, out);
+    if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON)
+        remember(*out, info);
+    return err;
+}

@@ -1,0 +1,180 @@
+/* The life of a package of collforge_hybrid.h, and how its ranks wait for each other. */
+#include "hybrid/hybrid.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/handle_table.h"
+#include "base/runtime.h"
+#include "comm/comm.h"
+#include "data/sizes.h"
+#include "data/tmpbuf.h"
+#include "node/shared_window.h"
+#include "place/connect.h"
+#include "place/topology.h"
+
+/* The packages that are not freed: a handle may be a copy of one that was. */
+static struct cf_handle_table live = CF_HANDLE_TABLE_INITIALIZER;
+
+struct cf_hybrid *cf_hybrid_find(struct collforge_hybrid *hybrid) {
+    uintptr_t found = 0;
+
+    return cf_handle_find(&live, (uintptr_t)hybrid, &found) ? (struct cf_hybrid *)found : NULL;
+}
+
+int cf_hybrid_fail(MPI_Comm comm, int err) {
+    int class = err;
+
+    if (err != MPI_SUCCESS) {
+        (void)PMPI_Comm_call_errhandler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, err);
+        (void)PMPI_Error_class(err, &class);
+    }
+    return class;
+}
+
+/* ---- create and free ------------------------------------------------------------------------- */
+
+static void describe(struct cf_hybrid *hybrid) {
+    const struct cf_layout *at = &hybrid->comm.layout;
+    struct collforge_hybrid *open = &hybrid->open;
+
+    open->node_comm = at->node_comm;
+    open->bridge_comm = at->node_rank == 0 ? at->lane_comm : MPI_COMM_NULL;
+    open->size = at->size;
+    open->rank = at->rank;
+    open->nodes = at->nodes;
+    open->node = at->node;
+    open->node_size = at->node_size[at->node];
+    open->node_rank = at->node_rank;
+    open->node_of = at->node_of;
+    open->node_rank_of = at->node_rank_of;
+}
+
+static void destroy(struct cf_hybrid *hybrid) {
+    if (hybrid != NULL) {
+        cf_shared_close(&hybrid->comm);
+        cf_layout_disconnect(&hybrid->comm.layout);
+        cf_layout_free(&hybrid->comm.layout);
+        cf_tmpbufs_free(&hybrid->comm.tmpbufs);
+        free(hybrid->defaults);
+        free(hybrid->last);
+        free(hybrid);
+    }
+}
+
+/* Where the ranks are, alike on all of them or with an error on some. */
+static int discover(struct cf_layout *layout, MPI_Comm comm, bool domains, bool *of_world) {
+    layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
+    const int err = cf_layout_discover(layout, comm, of_world);
+    const bool known = err == MPI_SUCCESS && layout->size > 0;
+
+    if (domains && cf_comm_agree(comm, known)) {
+        return cf_layout_split_domains(layout, comm);
+    }
+    return err;
+}
+
+/* The package of a communicator of its own, on all ranks or on none. */
+static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
+    struct cf_hybrid *hybrid = calloc(1, sizeof *hybrid);
+
+    if (!cf_comm_agree(comm, hybrid != NULL)) {
+        free(hybrid);
+        return MPI_ERR_NO_MEM;
+    }
+    struct cf_layout *layout = &hybrid->comm.layout;
+    hybrid->open.comm = hybrid->comm.handle = comm;
+    bool of_world = false;
+    int err = discover(layout, comm, domains, &of_world);
+    const bool known = err == MPI_SUCCESS && layout->size > 0 && cf_layout_add_lanes(layout) &&
+                       cf_types_start() == MPI_SUCCESS && cf_hybrid_prepare(hybrid, of_world) &&
+                       cf_handle_insert(&live, (uintptr_t)hybrid, (uintptr_t)hybrid);
+    if (!cf_comm_agree(comm, known) || !cf_layout_connect(layout, comm)) {
+        cf_handle_remove(&live, (uintptr_t)hybrid);
+        destroy(hybrid);
+        return err == MPI_SUCCESS ? MPI_ERR_NO_MEM : err;
+    }
+    hybrid->comm.shared_refused = !cf_shared_open(&hybrid->comm);
+    describe(hybrid);
+    *out = hybrid;
+    return MPI_SUCCESS;
+}
+
+static int create_checked(MPI_Comm comm, bool domains, struct collforge_hybrid **hybrid) {
+    struct cf_hybrid *made = NULL;
+    MPI_Comm own = MPI_COMM_NULL;
+    int inter = 0;
+
+    *hybrid = NULL;
+    /* A communicator that is none has met an error handler when these return. */
+    CF_TRY(PMPI_Comm_test_inter(comm, &inter));
+    if (inter) {
+        return cf_hybrid_fail(comm, MPI_ERR_COMM);
+    }
+    CF_TRY(PMPI_Comm_dup(comm, &own));
+    const int err = create(own, domains, &made);
+    if (err != MPI_SUCCESS) {
+        (void)cf_comm_free(&own);
+        return cf_hybrid_fail(comm, err);
+    }
+    *hybrid = &made->open;
+    return MPI_SUCCESS;
+}
+
+int collforge_hybrid_create(MPI_Comm comm, struct collforge_hybrid **hybrid) {
+    return create_checked(comm, false, hybrid);
+}
+
+int collforge_hybrid_create_numa(MPI_Comm comm, struct collforge_hybrid **hybrid) {
+    return create_checked(comm, true, hybrid);
+}
+
+int collforge_hybrid_free(struct collforge_hybrid **hybrid) {
+    struct cf_hybrid *found = cf_hybrid_find(*hybrid);
+
+    if (found == NULL) {
+        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
+    }
+    MPI_Comm comm = found->open.comm;
+    const int err = cf_pieces_free(found);
+    cf_handle_remove(&live, (uintptr_t)*hybrid);
+    *hybrid = NULL;
+    destroy(found);
+    const int freed = cf_comm_free(&comm);
+    return err == MPI_SUCCESS ? freed : cf_hybrid_fail(MPI_COMM_NULL, err);
+}
+
+/* ---- waiting --------------------------------------------------------------------------------- */
+
+int cf_hybrid_sync(struct cf_hybrid *hybrid) {
+    const struct cf_ranks all = {0, hybrid->open.node_size};
+
+    return cf_node_wait(&hybrid->comm, all, all, false);
+}
+
+int collforge_hybrid_sync(struct collforge_hybrid *hybrid) {
+    struct cf_hybrid *found = cf_hybrid_find(hybrid);
+
+    return found == NULL ? cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM)
+                         : cf_hybrid_fail(hybrid->comm, cf_hybrid_sync(found));
+}
+
+int collforge_hybrid_barrier(struct collforge_hybrid *hybrid) {
+    struct cf_hybrid *found = cf_hybrid_find(hybrid);
+
+    if (found == NULL) {
+        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
+    }
+    if (hybrid->nodes == 1) {
+        return cf_hybrid_fail(hybrid->comm, cf_hybrid_sync(found));
+    }
+    const struct cf_ranks all = {0, hybrid->node_size};
+    const struct cf_ranks leader = {0, 1};
+    int err = cf_node_wait(&found->comm, leader, all, false);
+    if (err == MPI_SUCCESS && hybrid->bridge_comm != MPI_COMM_NULL) {
+        err = PMPI_Barrier(hybrid->bridge_comm);
+    }
+    /* Whatever the leaders met. */
+    const int released = cf_node_wait(&found->comm, all, leader, false);
+    return cf_hybrid_fail(hybrid->comm, err == MPI_SUCCESS ? released : err);
+}

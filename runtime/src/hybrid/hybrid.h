@@ -1,0 +1,73 @@
+/* The room hybrid: the packages of collforge_hybrid.h, their shared memory and their collectives.
+ */
+#ifndef COLLFORGE_HYBRID_INTERNAL_H_INCLUDED
+#define COLLFORGE_HYBRID_INTERNAL_H_INCLUDED
+
+#include "base/cf.h"
+#include "collforge_hybrid.h"
+
+/* One piece of shared memory. */
+struct cf_piece {
+    MPI_Win window;
+    bool locked; /* its epoch is open */
+    void *address;
+    size_t bytes;
+    struct cf_piece *next;
+};
+
+/* The last call of a collective that was legal, of arguments that mean the same for good. */
+struct cf_hybrid_last {
+    const struct cf_choice *asked;
+    const struct cf_choice *chosen; /* NULL: none so far */
+    unsigned released;              /* pieces before it: after another one it need not be legal */
+    void *recvbuf;
+    int recvcount, root;
+    MPI_Datatype type;
+    MPI_Op op;
+};
+
+struct cf_hybrid {
+    struct collforge_hybrid open; /* what the program sees; first, so that pointers convert */
+    struct cf_comm comm;          /* shared is NULL where there was no room for flags */
+    struct cf_piece *pieces;
+    unsigned released;            /* pieces so far */
+    const struct cf_rules *rules; /* NULL: nothing was measured on this layout */
+    struct cf_choice *defaults;   /* [cf_ncollectives] for what nothing was measured of */
+    struct cf_hybrid_last *last;  /* [cf_ncollectives] */
+};
+
+/* The package, or NULL where it is none or freed. Local. */
+struct cf_hybrid *cf_hybrid_find(struct collforge_hybrid *hybrid);
+
+/* Tells the error handler of the communicator, or of MPI_COMM_WORLD for MPI_COMM_NULL; returns the
+ * error's class. */
+int cf_hybrid_fail(MPI_Comm comm, int err);
+
+/* What collforge_hybrid_sync does. */
+int cf_hybrid_sync(struct cf_hybrid *hybrid);
+
+/* Whether one of the pieces has these bytes. */
+bool cf_piece_has(const struct cf_hybrid *hybrid, const void *buffer, size_t bytes);
+
+/* Finds out what the collectives of a package run. Local; false when memory is out. */
+bool cf_hybrid_prepare(struct cf_hybrid *hybrid, bool of_world);
+
+/*
+ * Runs a collective by a choice, or by what was measured best where it is NULL. Returns an MPI
+ * error class: MPI_ERR_TYPE, MPI_ERR_OP, MPI_ERR_ROOT, MPI_ERR_COUNT, MPI_ERR_BUFFER before
+ * anything was done, or what a step of the variant met.
+ */
+int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, int collective,
+                      const struct cf_args *args);
+
+/* The same for a program's call: fills the communicator in, and tells its error handler. */
+int cf_hybrid_call(struct collforge_hybrid *hybrid, int collective, struct cf_args *args);
+
+/* The persistent form: all but the run. */
+int cf_hybrid_init(struct collforge_hybrid *hybrid, int collective, const struct cf_args *args,
+                   struct collforge_hybrid_request **request);
+
+/* Frees all pieces. Collective over the node. Returns the first MPI error class. */
+int cf_pieces_free(struct cf_hybrid *hybrid);
+
+#endif

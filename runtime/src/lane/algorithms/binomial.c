@@ -1,0 +1,127 @@
+/* The binomial tree on a lane (specs/algorithms/binomial.toml). */
+#include "lane/lane.h"
+#include "lane_algorithms.h"
+
+/*
+ * With 5 nodes and root 0: 0 -> 4, 0 -> 2, 0 -> 1, and 2 -> 3 once 2 has it. Positions count from
+ * the root.
+ */
+int cf_binomial_bcast(const struct cf_lane_call *call) {
+    const struct cf_layout *at = &call->comm->layout;
+    const int position = cf_position(at, call->root);
+    const int span = cf_tree_span(position, at->nodes);
+    MPI_Request send[CF_MAX_CHILDREN];
+    int sends = 0;
+
+    if (position > 0) {
+        CF_TRY(cf_receive(call->to, call->count, call->unit,
+                          cf_node_at(at, call->root, position - span), 0, at->lane_comm));
+    }
+    for (int below = span / 2; below > 0; below /= 2) {
+        if (position + below < at->nodes) {
+            CF_TRY_OR_END(NULL, send, sends,
+                          PMPI_Isend(call->to, call->count, call->unit->type,
+                                     cf_node_at(at, call->root, position + below), 0, at->lane_comm,
+                                     &send[sends]));
+            sends++;
+        }
+    }
+    return cf_requests_wait(send, sends);
+}
+
+/*
+ * The same tree upwards: with 5 nodes and root 0, 3 -> 2 while 1 -> 0; then 2 -> 0; then 4 -> 0.
+ * Whoever is above has the partial of lower ranks, so that x0 o .. o x4 is computed as ((x0 o x1) o
+ * (x2 o x3)) o x4. The tree has its root at the root where the op commutes, else at rank 0, which
+ * hands the result over.
+ */
+int cf_binomial_reduce(const struct cf_lane_call *call) {
+    const struct cf_unit *unit = call->unit;
+    const struct cf_layout *at = &call->comm->layout;
+
+    const int top = call->commutes ? call->root : 0;
+    const int position = cf_position(at, top);
+    const int span = cf_tree_span(position, at->nodes);
+    void *room = cf_temp(call->comm, CF_SLOT_LANE, 2 * (MPI_Aint)call->count, unit);
+    if (room == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    /* Partials arrive by turns in two places, at the root in such a way that the last one arrives
+     * in the result. */
+    void *place[2] = {top == call->root && position == 0 ? call->to : room,
+                      cf_at(unit, room, call->count)};
+    int turn = cf_tree_children(position, at->nodes);
+    const void *sum = call->from;
+    for (int below = 1; below < span && position + below < at->nodes; below *= 2) {
+        turn--;
+        CF_TRY(cf_receive(place[turn % 2], call->count, unit, cf_node_at(at, top, position + below),
+                          0, at->lane_comm));
+        CF_TRY(cf_combine(sum, place[turn % 2], call->count, unit, call->op));
+        sum = place[turn % 2];
+    }
+    if (position > 0) {
+        CF_TRY(cf_send(sum, call->count, unit, cf_node_at(at, top, position - span), 0,
+                       at->lane_comm));
+    } else if (top != call->root) {
+        return cf_send(sum, call->count, unit, call->root, 1, at->lane_comm);
+    }
+    if (top != call->root && at->node == call->root) {
+        return cf_receive(call->to, call->count, unit, top, 1, at->lane_comm);
+    }
+    return MPI_SUCCESS;
+}
+
+/*
+ * With 5 nodes and root 0: 1 -> 0 with part 1, 3 -> 2 with part 3; 2 -> 0 with parts 2 3; 4 -> 0
+ * with part 4. Each rank holds its own part and those of the positions below it, one after the
+ * other; the root then turns them to node order.
+ */
+int cf_binomial_gather(const struct cf_lane_call *call) {
+    const struct cf_unit *unit = call->unit;
+    const struct cf_layout *at = &call->comm->layout;
+    const int position = cf_position(at, call->root);
+    struct cf_split parts;
+
+    CF_TRY(cf_split_rotated(&parts, call->comm, CF_SLOT_PARTS, call->parts, call->root));
+    void *held = at->node == call->root && call->root == 0
+                     ? call->to
+                     : cf_temp(call->comm, CF_SLOT_LANE, cf_tree_units(&parts, position), unit);
+    if (held == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    CF_TRY(cf_copy(call->comm, held, call->from, parts.counts[position], unit));
+    CF_TRY(cf_tree_gather(call->comm, held, &parts, unit, call->root));
+    if (at->node != call->root) {
+        return MPI_SUCCESS;
+    }
+    return cf_rotate(call->comm, call->to, held, parts.total,
+                     parts.total - call->parts->displs[call->root], unit);
+}
+
+/*
+ * The gather's way back. With 5 nodes and root 0: 0 -> 4 with part 4; 0 -> 2 with parts 2 3; 0 -> 1
+ * with part 1, 2 -> 3 with part 3.
+ */
+int cf_binomial_scatter(const struct cf_lane_call *call) {
+    const struct cf_unit *unit = call->unit;
+    const struct cf_layout *at = &call->comm->layout;
+    const int position = cf_position(at, call->root);
+    struct cf_split parts;
+    void *held = NULL;
+
+    CF_TRY(cf_split_rotated(&parts, call->comm, CF_SLOT_PARTS, call->parts, call->root));
+    if (at->node == call->root && call->root == 0) {
+        held = cf_at(unit, call->from, 0);
+    } else {
+        held = cf_temp(call->comm, CF_SLOT_LANE, cf_tree_units(&parts, position), unit);
+    }
+    if (held == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    if (at->node == call->root) {
+        CF_TRY(cf_rotate(call->comm, held, call->from, parts.total, call->parts->displs[call->root],
+                         unit));
+    }
+    CF_TRY(cf_tree_scatter(call->comm, held, &parts, unit, call->root));
+    return cf_copy(call->comm, call->to, held, parts.counts[position], unit);
+}

@@ -1,0 +1,23 @@
+/* The pairwise exchange on a lane (specs/algorithms/pairwise.toml). */
+#include "lane/lane.h"
+#include "lane_algorithms.h"
+
+/* With 4 nodes, node 0 sends to 1, 2 and 3 in turn, a segment to each, while it gets from 3, 2
+ * and 1. */
+int cf_pairwise_alltoall(const struct cf_lane_call *call) {
+    const struct cf_exchange exchange = {
+        .comm = call->comm,
+        .from = call->from,
+        .send = call->parts,
+        .to = call->to,
+        .receive = call->arriving,
+        .unit = call->unit,
+        .over = call->comm->layout.lane_comm,
+        .n = call->comm->layout.nodes,
+        .me = call->comm->layout.node,
+        .segment = cf_segment_units(call->parameter[CF_PAIRWISE_SEGMENT_BYTES], call->unit),
+        .window = call->parameter[CF_PAIRWISE_WINDOW],
+    };
+
+    return cf_exchange_run(&exchange);
+}

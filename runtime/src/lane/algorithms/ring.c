@@ -1,0 +1,78 @@
+/* The ring on a lane (specs/algorithms/ring.toml). */
+#include "lane/lane.h"
+#include "lane_algorithms.h"
+
+/*
+ * In step s every rank passes on the part that it got in step s - 1, its own first. With 3 nodes: 0
+ * sends part 0, then part 2; it receives part 2 from rank 2, then part 1.
+ */
+int cf_ring_allgather(const struct cf_lane_call *call) {
+    const int node = call->comm->layout.node;
+    const struct cf_ring ring = {
+        .call = call,
+        .parts = call->parts,
+        .count = call->parts->total,
+        .first = node,
+        .steps = call->comm->layout.nodes - 1,
+        .segment = cf_segment_units(call->parameter[CF_RING_SEGMENT_BYTES], call->unit),
+        .window = call->parameter[CF_RING_WINDOW],
+    };
+
+    CF_TRY(cf_copy(call->comm, cf_at(call->unit, call->to, call->parts->displs[node]), call->from,
+                   call->parts->counts[node], call->unit));
+    return cf_ring_run(&ring);
+}
+
+/*
+ * The partial sum of part r starts at rank r + 1 and travels on, every rank adding what it has; the
+ * last one is r. That is not rank order, so an op that does not commute takes another way.
+ */
+int cf_ring_reduce_scatter(const struct cf_lane_call *call) {
+    const struct cf_layout *at = &call->comm->layout;
+    const struct cf_ring ring = {
+        .call = call,
+        .parts = call->parts,
+        .count = call->parts->total,
+        .sum = call->to,
+        .first = (at->node - 1 + at->nodes) % at->nodes,
+        .reduced = at->nodes - 1,
+        .steps = at->nodes - 1,
+        .segment = cf_segment_units(call->parameter[CF_RING_SEGMENT_BYTES], call->unit),
+        .window = call->parameter[CF_RING_WINDOW],
+    };
+
+    if (call->commutes) {
+        return cf_ring_run(&ring);
+    }
+    CF_TRY(cf_pipe_before(call->pipe, 0, call->parts->total));
+    return cf_native_reduce_scatter(call);
+}
+
+/*
+ * A reduce-scatter and an allgather in one stream: with 3 nodes, 0 sends x0's part 2, then x2 o x0
+ * of part 1, the sum of part 0, and that of part 2. Every part is summed up by one rank, so all
+ * ranks get the same bits.
+ */
+int cf_ring_allreduce(const struct cf_lane_call *call) {
+    const struct cf_layout *at = &call->comm->layout;
+    const int cut = cf_pipe_cut(call->pipe, call->count);
+    struct cf_split parts;
+
+    if (!call->commutes) {
+        CF_TRY(cf_pipe_before(call->pipe, 0, cut));
+        CF_TRY(cf_native_allreduce(call));
+        return cf_pipe_after(call->pipe, 0, cut);
+    }
+    CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, at->nodes, cut));
+    const struct cf_ring ring = {
+        .call = call,
+        .parts = &parts,
+        .count = call->count,
+        .first = (at->node - 1 + at->nodes) % at->nodes,
+        .reduced = at->nodes - 1,
+        .steps = 2 * (at->nodes - 1),
+        .segment = cf_segment_units(call->parameter[CF_RING_SEGMENT_BYTES], call->unit),
+        .window = call->parameter[CF_RING_WINDOW],
+    };
+    return cf_ring_run(&ring);
+}

@@ -1,0 +1,29 @@
+/* Scatter and allgather on a lane (specs/algorithms/scatter_allgather.toml). */
+#include "lane/lane.h"
+#include "lane_algorithms.h"
+
+/*
+ * With 3 nodes and root 0: 0 -> 2 with part 2, 0 -> 1 with part 1; then round the ring 0 -> 1 with
+ * part 0, 1 -> 2 with part 1, 2 -> 0 with part 2 (which 0 has), and so on. Parts are numbered by
+ * the position after the root.
+ */
+int cf_scatter_allgather_bcast(const struct cf_lane_call *call) {
+    const struct cf_unit *unit = call->unit;
+    const struct cf_layout *at = &call->comm->layout;
+    const int position = cf_position(at, call->root);
+    struct cf_split parts;
+
+    CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, at->nodes, call->count));
+    const struct cf_ring ring = {
+        .call = call,
+        .parts = &parts,
+        .count = call->count,
+        .first = position,
+        .steps = at->nodes - 1,
+        .segment = cf_segment_units(call->parameter[CF_SCATTER_ALLGATHER_SEGMENT_BYTES], unit),
+        .window = call->parameter[CF_SCATTER_ALLGATHER_WINDOW],
+    };
+    CF_TRY(cf_tree_scatter(call->comm, cf_at(unit, call->to, parts.displs[position]), &parts, unit,
+                           call->root));
+    return cf_ring_run(&ring);
+}

@@ -1,0 +1,91 @@
+/*
+ * The pairwise all-to-all, in segments. In step s a rank sends to the s-th member after it and
+ * receives from the s-th before it, so that in a step nobody is sent to by two. The first segments
+ * of all blocks go out one step after the other, then the second ones, and so on: all members are
+ * served at the same time, and a rank that is late holds up others by a segment, not by a block.
+ *
+ * With 3 members, 2 segments a block and a window of 3, member 0 has under way, each way:
+ *
+ *   to 1, from 2: segment 0    to 2, from 1: segment 0    to 1, from 2: segment 1
+ *
+ * and asks for the next, to 2 and from 1, when the first is over. Both sides of a message give it
+ * the same number in this order, and each waits only for what lies `window` numbers back, so no
+ * circle of waiting ranks can close.
+ */
+#include "lane/lane.h"
+
+struct exchange {
+    const struct cf_exchange *of;
+    int me; /* position among the members */
+    int window;
+    MPI_Request receive[CF_MAX_WINDOW];
+    MPI_Request send[CF_MAX_WINDOW];
+};
+
+static int member(const struct cf_exchange *of, int position) {
+    return of->order == NULL ? position % of->n : of->order[position % of->n];
+}
+
+static int own_position(const struct cf_exchange *of) {
+    int position = 0;
+
+    while (member(of, position) != of->me) {
+        position++;
+    }
+    return position;
+}
+
+static int segments_of(const struct cf_exchange *of) {
+    int longest = 0;
+
+    for (int i = 0; i < of->n; i++) {
+        longest = cf_larger(longest, cf_larger(of->send->counts[i], of->receive->counts[i]));
+    }
+    return cf_segments(longest, of->segment);
+}
+
+/* The exchange of one segment in one step; slot is that of its requests. */
+static int start(struct exchange *exchange, int segment, int step, int slot) {
+    const struct cf_exchange *of = exchange->of;
+    const int target = member(of, exchange->me + step);
+    const int source = member(of, exchange->me + of->n - step);
+    const MPI_Aint first = (MPI_Aint)segment * of->segment;
+
+    CF_TRY(cf_wait(&exchange->receive[slot]));
+    if (first < of->receive->counts[source]) {
+        CF_TRY(PMPI_Irecv(cf_at(of->unit, of->to, of->receive->displs[source] + first),
+                          cf_segment_count(segment, of->segment, of->receive->counts[source]),
+                          of->unit->type, source, 0, of->over, &exchange->receive[slot]));
+    }
+    CF_TRY(cf_wait(&exchange->send[slot]));
+    if (first < of->send->counts[target]) {
+        CF_TRY(PMPI_Isend(cf_at(of->unit, of->from, of->send->displs[target] + first),
+                          cf_segment_count(segment, of->segment, of->send->counts[target]),
+                          of->unit->type, target, 0, of->over, &exchange->send[slot]));
+    }
+    return MPI_SUCCESS;
+}
+
+static int start_all(struct exchange *exchange) {
+    const struct cf_exchange *of = exchange->of;
+    const int segments = segments_of(of);
+    int slot = 0;
+
+    for (int segment = 0; segment < segments; segment++) {
+        for (int step = 1; step < of->n; step++) {
+            CF_TRY(start(exchange, segment, step, slot));
+            slot = slot + 1 == exchange->window ? 0 : slot + 1;
+        }
+    }
+    return cf_copy(of->comm, cf_at(of->unit, of->to, of->receive->displs[of->me]),
+                   cf_at(of->unit, of->from, of->send->displs[of->me]), of->send->counts[of->me],
+                   of->unit);
+}
+
+int cf_exchange_run(const struct cf_exchange *of) {
+    struct exchange exchange = {.of = of, .me = own_position(of), .window = cf_window(of->window)};
+
+    cf_requests_clear(exchange.receive, exchange.window);
+    cf_requests_clear(exchange.send, exchange.window);
+    return cf_requests_end(exchange.receive, exchange.send, exchange.window, start_all(&exchange));
+}

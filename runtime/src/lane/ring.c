@@ -1,0 +1,211 @@
+/*
+ * The pipelined ring of a lane: allgather, reduce-scatter and allreduce are one stream of parts
+ * that every rank passes on.
+ *
+ * In the stream of a rank part 0 is its own, part t the one that it got in step t; it sends parts 0
+ * to steps - 1 to the next rank and gets parts 1 to steps from the one before, whose stream is the
+ * same, one part later. The first `reduced` parts that arrive are partial sums, to which a rank
+ * adds what it has before it sends them on. With 3 ranks, an allreduce at rank 0 (reduced = 2,
+ * steps = 4):
+ *
+ *   t   part  is             where
+ *   0   2     x0             from
+ *   1   1     x2 o x0        temporary
+ *   2   0     the sum        to
+ *   3   2     the sum        to
+ *   4   1     the sum        to
+ *
+ * Parts are cut in segments, and what is passed on is a segment, so that a rank sends segment i of
+ * the stream while segment i + (segments of a part) arrives. At most `window` are under way in
+ * either direction; a rank waits for one that the rank before sent at least one segment earlier, so
+ * no circle of waiting ranks can close.
+ */
+#include "lane/lane.h"
+
+/* Where the stream of a rank stands: segment `segment` of part number t. */
+struct place {
+    int t;
+    int segment;
+};
+
+struct stream {
+    const struct cf_ring *ring;
+    const struct cf_lane_call *call;
+    int segment; /* units */
+    int window;
+    int lead;  /* segments of part 0: what is asked for runs so far ahead of what is sent */
+    int slots; /* segments that the temporary holds */
+    char *partial;
+    MPI_Request receive[CF_MAX_WINDOW];
+    MPI_Request send[CF_MAX_WINDOW];
+};
+
+static int part_of(const struct cf_ring *ring, int t) {
+    return (ring->first - t % ring->parts->n + ring->parts->n) % ring->parts->n;
+}
+
+/* An empty part has one segment too, an empty message, so that no rank waits without a step
+ * between. */
+static int segments_of(const struct stream *stream, int t) {
+    const struct cf_ring *ring = stream->ring;
+    const int segments = cf_segments(ring->parts->counts[part_of(ring, t)], stream->segment);
+    return segments > 0 ? segments : 1;
+}
+
+static void advance(const struct stream *stream, struct place *place) {
+    if (++place->segment == segments_of(stream, place->t)) {
+        place->segment = 0;
+        place->t++;
+    }
+}
+
+/* Where a segment stands in what this rank has on its lane. */
+static int unit_at(const struct stream *stream, const struct place *place) {
+    const int part = part_of(stream->ring, place->t);
+    return stream->ring->parts->displs[part] + place->segment * stream->segment;
+}
+
+/* The units of a segment as the parts are cut; those that this lane has. */
+static int cut_at(const struct stream *stream, const struct place *place) {
+    const struct cf_ring *ring = stream->ring;
+    return cf_segment_count(place->segment, stream->segment,
+                            ring->parts->counts[part_of(ring, place->t)]);
+}
+
+static int units_at(const struct stream *stream, const struct place *place) {
+    return cf_units_within(unit_at(stream, place), cut_at(stream, place), stream->ring->count);
+}
+
+/* In a vector that holds all parts. */
+static void *in_vector(const struct stream *stream, const void *vector, const struct place *place) {
+    return cf_at(stream->call->unit, vector, unit_at(stream, place));
+}
+
+/* Where number `index` of the stream is sent from and received at. */
+static void *at_place(const struct stream *stream, const struct place *place, int index) {
+    const struct cf_ring *ring = stream->ring;
+
+    if (place->t == 0 && ring->reduced > 0) {
+        return in_vector(stream, stream->call->from, place);
+    }
+    if (place->t < ring->reduced) {
+        return cf_at(stream->call->unit, stream->partial,
+                     (MPI_Aint)(index % stream->slots) * stream->segment);
+    }
+    if (place->t == ring->reduced && ring->sum != NULL) {
+        return cf_at(stream->call->unit, ring->sum, (MPI_Aint)place->segment * stream->segment);
+    }
+    return in_vector(stream, stream->call->to, place);
+}
+
+/* A partial sum stays from when it is asked for until it is sent, which is known `window` segments
+ * later. */
+static int make_room(struct stream *stream) {
+    const struct cf_ring *ring = stream->ring;
+
+    if (ring->reduced < 2) {
+        return MPI_SUCCESS;
+    }
+    stream->slots = stream->lead + stream->window + 1;
+    stream->partial = cf_temp(stream->call->comm, CF_SLOT_LANE,
+                              (MPI_Aint)stream->slots * stream->segment, stream->call->unit);
+    return stream->partial == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+}
+
+static int begin(struct stream *stream, const struct cf_ring *ring) {
+    int longest = 1;
+
+    for (int part = 0; part < ring->parts->n; part++) {
+        longest = cf_larger(longest, ring->parts->counts[part]);
+    }
+    stream->ring = ring;
+    stream->call = ring->call;
+    stream->segment = ring->segment < longest ? ring->segment : longest;
+    stream->window = cf_window(ring->window);
+    stream->lead = segments_of(stream, 0);
+    if (stream->window > stream->lead) {
+        stream->window = stream->lead;
+    }
+    cf_requests_clear(stream->receive, stream->window);
+    cf_requests_clear(stream->send, stream->window);
+    return make_room(stream);
+}
+
+/* What this rank adds to a segment is needed. */
+static int provide(const struct stream *stream, const struct place *place) {
+    return cf_pipe_before(stream->call->pipe, unit_at(stream, place), cut_at(stream, place));
+}
+
+/* A segment has its final value on this rank. */
+static int finish(const struct stream *stream, const struct place *place) {
+    return cf_pipe_after(stream->call->pipe, unit_at(stream, place), cut_at(stream, place));
+}
+
+static int take(struct stream *stream, const struct place *place, int index) {
+    const struct cf_ring *ring = stream->ring;
+
+    CF_TRY(cf_wait(&stream->receive[index % stream->window]));
+    if (place->t <= ring->reduced) {
+        CF_TRY(cf_combine(in_vector(stream, stream->call->from, place),
+                          at_place(stream, place, index), units_at(stream, place),
+                          stream->call->unit, stream->call->op));
+    }
+    return place->t < ring->reduced ? MPI_SUCCESS : finish(stream, place);
+}
+
+static int pass_on(struct stream *stream, const struct place *place, int index) {
+    const struct cf_layout *at = &stream->call->comm->layout;
+    MPI_Request *request = &stream->send[index % stream->window];
+
+    CF_TRY(cf_wait(request));
+    if (place->t == 0 && stream->ring->reduced > 0) {
+        CF_TRY(provide(stream, place));
+    }
+    CF_TRY(PMPI_Isend(at_place(stream, place, index), units_at(stream, place),
+                      stream->call->unit->type, (at->node + 1) % at->nodes, 0, at->lane_comm,
+                      request));
+    return place->t == 0 && stream->ring->reduced == 0 ? finish(stream, place) : MPI_SUCCESS;
+}
+
+static int ask_for(struct stream *stream, const struct place *place, int index) {
+    const struct cf_layout *at = &stream->call->comm->layout;
+
+    CF_TRY(PMPI_Irecv(at_place(stream, place, index), units_at(stream, place),
+                      stream->call->unit->type, (at->node - 1 + at->nodes) % at->nodes, 0,
+                      at->lane_comm, &stream->receive[index % stream->window]));
+    return place->t <= stream->ring->reduced ? provide(stream, place) : MPI_SUCCESS;
+}
+
+static int flow(struct stream *stream) {
+    const int steps = stream->ring->steps;
+    struct place asked = {1, 0};
+    struct place taken = {1, 0};
+    struct place sent = {0, 0};
+
+    for (int i = 0; taken.t <= steps || sent.t < steps; i++) {
+        const int ahead = stream->lead + i;
+        if (i >= stream->window && taken.t <= steps) {
+            CF_TRY(take(stream, &taken, ahead - stream->window));
+            advance(stream, &taken);
+        }
+        if (asked.t <= steps) {
+            CF_TRY(ask_for(stream, &asked, ahead));
+            advance(stream, &asked);
+        }
+        if (sent.t < steps) {
+            CF_TRY(pass_on(stream, &sent, i));
+            advance(stream, &sent);
+        }
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_ring_run(const struct cf_ring *ring) {
+    struct stream stream = {NULL};
+
+    if (ring->steps == 0) {
+        return MPI_SUCCESS;
+    }
+    CF_TRY(begin(&stream, ring));
+    return cf_requests_end(stream.receive, stream.send, stream.window, flow(&stream));
+}

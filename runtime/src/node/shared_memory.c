@@ -1,0 +1,57 @@
+#define _DEFAULT_SOURCE /* madvise */
+#include "node/shared_memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+size_t cf_shared_memory_room(void) {
+    struct statvfs space;
+
+    return statvfs("/dev/shm", &space) == 0 ? (size_t)space.f_bavail * (size_t)space.f_frsize
+                                            : SIZE_MAX;
+}
+
+/* Kernels before 5.14 cannot populate: a byte of each page is written. By the kernel, which says
+ * that there is no page where this process would be killed. */
+bool cf_shared_memory_write(void *memory, size_t bytes) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const int zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    bool good = zeros >= 0;
+
+    for (size_t at = 0; good && at < bytes; at += page) {
+        good = read(zeros, (char *)memory + at, 1) == 1;
+    }
+    good = good && (bytes == 0 || read(zeros, (char *)memory + bytes - 1, 1) == 1);
+    if (zeros >= 0) {
+        (void)close(zeros);
+    }
+    return good;
+}
+
+bool cf_shared_memory_populate(void *memory, size_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t first = (uintptr_t)memory / page * page;
+    const size_t length = (uintptr_t)memory + bytes - first;
+
+    if (madvise((void *)first, length, MADV_POPULATE_WRITE) == 0) {
+        return true;
+    }
+    return errno == EINVAL && cf_shared_memory_write(memory, bytes);
+}
+
+bool cf_shared_memory_is_unified(MPI_Win window) {
+    int *model = NULL;
+    int found = 0;
+
+    return PMPI_Win_set_errhandler(window, MPI_ERRORS_RETURN) == MPI_SUCCESS &&
+           PMPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &found) == MPI_SUCCESS && found &&
+           *model == MPI_WIN_UNIFIED;
+}

@@ -1,0 +1,481 @@
+/*
+ * Reductions of a node through its window (shared.c has the protocol). Every rank puts its operand
+ * in place, a piece a round, and whoever combines an element takes the operands of all ranks from
+ * there. Combining from the last rank to the first needs no copies on the way, because
+ * MPI_Reduce_local leaves "first operand op second" in the place of the second; it is a legal
+ * order for ops that do not commute, and the same wherever it is done.
+ */
+#include "node/shared_window.h"
+
+#include "base/runtime.h"
+#include "data/component.h"
+#include "data/facts.h"
+
+struct reducing {
+    struct cf_comm *comm;
+    struct cf_shared *shared;
+    const struct cf_unit *unit;
+    MPI_Op op;
+    const void *from;
+    void *to;
+    size_t total;  /* bytes of the operand */
+    size_t piece;  /* bytes of a round */
+    bool small;    /* one round beside the flags */
+    void *operand; /* elements with holes: room for a piece, twice */
+    void *result;
+    uint64_t base; /* the first round */
+    int err;       /* the first: an error keeps no other rank waiting */
+};
+
+static void note(struct reducing *job, int err) {
+    if (job->err == MPI_SUCCESS) {
+        job->err = err;
+    }
+}
+
+static void reduce_begin(struct reducing *job, size_t total, size_t piece, bool small) {
+    const struct cf_unit *unit = job->unit;
+    const size_t capacity = total < piece ? total : piece;
+
+    job->shared = job->comm->shared;
+    job->small = small;
+    job->total = total;
+    job->piece = piece;
+    job->err = MPI_SUCCESS;
+    if (!unit->dense) {
+        const MPI_Aint units = (MPI_Aint)(capacity / (size_t)unit->size);
+        job->operand = cf_temp(job->comm, CF_SLOT_OPERAND, units, unit);
+        job->result = cf_temp(job->comm, CF_SLOT_RESULT, units, unit);
+        if (job->operand == NULL || job->result == NULL) {
+            job->err = MPI_ERR_NO_MEM;
+        }
+    }
+}
+
+static unsigned char *place_of(const struct reducing *job, int rank, uint64_t round) {
+    return cf_shared_place(job->shared, rank, round, job->small);
+}
+
+/* The length of piece t. */
+static size_t length_of(const struct reducing *job, uint64_t t) {
+    const size_t rest = job->total - (size_t)t * job->piece;
+    return rest < job->piece ? rest : job->piece;
+}
+
+static int units_of(const struct reducing *job, size_t bytes) {
+    return (int)(bytes / (size_t)job->unit->size);
+}
+
+/* to = packed operand op to, never for no elements. */
+static void combine(struct reducing *job, const void *place, void *to, int units) {
+    const void *operand = place;
+
+    if (job->err != MPI_SUCCESS) {
+        return;
+    }
+    if (!job->unit->dense) {
+        note(job, cf_shared_get(job->comm, job->operand, place,
+                                (size_t)units * (size_t)job->unit->size, job->unit));
+        operand = job->operand;
+    }
+    if (job->err == MPI_SUCCESS) {
+        note(job, cf_combine(operand, to, units, job->unit, job->op));
+    }
+}
+
+/*
+ * The operands of ranks 0 to last, from a byte of their pieces on, into typed memory. own: this
+ * rank's where it is not in the window, or where reading it there would be a detour; NULL: take it
+ * from there.
+ */
+static void combine_into(struct reducing *job, void *to, int last, uint64_t round, size_t offset,
+                         int units, const void *own) {
+    const int me = job->shared->me;
+
+    for (int rank = last; rank >= 0 && job->err == MPI_SUCCESS; rank--) {
+        const unsigned char *place = place_of(job, rank, round) + offset;
+        const bool here = rank == me && own != NULL;
+        if (rank == last && here) {
+            note(job, cf_copy(job->comm, to, own, units, job->unit));
+        } else if (rank == last) {
+            note(job, cf_shared_get(job->comm, to, place, (size_t)units * (size_t)job->unit->size,
+                                    job->unit));
+        } else if (here) {
+            note(job, cf_combine(own, to, units, job->unit, job->op));
+        } else {
+            combine(job, place, to, units);
+        }
+    }
+}
+
+static void await_all(const struct reducing *job, int nranks, uint64_t round) {
+    for (int i = 1; i <= nranks; i++) {
+        cf_shared_await(job->shared, (job->shared->me + i) % nranks, round);
+    }
+}
+
+/* This rank's operand, piece t. */
+static void fill(struct reducing *job, uint64_t t) {
+    struct cf_shared *shared = job->shared;
+    const uint64_t round = job->base + t;
+
+    cf_shared_reserve(shared, round, job->small);
+    if (job->err == MPI_SUCCESS) {
+        note(job, cf_shared_put(job->comm, place_of(job, shared->me, round),
+                                cf_shared_skip(job->unit, job->from, (size_t)t * job->piece),
+                                length_of(job, t), job->unit));
+    }
+    cf_shared_filled(shared, round);
+}
+
+static uint64_t rounds_of(size_t total, size_t piece) {
+    return total / piece + (total % piece != 0);
+}
+
+/* Nothing to combine: no elements, no bytes, or one rank. */
+static bool is_trivial(const struct cf_comm *comm, int count, const struct cf_unit *unit) {
+    return count == 0 || unit->size == 0 || comm->shared->n == 1;
+}
+
+/* ---- reduce and allreduce -------------------------------------------------------------------- */
+
+/* The operands beside the flags of a round, once they are there. This rank's own comes from the
+ * user's memory if it still is there: the line of the slot is on its way to the others. */
+static int combine_slots(const struct reducing *job, uint64_t round, size_t bytes, int count) {
+    const struct cf_unit *unit = job->unit;
+    const struct cf_shared *shared = job->comm->shared;
+    const int last = shared->n - 1;
+    void *unpacked = NULL;
+
+    if (!unit->dense) {
+        unpacked = cf_temp(job->comm, CF_SLOT_OPERAND, count, unit);
+        if (unpacked == NULL) {
+            return MPI_ERR_NO_MEM;
+        }
+    }
+    if (last == shared->me) {
+        CF_TRY(cf_copy(job->comm, job->to, job->from, count, unit));
+    } else {
+        const void *place = cf_shared_slot(shared, last, round)->data;
+        CF_TRY(cf_shared_get(job->comm, job->to, place, bytes, unit));
+    }
+    for (int rank = last - 1; rank >= 0; rank--) {
+        const void *operand = cf_shared_slot(shared, rank, round)->data;
+        if (rank == shared->me && job->from != job->to) {
+            operand = job->from;
+        } else if (!unit->dense) {
+            CF_TRY(cf_shared_get(job->comm, unpacked, operand, bytes, unit));
+            operand = unpacked;
+        }
+        CF_TRY(cf_combine(operand, job->to, count, unit, job->op));
+    }
+    return MPI_SUCCESS;
+}
+
+/* One round: root, or every rank where it is negative, combines all. The way of short vectors,
+ * which does without the pieces of struct reducing. */
+static int reduce_small(const struct reducing *job, size_t bytes, int count, int root) {
+    struct cf_shared *shared = job->comm->shared;
+    const uint64_t round = cf_shared_take(shared, 1);
+
+    cf_shared_reserve(shared, round, true);
+    int err = cf_shared_put(job->comm, cf_shared_slot(shared, shared->me, round)->data, job->from,
+                            bytes, job->unit);
+    cf_shared_filled(shared, round);
+    cf_shared_foresee(shared, round);
+    if (root < 0 || shared->me == root) {
+        for (int i = 1; i < shared->n; i++) {
+            cf_shared_await(shared, (shared->me + i) % shared->n, round);
+        }
+        shared->all_done = round; /* they came after all rounds before */
+        if (err == MPI_SUCCESS) {
+            err = combine_slots(job, round, bytes, count);
+        }
+    }
+    cf_shared_done_small(shared, round);
+    return err;
+}
+
+/* Where the slice of a rank begins in a piece of this many bytes. */
+static size_t slice_begin(const struct reducing *job, size_t bytes, int rank) {
+    const size_t units = bytes / (size_t)job->unit->size;
+    const size_t n = (size_t)job->shared->n;
+    const size_t longer = units % n < (size_t)rank ? units % n : (size_t)rank;
+
+    return (units / n * (size_t)rank + longer) * (size_t)job->unit->size;
+}
+
+/* This rank's slice of piece t: the result replaces the operand of the last rank. */
+static void combine_slice(struct reducing *job, uint64_t t) {
+    struct cf_shared *shared = job->shared;
+    const uint64_t round = job->base + t;
+    const int last = shared->n - 1;
+    const size_t begin = slice_begin(job, length_of(job, t), shared->me);
+    const size_t bytes = slice_begin(job, length_of(job, t), shared->me + 1) - begin;
+    const int units = units_of(job, bytes);
+    unsigned char *place = place_of(job, last, round) + begin;
+
+    if (units > 0) {
+        await_all(job, shared->n, round);
+        if (!job->unit->dense) {
+            combine_into(job, job->result, last, round, begin, units, NULL);
+            if (job->err == MPI_SUCCESS) {
+                note(job, cf_shared_put(job->comm, place, job->result, bytes, job->unit));
+            }
+        }
+        for (int rank = last - 1; job->unit->dense && rank >= 0; rank--) {
+            combine(job, place_of(job, rank, round) + begin, place, units);
+        }
+    }
+    cf_shared_raise(&shared->segments[shared->me]->combined, round + 1);
+}
+
+static void copy_result(struct reducing *job, uint64_t t) {
+    const struct cf_shared *shared = job->shared;
+    const uint64_t round = job->base + t;
+
+    for (int rank = 0; rank < shared->n; rank++) {
+        (void)cf_shared_wait(shared, &shared->segments[rank]->combined, round + 1);
+    }
+    if (job->err == MPI_SUCCESS) {
+        note(job,
+             cf_shared_get(job->comm, cf_shared_skip(job->unit, job->to, (size_t)t * job->piece),
+                           place_of(job, shared->n - 1, round), length_of(job, t), job->unit));
+    }
+}
+
+/*
+ * Round t is filled, round t - 1 combined and round t - 2 copied out at a time. All ranks combine,
+ * each its slice of every piece.
+ */
+CF_APART static int reduce_slices(struct reducing *job, int root) {
+    struct cf_shared *shared = job->shared;
+    const bool gets = root < 0 || shared->me == root;
+    const uint64_t rounds = rounds_of(job->total, job->piece);
+
+    job->base = cf_shared_take(shared, rounds);
+    for (uint64_t t = 0; t < rounds + 2; t++) {
+        if (t < rounds) {
+            fill(job, t);
+        }
+        if (t >= 1 && t - 1 < rounds) {
+            combine_slice(job, t - 1);
+        }
+        if (t >= 2) {
+            if (gets) {
+                copy_result(job, t - 2);
+            }
+            cf_shared_done(shared, job->base + t - 2);
+        }
+    }
+    return job->err;
+}
+
+/* To root, or to all where it is negative. */
+static int reduce(struct reducing *job, int count, int root) {
+    const size_t bytes = (size_t)count * (size_t)job->unit->size;
+
+    if (bytes <= CF_SHARED_SMALL) {
+        return reduce_small(job, bytes, count, root);
+    }
+    reduce_begin(job, bytes, cf_shared_piece(job->unit), false);
+    return reduce_slices(job, root);
+}
+
+/* Of elements too large for the window. Never in place: MPICH 4.0.2 crashes there (its issue 6540).
+ */
+static int reduce_native(struct reducing *job, int count, int root) {
+    const struct cf_unit *unit = job->unit;
+
+    if (job->comm->shared->me == root && job->from == job->to) {
+        void *copy = cf_temp(job->comm, CF_SLOT_OPERAND, count, unit);
+        if (copy == NULL) {
+            return MPI_ERR_NO_MEM;
+        }
+        CF_TRY(cf_copy(job->comm, copy, job->from, count, unit));
+        job->from = copy;
+    }
+    return cf_reduce(job->comm, job->from, job->to, count, unit, job->op, root,
+                     job->comm->layout.node_comm);
+}
+
+int cf_shared_reduce(struct cf_comm *comm, const void *from, void *to, int count,
+                     const struct cf_unit *unit, MPI_Op op, int root) {
+    struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
+
+    if (is_trivial(comm, count, unit)) {
+        return comm->shared->me == root ? cf_copy(comm, to, from, count, unit) : MPI_SUCCESS;
+    }
+    if (unit->size > CF_SHARED_PIECE) {
+        return reduce_native(&job, count, root);
+    }
+    return reduce(&job, count, root);
+}
+
+int cf_shared_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
+                        const struct cf_unit *unit, MPI_Op op) {
+    struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
+
+    if (is_trivial(comm, count, unit)) {
+        return cf_copy(comm, to, from, count, unit);
+    }
+    if (unit->size > CF_SHARED_PIECE) {
+        const int err = reduce_native(&job, count, 0);
+        const int sent = cf_bcast(comm, to, count, unit, 0, comm->layout.node_comm);
+        return err == MPI_SUCCESS ? sent : err;
+    }
+    return reduce(&job, count, -1);
+}
+
+/* ---- reduce_scatter -------------------------------------------------------------------------- */
+
+/* The part of rank's result that round t brings: piece bytes of each result. */
+static size_t share_of(const struct reducing *job, const struct cf_split *split, int rank,
+                       uint64_t t) {
+    const size_t bytes = (size_t)split->counts[rank] * (size_t)job->unit->size;
+    const size_t begin = (size_t)t * job->piece;
+    const size_t rest = begin < bytes ? bytes - begin : 0;
+
+    return rest < job->piece ? rest : job->piece;
+}
+
+/* Where the part of this rank's operand that round t brings to a rank's result stands. */
+static const void *operand_of(const struct reducing *job, const struct cf_split *split, int rank,
+                              uint64_t t) {
+    const void *from = cf_at(job->unit, job->from, split->displs[rank]);
+    return cf_shared_skip(job->unit, from, (size_t)t * job->piece);
+}
+
+/* What each rank combines stands at its own place in the memory of all others, so that all are
+ * busy. */
+static void fill_shares(struct reducing *job, const struct cf_split *split, uint64_t t) {
+    struct cf_shared *shared = job->shared;
+    const uint64_t round = job->base + t;
+
+    cf_shared_reserve(shared, round, job->small);
+    unsigned char *place = place_of(job, shared->me, round);
+    for (int rank = 0; rank < shared->n; rank++) {
+        const size_t bytes = rank == shared->me ? 0 : share_of(job, split, rank, t);
+        if (bytes > 0 && job->err == MPI_SUCCESS) {
+            note(job, cf_shared_put(job->comm, place + (size_t)rank * job->piece,
+                                    operand_of(job, split, rank, t), bytes, job->unit));
+        }
+    }
+    cf_shared_filled(shared, round);
+}
+
+static int reduce_shares(struct reducing *job, const struct cf_split *split, size_t longest) {
+    struct cf_shared *shared = job->shared;
+    const uint64_t rounds = rounds_of(longest, job->piece);
+    const size_t offset = (size_t)shared->me * job->piece;
+
+    job->base = cf_shared_take(shared, rounds);
+    for (uint64_t t = 0; t <= rounds; t++) {
+        if (t < rounds) {
+            fill_shares(job, split, t);
+        }
+        if (t == 0) {
+            continue;
+        }
+        const uint64_t round = job->base + t - 1;
+        const size_t bytes = share_of(job, split, shared->me, t - 1);
+        if (bytes > 0) {
+            await_all(job, shared->n, round);
+            combine_into(job, cf_shared_skip(job->unit, job->to, (size_t)(t - 1) * job->piece),
+                         shared->n - 1, round, offset, units_of(job, bytes),
+                         operand_of(job, split, shared->me, t - 1));
+        }
+        cf_shared_done(shared, round);
+    }
+    return job->err;
+}
+
+int cf_shared_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
+                             const struct cf_split *split, const struct cf_unit *unit, MPI_Op op) {
+    struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
+    const size_t n = (size_t)comm->shared->n;
+    const size_t size = (size_t)unit->size;
+    size_t longest = 0;
+
+    for (size_t rank = 0; rank < n; rank++) {
+        const size_t bytes = (size_t)split->counts[rank] * size;
+        longest = bytes > longest ? bytes : longest;
+    }
+    if (longest == 0) {
+        return MPI_SUCCESS;
+    }
+    if (n == 1) {
+        return cf_copy(comm, to, cf_at(unit, from, split->displs[0]), split->counts[0], unit);
+    }
+    if (size > CF_SHARED_PIECE / n) {
+        return cf_reduce_scatter(comm, from, to, split, unit, op, comm->layout.node_comm);
+    }
+    const bool small = longest * n <= CF_SHARED_SMALL;
+    reduce_begin(&job, longest, small ? longest : CF_SHARED_PIECE / n / size * size, small);
+    return reduce_shares(&job, split, longest);
+}
+
+/* ---- scan and exscan ------------------------------------------------------------------------- */
+
+/* Rank r combines the operands of ranks 0 to r - 1, and its own where the scan includes it. That of
+ * the last rank nobody else reads. */
+static int prefixes(struct reducing *job, bool inclusive) {
+    struct cf_shared *shared = job->shared;
+    const uint64_t rounds = rounds_of(job->total, job->piece);
+    const int last = inclusive ? shared->me : shared->me - 1;
+
+    job->base = cf_shared_take(shared, rounds);
+    for (uint64_t t = 0; t <= rounds; t++) {
+        if (t < rounds && shared->me < shared->n - 1) {
+            fill(job, t);
+        }
+        if (t == 0) {
+            continue;
+        }
+        const uint64_t round = job->base + t - 1;
+        const size_t begin = (size_t)(t - 1) * job->piece;
+        for (int rank = shared->me - 1; rank >= 0; rank--) {
+            cf_shared_await(shared, rank, round);
+        }
+        if (last >= 0) {
+            combine_into(job, cf_shared_skip(job->unit, job->to, begin), last, round, 0,
+                         units_of(job, length_of(job, t - 1)),
+                         cf_shared_skip(job->unit, job->from, begin));
+        }
+        cf_shared_done(shared, round);
+    }
+    return job->err;
+}
+
+static int scan(struct reducing *job, int count, bool inclusive) {
+    const size_t bytes = (size_t)count * (size_t)job->unit->size;
+
+    reduce_begin(job, bytes, cf_shared_piece(job->unit), bytes <= CF_SHARED_SMALL);
+    return prefixes(job, inclusive);
+}
+
+int cf_shared_scan(struct cf_comm *comm, const void *from, void *to, int count,
+                   const struct cf_unit *unit, MPI_Op op) {
+    struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
+
+    if (is_trivial(comm, count, unit)) {
+        return cf_copy(comm, to, from, count, unit);
+    }
+    if (unit->size > CF_SHARED_PIECE) {
+        return cf_scan(comm, from, to, count, unit, op, comm->layout.node_comm);
+    }
+    return scan(&job, count, true);
+}
+
+int cf_shared_exscan(struct cf_comm *comm, const void *from, void *to, int count,
+                     const struct cf_unit *unit, MPI_Op op) {
+    struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
+
+    if (is_trivial(comm, count, unit)) {
+        return MPI_SUCCESS;
+    }
+    if (unit->size > CF_SHARED_PIECE) {
+        return cf_exscan(comm, from, to, count, unit, op, comm->layout.node_comm);
+    }
+    return scan(&job, count, false);
+}

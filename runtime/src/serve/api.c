@@ -1,0 +1,33 @@
+/* What collforge.h offers to applications. */
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/runtime.h"
+#include "comm/comm.h"
+#include "serve/dispatch.h"
+#include "winners/choice.h"
+
+const char *collforge_version(void) {
+    return COLLFORGE_VERSION;
+}
+
+int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *name, size_t size) {
+    static const struct cf_choice native = {0};
+    const struct cf_choice *choice = NULL;
+    struct cf_state *state = NULL;
+    const int index = cf_collective_find(collective, strlen(collective));
+    if (index < 0)
+        return MPI_ERR_ARG;
+    if (cf_runtime.mode >= CF_MODE_ON && bytes <= INT_MAX) {
+        const int err = cf_state_of(comm, &state);
+        if (err != MPI_SUCCESS)
+            return err;
+        choice = cf_choose_bytes(state, index, (int64_t)bytes);
+    }
+    if (choice != NULL && !cf_applies_by_layout(choice, &state->comm.layout, (int64_t)bytes))
+        choice = NULL;
+    cf_choice_format(choice == NULL ? &native : choice, name, size);
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,328 @@
+/* From a call to what it runs. */
+#include "serve/dispatch.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+
+#include "base/cf.h"
+#include "base/log.h"
+#include "comm/comm.h"
+#include "comm/observe.h"
+#include "data/facts.h"
+#include "data/sizes.h"
+#include "data/tmpbuf.h"
+#include "device/gpu.h"
+#include "device/kinds.h"
+#include "device/staging.h"
+#include "serve/fast.h"
+#include "start/start.h"
+
+/* Stands for "the state of this communicator did not fit into memory", which cf_attempt reports. */
+static const struct cf_choice out_of_memory = {0};
+
+static inline bool any_tuned(const struct cf_state *state, int collective) {
+    return state->rules != NULL && state->rules->tuned[collective];
+}
+
+const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
+                                        int64_t bytes) {
+    if (bytes <= 0 || bytes > INT_MAX || !any_tuned(state, collective))
+        return NULL;
+    return state->rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)bytes)];
+}
+
+/*
+ * The bytes of all blocks per rank, rounded up; negative where a count is. Bytes are summed up, not
+ * elements: ranks may give one signature in units of different types.
+ */
+static int64_t mean_bytes(const int *counts, int ranks, int64_t type_size) {
+    for (int rank = 0; rank < ranks; rank++)
+        if (counts[rank] < 0)
+            return -1;
+    return (cf_sum(counts, ranks) * type_size + ranks - 1) / ranks;
+}
+
+/* Native whatever the size. */
+static void remember_untuned(struct cf_state *state, int collective, MPI_Datatype type) {
+    state->last[collective].native = (struct cf_native){type, INT64_MIN, UINT64_MAX};
+}
+
+/*
+ * Native was chosen for these bytes: so it is for all sizes about them up to those that have a
+ * variant. They are kept as numbers of units of the type, of `parts` blocks together, and only for
+ * a type whose handle means the same for good.
+ */
+static void remember_native(struct cf_state *state, int collective, MPI_Datatype type,
+                            int64_t bytes, int parts) {
+    const struct cf_choice *const *by_size = &state->rules->by_size[collective * CF_BUCKETS];
+    if (bytes <= 0 || bytes > INT_MAX || !cf_type_is_predefined(type))
+        return;
+    const int64_t size = cf_type_size(type);
+    int begin = cf_bucket((uint64_t)bytes);
+    int end = begin + 1;
+    while (begin > 0 && by_size[begin - 1] == NULL)
+        begin--;
+    while (end < CF_BUCKETS && by_size[end] == NULL)
+        end++;
+    /* A mean is rounded up: it is that of `begin` as soon as the sum exceeds the size before. */
+    const int64_t below = ((int64_t)cf_bucket_begin(begin) - 1) * parts / size;
+    const int64_t most =
+        (end == CF_BUCKETS ? INT_MAX : (int64_t)cf_bucket_begin(end) - 1) * parts / size;
+    const int64_t least = begin == 0 ? INT64_MIN : below + 1;
+    state->last[collective].native =
+        (struct cf_native){type, least, (uint64_t)most - (uint64_t)least};
+}
+
+/* The same for a variant. */
+static void remember_chosen(struct cf_state *state, int collective, MPI_Datatype type, int count,
+                            const struct cf_choice *choice) {
+    if (type == MPI_DATATYPE_NULL || cf_type_is_predefined(type))
+        state->last[collective].chosen = (struct cf_chosen){choice, state->bytes, type, count};
+}
+
+/*
+ * A call without counts has count; one without a type has no size that all ranks know. Calls that
+ * are observed are never remembered: they all have to come here.
+ */
+CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int collective,
+                                                    int count, MPI_Datatype type,
+                                                    const int *counts) {
+    const bool observed = cf_runtime.mode == CF_MODE_OBSERVED;
+    const int ranks = state->comm.layout.size;
+    if (ranks == 0) /* cf_untuned */
+        return NULL;
+    if (!observed && !any_tuned(state, collective)) {
+        remember_untuned(state, collective, type);
+        return NULL;
+    }
+    int64_t bytes = CF_UNSIZED_BYTES;
+    if (cf_collectives[collective].sized != CF_SIZED_NONE) {
+        const int64_t size = cf_type_size(type);
+        bytes = size < 0 ? -1 : counts == NULL ? count * size : mean_bytes(counts, ranks, size);
+        if (bytes < 0)
+            return NULL;
+    }
+    const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
+    state->bytes = bytes;
+    if (observed)
+        cf_observe_call(state, collective, bytes, choice);
+    else if (choice != NULL && counts == NULL)
+        remember_chosen(state, collective, type, count, choice);
+    else if (choice == NULL && cf_collectives[collective].sized == CF_SIZED_NONE)
+        remember_untuned(state, collective, type);
+    else if (choice == NULL)
+        remember_native(state, collective, type, bytes, counts == NULL ? 1 : ranks);
+    return choice;
+}
+
+static inline const struct cf_choice *choose(int collective, MPI_Comm comm, int count,
+                                             MPI_Datatype type, const int *counts) {
+    struct cf_state *state = NULL;
+    if (cf_runtime.mode < CF_MODE_ON && !cf_runtime_start(comm))
+        return NULL;
+    const int err = cf_state_of(comm, &state);
+    if (err != MPI_SUCCESS)
+        return err == MPI_ERR_NO_MEM ? &out_of_memory : NULL;
+    const struct cf_chosen *last = &state->last[collective].chosen;
+    if (counts != NULL || last->choice == NULL || type != last->type || count != last->count)
+        return find_choice(state, collective, count, type, counts);
+    state->bytes = last->bytes;
+    return last->choice;
+}
+
+const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
+    return choose(collective, comm, count, type, NULL);
+}
+
+const struct cf_choice *cf_choose_mean(int collective, MPI_Comm comm, const int *counts,
+                                       MPI_Datatype type) {
+    return choose(collective, comm, 0, type, counts);
+}
+
+const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm) {
+    return choose(collective, comm, 0, MPI_DATATYPE_NULL, NULL);
+}
+
+/* A type that is not committed has no size here. */
+static bool side_is_illegal(const void *buffer, int count, MPI_Datatype type) {
+    return buffer != MPI_IN_PLACE &&
+           (count < 0 || type == MPI_DATATYPE_NULL || cf_type_size(type) < 0);
+}
+
+/* On all ranks alike. */
+static bool is_illegal_everywhere(const struct cf_collective_info *info, const struct cf_args *args,
+                                  const struct cf_layout *layout) {
+    return (info->has_op && args->op == MPI_OP_NULL) ||
+           (info->rooted && (args->root < 0 || args->root >= layout->size));
+}
+
+/* Looks only at arguments that are significant on this rank. */
+static bool is_illegal_here(const struct cf_collective_info *info, const struct cf_args *args,
+                            const struct cf_layout *layout) {
+    /* Where sizes are not known alike the variant itself asks all ranks whether theirs are legal.
+     */
+    if (info->sized == CF_SIZED_NONE)
+        return false;
+    /* On the other ranks only the side that cf_choose was given is significant. */
+    if (info->rooted && args->root != layout->rank)
+        return false;
+    return side_is_illegal(args->sendbuf, args->sendcount, args->sendtype) ||
+           side_is_illegal(args->recvbuf, args->recvcount, args->recvtype);
+}
+
+static bool applies(const struct cf_choice *choice, const struct cf_facts *facts) {
+    return facts->total_bytes <= INT_MAX && choice->variant->applicable(facts) &&
+           cf_memory_suffices(choice, facts);
+}
+
+/* An error of a component stands for an error of the call. A rank that is out of memory has met it
+ * alone: the others wait for what it would have sent. */
+static int raise(MPI_Comm comm, int err) {
+    (void)PMPI_Comm_call_errhandler(comm, err);
+    if (err == MPI_ERR_NO_MEM) {
+        cf_warn("memory is out on a rank for which others wait; the job ends here");
+        (void)PMPI_Abort(MPI_COMM_WORLD, err);
+    }
+    return err;
+}
+
+/* Whether the last call says all there is to know of this one, but for its counts and its root. */
+static inline bool is_settled(const struct cf_settled *last, const struct cf_choice *choice,
+                              int64_t bytes, const struct cf_args *args) {
+    return last->choice == choice && last->bytes == bytes && last->op == args->op &&
+           last->type == args->sendtype && last->type == args->recvtype;
+}
+
+/* Absent (0) in collectives that have none. */
+static bool means_the_same_for_good(MPI_Op op, MPI_Datatype type) {
+    return (op == (MPI_Op)0 || cf_op_is_predefined(op)) &&
+           (type == (MPI_Datatype)0 || cf_type_is_predefined(type));
+}
+
+/* Whether a result may tell in which order the op was applied: even a maximum does, of NaN or of
+ * two zeros. Two calls with the same arguments should give the same (MPI standard, advice to
+ * implementors on MPI_Reduce). */
+static bool shows_order(int collective, MPI_Op op) {
+    return cf_collectives[collective].has_op && op != MPI_LAND && op != MPI_LOR && op != MPI_LXOR &&
+           op != MPI_BAND && op != MPI_BOR && op != MPI_BXOR;
+}
+
+/*
+ * The communicators of node and lane are worth their price from the second call on: a program that
+ * makes a communicator, calls once and frees it does not lose by winners. All ranks wait alike: who
+ * gets here follows from what is alike on all of them, and of a communicator that is not complete
+ * every call gets here (none is settled). That of all processes is made once, what is forced
+ * runs at once, and so does what would have other bits in the second call.
+ */
+static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice,
+                        const struct cf_args *args) {
+    if (!choice->waits || state->waited || state->stage != CF_STAGE_LOCAL ||
+        args->comm == MPI_COMM_WORLD || shows_order(choice->variant->collective, args->op))
+        return false;
+    state->waited = true;
+    return true;
+}
+
+/* Whether this call's buffers may be device memory. */
+static bool may_be_on_gpu(struct cf_state *state) {
+    return cf_gpu_may_be() && !cf_kinds_are_of_host(state);
+}
+
+/* Calls whose buffers may be device memory are never settled, so that all of them come to settle. A
+ * runtime that comes just now finds this one settled, or is found here. */
+static void remember_settled(struct cf_state *state, const struct cf_choice *choice, int collective,
+                             const struct cf_args *args) {
+    if (args->sendtype != args->recvtype || !means_the_same_for_good(args->op, args->sendtype))
+        return;
+    state->last[collective].settled =
+        (struct cf_settled){choice, state->bytes, args->op, args->sendtype};
+    if (cf_gpu_may_have_come() && may_be_on_gpu(state))
+        state->last[collective].settled.choice = NULL;
+}
+
+/* All that stands between a choice and its run, by which a call may turn out to be one for native
+ * (CF_DECLINED). Returns an MPI error class otherwise. */
+static int settle(struct cf_state *state, const struct cf_choice *choice, int collective,
+                  const struct cf_args *args) {
+    const struct cf_collective_info *info = &cf_collectives[collective];
+    struct cf_comm *comm = NULL;
+    struct cf_facts facts;
+
+    if (is_illegal_everywhere(info, args, &state->comm.layout))
+        return CF_DECLINED;
+    cf_facts_fill(&facts, &state->comm.layout, collective, state->bytes, args->op);
+    if (!applies(choice, &facts)) {
+        if (cf_runtime.mode == CF_MODE_OBSERVED)
+            cf_observe_refusal(state, collective, choice);
+        return CF_DECLINED;
+    }
+    if (has_to_wait(state, choice, args))
+        return CF_DECLINED;
+    /* Collective at the first call: nobody may leave before. */
+    bool ready = true;
+    int err = cf_comm_get(args->comm, &comm);
+    if (err == MPI_SUCCESS && comm != NULL)
+        err = cf_prepare(choice->variant, comm, choice->parameter, &ready);
+    if (err != MPI_SUCCESS)
+        return err;
+    if (comm == NULL || !ready || is_illegal_here(info, args, &comm->layout))
+        return CF_DECLINED;
+    return MPI_SUCCESS;
+}
+
+/* A call that is not settled: with device buffers it runs on copies in host memory. That is this
+ * rank's own affair, since the variant is the same. */
+CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_choice *choice,
+                                      int collective, const struct cf_args *args) {
+    struct cf_staging staging;
+    int err = settle(state, choice, collective, args);
+
+    if (err != MPI_SUCCESS)
+        return err;
+    if (!may_be_on_gpu(state)) {
+        remember_settled(state, choice, collective, args);
+        return choice->variant->run(args, &state->comm, choice->parameter);
+    }
+    err = cf_staging_begin(&staging, args, collective, &state->comm);
+    if (err != MPI_SUCCESS)
+        return err;
+    return cf_staging_end(&staging,
+                          choice->variant->run(&staging.args, &state->comm, choice->parameter));
+}
+
+int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args) {
+    struct cf_state *state = NULL;
+
+    if (choice->variant == NULL)
+        return raise(args->comm, MPI_ERR_NO_MEM);
+    int err = cf_state_of(args->comm, &state);
+    if (err != MPI_SUCCESS)
+        return raise(args->comm, err);
+    /* root is 0, and so are counts, where a collective has none. */
+    if (args->root < 0 || args->root >= state->comm.layout.size || args->sendcount < 0 ||
+        args->recvcount < 0 ||
+        !is_settled(&state->last[collective].settled, choice, state->bytes, args))
+        err = attempt_unsettled(state, choice, collective, args);
+    else
+        err = choice->variant->run(args, &state->comm, choice->parameter);
+    if (atomic_load_explicit(&cf_tmpbuf_bytes, memory_order_relaxed) > cf_runtime.memory)
+        cf_tmpbufs_free(&state->comm.tmpbufs);
+    return err == MPI_SUCCESS || err == CF_DECLINED ? err : raise(args->comm, err);
+}
+
+int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t bytes,
+                      const struct cf_args *args) {
+    struct cf_state *state = NULL;
+    const int err = cf_state_of(args->comm, &state);
+    if (err != MPI_SUCCESS)
+        return err;
+    state->bytes = bytes;
+    return cf_attempt(choice, collective, args);
+}
+
+bool cf_applies_by_layout(const struct cf_choice *choice, const struct cf_layout *layout,
+                          int64_t bytes) {
+    struct cf_facts facts;
+    cf_facts_fill(&facts, layout, choice->variant->collective, bytes, MPI_SUM);
+    return applies(choice, &facts);
+}

@@ -1,0 +1,58 @@
+#include "serve/large.h"
+
+#include <stdlib.h>
+
+#include "base/runtime.h"
+#include "comm/comm.h"
+#include "start/start.h"
+
+#if MPI_VERSION >= 4
+
+static const int *narrow_all(const MPI_Count *counts, int *narrow, int size) {
+    if (counts == NULL)
+        return NULL;
+    for (int rank = 0; rank < size; rank++)
+        narrow[rank] = cf_narrow(counts[rank]);
+    return narrow;
+}
+
+static const struct cf_choice *choose(int collective, const struct cf_args *args) {
+    if (cf_collectives[collective].sized == CF_SIZED_NONE)
+        return cf_choose_unsized(collective, args->comm);
+    return cf_choose_mean(collective, args->comm, args->recvcounts, args->recvtype);
+}
+
+int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count *sendcounts,
+                     const MPI_Count *recvcounts) {
+    struct cf_args narrow = *args;
+    struct cf_state *state = NULL;
+    const struct cf_choice *choice = NULL;
+    int *memory = NULL;
+
+    if (cf_runtime.mode < CF_MODE_ON && !cf_runtime_start(args->comm))
+        return CF_DECLINED;
+    int err = cf_state_of(args->comm, &state);
+    const int size = err == MPI_SUCCESS ? state->comm.layout.size : 0;
+    if (err == MPI_SUCCESS && size > 0) {
+        memory = malloc(2 * (size_t)size * sizeof *memory);
+        err = memory == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    }
+    if (err == MPI_ERR_NO_MEM) {
+        (void)PMPI_Comm_call_errhandler(args->comm, err);
+        return err;
+    }
+    if (memory == NULL)
+        return CF_DECLINED;
+    /* Only the root's are significant, and none of the send side's where it is in place. */
+    if (!cf_collectives[collective].rooted || args->root == state->comm.layout.rank) {
+        narrow.recvcounts = narrow_all(recvcounts, memory, size);
+        if (args->sendbuf != MPI_IN_PLACE)
+            narrow.sendcounts = narrow_all(sendcounts, memory + size, size);
+    }
+    choice = choose(collective, &narrow);
+    err = choice == NULL ? CF_DECLINED : cf_attempt(choice, collective, &narrow);
+    free(memory);
+    return err;
+}
+
+#endif

@@ -1,0 +1,270 @@
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "start/board.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <mpi.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/symbol.h"
+#include "start/library.h"
+
+/* ---- Hydra ----------------------------------------------------------------------------------- */
+
+/*
+ * Lines of text over a file descriptor, a request and its answer in turn. The MPI library uses the
+ * same descriptor, and leaves it in this state between its own requests. What is put before the
+ * barrier of MPI_Init is there for all after it.
+ */
+enum { LINE = 1024 };
+
+/* Open MPI below Hydra has worlds of one rank, and Hydra takes a process that begins and does not
+ * end for dead. */
+#if defined(OPEN_MPI)
+static const bool speaks_pmi = false;
+#else
+static const bool speaks_pmi = true;
+#endif
+
+static struct {
+    int descriptor; /* -1: none */
+    char space[256];
+} pmi = {.descriptor = -1};
+
+/* Parent and name of a process; false where they are not known. */
+static bool look_at(long process, long *parent, char name[64]) {
+    char path[64];
+    char text[512] = "";
+    (void)snprintf(path, sizeof path, "/proc/%ld/stat", process);
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        return false;
+    const size_t length = fread(text, 1, sizeof text - 1, file);
+    (void)fclose(file);
+    const char *open = memchr(text, '(', length);
+    const char *close = strrchr(text, ')');
+    if (open == NULL || close == NULL || sscanf(close + 1, " %*c %ld", parent) != 1)
+        return false;
+    (void)snprintf(name, 64, "%.*s", (int)(close - open - 1), open + 1);
+    return true;
+}
+
+/* Other launchers speak something else over PMI_FD, and may end the job over a wrong word. */
+static bool is_below_hydra(void) {
+    enum { MOST_ANCESTORS = 16 };
+    char name[64] = "";
+    long process = (long)getppid();
+    for (int i = 0; i < MOST_ANCESTORS && process > 0; i++) {
+        long parent = 0;
+        if (!look_at(process, &parent, name))
+            return false;
+        if (strncmp(name, "hydra_", strlen("hydra_")) == 0)
+            return true;
+        process = parent;
+    }
+    return false;
+}
+
+static bool may_go_on(void) {
+    struct pollfd ready = {.fd = pmi.descriptor, .events = POLLIN};
+    if (errno == EAGAIN)
+        (void)poll(&ready, 1, -1);
+    return errno == EAGAIN || errno == EINTR;
+}
+
+/*
+ * The answer without its end. One byte at a time: what follows it is the MPI library's. Signals do
+ * not count, and there is no limit of time, as the library has none: an answer that is left there
+ * would be taken for that to its next request.
+ */
+static bool pmi_ask(const char *request, char answer[LINE]) {
+    const size_t length = strlen(request);
+    for (size_t sent = 0; sent < length;) {
+        const ssize_t n = send(pmi.descriptor, request + sent, length - sent, MSG_NOSIGNAL);
+        if (n < 0 && !may_go_on())
+            return false;
+        sent += n < 0 ? 0 : (size_t)n;
+    }
+    for (size_t used = 0; used < LINE;) {
+        const ssize_t n = read(pmi.descriptor, answer + used, 1);
+        if (n == 0 || (n < 0 && !may_go_on()))
+            return false;
+        used += n == 1;
+        if (n == 1 && answer[used - 1] == '\n') {
+            answer[used - 1] = '\0';
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The word behind "name=" in an answer. */
+static bool word_of(const char *answer, const char *name, char *word, size_t size) {
+    const char *found = strstr(answer, name);
+    if (found == NULL)
+        return false;
+    found += strlen(name);
+    const size_t length = strcspn(found, " ");
+    (void)snprintf(word, size, "%.*s", (int)length, found);
+    return length > 0 && length < size;
+}
+
+static bool is_good(const char *answer) {
+    return strstr(answer, " rc=0") != NULL;
+}
+
+static bool pmi_is_there(void) {
+    return speaks_pmi && getenv("PMI_FD") != NULL && getenv("PMI_RANK") != NULL && is_below_hydra();
+}
+
+static bool pmi_post(const char *notice) {
+    char answer[LINE] = "";
+    char request[LINE] = "";
+    pmi.descriptor = (int)strtol(getenv("PMI_FD"), NULL, 10);
+    if (!pmi_ask("cmd=init pmi_version=1 pmi_subversion=1\n", answer) || !is_good(answer) ||
+        !pmi_ask("cmd=get_my_kvsname\n", answer) ||
+        !word_of(answer, "kvsname=", pmi.space, sizeof pmi.space))
+        return false;
+    (void)snprintf(request, sizeof request, "cmd=put kvsname=%s key=collforge-%s value=%s\n",
+                   pmi.space, getenv("PMI_RANK"), notice);
+    return pmi_ask(request, answer) && is_good(answer);
+}
+
+static bool pmi_read(int rank, char notice[CF_NOTICE_SIZE]) {
+    char answer[LINE] = "";
+    char request[LINE] = "";
+    (void)snprintf(request, sizeof request, "cmd=get kvsname=%s key=collforge-%d\n", pmi.space,
+                   rank);
+    return pmi_ask(request, answer) && is_good(answer) &&
+           word_of(answer, "value=", notice, CF_NOTICE_SIZE);
+}
+
+/* ---- PMIx ------------------------------------------------------------------------------------ */
+
+/* As in the PMIx standard, of which these have been the same from version 2 on. */
+enum { PMIX_GLOBAL_SCOPE = 3, PMIX_A_STRING = 3, PMIX_AN_INT = 6, PMIX_GOOD = 0 };
+
+struct pmix_process {
+    char nspace[256];
+    uint32_t rank;
+};
+
+struct pmix_value {
+    uint16_t type;
+    union {
+        char *string;
+        int integer;
+        char most[24];
+    } data;
+};
+
+struct pmix_info {
+    char key[512];
+    uint32_t flags;
+    struct pmix_value value;
+};
+
+static const char pmix_key[] = "collforge";
+
+static struct {
+    bool is_open;
+    struct pmix_process self;
+    int (*init)(struct pmix_process *, struct pmix_info *, size_t);
+    int (*put)(uint8_t, const char *, struct pmix_value *);
+    int (*get)(const struct pmix_process *, const char *, const struct pmix_info *, size_t,
+               struct pmix_value **);
+    int (*finalize)(const struct pmix_info *, size_t);
+} pmix;
+
+/*
+ * Two PMIx libraries in one process would take each other's connection: only the one that Open MPI
+ * uses will do. Open MPI 4 comes to it by a component, which it loads in MPI_Init. Open MPI 5 fails
+ * in MPI_Init where PMIx was begun before.
+ */
+#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION == 4
+static bool find_pmix(void) {
+    static const char *const folders[] = {"openmpi", "openmpi/lib/openmpi3"};
+    const char *library = cf_library_file();
+    char *file = library == NULL ? NULL : realpath(library, NULL);
+    if (file == NULL)
+        return false;
+    const int length = (int)(strrchr(file, '/') - file);
+    void *component = NULL;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0] && component == NULL; i++) {
+        char path[PATH_MAX];
+        (void)snprintf(path, sizeof path, "%.*s/%s/mca_pmix_ext3x.so", length, file, folders[i]);
+        component = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    }
+    free(file);
+    return component != NULL && cf_symbol(component, "PMIx_Init", &pmix.init) &&
+           cf_symbol(component, "PMIx_Put", &pmix.put) &&
+           cf_symbol(component, "PMIx_Get", &pmix.get) &&
+           cf_symbol(component, "PMIx_Finalize", &pmix.finalize);
+}
+#else
+static bool find_pmix(void) {
+    return false;
+}
+#endif
+
+static bool pmix_is_there(void) {
+    return getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL && find_pmix();
+}
+
+/* MPI_Init shares what was put before. */
+static bool pmix_post(const char *notice) {
+    char text[CF_NOTICE_SIZE];
+    struct pmix_value value = {.type = PMIX_A_STRING, .data = {.string = text}};
+    (void)snprintf(text, sizeof text, "%s", notice);
+    pmix.is_open = pmix.init(&pmix.self, NULL, 0) == PMIX_GOOD;
+    return pmix.is_open && pmix.put(PMIX_GLOBAL_SCOPE, pmix_key, &value) == PMIX_GOOD;
+}
+
+/* Without a limit a server may wait for a notice that never comes. */
+static bool pmix_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
+    struct pmix_process other = pmix.self;
+    struct pmix_info limit = {
+        .key = "pmix.timeout",
+        .value = {.type = PMIX_AN_INT, .data = {.integer = seconds}},
+    };
+    struct pmix_value *value = NULL;
+    other.rank = (uint32_t)rank;
+    if (pmix.get(&other, pmix_key, &limit, 1, &value) != PMIX_GOOD || value == NULL)
+        return false;
+    const bool found = value->type == PMIX_A_STRING && value->data.string != NULL;
+    if (found) {
+        (void)snprintf(notice, CF_NOTICE_SIZE, "%s", value->data.string);
+        free(value->data.string);
+    }
+    free(value);
+    return found;
+}
+
+/* ---- whichever ------------------------------------------------------------------------------- */
+
+enum cf_board cf_board_post(const char *notice) {
+    const bool hydra = pmi_is_there();
+    if (!hydra && !pmix_is_there())
+        return CF_NO_BOARD;
+    return (hydra ? pmi_post(notice) : pmix_post(notice)) ? CF_POSTED : CF_NOT_POSTED;
+}
+
+bool cf_board_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
+    return pmi.descriptor >= 0 ? pmi_read(rank, notice)
+                               : pmix.is_open && pmix_read(rank, seconds, notice);
+}
+
+/* PMIx counts: MPI_Finalize is the last. */
+void cf_board_close(void) {
+    if (pmix.is_open)
+        (void)pmix.finalize(NULL, 0);
+    pmix.is_open = false;
+    pmi.descriptor = -1;
+}

@@ -1,0 +1,303 @@
+/*
+ * MPI_Init, MPI_Init_thread and MPI_Finalize. World rank 0 reads the environment and the database
+ * and tells the others, so that all ranks take the same decisions even where launchers pass the
+ * environment on to some of them only.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cf.h"
+#include "base/chain.h"
+#include "base/log.h"
+#include "base/runtime.h"
+#include "comm/comm.h"
+#include "comm/observe.h"
+#include "data/sizes.h"
+#include "device/gpu.h"
+#include "node/shared_window.h"
+#include "place/topology.h"
+#include "start/board.h"
+#include "start/library.h"
+#include "start/presence.h"
+#include "start/start.h"
+#include "winners/force.h"
+#include "winners/rules.h"
+#include "winners/winners.h"
+
+static bool activated = false;
+
+/* What world rank 0 tells the others; the winners follow. */
+struct settings {
+    int wanted;    /* 0: stay inactive */
+    int pretended; /* COLLFORGE_NODE_MAP is set, which packages of collforge_hybrid.h heed, too */
+    int verbose;
+    int profile;
+    int gpu_native; /* COLLFORGE_GPU: native where a rank has a GPU runtime */
+    int nwinners;
+    int64_t memory;
+};
+
+/* An environment variable that is set to something, else NULL. */
+static const char *setting(const char *name) {
+    const char *value = getenv(name);
+    return value == NULL || *value == '\0' ? NULL : value;
+}
+
+static int read_verbose(void) {
+    const char *text = setting("COLLFORGE_VERBOSE");
+    if (text == NULL)
+        return 0;
+    if (text[0] >= '0' && text[0] <= '2' && text[1] == '\0')
+        return text[0] - '0';
+    cf_warn("COLLFORGE_VERBOSE='%.80s' is none of 0, 1, 2; taking 0", text);
+    return 0;
+}
+
+/* A number of bytes, in K, M or G if one of these follows, as in 64M or 64MiB. */
+static int64_t read_memory(void) {
+    const char *text = setting("COLLFORGE_MEMORY");
+    char unit[4] = "";
+    int used = 0;
+    long long number = 0;
+    if (text == NULL)
+        return CF_USUAL_MEMORY;
+    const int found = sscanf(text, "%9lld%3[KMGiB]%n", &number, unit, &used);
+    const char *units = "KMG";
+    const char *at = unit[0] == '\0' ? NULL : strchr(units, unit[0]);
+    const bool good = number >= 0 && (found == 1 ? strspn(text, "0123456789") == strlen(text)
+                                                 : found == 2 && text[used] == '\0' && at != NULL);
+    if (good)
+        return (int64_t)number << (at == NULL ? 0 : 10 * (at - units + 1));
+    cf_warn("COLLFORGE_MEMORY='%.80s' is no number of bytes such as 64M; taking 64M", text);
+    return CF_USUAL_MEMORY;
+}
+
+static int read_gpu(void) {
+    const char *text = setting("COLLFORGE_GPU");
+    const bool native = text != NULL && strcmp(text, "native") == 0;
+    if (text != NULL && !native && strcmp(text, "stage") != 0)
+        cf_warn("COLLFORGE_GPU='%.80s' is none of stage, native; taking stage", text);
+    return native;
+}
+
+/* Set to anything but 0. */
+static bool is_on(const char *name) {
+    const char *text = setting(name);
+    return text != NULL && strcmp(text, "0") != 0;
+}
+
+/* On world rank 0. Every failure ends in a warning and in fewer winners, never in an error. */
+static void read_settings(struct settings *settings, struct cf_winners *winners) {
+    char why[512] = "";
+    const char *force = setting("COLLFORGE_FORCE");
+    const char *database = setting("COLLFORGE_DB");
+    if (is_on("COLLFORGE_DISABLE"))
+        return;
+    settings->verbose = read_verbose();
+    settings->memory = read_memory();
+    settings->gpu_native = read_gpu();
+    cf_log_setup(settings->verbose);
+    settings->pretended = setting("COLLFORGE_NODE_MAP") != NULL;
+    if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
+        cf_warn("COLLFORGE_FORCE is ignored: %s", why);
+    if (database != NULL &&
+        !cf_winners_load(database, setting("COLLFORGE_SYSTEM"), winners, why, sizeof why))
+        cf_warn("COLLFORGE_DB=%.300s is ignored: %s", database, why);
+    if (is_on("COLLFORGE_NATIVE_ORDER"))
+        cf_winners_drop_reductions(winners);
+    settings->nwinners = cf_winners_any(winners) ? winners->count : 0;
+    settings->profile = setting("COLLFORGE_PROFILE") != NULL;
+    settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0;
+    cf_log(1, "version %s, %d winners%s", COLLFORGE_VERSION, settings->nwinners,
+           settings->nwinners > 0 ? "" : ": native for everything");
+}
+
+/* The winners of world rank 0 on all ranks. */
+static bool share_winners(const struct settings *settings, int rank, struct cf_winners *winners) {
+    const size_t bytes = (size_t)settings->nwinners * sizeof *winners->items;
+    if (rank != 0)
+        winners->items = malloc(bytes + 1);
+    winners->count = settings->nwinners;
+    return cf_all_agree(rank == 0 || winners->items != NULL) &&
+           PMPI_Bcast(winners->items, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
+/* Collective over MPI_COMM_WORLD. */
+static int activate(void) {
+    if (activated)
+        return MPI_SUCCESS;
+    int err = cf_topology_start();
+    if (err != MPI_SUCCESS)
+        return err;
+    err = cf_types_start();
+    if (err == MPI_SUCCESS)
+        err = cf_states_start();
+    activated = cf_all_agree(err == MPI_SUCCESS);
+    if (!activated && err == MPI_SUCCESS)
+        err = MPI_ERR_OTHER;
+    return err;
+}
+
+int cf_runtime_activate(void) {
+    cf_runtime.tuned_only = false;
+    return activate();
+}
+
+/* Its duplicates take over what is known of it; many are made before its first collective call. */
+static void describe_world(void) {
+    struct cf_state *state = NULL;
+    int size = 0;
+    if (PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && cf_rules_any_for(size))
+        (void)cf_state_of(MPI_COMM_WORLD, &state);
+}
+
+/* After PMPI_Init, on all ranks that have the same library. Errors of MPI have met the handler of
+ * MPI_COMM_WORLD before they get here. */
+static void start(void) {
+    struct settings settings = {.memory = CF_USUAL_MEMORY};
+    struct cf_winners winners = {0};
+    int rank = 0;
+    if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS)
+        return;
+    if (rank == 0)
+        read_settings(&settings, &winners);
+    if (PMPI_Bcast(&settings, (int)sizeof settings, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
+        settings.wanted = settings.pretended = 0;
+    cf_log_setup(settings.verbose);
+    cf_runtime.memory = settings.memory;
+    if (settings.pretended)
+        (void)cf_topology_start();
+    if (settings.wanted && settings.gpu_native && !cf_all_agree(!cf_gpu_is_here())) {
+        if (rank == 0)
+            cf_log(1, "a rank has a GPU runtime and COLLFORGE_GPU=native: native collectives");
+        settings.wanted = 0;
+    }
+    if (settings.wanted) {
+        const bool ready = share_winners(&settings, rank, &winners) && activate() == MPI_SUCCESS;
+        const bool active = ready && cf_all_agree(cf_rules_build(&winners));
+        const bool observed = settings.profile || settings.verbose >= 2;
+        cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
+        cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
+        cf_observe_setup(active && settings.profile);
+        if (active)
+            describe_world();
+        if (active && rank == 0)
+            cf_chain_check();
+        if (!active && rank == 0)
+            cf_warn("memory is out; native collectives");
+    }
+    cf_winners_free(&winners);
+}
+
+/* ---- begin and end --------------------------------------------------------------------------- */
+
+static struct {
+    int (*init)(int *, char ***);
+    int (*init_thread)(int *, char ***, int, int *);
+    int (*finalize)(void);
+} next = {PMPI_Init, PMPI_Init_thread, PMPI_Finalize};
+
+__attribute__((constructor)) static void chain(void) {
+    cf_chain("MPI_Init", &next.init);
+    cf_chain("MPI_Init_thread", &next.init_thread);
+    cf_chain("MPI_Finalize", &next.finalize);
+}
+
+/* While MPI still works, on all ranks; a second time does nothing. */
+static void stop(void) {
+    if (!cf_library_is_ours())
+        return;
+    cf_observe_finish();
+    cf_runtime.mode = CF_MODE_OFF;
+    cf_runtime.tuned_only = false;
+    cf_states_stop();
+    cf_shared_stop();
+    cf_types_stop();
+    cf_topology_stop();
+    cf_rules_free();
+    activated = false;
+}
+
+static int stop_before_the_end(MPI_Comm self, int keyval, void *value, void *extra) {
+    (void)self;
+    (void)keyval;
+    (void)value;
+    (void)extra;
+    stop();
+    return MPI_SUCCESS;
+}
+
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else. */
+static void stop_at_the_end(void) {
+    int keyval = MPI_KEYVAL_INVALID;
+    if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop_before_the_end, &keyval, NULL) !=
+        MPI_SUCCESS)
+        return;
+    (void)PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
+    (void)PMPI_Comm_free_keyval(&keyval);
+}
+
+static void begin(bool after_init) {
+    cf_runtime.mode = CF_MODE_OFF;
+    if (cf_library_is_ours() && cf_presence_agree(after_init))
+        start();
+}
+
+/* With threads in several communicators at once one rank could be started for a call of another
+ * thread that meets a rank which is not. */
+static bool may_start(void) {
+    int level = MPI_THREAD_MULTIPLE;
+    return cf_library_is_ours() && PMPI_Query_thread(&level) == MPI_SUCCESS &&
+           level < MPI_THREAD_MULTIPLE;
+}
+
+bool cf_runtime_start(MPI_Comm comm) {
+    int initialized = 0;
+    int finalized = 0;
+    if (cf_runtime.mode != CF_MODE_UNSTARTED)
+        return cf_runtime.mode >= CF_MODE_ON;
+    if (comm != MPI_COMM_WORLD || PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized ||
+        PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
+        return false;
+    if (!may_start()) {
+        cf_runtime.mode = CF_MODE_OFF;
+        return false;
+    }
+    begin(false);
+    stop_at_the_end();
+    return cf_runtime.mode >= CF_MODE_ON;
+}
+
+/* Before MPI_Init. Whether the level of threads is raised, because the environment asks for it: at
+ * MPI_THREAD_MULTIPLE collectives may use the threads of an MPI+OpenMP program (threads.h). */
+static bool prepare(void) {
+    if (!cf_library_is_ours())
+        return false;
+    cf_presence_announce();
+    return is_on("COLLFORGE_THREAD_MULTIPLE");
+}
+
+static int begun(int err) {
+    if (err == MPI_SUCCESS)
+        begin(true);
+    else
+        cf_board_close();
+    return err;
+}
+
+COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
+    int provided = MPI_THREAD_SINGLE;
+    return begun(prepare() ? next.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
+                           : next.init(argc, argv));
+}
+
+COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    const int level = prepare() ? MPI_THREAD_MULTIPLE : required;
+    return begun(next.init_thread(argc, argv, level, provided));
+}
+
+COLLFORGE_PUBLIC int MPI_Finalize(void) {
+    stop();
+    return next.finalize();
+}

@@ -1,0 +1,82 @@
+#define _GNU_SOURCE /* dladdr */
+#include "start/library.h"
+
+#include <dlfcn.h>
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static const char open_mpi[] = "Open MPI";
+/* MPI-5's handles are numbers of their own; a library has them in a file of this name. */
+static const char abi_file[] = "mpi_abi";
+
+#if defined(OPEN_MPI)
+static const bool for_open_mpi = true;
+static const char built_for[] = "Open MPI";
+#else
+static const bool for_open_mpi = false;
+static const char built_for[] = "MPICH";
+#endif
+
+/* Only one rank says it, as far as the launcher tells which one this is. */
+static bool speaks(void) {
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                        "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *rank = getenv(names[i]);
+        if (rank != NULL)
+            return strcmp(rank, "0") == 0;
+    }
+    return true;
+}
+
+/* As long as the longest of any library: it may be another one that writes it. */
+enum { LONGEST_VERSION = 8192 };
+
+const char *cf_library_file(void) {
+    Dl_info info;
+    void *function = NULL;
+    int (*const any_function)(MPI_Comm, int *) = PMPI_Comm_rank;
+
+    memcpy(&function, &any_function, sizeof function);
+    return dladdr(function, &info) == 0 ? NULL : info.dli_fname;
+}
+
+static bool is_abi_file(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return strstr(slash == NULL ? path : slash, abi_file) != NULL;
+}
+
+static bool compare(void) {
+    char version[LONGEST_VERSION] = "";
+    int length = 0;
+    const char *file = cf_library_file();
+    const bool is_abi = file != NULL && is_abi_file(file);
+    const bool known = PMPI_Get_library_version(version, &length) == MPI_SUCCESS;
+    const bool is_open_mpi = strncmp(version, open_mpi, sizeof open_mpi - 1) == 0;
+    if (known && !is_abi && is_open_mpi == for_open_mpi)
+        return true;
+    version[strcspn(version, "\n")] = '\0';
+    if (speaks())
+        cf_warn(
+            "this library is built for %s, the program runs %s%.100s; native collectives "
+            "(preload the one that 'collforge build --mpi' makes for it)",
+            built_for, is_abi ? "MPI's standard ABI in " : "", version);
+    return false;
+}
+
+/* Two threads that both decide come to the same end. */
+bool cf_library_is_ours(void) {
+    enum { UNKNOWN, OURS, FOREIGN };
+    static atomic_int owner = UNKNOWN;
+    int known = atomic_load(&owner);
+
+    if (known == UNKNOWN) {
+        known = compare() ? OURS : FOREIGN;
+        atomic_store(&owner, known);
+    }
+    return known == OURS;
+}

@@ -1,0 +1,168 @@
+/*
+ * What ranks tell each other first. It stays the same in all versions of this library, so that any
+ * two can find out that they differ:
+ *
+ *   - the notice of a rank (board.h): "1:VERSION:FINGERPRINT";
+ *   - a binary tree over the ranks of MPI_COMM_WORLD, rank r below (r - 1) / 2, whose edges are
+ * those between ranks with a notice that begins with "1:";
+ *   - up and then down it, an int as a message with tag 25455: the least enum verdict of a part,
+ * then of all.
+ *
+ * A rank without the library gets no message. It parts the tree, and its neighbours know.
+ */
+#include "start/presence.h"
+
+#include <inttypes.h>
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cf.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "start/board.h"
+
+enum { TAG = 25455 };
+
+enum verdict { SOME_LACK_IT, BUILDS_DIFFER, ALL_ALIKE };
+
+static const char form[] = "1:";
+
+static enum cf_board board = CF_NO_BOARD;
+
+static void write_notice(char notice[CF_NOTICE_SIZE]) {
+    (void)snprintf(notice, CF_NOTICE_SIZE, "%s%s:%s", form, COLLFORGE_VERSION, cf_fingerprint);
+}
+
+void cf_presence_announce(void) {
+    char notice[CF_NOTICE_SIZE];
+    write_notice(notice);
+    board = cf_board_post(notice);
+}
+
+/* In seconds. */
+static double start_timeout(void) {
+    enum { USUAL = 300, LONGEST = 100000 };
+    const char *text = getenv("COLLFORGE_START_TIMEOUT");
+    const double seconds = text == NULL ? 0 : strtod(text, NULL);
+    return seconds >= LONGEST ? LONGEST : seconds > 0 ? seconds : USUAL;
+}
+
+/* A neighbour may look in vain for several others first: an answer has to come in a part of the
+ * time. */
+static enum verdict look_at(int rank) {
+    const int seconds = 1 + (int)(start_timeout() / 30);
+    char own[CF_NOTICE_SIZE];
+    char other[CF_NOTICE_SIZE] = "";
+    write_notice(own);
+    if (!cf_board_read(rank, seconds, other) || strncmp(other, form, sizeof form - 1) != 0)
+        return SOME_LACK_IT;
+    return strcmp(own, other) == 0 ? ALL_ALIKE : BUILDS_DIFFER;
+}
+
+/* Ends the job where a request is not done in time: others cannot know what this rank does then. */
+static void finish_in_time(MPI_Request *request) {
+    const struct timespec pause = {.tv_nsec = 100000};
+    const double end = PMPI_Wtime() + start_timeout();
+    int done = 0;
+    while (PMPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
+           PMPI_Wtime() < end)
+        (void)nanosleep(&pause, NULL);
+    if (done)
+        return;
+    cf_warn(
+        "some ranks have not come to MPI_Init with this library in COLLFORGE_START_TIMEOUT; "
+        "the job ends here: preload it on all nodes, or on none");
+    (void)PMPI_Abort(MPI_COMM_WORLD, MPI_ERR_OTHER);
+}
+
+/* ---- by the launcher's notice board ---------------------------------------------------------- */
+
+static int least(int one, int other) {
+    return one < other ? one : other;
+}
+
+static bool give(int value, int rank) {
+    return PMPI_Send(&value, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
+}
+
+static int take(int rank) {
+    int value = SOME_LACK_IT;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (PMPI_Irecv(&value, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD, &request) == MPI_SUCCESS)
+        finish_in_time(&request);
+    return value;
+}
+
+static enum verdict agree_by_board(int rank, int size) {
+    const int parent = (rank - 1) / 2;
+    const enum verdict above = rank == 0 ? ALL_ALIKE : look_at(parent);
+    enum verdict below[2];
+    int found = (int)above;
+
+    for (int i = 0; i < 2; i++) {
+        const int child = 2 * rank + 1 + i;
+        below[i] = child < size ? look_at(child) : SOME_LACK_IT;
+        if (child < size)
+            found = least(found, (int)below[i]);
+        if (below[i] != SOME_LACK_IT)
+            found = least(found, take(child));
+    }
+    if (rank > 0 && above != SOME_LACK_IT) {
+        (void)give(found, parent);
+        found = take(parent);
+    }
+    for (int i = 0; i < 2; i++)
+        if (below[i] != SOME_LACK_IT)
+            (void)give(found, 2 * rank + 1 + i);
+    return (enum verdict)found;
+}
+
+/* One rank speaks for all: the first one with the library among 0, 1, 3, 7 and so on, and the last
+ * one. */
+static bool speaks(int rank, int size) {
+    int first = 0;
+    if (rank < size - 1 && (rank & (rank + 1)) != 0)
+        return false;
+    while (first < rank && look_at(first) == SOME_LACK_IT)
+        first = least(2 * first + 1, size - 1);
+    return first == rank;
+}
+
+/* ---- without one ----------------------------------------------------------------------------- */
+
+static enum verdict agree_by_collectives(bool in_time) {
+    char notice[CF_NOTICE_SIZE];
+    write_notice(notice);
+    const int64_t hash = (int64_t)(cf_hash_text(CF_HASH_BEGIN, notice) >> 1);
+    const int64_t mine[2] = {hash, -hash};
+    int64_t all[2] = {0};
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (in_time && PMPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS)
+        finish_in_time(&request);
+    if (PMPI_Allreduce(mine, all, 2, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS)
+        return BUILDS_DIFFER;
+    return all[0] == -all[1] ? ALL_ALIKE : BUILDS_DIFFER;
+}
+
+bool cf_presence_agree(bool after_init) {
+    int rank = 0;
+    int size = 1;
+    enum verdict verdict = ALL_ALIKE;
+    if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
+        PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS)
+        return false;
+    if (size > 1)
+        verdict = board == CF_POSTED       ? agree_by_board(rank, size)
+                  : board == CF_NOT_POSTED ? SOME_LACK_IT /* as the others see it */
+                                           : agree_by_collectives(after_init);
+    if (verdict != ALL_ALIKE && (board == CF_POSTED ? speaks(rank, size) : rank == 0))
+        cf_warn("%s; native collectives",
+                verdict == SOME_LACK_IT ? "some ranks of the job run without libcollforge.so"
+                                        : "the ranks run different builds of libcollforge.so");
+    cf_board_close();
+    return verdict == ALL_ALIKE;
+}

@@ -1,0 +1,186 @@
+/*
+ * The text form of a choice: what case strings, stored winners and COLLFORGE_FORCE are written in.
+ *
+ *   choice     = "native" | family | family "[" parameter *("," parameter) "]"
+ *   parameter  = name "=" value
+ */
+#include "winners/choice.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cf.h"
+
+/* A piece of the text being read; not terminated. */
+struct span {
+    const char *text;
+    size_t length;
+};
+
+static bool span_is(struct span span, const char *word) {
+    return strlen(word) == span.length && memcmp(span.text, word, span.length) == 0;
+}
+
+/* Cuts the text up to the first separator off rest; without one, all of it. */
+static struct span span_cut(struct span *rest, char separator) {
+    const char *found = memchr(rest->text, separator, rest->length);
+    const size_t length = found == NULL ? rest->length : (size_t)(found - rest->text);
+    const struct span head = {rest->text, length};
+    const size_t skipped = found == NULL ? length : length + 1;
+    rest->text += skipped;
+    rest->length -= skipped;
+    return head;
+}
+
+/* Precision for "%.*s": a wrong text is shown, but not without end. */
+static int span_shown(struct span span) {
+    return span.length > 80 ? 80 : (int)span.length;
+}
+
+__attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t size, const char *format,
+                                                       ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(why, size, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+int cf_collective_find(const char *name, size_t length) {
+    const struct span span = {name, length};
+    for (int c = 0; c < cf_ncollectives; c++)
+        if (span_is(span, cf_collectives[c].name))
+            return c;
+    return -1;
+}
+
+static const struct cf_variant *find_variant(struct span family, int collective) {
+    for (int v = 0; v < cf_nvariants; v++)
+        if (cf_variants[v]->collective == collective && span_is(family, cf_variants[v]->family))
+            return cf_variants[v];
+    return NULL;
+}
+
+static int find_parameter(const struct cf_variant *variant, struct span name) {
+    for (int i = 0; i < variant->nparameters; i++)
+        if (span_is(name, variant->parameters[i].name))
+            return i;
+    return -1;
+}
+
+/* Decimal digits only: 0, or from the parameter's minimum to its maximum. */
+static bool parse_number(const struct cf_parameter *parameter, struct span value, int *out) {
+    long long number = 0;
+    if (value.length == 0 || value.length > 10)
+        return false;
+    for (size_t i = 0; i < value.length; i++) {
+        if (value.text[i] < '0' || value.text[i] > '9')
+            return false;
+        number = number * 10 + (value.text[i] - '0');
+    }
+    *out = (int)number;
+    return number == 0 || (number >= parameter->minimum && number <= parameter->maximum);
+}
+
+static bool parse_value(const struct cf_parameter *parameter, struct span value, int *out) {
+    if (parameter->symbols == NULL)
+        return parse_number(parameter, value, out);
+    for (int i = 0; i < parameter->nvalues; i++) {
+        if (span_is(value, parameter->symbols[i])) {
+            *out = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Adds the values of a parameter to the message, as far as there is room; always false. */
+static bool tell_values(const struct cf_parameter *parameter, char *why, size_t size) {
+    if (parameter->symbols == NULL) {
+        const size_t used = strlen(why);
+        (void)fail(why + used, size - used, "; it has 0 and numbers from %d ", parameter->minimum);
+        const size_t more = strlen(why);
+        return parameter->maximum == INT_MAX
+                   ? fail(why + more, size - more, "on")
+                   : fail(why + more, size - more, "to %d", parameter->maximum);
+    }
+    for (int i = 0; i < parameter->nvalues; i++) {
+        const size_t used = strlen(why);
+        (void)fail(why + used, size - used, "%s %s", i == 0 ? "; it has" : ",",
+                   parameter->symbols[i]);
+    }
+    return false;
+}
+
+static bool parse_parameters(struct span rest, struct cf_choice *choice, char *why,
+                             size_t whysize) {
+    const struct cf_variant *variant = choice->variant;
+    bool given[CF_MAX_PARAMETERS] = {false};
+    do {
+        struct span value = span_cut(&rest, ',');
+        const struct span name = span_cut(&value, '=');
+        const int i = find_parameter(variant, name);
+        if (i < 0)
+            return fail(why, whysize, "%s has no parameter '%.*s'", variant->family,
+                        span_shown(name), name.text);
+        if (given[i])
+            return fail(why, whysize, "parameter %s is given twice", variant->parameters[i].name);
+        given[i] = true;
+        if (!parse_value(&variant->parameters[i], value, &choice->parameter[i])) {
+            (void)fail(why, whysize, "parameter %s has no value '%.*s'",
+                       variant->parameters[i].name, span_shown(value), value.text);
+            return tell_values(&variant->parameters[i], why, whysize);
+        }
+    } while (rest.length > 0);
+    return true;
+}
+
+bool cf_choice_parse(const char *text, size_t length, int collective, struct cf_choice *choice,
+                     char *why, size_t whysize) {
+    struct span rest = {text, length};
+    const bool bracketed = memchr(text, '[', length) != NULL;
+    const struct span family = span_cut(&rest, '[');
+
+    memset(choice, 0, sizeof *choice);
+    if (!bracketed && span_is(family, "native"))
+        return true;
+    choice->variant = find_variant(family, collective);
+    if (choice->variant == NULL)
+        return fail(why, whysize, "there is no family '%.*s' for %s", span_shown(family),
+                    family.text, cf_collectives[collective].name);
+    for (int i = 0; i < choice->variant->nparameters; i++) {
+        const struct cf_parameter *parameter = &choice->variant->parameters[i];
+        choice->parameter[i] = parameter->symbols == NULL ? parameter->values[0] : 0;
+    }
+    if (!bracketed)
+        return true;
+    if (rest.length < 2 || rest.text[rest.length - 1] != ']' || rest.text[rest.length - 2] == ',')
+        return fail(why, whysize, "'%.*s' is not of the form family[name=value,...]",
+                    (int)(length > 80 ? 80 : length), text);
+    rest.length--;
+    return parse_parameters(rest, choice, why, whysize);
+}
+
+void cf_choice_format(const struct cf_choice *choice, char *text, size_t size) {
+    const struct cf_variant *variant = choice->variant;
+    if (variant == NULL) {
+        (void)snprintf(text, size, "native");
+        return;
+    }
+    size_t used = (size_t)snprintf(text, size, "%s", variant->family);
+    for (int i = 0; i < variant->nparameters && used < size; i++) {
+        const struct cf_parameter *parameter = &variant->parameters[i];
+        const char before = i == 0 ? '[' : ',';
+        const int value = choice->parameter[i];
+        used += (size_t)(parameter->symbols == NULL
+                             ? snprintf(text + used, size - used, "%c%s=%d", before,
+                                        parameter->name, value)
+                             : snprintf(text + used, size - used, "%c%s=%s", before,
+                                        parameter->name, parameter->symbols[value]));
+    }
+    if (variant->nparameters > 0 && used < size)
+        (void)snprintf(text + used, size - used, "]");
+}

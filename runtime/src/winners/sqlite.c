@@ -1,0 +1,43 @@
+#include "winners/sqlite.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/symbol.h"
+
+static const char library_name[] = "libsqlite3.so.0";
+
+bool cf_sqlite_load(struct cf_sqlite *sqlite, char *why, size_t whysize) {
+    sqlite3_mutex_methods unused;
+    memset(sqlite, 0, sizeof *sqlite);
+    sqlite->library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
+    if (sqlite->library == NULL) {
+        (void)snprintf(why, whysize, "%s cannot be loaded here (%s); install it", library_name,
+                       dlerror());
+        return false;
+    }
+    bool good = true;
+#define FIND(name) good = good && cf_symbol(sqlite->library, "sqlite3_" #name, &sqlite->name);
+    CF_SQLITE_FUNCTIONS(FIND)
+#undef FIND
+    if (!good) {
+        (void)snprintf(why, whysize, "%s lacks functions; install SQLite 3.26 or newer",
+                       library_name);
+        return false;
+    }
+    /* A program may configure SQLite until its first use, so that must not have been ours. */
+    sqlite->first_user = sqlite->config(SQLITE_CONFIG_GETMUTEX, &unused) == SQLITE_OK;
+    if (sqlite->initialize() == SQLITE_OK)
+        return true;
+    (void)snprintf(why, whysize, "%s does not start; install it anew", library_name);
+    return false;
+}
+
+void cf_sqlite_unload(struct cf_sqlite *sqlite) {
+    if (sqlite->first_user)
+        (void)sqlite->shutdown();
+    if (sqlite->library != NULL)
+        (void)dlclose(sqlite->library);
+    memset(sqlite, 0, sizeof *sqlite);
+}

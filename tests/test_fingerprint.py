@@ -1,0 +1,121 @@
+"""The fingerprint of a variant: what changes it, and what does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collforge.db import Choice, Result, RunRecord, Store
+from collforge.generator import manifest, render
+from collforge.generator.fingerprint import Sources, of_parts, runtime_sources
+from collforge.place import Place
+from collforge.tuner.commands.report import explain_stale
+from collforge.variant import Variant
+
+PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "2x2")
+RING = "lane/algorithms/ring.c"
+RUNTIME = runtime_sources()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("generated")
+    render.generate(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def generated(folder: Path) -> dict[str, str]:
+    """The text of each variant, with the header of the lane algorithms."""
+    texts = {path.stem: path.read_text() for path in (folder / "variants").glob("*.c")}
+    return {**texts, "lane_algorithms.h": (folder / "lane_algorithms.h").read_text()}
+
+
+def changed(generated: dict[str, str], source: str, old: str, new: str) -> set[str]:
+    """The variants whose fingerprint another text of a file of the runtime gives them."""
+    header = {"lane_algorithms.h": generated["lane_algorithms.h"]}
+    assert RUNTIME[source].count(old) > 0
+    before = Sources({**RUNTIME, **header})
+    after = Sources({**RUNTIME, **header, source: RUNTIME[source].replace(old, new)})
+    variants = generated.keys() - header.keys()
+    return {v for v in variants if before.parts(generated[v]) != after.parts(generated[v])}
+
+
+def test_a_change_of_an_algorithm_reaches_what_may_run_it(generated: dict[str, str]) -> None:
+    found = changed(generated, RING, "at->nodes - 1", "at->nodes - 2")
+    assert {"full_lane_allreduce", "full_lane_reduce_scatter"} <= found
+    assert not {name for name in found if name.endswith(("_bcast", "_barrier", "_scan"))}
+    # By a function of another file.
+    assert "full_lane_bcast" in changed(generated, "lane/ring.c", "lead + i", "lead - i")
+
+
+def test_a_change_of_a_step_reaches_what_takes_it(generated: dict[str, str]) -> None:
+    found = changed(generated, "data/shuffle.c", "PMPI_Recv(", "PMPI_Precv(")
+    assert found
+    assert "full_lane_bcast" not in found
+
+
+def test_comments_and_layout_change_nothing(generated: dict[str, str]) -> None:
+    assert not changed(generated, RING, "Every part is summed up", "Each part is summed up")
+    assert not changed(generated, RING, "    ", "\t \n")
+    name = "full_lane_bcast"
+    sources = Sources(RUNTIME)
+    flat = generated[name].replace("    ", " ")
+    assert sources.parts(flat) == sources.parts(generated[name])
+    noted = generated[name].replace("static int run", "/* a note */ static int run")
+    assert sources.parts(noted) == sources.parts(generated[name])
+
+
+def test_what_the_search_tries_changes_nothing(generated: dict[str, str]) -> None:
+    text = generated["full_lane_bcast"]
+    more = text.replace("segment_bytes_values[] = {1024,", "segment_bytes_values[] = {512, 1024,")
+    assert more != text
+    assert Sources(RUNTIME).parts(more) == Sources(RUNTIME).parts(text)
+
+
+def test_what_the_variant_does_counts(generated: dict[str, str]) -> None:
+    text = generated["full_lane_bcast"]
+    other = text.replace("facts->nodes > 1", "facts->nodes > 2")
+    assert other != text
+    parts, others = Sources(RUNTIME).parts(text), Sources(RUNTIME).parts(other)
+    assert {source for source in parts if parts[source] != others[source]} == {"variant"}
+    assert of_parts(parts) != of_parts(others)
+
+
+def test_every_function_of_an_algorithm_is_found(generated: dict[str, str]) -> None:
+    """The reader of C sees each of them, also those that return a struct."""
+    known = Sources(RUNTIME).everywhere
+    assert {"cf_ring_allgather", "cf_doubling_of", "cf_chunks_find", "CF_TRY"} <= known.keys()
+    algorithms = {source for source in RUNTIME if source.startswith("lane/algorithms/")}
+    header = {"lane_algorithms.h": generated["lane_algorithms.h"]}
+    sources = Sources({**RUNTIME, **header})
+    reached = {
+        part for name in generated.keys() - header.keys() for part in sources.parts(generated[name])
+    }
+    assert algorithms <= reached
+
+
+def test_a_report_says_why_a_winner_is_stale(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = manifest.load(folder / "manifest.json")
+    (entry,) = [v for v in made.variants_of("bcast") if v.family == "full_lane"]
+    variant = Variant("bcast", "full_lane", "lane_algorithm=chain", "old")
+    result = Result(variant, "bcast@2x2,bytes=8", 8, True, "", (1.0,))
+    run = RunRecord("a", PLACE, 2, 4, "2026-01-02T03:04:05Z", "0", "0", (), 7, (result,))
+    with Store(tmp_path / "db") as store:
+        store.record_run(run)
+        store.replace_winners(PLACE, "bcast", [Choice(8, variant, 2.0, 1.9, 2.1, 3)])
+        explain_stale(made, store, PLACE)
+        store.record_sources("old", {**entry.parts, "lane/ring.c": "another"})
+        explain_stale(made, store, PLACE)
+        lines = capsys.readouterr().out.splitlines()
+        assert "did not store what variants are made of" in lines[0]
+        assert lines[1].endswith("is stale: since it was verified lane/ring.c changed")
+        current = replace(variant, fingerprint=entry.fingerprint)
+        store.record_run(replace(run, uuid="b", results=(replace(result, variant=current),)))
+        store.replace_winners(PLACE, "bcast", [Choice(8, current, 2.0, 1.9, 2.1, 3)])
+        explain_stale(made, store, PLACE)
+        assert not capsys.readouterr().out

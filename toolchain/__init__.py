@@ -1,0 +1,1 @@
+"""Finds MPI libraries, builds the runtime for them, and makes the environment of a job."""
