@@ -45,7 +45,7 @@ int call_candidate(struct bench *bench, const struct candidate *candidate) {
 
 struct cf_comm *comm_of(struct bench *bench) {
     return cf_collectives[bench->data.problem->collective].hybrid
-               ? &cf_hybrid_find(bench->data.hybrid)->comm
+               ? &cf_hybrid_find(bench->data.hybrid)->state->comm
                : bench->world;
 }
 

@@ -21,8 +21,8 @@ from collforge.tuner.commands.parsing import (
     add_mpi,
     find_libraries,
 )
-from collforge.tuner.evidence import by_problem
-from collforge.tuner.plan import Goal, History
+from collforge.tuner.evidence import History, by_problem
+from collforge.tuner.plan import Goal
 from collforge.tuner.predict import predict
 
 EXAMPLE = "collforge predict --layout 8x1x4 --collective allreduce --sizes 96KiB"

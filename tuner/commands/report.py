@@ -14,6 +14,7 @@ from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner import plan, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
+from collforge.tuner.evidence import History, measured_problems
 from collforge.tuner.plan import Goal
 from collforge.tuner.plots import Line, draw
 from collforge.tuner.standing import Standing, read_standing
@@ -39,7 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     made = build.read_manifest()
     collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
-    series: dict[Place, plan.History] = {}
+    series: dict[Place, History] = {}
     with Store(args.db, create=False) as store:
         for place in store.places():
             if args.mpi in (None, place.mpi):
@@ -58,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def explain(made: Manifest, standing: Standing) -> None:
     """Prints each decision, what it rests on, and what came next."""
-    decided = plan.measured_problems(p for p in standing.seen.history if p in standing.decisions)
+    decided = measured_problems(p for p in standing.seen.history if p in standing.decisions)
     for contest in plan.contests(made, decided):
         collective = contest[0].collective
         decision = standing.decisions[contest[0].problem]
@@ -95,18 +96,14 @@ def _changed(was: Mapping[str, str], now: Sequence[Mapping[str, str]]) -> str:
 
 def plot(
     made: Manifest,
-    series: Mapping[Place, plan.History],
+    series: Mapping[Place, History],
     winners: Sequence[Winner],
     path: Path,
 ) -> None:
     """A panel per MPI library and collective: native, and what was chosen."""
     panels: dict[str, list[Line]] = {}
     found = sorted(
-        {
-            (p, one.collective)
-            for p, known in series.items()
-            for one in plan.measured_problems(known)
-        }
+        {(p, one.collective) for p, known in series.items() for one in measured_problems(known)}
     )
     for place, collective in found:
         native = Variant(collective)
@@ -128,11 +125,11 @@ def chosen(winners: Sequence[Winner], place: Place, collective: str) -> dict[int
 
 
 def medians(
-    problems: plan.History, collective: str, pick: dict[int, Variant], otherwise: Variant
+    problems: History, collective: str, pick: dict[int, Variant], otherwise: Variant
 ) -> list[tuple[int, float]]:
     """(bytes, median seconds) of the picked variant at each size, or of another where none is picked."""
     points = []
-    for problem in plan.measured_problems(problems, collective):
+    for problem in measured_problems(problems, collective):
         variant = pick.get(problem.bytes, otherwise)
         launches = problems[problem.problem]
         samples = [sample for launch in launches for sample in launch.get(variant, ())]

@@ -1,6 +1,7 @@
 #include "data/facts.h"
 
 #include "base/runtime.h"
+#include "data/sizes.h"
 
 bool cf_op_is_predefined(MPI_Op op) {
     const MPI_Op predefined[] = {MPI_SUM,  MPI_MAX, MPI_MIN,  MPI_PROD, MPI_MAXLOC, MPI_MINLOC,
@@ -19,6 +20,11 @@ int cf_op_commutes(MPI_Op op, int *commutes) {
     return cf_op_is_predefined(op) ? MPI_SUCCESS : PMPI_Op_commutative(op, commutes);
 }
 
+bool cf_means_the_same(MPI_Op op, MPI_Datatype type) {
+    return (op == (MPI_Op)0 || cf_op_is_predefined(op)) &&
+           (type == (MPI_Datatype)0 || cf_type_is_predefined(type));
+}
+
 void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int collective,
                    int64_t bytes, MPI_Op op) {
     int commutative = 1;
@@ -33,8 +39,7 @@ void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int c
         .threads = layout->threads,
         .commutative = commutative,
         .bytes = bytes,
-        .total_bytes =
-            cf_collectives[collective].total_is_size_blocks ? layout->size * bytes : bytes,
+        .total_bytes = cf_total_bytes(collective, layout->size, bytes),
     };
 }
 

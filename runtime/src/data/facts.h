@@ -9,6 +9,14 @@ bool cf_op_is_predefined(MPI_Op op);
 /* As MPI_Op_commutative; no MPI call for a predefined op of a collective, which all commute. */
 int cf_op_commutes(MPI_Op op, int *commutes);
 
+/* Whether both handles mean the same for good. Each is 0, which is none, where a call has none. */
+bool cf_means_the_same(MPI_Op op, MPI_Datatype type);
+
+/* The bytes of the largest buffer of a call with blocks of so many, on so many ranks. */
+static inline int64_t cf_total_bytes(int collective, int size, int64_t bytes) {
+    return cf_collectives[collective].total_is_size_blocks ? size * bytes : bytes;
+}
+
 /*
  * Fills the facts of a call on a communicator of this layout. op is read only when the collective
  * has one.

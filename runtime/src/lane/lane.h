@@ -249,7 +249,7 @@ struct cf_lane_choice {
     int parameters[CF_MAX_PARAMETERS];
 };
 
-/* Runs what the parameters of a variant choose. Sets call->parameter. */
+/* Runs one of them; sets call->parameter from the variant's. */
 int cf_lane_run(struct cf_lane_call *call, const struct cf_lane_choice *choice,
                 const int *parameter);
 

@@ -28,6 +28,11 @@ const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collec
 /* A choice is known by its address: its memory never holds another one while a communicator lives.
  */
 
+/* All that stands between a choice and its run, by which a call may turn out not to be one for it
+ * (CF_DECLINED, alike on all ranks). Returns an MPI error class otherwise. */
+int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collective, int64_t bytes,
+              const struct cf_args *args);
+
 /* What a wrapper does once it has chosen this for calls of so many bytes: for the timing driver,
  * which has no winners. CF_DECLINED: native would run. */
 int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t bytes,
