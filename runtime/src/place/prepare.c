@@ -6,28 +6,28 @@
 
 static atomic_int hidden_comms;
 
-bool cf_may_hide(int more) {
+bool cf_hidden_may(int more) {
     return atomic_load(&hidden_comms) + more <= CF_MOST_HIDDEN;
 }
 
-void cf_count_hidden(int more) {
+void cf_hidden_count(int more) {
     (void)atomic_fetch_add(&hidden_comms, more);
 }
 
-bool cf_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
+bool cf_hidden_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
     if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
         return false;
     if (*out == MPI_COMM_NULL)
         return true;
-    cf_count_hidden(1);
+    cf_hidden_count(1);
     return PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
-void cf_unsplit(MPI_Comm *comm) {
+void cf_hidden_free(MPI_Comm *comm) {
     if (*comm == MPI_COMM_NULL)
         return;
     (void)PMPI_Comm_free(comm);
-    cf_count_hidden(-1);
+    cf_hidden_count(-1);
 }
 
 /*
@@ -45,7 +45,7 @@ static bool may_make_communicators(int number) {
         (PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
         return false;
 #endif
-    return cf_may_hide(number);
+    return cf_hidden_may(number);
 }
 
 /*

@@ -17,13 +17,13 @@ enum { CF_MOST_HIDDEN = 1024 };
  * As MPI_Comm_split, with errors returned by the new communicator, which counts as hidden. All
  * ranks take part in each, whatever happened before; false on the rank that gets none.
  */
-bool cf_split(MPI_Comm comm, int color, int key, MPI_Comm *out);
-/* Frees what cf_split has made; nothing happens to MPI_COMM_NULL. */
-void cf_unsplit(MPI_Comm *comm);
+bool cf_hidden_split(MPI_Comm comm, int color, int key, MPI_Comm *out);
+/* Frees what cf_hidden_split has made; nothing happens to MPI_COMM_NULL. */
+void cf_hidden_free(MPI_Comm *comm);
 /* Whether this process may have so many more. */
-bool cf_may_hide(int more);
-/* Counts so many more, which cf_split has not made. */
-void cf_count_hidden(int more);
+bool cf_hidden_may(int more);
+/* Counts so many more, which cf_hidden_split has not made. */
+void cf_hidden_count(int more);
 
 /*
  * Runs a collective part of a preparation that makes so many hidden communicators, if all ranks may
