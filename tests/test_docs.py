@@ -230,16 +230,6 @@ def test_the_readme_is_short() -> None:
     assert len((TOP / "README.md").read_text().splitlines()) <= 120
 
 
-def test_every_variable_of_the_runtime_is_in_the_table() -> None:
-    sources = (TOP / "runtime" / "src").rglob("*.c")
-    calls = r'(?:getenv|setting|is_on)\("(COLLFORGE_\w+)"\)'
-    used = {name for path in sources for name in re.findall(calls, path.read_text())}
-    table = re.findall(
-        r"^\| `(COLLFORGE_\w+)", (TOP / "docs" / "using.md").read_text(), re.MULTILINE
-    )
-    assert used == set(table)
-
-
 def test_every_command_is_in_the_table() -> None:
     table = (TOP / "docs" / "using.md").read_text().partition("\n## Commands\n")[2]
     _, names = cli.build_parser()
