@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,15 @@ def test_a_systems_name_tells_its_rails(spec: ClusterSpec) -> None:
 
 def test_the_rate_of_other_systems_is_not_known() -> None:
     assert bandwidth.link_rate("cluster") is None
+
+
+def test_where_one_rate_is_not_known_no_fraction_is_shown(
+    made: manifest.Manifest, store: Store, tmp_path: Path
+) -> None:
+    (panel,) = bandwidth.read_series(store, made, store.places(), ["bcast"]).values()
+    elsewhere = [replace(one, place=replace(one.place, system="cluster")) for one in panel]
+    picture = tmp_path / "winners.svg"
+    bandwidth.draw({"bcast": [*panel, *elsewhere]}, picture)
+    drawn = picture.read_text(encoding="utf-8")
+    assert "MB/s" in drawn and bandwidth.FRACTION not in drawn
+    assert "cluster 4x2, tuned" in drawn and "emulated 4x2, native" in drawn

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from collforge.db import Store
 from collforge.generator.manifest import Manifest
@@ -57,16 +58,12 @@ def read_series(
             for size in sorted(samples):
                 moved = entry.least_bytes(at.nodes, max(at.node_sizes), size)
                 time = median_interval(samples[size])
+                now = [moved / seconds for seconds in (time.median, time.high, time.low)]
                 if moved:
-                    native[moved] = Interval(
-                        moved / time.median, moved / time.high, moved / time.low
-                    )
+                    native[moved] = Interval(*now)
                 if moved and (name, size) in ratios:
                     won = ratios[name, size]
-                    bandwidth = moved / time.median
-                    tuned[moved] = Interval(
-                        *(bandwidth * r for r in (won.ratio, won.low, won.high))
-                    )
+                    tuned[moved] = Interval(*(now[0] * r for r in (won.ratio, won.low, won.high)))
             if native:
                 found.setdefault(name, []).append(Series(place, False, native))
                 found[name].append(Series(place, True, tuned))
@@ -84,8 +81,9 @@ def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
     from matplotlib import pyplot
 
     places = sorted({one.place for series in panels.values() for one in series})
-    rates = {place: link_rate(place.system) for place in places}
-    known = all(rates.values())
+    rates = [link_rate(place.system) for place in places]
+    scales = [1 / rate for rate in rates if rate]
+    known = len(scales) == len(places)
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure, grid = pyplot.subplots(
@@ -96,27 +94,12 @@ def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
         squeeze=False,
         layout="constrained",
     )
+    shown: dict[str, Any] = {}
     for (name, series), axes in zip(panels.items(), grid.flat):
         for one in series:
             number = places.index(one.place)
-            values = list(one.points.values())
-            scale = 1 / (rates[one.place] or 1e6)
-            axes.errorbar(
-                list(one.points),
-                [value.median * scale for value in values],
-                [
-                    [(value.median - value.low) * scale for value in values],
-                    [(value.high - value.median) * scale for value in values],
-                ],
-                label=label(one, len({place.layout for place in places}) > 1),
-                fmt=MARKERS[number % len(MARKERS)],
-                color=f"C{number}",
-                linestyle="-" if one.tuned else "--",
-                markerfacecolor=f"C{number}" if one.tuned else "white",
-                markersize=3.5,
-                linewidth=1,
-                capsize=2,
-            )
+            drawn = _draw_series(axes, one, number, scales[number] if known else 1e-6)
+            shown.setdefault(label(one, places), drawn)
         if known:
             axes.axhline(1, color="black", linewidth=0.6)
         axes.set_xscale("log", base=2)
@@ -130,15 +113,37 @@ def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
     last = "; vertical bars: 95 % intervals" + ("; black line: rate of the links" if known else "")
     figure.supxlabel(f"bytes through the links of the busiest node{last}", fontsize=8)
     figure.supylabel(FRACTION if known else "bandwidth, MB/s", fontsize=8)
-    handles, labels = grid.flat[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize=8, frameon=False)
+    where = {"loc": "outside upper center", "ncols": 4, "fontsize": 8, "frameon": False}
+    figure.legend(shown.values(), shown.keys(), **where)
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
 
 
-def label(series: Series, with_layout: bool) -> str:
-    name = " ".join(series.place.mpi_version.split(",")[0].replace("Version:", "").split())
-    where = f", {series.place.layout}" if with_layout else ""
+def _draw_series(axes: Any, one: Series, number: int, scale: float) -> Any:
+    """Of the place with this number; what the legend is to explain."""
+    values = list(one.points.values())
+    below = [(value.median - value.low) * scale for value in values]
+    above = [(value.high - value.median) * scale for value in values]
+    return axes.errorbar(
+        list(one.points),
+        [value.median * scale for value in values],
+        [below, above],
+        fmt=MARKERS[number % len(MARKERS)],
+        color=f"C{number}",
+        linestyle="-" if one.tuned else "--",
+        markerfacecolor=f"C{number}" if one.tuned else "white",
+        markersize=3.5,
+        linewidth=1,
+        capsize=2,
+    )
+
+
+def label(series: Series, places: Sequence[Place]) -> str:
+    """``Open MPI v4.1.4, tuned``, with system and layout where the places are on several."""
+    place = series.place
+    name = " ".join(place.mpi_version.split(",")[0].replace("Version:", "").split())
+    several = len({(one.system, one.layout) for one in places}) > 1
+    where = f", {place.system} {place.layout}" if several else ""
     return f"{name}{where}, {'tuned' if series.tuned else 'native'}"
 
 
