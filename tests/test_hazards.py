@@ -73,6 +73,13 @@ def test_a_thread_that_makes_communicators(built: Installation, launch: Launch) 
     check(launch, built, 4, [str(program)], **env)
 
 
+@pytest.mark.parametrize("who", ["all", "half"])
+def test_a_duplication_under_way(built: Installation, launch: Launch, who: str) -> None:
+    program = compiled(built, "idup")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "*=full_lane"}
+    check(launch, built, 8, [str(program), who], **env)
+
+
 def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
     folder = str(built.built.library_path.parent)
     include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")

@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 
+#include "base/chain.h"
 #include "base/log.h"
 #include "base/runtime.h"
 #include "chunks/chunks.h"
@@ -37,22 +38,61 @@ void cf_unsplit(MPI_Comm *comm) {
 }
 
 /*
- * Whether this rank may make communicators now. Open MPI 4.1 hangs where one thread makes them with
- * MPI_Comm_split or MPI_Comm_dup while others do with MPI_Comm_create_group, so that under it a
- * program's worker threads get none from us: a communicator first used by them stays native.
+ * Whether this rank may make communicators now. Open MPI 4.1 hangs where communicators are made
+ * while MPI_Comm_idup is still under way, so that under it none are made once that has been called;
+ * and where one thread makes them with MPI_Comm_split or MPI_Comm_dup while others do with
+ * MPI_Comm_create_group, so that a program's worker threads get none from us. A communicator first
+ * used then stays native.
  */
-static bool may_make_communicators(int number) {
 #if defined(OPEN_MPI)
+
+/* Once true it stays so: nobody tells us when the request is over. */
+static atomic_bool idup_begun;
+
+static int (*next_idup)(MPI_Comm, MPI_Comm *, MPI_Request *) = PMPI_Comm_idup;
+
+__attribute__((constructor)) static void chain(void) {
+    cf_chain("MPI_Comm_idup", &next_idup);
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *made, MPI_Request *request) {
+    atomic_store(&idup_begun, true);
+    return next_idup(comm, made, request);
+}
+
+#if OMPI_MAJOR_VERSION >= 5 /* MPI-4 */
+static int (*next_with_info)(MPI_Comm, MPI_Info, MPI_Comm *,
+                             MPI_Request *) = PMPI_Comm_idup_with_info;
+
+__attribute__((constructor)) static void chain_with_info(void) {
+    cf_chain("MPI_Comm_idup_with_info", &next_with_info);
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *made,
+                                             MPI_Request *request) {
+    atomic_store(&idup_begun, true);
+    return next_with_info(comm, info, made, request);
+}
+#endif
+
+static bool may_make_communicators(int number) {
     int level = MPI_THREAD_SINGLE;
     int main_thread = 0;
-    if (PMPI_Query_thread(&level) != MPI_SUCCESS)
+    if (atomic_load(&idup_begun) || PMPI_Query_thread(&level) != MPI_SUCCESS)
         return false;
     if (level == MPI_THREAD_MULTIPLE &&
         (PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
         return false;
-#endif
     return cf_may_hide(number);
 }
+
+#else
+
+static bool may_make_communicators(int number) {
+    return cf_may_hide(number);
+}
+
+#endif
 
 /*
  * The user's error handler is set aside meanwhile: a library out of communicators is a reason to
