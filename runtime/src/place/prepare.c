@@ -38,11 +38,11 @@ void cf_unsplit(MPI_Comm *comm) {
 }
 
 /*
- * Whether this rank may make communicators now. Open MPI 4.1 hangs where communicators are made
- * while MPI_Comm_idup is still under way, so that under it none are made once that has been called;
- * and where one thread makes them with MPI_Comm_split or MPI_Comm_dup while others do with
- * MPI_Comm_create_group, so that a program's worker threads get none from us. A communicator first
- * used then stays native.
+ * Whether this rank may make communicators of this one now; a window, where number is 0. Open MPI
+ * agrees on the number of a new communicator in several steps, and ranks hang where they take those
+ * of two communicators in different orders. So under it none are made once MPI_Comm_idup has been
+ * called, which may still be under way; nor where other threads of the program may be making some,
+ * but for parts of MPI_COMM_WORLD, which goes first. (A window makes some of a node's.)
  */
 #if defined(OPEN_MPI)
 
@@ -75,20 +75,22 @@ COLLFORGE_PUBLIC int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_C
 }
 #endif
 
-static bool may_make_communicators(int number) {
+static bool may_make(const struct cf_comm *comm, int number) {
     int level = MPI_THREAD_SINGLE;
     int main_thread = 0;
     if (atomic_load(&idup_begun) || PMPI_Query_thread(&level) != MPI_SUCCESS)
         return false;
-    if (level == MPI_THREAD_MULTIPLE &&
-        (PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
+    if (level == MPI_THREAD_MULTIPLE && !cf_runtime.raised &&
+        (comm->handle != MPI_COMM_WORLD || number == 0 ||
+         PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
         return false;
     return cf_may_hide(number);
 }
 
 #else
 
-static bool may_make_communicators(int number) {
+static bool may_make(const struct cf_comm *comm, int number) {
+    (void)comm;
     return cf_may_hide(number);
 }
 
@@ -106,7 +108,7 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
         err = PMPI_Comm_set_errhandler(comm->handle, MPI_ERRORS_RETURN);
     if (err != MPI_SUCCESS)
         return err;
-    *done = cf_comm_agree(comm->handle, may_make_communicators(hidden)) && part(comm, wanted);
+    *done = cf_comm_agree(comm->handle, may_make(comm, hidden)) && part(comm, wanted);
     (void)PMPI_Comm_set_errhandler(comm->handle, handler);
     (void)PMPI_Errhandler_free(&handler);
     return MPI_SUCCESS;
