@@ -61,7 +61,7 @@ def find_library() -> Path:
     for preloaded in os.environ.get("LD_PRELOAD", "").replace(" ", ":").split(":"):
         if Path(preloaded).name == "libcollforge.so":
             return Path(preloaded)
-    version = MPI.Get_library_version().rstrip()
+    version = MPI.Get_library_version().split("\0")[0].rstrip()  # Open MPI 5 counts the ending zero
     for built_with in sorted(home().glob("*/built-with")):
         path = built_with.with_name("libcollforge.so")
         if path.exists() and built_with.read_text(encoding="utf-8") == version:

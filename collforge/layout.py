@@ -46,6 +46,11 @@ class Layout:
         """Every node holds an interval of ranks."""
         return list(self.node_of) == sorted(self.node_of)
 
+    @property
+    def regular(self) -> bool:
+        """Whether it is consecutive with nodes of one size."""
+        return self.consecutive and len(set(self.node_sizes)) == 1
+
     def facts(self) -> dict[str, int]:
         """The uniform facts of the layout that predicates may read."""
         sizes = self.node_sizes
@@ -60,7 +65,10 @@ class Layout:
 
     @property
     def name(self) -> str:
-        """The canonical name: ``4x2``, ``3+1``, ``cyclic:2x3`` or ``map:0.1.1.0``; with threads ``4x2x8``."""
+        """The canonical name: ``4x2``, ``3+1``, ``cyclic:2x3`` or ``map:0.1.1.0``; with threads ``4x2x8``.
+
+        ``map#`` and a hash where there is too much to spell; such a name cannot be read.
+        """
         return self.placement + (f"x{self.threads}" if self.threads > 1 else "")
 
     @property
@@ -68,11 +76,16 @@ class Layout:
         """The name without threads."""
         sizes = self.node_sizes
         regular = f"{self.nodes}x{sizes[0]}"
-        if self.consecutive:
-            return regular if len(set(sizes)) == 1 else "+".join(map(str, sizes))
+        if self.regular:
+            return regular
         if self.node_of == from_name(f"cyclic:{regular}").node_of:
             return f"cyclic:{regular}"
-        return "map:" + ".".join(map(str, self.node_of))
+        blocks, spelled = "+".join(map(str, sizes)), ".".join(map(str, self.node_of))
+        if self.consecutive and len(blocks) <= _LONGEST:
+            return blocks
+        if self.size <= _SPELLED_RANKS and len(spelled) <= _LONGEST:
+            return f"map:{spelled}"
+        return f"map#{_fnv1a(spelled):016x}"
 
     @property
     def node_map(self) -> str:
@@ -84,6 +97,19 @@ def from_nodes(labels: Sequence[int], threads: int = 1) -> Layout:
     """A layout from any labels of nodes, renumbered by first appearance."""
     numbers: dict[int, int] = {}
     return Layout(tuple(numbers.setdefault(label, len(numbers)) for label in labels), threads)
+
+
+_LONGEST = 256 - len("map:x2147483647") - 2
+"""Of what a name spells, in characters (CF_LAYOUT_NAME_SIZE, in C with two ending zeros)."""
+_SPELLED_RANKS = 64
+
+
+def _fnv1a(text: str) -> int:
+    """64-bit FNV-1a."""
+    value = 0xCBF29CE484222325
+    for byte in text.encode():
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value
 
 
 _NUMBER = r"[1-9]\d{0,4}"

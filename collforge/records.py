@@ -82,7 +82,7 @@ def read(path: Path) -> Output:
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        return Output(damage=f"no {path.name}: {error}")
+        return Output(damage=f"the driver left no {path.name} ({error.strerror})")
     job, end, damage = None, None, ""
     results: list[CaseResult] = []
     for number, line in enumerate(lines, 1):

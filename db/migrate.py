@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from collforge.db.errors import NotACollforgeDatabase, SchemaTooNew
 
 APPLICATION_ID = int.from_bytes(b"Colf", "big")
-VERSION = 2
+VERSION = 3
 
 
 class Connection(Protocol):
@@ -51,7 +51,13 @@ def _add_evidence(connection: Connection) -> None:
             connection.execute(statement)
 
 
-STEPS: Mapping[int, Step] = {1: _add_evidence}
+def _add_source(connection: Connection) -> None:
+    """2 to 3: what a variant is made of, so that a report can say why a winner no longer serves."""
+    (statement,) = [one for one in _statements() if "CREATE TABLE source" in one]
+    connection.execute(statement)
+
+
+STEPS: Mapping[int, Step] = {1: _add_evidence, 2: _add_source}
 """STEPS[v] turns schema version v into v + 1 and keeps all that was measured. It runs inside a transaction."""
 
 

@@ -1,4 +1,7 @@
--- The schema of a Collforge database, version 2. Statements are separated by blank lines.
+-- The schema of a Collforge database, version 3. Statements are separated by blank lines.
+--
+-- Deployed libraries of an older version go on reading: what the runtime reads (winners.c) keeps its meaning, or
+-- gets another name.
 --
 -- Types are held by CHECK constraints and not by STRICT, because the runtime opens the file with the
 -- SQLite of the cluster, and enterprise Linux ships 3.26. For the same reason the journal is never WAL,
@@ -40,6 +43,15 @@ CREATE TABLE variant (
     CHECK ((family = 'native') = (fingerprint = '')),
     CHECK (family <> 'native' OR parameters = '')
 );
+
+-- What variants are made of: for each fingerprint the files of C that it is taken over, each with the hash of what
+-- it gives to the variant.
+CREATE TABLE source (
+    fingerprint TEXT NOT NULL CHECK (typeof(fingerprint) = 'text' AND fingerprint <> ''),
+    file TEXT NOT NULL CHECK (typeof(file) = 'text' AND file <> ''),
+    hash TEXT NOT NULL CHECK (typeof(hash) = 'text' AND hash <> ''),
+    PRIMARY KEY (fingerprint, file)
+) WITHOUT ROWID;
 
 CREATE TABLE run (
     id INTEGER PRIMARY KEY,

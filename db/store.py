@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -122,6 +122,17 @@ class Store:
         with self.transaction():
             self._id("system", name=name)
             self._rows("UPDATE system SET host_pattern = ? WHERE name = ?", host_pattern, name)
+
+    def record_sources(self, fingerprint: str, files: Mapping[str, str]) -> None:
+        """Stores what a variant is made of: the hash of each file that its fingerprint is taken over."""
+        with self.transaction():
+            for file, found in files.items():
+                sql = "INSERT OR IGNORE INTO source (fingerprint, file, hash) VALUES (?, ?, ?)"
+                self._rows(sql, fingerprint, file, found)
+
+    def sources(self, fingerprint: str) -> dict[str, str]:
+        """What was stored of a fingerprint; nothing of one that no tuner of this version has met."""
+        return dict(self._rows("SELECT file, hash FROM source WHERE fingerprint = ?", fingerprint))
 
     def record_run(self, run: RunRecord) -> bool:
         """Stores one launch, whole or not at all. False, and nothing done, if it is stored."""

@@ -92,7 +92,7 @@ class Parameter:
     values: tuple[ParameterValue, ...]
     requires: Mapping[str, tuple[ParameterValue, ...]] = field(default_factory=dict)
     neutral: Optional[ParameterValue] = None  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
-    minimum: int | None = None
+    minimum: Optional[int] = None  # noqa: UP045 (likewise)
     maximum: int = INT_MAX
     below: str = ""
     whole: str = ""

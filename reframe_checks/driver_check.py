@@ -150,7 +150,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
             self.env_vars.update(vcis.thread_settings(library, self.rank_layout.threads))
         if extras.get("pretend_nodes"):
             self.env_vars["COLLFORGE_NODE_MAP"] = self.rank_layout.node_map
-        elif self.rank_layout.consecutive and len(set(self.rank_layout.node_sizes)) == 1:
+        elif self.rank_layout.regular:
             self.num_tasks_per_node = self.rank_layout.node_sizes[0]
         else:
             raise PipelineError(

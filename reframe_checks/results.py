@@ -24,7 +24,7 @@ def fault(output: Output, ranks: int, layout: str) -> str:
 def _placement_fault(output: Output, ranks: int, layout: str) -> str:
     job = output.job
     if not job:
-        return f"the driver left no results{output.damage and ': '}{output.damage}"
+        return output.damage or "the driver left no results"
     if job.ranks != ranks:
         return f"{ranks} processes were asked for, but the driver saw {job.ranks}"
     if job.layout != layout:

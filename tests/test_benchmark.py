@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.reframe_checks.cases import timing_case
-from collforge.tuner import benchmark, plots, request
+from collforge.tuner import bench_tables, benchmark, plots, request
 from collforge.tuner.benchmark import Known, Measured
 from collforge.tuner.ingest import Cost
 from collforge.tuner.plan import Goal
@@ -128,6 +130,29 @@ def test_a_row_has_ratios_the_limit_and_costs(known: Known) -> None:
         "nothing is stored beside the only size"
     )
     assert (bare.limit, bare.of_limit, bare.cpu_ratio, bare.tuned_memory) == (None,) * 4
+
+
+@pytest.mark.parametrize("rate", [25e6, None])
+def test_tables_name_variants_shortly_and_explain_them(
+    known: Known, capsys: pytest.CaptureFixture[str], rate: float | None
+) -> None:
+    problem = timing_case(known.made, "bcast", known.goal.layout, 1 << 20)
+    row = benchmark.make_row(known, problem, Measured(known.history, {}), rate)
+    bench_tables.print_each([row], "here", "native")
+    shown = capsys.readouterr().out
+    names = dict(re.findall(r"^(full_lane\.\d) += (\S+)$", shown, re.MULTILINE))
+    assert set(names.values()) == {PLAIN, NATIVE_PHASES, SHARED_PHASES}
+    cells = re.findall(r"│ bcast +│ 1 MiB │ (\S+) +│ +\S+ │ +(\S+) │", shown)
+    ratios = {names.get(name, name): float(ratio) for name, ratio in cells}
+    assert ratios == pytest.approx(
+        {"native": 1.0, **{n: row.variants[n] for n in names.values()}}, 0.01
+    )
+    # As wide as many families make it, where the output is no terminal.
+    families = {f"family_number_{number}": 1.23 for number in range(9)}
+    bench_tables.print_rows([replace(row, families=families)], "here", "native")
+    shown = capsys.readouterr().out
+    assert f"full_lane.1 = {SHARED_PHASES}" in shown and "…" not in shown
+    assert ("limit" in shown) == (rate is not None)
 
 
 def test_a_plot_has_a_panel_for_each_title(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
+from support import TOP
 
 from collforge import home, layout
 from collforge.db import Result, RunRecord, Store
@@ -24,7 +26,17 @@ from collforge.toolchain import build, libraries
 from collforge.tuner import cli
 from collforge.variant import Variant
 
-COMMANDS = {"bench", "build", "cluster", "doctor", "env", "generate", "reframe-path", "report"}
+COMMANDS = {
+    "bench",
+    "build",
+    "cluster",
+    "doctor",
+    "env",
+    "generate",
+    "probe",
+    "reframe-path",
+    "report",
+}
 COMMANDS |= {"tune", "verify", "winners"}
 
 
@@ -146,7 +158,15 @@ def test_env_lines_survive_a_shell(
     assert cli.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
     lines = capfd.readouterr().out
     script = f'{lines}printf "%s\\n" "$COLLFORGE_DB" "$LD_PRELOAD"'
-    for before, after in (("", ""), ("libm.so.6", ":libm.so.6")):
+    # The runtime of another MPI library, of an earlier `env`, would be called in vain or crash.
+    other = "/elsewhere/other/libcollforge.so"
+    for before, after in (
+        ("", ""),
+        ("libm.so.6", ":libm.so.6"),
+        (other, ""),
+        (f"libm.so.6:{other}:libz.so.1", ":libm.so.6:libz.so.1"),
+        (f"'{other} libm.so.6'", ":libm.so.6"),
+    ):
         done = subprocess.run(
             ["bash", "-c", f"LD_PRELOAD={before}\n{script}"],
             capture_output=True,
@@ -202,6 +222,10 @@ def test_predict_says_what_other_sizes_teach(
     assert cli.main([*words, str(database)]) == 0
     out = capfd.readouterr().out
     assert "full_lane[" in out and "2.00" in out
+    # As printed in the docs, without --mpi: for every library with measurements, here one.
+    (printed,) = re.findall(r"`collforge (predict [^`]*)`", (TOP / "docs/threads.md").read_text())
+    assert cli.main([*printed.split(), "--db", str(database)]) == 0
+    assert re.findall(r"(\w+), 8x1x4: expected", capfd.readouterr().out) == [mpi]
 
 
 def test_env_refuses_what_cannot_work(
@@ -260,6 +284,13 @@ def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CollforgeError, match="set COLLFORGE_HOME"):
         home.make_folder(tmp_path / "file")
+
+
+def test_a_warning_that_is_not_ours_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """Open MPI prints it, now and then, on the standard error that it shares with the program."""
+    with pytest.raises(SystemExit):
+        cli.main(["cluster", "run", "--help"])
+    assert "setpgid" in capsys.readouterr().out
 
 
 @pytest.mark.emulated

@@ -38,7 +38,7 @@ RUNNER = """
 import json, sys
 from pathlib import Path
 from collforge.reframe_checks.systems.emulated import ClusterSpec, run
-from collforge.runtime.libraries import find
+from collforge.toolchain.libraries import find
 mpi, command, options, timeout, cache = json.loads(sys.argv[1])
 sys.exit(run(ClusterSpec(**options), find(mpi), command, timeout=timeout, cache_dir=Path(cache)))
 """

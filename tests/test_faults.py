@@ -116,7 +116,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "folder": (put_in_place(Path.mkdir), "not a file"),
     "device": (put_in_place(lambda path: path.symlink_to("/dev/zero")), "not a file"),
     "loop": (put_in_place(lambda path: path.symlink_to(path)), "symbolic links"),
-    "schema": (run_sql("PRAGMA user_version = 99"), "newer"),
+    "schema": (run_sql("PRAGMA user_version = 0"), "no Collforge database"),
     "family": (run_sql("UPDATE variant SET family = 'tree' WHERE id = 2"), "tree"),
     "parameter": (run_sql("UPDATE variant SET parameters = 'a=1' WHERE id = 2"), "parameter"),
     "fingerprint": (run_sql("UPDATE variant SET fingerprint = 'f' WHERE id = 2"), "other generated"),

@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from collforge.generator import render
+from collforge.db import Choice, Result, RunRecord, Store
+from collforge.generator import manifest, render
 from collforge.generator.fingerprint import Sources, of_parts, runtime_sources
+from collforge.place import Place
+from collforge.tuner.commands.report import explain_stale
+from collforge.variant import Variant
 
+PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "2x2")
 RING = "lane/algorithms/ring.c"
 RUNTIME = runtime_sources()
 
 
 @pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The text of each variant, with the header of the lane algorithms."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("generated")
     render.generate(out)
-    texts = {path.stem: path.read_text() for path in (out / "variants").glob("*.c")}
-    return {**texts, "lane_algorithms.h": (out / "lane_algorithms.h").read_text()}
+    return out
+
+
+@pytest.fixture(scope="module")
+def generated(folder: Path) -> dict[str, str]:
+    """The text of each variant, with the header of the lane algorithms."""
+    texts = {path.stem: path.read_text() for path in (folder / "variants").glob("*.c")}
+    return {**texts, "lane_algorithms.h": (folder / "lane_algorithms.h").read_text()}
 
 
 def changed(generated: dict[str, str], source: str, old: str, new: str) -> set[str]:
@@ -82,3 +95,27 @@ def test_every_function_of_an_algorithm_is_found(generated: dict[str, str]) -> N
         part for name in generated.keys() - header.keys() for part in sources.parts(generated[name])
     }
     assert algorithms <= reached
+
+
+def test_a_report_says_why_a_winner_is_stale(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = manifest.load(folder / "manifest.json")
+    (entry,) = [v for v in made.variants_of("bcast") if v.family == "full_lane"]
+    variant = Variant("bcast", "full_lane", "lane_algorithm=chain", "old")
+    result = Result(variant, "bcast@2x2,bytes=8", 8, True, "", (1.0,))
+    run = RunRecord("a", PLACE, 2, 4, "2026-01-02T03:04:05Z", "0", "0", (), 7, (result,))
+    with Store(tmp_path / "db") as store:
+        store.record_run(run)
+        store.replace_winners(PLACE, "bcast", [Choice(8, variant, 2.0, 1.9, 2.1, 3)])
+        explain_stale(made, store, PLACE)
+        store.record_sources("old", {**entry.parts, "lane/ring.c": "another"})
+        explain_stale(made, store, PLACE)
+        lines = capsys.readouterr().out.splitlines()
+        assert "did not store what variants are made of" in lines[0]
+        assert lines[1].endswith("is stale: since it was verified lane/ring.c changed")
+        current = replace(variant, fingerprint=entry.fingerprint)
+        store.record_run(replace(run, uuid="b", results=(replace(result, variant=current),)))
+        store.replace_winners(PLACE, "bcast", [Choice(8, current, 2.0, 1.9, 2.1, 3)])
+        explain_stale(made, store, PLACE)
+        assert not capsys.readouterr().out

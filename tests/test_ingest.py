@@ -146,7 +146,7 @@ def test_troubles_say_what_happened_to_each_test(folder: Path) -> None:
             f"job timed out (3.175856s > 3.0s) (see {stage}/measure_e2087ebb)",
             "incomplete: the job ended after 1 results",
             "kind=c %b.bad=0: failed in phase sanity: sanity error",
-            "no results.jsonl",
+            "the driver left no results.jsonl",
             "build %bad=1 ~emulated:openmpi+builtin: failed in phase compile_wait: build error",
             "kind=a %b.bad=1: a test that it needs failed",
             "kind=b %b.bad=1: a test that it needs failed",

@@ -13,8 +13,8 @@ from collforge.reframe_checks import applications, message_rate
 from collforge.reframe_checks.applications import WAYS
 from collforge.reframe_checks.message_rate import CALLS, MODES, SIZES, Setting
 from collforge.toolchain import vcis
-from collforge.tuner import vci
-from collforge.tuner.vci import Rate
+from collforge.tuner.probes import message_rate as probe
+from collforge.tuner.probes.message_rate import Rate
 
 THREADS = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}
 
@@ -46,9 +46,9 @@ def test_the_gain_is_that_of_the_best_number_of_interfaces() -> None:
         Rate(Setting("par_comm", "isend", 2, number), 8, rate, rate, rate)
         for number, rate in ((1, 1e6), (2, 3e6), (4, 2e6))
     ]
-    assert vci.gain(rates, 8) == 3
-    assert vci.gain(rates[1:], 8) == 1
-    assert vci.gain(rates, 64) == 1
+    assert probe.gain(rates, 8) == 3
+    assert probe.gain(rates[1:], 8) == 1
+    assert probe.gain(rates, 64) == 1
 
 
 def test_interfaces_of_a_library(built: Installation) -> None:
@@ -116,7 +116,7 @@ def test_the_applications_are_checked(tmp_path: Path, mpi: str) -> None:
 
 def test_the_command(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     plot = tmp_path / "rates.svg"
-    done = collforge("bench", "--vci", "--mpi", mpi, "--launches", "1", "--plot", str(plot))
+    done = collforge("probe", "message-rate", "--mpi", mpi, "--launches", "1", "--plot", str(plot))
     assert done.returncode == 0
     assert "par_comm" in done.stdout and "it has one interface" in done.stdout
     assert plot.read_text().startswith("<?xml")

@@ -94,7 +94,7 @@ def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
         found = [(one.choice.bytes, one.choice.evidence) for one in store.winners()]
         assert found == [(9, "decided"), (99, "barrier")], "the largest bounds those below it"
         assert store.measurements(store.places()[0])[0].start_errors == ()
-        tables = "SELECT name, sql FROM sqlite_master WHERE name IN ('undecided', 'winner_view')"
+        tables = "SELECT name, sql FROM sqlite_master WHERE name IN ('undecided', 'source', 'winner_view')"
         migrated = store._rows(tables)
     with Store(path.with_name("new.db")) as store:
         assert sorted(store._rows(tables)) == sorted(migrated)
@@ -104,8 +104,8 @@ def test_a_newer_schema_is_refused_and_untouched(path: Path) -> None:
     with Store(path):
         pass
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     before = path.read_bytes()
-    with pytest.raises(SchemaTooNew, match=r"collforge\.db: .*version 3.*upgrade Collforge"):
+    with pytest.raises(SchemaTooNew, match=r"collforge\.db: .*version 4.*upgrade Collforge"):
         Store(path)
     assert path.read_bytes() == before

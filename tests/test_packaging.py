@@ -100,7 +100,7 @@ sys.exit(main(sys.argv[1:]))
 
 # Packages of others are stood in for; pip brings a reader of TOML.
 IMPORT_ALL = """
-import importlib, importlib.machinery, pkgutil, sys
+import importlib, importlib.machinery, pkgutil, sys, typing
 from unittest.mock import MagicMock
 import pip._vendor.tomli
 
@@ -122,7 +122,20 @@ sys.meta_path.insert(0, Finder())
 sys.modules["tomli"] = pip._vendor.tomli
 sys.path.insert(0, sys.argv[1])
 import collforge
+import msgspec
+from collforge import records
+from collforge.generator import manifest
+from collforge.toolchain import libraries
+from collforge.tuner import leftovers
 
+# The checks are made of the manifest.
+decoded = MagicMock(schema=manifest.SCHEMA, version=collforge.__version__)
+msgspec.json.decode.return_value = decoded
+# msgspec evaluates the annotations of what it reads.
+read = [vars(one) for one in (records, manifest, libraries, leftovers)]
+for one in {kind for each in read for kind in each.values() if hasattr(kind, "__dataclass_fields__")}:
+    if one is not records.Output:
+        typing.get_type_hints(one)
 names = [found.name for found in pkgutil.walk_packages(collforge.__path__, "collforge.")]
 for name in names:
     if not name.endswith(".__main__"):

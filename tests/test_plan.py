@@ -22,9 +22,9 @@ from collforge.place import Place
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import plan, request, tables
 from collforge.tuner.benchmark import Known
-from collforge.tuner.evidence import Comparison, Launch
-from collforge.tuner.instructions import NEVER
+from collforge.tuner.evidence import Comparison, History, Launch, measured_problems
 from collforge.tuner.plan import Goal
+from collforge.tuner.probes.programs import NEVER
 from collforge.tuner.run import Site
 from collforge.tuner.standing import judge
 from collforge.tuner.tune import Session, decide_all
@@ -49,13 +49,13 @@ def goal(**changes: object) -> Goal:
 
 
 def next_tasks(
-    made: Manifest, asked: plan.Goal, history: plan.History, failed: Collection[Variant] = ()
+    made: Manifest, asked: plan.Goal, history: History, failed: Collection[Variant] = ()
 ) -> Iterator[plan.Task]:
     seen, _ = judge(made, asked, history, failed)
     return (task for _, task in plan.next_tasks(seen, plan.open_contests(seen)))
 
 
-def winner(made: Manifest, asked: Goal, history: plan.History, problem: str) -> Comparison:
+def winner(made: Manifest, asked: Goal, history: History, problem: str) -> Comparison:
     return judge(made, asked, history)[1][problem].winner
 
 
@@ -353,7 +353,7 @@ def record(place: Place, number: int, history: dict[str, list[Launch]]) -> RunRe
     results = tuple(
         Result(variant, problem, one.bytes, verified=True, samples=tuple(samples))
         for problem, of_problem in history.items()
-        for one in plan.measured_problems([problem])
+        for one in measured_problems([problem])
         for launch in of_problem[number : number + 1]
         for variant, samples in launch.items()
     )

@@ -5,15 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import Launch
-from support import PREFIXES, execute
+from support import PREFIXES, SHARED_HOME, execute
 
 from collforge.db import Choice, Store
 from collforge.reframe_checks.launchers import local_command
+from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.reframe_checks.systems.emulated.launch import mpirun
 from collforge.toolchain import libraries
 from collforge.variant import Variant
 
@@ -89,7 +92,7 @@ def test_each_library_is_tuned_and_runs_its_winners(
         assert {place.mpi for place in store.places()} == set(LIBRARIES)
         (place,) = [place for place in store.places() if place.mpi == mpi]
         winners = {w.choice.variant.collective: w for w in store.winners(mpi=mpi)}
-    assert place.mpi_version == libraries.find(mpi).version.splitlines()[0].strip()
+    assert place.mpi_version == libraries.find(mpi).first_line
     assert set(winners) <= set(COLLECTIVES)
     won = {name: w.choice.variant for name, w in winners.items() if not w.choice.variant.is_native}
     assert won, "two ranks in shared memory are about twice as fast"
@@ -110,3 +113,25 @@ def test_a_library_runs_no_winners_of_another(
             store.replace_winners(place, collective, [native])
     ran = run_program(mpi, database, tmp_path, collforge)
     assert ran == dict.fromkeys(COLLECTIVES, "native")
+
+
+@pytest.mark.parametrize("prefix", ["mpich5", "openmpi5"])
+def test_a_prefix_under_another_name_needs_no_edit(
+    prefix: str, monkeypatch: pytest.MonkeyPatch, collforge: Launch
+) -> None:
+    """It is found, built for and launched as what it is, its records are taken, and mpi4py finds its build."""
+    monkeypatch.setenv("COLLFORGE_MPI_TOY", str(PREFIXES / prefix))
+    toy, known = libraries.find("toy"), libraries.find(prefix)
+    assert (toy.flavor, toy.version) == (known.flavor, known.version)
+    assert local_command("toy", 2) == local_command(prefix, 2)
+    spec, agent = ClusterSpec(), Path("agent")
+    assert mpirun(spec, toy, agent) == mpirun(spec, known, agent)
+    wanted = ["--family", "shared_window", "--collective", "barrier", "--layout", "1x2"]
+    done = collforge("verify", "--mpi", "toy", *wanted, timeout=400)
+    assert "toy 1x2: 2 cases, 2 verified" in done.stdout, done.stderr
+    monkeypatch.setenv("MPI4PY_MPIABI", toy.flavor)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(PREFIXES / prefix / "lib"))
+    program = "from collforge.hybrid import find_library; print(find_library().parent)"
+    folder = Path(execute([*local_command("toy", 1), sys.executable, "-c", program]).stdout.strip())
+    assert folder.parent == SHARED_HOME
+    assert (folder / "built-with").read_text() == toy.version

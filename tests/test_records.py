@@ -61,7 +61,7 @@ def test_of_a_launch_that_was_killed_the_whole_lines(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     output = records.read(tmp_path / records.FILE)
     assert output == Output(damage=output.damage)
-    assert output.damage.startswith(f"no {records.FILE}: ")
+    assert output.damage == f"the driver left no {records.FILE} (No such file or directory)"
 
 
 @pytest.mark.parametrize(

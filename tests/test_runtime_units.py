@@ -8,6 +8,8 @@ import pytest
 from stub_build import HERE, LIBRARIES, RUNTIME, Build, make_build
 from support import execute
 
+from collforge import layout
+
 
 @pytest.fixture(scope="module")
 def build() -> Build:
@@ -93,16 +95,13 @@ def test_malformed_force_is_ignored_as_a_whole(build: Build, text: str) -> None:
     assert line.startswith("error: ")
 
 
-def fnv1a(text: str) -> int:
-    """64-bit FNV-1a, by its definition."""
-    value = 0xCBF29CE484222325
-    for byte in text.encode():
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    return value
-
-
-# The node of each of 201 ranks in blocks of 2, 1, 2, 1, ...: too many nodes to spell out.
-UNEVEN = ".".join(f"{node}" for node in range(134) for _ in range(2 - node % 2))
+def nodes_of(ranks: int, text: str) -> list[int]:
+    """The node of each rank under a COLLFORGE_NODE_MAP."""
+    if text.startswith("map:"):
+        return [int(node) for node in text[4:].split(",")]
+    sizes = [int(size) for size in text.split(",")]
+    sizes += [sizes[-1]] * ranks
+    return [node for node, size in enumerate(sizes) for _ in range(size)][:ranks]
 
 
 @pytest.mark.parametrize(
@@ -125,12 +124,16 @@ UNEVEN = ".".join(f"{node}" for node in range(134) for _ in range(2 - node % 2))
             "map:" + ",".join(["0", "1", "1", "0"] * 16),
             "map:" + ".".join("0110" * 16),
         ),
-        (66, "map:" + ",".join("010" * 22), f"map#{fnv1a('.'.join('010' * 22)):016x}"),
-        (201, ",".join(["2", "1"] * 67), f"map#{fnv1a(UNEVEN):016x}"),
+        (66, "map:" + ",".join("010" * 22), "map#f134a526e0563d35"),
+        (201, ",".join(["2", "1"] * 67), "map#4ed496bd7278f595"),
+        (240, ",".join(["1", "3"] * 60), "+".join(["1", "3"] * 60)),
+        (249, ",".join(["10", *["3", "1"] * 59, "3"]), "map#986ddf9bf2cc4f69"),
     ],
 )
 def test_layout_names(build: Build, ranks: int, text: str, name: str) -> None:
+    """Alike in C and in Python."""
     assert build.units("map", str(ranks), text) == [name]
+    assert layout.from_nodes(nodes_of(ranks, text)).name == name
 
 
 WRONG_BLOCKS = ["0", "-1", "a", "2,", ",2", "2,,2", "2,0", "2 ", "2;2", "99999999999"]
@@ -172,19 +175,10 @@ def test_forced_choice_goes_before_winners_of_its_collective(build: Build) -> No
     assert set(found.values()) == {"hierarchical"}
 
 
-def test_the_most_threads_that_a_program_has(build: Build) -> None:
-    """It has 4 on each of its 2x2 ranks; winners that need more are of no use to it."""
-    families = {"": "full_lane", "x2": "hierarchical", "x4": "native", "x8": "full_lane"}
-    plain, two, four, eight = (f"2x2{threads}:1024:{one}" for threads, one in families.items())
-    other = "2x22:1024:full_lane"
-    assert rules(build, plain, eight, other)[1024] == "full_lane"
-    assert rules(build, plain, two, eight, other)[1024] == "hierarchical"
-    assert build.units("rules", plain, two, four, eight) == ["none"]
-
-
 def test_no_rules_where_native_is_best(build: Build) -> None:
     for winner in ("4x1:64:hierarchical", "2x2:64:native"):
         assert build.units("rules", winner) == ["none"]
+    assert build.units("rules", "2x2:64:hierarchical", "2x2x4:64:native") == ["none"]
 
 
 @pytest.mark.parametrize(

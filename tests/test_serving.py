@@ -25,7 +25,11 @@ def build() -> Build:
     return make_build(LIBRARIES[0], "units")
 
 
-@pytest.mark.parametrize("vector", VECTORS)
+SIZES = [line for line in VECTORS if not line.startswith("layouts ")]
+LAYOUTS = [line.removeprefix("layouts ") for line in VECTORS if line not in SIZES]
+
+
+@pytest.mark.parametrize("vector", SIZES)
 def test_python_and_the_runtime_serve_alike(build: Build, vector: str) -> None:
     stored, calls = map(pairs, vector.split("=>"))
     rows = [
@@ -43,9 +47,10 @@ def test_python_and_the_runtime_serve_alike(build: Build, vector: str) -> None:
     assert told == [f"{n} {name.replace('tie', 'native')}" for n, name in calls]
 
 
-def test_the_layout_with_the_most_threads_that_a_program_has() -> None:
-    stored = ["2x2", "2x2x2", "2x2x8", "2x22", "2x2x04"]
-    assert [serving_layout(stored, "2x2", threads) for threads in (1, 2, 4, 7, 8, 99)] == [
-        *("2x2", "2x2x2", "2x2x04", "2x2x04", "2x2x8", "2x2x8")
-    ]
-    assert serving_layout(["2x22", "2x2x3"], "2x2", 2) is None
+@pytest.mark.parametrize("vector", LAYOUTS)
+def test_python_and_the_runtime_take_the_same_layout(build: Build, vector: str) -> None:
+    head, _, calls = vector.partition(" => ")
+    placement, _, layouts = head.partition(": ")
+    for threads, name in pairs(calls):
+        assert (serving_layout(layouts.split(), placement, threads) or "none") == name
+        assert build.units("layout", placement, str(threads), *layouts.split()) == [name]

@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from conftest import mostly_one_library
@@ -94,6 +95,8 @@ minimum = 1
 """
 
 ALGORITHM_IN_C = """
+#include <stdio.h>
+
 #include "lane/lane.h"
 #include "lane_algorithms.h"
 
@@ -102,6 +105,7 @@ int cf_line_bcast(const struct cf_lane_call *call) {
     const int position = cf_position(at, call->root);
     const int segment = call->parameter[CF_LINE_AT_ONCE];
 
+    (void)fprintf(stderr, "line: %d at once\\n", segment);
     for (int s = 0; s < cf_segments(call->count, segment); s++) {
         void *data = cf_at(call->unit, call->to, (MPI_Aint)s * segment);
         const int units = cf_segment_count(s, segment, call->count);
@@ -133,7 +137,7 @@ class Keep(RankStep):
 """
 
 STEP_IN_C = """
-#include "data/variant.h"
+#include "data/unit.h"
 
 static inline int cf_keep(struct cf_comm *comm, const void *from, void *to, int count,
                           const struct cf_unit *unit) {
@@ -219,14 +223,16 @@ def test_what_is_added_needs_no_other_edit(toy: Path, mpi: str) -> None:
     ).stdout
     assert "MPIX_Fan_in" in exported
     (toy / "cases").write_text(CASES)
-    results = verify(mpi, toy, out / "collforge-driver")
+    results, log = verify(mpi, toy, out / "collforge-driver")
     by_case = {r["case"]: r for r in results if r["record"] == "result"}
     for case in CASES.split():
         assert by_case[case]["applicable"] and by_case[case]["verified"], by_case[case]
+    # The algorithm that is named runs, with the parameters that are named.
+    assert {"line: 7 at once", "line: 100000 at once"} <= set(log.splitlines())
 
 
-def verify(mpi: str, toy: Path, driver: Path) -> list[dict[str, object]]:
-    """Runs the cases on four pretended-node ranks and returns the driver's records."""
+def verify(mpi: str, toy: Path, driver: Path) -> tuple[list[dict[str, object]], str]:
+    """Runs the cases on four pretended-node ranks: the driver's records, and what the ranks printed."""
     launch = {
         "openmpi": "--oversubscribe --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1",
         "mpich": "",
@@ -239,5 +245,5 @@ def verify(mpi: str, toy: Path, driver: Path) -> list[dict[str, object]]:
     }
     command = [f"mpirun.{mpi}", *launch.split(), "-n", "4", str(driver), "--verify-only"]
     command += ["--cases", str(toy / "cases"), "--output", str(toy / "results")]
-    subprocess.run(command, check=True, timeout=120, env=env)
-    return [json.loads(line) for line in (toy / "results").read_text().splitlines()]
+    done = subprocess.run(command, check=True, timeout=120, env=env, stderr=PIPE, text=True)
+    return [json.loads(line) for line in (toy / "results").read_text().splitlines()], done.stderr

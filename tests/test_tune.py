@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,9 @@ from collforge.db import Choice, Result, RunRecord, Store
 from collforge.generator import manifest
 from collforge.home import home
 from collforge.place import Place
-from collforge.tuner import instructions, leftovers
+from collforge.tuner import leftovers
+from collforge.tuner.commands import verify
+from collforge.tuner.probes import instructions, programs
 from collforge.variant import Variant
 
 ASKED = ["--system", "local", "--layout", "2x2", "--collective", "bcast,allgather", "--seed", "7"]
@@ -58,6 +62,10 @@ def test_tuning_stores_decisions_and_resumes(mpi: str, built: Installation, tmp_
     assert (place.system, place.mpi, place.layout) == ("local", mpi, "2x2")
     families = {"native", "full_lane", "hierarchical", "rank_shift"}
     assert {one.variant.family for one in before} == families
+    # Nothing is measured in no time, nor does the table show what another run was asked.
+    other = execute(tune_command(mpi, database, "0s", "4KiB"), timeout=280)
+    assert "budget too small, 2 unsettled" in other.stdout
+    assert "winners:" not in other.stdout and "1 KiB" not in other.stdout
     # A size more: had the first run settled all it was asked, there would be nothing left to resume.
     assert execute(tune_command(mpi, database, "10s", "1KiB,2KiB"), timeout=280).returncode == 0
     with Store(database) as store:
@@ -192,7 +200,7 @@ def winners_database(built: Installation, path: Path) -> Path:
     results = tuple(
         Result(v, f"{v.collective}@2x2,bytes=4000", 4000, verified=True) for v in variants
     )
-    record = RunRecord("u", place, 2, 4, instructions.NEVER, "0", "0", ("h",), 0, results)
+    record = RunRecord("u", place, 2, 4, programs.NEVER, "0", "0", ("h",), 0, results)
     with Store(path) as store:
         store.record_run(record)
         for variant in variants:
@@ -236,7 +244,7 @@ def test_a_bad_database_means_native_and_one_warning(
         import sqlite3
 
         with sqlite3.connect(path) as connection:
-            connection.execute("PRAGMA user_version = 99")
+            connection.execute("PRAGMA user_version = 0")
         connection.close()
     env = {
         "LD_PRELOAD": str(built.built.library_path),
@@ -272,14 +280,26 @@ def test_verify_command_passes(collforge: Launch) -> None:
         "verify", "--mpi", "openmpi", "--collective", "scan", "--family", "full_lane", timeout=280
     )
     assert done.returncode == 0
-    assert "0 failed" in done.stdout
+    assert "openmpi 1x3: nothing applies" in done.stdout
+    assert re.search(r"openmpi 3x2: (\d+) cases, \1 verified, 0 failed\n", done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ({"verified": 3}, "3 verified, 0 failed"),
+        ({"verified": 3, "failed": 0, "do not apply": 2}, "3 verified, 0 failed, 2 do not apply"),
+        ({"failed": 1, "were not run": 4}, "0 verified, 1 failed, 4 were not run"),
+    ],
+)
+def test_what_became_of_cases_is_counted_apart(outcome: dict[str, int], words: str) -> None:
+    assert verify.describe(Counter(outcome)) == words
 
 
 def test_native_winners_cost_little(built: Installation, tmp_path: Path) -> None:
-    """At most 150 instructions over PMPI, and no call out of the runtime; callgrind's counts are repeatable."""
-    generated = home() / "generated"
-    made = manifest.load(generated / "manifest.json")
-    costs = instructions.count(built.library, built.built, made, generated, tmp_path)
+    """At most BUDGET instructions over PMPI, no call out of the runtime; callgrind's counts are repeatable."""
+    made = manifest.load(home() / "generated" / "manifest.json")
+    costs = instructions.count(built.library, built.built, made, tmp_path)
     assert {one.function for one in costs} == {
         entry.function for entry in made.collectives if not entry.hybrid
     }

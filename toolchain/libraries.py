@@ -7,16 +7,20 @@ takes part through the environment: COLLFORGE_MPI_<NAME>=<prefix> names the one 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
-import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from collforge.errors import CollforgeError, unknown
 from collforge.home import home, make_folder
 from collforge.mpi_library import MpiLibrary
+from collforge.toolchain.process import outcome
 
 DEBIAN_PACKAGES = {"openmpi": "openmpi-bin libopenmpi-dev", "mpich": "mpich libmpich-dev"}
 PREFIX_VARIABLE = "COLLFORGE_MPI_"
@@ -68,8 +72,8 @@ def find(name: str) -> MpiLibrary:
     if name not in known_names():
         raise unknown("MPI library", name, known_names())
     mpicc, mpirun = _locate(name)
-    version, thread_multiple = _identify(mpicc)
-    return MpiLibrary(name, mpicc, mpirun, version, thread_multiple)
+    identity = _identify(mpicc)
+    return MpiLibrary(name, mpicc, mpirun, identity.version, identity.thread_multiple)
 
 
 def found() -> list[MpiLibrary]:
@@ -105,7 +109,13 @@ def _locate(name: str) -> tuple[Path, Path]:
     return Path(mpicc), Path(mpirun)
 
 
-def _identify(mpicc: Path) -> tuple[str, bool]:
+@dataclass(frozen=True)
+class _Identity:
+    version: str
+    thread_multiple: bool
+
+
+def _identify(mpicc: Path) -> _Identity:
     """Version and thread support of the library behind mpicc; remembered until mpicc changes."""
     real = mpicc.resolve()
     key = hashlib.sha256(
@@ -113,55 +123,38 @@ def _identify(mpicc: Path) -> tuple[str, bool]:
     ).hexdigest()[:16]
     remembered = home() / "mpi" / f"{key}.json"
     try:
-        record = json.loads(remembered.read_text(encoding="utf-8"))
-        return str(record["version"]), bool(record["thread_multiple"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return msgspec.json.decode(remembered.read_bytes(), type=_Identity)
+    except (OSError, ValueError):
         pass
-    version, thread_multiple = _probe(mpicc)
-    folder = make_folder(remembered.parent)
-    with tempfile.NamedTemporaryFile("w", dir=folder, delete=False, encoding="utf-8") as out:
-        json.dump(
-            {"mpicc": str(mpicc), "version": version, "thread_multiple": thread_multiple}, out
-        )
+    identity = _probe(mpicc)
+    with tempfile.NamedTemporaryFile(dir=make_folder(remembered.parent), delete=False) as out:
+        out.write(msgspec.json.encode(identity))
     Path(out.name).replace(remembered)
-    return version, thread_multiple
+    return identity
 
 
-def _probe(mpicc: Path) -> tuple[str, bool]:
+def _probe(mpicc: Path) -> _Identity:
+    with probe_program(mpicc) as program:
+        version, _, thread_multiple = outcome([program], PROBE_SECONDS).stdout.partition("\0")
+    if not version.strip():
+        raise MissingLibrary(
+            f"a program built by {mpicc} does not start: check that its libraries are found "
+            "(LD_LIBRARY_PATH, or the site's module)"
+        )
+    return _Identity(version.rstrip(), thread_multiple == "1")
+
+
+@contextmanager
+def probe_program(mpicc: Path) -> Iterator[str]:
+    """A program that prints the library's version, a zero, and 1 if it grants MPI_THREAD_MULTIPLE."""
     with tempfile.TemporaryDirectory(prefix="collforge-") as folder:
         source, program = Path(folder, "probe.c"), Path(folder, "probe")
         source.write_text(PROBE, encoding="utf-8")
-        compiled = _run([str(mpicc), str(source), "-o", str(program)])
+        compiled = outcome([str(mpicc), str(source), "-o", str(program)], PROBE_SECONDS)
         if compiled.returncode != 0:
             last = (compiled.stderr.strip().splitlines() or ["it says nothing"])[-1]
             raise MissingLibrary(
                 f"{mpicc} cannot compile an MPI program ({last}): install a C compiler, "
                 "`apt-get install gcc libc6-dev`, and the library's headers"
             )
-        version, _, thread_multiple = _run([str(program)]).stdout.partition("\0")
-    if not version.strip():
-        raise MissingLibrary(
-            f"a program built by {mpicc} does not start: check that its libraries are found "
-            "(LD_LIBRARY_PATH, or the site's module)"
-        )
-    return version.rstrip(), thread_multiple == "1"
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Runs the command; one that cannot start or takes too long is one that failed."""
-    try:
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PROBE_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-    except subprocess.TimeoutExpired as error:
-        out = error.stdout or b""
-        text = out.decode(errors="replace") if isinstance(out, bytes) else out
-        return subprocess.CompletedProcess(command, 1, text, "it takes too long")
-    except OSError as error:
-        return subprocess.CompletedProcess(command, 1, "", str(error))
+        yield str(program)

@@ -8,29 +8,15 @@ aborts in MPI_Init when it is asked for more, so a child process asks.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import tempfile
-from pathlib import Path
 
 from collforge.home import home, make_folder
 from collforge.mpi_library import MpiLibrary
+from collforge.toolchain.libraries import probe_program
+from collforge.toolchain.process import outcome
 
 VARIABLE = "MPIR_CVAR_CH4_NUM_VCIS"
 ASKED = (64, 32, 16, 8, 4, 2)
 PROBE_SECONDS = 20
-
-_PROBE = r"""
-#include <mpi.h>
-
-int main(int argc, char **argv)
-{
-    int provided = 0;
-    if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS)
-        return 1;
-    return MPI_Finalize() != MPI_SUCCESS || provided != MPI_THREAD_MULTIPLE;
-}
-"""
 
 
 def most_vcis(library: MpiLibrary) -> int:
@@ -54,32 +40,12 @@ def most_vcis(library: MpiLibrary) -> int:
 
 
 def _ask(library: MpiLibrary) -> int:
-    with tempfile.TemporaryDirectory(prefix="collforge-") as folder:
-        source, program = Path(folder, "probe.c"), Path(folder, "probe")
-        source.write_text(_PROBE, encoding="utf-8")
-        command = [str(library.mpicc), str(source), "-o", str(program)]
-        if not _succeeds(command):
-            return 1
-        starts = (n for n in ASKED if _succeeds([str(program)], {VARIABLE: str(n)}))
-        return next(starts, 1)
-
-
-def _succeeds(command: list[str], variables: dict[str, str] | None = None) -> bool:
-    try:
-        return (
-            subprocess.run(
-                command,
-                env={**os.environ, **(variables or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=PROBE_SECONDS,
-                check=False,
-            ).returncode
-            == 0
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+    with probe_program(library.mpicc) as program:
+        for number in ASKED:
+            done = outcome([program], PROBE_SECONDS, {VARIABLE: str(number)})
+            if done.returncode == 0 and done.stdout.endswith("\0001"):
+                return number
+    return 1
 
 
 def thread_settings(library: MpiLibrary, threads: int) -> dict[str, str]:

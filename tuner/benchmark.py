@@ -14,10 +14,17 @@ from collforge.decision import TIE
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.place import Place
 from collforge.serving import Stored, serving, serving_layout
-from collforge.tuner import ingest, plan, request
-from collforge.tuner.evidence import Comparison, Launch, by_problem, compare, median_interval
+from collforge.tuner import ingest, plan, request, search
+from collforge.tuner.evidence import (
+    Comparison,
+    History,
+    Launch,
+    by_problem,
+    compare,
+    median_interval,
+)
 from collforge.tuner.ingest import Cost
-from collforge.tuner.plan import Goal, History
+from collforge.tuner.plan import Goal
 from collforge.tuner.run import Job, Site, run_job
 from collforge.variant import NATIVE, Variant
 
@@ -89,7 +96,7 @@ class Known:
         native, launches = Variant(problem.collective), self.history.get(problem.problem, ())
         ratios = {
             variant.name: compare(variant, native, launches).ratio
-            for variant in plan.measured(entry, [launches])
+            for variant in search.measured(entry, [launches])
             if words in variant.name
         }
         done = {name: ratio for name, ratio in ratios.items() if not math.isnan(ratio)}

@@ -12,16 +12,13 @@ from __future__ import annotations
 
 import argparse
 import errno
-import importlib
 import os
-import pkgutil
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 
 import collforge
 from collforge.errors import CollforgeError, unknown
-from collforge.tuner import commands
+from collforge.tuner import commands, registry
 
 USER_ERROR = 2
 INTERRUPTED = 130
@@ -37,16 +34,9 @@ def build_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     )
     parser.add_argument("--version", action="version", version=f"collforge {collforge.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in command_modules():
+    for module in registry.find(commands, "add_parser").values():
         module.add_parser(subparsers)
     return parser, list(subparsers.choices)
-
-
-def command_modules() -> list[ModuleType]:
-    """The modules that are commands, by name."""
-    names = sorted(module.name for module in pkgutil.iter_modules(commands.__path__))
-    modules = [importlib.import_module(f"{commands.__name__}.{name}") for name in names]
-    return [module for module in modules if hasattr(module, "add_parser")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,6 +69,7 @@ def _run(words: Sequence[str]) -> int:
     if words and not words[0].startswith("-") and words[0] not in names:
         raise unknown("command", words[0], names)
     args = parser.parse_args(words)
+    args.words = words
     code: int = args.run(args)
     return code
 

@@ -18,7 +18,8 @@ from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems import emulated
 from collforge.toolchain import libraries, vcis
-from collforge.tuner import vci
+from collforge.toolchain.process import outcome
+from collforge.tuner.probes import message_rate
 
 PROBE_SECONDS = 30
 # The distributions of setup.cfg that are needed directly; tests/test_doctor.py compares.
@@ -80,13 +81,7 @@ def _compiler() -> Finding:
         return Finding("C compiler", "missing", fix)
     if not _compiles("#include <stdio.h>\n"):
         return Finding("C compiler", "it does not find stdio.h", fix)
-    version = subprocess.run(
-        ["gcc", "-dumpfullversion"],
-        capture_output=True,
-        text=True,
-        timeout=PROBE_SECONDS,
-        check=False,
-    )
+    version = outcome(["gcc", "-dumpfullversion"], PROBE_SECONDS)
     return Finding("C compiler", f"gcc {version.stdout.strip()}")
 
 
@@ -97,18 +92,8 @@ def _sqlite_headers() -> Finding:
 
 
 def _compiles(source: str) -> bool:
-    try:
-        done = subprocess.run(
-            ["gcc", "-fsyntax-only", "-x", "c", "-"],
-            input=source,
-            capture_output=True,
-            text=True,
-            timeout=PROBE_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    return done.returncode == 0
+    command = ["gcc", "-fsyntax-only", "-x", "c", "-"]
+    return outcome(command, PROBE_SECONDS, text=source).returncode == 0
 
 
 def _mpi_libraries() -> Iterator[Finding]:
@@ -138,10 +123,10 @@ def _interfaces(library: MpiLibrary) -> Finding:
         return Finding(subject, "one: threads take turns in it")
     try:
         with tempfile.TemporaryDirectory(prefix="collforge-") as folder:
-            gain = vci.probe_gain(library, Path(folder))
+            gain = message_rate.probe_gain(library, Path(folder))
     except CollforgeError as error:
         return Finding(subject, f"up to {most}", str(error), essential=False)
-    pay = "they pay" if gain >= vci.PAYS else "they do not pay here"
+    pay = "they pay" if gain >= message_rate.PAYS else "they do not pay here"
     return Finding(subject, f"up to {most}; two threads send {gain:.2f} times as fast: {pay}")
 
 
@@ -171,14 +156,8 @@ def preloaded() -> Iterator[Finding]:
 
 
 def _defines_mpi(path: str) -> bool:
-    command = ["nm", "--dynamic", "--defined-only", path]
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=False
-        )
-    except OSError:
-        return False
-    return any(line.split()[-1].startswith("MPI_") for line in done.stdout.splitlines())
+    said = outcome(["nm", "--dynamic", "--defined-only", path], PROBE_SECONDS).stdout
+    return any(line.split()[-1].startswith("MPI_") for line in said.splitlines())
 
 
 def _home() -> Finding:

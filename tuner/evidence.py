@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from collforge.case import parse
+from collforge.case import Case, parse
 from collforge.db import Measurement
 from collforge.variant import Variant
 
@@ -44,6 +44,10 @@ MEDIAN_ERROR = 1.2533
 
 Launch = Mapping[Variant, Sequence[float]]
 """The samples (seconds) of each variant on one problem in one launch, in the order of the rounds."""
+
+
+History = Mapping[str, Sequence[Launch]]
+"""The launches of each problem so far (`by_problem`)."""
 
 
 class Samples(tuple[float, ...]):
@@ -169,6 +173,14 @@ def by_problem(measurements: Iterable[Measurement]) -> dict[str, list[Launch]]:
     return {problem: list(launches.values()) for problem, launches in problems.items()}
 
 
+def measured_problems(history: Iterable[str], collective: str = "") -> Iterator[Case]:
+    """The problems (of a collective) with measurements, whether this goal or an earlier one asked for them."""
+    for problem in history:
+        read = parse(problem)
+        if collective in ("", read.collective):
+            yield read
+
+
 # ---- the plain interval --------------------------------------------------------------------------
 
 
@@ -267,7 +279,7 @@ def _late(samples: Sequence[float]) -> float:
     return statistics.median(e / s for e, s in zip(errors, samples)) if errors else 0.0
 
 
-def pooled(history: Mapping[str, Sequence[Launch]]) -> Noise:
+def pooled(history: History) -> Noise:
     """The noise of a place, from every variant that was measured in two launches of a problem or more.
 
     Each class of durations takes the mean variance, of which none counts for more than nine times the median
@@ -292,7 +304,7 @@ def pooled(history: Mapping[str, Sequence[Launch]]) -> Noise:
 
 
 def _with_class(
-    history: Mapping[str, Sequence[Launch]],
+    history: History,
 ) -> Iterator[tuple[Variant, int, Sequence[Launch]]]:
     for problem, launches in history.items():
         native = Variant(parse(problem).collective)

@@ -8,13 +8,14 @@ A run is stored under the name of its folder, so that nothing is counted twice.
 from __future__ import annotations
 
 import fcntl
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
+
+import msgspec
 
 from collforge import records
 from collforge.db import Store
@@ -26,12 +27,20 @@ LABEL = "tune"
 """Of the folders of such jobs (request.new_folder)."""
 
 
+@dataclass(frozen=True)
+class _Claim:
+    """For what a job's results are."""
+
+    database: str
+    place: Place
+
+
 @contextmanager
 def claimed(folder: Path, place: Place, database: Path) -> Iterator[None]:
     """Claims a job's new folder for its results; marks it as stored where the block ends without an error."""
     with (folder / JOB).open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        json.dump({"database": str(database.absolute()), "place": asdict(place)}, file)
+        file.write(msgspec.json.encode(_Claim(str(database.absolute()), place)).decode())
         file.flush()
         yield
         (folder / STORED).touch()
@@ -75,15 +84,13 @@ def _wait_until_quiet(folder: Path, quiet: float) -> None:
 
 def _take(folder: Path, job: str, database: Path, quiet: float) -> int:
     try:
-        described = json.loads(job)
-        place = Place(**described["place"])
-        meant = described["database"]
-    except (ValueError, KeyError, TypeError):
+        claim = msgspec.json.decode(job, type=_Claim)
+    except ValueError:
         return 0  # the tuner died while it wrote this: the job had not begun
-    if meant != str(database.absolute()):
+    if claim.database != str(database.absolute()):
         return 0
     _wait_until_quiet(folder, quiet)
-    record = ingest.read_leftovers(folder, place, (folder / JOB).stat().st_mtime)
+    record = ingest.read_leftovers(folder, claim.place, (folder / JOB).stat().st_mtime)
     taken = 0
     if record is not None:
         with Store(database) as store:

@@ -21,19 +21,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-from collforge import case
 from collforge.case import Case
 from collforge.decision import MARGIN
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.layout import Layout, from_name
 from collforge.reframe_checks.cases import timing_case
-from collforge.tuner import strategies
-from collforge.tuner.evidence import Launch, advantages
+from collforge.tuner import search
+from collforge.tuner.evidence import History, Launch, measured_problems
+from collforge.tuner.search import LEAST_GAIN, Known
 from collforge.tuner.select import FINALISTS, Decision, Rule, decide, finalists
 from collforge.variant import Point, Variant
 
-# Of the parameter points that are best for other collectives, so many are tried beside what the model proposes.
-KIN_POINTS = 2
 # New points are proposed in so many launches of a problem; afterwards the race is among those that are known.
 SEARCHES = 2
 # In time to spare the search goes on where all is settled, while a problem had fewer launches than this.
@@ -42,8 +40,6 @@ SPARE_LAUNCHES = 8
 EARLY_RACE = 6
 # Bytes of the double that problems are measured with.
 WORD = 8
-# A search ends when the next point is expected to gain less than this part of the margin.
-LEAST_GAIN = 0.1
 
 
 @dataclass(frozen=True)
@@ -89,9 +85,6 @@ class Turn:
 
 HALFWAY, LATE, SPARE = 100, 101, 102
 
-History = Mapping[str, Sequence[Launch]]
-"""The launches of each problem so far (evidence.by_problem)."""
-
 
 def problems(manifest: Manifest, goal: Goal) -> list[Case]:
     """Every problem of a goal, small sizes first: they are cheap and tell what the large ones take."""
@@ -111,14 +104,6 @@ def problem_at(manifest: Manifest, goal: Goal, collective: str, size: int) -> Ca
         moved = entry.least_bytes(goal.layout.nodes, max(goal.layout.node_sizes), size)
         nbytes = max(1, round(size / moved * size / WORD)) * WORD if moved else size
     return timing_case(manifest, collective, goal.layout, nbytes)
-
-
-def measured_problems(history: Iterable[str], collective: str = "") -> Iterator[Case]:
-    """The problems (of a collective) with measurements, whether this goal or an earlier one asked for them."""
-    for problem in history:
-        read = case.parse(problem)
-        if collective in ("", read.collective):
-            yield read
 
 
 def contests(manifest: Manifest, found: Iterable[Case]) -> list[list[Case]]:
@@ -327,13 +312,15 @@ def launches_of(fingerprints: Collection[str], launches: Iterable[Launch]) -> li
 
 def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
     """The variants to measure beside native in the contest's next launches."""
-    near = neighbours(contest.problems, history) if contest.wanted else []
-    here = coordinates(contest.problems[0])
-    kin = relatives(contest.problems[0], history) if contest.wanted else []
+    near = search.neighbours(contest.problems, history) if contest.wanted else []
+    here = search.coordinates(contest.problems[0])
+    kin = search.relatives(contest.problems[0], history) if contest.wanted else []
+    least_gain = LEAST_GAIN * goal.margin
     fresh: list[str] = []
     for one in contest.wanted:
-        search = Search(one.entry, one.points, goal, here, contest.series, near)
-        fresh += [*best_of_kin(search, kin), *propose(search, one.count)]
+        known = Known(one.entry, one.points, here, contest.series, near)
+        fresh += search.best_of_kin(known, kin)
+        fresh += search.propose(known, one.count, goal.seed, least_gain)
     return list(dict.fromkeys([variant.name for variant in contest.racing] + fresh))
 
 
@@ -361,97 +348,6 @@ def applicable(manifest: Manifest, goal: Goal, problem: Case) -> list[VariantEnt
     """The variants that the problem's facts admit; the rest would run native."""
     facts = manifest.facts(problem.collective, goal.layout, problem.bytes)
     return [v for v in manifest.variants_of(problem.collective) if v.applies(facts)]
-
-
-Coordinates = tuple[float, float, float, float]
-"""Where a problem lies among its neighbours: log2 of bytes, nodes, ranks on a node, threads."""
-
-
-def coordinates(problem: Case) -> Coordinates:
-    at = from_name(problem.layout)
-    numbers = (problem.bytes, at.nodes, at.size / at.nodes, at.threads)
-    nbytes, nodes, ranks, threads = map(math.log2, numbers)
-    return nbytes, nodes, ranks, threads
-
-
-def neighbours(
-    contest: Sequence[Case], history: History
-) -> list[tuple[Coordinates, Sequence[Launch]]]:
-    """The launches of the collective's problems outside the contest, with where these lie."""
-    others = measured_problems(history, contest[0].collective)
-    inside = {problem.problem for problem in contest}
-    return [(coordinates(o), history[o.problem]) for o in others if o.problem not in inside]
-
-
-def relatives(problem: Case, history: History) -> list[Sequence[Launch]]:
-    """The launches of other collectives on the same layout, those of the nearest size first."""
-    others = [
-        (abs(math.log2(other.bytes / problem.bytes)), history[other.problem])
-        for other in measured_problems(history)
-        if other.collective != problem.collective and other.layout == problem.layout
-    ]
-    return [launches for _, launches in sorted(others, key=lambda pair: pair[0])]
-
-
-@dataclass(frozen=True)
-class Search:
-    """A search among the points of one variant's parameters, and what is known for it."""
-
-    entry: VariantEntry
-    points: Mapping[str, Point]
-    goal: Goal
-    here: Coordinates
-    series: Sequence[Sequence[Launch]]
-    """The launches of each problem of the contest."""
-    near: Sequence[tuple[Coordinates, Sequence[Launch]]]
-
-
-def best_of_kin(search: Search, kin: Iterable[Sequence[Launch]]) -> list[str]:
-    """New points of a variant that are its family's best for other collectives: lane algorithms are shared."""
-    entry = search.entry
-    names = search.points.keys() - {variant.name for variant in measured(entry, search.series)}
-    found: dict[str, None] = {}
-    for launches in kin:
-        times = {
-            variant.name: statistics.median(samples)
-            for launch in launches
-            for variant, samples in launch.items()
-            if variant.family == entry.family and samples
-        }
-        best = min(times, key=times.__getitem__, default="")
-        if best in names:
-            found[best] = None
-    return list(found)[:KIN_POINTS]
-
-
-def propose(search: Search, count: int) -> list[str]:
-    """New parameter points of a variant, by name, learnt from what the launches say about the old ones."""
-    entry, native = search.entry, Variant(search.entry.collective)
-    if not entry.parameters:
-        return [] if measured(entry, search.series) else [entry.family]
-    names = search.points
-    strategy = strategies.make(
-        list(names.values()), search.goal.seed, search.here, LEAST_GAIN * search.goal.margin
-    )
-
-    def values(series: Sequence[Sequence[Launch]]) -> Iterator[tuple[Point, float]]:
-        for variant, faster in advantages(series, native).items():
-            if variant.fingerprint == entry.fingerprint and variant.name in names:
-                yield names[variant.name], -faster
-
-    for point, value in values(search.series):
-        strategy.observe(point, value)
-    for where, launches in search.near:
-        for point, value in values([launches]):
-            strategy.recall(point, value, where)
-    points = strategy.propose(count)
-    return [entry.name(point) for point in points]
-
-
-def measured(entry: VariantEntry, series: Iterable[Sequence[Launch]]) -> list[Variant]:
-    """The points of a variant that the launches have."""
-    found = {v for one in series for launch in one for v in launch}
-    return sorted(v for v in found if v.fingerprint == entry.fingerprint)
 
 
 def estimate(manifest: Manifest, goal: Goal, problem: Case, history: History) -> float:

@@ -1,11 +1,14 @@
-"""Plots: small panels of time, or something else, against bytes, both on logarithmic axes."""
+"""Plots: small panels of lines against bytes, or of values by name; logarithmic axes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from collforge.tuner.evidence import Interval
 
 COLUMNS = 5
 
@@ -20,6 +23,15 @@ class Line:
     """(bytes, seconds), or whatever `draw` is told that it is"""
 
 
+@dataclass(frozen=True)
+class Dots:
+    """A value with its interval for each name of a panel. A label has one colour in all panels."""
+
+    label: str
+    values: Mapping[str, Interval]
+    """In the unit that `draw_dots` is told"""
+
+
 def draw(
     panels: Mapping[str, Sequence[Line]], path: Path, scale: float = 1e3, unit: str = "ms"
 ) -> None:
@@ -27,36 +39,85 @@ def draw(
 
     What the lines have beside the bytes is shown times ``scale``, in this unit.
     """
+    colours = _colours(line.label for lines in panels.values() for line in lines)
+    with _figure(panels, path, COLUMNS, (3.2, 2.8)) as (grid, shown):
+        for (title, lines), axes in zip(panels.items(), grid):
+            for line in lines:
+                values = [value * scale for _, value in line.points]
+                sizes = [nbytes for nbytes, _ in line.points]
+                drawn = axes.loglog(sizes, values, line.style, color=colours[line.label])
+                shown.setdefault(line.label, drawn[0])
+            axes.set_title(title, fontsize=9)
+            axes.set_xlabel("bytes", fontsize=8)
+            axes.set_ylabel(unit, fontsize=8)
+
+
+def draw_dots(
+    panels: Mapping[str, Sequence[Dots]], path: Path, title: str, mark: float | None = None
+) -> None:
+    """Writes a panel for each unit into one picture: a row for each name, its dots and their intervals.
+
+    ``mark``: where a line stands in all panels, such as 1 for what native takes.
+    """
+    colours = _colours(dots.label for series in panels.values() for dots in series)
+    most = max((len(dots.values) for series in panels.values() for dots in series), default=1)
+    with _figure(panels, path, 3, (6.0, 1.2 + 0.25 * most)) as (grid, shown):
+        for (unit, series), axes in zip(panels.items(), grid):
+            names = list(dict.fromkeys(name for dots in series for name in dots.values))
+            for dots in series:
+                known = list(dots.values.values())
+                errors = [
+                    [one.median - one.low for one in known],
+                    [one.high - one.median for one in known],
+                ]
+                drawn = axes.errorbar(
+                    [one.median for one in known],
+                    [names.index(name) for name in dots.values],
+                    xerr=errors,
+                    fmt="o",
+                    capsize=3,
+                    color=colours[dots.label],
+                )
+                shown.setdefault(dots.label, drawn)
+            axes.set_yticks(range(len(names)), names)
+            axes.invert_yaxis()
+            axes.set_xscale("log")
+            axes.set_xlabel(unit, fontsize=8)
+            axes.figure.suptitle(title, fontsize=9)
+            if mark is not None:
+                axes.axvline(mark, color="black", linewidth=0.8)
+
+
+def _colours(labels: Iterable[str]) -> dict[str, str]:
+    return {label: f"C{number}" for number, label in enumerate(dict.fromkeys(labels))}
+
+
+@contextmanager
+def _figure(
+    panels: Mapping[str, object], path: Path, most_columns: int, size: tuple[float, float]
+) -> Iterator[tuple[Sequence[Any], dict[str, Any]]]:
+    """Yields axes for each panel of this size in inches, and what the legend is to explain; writes it all."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    columns = min(COLUMNS, max(1, len(panels)))
-    rows = -(-len(panels) // columns)
+    columns = min(most_columns, max(1, len(panels)))
+    rows = max(1, -(-len(panels) // columns))
     figure, grid = pyplot.subplots(
-        max(1, rows),
+        rows,
         columns,
-        figsize=(3.2 * columns, 2.8 * max(1, rows)),
+        figsize=(size[0] * columns, size[1] * rows),
         squeeze=False,
         layout="constrained",
     )
     for axes in grid.flat[len(panels) :]:
         axes.remove()
-    labels = dict.fromkeys(line.label for lines in panels.values() for line in lines)
-    colours = {label: f"C{number}" for number, label in enumerate(labels)}
     shown: dict[str, Any] = {}
-    for (title, lines), axes in zip(panels.items(), grid.flat):
-        for line in lines:
-            values = [value * scale for _, value in line.points]
-            sizes = [nbytes for nbytes, _ in line.points]
-            drawn = axes.loglog(sizes, values, line.style, color=colours[line.label])
-            shown.setdefault(line.label, drawn[0])
-        axes.set_title(title, fontsize=9)
-        axes.set_xlabel("bytes", fontsize=8)
-        axes.set_ylabel(unit, fontsize=8)
-        axes.tick_params(labelsize=7)
-    if panels:
+    yield list(grid.flat[: len(panels)]), shown
+    for axes in grid.flat[: len(panels)]:
+        axes.tick_params(which="both", labelsize=7)
+    if shown:
         grid.flat[0].legend(shown.values(), shown.keys(), fontsize=8)
     figure.savefig(path, dpi=80)
     pyplot.close(figure)

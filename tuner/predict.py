@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from collforge.case import Case
 from collforge.generator.manifest import Manifest
-from collforge.tuner import plan
-from collforge.tuner.evidence import compare
-from collforge.tuner.plan import Goal, History
+from collforge.tuner import plan, search
+from collforge.tuner.evidence import History, compare
+from collforge.tuner.plan import Goal
 from collforge.tuner.strategies.surrogate import Surrogate
 from collforge.variant import NATIVE, Variant
 
@@ -37,13 +37,13 @@ def predict(manifest: Manifest, goal: Goal, problem: Case, history: History) -> 
     The problem's own measurements, where there are any, are not looked at.
     """
     native = Variant(problem.collective)
-    near = plan.neighbours([problem], history)
+    near = search.neighbours([problem], history)
     best = Expected(problem, NATIVE, 1.0, len(near))
     for entry in plan.applicable(manifest, goal, problem):
         points = plan.points(manifest, entry, [problem])
-        model = Surrogate(list(points.values()), goal.seed, plan.coordinates(problem))
+        model = Surrogate(list(points.values()), goal.seed, search.coordinates(problem))
         for where, launches in near:
-            for variant in plan.measured(entry, [launches]):
+            for variant in search.measured(entry, [launches]):
                 ratio = compare(variant, native, launches).ratio
                 if variant.name in points and not math.isnan(ratio):
                     model.recall(points[variant.name], -math.log(ratio), where)

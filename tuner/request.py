@@ -93,8 +93,11 @@ def parse_layout(text: str | None, system: str) -> Layout:
             f"system {system} has no usual layout: give one with --layout, e.g. 4x2"
         )
     read = layout.from_name(asked)
-    regular = read.consecutive and len(set(read.node_sizes)) == 1
-    if system == "emulated" and not regular:
+    if read.name.startswith("map#"):
+        raise CollforgeError(
+            f"layout {asked} cannot be tuned: so many ranks in no order have no name that can be read"
+        )
+    if system == "emulated" and not read.regular:
         raise CollforgeError(
             f"the emulated cluster has nodes of one size: {asked} does not fit; "
             "use --layout NODESxRANKS, or --system local for any placement"

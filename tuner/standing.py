@@ -12,8 +12,16 @@ from collforge.decision import BARRIER, BETWEEN, DECIDED, TIE
 from collforge.generator.manifest import Manifest
 from collforge.place import Place
 from collforge.tuner import between, plan
-from collforge.tuner.evidence import Estimate, Launch, by_problem, estimate, pooled
-from collforge.tuner.plan import Examination, Goal, History
+from collforge.tuner.evidence import (
+    Estimate,
+    History,
+    Launch,
+    by_problem,
+    estimate,
+    measured_problems,
+    pooled,
+)
+from collforge.tuner.plan import Examination, Goal
 from collforge.tuner.select import Decision, Rule
 from collforge.variant import Variant
 
@@ -77,7 +85,7 @@ def judge(
     """Every decision, in two passes: the winners of the first speak for the sizes beside theirs."""
     rule = Rule(goal.min_launches, goal.margin, pooled(history))
     seen = Examination(made, goal, history, rule, failed, verified)
-    found = [one for one in plan.measured_problems(history) if one.collective in goal.collectives]
+    found = [one for one in measured_problems(history) if one.collective in goal.collectives]
     first = decide_each(seen, found)
     seen = replace(seen, nominated=between.nominations(made, goal, found, first))
     return seen, decide_each(seen, found)
@@ -108,7 +116,7 @@ def stored(
     `BETWEEN`); where those may be slower by the margin, native bounds them (`BARRIER`).
     """
     entry = seen.manifest.collective(collective)
-    found = list(plan.measured_problems(seen.history, collective))
+    found = list(measured_problems(seen.history, collective))
     rows = [
         (contest, decisions[contest[0].problem]) for contest in plan.contests(seen.manifest, found)
     ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
+import shlex
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime, timezone
 
 from rich.console import Console
 from rich.markup import escape
@@ -105,9 +108,40 @@ def write_json(rows: object) -> None:
     print()
 
 
+def save(args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]]) -> None:
+    """Writes what a command measured to its --json, if given, with the words that measure it again."""
+    if args.json:
+        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        command = shlex.join(["collforge", *args.words])
+        document = {"command": command, "date": now, "mpi": mpi, "rows": rows}
+        args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+class Legend:
+    """Short names for a table's variants, whose full names take up to ten lines of a narrow column."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
+        """By full name; of the form ``FAMILY.NUMBER``."""
+
+    def short(self, variant: str) -> str:
+        """``full_lane.2`` for the second variant of a family; a name without parameters as it is."""
+        if "[" not in variant:
+            return variant
+        family = variant.split("[", 1)[0]
+        number = 1 + sum(one.startswith(f"{family}.") for one in self.names.values())
+        return self.names.setdefault(variant, f"{family}.{number}")
+
+    def show(self) -> None:
+        """Prints each short name with what it stands for, unbroken, so that it can be copied."""
+        width = max(map(len, self.names.values()), default=0)
+        for variant, short in sorted(self.names.items(), key=lambda item: item[1].split(".")[0]):
+            print(f"{short:{width}} = {variant}")
+
+
 def show(table: Table) -> None:
     """Prints a table; as wide as it needs where the output is no terminal."""
     console = Console()
     if not console.is_terminal:
-        console = Console(width=160)
+        console = Console(width=max(160, Console(width=10000).measure(table).maximum))
     console.print(table)

@@ -13,6 +13,7 @@ from collforge.db import Result, RunRecord, Store
 from collforge.generator.manifest import Manifest
 from collforge.place import Place
 from collforge.tuner import between, ingest, leftovers, plan
+from collforge.tuner.evidence import measured_problems
 from collforge.tuner.plan import Goal, Task, Turn
 from collforge.tuner.request import new_folder
 from collforge.tuner.run import Job, JobError, Site, run_job
@@ -230,8 +231,10 @@ def decide_all(session: Session) -> Standing:
         if place.system in HOST_PATTERNS:
             store.describe_system(place.system, HOST_PATTERNS[place.system])
         standing = read_standing(store, session.manifest, session.goal, place)
-        measured = {one.collective for one in plan.measured_problems(standing.seen.history)}
+        measured = {one.collective for one in measured_problems(standing.seen.history)}
         for collective in session.goal.collectives:
+            for entry in session.manifest.variants_of(collective):
+                store.record_sources(entry.fingerprint, entry.parts)
             if collective in measured:
                 store.replace_winners(place, collective, *standing.stored(collective))
     return standing

@@ -88,7 +88,8 @@ class InC:
             fields.update({"commutes": "call.commutes"} if "op" in given else {})
             fields.update({"pipe": "&pipe"} if self.piped else {})
             text = ", ".join(f".{field} = {value}" for field, value in fields.items())
-            return f"CF_TRY(cf_lane_run(&(struct cf_lane_call){{{text}}}, lane_{name}, parameter));"
+            chosen = f"&lane_{name}[parameter[LANE_ALGORITHM]]"
+            return f"CF_TRY(cf_lane_run(&(struct cf_lane_call){{{text}}}, {chosen}, parameter));"
         shared, native = f"cf_shared_{name}({values})", f"cf_{name}({values}, {self.comm})"
         calls = {
             "shared": shared,

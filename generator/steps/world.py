@@ -51,7 +51,6 @@ class Exchange(StepKind):
 
     call = "exchange"
     sentence = "Exchange {reads} with all ranks, pair by pair, into {writes}."
-    header = "lane/lane.h"
 
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
         ranks = range(m.layout.size)

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/facts.h"
 #include "oracle.h"
 #include "placing.h"
 #include "report.h"
+#include "winners/choice.h"
 
 enum { VARIANT_SIZE = 1024 };
 

@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 
 #include "bench.h"
+#include "data/facts.h"
+#include "data/tmpbuf.h"
 #include "report.h"
 
 /* getrusage counts whole microseconds. */

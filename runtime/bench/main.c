@@ -10,8 +10,11 @@
 
 #include "base/runtime.h"
 #include "bench.h"
+#include "comm/comm.h"
 #include "options.h"
+#include "place/layout.h"
 #include "report.h"
+#include "start/start.h"
 
 /* The text of a file, terminated; NULL with errno set when it cannot be read. */
 static char *read_file(const char *path, int64_t *length) {

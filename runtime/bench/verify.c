@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "bench.h"
+#include "data/facts.h"
 #include "hybrid/hybrid.h"
 #include "node/shared_window.h"
 #include "oracle.h"
@@ -44,11 +45,11 @@ int call_candidate(struct bench *bench, const struct candidate *candidate) {
 
 struct cf_comm *comm_of(struct bench *bench) {
     return cf_collectives[bench->data.problem->collective].hybrid
-               ? &cf_hybrid_find(bench->data.hybrid)->comm
+               ? &cf_hybrid_find(bench->data.hybrid)->state->comm
                : bench->world;
 }
 
-/* As the wrappers decide it (cf_run). */
+/* As the wrappers decide it (cf_attempt). */
 static bool is_applicable(const struct bench *bench, const struct problem *problem,
                           const struct cf_choice *choice) {
     struct cf_facts facts;

@@ -16,6 +16,7 @@
 #include "comm/comm.h"
 #include "data/sizes.h"
 #include "place/topology.h"
+#include "start/start.h"
 
 #define check(holds)                                                                               \
     ((holds) ? (void)0                                                                             \

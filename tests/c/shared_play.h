@@ -13,8 +13,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/cf.h"
+#include "comm/comm.h"
 #include "node/shared.h"
+#include "start/start.h"
 
 #define check(holds)                                                                               \
     ((holds) ? (void)0                                                                             \

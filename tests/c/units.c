@@ -7,6 +7,7 @@
  *   lanes SIZE TEXT            the orders in which the lanes see the ranks
  *   rules LAYOUT:BYTES:CHOICE  what bcast runs on layout 2x2 at several sizes
  *   serving STORED SIZE...     what bcast runs at these sizes; STORED as in tests/data/serving.txt
+ *   layout PLACEMENT THREADS LAYOUT...  which of them serves processes with so many threads
  *   database PATH...           the number of winners in each
  * Prints "error: ..." for what is malformed.
  */
@@ -19,6 +20,7 @@
 #include "base/cf.h"
 #include "data/sizes.h"
 #include "place/topology.h"
+#include "winners/choice.h"
 #include "winners/force.h"
 #include "winners/rules.h"
 #include "winners/winners.h"
@@ -163,7 +165,7 @@ static int print_ranks(char *layout) {
 }
 
 /* The winner of bcast that "BYTES=CHOICE" stands for. */
-static int add_stored(struct cf_winners *winners, char *text) {
+static int add_stored(struct cf_winners *winners, const char *layout, char *text) {
     char why[256];
     struct cf_choice choice;
     char *name = strchr(text, '=');
@@ -174,7 +176,7 @@ static int add_stored(struct cf_winners *winners, char *text) {
     if (tie)
         name = (char[]){"native"};
     if (!cf_choice_parse(name, strlen(name), 0, &choice, why, sizeof why) ||
-        !cf_winners_add(winners, "2x2", 0, atoi(text), &choice))
+        !cf_winners_add(winners, layout, 0, atoi(text), &choice))
         return 1;
     if (tie)
         winners->items[winners->count - 1].variant = CF_NATIVE_TIES;
@@ -184,7 +186,7 @@ static int add_stored(struct cf_winners *winners, char *text) {
 static int print_serving(int argc, char **argv) {
     struct cf_winners winners = {0};
     for (char *text = strtok(argv[2], " "); text != NULL; text = strtok(NULL, " "))
-        if (add_stored(&winners, text) != 0)
+        if (add_stored(&winners, "2x2", text) != 0)
             return 1;
     if (!cf_rules_build(&winners))
         return 1;
@@ -195,6 +197,20 @@ static int print_serving(int argc, char **argv) {
             rules == NULL ? NULL : rules->by_size[cf_bucket((uint64_t)atoi(argv[i]))];
         printf("%s %s\n", argv[i], choice == NULL ? "native" : choice->variant->family);
     }
+    cf_rules_free();
+    return 0;
+}
+
+static int print_layout(int argc, char **argv) {
+    struct cf_winners winners = {0};
+    for (int i = 4; i < argc; i++)
+        if (add_stored(&winners, argv[i], (char[]){"1024=full_lane"}) != 0)
+            return 1;
+    if (!cf_rules_build(&winners))
+        return 1;
+    cf_winners_free(&winners);
+    const struct cf_rules *rules = cf_rules_find(argv[2], atoi(argv[3]));
+    puts(rules == NULL ? "none" : rules->layout);
     cf_rules_free();
     return 0;
 }
@@ -234,6 +250,8 @@ int main(int argc, char **argv) {
         return check_sizes();
     if (strcmp(command, "serving") == 0 && argc > 3)
         return print_serving(argc, argv);
+    if (strcmp(command, "layout") == 0 && argc > 4)
+        return print_layout(argc, argv);
     if (strcmp(command, "ranks") == 0 && argc == 3)
         return print_ranks(argv[2]);
     if (strcmp(command, "rules") == 0)

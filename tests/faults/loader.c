@@ -24,6 +24,7 @@
 #include "base/cf.h"
 #include "base/hash.h"
 #include "place/topology.h"
+#include "winners/choice.h"
 #include "winners/force.h"
 #include "winners/rules.h"
 #include "winners/winners.h"

@@ -26,7 +26,7 @@ SOURCES = (
     "winners/force",
     "place/topology",
     "place/layout",
-    "base/agree",
+    "base/runtime",
     "base/log",
     "base/symbol",
     "base/threads",
@@ -214,7 +214,7 @@ def test_any_value_in_any_column(loader: Loader, good: Path, value: str) -> None
         ("UPDATE winner SET verification = NULL", "no passing verification"),
         ("UPDATE winner SET verification = 3 WHERE variant = 1", "no passing verification"),
         ("UPDATE mpi_library SET version = 'Open MPI v9'", "collforge tune"),
-        ("PRAGMA user_version = 3", "schema 3 is newer"),
+        ("PRAGMA user_version = 9; ALTER TABLE winner RENAME COLUMN bytes TO octets", "schema 9 is newer"),
         ("PRAGMA user_version = -2147483648", "no Collforge database"),
         ("DROP TABLE winner; CREATE VIEW winner AS WITH RECURSIVE n(system) AS (SELECT 1 UNION ALL "
          "SELECT system + 1 FROM n) SELECT * FROM n", "no such column"),
@@ -229,6 +229,12 @@ def test_a_winner_that_does_not_fit(loader: Loader, good: Path, script: str, wor
     (line,) = loader.load(changed(good, f"PRAGMA foreign_keys = 0; {script}"))
     assert line.startswith("error: ")
     assert words in line
+
+
+def test_a_newer_schema_serves_as_long_as_it_has_what_is_read(loader: Loader, good: Path) -> None:
+    """So that a deployed library goes on where a newer Collforge tunes."""
+    script = "PRAGMA user_version = 9; ALTER TABLE winner ADD COLUMN news TEXT"
+    assert loader.load(changed(good, script)) == loader.load(good)
 
 
 def test_duplicates_give_the_same_on_all_ranks(loader: Loader, good: Path) -> None:

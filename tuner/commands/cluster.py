@@ -8,17 +8,22 @@ from collforge.reframe_checks.systems import emulated
 from collforge.toolchain import libraries
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi
 
+EXAMPLE = """\
+collforge cluster run --nodes 4 --rails 2 --mpi openmpi -- ./my_program
+
+On a busy machine Open MPI 4 may say `plm:rsh: Warning: setpgid ... failed in parent ... Permission denied`.
+It is harmless: the process that starts a node had set its group itself before mpirun could."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
-    example = "collforge cluster run --nodes 4 --rails 2 --mpi openmpi -- ./my_program"
     group = add_command(
-        subparsers, "cluster", "emulate a multi-lane cluster on this machine", example
+        subparsers, "cluster", "emulate a multi-lane cluster on this machine", EXAMPLE
     )
     parser = add_command(
         group.add_subparsers(metavar="ACTION", required=True),
         "run",
         "run an MPI program on a cluster that exists as long as it",
-        example,
+        EXAMPLE,
         run,
     )
     shape = emulated.ClusterSpec()

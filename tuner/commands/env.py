@@ -14,6 +14,12 @@ from collforge.place import Place
 from collforge.toolchain import build, libraries, vcis
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
 
+OTHERS = (
+    r""""$(printf %s "${LD_PRELOAD:-}" | tr ': ' '\n\n' |"""
+    r''' sed -n '/libcollforge\.so$/d; s/^./:&/p' | tr -d '\n')"'''
+)
+"""For the shell: what is preloaded already stays, behind the runtime, but for that of another MPI library."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
@@ -52,8 +58,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"export COLLFORGE_SYSTEM={shlex.quote(args.system)}")
     for name, value in thread_settings(library, args.system, places).items():
         print(f"export {name}={value}")
-    # What the application preloads already stays, behind the runtime.
-    print(f'export LD_PRELOAD={shlex.quote(str(path))}"${{LD_PRELOAD:+:$LD_PRELOAD}}"')
+    print(f"export LD_PRELOAD={shlex.quote(str(path))}{OTHERS}")
     return 0
 
 

@@ -52,10 +52,31 @@ def add_database(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--db",
         metavar="FILE",
-        type=lambda text: Path(text).expanduser().absolute(),
+        type=_path,
         default=home.database_path(),
         help="database of measurements and winners (default: %(default)s)",
     )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Adds --json FILE and --plot FILE, for what was measured; each is an absolute path or None."""
+    for name, what in (
+        ("json", "write what was measured, with the command, the date and the library"),
+        ("plot", "draw it (.png, .svg, .pdf)"),
+    ):
+        parser.add_argument(f"--{name}", metavar="FILE", type=_output, help=what)
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+def _output(text: str) -> Path:
+    """Refuses a file that cannot be written before minutes are spent on what it is for."""
+    path = _path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
+    return path
 
 
 def find_libraries(names: str | None) -> list[MpiLibrary]:

@@ -3,49 +3,72 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 
 from rich.markup import escape
 from rich.table import Table
 
 from collforge.db import Store
 from collforge.errors import CollforgeError
+from collforge.generator import manifest
+from collforge.generator.manifest import Manifest
+from collforge.home import home
 from collforge.place import Place
-from collforge.toolchain import build, libraries
-from collforge.tuner import plan, request, tables
-from collforge.tuner.commands import target
-from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
-from collforge.tuner.evidence import by_problem
+from collforge.toolchain import build
+from collforge.tuner import plan, request, tables, target
+from collforge.tuner.commands.parsing import (
+    Subparsers,
+    add_command,
+    add_database,
+    add_mpi,
+    find_libraries,
+)
+from collforge.tuner.evidence import History, by_problem
+from collforge.tuner.plan import Goal
 from collforge.tuner.predict import predict
 
-EXAMPLE = "collforge predict --mpi openmpi --layout 8x1x4 --collective allreduce --sizes 96KiB"
+EXAMPLE = "collforge predict --layout 8x1x4 --collective allreduce --sizes 96KiB"
 
 
 def add_parser(subparsers: Subparsers) -> None:
     summary = "what is expected to be fastest at sizes and on layouts that were not measured"
     parser = add_command(subparsers, "predict", summary, EXAMPLE, run)
     target.add_system(parser)
-    add_mpi(parser, required=True)
+    add_mpi(parser)
     target.add_problems(parser)
     add_database(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    library = libraries.find(args.mpi)
-    made = build.read_manifest()
+    path = build.generated_folder(home()) / "manifest.json"
+    if not path.is_file():
+        raise CollforgeError("nothing was generated yet: run `collforge generate`")
+    made = manifest.load(path)
     goal = target.goal(args, made)
-    here = Place.of(target.system_name(args), library, goal.layout)
+    asked = [
+        Place.of(target.system_name(args), library, goal.layout)
+        for library in find_libraries(args.mpi)
+    ]
     with Store(args.db, create=False) as store:
-        places = [
-            place
-            for place in store.places()
-            if (place.system, place.mpi, place.mpi_version)
-            == (here.system, here.mpi, here.mpi_version)
-        ]
-        history = by_problem([one for place in places for one in store.measurements(place)])
-    if not history:
+        known = {here: measured(store, here) for here in asked}
+    if not any(known.values()):
+        names = ", ".join(here.mpi for here in asked)
         raise CollforgeError(
-            f"nothing was measured on {here.system} with {here.mpi}: run `collforge tune`"
+            f"nothing was measured on {asked[0].system} with {names}: run `collforge tune`"
         )
+    for here, history in known.items():
+        if history:
+            show(made, goal, here, history)
+    return 0
+
+
+def measured(store: Store, here: Place) -> History:
+    """What is known of the same system and version of the MPI library, on any layout."""
+    places = (place for place in store.places() if replace(place, layout=here.layout) == here)
+    return by_problem([one for place in places for one in store.measurements(place)])
+
+
+def show(made: Manifest, goal: Goal, here: Place, history: History) -> None:
     table = Table(title=f"{here.system}, {here.mpi}, {here.layout}: expected")
     for name in ("collective", "bytes", "variant", "ratio", "from problems"):
         table.add_column(name, justify="left" if name in ("collective", "variant") else "right")
@@ -59,4 +82,3 @@ def run(args: argparse.Namespace) -> int:
             str(found.known),
         )
     tables.show(table)
-    return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import signal
-import sys
 import time
 from collections.abc import Sequence
 
@@ -17,8 +16,7 @@ from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import plan, request, tables
-from collforge.tuner.commands import target
+from collforge.tuner import plan, request, tables, target
 from collforge.tuner.commands.parsing import (
     Subparsers,
     add_command,
@@ -49,8 +47,8 @@ def add_parser(subparsers: Subparsers) -> None:
     add_database(parser)
     parser.add_argument(
         "--budget",
-        help=f"e.g. 90s, 10m (default: {request.PROBLEM_SECONDS:.0f}s for each collective and size "
-        "with each MPI library)",
+        help="how long to measure, e.g. 90s, 10m; compiling what is stale comes on top "
+        f"(default: {request.PROBLEM_SECONDS:.0f}s for each collective and size with each MPI library)",
     )
     parser.add_argument(
         "--margin", type=float, default=MARGIN, help="least gain (default: %(default)s)"
@@ -105,22 +103,10 @@ def open_session(args: argparse.Namespace, library: MpiLibrary, site: Site) -> S
 def print_result(
     args: argparse.Namespace, sessions: Sequence[Session], standings: Sequence[Standing]
 ) -> None:
-    """The winners of this run, what is open and how to go on, and where the time went."""
+    """The winners of what was asked, what is open and how to go on, and where the time went."""
     with Store(args.db) as store:
-        for session in sessions:
-            place, goal = session.place, session.goal
-            wanted = (place.system, place.mpi, place.layout)
-            winners = [
-                one
-                for one in store.winners(*wanted)
-                if one.place == place and one.choice.variant.collective in goal.collectives
-            ]
-            undecided = [
-                (at, one)
-                for at, one in store.undecided(*wanted)
-                if at == place and one.collective in goal.collectives
-            ]
-            tables.print_winners(winners, undecided, session.manifest.unsized)
+        for session, standing in zip(sessions, standings):
+            print_asked(store, session, standing)
     going_on = 0
     for session, standing in zip(sessions, standings):
         asked = standing.asked()
@@ -141,8 +127,32 @@ def print_result(
             f"{of.building:.0f} s building, {of.thinking:.0f} s thinking"
         )
     if going_on:
-        words = shlex.join(["collforge", "tune", *sys.argv[2:]])
+        words = shlex.join(["collforge", *args.words])
         print(f"to go on with what is open, run it again: {words}")
+
+
+def print_asked(store: Store, session: Session, standing: Standing) -> None:
+    """The stored winners of the problems that this run was asked to decide, of no other sizes."""
+    place, made = session.place, session.manifest
+    asked = {
+        (one.collective, made.collective(one.collective).choice_bytes(one.bytes))
+        for one in standing.asked()
+    }
+    wanted = (place.system, place.mpi, place.layout)
+    winners = [
+        one
+        for one in store.winners(*wanted)
+        if one.place == place and (one.choice.variant.collective, one.choice.bytes) in asked
+    ]
+    undecided = [
+        (at, one)
+        for at, one in store.undecided(*wanted)
+        if at == place and (one.collective, one.bytes) in asked
+    ]
+    if winners or undecided:
+        tables.print_winners(winners, undecided, made.unsized)
+    elif asked:
+        print(f"{place.mpi}: budget too small, {len(asked)} unsettled; none of them was measured")
 
 
 def names(problems: Sequence[Case]) -> list[str]:

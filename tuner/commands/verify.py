@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.progress import Progress
@@ -82,22 +83,30 @@ def run(args: argparse.Namespace) -> int:
                     if variant.uses_threads or at.threads == 1
                     for text in verification_cases(made, variant, at, args.tier)
                 ]
+                if not cases:
+                    progress.console.print(f"{mpi} {at.name}: nothing applies")
+                    continue
                 task = progress.add_task(f"{mpi} {at.name}", total=len(cases))
-                verified = 0
+                outcome: Counter[str] = Counter()
                 for begin in range(0, len(cases), CASES_PER_JOB):
                     part = cases[begin : begin + CASES_PER_JOB]
-                    done, wrong = verify(mpi, at.name, part, args.seed)
-                    verified += done
+                    counts, wrong = verify(mpi, at.name, part, args.seed)
+                    outcome.update(counts)
                     failures += wrong
                     progress.update(task, completed=begin + len(part))
-                progress.console.print(
-                    f"{mpi} {at.name}: {len(cases)} cases, {verified} verified, "
-                    f"{len(cases) - verified} not applicable or failed"
-                )
+                progress.console.print(f"{mpi} {at.name}: {len(cases)} cases, {describe(outcome)}")
     for failure in failures:
         print(f"FAILED {failure}", file=sys.stderr)
     print(f"{len(failures)} failed")
     return 1 if failures else 0
+
+
+def describe(outcome: Counter[str]) -> str:
+    """``12 verified, 0 failed, 3 do not apply``: the first two always, the others where there are any."""
+    kinds = ("verified", "failed", *sorted(set(outcome) - {"verified", "failed"}))
+    return ", ".join(
+        f"{outcome[kind]} {kind}" for kind in kinds if outcome[kind] or kind in kinds[:2]
+    )
 
 
 def select(made: Manifest, family: str | None, collective: str | None) -> list[VariantEntry]:
@@ -114,8 +123,8 @@ def select(made: Manifest, family: str | None, collective: str | None) -> list[V
     return chosen
 
 
-def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[int, list[str]]:
-    """Runs a job that only verifies. Returns how many cases passed, and the failures in words."""
+def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[dict[str, int], list[str]]:
+    """Runs a job that only verifies. Returns what became of how many cases, and the failures in words."""
     folder = request.new_folder(home() / "runs", "verify")
     job = Job(cases, at, 0, 0.0, seed, time_limit=1800.0, verify_only=True)
     site = Site("local", mpi)
@@ -123,11 +132,17 @@ def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[int, li
     # In the output directory of a test that passed, else in the stage directory.
     paths = (path for at in ("output", "stage") for path in folder.glob(f"{at}/**/{records.FILE}"))
     results = [one for path in itertools.islice(paths, 1) for one in records.read(path).results]
-    failures = [
-        f"{mpi} {one.case}: {one.detail}" for one in results if one.applicable and not one.verified
-    ]
+    applicable = [one for one in results if one.applicable]
+    wrong = [one for one in applicable if not one.verified]
+    failures = [f"{mpi} {one.case}: {one.detail}" for one in wrong]
     if report.troubles and not failures:
         failures = [f"{mpi} {trouble}" for trouble in report.troubles]
         if len(results) < len(cases):
             failures.append(f"{mpi} {cases[len(results)]}: the job ended in this case")
-    return sum(one.applicable and one.verified for one in results), failures
+    counts = {
+        "verified": len(applicable) - len(wrong),
+        "failed": len(wrong),
+        "do not apply": len(results) - len(applicable),
+        "were not run": len(cases) - len(results),
+    }
+    return counts, failures

@@ -1,6 +1,7 @@
 /*
- * What starting and each communicator cost once: collforge bench --startup. Linked with the
- * runtime's objects and --wrap=PMPI_Init, to see the parts of both. For ranks of one machine.
+ * What starting and each communicator cost once: collforge probe startup. Linked with the runtime's
+ * objects and --wrap=cf_presence_agree, the first that MPI_Init calls after the library's own, to
+ * see the parts of both. For ranks of one machine.
  *
  *   communicators COUNT
  *
@@ -41,12 +42,11 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-int __real_PMPI_Init(int *argc, char ***argv);
-int __wrap_PMPI_Init(int *argc, char ***argv);
-int __wrap_PMPI_Init(int *argc, char ***argv) {
-    const int err = __real_PMPI_Init(argc, argv);
+bool __real_cf_presence_agree(bool after_init);
+bool __wrap_cf_presence_agree(bool after_init);
+bool __wrap_cf_presence_agree(bool after_init) {
     library_started = now();
-    return err;
+    return __real_cf_presence_agree(after_init);
 }
 
 static size_t allocated(void) {

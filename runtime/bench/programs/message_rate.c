@@ -1,6 +1,7 @@
 /*
  * The message rate of threads, each on a communicator or window of its own or all on one, and of
- * processes: collforge bench --vci, after papers/virtual-communication-interfaces, section 5.
+ * processes: collforge probe message-rate, after papers/virtual-communication-interfaces,
+ * section 5.
  *
  *   message_rate everywhere|ser_comm|par_comm isend|put THREADS SECONDS BYTES...
  *

@@ -1,6 +1,8 @@
 /*
- * The one private header: what the generated variants, wrappers and registry, the runtime's own
- * sources and the timing driver share. Nothing here is exported from libcollforge.so.
+ * The room base: the types that all rooms, the generated sources and the timing driver share, and
+ * tools that know nothing of collectives.
+ *
+ * Nothing here is exported from libcollforge.so.
  */
 #ifndef COLLFORGE_CF_H_INCLUDED
 #define COLLFORGE_CF_H_INCLUDED
@@ -96,14 +98,6 @@ struct cf_tmpbufs {
     void *data[CF_TMPBUF_SLOTS];
     size_t capacity[CF_TMPBUF_SLOTS];
 };
-
-/* The slot's memory, at least bytes long (and never NULL for 0 bytes), aligned for any type; NULL
- * when memory is out. */
-void *cf_tmpbuf(struct cf_tmpbufs *tmpbufs, int slot, size_t bytes);
-void cf_tmpbufs_free(struct cf_tmpbufs *tmpbufs);
-
-/* Bytes in the temporaries of all communicators of this process. */
-extern _Atomic int64_t cf_tmpbuf_bytes;
 
 /* What a variant works with on one communicator. */
 struct cf_comm {
@@ -250,87 +244,16 @@ struct cf_choice {
     bool waits;   /* for the second call that it serves on a communicator (dispatch.c) */
 };
 
-/*
- * About how many bytes of temporaries a call takes on a rank at most: from facts that are alike on
- * all ranks, for dense types.
- */
-int64_t cf_memory_estimate(const struct cf_choice *choice, const struct cf_facts *facts);
-/* Whether that is no more than COLLFORGE_MEMORY, or the size no more than twice a measured one. */
-bool cf_memory_suffices(const struct cf_choice *choice, const struct cf_facts *facts);
+/* ---- errors ---- */
 
-/*
- * Reads "native", "hierarchical" or "full_lane[lane_algorithm=chain,segment_bytes=4096]" (length
- * bytes of text) for a collective. Parameters left out take the first value of their domain.
- * Returns false for an unknown family, parameter or value and puts the reason into why (whysize
- * bytes).
- */
-bool cf_choice_parse(const char *text, size_t length, int collective, struct cf_choice *choice,
-                     char *why, size_t whysize);
-/* Writes the canonical text: all parameters, in the order of the spec. */
-void cf_choice_format(const struct cf_choice *choice, char *text, size_t size);
-/* The index in cf_collectives of the collective with this name (length bytes), or -1. */
-int cf_collective_find(const char *name, size_t length);
-
-/* ---- the runtime's state --------------------------------------------------------------------- */
-
-/*
- * Makes cf_comm_get usable: learns the nodes of MPI_COMM_WORLD (COLLFORGE_NODE_MAP included).
- * Collective over MPI_COMM_WORLD. MPI_Init does it when there is a winner or COLLFORGE_FORCE; the
- * timing driver, which needs layouts whatever the environment says, calls it after MPI_Init.
- * Returns an MPI error class, the same on all ranks. A second call does nothing. MPI_Finalize
- * undoes it.
- */
-int cf_runtime_activate(void);
-
-/* Whether nobody can free the op, and it commutes. */
-bool cf_op_is_predefined(MPI_Op op);
-/* As MPI_Op_commutative; no MPI call for a predefined op of a collective, which all commute. */
-int cf_op_commutes(MPI_Op op, int *commutes);
-
-/*
- * Fills the facts of a call on a communicator of this layout. op is read only when the collective
- * has one.
- */
-void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int collective,
-                   int64_t bytes, MPI_Op op);
-
-/*
- * The state of a communicator with its layout and communicators built: collective over comm at the
- * first call, cached on comm as an attribute, freed with it. Never for intercommunicators or a comm
- * with a process from outside MPI_COMM_WORLD: then *out is NULL. Returns an MPI error class.
- */
-int cf_comm_get(MPI_Comm comm, struct cf_comm **out);
-
-/*
- * Whether layout.order_comm, all ranks in their order, may be used, alike on all of them.
- * Collective over the communicator at the first call, which makes it where the layout did not need
- * it. Returns an MPI error class.
- */
-int cf_order_ready(struct cf_comm *comm, bool *ready);
-
-/* The layout's name: "4x2", "3+1", "cyclic:2x3" or "map:0.1.1.0" ("map#<fnv-1a hex>" above 64
- * ranks), with "x8" behind it where each process may have 8 threads inside MPI. */
-void cf_layout_name(const struct cf_layout *layout, char *name, size_t size);
-/* The same for so many threads, one: without. */
-void cf_layout_name_with(const struct cf_layout *layout, int threads, char *name, size_t size);
-
-/*
- * What MPI_<collective> on comm runs for this many bytes: NULL for native, else a choice whose
- * variant is to be run by cf_run if applicable. No MPI call and no allocation once comm is known.
- */
-const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type);
-/* The same for the mean of the counts of all ranks. */
-const struct cf_choice *cf_choose_mean(int collective, MPI_Comm comm, const int *counts,
-                                       MPI_Datatype type);
-/* The same for collectives whose size is not known alike on all ranks. */
-const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm);
-
-/*
- * Runs the choice where it applies, else native: choice is what cf_choose
- * has just returned for the same comm, whose state remembers the bytes.
- */
-int cf_run(const struct cf_choice *choice, int collective, const struct cf_args *args);
-/* The same, but CF_DECLINED for a call that is left to native. */
-int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args);
+/* Leaves a step of a variant with the error of a call. Temporaries stay with the communicator:
+ * there is nothing to free. */
+#define CF_TRY(call)                                                                               \
+    do {                                                                                           \
+        const int cf_try_error = (call);                                                           \
+        if (cf_try_error != MPI_SUCCESS) {                                                         \
+            return cf_try_error;                                                                   \
+        }                                                                                          \
+    } while (0)
 
 #endif

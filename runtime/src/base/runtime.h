@@ -32,12 +32,6 @@ enum { CF_USUAL_MEMORY = 64 << 20 };
 /* Changes only inside MPI_Init and MPI_Finalize, or cf_runtime_start, alike on all ranks. */
 CF_HIDDEN extern struct cf_runtime cf_runtime;
 
-/*
- * Starts the runtime of a program whose MPI_Init another tool has kept from it, at the first
- * collective on MPI_COMM_WORLD, which all ranks come to. Whether the mode is on then.
- */
-bool cf_runtime_start(MPI_Comm comm);
-
 /* Whether it holds on all ranks of the communicator. Collective; an error of MPI counts as no. */
 bool cf_comm_agree(MPI_Comm comm, bool holds);
 /* The same over MPI_COMM_WORLD. */

@@ -1,6 +1,9 @@
 /* The collectives of chunks.h: what each chunk calls, and who carries it. */
-#include "base/threads.h"
 #include "chunks/chunks.h"
+
+#include "base/threads.h"
+#include "data/component.h"
+#include "data/facts.h"
 
 /* One call, cut into chunks. */
 struct job {

@@ -148,7 +148,9 @@ static bool hint(MPI_Comm comm) {
     return good;
 }
 
-bool cf_chunks_connect(struct cf_comm *comm, const struct cf_chunks *chunks) {
+/* Makes a set and puts it first in the list; collective, the same answer on all ranks. */
+static bool connect(struct cf_comm *comm, const void *wanted) {
+    const struct cf_chunks *chunks = wanted;
     const int me = comm->layout.rank;
     struct cf_chunk_set *set = new_set(&comm->layout, chunks);
 
@@ -185,4 +187,11 @@ void cf_chunks_disconnect(struct cf_comm *comm) {
         comm->chunks = set->next;
         free_set(set);
     }
+}
+
+int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *ready) {
+    const bool there = cf_chunks_find(comm, chunks) != NULL;
+    const int err = cf_prepare_once(comm, chunks->n, connect, chunks, there, &comm->chunks_refused);
+    *ready = there || cf_chunks_find(comm, chunks) != NULL;
+    return err;
 }

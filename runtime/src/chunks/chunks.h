@@ -1,13 +1,14 @@
 /*
- * Collectives of all ranks in chunks that are under way at once: the data is cut, and each chunk
- * has a communicator of its own, in which the nodes may stand in another order
- * (papers/thread-split-rank-shift, sections 2 and 3). Threads carry them, or the MPI library's
- * nonblocking collectives do.
+ * The room chunks: collectives of all ranks in chunks that are under way at once.
+ *
+ * The data is cut, and each chunk has a communicator of its own, in which the nodes may stand in
+ * another order (papers/thread-split-rank-shift, sections 2 and 3). Threads carry them, or the MPI
+ * library's nonblocking collectives do.
  */
 #ifndef COLLFORGE_CHUNKS_H_INCLUDED
 #define COLLFORGE_CHUNKS_H_INCLUDED
 
-#include "data/variant.h"
+#include "data/unit.h"
 
 enum cf_carrier {
     CF_CARRIER_NONBLOCKING, /* one thread starts all chunks and waits for them */
@@ -72,8 +73,6 @@ struct cf_chunk_set {
 int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *ready);
 /* What ready has made, or NULL. */
 struct cf_chunk_set *cf_chunks_find(const struct cf_comm *comm, const struct cf_chunks *chunks);
-/* Makes a set and puts it first in the list; collective, the same answer on all ranks. */
-bool cf_chunks_connect(struct cf_comm *comm, const struct cf_chunks *chunks);
 /* Frees all sets of a communicator. */
 void cf_chunks_disconnect(struct cf_comm *comm);
 

@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "chunks/chunks.h"
 #include "comm/shape.h"
+#include "data/tmpbuf.h"
 #include "node/shared_window.h"
+#include "place/connect.h"
 #include "place/prepare.h"
 
 struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
@@ -232,13 +234,13 @@ static int may_be_served(MPI_Comm comm, bool *may) {
     return err;
 }
 
-static struct cf_state *allocate(void) {
+struct cf_state *cf_state_allocate(void) {
     return calloc(1, sizeof(struct cf_state) + (size_t)cf_ncollectives * sizeof(struct cf_last));
 }
 
 /* The shape is the state's from here on. NULL when memory is out. */
 static struct cf_state *new_state(MPI_Comm comm, struct cf_shape *shape) {
-    struct cf_state *state = allocate();
+    struct cf_state *state = cf_state_allocate();
     if (state == NULL) {
         cf_shape_leave(shape, !is_stopped());
         return NULL;
@@ -328,9 +330,11 @@ static bool complete_communicators(struct cf_comm *comm, const void *completed) 
            cf_layout_connect(&comm->layout, comm->handle);
 }
 
-/* Stage two, collective. It succeeds on all ranks or on none. */
-static int complete(struct cf_state *state) {
+/* It succeeds on all ranks or on none. */
+int cf_state_complete(struct cf_state *state) {
     bool done = false;
+    if (state->stage != CF_STAGE_LOCAL)
+        return MPI_SUCCESS;
     const int err =
         cf_prepare_part(&state->comm, CF_LAYOUT_COMMS, complete_communicators, state, &done);
     if (err != MPI_SUCCESS)
@@ -352,17 +356,17 @@ int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
     struct cf_state *state = NULL;
     *out = NULL;
     int err = cf_state_of(comm, &state);
-    if (err == MPI_SUCCESS && state->comm.layout.size > 0 && state->stage == CF_STAGE_LOCAL)
-        err = complete(state);
+    if (err == MPI_SUCCESS && state->comm.layout.size > 0)
+        err = cf_state_complete(state);
     if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE)
         *out = &state->comm;
     return err;
 }
 
-/* The choice alone, in one store: another thread may be reading it for its call. */
+/* In one store each: another thread may be reading it for its call. */
 void cf_state_unsettle(struct cf_state *state) {
     for (int collective = 0; collective < cf_ncollectives; collective++)
-        state->last[collective].settled.choice = NULL;
+        state->last[collective].settled = false;
 }
 
 void cf_states_unsettle(void) {
@@ -373,8 +377,8 @@ void cf_states_unsettle(void) {
 }
 
 int cf_states_start(void) {
-    cf_freed = allocate();
-    cf_untuned = allocate();
+    cf_freed = cf_state_allocate();
+    cf_untuned = cf_state_allocate();
     return cf_freed == NULL || cf_untuned == NULL
                ? MPI_ERR_NO_MEM
                : PMPI_Comm_create_keyval(inherit, forget_comm, &comm_keyval, NULL);

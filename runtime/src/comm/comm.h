@@ -1,5 +1,8 @@
 /*
- * What the runtime knows of a communicator. It is built in two stages: the layout and the rules
+ * The room comm: what the runtime remembers of each communicator, from its first collective call or
+ * the duplication that made it until it is freed.
+ *
+ * It is built in two stages: the layout and the rules
  * that hold for it at the first collective call (local), the communicators of node and lane at the
  * first call that runs a variant (collective). It hangs on the communicator as an attribute and
  * goes with it. Duplicates share the layout's arrays; communicators of a size for which nothing is
@@ -31,33 +34,22 @@ struct cf_native {
 };
 
 /*
- * The last call that a variant was chosen for, if it is asked for again. Only types that nobody can
- * free are kept, and only one count for all ranks. choice is NULL where there was none.
+ * What is remembered of the last calls of one collective, so that another like them is not looked
+ * at again. Types and ops are kept only where nobody can free them.
+ *
+ * The last call that a variant serves is, from cf_choose to cf_attempt, the one in progress. Its
+ * choice and bytes hold for each call of this count and type. Once it is settled, one with this op
+ * and these types, the same for both sides, needs no look at any of them before its run.
  */
-struct cf_chosen {
-    const struct cf_choice *choice;
-    int64_t bytes;
-    MPI_Datatype type;
-    int count;
-};
-
-/*
- * The last call of a collective that had everything but its run behind it: one with the same
- * choice, bytes, op and type, the same for both sides, needs no look at any of them. Only ops and
- * types that nobody can free are kept. choice is NULL where there was none.
- */
-struct cf_settled {
-    const struct cf_choice *choice;
-    int64_t bytes;
-    MPI_Op op;
-    MPI_Datatype type;
-};
-
-/* What a communicator remembers of its calls of one collective. */
 struct cf_last {
-    struct cf_native native; /* what fast.h looks at */
-    struct cf_chosen chosen;
-    struct cf_settled settled;
+    struct cf_native native;
+    const struct cf_choice *choice; /* NULL: there was none */
+    int64_t bytes;
+    MPI_Datatype type; /* 0, which is no handle: the choice holds for no other call */
+    int count;
+    bool settled;
+    MPI_Op op;
+    MPI_Datatype both;
 };
 
 struct cf_shape;
@@ -68,7 +60,6 @@ struct cf_state {
     const char *layout_name;      /* the shape's */
     const struct cf_rules *rules; /* NULL: native for every collective */
     enum cf_stage stage;
-    int64_t bytes;   /* of the call in progress, from cf_choose to cf_run */
     bool waited;     /* a call was native that a variant would have served (dispatch.c) */
     bool dropped;    /* by us, while the communicator lives on */
     bool kinds_read; /* of memory that its buffers are in (kinds.h) */
@@ -107,6 +98,19 @@ static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
     }
     return cf_state_enter(comm, state);
 }
+
+/*
+ * The state of a communicator with its layout and communicators built: collective over comm at the
+ * first call, cached on comm as an attribute, freed with it. Never for intercommunicators or a comm
+ * with a process from outside MPI_COMM_WORLD: then *out is NULL. Returns an MPI error class.
+ */
+int cf_comm_get(MPI_Comm comm, struct cf_comm **out);
+
+/* An empty one, of a communicator of no ranks. NULL when memory is out. */
+struct cf_state *cf_state_allocate(void);
+/* Stage two of a communicator with ranks. Collective at the first call; then its stage is another
+ * one on all ranks alike. Returns an MPI error class. */
+int cf_state_complete(struct cf_state *state);
 
 /* Drops what is settled, so that the next calls are looked at again. May run beside calls of other
  * threads. */

@@ -11,6 +11,8 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/runtime.h"
+#include "data/sizes.h"
+#include "winners/choice.h"
 
 /* Calls of one collective, layout and size bucket; holds no pointers, so that it can travel. */
 struct count {
@@ -108,7 +110,7 @@ void cf_observe_call(const struct cf_state *state, int collective, int64_t bytes
     log_decision(state, collective, bucket, name);
 }
 
-void cf_observe_refusal(const struct cf_state *state, int collective,
+void cf_observe_refusal(const struct cf_state *state, int collective, int64_t bytes,
                         const struct cf_choice *choice) {
     char name[256];
     char decision[320];
@@ -116,7 +118,7 @@ void cf_observe_refusal(const struct cf_state *state, int collective,
         return;
     cf_choice_format(choice, name, sizeof name);
     (void)snprintf(decision, sizeof decision, "native, because %s does not apply", name);
-    log_decision(state, collective, bucket_of(state->bytes), decision);
+    log_decision(state, collective, bucket_of(bytes), decision);
 }
 
 static int compare(const void *left, const void *right) {

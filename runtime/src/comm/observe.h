@@ -12,7 +12,7 @@ void cf_observe_setup(bool profile);
 void cf_observe_call(const struct cf_state *state, int collective, int64_t bytes,
                      const struct cf_choice *choice);
 /* A choice that did not apply to the call. */
-void cf_observe_refusal(const struct cf_state *state, int collective,
+void cf_observe_refusal(const struct cf_state *state, int collective, int64_t bytes,
                         const struct cf_choice *choice);
 /*
  * Sums the counts over MPI_COMM_WORLD and writes them to the file that COLLFORGE_PROFILE names on

@@ -1,5 +1,5 @@
 /* Sums over the blocks of a call. Nothing here communicates. */
-#include "data/variant.h"
+#include "data/blocks.h"
 
 const int *cf_share_ranks(const struct cf_layout *at, const struct cf_lanes *lanes, int lane,
                           int node) {

@@ -1,6 +1,6 @@
-/* Native component collectives over a node or a lane: the regular form where it fits, else the
- * irregular one. */
-#include "data/variant.h"
+#include "data/component.h"
+
+#include "data/facts.h"
 
 /* This member's count. */
 static int own_count(const struct cf_split *split, MPI_Comm over, int *count) {
@@ -72,23 +72,6 @@ int cf_alltoall(struct cf_comm *comm, const void *from, const struct cf_split *s
     }
     return PMPI_Alltoallv(from, send->counts, send->displs, unit->type, to, receive->counts,
                           receive->displs, unit->type, over);
-}
-
-bool cf_op_is_predefined(MPI_Op op) {
-    const MPI_Op predefined[] = {MPI_SUM,  MPI_MAX, MPI_MIN,  MPI_PROD, MPI_MAXLOC, MPI_MINLOC,
-                                 MPI_LAND, MPI_LOR, MPI_LXOR, MPI_BAND, MPI_BOR,    MPI_BXOR};
-
-    for (size_t i = 0; i < sizeof predefined / sizeof predefined[0]; i++) {
-        if (op == predefined[i]) {
-            return true;
-        }
-    }
-    return false;
-}
-
-int cf_op_commutes(MPI_Op op, int *commutes) {
-    *commutes = true;
-    return cf_op_is_predefined(op) ? MPI_SUCCESS : PMPI_Op_commutative(op, commutes);
 }
 
 /*

@@ -1,10 +1,12 @@
 /* The user's buffers of a call, turned into units and back. */
-#include "base/hash.h"
-#include "data/sizes.h"
-#include "data/variant.h"
+#include "data/operands.h"
 
 #include <limits.h>
 #include <string.h>
+
+#include "base/hash.h"
+#include "data/facts.h"
+#include "data/sizes.h"
 
 static const struct cf_unit byte_unit = {MPI_BYTE, 1, 0, 1, 1, true};
 

@@ -1,5 +1,5 @@
 /* MPI_Pack and MPI_Unpack from and to anywhere, MPI_BOTTOM included, which MPICH 4.0.2's refuse. */
-#include "data/variant.h"
+#include "data/unit.h"
 
 static char somewhere; /* stands for MPI_BOTTOM */
 

@@ -1,6 +1,6 @@
 /* Steps that no component collective performs: among the ranks of a node, and reorderings on one
  * rank. */
-#include "data/variant.h"
+#include "data/shuffle.h"
 
 enum { TAG_FOLD = 1, TAG_UNFOLD, TAG_RELEASE, TAG_MOVE, TAG_PERMUTE };
 

@@ -1,5 +1,7 @@
 /* Splits of a buffer over the members of a node or a lane. */
-#include "data/variant.h"
+#include "data/split.h"
+
+#include "data/tmpbuf.h"
 
 static int split_begin(struct cf_split *split, struct cf_comm *comm, int slot, int n) {
     split->n = n;

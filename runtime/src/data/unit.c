@@ -1,8 +1,10 @@
 /* Units of data: datatypes as the variants see them, temporaries and copies of them. */
-#include "data/sizes.h"
-#include "data/variant.h"
+#include "data/unit.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "data/sizes.h"
 
 /* How a type was made, and of which other one where that is a plain repetition of it (else
  * MPI_DATATYPE_NULL). */

@@ -1,7 +1,9 @@
 /*
- * The GPU runtimes that this process has loaded: whose memory an address is in, and copies from and
- * to there. They are found by the names of their libraries and asked through functions that are
- * looked up there: no header of theirs is needed to build this, and no GPU. Nothing here loads one.
+ * The room device: which buffers are in the memory of a GPU, and their copies in host memory.
+ *
+ * GPU runtimes that this process has loaded are found by the names of their libraries and asked
+ * through functions that are looked up there: no header of theirs is needed to build this, and no
+ * GPU. Nothing here loads one.
  */
 #ifndef COLLFORGE_GPU_H_INCLUDED
 #define COLLFORGE_GPU_H_INCLUDED

@@ -5,7 +5,7 @@
 #ifndef COLLFORGE_STAGING_H_INCLUDED
 #define COLLFORGE_STAGING_H_INCLUDED
 
-#include "data/variant.h"
+#include "data/operands.h"
 #include "device/gpu.h"
 
 /* Some blocks of a buffer, one behind the other or at displacements. */

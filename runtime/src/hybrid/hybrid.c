@@ -6,10 +6,10 @@
 
 #include "base/handle_table.h"
 #include "base/runtime.h"
-#include "comm/comm.h"
 #include "data/sizes.h"
-#include "data/variant.h"
+#include "data/tmpbuf.h"
 #include "node/shared_window.h"
+#include "place/connect.h"
 #include "place/topology.h"
 
 /* The packages that are not freed: a handle may be a copy of one that was. */
@@ -34,7 +34,7 @@ int cf_hybrid_fail(MPI_Comm comm, int err) {
 /* ---- create and free ------------------------------------------------------------------------- */
 
 static void describe(struct cf_hybrid *hybrid) {
-    const struct cf_layout *at = &hybrid->comm.layout;
+    const struct cf_layout *at = &hybrid->state->comm.layout;
     struct collforge_hybrid *open = &hybrid->open;
 
     open->node_comm = at->node_comm;
@@ -50,15 +50,15 @@ static void describe(struct cf_hybrid *hybrid) {
 }
 
 static void destroy(struct cf_hybrid *hybrid) {
-    if (hybrid != NULL) {
-        cf_shared_close(&hybrid->comm);
-        cf_layout_disconnect(&hybrid->comm.layout);
-        cf_layout_free(&hybrid->comm.layout);
-        cf_tmpbufs_free(&hybrid->comm.tmpbufs);
-        free(hybrid->defaults);
-        free(hybrid->last);
-        free(hybrid);
-    }
+    struct cf_comm *comm = &hybrid->state->comm;
+
+    cf_shared_close(comm);
+    cf_layout_disconnect(&comm->layout);
+    cf_layout_free(&comm->layout);
+    cf_tmpbufs_free(&comm->tmpbufs);
+    free(hybrid->state);
+    free(hybrid->defaults);
+    free(hybrid);
 }
 
 /* Where the ranks are, alike on all of them or with an error on some. */
@@ -76,13 +76,17 @@ static int discover(struct cf_layout *layout, MPI_Comm comm, bool domains, bool 
 /* The package of a communicator of its own, on all ranks or on none. */
 static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
     struct cf_hybrid *hybrid = calloc(1, sizeof *hybrid);
+    struct cf_state *state = cf_state_allocate();
 
-    if (!cf_comm_agree(comm, hybrid != NULL)) {
+    if (!cf_comm_agree(comm, hybrid != NULL && state != NULL)) {
         free(hybrid);
+        free(state);
         return MPI_ERR_NO_MEM;
     }
-    struct cf_layout *layout = &hybrid->comm.layout;
-    hybrid->open.comm = hybrid->comm.handle = comm;
+    struct cf_layout *layout = &state->comm.layout;
+    hybrid->state = state;
+    state->stage = CF_STAGE_COMPLETE;
+    hybrid->open.comm = state->comm.handle = comm;
     bool of_world = false;
     int err = discover(layout, comm, domains, &of_world);
     const bool known = err == MPI_SUCCESS && layout->size > 0 && cf_layout_add_lanes(layout) &&
@@ -93,7 +97,7 @@ static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
         destroy(hybrid);
         return err == MPI_SUCCESS ? MPI_ERR_NO_MEM : err;
     }
-    hybrid->comm.shared_refused = !cf_shared_open(&hybrid->comm);
+    state->comm.shared_refused = !cf_shared_open(&state->comm);
     describe(hybrid);
     *out = hybrid;
     return MPI_SUCCESS;
@@ -145,25 +149,10 @@ int collforge_hybrid_free(struct collforge_hybrid **hybrid) {
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* By the MPI library, which orders no plain loads and stores. (Not inlined: there GCC refuses
- * fences under the thread sanitizer.) */
-static __attribute__((noinline)) int wait_for_node(struct cf_comm *comm) {
-    atomic_thread_fence(memory_order_seq_cst);
-    const int err = PMPI_Barrier(comm->layout.node_comm);
-    atomic_thread_fence(memory_order_seq_cst);
-    return err;
-}
-
-int cf_node_wait(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited,
-                 bool by_barrier) {
-    return comm->shared != NULL && !by_barrier ? cf_shared_meet(comm, waiting, awaited)
-                                               : wait_for_node(comm);
-}
-
 int cf_hybrid_sync(struct cf_hybrid *hybrid) {
     const struct cf_ranks all = {0, hybrid->open.node_size};
 
-    return cf_node_wait(&hybrid->comm, all, all, false);
+    return cf_node_wait(&hybrid->state->comm, all, all, false);
 }
 
 int collforge_hybrid_sync(struct collforge_hybrid *hybrid) {
@@ -184,11 +173,11 @@ int collforge_hybrid_barrier(struct collforge_hybrid *hybrid) {
     }
     const struct cf_ranks all = {0, hybrid->node_size};
     const struct cf_ranks leader = {0, 1};
-    int err = cf_node_wait(&found->comm, leader, all, false);
+    int err = cf_node_wait(&found->state->comm, leader, all, false);
     if (err == MPI_SUCCESS && hybrid->bridge_comm != MPI_COMM_NULL) {
         err = PMPI_Barrier(hybrid->bridge_comm);
     }
     /* Whatever the leaders met. */
-    const int released = cf_node_wait(&found->comm, all, leader, false);
+    const int released = cf_node_wait(&found->state->comm, all, leader, false);
     return cf_hybrid_fail(hybrid->comm, err == MPI_SUCCESS ? released : err);
 }

@@ -1,9 +1,10 @@
-/* What is behind a package of collforge_hybrid.h. */
+/* The room hybrid: the packages of collforge_hybrid.h, their shared memory and their collectives.
+ */
 #ifndef COLLFORGE_HYBRID_INTERNAL_H_INCLUDED
 #define COLLFORGE_HYBRID_INTERNAL_H_INCLUDED
 
-#include "base/cf.h"
 #include "collforge_hybrid.h"
+#include "comm/comm.h"
 
 /* One piece of shared memory. */
 struct cf_piece {
@@ -14,25 +15,14 @@ struct cf_piece {
     struct cf_piece *next;
 };
 
-/* The last call of a collective that was legal, of arguments that mean the same for good. */
-struct cf_hybrid_last {
-    const struct cf_choice *asked;
-    const struct cf_choice *chosen; /* NULL: none so far */
-    unsigned released;              /* pieces before it: after another one it need not be legal */
-    void *recvbuf;
-    int recvcount, root;
-    MPI_Datatype type;
-    MPI_Op op;
-};
-
 struct cf_hybrid {
     struct collforge_hybrid open; /* what the program sees; first, so that pointers convert */
-    struct cf_comm comm;          /* shared is NULL where there was no room for flags */
+    /* Complete from the start; of no communicator's attribute. Its comm.shared is NULL where there
+     * was no room for flags. */
+    struct cf_state *state;
+    char layout_name[CF_LAYOUT_NAME_SIZE];
     struct cf_piece *pieces;
-    unsigned released;            /* pieces so far */
-    const struct cf_rules *rules; /* NULL: nothing was measured on this layout */
-    struct cf_choice *defaults;   /* [cf_ncollectives] for what nothing was measured of */
-    struct cf_hybrid_last *last;  /* [cf_ncollectives] */
+    struct cf_choice *defaults; /* [cf_ncollectives] for what nothing was measured of */
 };
 
 /* The package, or NULL where it is none or freed. Local. */
@@ -52,7 +42,8 @@ bool cf_piece_has(const struct cf_hybrid *hybrid, const void *buffer, size_t byt
 bool cf_hybrid_prepare(struct cf_hybrid *hybrid, bool of_world);
 
 /*
- * Runs a collective by a choice, or by what was measured best where it is NULL. Returns an MPI
+ * Runs a collective by a choice, or by what was measured best where it is NULL; a package is used
+ * in one of these ways only. Returns an MPI
  * error class: MPI_ERR_TYPE, MPI_ERR_OP, MPI_ERR_ROOT, MPI_ERR_COUNT, MPI_ERR_BUFFER before
  * anything was done, or what a step of the variant met.
  */

@@ -7,8 +7,11 @@
 
 #include "base/handle_table.h"
 #include "base/runtime.h"
+#include "data/facts.h"
 #include "data/sizes.h"
-#include "data/variant.h"
+#include "data/unit.h"
+#include "serve/dispatch.h"
+#include "winners/choice.h"
 #include "winners/rules.h"
 
 /* The first variant of a collective with the first value of each parameter. */
@@ -24,11 +27,10 @@ static void choose_default(int collective, struct cf_choice *choice) {
 }
 
 bool cf_hybrid_prepare(struct cf_hybrid *hybrid, bool of_world) {
-    char name[CF_LAYOUT_NAME_SIZE] = "";
+    struct cf_state *state = hybrid->state;
 
     hybrid->defaults = calloc((size_t)cf_ncollectives, sizeof *hybrid->defaults);
-    hybrid->last = calloc((size_t)cf_ncollectives, sizeof *hybrid->last);
-    if (hybrid->defaults == NULL || hybrid->last == NULL) {
+    if (hybrid->defaults == NULL) {
         return false;
     }
     for (int collective = 0; collective < cf_ncollectives; collective++) {
@@ -36,41 +38,38 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid, bool of_world) {
             choose_default(collective, &hybrid->defaults[collective]);
         }
     }
-    cf_layout_name_with(&hybrid->comm.layout, 1, name, sizeof name);
+    cf_layout_name_with(&state->comm.layout, 1, hybrid->layout_name, sizeof hybrid->layout_name);
+    state->layout_name = hybrid->layout_name;
     /* Another world may have other winners. */
-    hybrid->rules = !of_world || cf_runtime.mode < CF_MODE_ON
-                        ? NULL
-                        : cf_rules_find(name, hybrid->comm.layout.threads);
+    if (of_world && cf_runtime.mode >= CF_MODE_ON) {
+        state->rules = cf_rules_find(state->layout_name, state->comm.layout.threads);
+    }
     return true;
 }
 
-/* The bytes by which a choice is made; the sum of all blocks where they differ goes to total.
- * Negative: a count is, or a sum is beyond what variants count. */
-static int64_t bytes_of(const struct cf_args *args, int size, int64_t type_size, int64_t *total) {
-    int64_t sum = 0;
-
+/* The bytes by which a choice is made; where blocks differ, the mean. Negative where a count is. */
+static int64_t bytes_of(const struct cf_args *args, int size, int64_t type_size, int64_t *sum) {
+    *sum = 0;
     if (args->recvcounts == NULL) {
-        *total = -1;
         return args->recvcount < 0 ? -1 : args->recvcount * type_size;
     }
     for (int rank = 0; rank < size; rank++) {
         if (args->recvcounts[rank] < 0) {
             return -1;
         }
-        sum += args->recvcounts[rank];
+        *sum += args->recvcounts[rank] * type_size;
     }
-    *total = sum * type_size;
-    return (*total + size - 1) / size;
+    return (*sum + size - 1) / size;
 }
 
 /* What is illegal in the same way on all ranks, where they give the same arguments as they have to.
  */
 static int check(const struct cf_hybrid *hybrid, int collective, const struct cf_args *args,
-                 struct cf_facts *facts) {
+                 int64_t *bytes) {
     const struct cf_collective_info *info = &cf_collectives[collective];
-    const struct cf_layout *layout = &hybrid->comm.layout;
+    const int size = hybrid->open.size;
     struct cf_unit unit;
-    int64_t total = 0;
+    int64_t sum = 0;
 
     if (args->recvtype == MPI_DATATYPE_NULL || cf_type_size(args->recvtype) < 0) {
         return MPI_ERR_TYPE;
@@ -82,91 +81,81 @@ static int check(const struct cf_hybrid *hybrid, int collective, const struct cf
     if (info->has_op && args->op == MPI_OP_NULL) {
         return MPI_ERR_OP;
     }
-    if (info->rooted && (args->root < 0 || args->root >= layout->size)) {
+    if (info->rooted && (args->root < 0 || args->root >= size)) {
         return MPI_ERR_ROOT;
     }
-    const int64_t bytes = bytes_of(args, layout->size, unit.size, &total);
-    if (bytes < 0) {
+    *bytes = bytes_of(args, size, unit.size, &sum);
+    const int64_t total = cf_total_bytes(collective, size, *bytes);
+    if (*bytes < 0 || total > INT_MAX) {
         return MPI_ERR_COUNT;
     }
-    cf_facts_fill(facts, layout, collective, bytes, args->op);
-    total = total < 0 ? facts->total_bytes : total;
-    if (facts->total_bytes > INT_MAX || total > INT_MAX) {
-        return MPI_ERR_COUNT;
-    }
-    return cf_piece_has(hybrid, args->recvbuf, (size_t)total) ? MPI_SUCCESS : MPI_ERR_BUFFER;
-}
-
-/* Whether a choice serves the call: on all ranks alike. */
-static int serves(struct cf_comm *comm, const struct cf_choice *choice,
-                  const struct cf_facts *facts, bool *yes) {
-    *yes = choice->variant->applicable(facts);
-    return *yes ? cf_prepare(choice->variant, comm, choice->parameter, yes) : MPI_SUCCESS;
+    return cf_piece_has(hybrid, args->recvbuf, (size_t)(args->recvcounts == NULL ? total : sum))
+               ? MPI_SUCCESS
+               : MPI_ERR_BUFFER;
 }
 
 /* The choice for a call that is legal; NULL where it moves nothing. */
 static int choose(struct cf_hybrid *hybrid, int collective, const struct cf_args *args,
                   const struct cf_choice **choice) {
-    const struct cf_rules *rules = hybrid->rules;
-    struct cf_facts facts;
+    struct cf_state *state = hybrid->state;
+    int64_t bytes = 0;
+    int err = CF_DECLINED;
 
-    CF_TRY(check(hybrid, collective, args, &facts));
-    if (facts.bytes == 0) {
-        *choice = NULL;
-        return MPI_SUCCESS;
+    CF_TRY(check(hybrid, collective, args, &bytes));
+    if (*choice == NULL) {
+        *choice = cf_choose_bytes(state, collective, bytes);
     }
-    if (*choice == NULL && rules != NULL) {
-        *choice = rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)facts.bytes)];
+    if (*choice != NULL && bytes > 0) {
+        err = cf_settle(state, *choice, collective, bytes, args);
     }
-    bool served = false;
-    if (*choice != NULL) {
-        CF_TRY(serves(&hybrid->comm, *choice, &facts, &served));
+    if (err == CF_DECLINED) {
+        *choice = bytes == 0 ? NULL : &hybrid->defaults[collective];
     }
-    if (!served) {
-        *choice = &hybrid->defaults[collective];
-    }
-    return MPI_SUCCESS;
+    return err == CF_DECLINED ? MPI_SUCCESS : err;
 }
 
 /* Without data the ranks of a node still wait for each other, as the header promises. */
 static int run(struct cf_hybrid *hybrid, const struct cf_choice *choice,
                const struct cf_args *args) {
     return choice == NULL ? cf_hybrid_sync(hybrid)
-                          : choice->variant->run(args, &hybrid->comm, choice->parameter);
+                          : choice->variant->run(args, &hybrid->state->comm, choice->parameter);
 }
 
-static bool is_last(const struct cf_hybrid_last *last, const struct cf_choice *asked,
-                    const struct cf_args *args) {
-    return last->chosen != NULL && last->asked == asked && last->recvbuf == args->recvbuf &&
-           last->recvcount == args->recvcount && last->root == args->root &&
-           last->type == args->recvtype && last->op == args->op && args->recvcounts == NULL;
+/* Whether the call is like the last one but for its buffers and its root, and these are legal. */
+static bool is_settled(const struct cf_hybrid *hybrid, int collective,
+                       const struct cf_choice *asked, const struct cf_args *args) {
+    const struct cf_last *last = &hybrid->state->last[collective];
+    const int size = hybrid->open.size;
+
+    return last->settled && (asked == NULL || asked == last->choice) && args->recvcounts == NULL &&
+           last->count == args->recvcount && last->type == args->recvtype && last->op == args->op &&
+           args->root >= 0 && args->root < size &&
+           cf_piece_has(hybrid, args->recvbuf,
+                        (size_t)cf_total_bytes(collective, size, last->bytes));
 }
 
-/* The op is 0 in a collective that has none. */
-static void remember(struct cf_hybrid_last *last, const struct cf_choice *asked,
-                     const struct cf_choice *chosen, const struct cf_args *args) {
-    const bool good = args->op == (MPI_Op)0 || cf_op_is_predefined(args->op);
-
-    last->chosen = good && cf_type_is_predefined(args->recvtype) ? chosen : NULL;
-    last->asked = asked;
-    last->recvbuf = args->recvbuf;
-    last->recvcount = args->recvcount;
-    last->root = args->root;
-    last->type = args->recvtype;
-    last->op = args->op;
+static void remember(struct cf_last *last, const struct cf_choice *choice,
+                     const struct cf_args *args) {
+    if (choice != NULL && args->recvcounts == NULL && cf_means_the_same(args->op, args->recvtype)) {
+        *last = (struct cf_last){.choice = choice,
+                                 .bytes = args->recvcount * cf_type_size(args->recvtype),
+                                 .type = args->recvtype,
+                                 .count = args->recvcount,
+                                 .settled = true,
+                                 .op = args->op,
+                                 .both = args->recvtype};
+    }
 }
 
 int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, int collective,
                       const struct cf_args *args) {
-    struct cf_hybrid_last *last = &hybrid->last[collective];
-    const struct cf_choice *asked = choice;
+    struct cf_last *last = &hybrid->state->last[collective];
 
-    if (last->released == hybrid->released && is_last(last, asked, args)) {
-        choice = last->chosen;
+    if (is_settled(hybrid, collective, choice, args)) {
+        choice = last->choice;
     } else {
         CF_TRY(choose(hybrid, collective, args, &choice));
-        remember(last, asked, choice, args);
-        last->released = hybrid->released;
+        remember(last, choice, args);
     }
     return run(hybrid, choice, args);
 }

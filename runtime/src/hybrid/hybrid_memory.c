@@ -148,7 +148,6 @@ int collforge_hybrid_release(struct collforge_hybrid *hybrid, void *address) {
         struct cf_piece *piece = *place;
         if (piece->address == address) {
             *place = piece->next;
-            found->released++;
             return cf_hybrid_fail(hybrid->comm, free_piece(piece));
         }
     }

@@ -1,8 +1,12 @@
-/* What the algorithms of a lane are made of (lane.c, message.c, ring.c, exchange.c, pipe.c). */
+/*
+ * The room lane: collectives over a lane, one rank of each node, by messages, and their overlap
+ * with the steps on the node.
+ */
 #ifndef COLLFORGE_LANE_H_INCLUDED
 #define COLLFORGE_LANE_H_INCLUDED
 
-#include "data/variant.h"
+#include "data/split.h"
+#include "data/unit.h"
 
 /* ---- segments of a pipeline ------------------------------------------------------------------ */
 
@@ -245,7 +249,7 @@ struct cf_lane_choice {
     int parameters[CF_MAX_PARAMETERS];
 };
 
-/* Runs what the parameters of a variant choose. Sets call->parameter. */
+/* Runs one of them; sets call->parameter from the variant's. */
 int cf_lane_run(struct cf_lane_call *call, const struct cf_lane_choice *choice,
                 const int *parameter);
 

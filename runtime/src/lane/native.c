@@ -1,4 +1,5 @@
 /* The component collectives of the MPI library, as lane algorithms. */
+#include "data/component.h"
 #include "lane/lane.h"
 
 int cf_native_bcast(const struct cf_lane_call *call) {

@@ -1,5 +1,6 @@
 /* The steps of a node around a lane algorithm, piece by piece. */
 #include "lane/lane.h"
+
 #include "node/shared_window.h"
 
 /* A step done in pieces must not fall back on the MPI library, which takes no displacements where

@@ -161,3 +161,18 @@ int cf_shared_unpack(struct cf_comm *comm, void *to, const void *place, size_t b
     return cf_unpack(place, (int)bytes, &position, to, (int)(bytes / (size_t)unit->size),
                      unit->type, comm->layout.node_comm);
 }
+
+/* By the MPI library, which orders no plain loads and stores. (Not inlined: there GCC refuses
+ * fences under the thread sanitizer.) */
+static __attribute__((noinline)) int wait_for_node(struct cf_comm *comm) {
+    atomic_thread_fence(memory_order_seq_cst);
+    const int err = PMPI_Barrier(comm->layout.node_comm);
+    atomic_thread_fence(memory_order_seq_cst);
+    return err;
+}
+
+int cf_node_wait(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited,
+                 bool by_barrier) {
+    return comm->shared != NULL && !by_barrier ? cf_shared_meet(comm, waiting, awaited)
+                                               : wait_for_node(comm);
+}

@@ -1,10 +1,12 @@
 /*
- * Collectives among the ranks of one node through a shared-memory window: what component.c does
- * with the MPI library's own, with the same meaning. root is a node rank; a split and all counts
- * are alike on all ranks of the node, except those of cf_shared_alltoall. Units are bytes or a
- * user's type with holes and any lower bound; every decision follows from the size of the packed
- * element, which ranks that describe the same elements by different types have in common. Elements
- * too large for the window's pieces go through the MPI library, on all ranks alike.
+ * The room node: collectives among the ranks of one node through a window of shared memory.
+ *
+ * They mean what those of component.h, the MPI library's own, do. root is a node rank; a split and
+ * all counts are alike on all ranks of the node, except those of cf_shared_alltoall. Units are
+ * bytes or a user's type with holes and any lower bound; every decision follows from the size of
+ * the packed element, which ranks that describe the same elements by different types have in
+ * common. Elements too large for the window's pieces go through the MPI library, on all ranks
+ * alike.
  *
  * from and to may be the same memory where a rank's contribution and its result have the same place
  * (reduce, allreduce, scan, exscan; scatter, gather and allgather: a rank's own part), else they
@@ -14,7 +16,8 @@
 #ifndef COLLFORGE_SHARED_H_INCLUDED
 #define COLLFORGE_SHARED_H_INCLUDED
 
-#include "data/variant.h"
+#include "data/split.h"
+#include "data/unit.h"
 
 /*
  * Whether the others may be called, alike on all ranks of the communicator. Collective over the
@@ -25,6 +28,16 @@ int cf_shared_ready(struct cf_comm *comm, bool *ready);
 
 /* The bytes that each rank of a node contributes to a communicator's window. */
 size_t cf_shared_bytes(void);
+
+/* Some ranks of a node: begin to end - 1, as node ranks. */
+struct cf_ranks {
+    int begin, end;
+};
+/* Each of some ranks of the node waits for all of others, and sees what these have stored or seen
+ * before: by flags where there are such, or by MPI_Barrier, in which all wait for all. All ranks of
+ * the node call it. */
+int cf_node_wait(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited,
+                 bool by_barrier);
 
 int cf_shared_barrier(struct cf_comm *comm);
 /* cf_node_wait by flags. */

@@ -9,6 +9,8 @@
  */
 #include "node/shared_window.h"
 
+#include "data/component.h"
+
 /* A collective under way on this rank. flows and parts are those of struct cf_shared. */
 struct moving {
     struct cf_comm *comm;

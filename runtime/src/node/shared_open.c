@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/runtime.h"
 #include "node/shared_memory.h"
 #include "place/prepare.h"
@@ -315,4 +316,23 @@ void cf_shared_stop(void) {
     for (struct cf_shared *shared = NULL; (shared = take(is_first, NULL)) != NULL;) {
         close_window(shared);
     }
+}
+
+/* A window that is made counts; one that was kept does not. */
+static bool open_shared(struct cf_comm *comm, const void *unused) {
+    (void)unused;
+    if (cf_shared_open(comm))
+        return true;
+    if (comm->layout.rank == 0)
+        cf_warn(
+            "a node has no room for a shared window of a communicator: variants go without, "
+            "and sums of floats may be rounded otherwise than in other runs");
+    return false;
+}
+
+int cf_shared_ready(struct cf_comm *comm, bool *ready) {
+    const int err =
+        cf_prepare_once(comm, 0, open_shared, NULL, comm->shared != NULL, &comm->shared_refused);
+    *ready = comm->shared != NULL;
+    return err;
 }

@@ -5,8 +5,11 @@
  * MPI_Reduce_local leaves "first operand op second" in the place of the second; it is a legal
  * order for ops that do not commute, and the same wherever it is done.
  */
-#include "base/runtime.h"
 #include "node/shared_window.h"
+
+#include "base/runtime.h"
+#include "data/component.h"
+#include "data/facts.h"
 
 struct reducing {
     struct cf_comm *comm;

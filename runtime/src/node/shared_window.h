@@ -7,6 +7,7 @@
 
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <string.h>
 
 enum {
     CF_SHARED_LINE = 128,   /* two cache lines: some processors fetch them in pairs */

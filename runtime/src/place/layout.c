@@ -1,11 +1,12 @@
 /* What follows from the placement of the ranks alone. No MPI calls. */
+#include "place/layout.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
-#include "data/variant.h"
 #include "place/topology.h"
 
 static int *new_ints(size_t count) {

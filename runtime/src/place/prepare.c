@@ -3,13 +3,7 @@
 #include <stdatomic.h>
 
 #include "base/chain.h"
-#include "base/log.h"
 #include "base/runtime.h"
-#include "chunks/chunks.h"
-#include "node/shared_window.h"
-#include "place/topology.h"
-
-/* ---- hidden communicators -------------------------------------------------------------------- */
 
 static atomic_int hidden_comms;
 
@@ -114,60 +108,12 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
     return MPI_SUCCESS;
 }
 
-/* ---- what only some variants need ------------------------------------------------------------ */
-
-/* Made at the first call that needs it; it is refused for good. */
-static int prepare_once(struct cf_comm *comm, int hidden,
-                        bool (*part)(struct cf_comm *, const void *), const void *wanted,
-                        bool there, bool *refused) {
+int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
+                    const void *wanted, bool there, bool *refused) {
     bool done = false;
     if (there || *refused)
         return MPI_SUCCESS;
     const int err = cf_prepare_part(comm, hidden, part, wanted, &done);
     *refused = err == MPI_SUCCESS && !done;
-    return err;
-}
-
-/* A window that is made counts; one that was kept does not. */
-static bool open_shared(struct cf_comm *comm, const void *unused) {
-    (void)unused;
-    if (cf_shared_open(comm))
-        return true;
-    if (comm->layout.rank == 0)
-        cf_warn(
-            "a node has no room for a shared window of a communicator: variants go without, "
-            "and sums of floats may be rounded otherwise than in other runs");
-    return false;
-}
-
-int cf_shared_ready(struct cf_comm *comm, bool *ready) {
-    const int err =
-        prepare_once(comm, 0, open_shared, NULL, comm->shared != NULL, &comm->shared_refused);
-    *ready = comm->shared != NULL;
-    return err;
-}
-
-static bool make_order(struct cf_comm *comm, const void *unused) {
-    (void)unused;
-    return cf_layout_connect_order(&comm->layout, comm->handle);
-}
-
-int cf_order_ready(struct cf_comm *comm, bool *ready) {
-    const MPI_Comm *made = &comm->layout.order_comm;
-    const int err =
-        prepare_once(comm, 1, make_order, NULL, *made != MPI_COMM_NULL, &comm->order_refused);
-    *ready = *made != MPI_COMM_NULL && !comm->order_refused;
-    return err;
-}
-
-static bool connect_chunks(struct cf_comm *comm, const void *chunks) {
-    return cf_chunks_connect(comm, chunks);
-}
-
-int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *ready) {
-    const bool there = cf_chunks_find(comm, chunks) != NULL;
-    const int err =
-        prepare_once(comm, chunks->n, connect_chunks, chunks, there, &comm->chunks_refused);
-    *ready = there || cf_chunks_find(comm, chunks) != NULL;
     return err;
 }

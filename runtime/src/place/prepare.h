@@ -7,9 +7,6 @@
 
 #include "base/cf.h"
 
-/* Those of a layout (cf_layout_connect), at most. */
-enum { CF_LAYOUT_COMMS = 3 };
-
 /*
  * Of one process, windows included: half of those that MPICH has numbers for. The program's own
  * come first.
@@ -34,5 +31,9 @@ void cf_count_hidden(int more);
  */
 int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool *done);
+/* The same for what only some variants need: at the first call that finds it neither there nor
+ * refused, which is for good. */
+int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
+                    const void *wanted, bool there, bool *refused);
 
 #endif

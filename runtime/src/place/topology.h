@@ -2,9 +2,7 @@
 #ifndef COLLFORGE_TOPOLOGY_H_INCLUDED
 #define COLLFORGE_TOPOLOGY_H_INCLUDED
 
-#include "base/cf.h"
-
-enum { CF_LAYOUT_NAME_SIZE = 256 };
+#include "place/layout.h"
 
 /*
  * Learns the node of every process of MPI_COMM_WORLD: the real ones, or those COLLFORGE_NODE_MAP of
@@ -25,9 +23,6 @@ bool cf_node_map_parse(const char *text, int size, int *node_of);
  * communicator with a process from outside MPI_COMM_WORLD gives MPI_SUCCESS and layout->size == 0.
  */
 int cf_layout_build(struct cf_layout *layout, MPI_Comm comm);
-/* The same from the nodes of the ranks, in any numbering below limit. False when memory is out. */
-bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const int *node_of,
-                          int limit);
 /*
  * The same, also before cf_topology_start: then the ranks tell each other their real nodes.
  * Collective over the communicator, which may have processes from outside MPI_COMM_WORLD; *of_world
@@ -40,20 +35,4 @@ int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm, bool *of_world);
  * has to be freed in any case.
  */
 int cf_layout_split_domains(struct cf_layout *layout, MPI_Comm comm);
-/* Makes the layout's communicators: node_comm, lane_comm and, where ranks are not consecutive,
- * order_comm; or order_comm alone. Collective; false on all ranks where one of them has not got
- * all. */
-bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm);
-bool cf_layout_connect_order(struct cf_layout *layout, MPI_Comm comm);
-/* Frees them. */
-void cf_layout_disconnect(struct cf_layout *layout);
-/* Adds the orders in which the lanes see the ranks. False, and nothing is added, when memory is
- * out. */
-bool cf_layout_add_lanes(struct cf_layout *layout);
-/* Frees the arrays, not the communicators. */
-void cf_layout_free(struct cf_layout *layout);
-/* The same of a copy, whose arrays are the original's but for the lanes that it was asked for
- * (fewer). */
-void cf_layout_free_copy(struct cf_layout *layout);
-
 #endif

@@ -1,4 +1,5 @@
 /* What collforge.h offers to applications. */
+
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 #include "base/runtime.h"
 #include "comm/comm.h"
 #include "serve/dispatch.h"
+#include "winners/choice.h"
 
 const char *collforge_version(void) {
     return COLLFORGE_VERSION;

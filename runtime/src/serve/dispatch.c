@@ -1,4 +1,6 @@
 /* From a call to what it runs. */
+#include "serve/dispatch.h"
+
 #include <limits.h>
 #include <stdatomic.h>
 
@@ -6,33 +8,17 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "comm/observe.h"
+#include "data/facts.h"
+#include "data/sizes.h"
+#include "data/tmpbuf.h"
 #include "device/gpu.h"
 #include "device/kinds.h"
 #include "device/staging.h"
-#include "serve/dispatch.h"
 #include "serve/fast.h"
+#include "start/start.h"
 
-/* Stands for "the state of this communicator did not fit into memory", which cf_run reports. */
+/* Stands for "the state of this communicator did not fit into memory", which cf_attempt reports. */
 static const struct cf_choice out_of_memory = {0};
-
-void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int collective,
-                   int64_t bytes, MPI_Op op) {
-    int commutative = 1;
-    if (cf_collectives[collective].has_op)
-        (void)cf_op_commutes(op, &commutative);
-    *facts = (struct cf_facts){
-        .size = layout->size,
-        .nodes = layout->nodes,
-        .min_node_size = layout->min_node_size,
-        .max_node_size = layout->max_node_size,
-        .consecutive = layout->consecutive,
-        .threads = layout->threads,
-        .commutative = commutative,
-        .bytes = bytes,
-        .total_bytes =
-            cf_collectives[collective].total_is_size_blocks ? layout->size * bytes : bytes,
-    };
-}
 
 static inline bool any_tuned(const struct cf_state *state, int collective) {
     return state->rules != NULL && state->rules->tuned[collective];
@@ -87,11 +73,20 @@ static void remember_native(struct cf_state *state, int collective, MPI_Datatype
         (struct cf_native){type, least, (uint64_t)most - (uint64_t)least};
 }
 
-/* The same for a variant. */
-static void remember_chosen(struct cf_state *state, int collective, MPI_Datatype type, int count,
-                            const struct cf_choice *choice) {
-    if (type == MPI_DATATYPE_NULL || cf_type_is_predefined(type))
-        state->last[collective].chosen = (struct cf_chosen){choice, state->bytes, type, count};
+/* The same for a variant, which serves the call in progress. Of types that may be freed, of counts
+ * and of observed calls the choice holds for no other. */
+static void remember_choice(struct cf_last *last, const struct cf_choice *choice, int64_t bytes,
+                            MPI_Datatype type, int count) {
+    if (last->choice != choice || last->bytes != bytes)
+        last->settled = false;
+    last->choice = choice;
+    last->bytes = bytes;
+    last->type = type;
+    last->count = count;
+}
+
+static bool is_for_good(MPI_Datatype type) {
+    return type == MPI_DATATYPE_NULL || cf_type_is_predefined(type);
 }
 
 /*
@@ -117,14 +112,17 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
             return NULL;
     }
     const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
-    state->bytes = bytes;
     if (observed)
         cf_observe_call(state, collective, bytes, choice);
-    else if (choice != NULL && counts == NULL)
-        remember_chosen(state, collective, type, count, choice);
-    else if (choice == NULL && cf_collectives[collective].sized == CF_SIZED_NONE)
+    const bool keeps = !observed && counts == NULL && is_for_good(type);
+    if (choice != NULL)
+        remember_choice(&state->last[collective], choice, bytes, keeps ? type : (MPI_Datatype)0,
+                        count);
+    else if (observed)
+        return NULL;
+    else if (cf_collectives[collective].sized == CF_SIZED_NONE)
         remember_untuned(state, collective, type);
-    else if (choice == NULL)
+    else
         remember_native(state, collective, type, bytes, counts == NULL ? 1 : ranks);
     return choice;
 }
@@ -137,11 +135,10 @@ static inline const struct cf_choice *choose(int collective, MPI_Comm comm, int 
     const int err = cf_state_of(comm, &state);
     if (err != MPI_SUCCESS)
         return err == MPI_ERR_NO_MEM ? &out_of_memory : NULL;
-    const struct cf_chosen *last = &state->last[collective].chosen;
-    if (counts != NULL || last->choice == NULL || type != last->type || count != last->count)
-        return find_choice(state, collective, count, type, counts);
-    state->bytes = last->bytes;
-    return last->choice;
+    const struct cf_last *last = &state->last[collective];
+    return counts != NULL || type != last->type || count != last->count
+               ? find_choice(state, collective, count, type, counts)
+               : last->choice;
 }
 
 const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
@@ -186,7 +183,8 @@ static bool is_illegal_here(const struct cf_collective_info *info, const struct 
 
 static bool applies(const struct cf_choice *choice, const struct cf_facts *facts) {
     return facts->total_bytes <= INT_MAX && choice->variant->applicable(facts) &&
-           cf_memory_suffices(choice, facts);
+           (cf_collectives[choice->variant->collective].hybrid ||
+            cf_memory_suffices(choice, facts));
 }
 
 /* An error of a component stands for an error of the call. A rank that is out of memory has met it
@@ -201,16 +199,9 @@ static int raise(MPI_Comm comm, int err) {
 }
 
 /* Whether the last call says all there is to know of this one, but for its counts and its root. */
-static inline bool is_settled(const struct cf_settled *last, const struct cf_choice *choice,
-                              int64_t bytes, const struct cf_args *args) {
-    return last->choice == choice && last->bytes == bytes && last->op == args->op &&
-           last->type == args->sendtype && last->type == args->recvtype;
-}
-
-/* Absent (0) in collectives that have none. */
-static bool means_the_same_for_good(MPI_Op op, MPI_Datatype type) {
-    return (op == (MPI_Op)0 || cf_op_is_predefined(op)) &&
-           (type == (MPI_Datatype)0 || cf_type_is_predefined(type));
+static inline bool is_settled(const struct cf_last *last, const struct cf_args *args) {
+    return last->settled && last->op == args->op && last->both == args->sendtype &&
+           last->both == args->recvtype;
 }
 
 /* Whether a result may tell in which order the op was applied: even a maximum does, of NaN or of
@@ -244,44 +235,41 @@ static bool may_be_on_gpu(struct cf_state *state) {
 
 /* Calls whose buffers may be device memory are never settled, so that all of them come to settle. A
  * runtime that comes just now finds this one settled, or is found here. */
-static void remember_settled(struct cf_state *state, const struct cf_choice *choice, int collective,
-                             const struct cf_args *args) {
-    if (args->sendtype != args->recvtype || !means_the_same_for_good(args->op, args->sendtype))
+static void remember_settled(struct cf_state *state, int collective, const struct cf_args *args) {
+    struct cf_last *last = &state->last[collective];
+    if (args->sendtype != args->recvtype || !cf_means_the_same(args->op, args->sendtype))
         return;
-    state->last[collective].settled =
-        (struct cf_settled){choice, state->bytes, args->op, args->sendtype};
+    last->op = args->op;
+    last->both = args->sendtype;
+    last->settled = true;
     if (cf_gpu_may_have_come() && may_be_on_gpu(state))
-        state->last[collective].settled.choice = NULL;
+        last->settled = false;
 }
 
-/* All that stands between a choice and its run, by which a call may turn out to be one for native
- * (CF_DECLINED). Returns an MPI error class otherwise. */
-static int settle(struct cf_state *state, const struct cf_choice *choice, int collective,
-                  const struct cf_args *args) {
+int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collective, int64_t bytes,
+              const struct cf_args *args) {
     const struct cf_collective_info *info = &cf_collectives[collective];
-    struct cf_comm *comm = NULL;
+    const struct cf_layout *layout = &state->comm.layout;
     struct cf_facts facts;
 
-    if (is_illegal_everywhere(info, args, &state->comm.layout))
+    if (is_illegal_everywhere(info, args, layout))
         return CF_DECLINED;
-    cf_facts_fill(&facts, &state->comm.layout, collective, state->bytes, args->op);
+    cf_facts_fill(&facts, layout, collective, bytes, args->op);
     if (!applies(choice, &facts)) {
         if (cf_runtime.mode == CF_MODE_OBSERVED)
-            cf_observe_refusal(state, collective, choice);
+            cf_observe_refusal(state, collective, bytes, choice);
         return CF_DECLINED;
     }
     if (has_to_wait(state, choice, args))
         return CF_DECLINED;
     /* Collective at the first call: nobody may leave before. */
-    bool ready = true;
-    int err = cf_comm_get(args->comm, &comm);
-    if (err == MPI_SUCCESS && comm != NULL)
-        err = cf_prepare(choice->variant, comm, choice->parameter, &ready);
+    bool ready = false;
+    int err = cf_state_complete(state);
+    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE)
+        err = cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
     if (err != MPI_SUCCESS)
         return err;
-    if (comm == NULL || !ready || is_illegal_here(info, args, &comm->layout))
-        return CF_DECLINED;
-    return MPI_SUCCESS;
+    return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
 /* A call that is not settled: with device buffers it runs on copies in host memory. That is this
@@ -289,12 +277,12 @@ static int settle(struct cf_state *state, const struct cf_choice *choice, int co
 CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_choice *choice,
                                       int collective, const struct cf_args *args) {
     struct cf_staging staging;
-    int err = settle(state, choice, collective, args);
+    int err = cf_settle(state, choice, collective, state->last[collective].bytes, args);
 
     if (err != MPI_SUCCESS)
         return err;
     if (!may_be_on_gpu(state)) {
-        remember_settled(state, choice, collective, args);
+        remember_settled(state, collective, args);
         return choice->variant->run(args, &state->comm, choice->parameter);
     }
     err = cf_staging_begin(&staging, args, collective, &state->comm);
@@ -314,8 +302,7 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
         return raise(args->comm, err);
     /* root is 0, and so are counts, where a collective has none. */
     if (args->root < 0 || args->root >= state->comm.layout.size || args->sendcount < 0 ||
-        args->recvcount < 0 ||
-        !is_settled(&state->last[collective].settled, choice, state->bytes, args))
+        args->recvcount < 0 || !is_settled(&state->last[collective], args))
         err = attempt_unsettled(state, choice, collective, args);
     else
         err = choice->variant->run(args, &state->comm, choice->parameter);
@@ -330,13 +317,8 @@ int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t by
     const int err = cf_state_of(args->comm, &state);
     if (err != MPI_SUCCESS)
         return err;
-    state->bytes = bytes;
+    remember_choice(&state->last[collective], choice, bytes, (MPI_Datatype)0, 0);
     return cf_attempt(choice, collective, args);
-}
-
-int cf_run(const struct cf_choice *choice, int collective, const struct cf_args *args) {
-    const int err = cf_attempt(choice, collective, args);
-    return err == CF_DECLINED ? cf_collectives[collective].native(args) : err;
 }
 
 bool cf_applies_by_layout(const struct cf_choice *choice, const struct cf_layout *layout,

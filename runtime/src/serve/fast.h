@@ -6,7 +6,7 @@
 #ifndef COLLFORGE_FAST_H_INCLUDED
 #define COLLFORGE_FAST_H_INCLUDED
 
-#include "comm/comm.h"
+#include "serve/dispatch.h"
 
 /* Left to itself the compiler calls these, and saves all arguments of the collective around it. */
 #define CF_INLINE __attribute__((always_inline)) static inline

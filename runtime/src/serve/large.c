@@ -1,11 +1,12 @@
 #include "serve/large.h"
 
-#if MPI_VERSION >= 4
-
 #include <stdlib.h>
 
 #include "base/runtime.h"
 #include "comm/comm.h"
+#include "start/start.h"
+
+#if MPI_VERSION >= 4
 
 static const int *narrow_all(const MPI_Count *counts, int *narrow, int size) {
     if (counts == NULL)

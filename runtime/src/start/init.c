@@ -20,11 +20,10 @@
 #include "start/board.h"
 #include "start/library.h"
 #include "start/presence.h"
+#include "start/start.h"
 #include "winners/force.h"
 #include "winners/rules.h"
 #include "winners/winners.h"
-
-struct cf_runtime cf_runtime = {.mode = CF_MODE_UNSTARTED, .memory = CF_USUAL_MEMORY};
 
 static bool activated = false;
 

@@ -4,13 +4,15 @@
  *   choice     = "native" | family | family "[" parameter *("," parameter) "]"
  *   parameter  = name "=" value
  */
-#include "base/cf.h"
+#include "winners/choice.h"
 
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/cf.h"
 
 /* A piece of the text being read; not terminated. */
 struct span {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "winners/choice.h"
+
 /* What is forced on one collective so far. */
 struct forced {
     enum { FORCED_NOT, FORCED_FOR_ALL, FORCED_BY_NAME } how;

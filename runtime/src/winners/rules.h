@@ -1,11 +1,13 @@
-/* From winners, measured at a few sizes, to what each collective runs for every size on each
- * layout. */
+/*
+ * The room winners: from a database or COLLFORGE_FORCE, which name winners at a few sizes, to what
+ * each collective runs for every size on each layout.
+ */
 #ifndef COLLFORGE_RULES_H_INCLUDED
 #define COLLFORGE_RULES_H_INCLUDED
 
 #include "base/cf.h"
 #include "data/sizes.h"
-#include "place/topology.h"
+#include "place/layout.h"
 
 /* The layout name of a winner that holds for every layout and comes before the others: a forced
  * one. */

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "winners/choice.h"
 #include "winners/sqlite.h"
 
 #if defined(OMPI_MAJOR_VERSION)
@@ -25,7 +26,7 @@
 
 enum {
     OLDEST_SCHEMA = 1, /* has no winner.evidence: all its winners are decided */
-    SCHEMA_VERSION = 2,
+    SCHEMA_VERSION = 3,
     TRIES = 4, /* while a tuner stores what it found */
     PAUSE_MILLISECONDS = 50,
     MOST_PATH = 4096,
@@ -93,6 +94,11 @@ static bool fail_in_sqlite(struct load *load) {
         return fail(load, "reading takes too long; tune into a new file, on a faster file system");
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
         return fail(load, "it is damaged (%s); restore it or tune anew", text);
+    if (code == SQLITE_ERROR && load->schema > SCHEMA_VERSION)
+        return fail(load,
+                    "its schema %d is newer than this library's %d (%s); use the library it was "
+                    "tuned with",
+                    load->schema, SCHEMA_VERSION, text);
     return fail(load, "%s; check the file and its permissions", text);
 }
 
@@ -128,11 +134,6 @@ static bool check_schema(struct load *load) {
     load->schema = version;
     if (!found)
         return fail_in_sqlite(load);
-    if (version > SCHEMA_VERSION)
-        return fail(load,
-                    "its schema %d is newer than this library's %d; use the library it was "
-                    "tuned with",
-                    version, SCHEMA_VERSION);
     if (version < OLDEST_SCHEMA)
         return fail(load,
                     "it is no Collforge database of schema %d; name one that "

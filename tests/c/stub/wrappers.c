@@ -1,5 +1,10 @@
-#include "base/cf.h"
 #include "collectives.h"
+#include "serve/dispatch.h"
+
+static int run(const struct cf_choice *choice, int collective, const struct cf_args *args) {
+    const int err = cf_attempt(choice, collective, args);
+    return err == CF_DECLINED ? cf_collectives[collective].native(args) : err;
+}
 
 COLLFORGE_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root,
                                MPI_Comm comm) {
@@ -13,7 +18,7 @@ COLLFORGE_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, i
                                  .recvtype = datatype,
                                  .root = root,
                                  .comm = comm};
-    return cf_run(choice, CF_BCAST, &args);
+    return run(choice, CF_BCAST, &args);
 }
 
 COLLFORGE_PUBLIC int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
@@ -29,7 +34,7 @@ COLLFORGE_PUBLIC int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count
                                  .recvtype = datatype,
                                  .op = op,
                                  .comm = comm};
-    return cf_run(choice, CF_ALLREDUCE, &args);
+    return run(choice, CF_ALLREDUCE, &args);
 }
 
 COLLFORGE_PUBLIC int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype sendtype,
@@ -48,5 +53,5 @@ COLLFORGE_PUBLIC int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype
                                  .recvtype = recvtype,
                                  .root = root,
                                  .comm = comm};
-    return cf_run(choice, CF_GATHER, &args);
+    return run(choice, CF_GATHER, &args);
 }

@@ -7,31 +7,30 @@ are repeatable, so a test asserts them.
 
 from __future__ import annotations
 
-import os
+import argparse
 import re
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import collforge
-from collforge import layout
-from collforge.db import Choice, Result, RunRecord, Store
-from collforge.errors import CollforgeError
-from collforge.generator.manifest import Manifest
-from collforge.layout import Layout
-from collforge.mpi_library import MpiLibrary
-from collforge.place import Place
-from collforge.reframe_checks.launchers import local_command
-from collforge.toolchain.build import Built
-from collforge.variant import Variant
+from rich.table import Table
 
+from collforge import layout
+from collforge.generator.manifest import Manifest
+from collforge.home import home
+from collforge.mpi_library import MpiLibrary
+from collforge.reframe_checks.launchers import local_command
+from collforge.toolchain import build
+from collforge.toolchain.build import Built
+from collforge.tuner import plots, request
+from collforge.tuner.evidence import Interval
+from collforge.tuner.plots import Dots
+from collforge.tuner.probes import Result, programs
+
+SUMMARY = "count the instructions of a call for which native won, with callgrind"
 LAYOUT = "2x2"
 CALLS = 1000  # templates/calls.c.j2
-SMALL, LARGE = 1024, 1 << 20
 BUDGET = 80
-TIME_LIMIT = 300
-NEVER = "1970-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -44,21 +43,52 @@ class Cost:
     """What the runtime calls outside itself in every call, PMPI's own function apart: should be nothing."""
 
 
-def count(
-    library: MpiLibrary, built: Built, made: Manifest, generated: Path, folder: Path
-) -> list[Cost]:
+@dataclass(frozen=True)
+class Instructions(Result):
+    rows: Sequence[Cost]
+
+    def table(self) -> Table:
+        table = Table(title=self.title)
+        for name in ("function", "per call", "calls outside the runtime"):
+            table.add_column(name)
+        for one in self.rows:
+            table.add_row(one.function, f"{one.instructions:.0f}", " ".join(one.foreign) or "none")
+        return table
+
+    def plot(self, path: Path) -> None:
+        values = {one.function: Interval(*[one.instructions] * 3) for one in self.rows}
+        panels = {f"instructions over PMPI (line: at most {BUDGET})": [Dots("a call", values)]}
+        plots.draw_dots(panels, path, self.title, mark=BUDGET)
+
+    def failed(self) -> bool:
+        return any(one.instructions > BUDGET or one.foreign for one in self.rows)
+
+
+def add_arguments(_: argparse.ArgumentParser) -> None:
+    """Counts are repeatable: there is nothing to choose."""
+
+
+def run(library: MpiLibrary, _: argparse.Namespace) -> Instructions:
+    built, made = programs.build_all(library)
+    folder = request.new_folder(home() / "runs", "instructions")
+    title = f"{library.short_version}: instructions over PMPI where native is the winner"
+    return Instructions(title, count(library, built, made, folder))
+
+
+def count(library: MpiLibrary, built: Built, made: Manifest, folder: Path) -> list[Cost]:
     """Counts for every collective. Raises CollforgeError when valgrind is missing or the program fails."""
     program = folder / "calls"
+    generated = build.generated_folder(built.library_path.parent.parent)
     compile_command = [str(library.mpicc), "-O2", "-o", str(program), str(generated / "calls.c")]
     compile_command += [
         f"-L{built.library_path.parent}",
         "-lcollforge",
         f"-Wl,-rpath,{built.library_path.parent}",
     ]
-    run(compile_command, {}, "the program cannot be compiled")
+    programs.run_program(compile_command, {}, "the program cannot be compiled")
     database = folder / "native.db"
     at = layout.from_name(LAYOUT)
-    store_native_winners(database, library, made, at)
+    programs.store_native_winners(database, library, made, at)
     functions = [entry.function for entry in made.collectives if not entry.hybrid]
     valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder / 'callgrind.out'}"]
     valgrind += ["--collect-atstart=no", *(f"--toggle-collect={name}" for name in functions)]
@@ -66,49 +96,15 @@ def count(
     split = launcher.index("-n")
     common = launcher[:split] + launcher[split + 2 :]
     first, rest = ["-n", "1", *valgrind, str(program)], ["-n", str(at.size - 1), str(program)]
-    env = {"COLLFORGE_DB": str(database), "COLLFORGE_NODE_MAP": "2", "COLLFORGE_SYSTEM": "count"}
-    run([*common, *first, ":", *rest], env, "the program failed under valgrind")
+    env = {
+        "COLLFORGE_DB": str(database),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_SYSTEM": programs.SYSTEM,
+    }
+    command = [*common, *first, ":", *rest]
+    programs.run_program(command, env, "the program failed under valgrind")
     text = (folder / "callgrind.out").read_text(encoding="utf-8", errors="replace")
     return [cost(text, name) for name in functions]
-
-
-def run(command: Sequence[str], env: dict[str, str], what: str) -> str:
-    """What the command prints. Raises CollforgeError, which begins with `what`, when it fails."""
-    try:
-        done = subprocess.run(
-            command,
-            env={**os.environ, **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise CollforgeError(f"{error.filename} is missing: apt-get install valgrind") from error
-    if done.returncode != 0:
-        raise CollforgeError(f"{what}:\n{done.stderr.strip()[-2000:]}")
-    return done.stdout
-
-
-def store_native_winners(database: Path, library: MpiLibrary, made: Manifest, at: Layout) -> None:
-    """Adds to a database: on a layout native won at SMALL and a variant at LARGE, for every collective."""
-    place = Place.of("count", library, at)
-    variants = {}
-    for entry in made.variants:
-        variants[entry.collective] = Variant(entry.collective, entry.family, "", entry.fingerprint)
-    results = tuple(
-        Result(variant, f"{name}@{at.name},bytes={LARGE}", LARGE, verified=True)
-        for name, variant in variants.items()
-    )
-    record = RunRecord(
-        at.name, place, at.nodes, at.size, NEVER, collforge.__version__, "", (), 0, results
-    )
-    with Store(database) as store:
-        store.record_run(record)
-        for name, variant in variants.items():
-            native = Choice(SMALL, Variant(name), 1.0, 1.0, 1.0, 3)
-            store.replace_winners(place, name, [native, Choice(LARGE, variant, 2.0, 1.9, 2.1, 3)])
 
 
 def cost(text: str, function: str) -> Cost:

@@ -9,6 +9,7 @@ from typing import Any
 from collforge import reframe_checks
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
+from collforge.layout import Layout
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
 from collforge.toolchain import libraries
 from collforge.tuner import request
@@ -27,6 +28,11 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layout", help="nodes x ranks per node (default: 4x2 emulated, 2x2 local)"
     )
+    add_rails(parser)
+
+
+def add_rails(parser: argparse.ArgumentParser) -> None:
+    """Adds what describes the links of an emulated cluster."""
     parser.add_argument(
         "--rails", type=int, default=2, help="emulated: links of a node (default: 2)"
     )
@@ -77,7 +83,11 @@ def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:
 
 def cluster(args: argparse.Namespace) -> ClusterSpec:
     """The emulated cluster that the options describe."""
-    at = request.parse_layout(args.layout, "emulated")
+    return rails(args, request.parse_layout(args.layout, "emulated"))
+
+
+def rails(args: argparse.Namespace, at: Layout) -> ClusterSpec:
+    """The same for nodes of a layout, which must be of one size."""
     return ClusterSpec(at.nodes, at.node_sizes[0], args.rails, args.rate, args.rail_model)
 
 

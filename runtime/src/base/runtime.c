@@ -1,5 +1,6 @@
-/* What ranks decide together, so that none takes a path of its own. */
 #include "base/runtime.h"
+
+struct cf_runtime cf_runtime = {.mode = CF_MODE_UNSTARTED, .memory = CF_USUAL_MEMORY};
 
 bool cf_comm_agree(MPI_Comm comm, bool holds) {
     const int mine = holds;

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
+import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.table import Table
+
+from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks import message_rate
 from collforge.reframe_checks.launchers import local_command
 from collforge.reframe_checks.message_rate import Setting
 from collforge.toolchain import vcis
-from collforge.tuner import instructions
+from collforge.tuner import plots, request
+from collforge.tuner.plots import Line
+from collforge.tuner.probes import Result, programs
 
+SUMMARY = "message rates of threads, by communicators and interfaces (VCIs) of the MPI library"
 LAUNCHES = 5
 PAYS = 1.1
 """Interfaces pay where threads on communicators of their own send this many times as fast as over one."""
@@ -30,11 +38,74 @@ class Rate:
     high: float
 
 
+@dataclass(frozen=True)
+class Rates(Result):
+    rows: Sequence[Rate]
+    most_vcis: int
+    """Interfaces that the library starts with."""
+
+    def table(self) -> Table:
+        table = Table(title=self.title)
+        table.add_column("call")
+        table.add_column("who")
+        for nbytes in message_rate.SIZES:
+            table.add_column(request.format_size(nbytes), justify="right")
+        for setting in self.settings():
+            cells = [format_rate(rate) for rate in self.rows if rate.setting == setting]
+            table.add_row(setting.call, label(setting), *cells)
+        return table
+
+    def settings(self) -> list[Setting]:
+        return list(dict.fromkeys(rate.setting for rate in self.rows))
+
+    def plot(self, path: Path) -> None:
+        """A panel for each call: messages a second against bytes, a line for each way."""
+        panels: dict[str, list[Line]] = {}
+        for setting in self.settings():
+            points = [(rate.bytes, rate.rate) for rate in self.rows if rate.setting == setting]
+            panels.setdefault(setting.call, []).append(Line(label(setting), "o-", points))
+        plots.draw(panels, path, scale=1.0, unit="messages/s")
+
+    def remark(self) -> str:
+        most = self.most_vcis
+        interfaces = f"it starts with up to {most}" if most > 1 else "it has one interface"
+        return (
+            f"8 bytes, a communicator for each thread: {gain(self.rows, 8):.2f} of the rate over "
+            f"one interface; {interfaces}"
+        )
+
+
+def label(setting: Setting) -> str:
+    """``par_comm, 4 VCIs``."""
+    if not setting.vcis:
+        return setting.mode
+    return f"{setting.mode}, {setting.vcis} VCI{'s' if setting.vcis > 1 else ''}"
+
+
+def format_rate(rate: Rate) -> str:
+    low, median, high = (f"{value / 1e3:.3g}" for value in (rate.low, rate.rate, rate.high))
+    return f"{median} ({low} .. {high})"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    programs.add_launches(parser, LAUNCHES)
+
+
+def run(library: MpiLibrary, args: argparse.Namespace) -> Rates:
+    pairs = max(2, len(os.sched_getaffinity(0)))
+    most = vcis.most_vcis(library)
+    program = compile_probe(library, request.new_folder(home() / "runs", "message-rate"))
+    settings = message_rate.settings(pairs, most)
+    rates = measure(library, program, settings, message_rate.SIZES, args.launches)
+    words = f"1000 messages a second, median of {args.launches} launches (least .. most)"
+    return Rates(f"{library.short_version}, {pairs} pairs: {words}", rates, most)
+
+
 def compile_probe(library: MpiLibrary, folder: Path) -> Path:
     """Compiles the probe in this folder."""
     program = folder / "message_rate"
     command = message_rate.compile_command(str(library.mpicc), program)
-    instructions.run(command, {}, "message_rate cannot be compiled")
+    programs.run_program(command, {}, "message_rate cannot be compiled")
     return program
 
 
@@ -63,7 +134,7 @@ def launch(
     """One launch on this machine: messages a second by bytes."""
     command = local_command(library.name, setting.ranks, setting.threads)
     command += [str(program), *setting.arguments(sizes)]
-    text = instructions.run(command, setting.variables, "message_rate failed")
+    text = programs.run_program(command, setting.variables, "message_rate failed")
     return message_rate.read(text)
 
 

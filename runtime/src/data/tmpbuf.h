@@ -1,0 +1,34 @@
+/* Scratch memory of the variants: a call allocates only when it needs more than any call before it
+ * on its communicator. */
+#ifndef COLLFORGE_TMPBUF_H_INCLUDED
+#define COLLFORGE_TMPBUF_H_INCLUDED
+
+#include "base/cf.h"
+
+/* The slots of cf_tmpbufs that the helpers below use; variants number theirs from
+ * CF_SLOT_FIRST_FREE. */
+enum {
+    CF_SLOT_INPUT,
+    CF_SLOT_OUTPUT,
+    CF_SLOT_PACK,
+    CF_SLOT_LANE,
+    CF_SLOT_PARTS,
+    CF_SLOT_UNITS,
+    CF_SLOT_POSITIONS,
+    CF_SLOT_OPERAND,
+    CF_SLOT_RESULT,
+    CF_SLOT_PIPE,
+    CF_SLOT_STAGED_SEND,
+    CF_SLOT_STAGED_RECV,
+    CF_SLOT_FIRST_FREE
+};
+
+/* The slot's memory, at least bytes long (and never NULL for 0 bytes), aligned for any type; NULL
+ * when memory is out. */
+void *cf_tmpbuf(struct cf_tmpbufs *tmpbufs, int slot, size_t bytes);
+void cf_tmpbufs_free(struct cf_tmpbufs *tmpbufs);
+
+/* Bytes in the temporaries of all communicators of this process. */
+extern _Atomic int64_t cf_tmpbuf_bytes;
+
+#endif

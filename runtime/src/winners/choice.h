@@ -1,0 +1,21 @@
+/* The text form of a choice: what case strings, stored winners and COLLFORGE_FORCE are written in.
+ */
+#ifndef COLLFORGE_CHOICE_H_INCLUDED
+#define COLLFORGE_CHOICE_H_INCLUDED
+
+#include "base/cf.h"
+
+/*
+ * Reads "native", "hierarchical" or "full_lane[lane_algorithm=chain,segment_bytes=4096]" (length
+ * bytes of text) for a collective. Parameters left out take the first value of their domain.
+ * Returns false for an unknown family, parameter or value and puts the reason into why (whysize
+ * bytes).
+ */
+bool cf_choice_parse(const char *text, size_t length, int collective, struct cf_choice *choice,
+                     char *why, size_t whysize);
+/* Writes the canonical text: all parameters, in the order of the spec. */
+void cf_choice_format(const struct cf_choice *choice, char *text, size_t size);
+/* The index in cf_collectives of the collective with this name (length bytes), or -1. */
+int cf_collective_find(const char *name, size_t length);
+
+#endif

@@ -1,0 +1,292 @@
+"""`collforge probe`: how probes are found, and that they measure what they say, not how long it takes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Installation
+
+from collforge import layout
+from collforge.db import Store
+from collforge.generator import manifest
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
+from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.tuner import cli, probes, registry
+from collforge.tuner.evidence import Interval
+from collforge.tuner.probes import instructions, overhead, programs, small, startup
+from collforge.tuner.probes.instructions import Cost
+from collforge.tuner.probes.programs import Programs
+from collforge.tuner.probes.ratios import Ratio
+
+AT = layout.from_name("2x1")
+AT_3 = layout.from_name("3x1")
+LIBRARY = MpiLibrary("mpich", Path("mpicc"), Path("mpirun"), "MPICH", True)
+NOWHERE = Programs(LIBRARY, Path("o"), Path("c"), Path("p"), Path("d"))
+
+
+@pytest.fixture(scope="module")
+def compiled(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Programs:
+    return programs.prepare(built.library, [AT], tmp_path_factory.mktemp(built.library.name))
+
+
+def test_native_is_the_winner_of_every_collective(compiled: Programs, built: Installation) -> None:
+    made = manifest.load(built.home / "generated" / "manifest.json")
+    with Store(compiled.database, create=False) as store:
+        winners = store.winners(layout=AT.name)
+    native = {w.choice.variant.collective for w in winners if w.choice.variant.is_native}
+    assert native == {entry.collective for entry in made.variants}
+
+
+@pytest.mark.parametrize(
+    ("kind", "preloaded", "database"),
+    [("native", False, False), ("inactive", True, False), ("tuned", True, True)],
+)
+def test_what_is_launched(
+    compiled: Programs, tmp_path: Path, kind: str, preloaded: bool, database: bool
+) -> None:
+    script = tmp_path / "script"
+    script.write_text(
+        "#!/bin/sh\n"
+        '[ "${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-0}}" = 0 ] || exit 0\n'
+        'printf \'{"number": %s, "preload": "%s", "database": "%s", "nodes": "%s"}\\n\' '
+        '"$1" "$LD_PRELOAD" "$COLLFORGE_DB" "$COLLFORGE_NODE_MAP"\n'
+    )
+    script.chmod(0o755)
+    found = compiled.launch(AT, script, kind, 17)
+    assert found["number"] == 17
+    assert found["nodes"] == AT.node_map
+    assert str(compiled.preload) in found["preload"].split(":") or not preloaded
+    assert preloaded or str(compiled.preload) not in found["preload"]
+    assert found["database"] == (str(compiled.database) if database else "")
+
+
+class Recorded(Programs):
+    """Launches that took what they were recorded to take."""
+
+    records: Iterator[dict[str, Any]]
+
+    def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
+        found = next(self.records)
+        assert found.pop("kind") == kind
+        return found
+
+
+def recorded(records: list[dict[str, Any]]) -> Programs:
+    started = Recorded(**vars(NOWHERE))
+    object.__setattr__(started, "records", iter(records))
+    return started
+
+
+def test_ratios_are_of_pairs() -> None:
+    """The machine is ten times slower during the second launch, and in every other round."""
+
+    def record(kind: str, factor: float, slow: float) -> dict[str, Any]:
+        direct = [slow, 10 * slow, slow]
+        wrapped = [factor * seconds for seconds in direct]
+        times = {"init": slow, "calls": factor * slow - slow / 2, "finalize": -slow / 2}
+        ways = {"direct": direct, "wrapped": wrapped}
+        halves = {
+            way: {"scan": [s / 2 for s in seconds], "bcast": [s / 2 for s in seconds]}
+            for way, seconds in ways.items()
+        }
+        return {"kind": kind, **halves, **times}
+
+    records = [record("native", 1.0, 1.0), record("tuned", 1.5, 1.0)]
+    records += [record("tuned", 1.5, 10.0), record("native", 1.0, 10.0)]
+    program, calls, control = overhead.measure(recorded(records), AT, 2, 3)
+    for row, expected in ((program, 1.5), (calls, 1.5), (control, 1.0)):
+        assert row.ratio == pytest.approx(expected)
+        assert row.low == pytest.approx(row.high)
+    assert (program.without, program.preloaded) == (5.5, 8.25)
+
+
+def test_small_calls_are_compared_one_by_one() -> None:
+    def record(slow: float) -> dict[str, Any]:
+        direct = {"scan": [50 * slow] * 3, "bcast": [100 * slow] * 3}
+        wrapped = {"scan": [25 * slow] * 3, "bcast": [200 * slow] * 3}
+        return {"kind": small.FAMILY, "burst": 50, "direct": direct, "wrapped": wrapped}
+
+    scan, bcast = small.measure(recorded([record(1.0), record(3.0)]), AT, 2, 3)
+    assert (scan.what, scan.without, scan.preloaded) == ("scan", 2.0, 1.0)
+    assert (bcast.what, bcast.without, bcast.preloaded) == ("bcast", 4.0, 8.0)
+    assert scan.ratio == pytest.approx(0.5)
+    assert bcast.ratio == pytest.approx(2.0)
+    assert (scan.note, bcast.note) == ("", "forced; tune would not choose it")
+
+
+def test_cells_are_medians_over_launches() -> None:
+    def stages(seconds: float) -> dict[str, Any]:
+        cell = {"seconds": [seconds, 100.0, seconds], "bytes": 7e6 * seconds}
+        return {"kind": "tuned", "start": seconds, **dict.fromkeys(startup.STAGES, cell)}
+
+    records: list[dict[str, Any]] = []
+    for number in (1.0, 2.0, 6.0):
+        records += [{"kind": kind, "init": number} for kind in startup.STARTS]
+        records.append({"kind": "inactive", "start": number * 1e-6})
+        records.append(stages(number * 1e-6))
+    rows = startup.measure(recorded(records), [AT], 3)
+    by_unit = {row.unit: row.cells[AT.name] for row in rows}
+    for unit, scale in (("ms", 1e3), ("us", 1.0), ("bytes", 7.0)):
+        cell = by_unit[unit]
+        expected = [2.0 * scale, 1.0 * scale, 6.0 * scale]
+        assert [cell.median, cell.low, cell.high] == pytest.approx(expected), unit
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        pytest.param(None, id="local"),
+        pytest.param(ClusterSpec(), id="emulated", marks=pytest.mark.emulated),
+    ],
+)
+def test_start_is_measured(compiled: Programs, cluster: ClusterSpec | None) -> None:
+    found = startup.measure(replace(compiled, cluster=cluster), [AT], 1)
+    rows = {row.primitive: row.cells[AT.name].median for row in found}
+    parts = (startup.STARTS, startup.ADDED, startup.STAGES, startup.MEMORY)
+    assert len(rows) == sum(map(len, parts))
+    assert all(value > 0 for value in rows.values())
+    # Microseconds since the library's own MPI_Init, not since the machine was started.
+    assert all(rows[words] < 60e6 for words in startup.ADDED.values())
+    one, two = (rows[f"memory: {startup.STAGES[name]}"] for name in ("stage_one", "stage_two"))
+    # Room for the layout's arrays at least; and no more than a communicator is worth.
+    assert 100 < one < 10_000
+    assert 100 < two < 200_000
+
+
+def test_small_calls_are_measured(compiled: Programs) -> None:
+    rows = small.measure(compiled, layout.from_name(small.LAYOUT), 2, 2)
+    assert {"allreduce", "bcast", "barrier"} <= {row.what for row in rows}
+    assert all(row.without > 0 and row.preloaded > 0 for row in rows)
+
+
+def test_overhead_is_measured(compiled: Programs) -> None:
+    for row in overhead.measure(compiled, AT, 2, 2):
+        assert row.launches == 2
+        assert row.without > 0
+        assert row.preloaded > 0
+
+
+ROW = startup.Row("MPI_Init, native", "ms", {"3x1": Interval(1.25, 1.0, 1.5)})
+RATIO = Ratio("scan", 2.0, 2.01, 1.005, 0.995, 1.015, 4, small.SLOWER)
+COST = Cost("MPI_Scan", 31.0, ())
+
+
+@pytest.mark.parametrize(
+    ("probe", "row", "words"),
+    [
+        (startup, ROW, ["1.25 (1 .. 1.5)", "median of 4", "3x1: 3 ranks"]),
+        (overhead, RATIO, ["2010", "1.0050", "0.9950 .. 1.0150", "3x1"]),
+        (small, RATIO, ["2.01e+06", "shared_window", small.SLOWER, "3x1"]),
+        (instructions, COST, ["MPI_Scan", "31", "none"]),
+        (instructions, replace(COST, instructions=81.0), ["81"]),
+    ],
+)
+def test_commands(
+    probe: Any,
+    row: Any,
+    words: list[str],
+    built: Installation,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A table, the same rows as JSON, and a plot; 1 where a call takes too many instructions."""
+
+    def measured(_: object, at: Any, launches: Any, *__: object) -> list[Any]:
+        assert probe is instructions or launches == 4
+        assert probe is instructions or AT_3 in (at, *(at if isinstance(at, list) else ()))
+        return [row]
+
+    monkeypatch.setattr(programs, "prepare", lambda *_: NOWHERE)
+    monkeypatch.setattr(probe, "count" if probe is instructions else "measure", measured)
+    name = probe.__name__.rsplit(".", 1)[1]
+    arguments = ["probe", name, "--mpi", built.library.name]
+    arguments += [] if probe is instructions else ["--layout", "3x1", "--launches", "4"]
+    json_file, plot = tmp_path / "found.json", tmp_path / "found.svg"
+    arguments += ["--json", str(json_file), "--plot", str(plot)]
+    assert cli.main(arguments) == int(words == ["81"])
+    shown = capsys.readouterr().out
+    for word in words:
+        assert word in shown
+    found = json.loads(json_file.read_text())
+    assert found["rows"] == [json.loads(json.dumps(asdict(row)))]
+    assert found["command"] == " ".join(["collforge", *arguments])
+    assert plot.read_text().startswith("<?xml")
+
+
+TOY = """
+from dataclasses import dataclass
+from rich.table import Table
+from collforge.tuner.probes import Result
+
+SUMMARY = "roll a die"
+
+@dataclass(frozen=True)
+class Roll:
+    eyes: int
+
+class Rolls(Result):
+    def table(self):
+        return Table(*(str(row.eyes) for row in self.rows), title=self.title)
+
+    def plot(self, path):
+        path.write_text("a die")
+
+    def failed(self):
+        return self.rows[0].eyes > 6
+
+def add_arguments(parser):
+    parser.add_argument("--eyes", type=int, default=6)
+
+def run(library, args):
+    return Rolls("die", [Roll(args.eyes)])
+"""
+
+
+def test_a_toy_probe_is_one_file(
+    tmp_path: Path,
+    built: Installation,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """It is found where it lies, and has --list, --json and --plot as all have."""
+    (tmp_path / "toy_die.py").write_text(TOY)
+    monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(tmp_path)])
+    plot, found = tmp_path / "plot", tmp_path / "found"
+    try:
+        assert cli.main(["probe", "--list"]) == 0
+        listed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+        assert listed["toy-die"] == "roll a die"
+        words = ["probe", "toy-die", "--mpi", built.library.name, "--eyes"]
+        assert cli.main([*words, "5", "--json", str(found), "--plot", str(plot)]) == 0
+        assert cli.main([*words, "7"]) == 1
+    finally:
+        sys.modules.pop(f"{probes.__name__}.toy_die", None)
+    assert "die" in capsys.readouterr().out
+    assert json.loads(found.read_text())["rows"] == [{"eyes": 5}]
+    assert plot.read_text() == "a die"
+
+
+def test_probes_are_listed_and_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["probe", "--list"]) == 0
+    listed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
+    names = {"instructions", "message-rate", "overhead", "small", "startup"}
+    assert names <= set(listed) == set(registry.find(probes, "run"))
+    assert all(0 < len(summary) < 100 for summary in listed.values())
+    assert cli.main(["probe"]) == cli.USER_ERROR
+    assert "message-rate" in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_written_is_refused_first(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["probe", "small", "--mpi", "openmpi", "--json", str(tmp_path / "no" / "file")])
+    assert f"there is no folder {tmp_path / 'no'}" in capsys.readouterr().err

@@ -1,0 +1,99 @@
+"""The rooms of runtime/src: none includes or calls what is in a room above it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Installation
+from support import TOP, execute
+
+SOURCES = TOP / "runtime" / "src"
+# From the lowest to the highest: one that names another stands behind it.
+ROOMS = (
+    "base",
+    "place",
+    "data",
+    "node",
+    "lane",
+    "chunks",
+    "winners",
+    "comm",
+    "device",
+    "start",
+    "serve",
+    "hybrid",
+)
+
+
+def files(room: str) -> list[Path]:
+    return sorted(path for path in (SOURCES / room).rglob("*") if path.suffix in (".c", ".h"))
+
+
+def included(path: Path) -> list[str]:
+    return re.findall(r'#include "(.+)"', path.read_text())
+
+
+def test_the_list_of_rooms_is_complete() -> None:
+    assert {path.name for path in SOURCES.iterdir() if path.is_dir()} == set(ROOMS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_is_told_in_one_sentence(room: str) -> None:
+    texts = [path.read_text() for path in files(room) if path.suffix == ".h"]
+    assert sum(bool(re.match(rf"/\*[\s*]+The room {room}: [^.]+\.", text)) for text in texts) == 1
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_includes_what_is_below_it(room: str) -> None:
+    # Nothing of the driver, and of what is generated the table of the lane algorithms alone.
+    below = (*ROOMS[: ROOMS.index(room) + 1], "collforge.h", "collforge_hybrid.h")
+    below += ("lane_algorithms.h",) if room == "lane" else ()
+    wrong = [
+        f"{path.name}: {name}"
+        for path in files(room)
+        for name in included(path)
+        if name.split("/")[0] not in below
+    ]
+    assert not wrong
+
+
+def headers_behind(header: str, way: tuple[str, ...] = ()) -> Iterator[str]:
+    """All that a header includes; fails where it includes itself."""
+    assert header not in way, " includes ".join((*way, header))
+    path = SOURCES / header
+    for name in included(path) if path.is_file() else []:
+        yield name
+        yield from headers_behind(name, (*way, header))
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_no_header_includes_itself(room: str) -> None:
+    for path in files(room):
+        list(headers_behind(str(path.relative_to(SOURCES))))
+
+
+def symbols(objects: Path, kinds: str) -> dict[str, set[str]]:
+    """The names of these kinds (see nm) that begin with cf_, by room."""
+    found = {}
+    for room in ROOMS:
+        command = ["nm", *map(str, sorted((objects / room).rglob("*.o")))]
+        names = re.findall(rf" [{kinds}] (cf_\w+)$", execute(command).stdout, re.MULTILINE)
+        assert names, room
+        found[room] = set(names)
+    return found
+
+
+def test_a_room_calls_what_is_below_it(built: Installation) -> None:
+    objects = built.built.library_path.parent / "obj" / "src"
+    defined = symbols(objects, "TDBR")
+    wanted = symbols(objects, "U")
+    wrong = [
+        f"{room} uses {name} of {above}"
+        for at, room in enumerate(ROOMS)
+        for above in ROOMS[at + 1 :]
+        for name in sorted(wanted[room] & defined[above])
+    ]
+    assert not wrong

@@ -1,0 +1,162 @@
+"""The tables and the plot of what `collforge bench` measured."""
+
+from __future__ import annotations
+
+import statistics
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from rich.table import Table
+
+from collforge.tuner import request, tables
+from collforge.tuner.benchmark import Row
+from collforge.tuner.plots import Line, draw
+
+LEFT = ("collective", "variant", "tuned choice")
+
+
+def new_table(title: str, names: Iterable[str]) -> Table:
+    """A table of these columns, their headings over several lines; no number is cut before a heading is."""
+    table = Table(title=title)
+    for name in names:
+        side: Literal["left", "right"] = "left" if name in LEFT else "right"
+        heading = textwrap.fill(name.replace("_", "_ "), 8, break_long_words=False)
+        table.add_column(heading, justify=side, no_wrap=True, min_width=4)
+    return table
+
+
+def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
+    families = sorted({name for row in rows for name in row.families})
+    legend = tables.Legend()
+    title = (
+        f"{where}: time of {standard}, ratios to it (above 1: faster); "
+        f"CPU: processor time over {standard}'s (above 1: burns more)"
+    )
+    names = ("collective", "bytes", f"{standard} ms", *families, "tuned choice", "tuned")
+    has_limit = any(row.limit for row in rows)
+    limits = ("limit ms", f"{standard} of limit", "tuned of limit") if has_limit else ()
+    table = new_table(title, (*names, "95 % interval", *limits, "CPU", "temporaries"))
+    for row in rows:
+        table.add_row(
+            row.collective,
+            request.format_size(row.bytes),
+            f"{row.native * 1e3:.3g}",
+            *(f"{row.families[name]:.2f}" if name in row.families else "" for name in families),
+            legend.short(row.tuned),
+            f"{row.ratio:.2f}",
+            f"{row.ratio_low:.2f} .. {row.ratio_high:.2f}",
+            *(limit_cells(row) if has_limit else ()),
+            shown(row.cpu_ratio),
+            "" if row.tuned_memory is None else request.format_about(row.tuned_memory),
+        )
+    tables.show(table)
+    legend.show()
+    slowest = min(rows, key=lambda row: row.ratio)
+    typical = statistics.geometric_mean(row.ratio for row in rows)
+    print(
+        f"tuned over {standard}: {typical:.2f} on average, "
+        f"{slowest.ratio:.2f} at least ({slowest.problem}); {rows[0].launches} launches"
+    )
+
+
+def print_neighbours(rows: Sequence[Row], where: str) -> None:
+    """The tuned choice against native and against the better one of what is stored beside its size."""
+    legend = tables.Legend()
+    title = f"{where}: sizes between those that were tuned (above 1: the tuned choice is faster)"
+    names = ("collective", "bytes", "native ms", "tuned choice", "over native", "95 % interval")
+    table = new_table(title, (*names, "over the better neighbour"))
+    for row in rows:
+        table.add_row(
+            row.collective,
+            request.format_about(row.bytes),
+            f"{row.native * 1e3:.3g}",
+            legend.short(row.tuned),
+            f"{row.ratio:.2f}",
+            f"{row.ratio_low:.2f} .. {row.ratio_high:.2f}",
+            shown(row.over_neighbour),
+        )
+    tables.show(table)
+    legend.show()
+    behind = [row for row in rows if row.ratio < 0.97]
+    lagging = [row for row in rows if (row.over_neighbour or 1.0) < 0.9]
+    print(
+        f"{len(rows)} problems: {len(behind)} below 0.97 of native, {len(lagging)} below 0.9 of the better "
+        f"neighbour; least {min(row.ratio for row in rows):.2f} and "
+        f"{min(row.over_neighbour or 1.0 for row in rows):.2f}"
+    )
+
+
+def print_each(rows: Iterable[Row], where: str, standard: str) -> None:
+    """Every variant of every problem, native or what stands for it first."""
+    legend = tables.Legend()
+    title = f"{where}: median times, ratios to {standard}'s (above 1: faster)"
+    names = ("collective", "bytes", "variant", "ms", "ratio", "95 % interval")
+    table = new_table(title, (*names, "limit ms", "of limit"))
+    for row in rows:
+        for name, ratio in {standard: 1.0, **row.variants}.items():
+            low, high = row.intervals.get(name, (1.0, 1.0))
+            seconds = row.native / ratio
+            table.add_row(
+                row.collective,
+                request.format_size(row.bytes),
+                legend.short(name),
+                f"{seconds * 1e3:.3g}",
+                f"{ratio:.2f}",
+                f"{low:.2f} .. {high:.2f}",
+                "" if row.limit is None else f"{row.limit * 1e3:.3g}",
+                shown(row.limit and row.limit / seconds),
+            )
+        table.add_section()
+    tables.show(table)
+    legend.show()
+
+
+def limit_cells(row: Row) -> list[str]:
+    least = "" if row.limit is None else f"{row.limit * 1e3:.3g}"
+    return [least, shown(row.native_of_limit), shown(row.of_limit)]
+
+
+def shown(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}"
+
+
+def print_steps(rows: Iterable[tuple[Mapping[str, str], Row]], mpi: str) -> None:
+    """How much faster than the paper's composition each measured step is (benchmark.stages)."""
+    names = ("collective", "bytes", "plain ms", "lane algorithm", "node phases", "tuned")
+    table = new_table(f"{mpi}: times faster than the plain full-lane composition", names)
+    for of, row in rows:
+        plain = row.variants.get(of.get("plain", ""))
+        if plain is None:
+            continue
+        gains = (row.variants.get(of[name], 1.0) / plain for name in names[3:])
+        table.add_row(
+            row.collective,
+            request.format_size(row.bytes),
+            f"{row.native / plain * 1e3:.3g}",
+            *map(shown, gains),
+        )
+    tables.show(table)
+
+
+def plot(rows: Sequence[Row], mpi: str, standard: str, path: Path) -> None:
+    """A panel for each collective: native or its stand-in, each family's best, the tuned choice, the limit."""
+    panels: dict[str, list[Line]] = {}
+    for collective in dict.fromkeys(row.collective for row in rows):
+        mine = [row for row in rows if row.collective == collective]
+        families = sorted({name for row in mine for name in row.families})
+        panels[f"{collective}, {mpi}"] = [
+            Line(standard, "o-", [(row.bytes, row.native) for row in mine]),
+            *(
+                Line(
+                    name,
+                    ".:",
+                    [(r.bytes, r.native / r.families[name]) for r in mine if name in r.families],
+                )
+                for name in families
+            ),
+            Line("tuned", "s--", [(row.bytes, row.native / row.ratio) for row in mine]),
+            Line("limit", "-", [(row.bytes, row.limit) for row in mine if row.limit]),
+        ]
+    draw(panels, path)

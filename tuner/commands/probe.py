@@ -1,0 +1,52 @@
+"""`collforge probe NAME`: what the machine, or Collforge itself, costs and can do."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from collforge.errors import CollforgeError
+from collforge.toolchain import libraries
+from collforge.tuner import probes, registry, tables
+from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi, add_output
+
+EXAMPLE = """\
+collforge probe --list
+  collforge probe small --mpi mpich --json small.json --plot small.svg"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    summary = "measure the machine or Collforge itself, not a collective's implementations"
+    parser = add_command(subparsers, "probe", summary, EXAMPLE, list_probes)
+    parser.add_argument("--list", action="store_true", help="name the probes, a line for each")
+    names = parser.add_subparsers(metavar="NAME", title="probes")
+    for name, module in registry.find(probes, "run").items():
+        example = f"collforge probe {name} --mpi openmpi"
+        probe = add_command(names, name, module.SUMMARY, example, run)
+        probe.set_defaults(module=module)
+        add_mpi(probe, required=True)
+        add_output(probe)
+        module.add_arguments(probe)
+
+
+def list_probes(args: argparse.Namespace) -> int:
+    found = registry.find(probes, "run")
+    if not args.list:
+        raise CollforgeError(f"name a probe: {', '.join(found)}; `--list` says what each measures")
+    width = max(map(len, found))
+    for name, module in found.items():
+        print(f"{name:{width}}  {module.SUMMARY}")
+    return 0
+
+
+def run(args: argparse.Namespace) -> int:
+    """1 where what was measured breaks a promise of Collforge's."""
+    library = libraries.find(args.mpi)
+    result: probes.Result = args.module.run(library, args)
+    tables.show(result.table())
+    if result.remark():
+        print(result.remark())
+    tables.save(args, library.short_version, [asdict(row) for row in result.rows])
+    if args.plot:
+        result.plot(args.plot)
+    return int(result.failed())

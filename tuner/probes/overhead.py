@@ -1,0 +1,52 @@
+"""What the preload costs a program that only makes calls for which native won."""
+
+from __future__ import annotations
+
+import argparse
+
+from collforge import layout
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
+from collforge.tuner.probes import programs, ratios
+from collforge.tuner.probes.programs import Programs
+from collforge.tuner.probes.ratios import Ratio, Ratios
+
+SUMMARY = "time a program for which native won everywhere, with and without the preload"
+LAYOUT = "2x1"  # ranks that wait for a core would hide what is looked for
+COUNT = 128  # doubles of a block
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    ratios.add_arguments(parser, LAYOUT)
+
+
+def run(library: MpiLibrary, args: argparse.Namespace) -> Ratios:
+    at = layout.from_name(args.layout)
+    found = measure(programs.prepare(library, [at]), at, args.launches, args.rounds)
+    words = f"only calls for which native won, {args.launches} launches"
+    return Ratios(f"{library.short_version}, {at.name}: {words}", found, "ms")
+
+
+def measure(started: Programs, at: Layout, launches: int, rounds: int) -> list[Ratio]:
+    """Paired launches with and without the preload; and, inside each, paired rounds of calls.
+
+    The last row measures calls without the preload, through MPI_ and PMPI_, which are then the same
+    functions: how far its ratio is from 1 is what the method cannot tell.
+    """
+    whole: list[tuple[float, float]] = []
+    calls: dict[str, list[list[tuple[float, float]]]] = {"tuned": [], "native": []}
+    for number in range(launches):
+        seconds = {}
+        for kind in ("native", "tuned") if number % 2 == 0 else ("tuned", "native"):
+            found = started.launch(at, started.overhead, kind, rounds, COUNT)
+            seconds[kind] = found["init"] + found["calls"] + found["finalize"]
+            ways = [
+                [sum(parts) for parts in zip(*found[way].values())] for way in ("direct", "wrapped")
+            ]
+            calls[kind].append(list(zip(*ways)))
+        whole.append((seconds["native"], seconds["tuned"]))
+    return [
+        ratios.ratio("program, preloaded over not", [[pair] for pair in whole]),
+        ratios.ratio("calls, preloaded, MPI_ over PMPI_", calls["tuned"]),
+        ratios.ratio("calls, not preloaded, MPI_ over PMPI_", calls["native"]),
+    ]

@@ -1,0 +1,157 @@
+"""What the probes of the preload share: programs that are compiled, and launched with and without it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import collforge
+from collforge.db import Choice, Result, RunRecord, Store
+from collforge.errors import CollforgeError
+from collforge.generator.manifest import Manifest
+from collforge.home import home
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.reframe_checks.launchers import PRELOAD, cluster_command, local_command
+from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.toolchain import build
+from collforge.toolchain.build import Built
+from collforge.tuner import request
+from collforge.variant import Variant
+
+LAUNCHES = 10
+SYSTEM = "probe"
+"""Under this name the winners of a probe's own database are stored."""
+SMALL, LARGE = 1024, 1 << 20
+TIME_LIMIT = 300
+NEVER = "1970-01-01T00:00:00Z"
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What is launched, for one MPI library."""
+
+    library: MpiLibrary
+    overhead: Path
+    communicators: Path
+    preload: Path
+    database: Path
+    cluster: ClusterSpec | None = None
+    """An emulated cluster's rails; its nodes are those of each layout. None: ranks of this machine."""
+
+    def start(self, at: Layout) -> list[str]:
+        """The words before a command that start it on all ranks."""
+        if self.cluster is None:
+            return local_command(self.library.name, at.size)
+        spec = replace(self.cluster, nodes=at.nodes, ranks_per_node=at.node_sizes[0])
+        return cluster_command(self.library.name, spec)
+
+    def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
+        """One launch of `program numbers`; what it prints.
+
+        ``kind``: native, without the preload; inactive, with it but no database; tuned, with both; or the
+        family that the preloaded library is to use wherever that applies.
+        """
+        env = {"COLLFORGE_SYSTEM": SYSTEM}
+        if self.cluster is None:
+            env["COLLFORGE_NODE_MAP"] = at.node_map
+        if kind == "tuned":
+            env["COLLFORGE_DB"] = str(self.database)
+        elif kind not in ("native", "inactive"):
+            env["COLLFORGE_FORCE"] = f"*={kind}"
+        # communicators has the library inside.
+        bare = kind == "native" or program == self.communicators
+        words = [] if bare else ["sh", "-c", PRELOAD, str(self.preload)]
+        command = [*self.start(at), *words, str(program)]
+        command += map(str, numbers)
+        text = run_program(command, env, f"{program.name} failed")
+        found: dict[str, Any] = json.loads(text[text.index("{") :])
+        return found
+
+
+def build_all(library: MpiLibrary) -> tuple[Built, Manifest]:
+    """Builds what is stale of the runtime."""
+    built = build.build(library)
+    return built, build.read_manifest()
+
+
+def prepare(library: MpiLibrary, layouts: Sequence[Layout], folder: Path | None = None) -> Programs:
+    """Compiles the programs and stores native winners for all layouts, in a new folder."""
+    built, made = build_all(library)
+    folder = folder or request.new_folder(home() / "runs", SYSTEM)
+    generated = build.generated_folder(built.library_path.parent.parent)
+    objects = (built.library_path.parent / "obj" / "library.list").read_text(encoding="utf-8")
+    runtime = build.RUNTIME
+    compile_command = [str(library.mpicc), "-std=c11", "-D_GNU_SOURCE", "-O2", "-pthread"]
+    compile_command += [f"-I{path}" for path in (runtime / "include", runtime / "src", generated)]
+    sources = {
+        "overhead": [str(generated / "overhead.c")],
+        "communicators": [
+            str(runtime / "bench" / "programs" / "communicators.c"),
+            *objects.split(),
+            "-Wl,--wrap=cf_presence_agree",
+            "-ldl",
+        ],
+    }
+    for name, words in sources.items():
+        command = [*compile_command, *words, "-o", str(folder / name)]
+        run_program(command, {}, f"{name} cannot be compiled")
+    for at in layouts:
+        store_native_winners(folder / "native.db", library, made, at)
+    return Programs(
+        library,
+        folder / "overhead",
+        folder / "communicators",
+        built.library_path,
+        folder / "native.db",
+    )
+
+
+def add_launches(parser: argparse.ArgumentParser, default: int = LAUNCHES) -> None:
+    parser.add_argument("--launches", type=int, default=default, help="default: %(default)s")
+
+
+def run_program(command: Sequence[str], env: dict[str, str], what: str) -> str:
+    """What the command prints. Raises CollforgeError, which begins with `what`, when it fails."""
+    try:
+        done = subprocess.run(
+            command,
+            env={**os.environ, **env},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=TIME_LIMIT,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise CollforgeError(f"{error.filename} is missing: apt-get install valgrind") from error
+    if done.returncode != 0:
+        raise CollforgeError(f"{what}:\n{done.stderr.strip()[-2000:]}")
+    return done.stdout
+
+
+def store_native_winners(database: Path, library: MpiLibrary, made: Manifest, at: Layout) -> None:
+    """Adds to a database: on a layout native won at SMALL and a variant at LARGE, for every collective."""
+    place = Place.of(SYSTEM, library, at)
+    variants = {}
+    for entry in made.variants:
+        variants[entry.collective] = Variant(entry.collective, entry.family, "", entry.fingerprint)
+    results = tuple(
+        Result(variant, f"{name}@{at.name},bytes={LARGE}", LARGE, verified=True)
+        for name, variant in variants.items()
+    )
+    record = RunRecord(
+        at.name, place, at.nodes, at.size, NEVER, collforge.__version__, "", (), 0, results
+    )
+    with Store(database) as store:
+        store.record_run(record)
+        for name, variant in variants.items():
+            native = Choice(SMALL, Variant(name), 1.0, 1.0, 1.0, 3)
+            store.replace_winners(place, name, [native, Choice(LARGE, variant, 2.0, 1.9, 2.1, 3)])

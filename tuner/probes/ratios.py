@@ -1,0 +1,87 @@
+"""What is timed with and without the preload in turn: the ratio of both, over launches."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from collforge.tuner import plots
+from collforge.tuner.evidence import Interval, compare
+from collforge.tuner.plots import Dots
+from collforge.tuner.probes import Result, programs
+from collforge.variant import Variant
+
+ROUNDS = 200  # at most 1000: templates/overhead.c.j2
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Median seconds without and with the preload; with over without, and its 95 % interval."""
+
+    what: str
+    without: float
+    preloaded: float
+    ratio: float
+    low: float
+    high: float
+    launches: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Ratios(Result):
+    rows: Sequence[Ratio]
+    unit: str
+    """ms or us, of what the table shows"""
+
+    def table(self) -> Table:
+        scale = {"ms": 1e3, "us": 1e6}[self.unit]
+        table = Table(title=self.title)
+        table.add_column("what")
+        for heading in (f"{self.unit} without", f"{self.unit} preloaded", "ratio", "95 % interval"):
+            table.add_column(heading, justify="right")
+        if any(row.note for row in self.rows):
+            table.add_column("note")
+        for row in self.rows:
+            table.add_row(
+                row.what,
+                f"{row.without * scale:.4g}",
+                f"{row.preloaded * scale:.4g}",
+                f"{row.ratio:.4f}",
+                f"{row.low:.4f} .. {row.high:.4f}",
+                *[row.note][: len(table.columns) - 5],
+            )
+        return table
+
+    def plot(self, path: Path) -> None:
+        values = {row.what: Interval(row.ratio, row.low, row.high) for row in self.rows}
+        panels = {"time preloaded over time without": [Dots("95 % interval", values)]}
+        plots.draw_dots(panels, path, self.title, mark=1.0)
+
+
+def add_arguments(parser: argparse.ArgumentParser, layout: str) -> None:
+    text = "nodes x ranks per node, of ranks on this machine (default: %(default)s)"
+    parser.add_argument("--layout", default=layout, help=text)
+    programs.add_launches(parser)
+    parser.add_argument(
+        "--rounds", type=int, default=ROUNDS, help="in each launch (default: %(default)s)"
+    )
+
+
+def ratio(what: str, launches: Sequence[Sequence[tuple[float, float]]]) -> Ratio:
+    """From each launch's pairs of seconds (without, preloaded), taken one right after the other."""
+    without, preloaded = Variant("program"), Variant("program", "preloaded")
+    # The pairs share the load of the machine in their moment, so each gives a ratio of its own.
+    ratios = [
+        {without: [1.0], preloaded: [statistics.median(b / a for a, b in pairs)]}
+        for pairs in launches
+    ]
+    medians = [[statistics.median(times) for times in zip(*pairs)] for pairs in launches]
+    first, second = (statistics.median(times) for times in zip(*medians))
+    found = compare(without, preloaded, ratios)
+    return Ratio(what, first, second, found.ratio, found.low, found.high, found.launches)

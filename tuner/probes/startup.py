@@ -1,0 +1,163 @@
+"""What the preload costs a program once, at start and for each communicator.
+
+The one-off costs are those of the hybrid paper's Table 2 (papers/hybrid-mpi-plus-mpi): MPI_Init,
+and what each communicator needs at its first call (layout and rules: local) and at the first call
+that runs a variant (communicators of nodes and lanes: collective). A launch is the unit of
+statistics, as everywhere (evidence.py): a cell is the median over launches of the medians in each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from collforge import layout
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
+from collforge.tuner import evidence, plots, request, target
+from collforge.tuner.evidence import Interval
+from collforge.tuner.plots import Dots
+from collforge.tuner.probes import Result, programs
+from collforge.tuner.probes.programs import Programs
+
+SUMMARY = "time what MPI_Init and each communicator cost once, with and without the preload"
+LAYOUTS = "2x1,2x2,4x2"
+COMMUNICATORS = 160  # at most so many: runtime/bench/programs/communicators.c
+
+# How a program is started, and the words of the table for its MPI_Init.
+STARTS = {
+    "native": "MPI_Init, native",
+    "inactive": "MPI_Init, preloaded, no database",
+    "tuned": "MPI_Init, preloaded, database",
+}
+ADDED = {"inactive": "added, no database", "tuned": "added, database"}
+# What communicators prints, in the order of the table.
+STAGES = {
+    "dup": "MPI_Comm_dup, native",
+    "stage_one": "stage one: layout and rules",
+    "stage_two": "stage two: communicators of nodes and lanes",
+    "free": "MPI_Comm_free, native",
+    "free_one": "MPI_Comm_free after stage one",
+    "free_two": "MPI_Comm_free after stage two",
+    "create": "collforge_hybrid_create",
+    "alloc": "collforge_hybrid_alloc of 1 MiB",
+    "init": "collforge_hybrid_allgather_init",
+    "hybrid": "collforge_hybrid_free",
+}
+MEMORY = ("dup", "stage_one", "stage_two")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One primitive: what it costs on each layout."""
+
+    primitive: str
+    unit: str
+    """ms, us or bytes; of one call or one communicator, on the slowest or largest rank."""
+    cells: dict[str, Interval]
+    """By layout."""
+
+
+@dataclass(frozen=True)
+class Startup(Result):
+    rows: Sequence[Row]
+
+    def table(self) -> Table:
+        table = Table(title=self.title)
+        table.add_column("primitive")
+        table.add_column("unit")
+        for name in self.rows[0].cells:
+            ranks = layout.from_name(name).size
+            table.add_column(f"{name}: {ranks} ranks", justify="right")
+        for row in self.rows:
+            table.add_row(row.primitive, row.unit, *map(format_cell, row.cells.values()))
+        return table
+
+    def plot(self, path: Path) -> None:
+        panels = {
+            unit: [
+                Dots(
+                    name, {row.primitive: row.cells[name] for row in self.rows if row.unit == unit}
+                )
+                for name in self.rows[0].cells
+            ]
+            for unit in dict.fromkeys(row.unit for row in self.rows)
+        }
+        plots.draw_dots(panels, path, self.title)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "on ranks of this machine or of an emulated cluster (default: %(default)s)"
+    parser.add_argument("--system", choices=("local", "emulated"), default="local", help=text)
+    target.add_rails(parser)
+    text = "each nodes x ranks per node (default: %(default)s)"
+    parser.add_argument("--layout", default=LAYOUTS, metavar="LAYOUT[,LAYOUT...]", help=text)
+    programs.add_launches(parser)
+
+
+def run(library: MpiLibrary, args: argparse.Namespace) -> Startup:
+    layouts = [request.parse_layout(name, args.system) for name in args.layout.split(",")]
+    started = programs.prepare(library, layouts)
+    if args.system == "emulated":
+        started = replace(started, cluster=target.rails(args, layouts[0]))
+    rows = measure(started, layouts, args.launches)
+    words = f"one-off costs, median of {args.launches} launches (95 % interval)"
+    return Startup(f"{library.short_version}: {words}; {args.system}", rows)
+
+
+def measure(started: Programs, layouts: Sequence[Layout], launches: int) -> list[Row]:
+    """The rows of the table. Launches of all kinds and layouts are interleaved."""
+    starts: dict[tuple[str, str], list[float]] = {}
+    added: dict[tuple[str, str], list[float]] = {}
+    stages: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for _ in range(launches):
+        for at in layouts:
+            for kind in STARTS:
+                found = started.launch(at, started.overhead, kind, 0)
+                starts.setdefault((kind, at.name), []).append(found["init"])
+            for kind, count in (("inactive", 0), ("tuned", COMMUNICATORS)):
+                found = started.launch(at, started.communicators, kind, count)
+                added.setdefault((kind, at.name), []).append(found["start"])
+            for stage in STAGES:
+                stages.setdefault((stage, at.name), []).append(found[stage])
+
+    def row(primitive: str, unit: str, values: Mapping[str, Sequence[float]]) -> Row:
+        cells = {name: evidence.median_interval(cell) for name, cell in values.items()}
+        return Row(primitive, unit, cells)
+
+    names = [at.name for at in layouts]
+    rows = [
+        row(words, "ms", {name: [1e3 * s for s in starts[kind, name]] for name in names})
+        for kind, words in STARTS.items()
+    ]
+    rows += [
+        row(words, "us", {name: [1e6 * s for s in added[kind, name]] for name in names})
+        for kind, words in ADDED.items()
+    ]
+    for stage, words in STAGES.items():
+        medians = {
+            name: [1e6 * statistics.median(one["seconds"]) for one in stages[stage, name]]
+            for name in names
+        }
+        rows.append(row(words, "us", medians))
+    for stage in MEMORY:
+        sizes = {name: [one["bytes"] for one in stages[stage, name]] for name in names}
+        rows.append(row(f"memory: {STAGES[stage]}", "bytes", sizes))
+    return rows
+
+
+def format_cell(cell: Interval) -> str:
+    """``1.23 (1.20 .. 1.31)``; whole numbers alone where they never differ."""
+    shown = [
+        f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+        for value in (cell.median, cell.low, cell.high)
+    ]
+    if shown[1] == shown[2]:
+        return shown[0]
+    return f"{shown[0]} ({shown[1]} .. {shown[2]})"

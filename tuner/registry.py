@@ -1,0 +1,18 @@
+"""Modules that register themselves by being in a package: the commands and the probes."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+
+def find(package: ModuleType, needed: str) -> dict[str, ModuleType]:
+    """The modules of a package that define `needed`, in order, by the name a user types (`message-rate`)."""
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
+    return {
+        name.replace("_", "-"): module
+        for name, module in modules.items()
+        if hasattr(module, needed)
+    }

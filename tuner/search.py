@@ -1,0 +1,110 @@
+"""Which parameter points to try next, by a model of what was measured here, near by, and elsewhere."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from collforge.case import Case
+from collforge.generator.manifest import VariantEntry
+from collforge.layout import from_name
+from collforge.tuner import strategies
+from collforge.tuner.evidence import History, Launch, advantages, measured_problems
+from collforge.variant import Point, Variant
+
+# Of the parameter points that are best for other collectives, so many are tried beside what the model proposes.
+KIN_POINTS = 2
+# A search ends when the next point is expected to gain less than this part of the margin.
+LEAST_GAIN = 0.1
+
+Coordinates = tuple[float, float, float, float]
+"""Where a problem lies among its neighbours: log2 of bytes, nodes, ranks on a node, threads."""
+
+
+def coordinates(problem: Case) -> Coordinates:
+    at = from_name(problem.layout)
+    numbers = (problem.bytes, at.nodes, at.size / at.nodes, at.threads)
+    nbytes, nodes, ranks, threads = map(math.log2, numbers)
+    return nbytes, nodes, ranks, threads
+
+
+def neighbours(
+    contest: Sequence[Case], history: History
+) -> list[tuple[Coordinates, Sequence[Launch]]]:
+    """The launches of the collective's problems outside the contest, with where these lie."""
+    others = measured_problems(history, contest[0].collective)
+    inside = {problem.problem for problem in contest}
+    return [(coordinates(o), history[o.problem]) for o in others if o.problem not in inside]
+
+
+def relatives(problem: Case, history: History) -> list[Sequence[Launch]]:
+    """The launches of other collectives on the same layout, those of the nearest size first."""
+    others = [
+        (abs(math.log2(other.bytes / problem.bytes)), history[other.problem])
+        for other in measured_problems(history)
+        if other.collective != problem.collective and other.layout == problem.layout
+    ]
+    return [launches for _, launches in sorted(others, key=lambda pair: pair[0])]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known for a search among the points of one variant's parameters."""
+
+    entry: VariantEntry
+    points: Mapping[str, Point]
+    here: Coordinates
+    series: Sequence[Sequence[Launch]]
+    """The launches of each problem of the contest."""
+    near: Sequence[tuple[Coordinates, Sequence[Launch]]]
+
+
+def best_of_kin(known: Known, kin: Iterable[Sequence[Launch]]) -> list[str]:
+    """New points of a variant that are its family's best for other collectives: lane algorithms are shared."""
+    entry = known.entry
+    names = known.points.keys() - {variant.name for variant in measured(entry, known.series)}
+    found: dict[str, None] = {}
+    for launches in kin:
+        times = {
+            variant.name: statistics.median(samples)
+            for launch in launches
+            for variant, samples in launch.items()
+            if variant.family == entry.family and samples
+        }
+        best = min(times, key=times.__getitem__, default="")
+        if best in names:
+            found[best] = None
+    return list(found)[:KIN_POINTS]
+
+
+def propose(known: Known, count: int, seed: int, least_gain: float) -> list[str]:
+    """New parameter points of a variant, by name, learnt from what the launches say about the old ones.
+
+    None where the next point is expected to gain less than ``least_gain`` (a logarithm of times).
+    """
+    entry, native = known.entry, Variant(known.entry.collective)
+    if not entry.parameters:
+        return [] if measured(entry, known.series) else [entry.family]
+    names = known.points
+    strategy = strategies.make(list(names.values()), seed, known.here, least_gain)
+
+    def values(series: Sequence[Sequence[Launch]]) -> Iterator[tuple[Point, float]]:
+        for variant, faster in advantages(series, native).items():
+            if variant.fingerprint == entry.fingerprint and variant.name in names:
+                yield names[variant.name], -faster
+
+    for point, value in values(known.series):
+        strategy.observe(point, value)
+    for where, launches in known.near:
+        for point, value in values([launches]):
+            strategy.recall(point, value, where)
+    points = strategy.propose(count)
+    return [entry.name(point) for point in points]
+
+
+def measured(entry: VariantEntry, series: Iterable[Sequence[Launch]]) -> list[Variant]:
+    """The points of a variant that the launches have."""
+    found = {v for one in series for launch in one for v in launch}
+    return sorted(v for v in found if v.fingerprint == entry.fingerprint)
