@@ -2,6 +2,7 @@
 
 #include <stdatomic.h>
 
+#include "base/chain.h"
 #include "base/runtime.h"
 
 static atomic_int hidden_comms;
@@ -31,22 +32,63 @@ void cf_hidden_free(MPI_Comm *comm) {
 }
 
 /*
- * Whether this rank may make communicators now. Open MPI 4.1 hangs where one thread makes them with
- * MPI_Comm_split or MPI_Comm_dup while others do with MPI_Comm_create_group, so that under it a
- * program's worker threads get none from us: a communicator first used by them stays native.
+ * Whether this rank may make communicators of this one now; a window, where number is 0. Open MPI
+ * agrees on the number of a new communicator in several steps, and ranks hang where they take those
+ * of two communicators in different orders. So under it none are made once MPI_Comm_idup has been
+ * called, which may still be under way; nor where other threads of the program may be making some,
+ * but for parts of MPI_COMM_WORLD, which goes first. (A window makes some of a node's.)
  */
-static bool may_make_communicators(int number) {
 #if defined(OPEN_MPI)
+
+/* Once true it stays so: nobody tells us when the request is over. */
+static atomic_bool idup_begun;
+
+static int (*next_idup)(MPI_Comm, MPI_Comm *, MPI_Request *) = PMPI_Comm_idup;
+
+__attribute__((constructor)) static void chain(void) {
+    cf_chain("MPI_Comm_idup", &next_idup);
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *made, MPI_Request *request) {
+    atomic_store(&idup_begun, true);
+    return next_idup(comm, made, request);
+}
+
+#if OMPI_MAJOR_VERSION >= 5 /* MPI-4 */
+static int (*next_with_info)(MPI_Comm, MPI_Info, MPI_Comm *,
+                             MPI_Request *) = PMPI_Comm_idup_with_info;
+
+__attribute__((constructor)) static void chain_with_info(void) {
+    cf_chain("MPI_Comm_idup_with_info", &next_with_info);
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *made,
+                                             MPI_Request *request) {
+    atomic_store(&idup_begun, true);
+    return next_with_info(comm, info, made, request);
+}
+#endif
+
+static bool may_make(const struct cf_comm *comm, int number) {
     int level = MPI_THREAD_SINGLE;
     int main_thread = 0;
-    if (PMPI_Query_thread(&level) != MPI_SUCCESS)
+    if (atomic_load(&idup_begun) || PMPI_Query_thread(&level) != MPI_SUCCESS)
         return false;
-    if (level == MPI_THREAD_MULTIPLE &&
-        (PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
+    if (level == MPI_THREAD_MULTIPLE && !cf_runtime.raised &&
+        (comm->handle != MPI_COMM_WORLD || number == 0 ||
+         PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
         return false;
-#endif
     return cf_hidden_may(number);
 }
+
+#else
+
+static bool may_make(const struct cf_comm *comm, int number) {
+    (void)comm;
+    return cf_hidden_may(number);
+}
+
+#endif
 
 /*
  * The user's error handler is set aside meanwhile: a library out of communicators is a reason to
@@ -60,7 +102,7 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
         err = PMPI_Comm_set_errhandler(comm->handle, MPI_ERRORS_RETURN);
     if (err != MPI_SUCCESS)
         return err;
-    *done = cf_comm_agree(comm->handle, may_make_communicators(hidden)) && part(comm, wanted);
+    *done = cf_comm_agree(comm->handle, may_make(comm, hidden)) && part(comm, wanted);
     (void)PMPI_Comm_set_errhandler(comm->handle, handler);
     (void)PMPI_Errhandler_free(&handler);
     return MPI_SUCCESS;
