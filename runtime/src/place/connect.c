@@ -1,7 +1,82 @@
 #include "place/connect.h"
 
+#include <stdatomic.h>
+
 #include "base/runtime.h"
-#include "place/prepare.h"
+
+static atomic_int hidden_comms;
+
+bool cf_hidden_may(int more) {
+    return atomic_load(&hidden_comms) + more <= CF_MOST_HIDDEN;
+}
+
+void cf_hidden_count(int more) {
+    (void)atomic_fetch_add(&hidden_comms, more);
+}
+
+bool cf_hidden_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
+    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
+        return false;
+    if (*out == MPI_COMM_NULL)
+        return true;
+    cf_hidden_count(1);
+    return PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
+}
+
+void cf_hidden_free(MPI_Comm *comm) {
+    if (*comm == MPI_COMM_NULL)
+        return;
+    (void)PMPI_Comm_free(comm);
+    cf_hidden_count(-1);
+}
+
+/*
+ * Whether this rank may make communicators now. Open MPI 4.1 hangs where one thread makes them with
+ * MPI_Comm_split or MPI_Comm_dup while others do with MPI_Comm_create_group, so that under it a
+ * program's worker threads get none from us: a communicator first used by them stays native.
+ */
+static bool may_make_communicators(int number) {
+#if defined(OPEN_MPI)
+    int level = MPI_THREAD_SINGLE;
+    int main_thread = 0;
+    if (PMPI_Query_thread(&level) != MPI_SUCCESS)
+        return false;
+    if (level == MPI_THREAD_MULTIPLE &&
+        (PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
+        return false;
+#endif
+    return cf_hidden_may(number);
+}
+
+/*
+ * The user's error handler is set aside meanwhile: a library out of communicators is a reason to
+ * stay native, not to abort.
+ */
+int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
+                    const void *wanted, bool *done) {
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    int err = PMPI_Comm_get_errhandler(comm->handle, &handler);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_errhandler(comm->handle, MPI_ERRORS_RETURN);
+    if (err != MPI_SUCCESS)
+        return err;
+    *done = cf_comm_agree(comm->handle, may_make_communicators(hidden)) && part(comm, wanted);
+    (void)PMPI_Comm_set_errhandler(comm->handle, handler);
+    (void)PMPI_Errhandler_free(&handler);
+    return MPI_SUCCESS;
+}
+
+int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
+                    const void *wanted, bool there, bool *refused) {
+    bool done = false;
+    if (there || *refused)
+        return MPI_SUCCESS;
+    const int err = cf_prepare_part(comm, hidden, part, wanted, &done);
+    *refused = err == MPI_SUCCESS && !done;
+    return err;
+}
+
+/* ---- those of a layout ----------------------------------------------------------------------- */
 
 bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm) {
     const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
