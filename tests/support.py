@@ -28,11 +28,16 @@ OPENMPI_OPTIONS = (
 OPENMPI_SPAWN = OPENMPI_OPTIONS.replace("vader,self", "vader,self,tcp --mca btl_tcp_if_include lo")
 """Two worlds do not meet in shared memory."""
 
-ALSO_WRAPPED = (
+_ALSO_WRAPPED = (
     *("MPI_Comm_free", "MPI_Comm_disconnect", "MPI_Comm_set_info", "MPI_Comm_dup_with_info"),
     *("dlopen", "dlmopen"),
 )
-"""What the library wraps beside collectives, and the start and end of MPI."""
+
+
+def also_wrapped(flavor: str) -> set[str]:
+    """What the library wraps beside collectives, and the start and end of MPI."""
+    return {*_ALSO_WRAPPED, *(["MPI_Comm_idup"] if flavor == "openmpi" else [])}
+
 
 MEMORY_SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
 

@@ -73,6 +73,44 @@ def test_a_thread_that_makes_communicators(built: Installation, launch: Launch) 
     check(launch, built, 4, [str(program)], **env)
 
 
+@pytest.mark.parametrize("who", ["all", "half"])
+def test_a_duplication_under_way(built: Installation, launch: Launch, who: str) -> None:
+    program = compiled(built, "idup")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "*=full_lane"}
+    check(launch, built, 8, [str(program), who], **env)
+
+
+@pytest.mark.parametrize(
+    ("how", "where"),
+    [("group", "half"), ("file", "half"), ("dup", "all"), ("window", "all")],
+)
+def test_a_thread_that_is_making_a_communicator(
+    built: Installation, launch: Launch, tmp_path: Path, how: str, where: str
+) -> None:
+    program = compiled(built, "making")
+    force = "allreduce=full_lane;bcast=full_lane[node_phase=shared]"
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": force}
+    check(launch, built, 8, [str(program), how, where, str(tmp_path / "file")], **env)
+
+
+INTERLEAVED = {
+    "recursive_doubling": ("scan", "exscan", "allreduce"),
+    "binomial": ("reduce",),
+    "chain": ("scan", "exscan", "reduce"),
+    "ring": ("allreduce",),
+}
+
+
+@pytest.mark.parametrize("algorithm", INTERLEAVED)
+def test_elements_that_interleave(built: Installation, launch: Launch, algorithm: str) -> None:
+    """Six nodes, for the ring; none of a family's temporaries may put one vector into another."""
+    program = compiled(built, "interleaved")
+    variant = f"hierarchical[lane_algorithm={algorithm}]"
+    force = ";".join(f"{name}={variant}" for name in INTERLEAVED[algorithm])
+    env = {"COLLFORGE_NODE_MAP": "map:0,1,2,3,4,5,0", "COLLFORGE_FORCE": force}
+    check(launch, built, 7, [str(program)], **env)
+
+
 def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
     folder = str(built.built.library_path.parent)
     include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")

@@ -41,7 +41,8 @@ class Routine:
     parameters: tuple[str, ...]
     names: tuple[str, ...]
     call: str
-    has_buffers: bool
+    openmpi_only: bool  # MPICH's own leads to a C function of ours, or needs none
+    condition: str = ""  # of the preprocessor; not in every Open MPI
 
     @property
     def openmpi_name(self) -> str:
@@ -80,16 +81,31 @@ def routines(collectives: Iterable[Collective]) -> list[Routine]:
         )
         for name in ("Comm_free", "Comm_disconnect")
     ]
-    return [start, start_thread, end, *freed, *map(_routine, collectives)]
+    idup = Routine(
+        "mpi_comm_idup",
+        ("const MPI_Fint *comm", "MPI_Fint *newcomm", "MPI_Fint *request"),
+        ("comm", "newcomm", "request"),
+        "cf_idup(comm, NULL, newcomm, request)",
+        True,
+    )
+    idup_with_info = Routine(
+        "mpi_comm_idup_with_info",
+        (idup.parameters[0], "const MPI_Fint *info", *idup.parameters[1:]),
+        ("comm", "info", "newcomm", "request"),
+        "cf_idup(comm, info, newcomm, request)",
+        True,
+        "OMPI_MAJOR_VERSION >= 5",
+    )
+    return [start, start_thread, end, *freed, idup, idup_with_info, *map(_routine, collectives)]
 
 
 def exported(collectives: Iterable[Collective], flavor: str) -> set[str]:
-    """The Fortran names in libcollforge.so for a library of this flavor (MpiLibrary)."""
-    known = routines(collectives)
+    """The Fortran names in libcollforge.so for every library of this flavor (MpiLibrary)."""
+    known = [routine for routine in routines(collectives) if not routine.condition]
     if flavor == "openmpi":
         return {name for r in known for name in (r.openmpi_name, r.fortran_name)}
     if flavor == "mpich":
-        return {r.mpich_name for r in known if not r.has_buffers}
+        return {r.mpich_name for r in known if not r.openmpi_only}
     return set()
 
 
@@ -101,7 +117,7 @@ def _routine(collective: Collective) -> Routine:
         parameters=tuple(map(_parameter, arguments)),
         names=tuple(argument.name for argument in arguments),
         call=f"{collective.function}({values})",
-        has_buffers=any(argument.role in _BUFFERS for argument in arguments),
+        openmpi_only=any(argument.role in _BUFFERS for argument in arguments),
     )
 
 

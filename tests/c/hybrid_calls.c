@@ -275,10 +275,19 @@ static void errors(void) {
 
 /* ---- persistent forms ------------------------------------------------------------------------ */
 
+static void add(void *in, void *inout, int *length, MPI_Datatype *type) {
+    (void)type;
+    for (int i = 0; i < *length; i++)
+        ((int *)inout)[i] += ((int *)in)[i];
+}
+
 static void requests(void) {
     struct collforge_hybrid_request *gather = NULL;
     struct collforge_hybrid_request *sum_up = NULL;
     struct collforge_hybrid_request *none = NULL;
+    MPI_Datatype one = MPI_DATATYPE_NULL;
+    MPI_Datatype many = MPI_DATATYPE_NULL;
+    MPI_Op sum_of_ones = MPI_OP_NULL;
     int *all = NULL;
     int *total = NULL;
     int own = 0;
@@ -286,8 +295,15 @@ static void requests(void) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     check(collforge_hybrid_alloc(hybrid, size * (MPI_Aint)sizeof(int), &all) == MPI_SUCCESS);
     check(collforge_hybrid_alloc(hybrid, sizeof(int), &total) == MPI_SUCCESS);
-    check(collforge_hybrid_allgather_init(all, 1, MPI_INT, hybrid, &gather) == MPI_SUCCESS);
-    check(collforge_hybrid_allreduce_init(&own, total, 1, MPI_INT, MPI_SUM, hybrid, &sum_up) == MPI_SUCCESS);
+    /* Freed at once; another one may then have its handle. */
+    MPI_Type_contiguous(1, MPI_INT, &one);
+    MPI_Type_commit(&one);
+    check(collforge_hybrid_allgather_init(all, 1, one, hybrid, &gather) == MPI_SUCCESS);
+    MPI_Op_create(add, 1, &sum_of_ones);
+    check(collforge_hybrid_allreduce_init(&own, total, 1, one, sum_of_ones, hybrid, &sum_up) == MPI_SUCCESS);
+    MPI_Type_free(&one);
+    MPI_Type_contiguous(64, MPI_INT, &many);
+    MPI_Type_commit(&many);
     check(class_of(collforge_hybrid_allgather_init(all, 2, MPI_INT, hybrid, &none)) == MPI_ERR_BUFFER);
     check(none == NULL);
     for (int step = 0; step < 100; step++) {
@@ -305,6 +321,8 @@ static void requests(void) {
     check(collforge_hybrid_request_free(&sum_up) == MPI_SUCCESS);
     check(class_of(collforge_hybrid_start(copy)) == MPI_ERR_REQUEST);
     check(class_of(collforge_hybrid_request_free(&copy)) == MPI_ERR_REQUEST);
+    MPI_Op_free(&sum_of_ones);
+    MPI_Type_free(&many);
 }
 
 int main(int argc, char **argv) {

@@ -24,6 +24,7 @@ struct cf_runtime {
     enum cf_mode mode;
     bool tuned_only; /* no layout is needed where nothing is tuned */
     int64_t memory;  /* COLLFORGE_MEMORY: bytes of temporaries of a process */
+    bool raised;     /* to MPI_THREAD_MULTIPLE, by us: the program asked for less (this rank) */
 };
 
 enum { CF_USUAL_MEMORY = 64 << 20 };

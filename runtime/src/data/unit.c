@@ -77,15 +77,25 @@ int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
     return err;
 }
 
-void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_unit *unit) {
+void *cf_temps(struct cf_comm *comm, int slot, int n, MPI_Aint count, const struct cf_unit *unit,
+               MPI_Aint *apart) {
+    enum { ALIGNMENT = 16 };
     const MPI_Aint steps = count > 0 ? count - 1 : 0;
     const MPI_Aint stride = unit->extent < 0 ? -unit->extent : unit->extent;
-    char *memory = cf_tmpbuf(&comm->tmpbufs, slot, (size_t)(steps * stride + unit->true_extent));
+    const MPI_Aint span = steps * stride + unit->true_extent;
 
+    *apart = (span + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    char *memory = cf_tmpbuf(&comm->tmpbufs, slot, (size_t)((n - 1) * *apart + span));
     if (memory == NULL) {
         return NULL;
     }
     return memory - unit->true_lb + (unit->extent < 0 ? steps * stride : 0);
+}
+
+void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_unit *unit) {
+    MPI_Aint unused = 0;
+
+    return cf_temps(comm, slot, 1, count, unit, &unused);
 }
 
 /* Through a packed copy, because a message to oneself could meet one of another thread. */

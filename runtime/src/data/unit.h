@@ -30,6 +30,12 @@ static inline void *cf_at(const struct cf_unit *unit, const void *buffer, MPI_Ai
  * when memory is out. */
 void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_unit *unit);
 
+/* The same for n vectors of count units, each `apart` bytes behind the one before: elements may
+ * reach beyond their extent, so that one vector's would lie in the next that begins where the last
+ * extent ends. */
+void *cf_temps(struct cf_comm *comm, int slot, int n, MPI_Aint count, const struct cf_unit *unit,
+               MPI_Aint *apart);
+
 /* Copies count units; nothing where target == source. */
 int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
             const struct cf_unit *unit);

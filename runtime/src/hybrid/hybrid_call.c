@@ -175,22 +175,39 @@ struct collforge_hybrid_request {
     struct collforge_hybrid *hybrid;
     const struct cf_choice *choice;
     struct cf_args args;
-    int counts[]; /* the request's own, where blocks differ */
+    bool owns_type; /* recvtype is a duplicate: the program may free its own */
+    int counts[];   /* the request's own, where blocks differ */
 };
 
 /* The requests that are not freed: a handle may be a copy of one that was. */
 static struct cf_handle_table live = CF_HANDLE_TABLE_INITIALIZER;
 
+static void free_request(struct collforge_hybrid_request *request) {
+    if (request->owns_type) {
+        (void)PMPI_Type_free(&request->args.recvtype);
+    }
+    free(request);
+}
+
+/* NULL when memory is out. */
 static struct collforge_hybrid_request *new_request(const struct cf_args *args, int size) {
     const size_t bytes = args->recvcounts == NULL ? 0 : (size_t)size * sizeof(int);
     struct collforge_hybrid_request *request = malloc(sizeof *request + bytes);
 
-    if (request != NULL) {
-        *request = (struct collforge_hybrid_request){.args = *args};
-        if (bytes > 0) {
-            memcpy(request->counts, args->recvcounts, bytes);
-            request->args.recvcounts = request->counts;
-        }
+    if (request == NULL) {
+        return NULL;
+    }
+    *request = (struct collforge_hybrid_request){.args = *args};
+    if (bytes > 0) {
+        memcpy(request->counts, args->recvcounts, bytes);
+        request->args.recvcounts = request->counts;
+    }
+    /* Predefined ops are for predefined types, not for duplicates of them. */
+    request->owns_type = !cf_type_is_predefined(args->recvtype);
+    if (request->owns_type &&
+        PMPI_Type_dup(args->recvtype, &request->args.recvtype) != MPI_SUCCESS) {
+        free(request);
+        return NULL;
     }
     return request;
 }
@@ -209,8 +226,11 @@ int cf_hybrid_init(struct collforge_hybrid *hybrid, int collective, const struct
         return cf_hybrid_fail(hybrid->comm, err);
     }
     struct collforge_hybrid_request *made = new_request(args, hybrid->size);
-    if (made == NULL || !cf_handle_insert(&live, (uintptr_t)made, (uintptr_t)made)) {
-        free(made);
+    if (made != NULL && !cf_handle_insert(&live, (uintptr_t)made, (uintptr_t)made)) {
+        free_request(made);
+        made = NULL;
+    }
+    if (made == NULL) {
         return cf_hybrid_fail(hybrid->comm, MPI_ERR_NO_MEM);
     }
     made->hybrid = hybrid;
@@ -240,7 +260,7 @@ int collforge_hybrid_request_free(struct collforge_hybrid_request **request) {
         return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_REQUEST);
     }
     cf_handle_remove(&live, (uintptr_t)*request);
-    free(*request);
+    free_request(*request);
     *request = NULL;
     return MPI_SUCCESS;
 }

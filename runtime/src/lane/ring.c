@@ -36,6 +36,7 @@ struct stream {
     int lead;  /* segments of part 0: what is asked for runs so far ahead of what is sent */
     int slots; /* segments that the temporary holds */
     char *partial;
+    MPI_Aint apart; /* bytes from one of them to the next */
     MPI_Request receive[CF_MAX_WINDOW];
     MPI_Request send[CF_MAX_WINDOW];
 };
@@ -89,8 +90,7 @@ static void *at_place(const struct stream *stream, const struct place *place, in
         return in_vector(stream, stream->call->from, place);
     }
     if (place->t < ring->reduced) {
-        return cf_at(stream->call->unit, stream->partial,
-                     (MPI_Aint)(index % stream->slots) * stream->segment);
+        return stream->partial + index % stream->slots * stream->apart;
     }
     if (place->t == ring->reduced && ring->sum != NULL) {
         return cf_at(stream->call->unit, ring->sum, (MPI_Aint)place->segment * stream->segment);
@@ -106,9 +106,16 @@ static int make_room(struct stream *stream) {
     if (ring->reduced < 2) {
         return MPI_SUCCESS;
     }
+    const struct cf_unit *unit = stream->call->unit;
     stream->slots = stream->lead + stream->window + 1;
-    stream->partial = cf_temp(stream->call->comm, CF_SLOT_LANE,
-                              (MPI_Aint)stream->slots * stream->segment, stream->call->unit);
+    const MPI_Aint units = (MPI_Aint)stream->slots * stream->segment;
+    if (units <= ring->count) { /* as many elements as the vectors have: they do not overlap */
+        stream->apart = stream->segment * unit->extent;
+        stream->partial = cf_temp(stream->call->comm, CF_SLOT_LANE, units, unit);
+    } else {
+        stream->partial = cf_temps(stream->call->comm, CF_SLOT_LANE, stream->slots, stream->segment,
+                                   unit, &stream->apart);
+    }
     return stream->partial == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
 }
 

@@ -44,10 +44,9 @@ CF_INLINE bool cf_is_native_mean(int collective, MPI_Comm comm, const int *count
     if (cf_runtime.mode == CF_MODE_OFF)
         return true;
     const struct cf_state *state = counts == NULL ? NULL : cf_glance(comm);
-    return state != NULL &&
-           (cf_spans(&state->last[collective].native, type,
-                     cf_sum(counts, state->comm.layout.size)) ||
-            state == cf_untuned);
+    return state != NULL && (cf_spans(&state->last[collective].native, type,
+                                      cf_sum(counts, state->comm.layout.size)) ||
+                             state == cf_untuned);
 }
 
 CF_INLINE bool cf_is_native_unsized(int collective, MPI_Comm comm) {

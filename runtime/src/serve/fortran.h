@@ -18,4 +18,10 @@ cf_routine *cf_foreign_routine(const char *name, const void *caller);
 /* Calls MPI_Comm_free or MPI_Comm_disconnect for a Fortran handle. Returns its error. */
 int cf_leave(int (*leave)(MPI_Comm *comm), MPI_Fint *comm);
 
+#if defined(OPEN_MPI)
+/* Calls MPI_Comm_idup for Fortran handles; MPI_Comm_idup_with_info where info, which only Open MPI
+ * 5 has, is not NULL. Returns its error. */
+int cf_idup(const MPI_Fint *comm, const MPI_Fint *info, MPI_Fint *made, MPI_Fint *request);
+#endif
+
 #endif

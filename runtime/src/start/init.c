@@ -277,12 +277,14 @@ static int begun(int err) {
 
 COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
     int provided = MPI_THREAD_SINGLE;
-    return begun(prepare() ? next.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
-                           : next.init(argc, argv));
+    cf_runtime.raised = prepare();
+    return begun(cf_runtime.raised ? next.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
+                                   : next.init(argc, argv));
 }
 
 COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    const int level = prepare() ? MPI_THREAD_MULTIPLE : required;
+    cf_runtime.raised = prepare() && required < MPI_THREAD_MULTIPLE;
+    const int level = cf_runtime.raised ? MPI_THREAD_MULTIPLE : required;
     return begun(next.init_thread(argc, argv, level, provided));
 }
 

@@ -42,14 +42,14 @@ int cf_binomial_reduce(const struct cf_lane_call *call) {
     const int top = call->commutes ? call->root : 0;
     const int position = cf_position(at, top);
     const int span = cf_tree_span(position, at->nodes);
-    void *room = cf_temp(call->comm, CF_SLOT_LANE, 2 * (MPI_Aint)call->count, unit);
+    MPI_Aint apart = 0;
+    char *room = cf_temps(call->comm, CF_SLOT_LANE, 2, call->count, unit, &apart);
     if (room == NULL) {
         return MPI_ERR_NO_MEM;
     }
     /* Partials arrive by turns in two places, at the root in such a way that the last one arrives
      * in the result. */
-    void *place[2] = {top == call->root && position == 0 ? call->to : room,
-                      cf_at(unit, room, call->count)};
+    void *place[2] = {top == call->root && position == 0 ? call->to : room, room + apart};
     int turn = cf_tree_children(position, at->nodes);
     const void *sum = call->from;
     for (int below = 1; below < span && position + below < at->nodes; below *= 2) {

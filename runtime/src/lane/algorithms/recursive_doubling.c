@@ -88,12 +88,13 @@ int cf_recursive_doubling_exscan(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
     const struct cf_layout *at = &call->comm->layout;
     bool first = true;
-    void *room = cf_temp(call->comm, CF_SLOT_LANE, 2 * (MPI_Aint)call->count, unit);
+    MPI_Aint apart = 0;
+    char *room = cf_temps(call->comm, CF_SLOT_LANE, 2, call->count, unit, &apart);
 
     if (room == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    void *sums[2] = {room, cf_at(unit, room, call->count)};
+    void *sums[2] = {room, room + apart};
     CF_TRY(cf_copy(call->comm, sums[0], call->from, call->count, unit));
     for (int far = 1; far < at->nodes; far *= 2) {
         const int partner = at->node ^ far;

@@ -1,0 +1,66 @@
+/*
+ * Collectives while MPI_Comm_idup is under way: they may make no communicators, with which its own messages would meet.
+ *   idup all    on the communicator that all ranks duplicate, in some rounds
+ *   idup half   on half of the ranks, which let the other half begin the duplication only then
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WORDS = 64, CALLS = 2, ROUNDS = 20 };
+
+static int wrong = 0;
+
+static void sum(MPI_Comm comm) {
+    int a[WORDS], b[WORDS], size;
+
+    MPI_Comm_size(comm, &size);
+    for (int i = 0; i < WORDS; i++)
+        a[i] = i;
+    for (int n = 0; n < CALLS; n++) {
+        MPI_Allreduce(a, b, WORDS, MPI_INT, MPI_SUM, comm);
+        for (int i = 0; i < WORDS; i++)
+            wrong += b[i] != i * size;
+    }
+}
+
+int main(int argc, char **argv) {
+    int rank, size, total = 0, word = 0;
+    MPI_Comm half, made;
+    MPI_Request request;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_split(MPI_COMM_WORLD, rank < size / 2, rank, &half);
+    const int lower = rank < size / 2;
+    if (argc > 1 && strcmp(argv[1], "half") == 0) {
+        if (!lower)
+            MPI_Recv(&word, 1, MPI_INT, rank - size / 2, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Comm_idup(MPI_COMM_WORLD, &made, &request);
+        if (lower) {
+            sum(half);
+            MPI_Send(&word, 1, MPI_INT, rank + size / 2, 0, MPI_COMM_WORLD);
+        }
+    } else {
+        for (int n = 0; n < ROUNDS; n++) {
+            MPI_Comm one;
+            MPI_Comm_dup(MPI_COMM_WORLD, &one);
+            MPI_Comm_idup(one, &made, &request);
+            sum(one);
+            MPI_Wait(&request, MPI_STATUS_IGNORE);
+            sum(made);
+            MPI_Comm_free(&one);
+            MPI_Comm_free(&made);
+        }
+        MPI_Comm_idup(MPI_COMM_WORLD, &made, &request);
+    }
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    sum(made);
+    MPI_Comm_free(&half);
+    MPI_Comm_free(&made);
+    MPI_Reduce(&wrong, &total, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        puts(total == 0 ? "passed" : "failed");
+    return MPI_Finalize();
+}
