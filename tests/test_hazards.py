@@ -111,6 +111,15 @@ def test_elements_that_interleave(built: Installation, launch: Launch, algorithm
     check(launch, built, 7, [str(program)], **env)
 
 
+@pytest.mark.parametrize("family", ["shared_window"])
+def test_reductions_into_mpi_bottom(built: Installation, launch: Launch, family: str) -> None:
+    """Of all ranks on a node, and of each on one of its own."""
+    program = compiled(built, "bottom")
+    nodes = "4" if family == "shared_window" else "1"
+    env = {"COLLFORGE_NODE_MAP": nodes, "COLLFORGE_FORCE": f"*={family}"}
+    check(launch, built, 4, [str(program)], **env)
+
+
 def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
     folder = str(built.built.library_path.parent)
     include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")
