@@ -111,7 +111,7 @@ def test_elements_that_interleave(built: Installation, launch: Launch, algorithm
     check(launch, built, 7, [str(program)], **env)
 
 
-@pytest.mark.parametrize("family", ["shared_window"])
+@pytest.mark.parametrize("family", ["shared_window", "rank_shift"])
 def test_reductions_into_mpi_bottom(built: Installation, launch: Launch, family: str) -> None:
     """Of all ranks on a node, and of each on one of its own."""
     program = compiled(built, "bottom")
