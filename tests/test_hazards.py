@@ -120,6 +120,12 @@ def test_reductions_into_mpi_bottom(built: Installation, launch: Launch, family:
     check(launch, built, 4, [str(program)], **env)
 
 
+def test_types_without_a_name_that_nobody_may_free(built: Installation, launch: Launch) -> None:
+    program = compiled(built, "f90_types")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "bcast=full_lane"}
+    check(launch, built, 4, [str(program)], **env)
+
+
 def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
     folder = str(built.built.library_path.parent)
     include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")
