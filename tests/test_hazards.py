@@ -126,6 +126,12 @@ def test_types_without_a_name_that_nobody_may_free(built: Installation, launch: 
     check(launch, built, 4, [str(program)], **env)
 
 
+def test_an_error_handler_set_while_others_wait(built: Installation, launch: Launch) -> None:
+    program = compiled(built, "handler")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "allreduce=full_lane"}
+    check(launch, built, 4, [str(program)], **env)
+
+
 def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
     folder = str(built.built.library_path.parent)
     include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")
