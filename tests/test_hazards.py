@@ -132,6 +132,26 @@ def test_an_error_handler_set_while_others_wait(built: Installation, launch: Lau
     check(launch, built, 4, [str(program)], **env)
 
 
+@pytest.mark.parametrize(
+    ("memory", "served"), [("0262144", True), ("0000262144", True), ("26214", False)]
+)
+def test_a_number_of_bytes_of_any_length(
+    built: Installation, launch: Launch, memory: str, served: bool
+) -> None:
+    """Of so much memory for temporaries the one call has, or has not, enough."""
+    program = compiled(built, "alltoall")
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_FORCE": "alltoall=full_lane",
+        "COLLFORGE_MEMORY": memory,
+        "COLLFORGE_VERBOSE": "2",
+    }
+    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    assert done.returncode == 0
+    assert ("does not apply" not in done.stderr) == served
+
+
 def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
     folder = str(built.built.library_path.parent)
     include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")
