@@ -152,6 +152,18 @@ def test_a_number_of_bytes_of_any_length(
     assert ("does not apply" not in done.stderr) == served
 
 
+def test_an_op_that_stores_into_both_operands(built: Installation, launch: Launch) -> None:
+    """Which MPICH's own collectives do not stand."""
+    program = compiled(built, "storing_op")
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": "4",
+        "COLLFORGE_FORCE": "*=shared_window",
+    }
+    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+
+
 def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
     folder = str(built.built.library_path.parent)
     include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")

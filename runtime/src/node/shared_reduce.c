@@ -18,10 +18,11 @@ struct reducing {
     MPI_Op op;
     const void *from;
     void *to;
-    size_t total; /* bytes of the operand */
-    size_t piece; /* bytes of a round */
-    bool small;   /* one round beside the flags */
-    void *operand; /* elements with holes: room for a piece, twice */
+    size_t total;  /* bytes of the operand */
+    size_t piece;  /* bytes of a round */
+    bool small;    /* one round beside the flags */
+    bool spared;   /* others read the operands, too: a user's op may store there, and gets copies */
+    void *operand; /* of copies, or elements with holes: room for a piece, twice */
     void *result;
     uint64_t base; /* the first round */
     int err;       /* the first: an error keeps no other rank waiting */
@@ -42,7 +43,7 @@ static void reduce_begin(struct reducing *job, size_t total, size_t piece, bool 
     job->total = total;
     job->piece = piece;
     job->err = MPI_SUCCESS;
-    if (!unit->dense) {
+    if (!unit->dense || job->spared) {
         const MPI_Aint units = (MPI_Aint)(capacity / (size_t)unit->size);
         job->operand = cf_temp(job->comm, CF_SLOT_OPERAND, units, unit);
         job->result = cf_temp(job->comm, CF_SLOT_RESULT, units, unit);
@@ -73,7 +74,7 @@ static void combine(struct reducing *job, const void *place, void *to, int units
     if (job->err != MPI_SUCCESS) {
         return;
     }
-    if (!job->unit->dense) {
+    if (!job->unit->dense || job->spared) {
         note(job, cf_shared_get(job->comm, job->operand, place,
                                 (size_t)units * (size_t)job->unit->size, job->unit));
         operand = job->operand;
@@ -150,9 +151,10 @@ static int combine_slots(const struct reducing *job, uint64_t round, size_t byte
     const struct cf_unit *unit = job->unit;
     const struct cf_shared *shared = job->comm->shared;
     const int last = shared->n - 1;
+    const bool spared = !cf_op_is_predefined(job->op);
     void *unpacked = NULL;
 
-    if (!unit->dense) {
+    if (!unit->dense || spared) {
         unpacked = cf_temp(job->comm, CF_SLOT_OPERAND, count, unit);
         if (unpacked == NULL) {
             return MPI_ERR_NO_MEM;
@@ -168,7 +170,7 @@ static int combine_slots(const struct reducing *job, uint64_t round, size_t byte
         const void *operand = cf_shared_slot(shared, rank, round)->data;
         if (rank == shared->me && job->from != job->to) {
             operand = job->from;
-        } else if (!unit->dense) {
+        } else if (!unit->dense || spared) {
             CF_TRY(cf_shared_get(job->comm, unpacked, operand, bytes, unit));
             operand = unpacked;
         }
@@ -455,6 +457,7 @@ static int prefixes(struct reducing *job, bool inclusive) {
 static int scan(struct reducing *job, int count, bool inclusive) {
     const size_t bytes = (size_t)count * (size_t)job->unit->size;
 
+    job->spared = !cf_op_is_predefined(job->op);
     reduce_begin(job, bytes, cf_shared_piece(job->unit), bytes <= CF_SHARED_SMALL);
     return prefixes(job, inclusive);
 }
