@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/runtime.h"
-#include "place/prepare.h"
+#include "place/connect.h"
 #include "place/topology.h"
 
 /* ---- orders of the nodes --------------------------------------------------------------------- */

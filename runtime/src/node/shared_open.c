@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/runtime.h"
 #include "node/shared_memory.h"
-#include "place/prepare.h"
+#include "place/connect.h"
 
 /* Windows of a process, kept ones included, and what they take on its node: besides communicators
  * they use up descriptors and mappings. */
