@@ -2,6 +2,7 @@
  * Reductions of a node in one round, with the operands beside its flags. shared.c has the protocol,
  * shared_reduce.c says in which order operands are combined.
  */
+#include "data/facts.h"
 #include "node/shared_window.h"
 
 /* The operands of all ranks, once they are there. This rank's own comes from the user's memory if
