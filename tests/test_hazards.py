@@ -111,6 +111,59 @@ def test_elements_that_interleave(built: Installation, launch: Launch, algorithm
     check(launch, built, 7, [str(program)], **env)
 
 
+@pytest.mark.parametrize("family", ["shared_window", "rank_shift"])
+def test_reductions_into_mpi_bottom(built: Installation, launch: Launch, family: str) -> None:
+    """Of all ranks on a node, and of each on one of its own."""
+    program = compiled(built, "bottom")
+    nodes = "4" if family == "shared_window" else "1"
+    env = {"COLLFORGE_NODE_MAP": nodes, "COLLFORGE_FORCE": f"*={family}"}
+    check(launch, built, 4, [str(program)], **env)
+
+
+def test_types_without_a_name_that_nobody_may_free(built: Installation, launch: Launch) -> None:
+    program = compiled(built, "f90_types")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "bcast=full_lane"}
+    check(launch, built, 4, [str(program)], **env)
+
+
+def test_an_error_handler_set_while_others_wait(built: Installation, launch: Launch) -> None:
+    program = compiled(built, "handler")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "allreduce=full_lane"}
+    check(launch, built, 4, [str(program)], **env)
+
+
+@pytest.mark.parametrize(
+    ("memory", "served"), [("0262144", True), ("0000262144", True), ("26214", False)]
+)
+def test_a_number_of_bytes_of_any_length(
+    built: Installation, launch: Launch, memory: str, served: bool
+) -> None:
+    """Of so much memory for temporaries the one call has, or has not, enough."""
+    program = compiled(built, "alltoall")
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_FORCE": "alltoall=full_lane",
+        "COLLFORGE_MEMORY": memory,
+        "COLLFORGE_VERBOSE": "2",
+    }
+    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    assert done.returncode == 0
+    assert ("does not apply" not in done.stderr) == served
+
+
+def test_an_op_that_stores_into_both_operands(built: Installation, launch: Launch) -> None:
+    """Which MPICH's own collectives do not stand."""
+    program = compiled(built, "storing_op")
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": "4",
+        "COLLFORGE_FORCE": "*=shared_window",
+    }
+    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+
+
 def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
     folder = str(built.built.library_path.parent)
     include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")

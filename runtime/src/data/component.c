@@ -80,11 +80,10 @@ int cf_alltoall(struct cf_comm *comm, const void *from, const struct cf_split *s
  */
 int cf_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
                  const struct cf_unit *unit, MPI_Op op, MPI_Comm over) {
-    (void)comm;
     if (cf_op_is_predefined(op)) {
         return PMPI_Allreduce(from, to, count, unit->type, op, over);
     }
-    CF_TRY(PMPI_Reduce(from, to, count, unit->type, op, 0, over));
+    CF_TRY(cf_reduce(comm, from, to, count, unit, op, 0, over));
     return PMPI_Bcast(to, count, unit->type, 0, over);
 }
 
@@ -124,10 +123,24 @@ int cf_bcast(struct cf_comm *comm, void *data, int count, const struct cf_unit *
     return PMPI_Bcast(data, count, unit->type, root, over);
 }
 
+/* Open MPI 4.1.4's goes wrong where the root's buffer is MPI_BOTTOM. */
 int cf_reduce(struct cf_comm *comm, const void *from, void *to, int count,
               const struct cf_unit *unit, MPI_Op op, int root, MPI_Comm over) {
-    (void)comm;
-    return PMPI_Reduce(from, to, count, unit->type, op, root, over);
+    int rank = 0;
+
+    if (to != MPI_BOTTOM) {
+        return PMPI_Reduce(from, to, count, unit->type, op, root, over);
+    }
+    CF_TRY(PMPI_Comm_rank(over, &rank));
+    if (rank != root) {
+        return PMPI_Reduce(from, NULL, count, unit->type, op, root, over);
+    }
+    void *result = cf_temp(comm, CF_SLOT_RESULT, count, unit);
+    if (result == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    CF_TRY(PMPI_Reduce(from, result, count, unit->type, op, root, over));
+    return cf_copy(comm, to, result, count, unit);
 }
 
 int cf_scan(struct cf_comm *comm, const void *from, void *to, int count, const struct cf_unit *unit,

@@ -41,10 +41,15 @@ int cf_envelope_of(MPI_Datatype type, struct cf_envelope *envelope) {
 #endif
 }
 
+bool cf_combiner_is_predefined(int combiner) {
+    return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+           combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+}
+
 static bool is_predefined(MPI_Datatype type) {
     struct cf_envelope envelope;
     return cf_envelope_of(type, &envelope) == MPI_SUCCESS &&
-           envelope.combiner == MPI_COMBINER_NAMED;
+           cf_combiner_is_predefined(envelope.combiner);
 }
 
 int cf_named_is_dense(MPI_Datatype type, bool *dense) {

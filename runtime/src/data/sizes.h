@@ -48,6 +48,10 @@ struct cf_envelope {
 /* Returns an MPI error class. */
 int cf_envelope_of(MPI_Datatype type, struct cf_envelope *envelope);
 
+/* Whether a type of this combiner is predefined, though maybe without a name
+ * (MPI_Type_create_f90_...): nobody may free it. */
+bool cf_combiner_is_predefined(int combiner);
+
 /*
  * What cf_types says of a type: its size; whether nobody can free it; and whether it is also
  * dense: its elements lie in memory as in the packed stream, one after the other from address 0 on.

@@ -31,24 +31,24 @@ static int origin_of(MPI_Datatype type, int *combiner, MPI_Datatype *inner) {
 /*
  * Whether n elements of the type lie in memory just as in the packed stream. Size equal to extent
  * is not enough: a struct type may list its members in another order than they lie in. So only
- * named types and plain repetitions of them count; anything else is packed.
+ * predefined types and plain repetitions of them count; anything else is packed.
  */
-static int is_dense(MPI_Datatype type, bool *named, bool *dense) {
+static int is_dense(MPI_Datatype type, bool *predefined, bool *dense) {
     int combiner = 0;
     MPI_Datatype inner = MPI_DATATYPE_NULL;
-    bool inner_named = false;
+    bool inner_predefined = false;
 
     *dense = false;
     CF_TRY(origin_of(type, &combiner, &inner));
-    *named = combiner == MPI_COMBINER_NAMED;
-    if (*named) {
+    *predefined = cf_combiner_is_predefined(combiner);
+    if (*predefined) {
         return cf_named_is_dense(type, dense);
     }
     if (inner == MPI_DATATYPE_NULL) {
         return MPI_SUCCESS;
     }
-    CF_TRY(is_dense(inner, &inner_named, dense));
-    return inner_named ? MPI_SUCCESS : PMPI_Type_free(&inner);
+    CF_TRY(is_dense(inner, &inner_predefined, dense));
+    return inner_predefined ? MPI_SUCCESS : PMPI_Type_free(&inner);
 }
 
 int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
@@ -62,7 +62,7 @@ int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
         return MPI_SUCCESS;
     }
     MPI_Aint lb = 0;
-    bool named = false;
+    bool predefined = false;
     int err = PMPI_Type_get_extent(type, &lb, &unit->extent);
     unit->type = type;
     if (err == MPI_SUCCESS) {
@@ -72,7 +72,7 @@ int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
         err = PMPI_Type_size(type, &unit->size);
     }
     if (err == MPI_SUCCESS) {
-        err = is_dense(type, &named, &unit->dense);
+        err = is_dense(type, &predefined, &unit->dense);
     }
     return err;
 }

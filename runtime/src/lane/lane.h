@@ -262,14 +262,14 @@ cf_lane_function cf_native_reduce_scatter;
  * The pipelined ring (ring.c): `steps` parts leave, of which the first is number `first`, and as
  * many arrive, each one less than that before (part n - 1 follows part 0). The first `reduced` that
  * arrive are combined with those of call->from; all others, and all if nothing is reduced, stand in
- * call->to. The last one reduced goes to `sum`, where that is not NULL, else to its place in
- * call->to. Of the parts' units this lane has the first `count`.
+ * call->to. The last one reduced stands there `alone`, or at its place among all. Of the parts'
+ * units this lane has the first `count`.
  */
 struct cf_ring {
     const struct cf_lane_call *call;
     const struct cf_split *parts; /* alike on all ranks of the lane */
     int count;
-    void *sum;
+    bool alone;
     int first;
     int reduced;
     int steps;

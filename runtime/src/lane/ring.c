@@ -92,8 +92,9 @@ static void *at_place(const struct stream *stream, const struct place *place, in
     if (place->t < ring->reduced) {
         return stream->partial + index % stream->slots * stream->apart;
     }
-    if (place->t == ring->reduced && ring->sum != NULL) {
-        return cf_at(stream->call->unit, ring->sum, (MPI_Aint)place->segment * stream->segment);
+    if (place->t == ring->reduced && ring->alone) {
+        return cf_at(stream->call->unit, stream->call->to,
+                     (MPI_Aint)place->segment * stream->segment);
     }
     return in_vector(stream, stream->call->to, place);
 }

@@ -21,7 +21,8 @@ struct reducing {
     size_t total;  /* bytes of the operand */
     size_t piece;  /* bytes of a round */
     bool small;    /* one round beside the flags */
-    void *operand; /* elements with holes: room for a piece, twice */
+    bool spared;   /* others read the operands, too: a user's op may store there, and gets copies */
+    void *operand; /* of copies, or elements with holes: room for a piece, twice */
     void *result;
     uint64_t base; /* the first round */
     int err;       /* the first: an error keeps no other rank waiting */
@@ -42,7 +43,7 @@ static void reduce_begin(struct reducing *job, size_t total, size_t piece, bool 
     job->total = total;
     job->piece = piece;
     job->err = MPI_SUCCESS;
-    if (!unit->dense) {
+    if (!unit->dense || job->spared) {
         const MPI_Aint units = (MPI_Aint)(capacity / (size_t)unit->size);
         job->operand = cf_temp(job->comm, CF_SLOT_OPERAND, units, unit);
         job->result = cf_temp(job->comm, CF_SLOT_RESULT, units, unit);
@@ -73,7 +74,7 @@ static void combine(struct reducing *job, const void *place, void *to, int units
     if (job->err != MPI_SUCCESS) {
         return;
     }
-    if (!job->unit->dense) {
+    if (!job->unit->dense || job->spared) {
         note(job, cf_shared_get(job->comm, job->operand, place,
                                 (size_t)units * (size_t)job->unit->size, job->unit));
         operand = job->operand;
@@ -83,25 +84,30 @@ static void combine(struct reducing *job, const void *place, void *to, int units
     }
 }
 
+/* This rank's operand in the user's memory, which may begin at MPI_BOTTOM. */
+struct own {
+    bool taken; /* false: take it from the window */
+    const void *from;
+};
+
 /*
- * The operands of ranks 0 to last, from a byte of their pieces on, into typed memory. own: this
- * rank's where it is not in the window, or where reading it there would be a detour; NULL: take it
- * from there.
+ * The operands of ranks 0 to last, from a byte of their pieces on, into typed memory. own: where it
+ * is not in the window, or where reading it there would be a detour.
  */
 static void combine_into(struct reducing *job, void *to, int last, uint64_t round, size_t offset,
-                         int units, const void *own) {
+                         int units, struct own own) {
     const int me = job->shared->me;
 
     for (int rank = last; rank >= 0 && job->err == MPI_SUCCESS; rank--) {
         const unsigned char *place = place_of(job, rank, round) + offset;
-        const bool here = rank == me && own != NULL;
+        const bool here = rank == me && own.taken;
         if (rank == last && here) {
-            note(job, cf_copy(job->comm, to, own, units, job->unit));
+            note(job, cf_copy(job->comm, to, own.from, units, job->unit));
         } else if (rank == last) {
             note(job, cf_shared_get(job->comm, to, place, (size_t)units * (size_t)job->unit->size,
                                     job->unit));
         } else if (here) {
-            note(job, cf_combine(own, to, units, job->unit, job->op));
+            note(job, cf_combine(own.from, to, units, job->unit, job->op));
         } else {
             combine(job, place, to, units);
         }
@@ -161,7 +167,7 @@ static void combine_slice(struct reducing *job, uint64_t t) {
     if (units > 0) {
         await_all(job, shared->n, round);
         if (!job->unit->dense) {
-            combine_into(job, job->result, last, round, begin, units, NULL);
+            combine_into(job, job->result, last, round, begin, units, (struct own){false, NULL});
             if (job->err == MPI_SUCCESS) {
                 note(job, cf_shared_put(job->comm, place, job->result, bytes, job->unit));
             }
@@ -324,7 +330,7 @@ static int reduce_shares(struct reducing *job, const struct cf_split *split, siz
             await_all(job, shared->n, round);
             combine_into(job, cf_shared_skip(job->unit, job->to, (size_t)(t - 1) * job->piece),
                          shared->n - 1, round, offset, units_of(job, bytes),
-                         operand_of(job, split, shared->me, t - 1));
+                         (struct own){true, operand_of(job, split, shared->me, t - 1)});
         }
         cf_shared_done(shared, round);
     }
@@ -381,7 +387,7 @@ static int prefixes(struct reducing *job, bool inclusive) {
         if (last >= 0) {
             combine_into(job, cf_shared_skip(job->unit, job->to, begin), last, round, 0,
                          units_of(job, length_of(job, t - 1)),
-                         cf_shared_skip(job->unit, job->from, begin));
+                         (struct own){true, cf_shared_skip(job->unit, job->from, begin)});
         }
         cf_shared_done(shared, round);
     }
@@ -400,6 +406,7 @@ static int scan(struct reducing *job, int count, bool inclusive) {
         return (inclusive ? cf_scan : cf_exscan)(comm, job->from, job->to, count, unit, job->op,
                                                  comm->layout.node_comm);
     }
+    job->spared = !cf_op_is_predefined(job->op);
     reduce_begin(job, bytes, cf_shared_piece(unit), bytes <= CF_SHARED_SMALL);
     return prefixes(job, inclusive);
 }

@@ -2,6 +2,7 @@
  * Reductions of a node in one round, with the operands beside its flags. shared.c has the protocol,
  * shared_reduce.c says in which order operands are combined.
  */
+#include "data/facts.h"
 #include "node/shared_window.h"
 
 /* The operands of all ranks, once they are there. This rank's own comes from the user's memory if
@@ -11,9 +12,11 @@ static int combine_slots(struct cf_comm *comm, const void *from, void *to, int c
     const struct cf_shared *shared = comm->shared;
     const size_t bytes = (size_t)count * (size_t)unit->size;
     const int last = shared->n - 1;
+    /* Others read the operands, too: an op of the user's may store there, and gets copies. */
+    const bool copies = !unit->dense || !cf_op_is_predefined(op);
     void *unpacked = NULL;
 
-    if (!unit->dense) {
+    if (copies) {
         unpacked = cf_temp(comm, CF_SLOT_OPERAND, count, unit);
         if (unpacked == NULL) {
             return MPI_ERR_NO_MEM;
@@ -28,7 +31,7 @@ static int combine_slots(struct cf_comm *comm, const void *from, void *to, int c
         const void *operand = cf_shared_slot(shared, rank, round)->data;
         if (rank == shared->me && from != to) {
             operand = from;
-        } else if (!unit->dense) {
+        } else if (copies) {
             CF_TRY(cf_shared_get(comm, unpacked, operand, bytes, unit));
             operand = unpacked;
         }

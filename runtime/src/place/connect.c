@@ -92,19 +92,27 @@ static bool may_make(const struct cf_comm *comm, int number) {
 #endif
 
 /*
- * The user's error handler is set aside meanwhile: a library out of communicators is a reason to
- * stay native, not to abort.
+ * The user's error handler is set aside while the part runs: a library out of communicators is a
+ * reason to stay native, not to abort. Another thread may set one meanwhile, which stays.
  */
 int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool *done) {
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    MPI_Errhandler current = MPI_ERRHANDLER_NULL;
+    *done = cf_comm_agree(comm->handle, may_make(comm, hidden)); /* waits for ranks that are late */
+    if (!*done)
+        return MPI_SUCCESS;
     int err = PMPI_Comm_get_errhandler(comm->handle, &handler);
     if (err == MPI_SUCCESS)
         err = PMPI_Comm_set_errhandler(comm->handle, MPI_ERRORS_RETURN);
     if (err != MPI_SUCCESS)
         return err;
-    *done = cf_comm_agree(comm->handle, may_make(comm, hidden)) && part(comm, wanted);
-    (void)PMPI_Comm_set_errhandler(comm->handle, handler);
+    *done = part(comm, wanted);
+    if (PMPI_Comm_get_errhandler(comm->handle, &current) == MPI_SUCCESS) {
+        if (current == MPI_ERRORS_RETURN)
+            (void)PMPI_Comm_set_errhandler(comm->handle, handler);
+        (void)PMPI_Errhandler_free(&current);
+    }
     (void)PMPI_Errhandler_free(&handler);
     return MPI_SUCCESS;
 }

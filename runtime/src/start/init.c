@@ -52,18 +52,16 @@ static int read_verbose(void) {
 /* A number of bytes, in K, M or G if one of these follows, as in 64M or 64MiB. */
 static int64_t read_memory(void) {
     const char *text = cf_variable(CF_VARIABLE_MEMORY);
-    char unit[4] = "";
-    int used = 0;
-    long long number = 0;
+    char *end = NULL;
     if (text == NULL)
         return CF_USUAL_MEMORY;
-    const int found = sscanf(text, "%9lld%3[KMGiB]%n", &number, unit, &used);
+    const long long number = strtoll(text, &end, 10);
     const char *units = "KMG";
-    const char *at = unit[0] == '\0' ? NULL : strchr(units, unit[0]);
-    const bool good = number >= 0 && (found == 1 ? strspn(text, "0123456789") == strlen(text)
-                                                 : found == 2 && text[used] == '\0' && at != NULL);
-    if (good)
-        return (int64_t)number << (at == NULL ? 0 : 10 * (at - units + 1));
+    const char *at = *end == '\0' ? NULL : strchr(units, *end);
+    const int shift = at == NULL ? 0 : 10 * (int)(at - units + 1);
+    const bool unit = at != NULL && strlen(end) <= 3 && strspn(end, "KMGiB") == strlen(end);
+    if (end != text && (*end == '\0' || unit) && number >= 0 && number <= INT64_MAX >> shift)
+        return (int64_t)number << shift;
     cf_warn("COLLFORGE_MEMORY='%.80s' is no number of bytes such as 64M; taking 64M", text);
     return CF_USUAL_MEMORY;
 }

@@ -14,7 +14,7 @@ int cf_bruck_allgather(const struct cf_lane_call *call) {
 
     CF_TRY(cf_split_rotated(&parts, call->comm, CF_SLOT_PARTS, call->parts, at->node));
     void *held = at->node == 0 ? call->to : cf_temp(call->comm, CF_SLOT_LANE, parts.total, unit);
-    if (held == NULL) {
+    if (at->node != 0 && held == NULL) {
         return MPI_ERR_NO_MEM;
     }
     CF_TRY(cf_copy(call->comm, held, call->from, parts.counts[0], unit));

@@ -73,7 +73,7 @@ int cf_chain_reduce(const struct cf_lane_call *call) {
     char *partial = last ? call->to
                          : cf_temp(call->comm, CF_SLOT_LANE,
                                    cf_window_units(window, segment, call->count), unit);
-    if (partial == NULL) {
+    if (!last && partial == NULL) {
         return MPI_ERR_NO_MEM;
     }
     cf_requests_clear(receive, window);

@@ -33,7 +33,7 @@ int cf_ring_reduce_scatter(const struct cf_lane_call *call) {
         .call = call,
         .parts = call->parts,
         .count = call->parts->total,
-        .sum = call->to,
+        .alone = true,
         .first = (at->node - 1 + at->nodes) % at->nodes,
         .reduced = at->nodes - 1,
         .steps = at->nodes - 1,

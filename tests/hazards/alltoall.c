@@ -1,0 +1,19 @@
+/* Two calls of MPI_Alltoall, with 4 KiB for each rank. */
+#include <mpi.h>
+#include <stdlib.h>
+
+enum { BLOCK = 4096 };
+
+int main(int argc, char **argv) {
+    int size;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    void *a = calloc((size_t)size, BLOCK);
+    void *b = calloc((size_t)size, BLOCK);
+    for (int n = 0; n < 2; n++)
+        MPI_Alltoall(a, BLOCK, MPI_BYTE, b, BLOCK, MPI_BYTE, MPI_COMM_WORLD);
+    free(a);
+    free(b);
+    return MPI_Finalize();
+}
