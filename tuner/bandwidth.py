@@ -113,8 +113,8 @@ def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
     last = "; vertical bars: 95 % intervals" + ("; black line: rate of the links" if known else "")
     figure.supxlabel(f"bytes through the links of the busiest node{last}", fontsize=8)
     figure.supylabel(FRACTION if known else "bandwidth, MB/s", fontsize=8)
-    where = {"loc": "outside upper center", "ncols": 4, "fontsize": 8, "frameon": False}
-    figure.legend(shown.values(), shown.keys(), **where)
+    legend = figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=4)
+    legend.set_frame_on(False)
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
 
