@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from collforge.decision import DECIDED
 from collforge.place import Place
 from collforge.variant import Variant
 
@@ -79,7 +80,7 @@ class Choice:
     low: float
     high: float
     launches: int
-    evidence: str = "decided"
+    evidence: str = DECIDED
     """``decided``, ``tie``; of an undecided size ``between``, ``barrier`` (see schema.sql)."""
 
 

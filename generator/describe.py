@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
 from . import fingerprint
 from .manifest import CollectiveEntry, FamilyEntry, Manifest, VariantEntry
 from .model import Specs, Variant
+from .predicates import Expression
 
 
 def describe(
@@ -18,25 +21,10 @@ def describe(
         version=version,
         fingerprint=fingerprint.digest(sorted(fingerprints.values())),
         collectives=tuple(
-            CollectiveEntry(
-                name=c.name,
-                function=c.function,
-                summary=c.summary,
-                standard=c.standard,
-                rooted=c.rooted,
-                has_op=c.has_op,
-                in_place=c.in_place,
-                sized=c.sized,
-                varies=c.varies,
-                moves_nothing=c.moves_nothing,
-                hybrid=c.hybrid,
-                total=c.total.text,
-                bound=c.bound.text,
-            )
-            for c in specs.collectives.values()
+            CollectiveEntry(**_named_alike(CollectiveEntry, c)) for c in specs.collectives.values()
         ),
         families=tuple(
-            FamilyEntry(f.name, f.title, f.summary, f.source) for f in specs.families.values()
+            FamilyEntry(**_named_alike(FamilyEntry, f)) for f in specs.families.values()
         ),
         variants=tuple(
             VariantEntry(
@@ -50,3 +38,9 @@ def describe(
             for v in variants
         ),
     )
+
+
+def _named_alike(entry: type, of: object) -> dict[str, Any]:
+    """An entry's fields, from those of a spec that have their names; an expression as its text."""
+    values = {field.name: getattr(of, field.name) for field in fields(entry)}
+    return {n: v.text if isinstance(v, Expression) else v for n, v in values.items()}

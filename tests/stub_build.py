@@ -8,9 +8,26 @@ from pathlib import Path
 
 from support import execute, launch_local, make_folder
 
+from collforge.generator import load, render
+
 HERE = Path(__file__).resolve().parent
 RUNTIME = HERE.parent / "runtime"
-STUB = HERE / "c" / "stub"
+
+
+def make_stub() -> Path:
+    """The folder of what stands for generated C: tests/c/stub, and the header that the lane algorithms need."""
+    folder = make_folder("stub")
+    algorithms = list(load.load_specs(load.SPECS).algorithms.values())
+    template = render._environment(render.TEMPLATES).get_template("lane_algorithms.h.j2")
+    files = {path.name: path.read_text() for path in (HERE / "c" / "stub").iterdir()}
+    files["lane_algorithms.h"] = template.render(version="of the tests", algorithms=algorithms)
+    for path, text in ((folder / name, text) for name, text in files.items()):
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+    return folder
+
+
+STUB = make_stub()
 LIBRARIES = ("mpich", "openmpi")
 
 VERSION_PROGRAM = """

@@ -19,6 +19,7 @@ BENCH = Path(__file__).resolve().parent.parent / "runtime" / "bench"
 # An allreduce that is right or wrong in the way its parameter says. It takes the place of all variants.
 BROKEN = r"""
 #include "collectives.h"
+#include "data/tmpbuf.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

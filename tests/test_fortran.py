@@ -10,8 +10,9 @@ from conftest import Installation, Launch
 from preloaded import made, preload, profiled, tuned
 from support import also_wrapped, execute, offered
 
-from collforge.generator import fortran, load, manifest
-from collforge.generator.large import has_large_form
+from collforge.generator import load, manifest
+from collforge.generator.in_c import fortran
+from collforge.generator.in_c.large import has_large_form
 from collforge.generator.model import Collective
 
 SOURCES = Path(__file__).parent / "fortran"

@@ -10,7 +10,7 @@ from preloaded import made, preload, profiled, tuned
 from support import execute
 
 from collforge.generator import load
-from collforge.generator.large import has_large_form
+from collforge.generator.in_c.large import has_large_form
 
 SOURCE = Path(__file__).parent / "c" / "large_counts.c"
 RANKS = 4

@@ -14,6 +14,7 @@ from conftest import Installation
 
 from collforge import layout
 from collforge.db import Store
+from collforge.errors import CollforgeError
 from collforge.generator import manifest
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
@@ -219,6 +220,16 @@ def test_commands(
     assert found["rows"] == [json.loads(json.dumps(asdict(row)))]
     assert found["command"] == " ".join(["collforge", *arguments])
     assert plot.read_text().startswith("<?xml")
+
+
+def test_missing_valgrind_is_named(
+    built: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the launcher, which would be the one to look for it."""
+    made = manifest.load(built.home / "generated" / "manifest.json")
+    monkeypatch.setattr(instructions.shutil, "which", lambda _: None)
+    with pytest.raises(CollforgeError, match="apt-get install valgrind"):
+        instructions.count(built.library, built.built, made, tmp_path)
 
 
 TOY = """

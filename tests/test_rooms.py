@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Installation
-from support import TOP, execute
+from support import TOP, execute, launch_local
 
 SOURCES = TOP / "runtime" / "src"
 # From the lowest to the highest: one that names another stands behind it.
@@ -97,3 +97,14 @@ def test_a_room_calls_what_is_below_it(built: Installation) -> None:
         for name in sorted(wanted[room] & defined[above])
     ]
     assert not wrong
+
+
+def test_the_environment_is_read_by_its_table(built: Installation) -> None:
+    """getenv has no name of ours elsewhere, and the docs have a row for each variable of the table."""
+    asked = [p for p in SOURCES.rglob("*.c") if 'getenv("COLLFORGE' in p.read_text()]
+    assert not asked
+    done = launch_local(built.library.name, 1, [str(built.built.driver_path), "--help"])
+    told = re.findall(r"^\| `(COLLFORGE_\w+)", done.stdout, re.MULTILINE)
+    docs = "".join(path.read_text() for path in [TOP / "README.md", *(TOP / "docs").rglob("*.md")])
+    assert set(told) == set(re.findall(r"^\| `(COLLFORGE_\w+)", docs, re.MULTILINE))
+    assert len(told) == len(set(told)) > 10

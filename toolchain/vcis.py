@@ -7,7 +7,7 @@ aborts in MPI_Init when it is asked for more, so a child process asks.
 
 from __future__ import annotations
 
-import json
+import msgspec
 
 from collforge.home import home, make_folder
 from collforge.mpi_library import MpiLibrary
@@ -28,15 +28,15 @@ def most_vcis(library: MpiLibrary) -> int:
         return 1
     remembered = home() / "mpi" / "vcis.json"
     try:
-        known = json.loads(remembered.read_text(encoding="utf-8"))
+        known = msgspec.json.decode(remembered.read_bytes(), type=dict[str, int])
     except (OSError, ValueError):
         known = {}
     key = f"{library.mpicc} {library.version}"
-    if not isinstance(known.get(key), int):
+    if key not in known:
         known[key] = _ask(library)
         make_folder(remembered.parent)
-        remembered.write_text(json.dumps(known), encoding="utf-8")
-    return int(known[key])
+        remembered.write_bytes(msgspec.json.encode(known))
+    return known[key]
 
 
 def _ask(library: MpiLibrary) -> int:

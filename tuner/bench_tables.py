@@ -10,6 +10,7 @@ from typing import Literal
 
 from rich.table import Table
 
+from collforge.decision import MARGIN
 from collforge.tuner import request, tables
 from collforge.tuner.benchmark import Row
 from collforge.tuner.plots import Line, draw
@@ -79,11 +80,11 @@ def print_neighbours(rows: Sequence[Row], where: str) -> None:
         )
     tables.show(table)
     legend.show()
-    behind = [row for row in rows if row.ratio < 0.97]
+    behind = [row for row in rows if row.ratio < 1 - MARGIN]
     lagging = [row for row in rows if (row.over_neighbour or 1.0) < 0.9]
     print(
-        f"{len(rows)} problems: {len(behind)} below 0.97 of native, {len(lagging)} below 0.9 of the better "
-        f"neighbour; least {min(row.ratio for row in rows):.2f} and "
+        f"{len(rows)} problems: {len(behind)} below {1 - MARGIN:.2f} of native, "
+        f"{len(lagging)} below 0.9 of the better neighbour; least {min(row.ratio for row in rows):.2f} and "
         f"{min(row.over_neighbour or 1.0 for row in rows):.2f}"
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+import msgspec
 import reframe as rfm
 from reframe.core.builtins import performance_function, run_after, variable
 from reframe.core.exceptions import PipelineError
@@ -22,6 +23,19 @@ from collforge.reframe_checks.results import Range
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.serving import serving_layout
 from collforge.variant import NATIVE
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is read of each row of the file; one without a variant is undecided: nothing is stored there."""
+
+    system: str
+    mpi: str
+    layout: str
+    collective: str
+    bytes: int
+    variant: str
+    evidence: str = DECIDED
 
 
 @rfm.simple_test
@@ -50,19 +64,16 @@ class Regression(RatioCheck):
 
     def case_strings(self) -> list[str]:
         """Of the winners that the runtime would load here: those of the layout that serves this one."""
-        here = {"system": self._system(), "mpi": mpi_name(self.current_environ)}
-        rows = [row for row in self._read() if all(row[key] == here[key] for key in here)]
-        # A row without a variant is undecided: nothing is stored there.
-        layouts = {row["layout"] for row in rows if row["variant"]}
+        here = self._system(), mpi_name(self.current_environ)
+        rows = [row for row in self._read() if (row.system, row.mpi) == here]
+        layouts = {row.layout for row in rows if row.variant}
         serves = serving_layout(layouts, self.rank_layout.placement, self.rank_layout.threads)
         found = [
-            str(native.by(row["variant"]))
+            str(native.by(row.variant))
             for row in rows
-            if row["layout"] == serves
-            and row["variant"] != NATIVE
-            and row.get("evidence", DECIDED) == DECIDED
+            if (row.layout, row.evidence) == (serves, DECIDED) and row.variant != NATIVE
             for native in timing_cases(
-                MANIFEST, row["collective"], self.rank_layout, self._sizes_of(row)
+                MANIFEST, row.collective, self.rank_layout, self._sizes_of(row)
             )
         ]
         return list(dict.fromkeys(found))
@@ -73,17 +84,16 @@ class Regression(RatioCheck):
         shape = {name: extras[name] for name in ("rails", "rate", "rail_model") if name in extras}
         return ClusterSpec(**shape).system if shape else str(self.current_system.name)
 
-    def _sizes_of(self, row: dict[str, Any]) -> list[int]:
-        return self.sizes if row["collective"] in MANIFEST.unsized else [row["bytes"]]
+    def _sizes_of(self, row: Row) -> list[int]:
+        return self.sizes if row.collective in MANIFEST.unsized else [row.bytes]
 
-    def _read(self) -> list[dict[str, Any]]:
+    def _read(self) -> list[Row]:
         try:
-            rows: list[dict[str, Any]] = json.loads(Path(self.winners).read_text(encoding="utf-8"))
+            return msgspec.json.decode(Path(self.winners).read_bytes(), type=list[Row])
         except (OSError, ValueError) as error:
             raise PipelineError(
                 f"{self.winners}: {error}; write it by `collforge winners --format json`"
             ) from error
-        return rows
 
     def is_finding(self, case: Case, ratio: Range) -> bool:
         unsized = case.collective in MANIFEST.unsized

@@ -1,12 +1,12 @@
 #include "cases.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/span.h"
 #include "data/facts.h"
 #include "oracle.h"
 #include "placing.h"
@@ -15,14 +15,8 @@
 
 enum { VARIANT_SIZE = 1024 };
 
-/* A piece of the line. */
-struct span {
-    const char *at;
-    size_t length;
-};
-
 struct parsed {
-    struct span collective, variant, tail; /* tail: layout and options */
+    struct cf_span collective, variant, tail; /* tail: layout and options */
     struct problem problem;
     struct cf_choice choice;
 };
@@ -36,37 +30,8 @@ __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *
     return false;
 }
 
-/* Cuts the text up to the first separator off rest; all of it where there is none. */
-static struct span cut(struct span *rest, char separator) {
-    const char *end = rest->length > 0 ? memchr(rest->at, separator, rest->length) : NULL;
-    const struct span head = {rest->at, end == NULL ? rest->length : (size_t)(end - rest->at)};
-    const size_t used = head.length + (end != NULL);
-
-    rest->at += used;
-    rest->length -= used;
-    return head;
-}
-
-static bool is(struct span span, const char *text) {
-    return strlen(text) == span.length && memcmp(span.at, text, span.length) == 0;
-}
-
-static struct span whole(const char *text) {
-    return (struct span){text, strlen(text)};
-}
-
-bool read_number(const char *text, size_t length, int64_t low, int64_t high, int64_t *value) {
-    int64_t number = 0;
-
-    if (length == 0)
-        return false;
-    for (size_t i = 0; i < length; i++) {
-        if (!isdigit((unsigned char)text[i]) || number > (INT64_MAX - 9) / 10)
-            return false;
-        number = 10 * number + (text[i] - '0');
-    }
-    *value = number;
-    return number >= low && number <= high;
+static struct cf_span whole(const char *text) {
+    return (struct cf_span){text, strlen(text)};
 }
 
 /* ---- options -------------------------------------------------------------------------------- */
@@ -79,29 +44,29 @@ static bool is_flag(enum option option) {
     return option == IN_PLACE || option == UNEVEN;
 }
 
-static bool read_option(enum option option, struct span value, struct problem *problem,
+static bool read_option(enum option option, struct cf_span value, struct problem *problem,
                         const struct setting *setting, char *why) {
     int64_t number = 0;
     const int length = (int)value.length;
 
     switch (option) {
     case BYTES:
-        return read_number(value.at, value.length, 0, INT64_MAX, &problem->bytes) ||
-               refuse(why, "bytes=%.*s is no number of bytes", length, value.at);
+        return cf_span_number(value, 0, INT64_MAX, &problem->bytes) ||
+               refuse(why, "bytes=%.*s is no number of bytes", length, value.text);
     case TYPE:
-        problem->element = types_find(value.at, value.length);
-        return problem->element != NULL || refuse(why, "unknown type '%.*s'", length, value.at);
+        problem->element = types_find(value.text, value.length);
+        return problem->element != NULL || refuse(why, "unknown type '%.*s'", length, value.text);
     case OP:
-        problem->op = types_find_op(value.at, value.length);
-        return problem->op != OP_NONE || refuse(why, "unknown op '%.*s'", length, value.at);
+        problem->op = types_find_op(value.text, value.length);
+        return problem->op != OP_NONE || refuse(why, "unknown op '%.*s'", length, value.text);
     case ROOT:
-        if (!read_number(value.at, value.length, 0, setting->size - 1, &number))
-            return refuse(why, "root=%.*s is no rank of %d", length, value.at, setting->size);
+        if (!cf_span_number(value, 0, setting->size - 1, &number))
+            return refuse(why, "root=%.*s is no rank of %d", length, value.text, setting->size);
         problem->root = (int)number;
         return true;
     case SEED:
-        if (!read_number(value.at, value.length, 0, UINT_MAX, &number))
-            return refuse(why, "seed=%.*s is no number below 2^32", length, value.at);
+        if (!cf_span_number(value, 0, UINT_MAX, &number))
+            return refuse(why, "seed=%.*s is no number below 2^32", length, value.text);
         problem->seed = (unsigned)number;
         return true;
     default:
@@ -110,19 +75,19 @@ static bool read_option(enum option option, struct span value, struct problem *p
     }
 }
 
-static bool read_options(struct span rest, struct problem *problem, const struct setting *setting,
-                         bool given[NOPTIONS], char *why) {
+static bool read_options(struct cf_span rest, struct problem *problem,
+                         const struct setting *setting, bool given[NOPTIONS], char *why) {
     while (rest.length > 0) {
-        const struct span part = cut(&rest, ',');
-        const bool has_value = part.length > 0 && memchr(part.at, '=', part.length) != NULL;
-        struct span value = part;
-        const struct span key = cut(&value, '=');
+        const struct cf_span part = cf_span_cut(&rest, ',');
+        const bool has_value = part.length > 0 && memchr(part.text, '=', part.length) != NULL;
+        struct cf_span value = part;
+        const struct cf_span key = cf_span_cut(&value, '=');
         enum option option = BYTES;
 
-        while (option < NOPTIONS && !is(key, option_names[option]))
+        while (option < NOPTIONS && !cf_span_is(key, option_names[option]))
             option++;
         if (option == NOPTIONS)
-            return refuse(why, "unknown option '%.*s'", (int)key.length, key.at);
+            return refuse(why, "unknown option '%.*s'", (int)key.length, key.text);
         if (given[option])
             return refuse(why, "%s stands twice", option_names[option]);
         if (has_value && is_flag(option))
@@ -203,24 +168,24 @@ static bool choice_fits(const struct cf_choice *choice, const struct setting *se
 
 /* ---- lines ---------------------------------------------------------------------------------- */
 
-static bool read_case(struct span rest, const struct setting *setting, struct parsed *parsed,
+static bool read_case(struct cf_span rest, const struct setting *setting, struct parsed *parsed,
                       char *why) {
     bool given[NOPTIONS] = {false};
     char reason[DETAIL_SIZE / 2] = "";
 
-    parsed->collective = cut(&rest, ':');
-    parsed->variant = cut(&rest, '@');
+    parsed->collective = cf_span_cut(&rest, ':');
+    parsed->variant = cf_span_cut(&rest, '@');
     parsed->tail = rest;
     if (rest.length == 0)
         return refuse(why, "not of the form collective:variant@layout,bytes=N");
-    const struct span name = parsed->collective;
-    const int collective = cf_collective_find(name.at, name.length);
+    const struct cf_span name = parsed->collective;
+    const int collective = cf_collective_find(name.text, name.length);
     if (collective < 0)
-        return refuse(why, "unknown collective '%.*s'", (int)name.length, name.at);
-    if (!cf_choice_parse(parsed->variant.at, parsed->variant.length, collective, &parsed->choice,
+        return refuse(why, "unknown collective '%.*s'", (int)name.length, name.text);
+    if (!cf_choice_parse(parsed->variant.text, parsed->variant.length, collective, &parsed->choice,
                          reason, sizeof reason))
         return refuse(why, "%s", reason);
-    if (!is(cut(&rest, ','), setting->layout))
+    if (!cf_span_is(cf_span_cut(&rest, ','), setting->layout))
         return refuse(why, "the layout of MPI_COMM_WORLD is %s", setting->layout);
     parsed->choice.measured = INT_MAX; /* it is about to be */
     if (!choice_fits(&parsed->choice, setting, why))
@@ -232,10 +197,10 @@ static bool read_case(struct span rest, const struct setting *setting, struct pa
 }
 
 /* A new text of the pieces. */
-static char *join(struct span a, const char *between, struct span b) {
+static char *join(struct cf_span a, const char *between, struct cf_span b) {
     const size_t size = a.length + strlen(between) + b.length + 1;
     char *text = xmalloc(size);
-    snprintf(text, size, "%.*s%s%.*s", (int)a.length, a.at, between, (int)b.length, b.at);
+    snprintf(text, size, "%.*s%s%.*s", (int)a.length, a.text, between, (int)b.length, b.text);
     return text;
 }
 
@@ -275,8 +240,8 @@ static struct group *group_of(struct plan *plan, const struct parsed *parsed) {
 /* Puts native in front of a group that does not name it. */
 static void add_native(struct group *group) {
     const struct cf_choice native = {0};
-    struct span tail = whole(group->text);
-    const struct span collective = cut(&tail, '@');
+    struct cf_span tail = whole(group->text);
+    const struct cf_span collective = cf_span_cut(&tail, '@');
 
     if (!add_candidate(group, join(collective, ":native@", tail), &native))
         return;
@@ -286,7 +251,7 @@ static void add_native(struct group *group) {
     group->candidates[0] = last;
 }
 
-static bool read_line(struct plan *plan, struct span line, const struct setting *setting,
+static bool read_line(struct plan *plan, struct cf_span line, const struct setting *setting,
                       char *why) {
     struct parsed parsed = {0};
 
@@ -297,18 +262,19 @@ static bool read_line(struct plan *plan, struct span line, const struct setting 
 }
 
 int plan_read(struct plan *plan, char *text, const struct setting *setting, bool loud) {
-    struct span rest = whole(text);
+    struct cf_span rest = whole(text);
     char why[DETAIL_SIZE] = "";
     int bad = 0;
 
     *plan = (struct plan){0};
     while (rest.length > 0) {
-        const struct span line = cut(&rest, '\n');
+        const struct cf_span line = cf_span_cut(&rest, '\n');
         if (line.length == 0 || read_line(plan, line, setting, why))
             continue;
         bad++;
         if (loud)
-            fprintf(stderr, "collforge-driver: case '%.*s': %s\n", (int)line.length, line.at, why);
+            fprintf(stderr, "collforge-driver: case '%.*s': %s\n", (int)line.length, line.text,
+                    why);
     }
     for (int i = 0; i < plan->ngroups; i++) {
         if (setting->with_native)

@@ -82,7 +82,4 @@ struct setting {
 int plan_read(struct plan *plan, char *text, const struct setting *setting, bool loud);
 void plan_free(struct plan *plan);
 
-/* Reads the whole text as a number from low to high; false if it is none. */
-bool read_number(const char *text, size_t length, int64_t low, int64_t high, int64_t *value);
-
 #endif

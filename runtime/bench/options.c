@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
+#include "base/span.h"
+
 static const char help[] =
     "collforge-driver: verifies and times MPI collectives and their Collforge variants\n"
     "\n"
@@ -40,11 +43,13 @@ static const char help[] =
 
 void options_help(FILE *file) {
     fputs(help, file);
+    fputs("\nThe environment of the runtime, in programs and here:\n\n", file);
+    cf_variables_print(file);
 }
 
 static bool read_int(const char *text, int low, int *value) {
     int64_t number = 0;
-    const bool good = read_number(text, strlen(text), low, INT_MAX, &number);
+    const bool good = cf_span_number((struct cf_span){text, strlen(text)}, low, INT_MAX, &number);
     *value = (int)number;
     return good;
 }
@@ -58,7 +63,7 @@ static bool read_seconds(const char *text, double *value) {
 
 static bool read_seed(const char *text, unsigned *value) {
     int64_t number = 0;
-    const bool good = read_number(text, strlen(text), 0, UINT_MAX, &number);
+    const bool good = cf_span_number((struct cf_span){text, strlen(text)}, 0, UINT_MAX, &number);
     *value = (unsigned)number;
     return good;
 }

@@ -1,4 +1,3 @@
-#include <limits.h>
 #include <stdio.h>
 
 #include "bench.h"
@@ -58,7 +57,7 @@ static bool is_applicable(const struct bench *bench, const struct problem *probl
         return true;
     cf_facts_fill(&facts, &bench->world->layout, problem->collective, choice_bytes(problem),
                   types_op_handle(problem->op));
-    return facts.total_bytes <= INT_MAX && choice->variant->applicable(&facts);
+    return facts.total_bytes <= CF_MOST_BYTES && choice->variant->applicable(&facts);
 }
 
 static void refute(struct candidate *candidate, int rank, const char *what) {

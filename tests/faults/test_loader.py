@@ -28,7 +28,9 @@ SOURCES = (
     "place/layout",
     "base/runtime",
     "base/log",
+    "base/environment",
     "base/symbol",
+    "base/span",
     "base/threads",
     "place/numa",
 )

@@ -10,9 +10,7 @@ from rich.table import Table
 
 from collforge.db import Store
 from collforge.errors import CollforgeError
-from collforge.generator import manifest
 from collforge.generator.manifest import Manifest
-from collforge.home import home
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner import plan, request, tables, target
@@ -40,10 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    path = build.generated_folder(home()) / "manifest.json"
-    if not path.is_file():
-        raise CollforgeError("nothing was generated yet: run `collforge generate`")
-    made = manifest.load(path)
+    made = build.read_manifest()
     goal = target.goal(args, made)
     asked = [
         Place.of(target.system_name(args), library, goal.layout)

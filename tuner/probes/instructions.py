@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from rich.table import Table
 
 from collforge import layout
+from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.home import home
 from collforge.mpi_library import MpiLibrary
@@ -77,6 +79,8 @@ def run(library: MpiLibrary, _: argparse.Namespace) -> Instructions:
 
 def count(library: MpiLibrary, built: Built, made: Manifest, folder: Path) -> list[Cost]:
     """Counts for every collective. Raises CollforgeError when valgrind is missing or the program fails."""
+    if shutil.which("valgrind") is None:
+        raise CollforgeError("valgrind is missing: apt-get install valgrind")
     program = folder / "calls"
     generated = build.generated_folder(built.library_path.parent.parent)
     compile_command = [str(library.mpicc), "-O2", "-o", str(program), str(generated / "calls.c")]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +21,7 @@ from collforge.reframe_checks.launchers import PRELOAD, cluster_command, local_c
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.toolchain import build
 from collforge.toolchain.build import Built
+from collforge.toolchain.process import outcome
 from collforge.tuner import request
 from collforge.variant import Variant
 
@@ -78,8 +77,7 @@ class Programs:
 
 def build_all(library: MpiLibrary) -> tuple[Built, Manifest]:
     """Builds what is stale of the runtime."""
-    built = build.build(library)
-    return built, build.read_manifest()
+    return build.build(library), build.read_manifest()
 
 
 def prepare(library: MpiLibrary, layouts: Sequence[Layout], folder: Path | None = None) -> Programs:
@@ -120,18 +118,7 @@ def add_launches(parser: argparse.ArgumentParser, default: int = LAUNCHES) -> No
 
 def run_program(command: Sequence[str], env: dict[str, str], what: str) -> str:
     """What the command prints. Raises CollforgeError, which begins with `what`, when it fails."""
-    try:
-        done = subprocess.run(
-            command,
-            env={**os.environ, **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TIME_LIMIT,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise CollforgeError(f"{error.filename} is missing: apt-get install valgrind") from error
+    done = outcome(command, TIME_LIMIT, env)
     if done.returncode != 0:
         raise CollforgeError(f"{what}:\n{done.stderr.strip()[-2000:]}")
     return done.stdout

@@ -1,7 +1,7 @@
 """How the points of a parameter space are searched: whole when few, with a model when many.
 
 A space is the list of its distinct points, which the generator knows
-(collforge.generator.case.points).
+(VariantEntry.points).
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@
 #ifndef COLLFORGE_CF_H_INCLUDED
 #define COLLFORGE_CF_H_INCLUDED
 
+#include <limits.h>
 #include <mpi.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -208,6 +209,9 @@ struct cf_part {
     int out_blocks;     /* that it gets; 0: its receive buffer is not written */
     int in_place_block; /* where in recvbuf its contribution begins when it is in place */
 };
+
+/* Of the largest buffer of a call that a variant serves, since MPI counts in ints. */
+enum { CF_MOST_BYTES = INT_MAX };
 
 /* What stands for the bytes where they are not known: choices are stored under it. */
 enum { CF_UNSIZED_BYTES = 1 };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/runtime.h"
-#include "place/prepare.h"
+#include "place/connect.h"
 #include "place/topology.h"
 
 /* ---- orders of the nodes --------------------------------------------------------------------- */
@@ -93,7 +93,7 @@ static bool place_ranks(struct cf_chunk *made, const struct cf_layout *at,
 
 static void free_set(struct cf_chunk_set *set) {
     for (int c = 0; set != NULL && c < set->n; c++) {
-        cf_unsplit(&set->chunk[c].comm);
+        cf_hidden_free(&set->chunk[c].comm);
         free(set->chunk[c].rank_at);
     }
     free(set == NULL ? NULL : set->requests);
@@ -161,7 +161,8 @@ static bool connect(struct cf_comm *comm, const void *wanted) {
     bool good = true;
     for (int c = 0; c < set->n; c++) {
         struct cf_chunk *chunk = &set->chunk[c];
-        good &= cf_split(comm->handle, 0, chunk->place_of[me], &chunk->comm) && hint(chunk->comm);
+        good &= cf_hidden_split(comm->handle, 0, chunk->place_of[me], &chunk->comm) &&
+                hint(chunk->comm);
     }
     if (!cf_comm_agree(comm->handle, good)) {
         free_set(set);

@@ -11,7 +11,6 @@
 #include "data/tmpbuf.h"
 #include "node/shared_window.h"
 #include "place/connect.h"
-#include "place/prepare.h"
 
 struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
 struct cf_state *cf_freed = NULL;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/runtime.h"
@@ -132,7 +133,7 @@ static int compare(const void *left, const void *right) {
 
 /* On world rank 0. */
 static void write_profile(void) {
-    const char *path = getenv("COLLFORGE_PROFILE");
+    const char *path = cf_variable(CF_VARIABLE_PROFILE);
     /* A pipe that nobody reads must not keep MPI_Finalize waiting. */
     const int descriptor =
         path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0666);

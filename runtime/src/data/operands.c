@@ -183,7 +183,7 @@ static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *r
             operands->declined = operands->declined || told < 0;
         }
     }
-    operands->declined = operands->declined || total > INT_MAX;
+    operands->declined = operands->declined || total > CF_MOST_BYTES;
     operands->blocks = (struct cf_blocks){units, 1, 0};
     return MPI_SUCCESS;
 }

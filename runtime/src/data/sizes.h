@@ -12,7 +12,7 @@
 #include "base/handle_table.h"
 #include "base/runtime.h"
 
-enum { CF_BUCKETS = 124 }; /* of the sizes from 1 to INT_MAX */
+enum { CF_BUCKETS = 124 }; /* of the sizes from 1 to CF_MOST_BYTES */
 
 /* 2^63.25, 2^63.5 and 2^63.75, rounded up. */
 #define CF_QUARTER_1 UINT64_C(0x9837F0518DB8A970)

@@ -1,7 +1,6 @@
 /* The collectives of collforge_hybrid.h: from a call to the variant that runs it. */
 #include "hybrid/hybrid.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,7 +85,7 @@ static int check(const struct cf_hybrid *hybrid, int collective, const struct cf
     }
     *bytes = bytes_of(args, size, unit.size, &sum);
     const int64_t total = cf_total_bytes(collective, size, *bytes);
-    if (*bytes < 0 || total > INT_MAX) {
+    if (*bytes < 0 || total > CF_MOST_BYTES) {
         return MPI_ERR_COUNT;
     }
     return cf_piece_has(hybrid, args->recvbuf, (size_t)(args->recvcounts == NULL ? total : sum))

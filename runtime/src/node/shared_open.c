@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/runtime.h"
 #include "node/shared_memory.h"
-#include "place/prepare.h"
+#include "place/connect.h"
 
 /* Windows of a process, kept ones included, and what they take on its node: besides communicators
  * they use up descriptors and mappings. */
@@ -40,7 +40,7 @@ static void count_window(const struct cf_shared *shared, int more) {
     const size_t bytes = (size_t)shared->n * cf_shared_bytes();
 
     (void)atomic_fetch_add(&nwindows, more);
-    cf_count_hidden(more);
+    cf_hidden_count(more);
     if (more > 0) {
         (void)atomic_fetch_add(&window_bytes, bytes);
     } else {
@@ -124,7 +124,7 @@ static struct cf_shared *create(const struct cf_layout *at) {
 static bool has_room(int n) {
     const size_t bytes = (size_t)n * cf_shared_bytes();
 
-    return nwindows < MOST_WINDOWS && cf_may_hide(1) &&
+    return nwindows < MOST_WINDOWS && cf_hidden_may(1) &&
            atomic_load(&window_bytes) + bytes <= most_bytes && cf_shared_memory_room() / 2 > bytes;
 }
 

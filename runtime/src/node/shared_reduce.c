@@ -145,64 +145,6 @@ static bool is_trivial(const struct cf_comm *comm, int count, const struct cf_un
 
 /* ---- reduce and allreduce -------------------------------------------------------------------- */
 
-/* The operands beside the flags of a round, once they are there. This rank's own comes from the
- * user's memory if it still is there: the line of the slot is on its way to the others. */
-static int combine_slots(const struct reducing *job, uint64_t round, size_t bytes, int count) {
-    const struct cf_unit *unit = job->unit;
-    const struct cf_shared *shared = job->comm->shared;
-    const int last = shared->n - 1;
-    const bool spared = !cf_op_is_predefined(job->op);
-    void *unpacked = NULL;
-
-    if (!unit->dense || spared) {
-        unpacked = cf_temp(job->comm, CF_SLOT_OPERAND, count, unit);
-        if (unpacked == NULL) {
-            return MPI_ERR_NO_MEM;
-        }
-    }
-    if (last == shared->me) {
-        CF_TRY(cf_copy(job->comm, job->to, job->from, count, unit));
-    } else {
-        const void *place = cf_shared_slot(shared, last, round)->data;
-        CF_TRY(cf_shared_get(job->comm, job->to, place, bytes, unit));
-    }
-    for (int rank = last - 1; rank >= 0; rank--) {
-        const void *operand = cf_shared_slot(shared, rank, round)->data;
-        if (rank == shared->me && job->from != job->to) {
-            operand = job->from;
-        } else if (!unit->dense || spared) {
-            CF_TRY(cf_shared_get(job->comm, unpacked, operand, bytes, unit));
-            operand = unpacked;
-        }
-        CF_TRY(cf_combine(operand, job->to, count, unit, job->op));
-    }
-    return MPI_SUCCESS;
-}
-
-/* One round: root, or every rank where it is negative, combines all. The way of short vectors,
- * which does without the pieces of struct reducing. */
-static int reduce_small(const struct reducing *job, size_t bytes, int count, int root) {
-    struct cf_shared *shared = job->comm->shared;
-    const uint64_t round = cf_shared_take(shared, 1);
-
-    cf_shared_reserve(shared, round, true);
-    int err = cf_shared_put(job->comm, cf_shared_slot(shared, shared->me, round)->data, job->from,
-                            bytes, job->unit);
-    cf_shared_filled(shared, round);
-    cf_shared_foresee(shared, round);
-    if (root < 0 || shared->me == root) {
-        for (int i = 1; i < shared->n; i++) {
-            cf_shared_await(shared, (shared->me + i) % shared->n, round);
-        }
-        shared->all_done = round; /* they came after all rounds before */
-        if (err == MPI_SUCCESS) {
-            err = combine_slots(job, round, bytes, count);
-        }
-    }
-    cf_shared_done_small(shared, round);
-    return err;
-}
-
 /* Where the slice of a rank begins in a piece of this many bytes. */
 static size_t slice_begin(const struct reducing *job, size_t bytes, int rank) {
     const size_t units = bytes / (size_t)job->unit->size;
@@ -278,17 +220,6 @@ CF_APART static int reduce_slices(struct reducing *job, int root) {
     return job->err;
 }
 
-/* To root, or to all where it is negative. */
-static int reduce(struct reducing *job, int count, int root) {
-    const size_t bytes = (size_t)count * (size_t)job->unit->size;
-
-    if (bytes <= CF_SHARED_SMALL) {
-        return reduce_small(job, bytes, count, root);
-    }
-    reduce_begin(job, bytes, cf_shared_piece(job->unit), false);
-    return reduce_slices(job, root);
-}
-
 /* Of elements too large for the window. Never in place: MPICH 4.0.2 crashes there (its issue 6540).
  */
 static int reduce_native(struct reducing *job, int count, int root) {
@@ -306,16 +237,33 @@ static int reduce_native(struct reducing *job, int count, int root) {
                      job->comm->layout.node_comm);
 }
 
+/* To root, or to all where it is negative. */
+static int reduce(struct reducing *job, int count, int root) {
+    struct cf_comm *comm = job->comm;
+    const struct cf_unit *unit = job->unit;
+    const size_t bytes = (size_t)count * (size_t)unit->size;
+
+    if (is_trivial(comm, count, unit)) {
+        return root < 0 || comm->shared->me == root ? cf_copy(comm, job->to, job->from, count, unit)
+                                                    : MPI_SUCCESS;
+    }
+    if (bytes <= CF_SHARED_SMALL) {
+        return cf_shared_reduce_small(comm, job->from, job->to, count, unit, job->op, root);
+    }
+    if (unit->size <= CF_SHARED_PIECE) {
+        reduce_begin(job, bytes, cf_shared_piece(unit), false);
+        return reduce_slices(job, root);
+    }
+    const int err = reduce_native(job, count, root < 0 ? 0 : root);
+    const int sent =
+        root < 0 ? cf_bcast(comm, job->to, count, unit, 0, comm->layout.node_comm) : MPI_SUCCESS;
+    return err == MPI_SUCCESS ? sent : err;
+}
+
 int cf_shared_reduce(struct cf_comm *comm, const void *from, void *to, int count,
                      const struct cf_unit *unit, MPI_Op op, int root) {
     struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
 
-    if (is_trivial(comm, count, unit)) {
-        return comm->shared->me == root ? cf_copy(comm, to, from, count, unit) : MPI_SUCCESS;
-    }
-    if (unit->size > CF_SHARED_PIECE) {
-        return reduce_native(&job, count, root);
-    }
     return reduce(&job, count, root);
 }
 
@@ -323,14 +271,6 @@ int cf_shared_allreduce(struct cf_comm *comm, const void *from, void *to, int co
                         const struct cf_unit *unit, MPI_Op op) {
     struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
 
-    if (is_trivial(comm, count, unit)) {
-        return cf_copy(comm, to, from, count, unit);
-    }
-    if (unit->size > CF_SHARED_PIECE) {
-        const int err = reduce_native(&job, count, 0);
-        const int sent = cf_bcast(comm, to, count, unit, 0, comm->layout.node_comm);
-        return err == MPI_SUCCESS ? sent : err;
-    }
     return reduce(&job, count, -1);
 }
 
@@ -455,10 +395,19 @@ static int prefixes(struct reducing *job, bool inclusive) {
 }
 
 static int scan(struct reducing *job, int count, bool inclusive) {
-    const size_t bytes = (size_t)count * (size_t)job->unit->size;
+    struct cf_comm *comm = job->comm;
+    const struct cf_unit *unit = job->unit;
+    const size_t bytes = (size_t)count * (size_t)unit->size;
 
+    if (is_trivial(comm, count, unit)) {
+        return inclusive ? cf_copy(comm, job->to, job->from, count, unit) : MPI_SUCCESS;
+    }
+    if (unit->size > CF_SHARED_PIECE) {
+        return (inclusive ? cf_scan : cf_exscan)(comm, job->from, job->to, count, unit, job->op,
+                                                 comm->layout.node_comm);
+    }
     job->spared = !cf_op_is_predefined(job->op);
-    reduce_begin(job, bytes, cf_shared_piece(job->unit), bytes <= CF_SHARED_SMALL);
+    reduce_begin(job, bytes, cf_shared_piece(unit), bytes <= CF_SHARED_SMALL);
     return prefixes(job, inclusive);
 }
 
@@ -466,12 +415,6 @@ int cf_shared_scan(struct cf_comm *comm, const void *from, void *to, int count,
                    const struct cf_unit *unit, MPI_Op op) {
     struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
 
-    if (is_trivial(comm, count, unit)) {
-        return cf_copy(comm, to, from, count, unit);
-    }
-    if (unit->size > CF_SHARED_PIECE) {
-        return cf_scan(comm, from, to, count, unit, op, comm->layout.node_comm);
-    }
     return scan(&job, count, true);
 }
 
@@ -479,11 +422,5 @@ int cf_shared_exscan(struct cf_comm *comm, const void *from, void *to, int count
                      const struct cf_unit *unit, MPI_Op op) {
     struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
 
-    if (is_trivial(comm, count, unit)) {
-        return MPI_SUCCESS;
-    }
-    if (unit->size > CF_SHARED_PIECE) {
-        return cf_exscan(comm, from, to, count, unit, op, comm->layout.node_comm);
-    }
     return scan(&job, count, false);
 }

@@ -190,6 +190,11 @@ static inline int cf_shared_get(struct cf_comm *comm, void *to, const void *plac
     return cf_shared_unpack(comm, to, place, bytes, unit);
 }
 
+/* Of at most CF_SHARED_SMALL bytes, in one round: root, or every rank where it is negative,
+ * combines all. */
+int cf_shared_reduce_small(struct cf_comm *comm, const void *from, void *to, int count,
+                           const struct cf_unit *unit, MPI_Op op, int root);
+
 /* The element of typed memory that begins after this many packed bytes. */
 static inline void *cf_shared_skip(const struct cf_unit *unit, const void *buffer, size_t bytes) {
     return unit->dense ? (char *)buffer + bytes

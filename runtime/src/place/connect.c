@@ -1,28 +1,154 @@
 #include "place/connect.h"
 
+#include <stdatomic.h>
+
+#include "base/cf.h"
+#include "base/chain.h"
 #include "base/runtime.h"
-#include "place/prepare.h"
+
+static atomic_int hidden_comms;
+
+bool cf_hidden_may(int more) {
+    return atomic_load(&hidden_comms) + more <= CF_MOST_HIDDEN;
+}
+
+void cf_hidden_count(int more) {
+    (void)atomic_fetch_add(&hidden_comms, more);
+}
+
+bool cf_hidden_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
+    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
+        return false;
+    if (*out == MPI_COMM_NULL)
+        return true;
+    cf_hidden_count(1);
+    return PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
+}
+
+void cf_hidden_free(MPI_Comm *comm) {
+    if (*comm == MPI_COMM_NULL)
+        return;
+    (void)PMPI_Comm_free(comm);
+    cf_hidden_count(-1);
+}
+
+/*
+ * Whether this rank may make communicators of this one now; a window, where number is 0. Open MPI
+ * agrees on the number of a new communicator in several steps, and ranks hang where they take those
+ * of two communicators in different orders. So under it none are made once MPI_Comm_idup has been
+ * called, which may still be under way; nor where other threads of the program may be making some,
+ * but for parts of MPI_COMM_WORLD, which goes first. (A window makes some of a node's.)
+ */
+#if defined(OPEN_MPI)
+
+/* Once true it stays so: nobody tells us when the request is over. */
+static atomic_bool idup_begun;
+
+static int (*next_idup)(MPI_Comm, MPI_Comm *, MPI_Request *) = PMPI_Comm_idup;
+
+__attribute__((constructor)) static void chain(void) {
+    cf_chain("MPI_Comm_idup", &next_idup);
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *made, MPI_Request *request) {
+    atomic_store(&idup_begun, true);
+    return next_idup(comm, made, request);
+}
+
+#if OMPI_MAJOR_VERSION >= 5 /* MPI-4 */
+static int (*next_with_info)(MPI_Comm, MPI_Info, MPI_Comm *,
+                             MPI_Request *) = PMPI_Comm_idup_with_info;
+
+__attribute__((constructor)) static void chain_with_info(void) {
+    cf_chain("MPI_Comm_idup_with_info", &next_with_info);
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *made,
+                                             MPI_Request *request) {
+    atomic_store(&idup_begun, true);
+    return next_with_info(comm, info, made, request);
+}
+#endif
+
+static bool may_make(const struct cf_comm *comm, int number) {
+    int level = MPI_THREAD_SINGLE;
+    int main_thread = 0;
+    if (atomic_load(&idup_begun) || PMPI_Query_thread(&level) != MPI_SUCCESS)
+        return false;
+    if (level == MPI_THREAD_MULTIPLE && !cf_runtime.raised &&
+        (comm->handle != MPI_COMM_WORLD || number == 0 ||
+         PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
+        return false;
+    return cf_hidden_may(number);
+}
+
+#else
+
+static bool may_make(const struct cf_comm *comm, int number) {
+    (void)comm;
+    return cf_hidden_may(number);
+}
+
+#endif
+
+/*
+ * The user's error handler is set aside while the part runs: a library out of communicators is a
+ * reason to stay native, not to abort. Another thread may set one meanwhile, which stays.
+ */
+int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
+                    const void *wanted, bool *done) {
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    MPI_Errhandler current = MPI_ERRHANDLER_NULL;
+    *done = cf_comm_agree(comm->handle, may_make(comm, hidden)); /* waits for ranks that are late */
+    if (!*done)
+        return MPI_SUCCESS;
+    int err = PMPI_Comm_get_errhandler(comm->handle, &handler);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_errhandler(comm->handle, MPI_ERRORS_RETURN);
+    if (err != MPI_SUCCESS)
+        return err;
+    *done = part(comm, wanted);
+    if (PMPI_Comm_get_errhandler(comm->handle, &current) == MPI_SUCCESS) {
+        if (current == MPI_ERRORS_RETURN)
+            (void)PMPI_Comm_set_errhandler(comm->handle, handler);
+        (void)PMPI_Errhandler_free(&current);
+    }
+    (void)PMPI_Errhandler_free(&handler);
+    return MPI_SUCCESS;
+}
+
+int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
+                    const void *wanted, bool there, bool *refused) {
+    bool done = false;
+    if (there || *refused)
+        return MPI_SUCCESS;
+    const int err = cf_prepare_part(comm, hidden, part, wanted, &done);
+    *refused = err == MPI_SUCCESS && !done;
+    return err;
+}
+
+/* ---- those of a layout ----------------------------------------------------------------------- */
 
 bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm) {
     const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
-    bool good = cf_split(comm, layout->node, layout->rank, &layout->node_comm);
-    good &= cf_split(comm, lane, layout->node, &layout->lane_comm);
+    bool good = cf_hidden_split(comm, layout->node, layout->rank, &layout->node_comm);
+    good &= cf_hidden_split(comm, lane, layout->node, &layout->lane_comm);
     if (!layout->consecutive)
-        good &= cf_split(comm, 0, layout->rank, &layout->order_comm);
+        good &= cf_hidden_split(comm, 0, layout->rank, &layout->order_comm);
     return cf_comm_agree(comm, good);
 }
 
 void cf_layout_disconnect(struct cf_layout *layout) {
-    cf_unsplit(&layout->node_comm);
-    cf_unsplit(&layout->lane_comm);
-    cf_unsplit(&layout->order_comm);
+    cf_hidden_free(&layout->node_comm);
+    cf_hidden_free(&layout->lane_comm);
+    cf_hidden_free(&layout->order_comm);
 }
 
 static bool make_order(struct cf_comm *comm, const void *unused) {
     struct cf_layout *layout = &comm->layout;
     (void)unused;
     return cf_comm_agree(comm->handle,
-                         cf_split(comm->handle, 0, layout->rank, &layout->order_comm));
+                         cf_hidden_split(comm->handle, 0, layout->rank, &layout->order_comm));
 }
 
 int cf_order_ready(struct cf_comm *comm, bool *ready) {

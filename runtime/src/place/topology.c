@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/environment.h"
 #include "base/log.h"
 #include "base/runtime.h"
 #include "base/threads.h"
@@ -66,8 +67,8 @@ bool cf_node_map_parse(const char *text, int size, int *node_of) {
 
 /* On world rank 0: whether node_of holds pretended nodes. */
 static int pretend_nodes(int *node_of, int size) {
-    const char *text = getenv("COLLFORGE_NODE_MAP");
-    if (text == NULL || *text == '\0')
+    const char *text = cf_variable(CF_VARIABLE_NODE_MAP);
+    if (text == NULL)
         return 0;
     if (cf_node_map_parse(text, size, node_of))
         return 1;

@@ -1,6 +1,5 @@
 /* What collforge.h offers to applications. */
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -20,7 +19,7 @@ int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *
     const int index = cf_collective_find(collective, strlen(collective));
     if (index < 0)
         return MPI_ERR_ARG;
-    if (cf_runtime.mode >= CF_MODE_ON && bytes <= INT_MAX) {
+    if (cf_runtime.mode >= CF_MODE_ON && bytes <= CF_MOST_BYTES) {
         const int err = cf_state_of(comm, &state);
         if (err != MPI_SUCCESS)
             return err;

@@ -1,7 +1,6 @@
 /* From a call to what it runs. */
 #include "serve/dispatch.h"
 
-#include <limits.h>
 #include <stdatomic.h>
 
 #include "base/cf.h"
@@ -26,7 +25,7 @@ static inline bool any_tuned(const struct cf_state *state, int collective) {
 
 const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
                                         int64_t bytes) {
-    if (bytes <= 0 || bytes > INT_MAX || !any_tuned(state, collective))
+    if (bytes <= 0 || bytes > CF_MOST_BYTES || !any_tuned(state, collective))
         return NULL;
     return state->rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)bytes)];
 }
@@ -55,7 +54,7 @@ static void remember_untuned(struct cf_state *state, int collective, MPI_Datatyp
 static void remember_native(struct cf_state *state, int collective, MPI_Datatype type,
                             int64_t bytes, int parts) {
     const struct cf_choice *const *by_size = &state->rules->by_size[collective * CF_BUCKETS];
-    if (bytes <= 0 || bytes > INT_MAX || !cf_type_is_predefined(type))
+    if (bytes <= 0 || bytes > CF_MOST_BYTES || !cf_type_is_predefined(type))
         return;
     const int64_t size = cf_type_size(type);
     int begin = cf_bucket((uint64_t)bytes);
@@ -67,7 +66,7 @@ static void remember_native(struct cf_state *state, int collective, MPI_Datatype
     /* A mean is rounded up: it is that of `begin` as soon as the sum exceeds the size before. */
     const int64_t below = ((int64_t)cf_bucket_begin(begin) - 1) * parts / size;
     const int64_t most =
-        (end == CF_BUCKETS ? INT_MAX : (int64_t)cf_bucket_begin(end) - 1) * parts / size;
+        (end == CF_BUCKETS ? CF_MOST_BYTES : (int64_t)cf_bucket_begin(end) - 1) * parts / size;
     const int64_t least = begin == 0 ? INT64_MIN : below + 1;
     state->last[collective].native =
         (struct cf_native){type, least, (uint64_t)most - (uint64_t)least};
@@ -182,7 +181,7 @@ static bool is_illegal_here(const struct cf_collective_info *info, const struct 
 }
 
 static bool applies(const struct cf_choice *choice, const struct cf_facts *facts) {
-    return facts->total_bytes <= INT_MAX && choice->variant->applicable(facts) &&
+    return facts->total_bytes <= CF_MOST_BYTES && choice->variant->applicable(facts) &&
            (cf_collectives[choice->variant->collective].hybrid ||
             cf_memory_suffices(choice, facts));
 }

@@ -43,11 +43,10 @@ CF_INLINE bool cf_is_native_mean(int collective, MPI_Comm comm, const int *count
                                  MPI_Datatype type) {
     if (cf_runtime.mode == CF_MODE_OFF)
         return true;
-    const struct cf_state *state = cf_glance(comm);
-    return state != NULL && counts != NULL &&
-           (cf_spans(&state->last[collective].native, type,
-                     cf_sum(counts, state->comm.layout.size)) ||
-            state == cf_untuned);
+    const struct cf_state *state = counts == NULL ? NULL : cf_glance(comm);
+    return state != NULL && (cf_spans(&state->last[collective].native, type,
+                                      cf_sum(counts, state->comm.layout.size)) ||
+                             state == cf_untuned);
 }
 
 CF_INLINE bool cf_is_native_unsized(int collective, MPI_Comm comm) {

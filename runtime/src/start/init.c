@@ -9,6 +9,7 @@
 
 #include "base/cf.h"
 #include "base/chain.h"
+#include "base/environment.h"
 #include "base/log.h"
 #include "base/runtime.h"
 #include "comm/comm.h"
@@ -38,14 +39,8 @@ struct settings {
     int64_t memory;
 };
 
-/* An environment variable that is set to something, else NULL. */
-static const char *setting(const char *name) {
-    const char *value = getenv(name);
-    return value == NULL || *value == '\0' ? NULL : value;
-}
-
 static int read_verbose(void) {
-    const char *text = setting("COLLFORGE_VERBOSE");
+    const char *text = cf_variable(CF_VARIABLE_VERBOSE);
     if (text == NULL)
         return 0;
     if (text[0] >= '0' && text[0] <= '2' && text[1] == '\0')
@@ -56,7 +51,7 @@ static int read_verbose(void) {
 
 /* A number of bytes, in K, M or G if one of these follows, as in 64M or 64MiB. */
 static int64_t read_memory(void) {
-    const char *text = setting("COLLFORGE_MEMORY");
+    const char *text = cf_variable(CF_VARIABLE_MEMORY);
     char *end = NULL;
     if (text == NULL)
         return CF_USUAL_MEMORY;
@@ -72,40 +67,34 @@ static int64_t read_memory(void) {
 }
 
 static int read_gpu(void) {
-    const char *text = setting("COLLFORGE_GPU");
+    const char *text = cf_variable(CF_VARIABLE_GPU);
     const bool native = text != NULL && strcmp(text, "native") == 0;
     if (text != NULL && !native && strcmp(text, "stage") != 0)
         cf_warn("COLLFORGE_GPU='%.80s' is none of stage, native; taking stage", text);
     return native;
 }
 
-/* Set to anything but 0. */
-static bool is_on(const char *name) {
-    const char *text = setting(name);
-    return text != NULL && strcmp(text, "0") != 0;
-}
-
 /* On world rank 0. Every failure ends in a warning and in fewer winners, never in an error. */
 static void read_settings(struct settings *settings, struct cf_winners *winners) {
     char why[512] = "";
-    const char *force = setting("COLLFORGE_FORCE");
-    const char *database = setting("COLLFORGE_DB");
-    if (is_on("COLLFORGE_DISABLE"))
+    const char *force = cf_variable(CF_VARIABLE_FORCE);
+    const char *database = cf_variable(CF_VARIABLE_DB);
+    if (cf_variable_is_on(CF_VARIABLE_DISABLE))
         return;
     settings->verbose = read_verbose();
     settings->memory = read_memory();
     settings->gpu_native = read_gpu();
     cf_log_setup(settings->verbose);
-    settings->pretended = setting("COLLFORGE_NODE_MAP") != NULL;
+    settings->pretended = cf_variable(CF_VARIABLE_NODE_MAP) != NULL;
     if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
         cf_warn("COLLFORGE_FORCE is ignored: %s", why);
     if (database != NULL &&
-        !cf_winners_load(database, setting("COLLFORGE_SYSTEM"), winners, why, sizeof why))
+        !cf_winners_load(database, cf_variable(CF_VARIABLE_SYSTEM), winners, why, sizeof why))
         cf_warn("COLLFORGE_DB=%.300s is ignored: %s", database, why);
-    if (is_on("COLLFORGE_NATIVE_ORDER"))
+    if (cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER))
         cf_winners_drop_reductions(winners);
     settings->nwinners = cf_winners_any(winners) ? winners->count : 0;
-    settings->profile = setting("COLLFORGE_PROFILE") != NULL;
+    settings->profile = cf_variable(CF_VARIABLE_PROFILE) != NULL;
     settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0;
     cf_log(1, "version %s, %d winners%s", COLLFORGE_VERSION, settings->nwinners,
            settings->nwinners > 0 ? "" : ": native for everything");
@@ -273,7 +262,7 @@ static bool prepare(void) {
     if (!cf_library_is_ours())
         return false;
     cf_presence_announce();
-    return is_on("COLLFORGE_THREAD_MULTIPLE");
+    return cf_variable_is_on(CF_VARIABLE_THREAD_MULTIPLE);
 }
 
 static int begun(int err) {

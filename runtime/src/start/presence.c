@@ -21,6 +21,7 @@
 #include <time.h>
 
 #include "base/cf.h"
+#include "base/environment.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "start/board.h"
@@ -46,7 +47,7 @@ void cf_presence_announce(void) {
 /* In seconds. */
 static double start_timeout(void) {
     enum { USUAL = 300, LONGEST = 100000 };
-    const char *text = getenv("COLLFORGE_START_TIMEOUT");
+    const char *text = cf_variable(CF_VARIABLE_START_TIMEOUT);
     const double seconds = text == NULL ? 0 : strtod(text, NULL);
     return seconds >= LONGEST ? LONGEST : seconds > 0 ? seconds : USUAL;
 }

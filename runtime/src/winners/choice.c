@@ -12,31 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/span.h"
+
 #include "base/cf.h"
 
-/* A piece of the text being read; not terminated. */
-struct span {
-    const char *text;
-    size_t length;
-};
-
-static bool span_is(struct span span, const char *word) {
-    return strlen(word) == span.length && memcmp(span.text, word, span.length) == 0;
-}
-
-/* Cuts the text up to the first separator off rest; without one, all of it. */
-static struct span span_cut(struct span *rest, char separator) {
-    const char *found = memchr(rest->text, separator, rest->length);
-    const size_t length = found == NULL ? rest->length : (size_t)(found - rest->text);
-    const struct span head = {rest->text, length};
-    const size_t skipped = found == NULL ? length : length + 1;
-    rest->text += skipped;
-    rest->length -= skipped;
-    return head;
-}
-
 /* Precision for "%.*s": a wrong text is shown, but not without end. */
-static int span_shown(struct span span) {
+static int span_shown(struct cf_span span) {
     return span.length > 80 ? 80 : (int)span.length;
 }
 
@@ -50,46 +31,40 @@ __attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t size, c
 }
 
 int cf_collective_find(const char *name, size_t length) {
-    const struct span span = {name, length};
+    const struct cf_span span = {name, length};
     for (int c = 0; c < cf_ncollectives; c++)
-        if (span_is(span, cf_collectives[c].name))
+        if (cf_span_is(span, cf_collectives[c].name))
             return c;
     return -1;
 }
 
-static const struct cf_variant *find_variant(struct span family, int collective) {
+static const struct cf_variant *find_variant(struct cf_span family, int collective) {
     for (int v = 0; v < cf_nvariants; v++)
-        if (cf_variants[v]->collective == collective && span_is(family, cf_variants[v]->family))
+        if (cf_variants[v]->collective == collective && cf_span_is(family, cf_variants[v]->family))
             return cf_variants[v];
     return NULL;
 }
 
-static int find_parameter(const struct cf_variant *variant, struct span name) {
+static int find_parameter(const struct cf_variant *variant, struct cf_span name) {
     for (int i = 0; i < variant->nparameters; i++)
-        if (span_is(name, variant->parameters[i].name))
+        if (cf_span_is(name, variant->parameters[i].name))
             return i;
     return -1;
 }
 
-/* Decimal digits only: 0, or from the parameter's minimum to its maximum. */
-static bool parse_number(const struct cf_parameter *parameter, struct span value, int *out) {
-    long long number = 0;
-    if (value.length == 0 || value.length > 10)
-        return false;
-    for (size_t i = 0; i < value.length; i++) {
-        if (value.text[i] < '0' || value.text[i] > '9')
-            return false;
-        number = number * 10 + (value.text[i] - '0');
-    }
+/* 0, or from the parameter's minimum to its maximum. */
+static bool parse_number(const struct cf_parameter *parameter, struct cf_span value, int *out) {
+    int64_t number = 0;
+    const bool good = cf_span_number(value, 0, parameter->maximum, &number);
     *out = (int)number;
-    return number == 0 || (number >= parameter->minimum && number <= parameter->maximum);
+    return good && (number == 0 || number >= parameter->minimum);
 }
 
-static bool parse_value(const struct cf_parameter *parameter, struct span value, int *out) {
+static bool parse_value(const struct cf_parameter *parameter, struct cf_span value, int *out) {
     if (parameter->symbols == NULL)
         return parse_number(parameter, value, out);
     for (int i = 0; i < parameter->nvalues; i++) {
-        if (span_is(value, parameter->symbols[i])) {
+        if (cf_span_is(value, parameter->symbols[i])) {
             *out = i;
             return true;
         }
@@ -115,13 +90,13 @@ static bool tell_values(const struct cf_parameter *parameter, char *why, size_t 
     return false;
 }
 
-static bool parse_parameters(struct span rest, struct cf_choice *choice, char *why,
+static bool parse_parameters(struct cf_span rest, struct cf_choice *choice, char *why,
                              size_t whysize) {
     const struct cf_variant *variant = choice->variant;
     bool given[CF_MAX_PARAMETERS] = {false};
     do {
-        struct span value = span_cut(&rest, ',');
-        const struct span name = span_cut(&value, '=');
+        struct cf_span value = cf_span_cut(&rest, ',');
+        const struct cf_span name = cf_span_cut(&value, '=');
         const int i = find_parameter(variant, name);
         if (i < 0)
             return fail(why, whysize, "%s has no parameter '%.*s'", variant->family,
@@ -140,12 +115,12 @@ static bool parse_parameters(struct span rest, struct cf_choice *choice, char *w
 
 bool cf_choice_parse(const char *text, size_t length, int collective, struct cf_choice *choice,
                      char *why, size_t whysize) {
-    struct span rest = {text, length};
+    struct cf_span rest = {text, length};
     const bool bracketed = memchr(text, '[', length) != NULL;
-    const struct span family = span_cut(&rest, '[');
+    const struct cf_span family = cf_span_cut(&rest, '[');
 
     memset(choice, 0, sizeof *choice);
-    if (!bracketed && span_is(family, "native"))
+    if (!bracketed && cf_span_is(family, "native"))
         return true;
     choice->variant = find_variant(family, collective);
     if (choice->variant == NULL)

@@ -208,7 +208,7 @@ static bool add_row(struct load *load, sqlite3_stmt *row) {
     const int index = cf_collective_find(collective, strlen(collective));
     const int length =
         snprintf(text, sizeof text, *parameters == '\0' ? "%s%s" : "%s[%s]", family, parameters);
-    if (bytes < 1 || bytes > INT_MAX)
+    if (bytes < 1 || bytes > CF_MOST_BYTES)
         return true; /* always native */
     if (load->winners->count >= CF_MOST_WINNERS)
         return fail(load, "it has more than %d winners; tune into a new file", CF_MOST_WINNERS);

@@ -1,0 +1,64 @@
+/*
+ * Reductions of a node in one round, with the operands beside its flags. shared.c has the protocol,
+ * shared_reduce.c says in which order operands are combined.
+ */
+#include "data/facts.h"
+#include "node/shared_window.h"
+
+/* The operands of all ranks, once they are there. This rank's own comes from the user's memory if
+ * it still is there: the line of the slot is on its way to the others. */
+static int combine_slots(struct cf_comm *comm, const void *from, void *to, int count,
+                         const struct cf_unit *unit, MPI_Op op, uint64_t round) {
+    const struct cf_shared *shared = comm->shared;
+    const size_t bytes = (size_t)count * (size_t)unit->size;
+    const int last = shared->n - 1;
+    /* Others read the operands, too: an op of the user's may store there, and gets copies. */
+    const bool copies = !unit->dense || !cf_op_is_predefined(op);
+    void *unpacked = NULL;
+
+    if (copies) {
+        unpacked = cf_temp(comm, CF_SLOT_OPERAND, count, unit);
+        if (unpacked == NULL) {
+            return MPI_ERR_NO_MEM;
+        }
+    }
+    if (last == shared->me) {
+        CF_TRY(cf_copy(comm, to, from, count, unit));
+    } else {
+        CF_TRY(cf_shared_get(comm, to, cf_shared_slot(shared, last, round)->data, bytes, unit));
+    }
+    for (int rank = last - 1; rank >= 0; rank--) {
+        const void *operand = cf_shared_slot(shared, rank, round)->data;
+        if (rank == shared->me && from != to) {
+            operand = from;
+        } else if (copies) {
+            CF_TRY(cf_shared_get(comm, unpacked, operand, bytes, unit));
+            operand = unpacked;
+        }
+        CF_TRY(cf_combine(operand, to, count, unit, op));
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_shared_reduce_small(struct cf_comm *comm, const void *from, void *to, int count,
+                           const struct cf_unit *unit, MPI_Op op, int root) {
+    struct cf_shared *shared = comm->shared;
+    const uint64_t round = cf_shared_take(shared, 1);
+
+    cf_shared_reserve(shared, round, true);
+    int err = cf_shared_put(comm, cf_shared_slot(shared, shared->me, round)->data, from,
+                            (size_t)count * (size_t)unit->size, unit);
+    cf_shared_filled(shared, round);
+    cf_shared_foresee(shared, round);
+    if (root < 0 || shared->me == root) {
+        for (int i = 1; i < shared->n; i++) {
+            cf_shared_await(shared, (shared->me + i) % shared->n, round);
+        }
+        shared->all_done = round; /* they came after all rounds before */
+        if (err == MPI_SUCCESS) {
+            err = combine_slots(comm, from, to, count, unit, op, round);
+        }
+    }
+    cf_shared_done_small(shared, round);
+    return err;
+}
