@@ -86,7 +86,7 @@ class Piece:
             self.now[one] += 1
 
     def leave(self, meets: bool) -> None:
-        """The end of the call: whoever has left may overwrite what was read in it.
+        """The end of the call: whoever has left may overwrite what was read and written in it.
 
         ``meets``: each rank has also waited until all others had come, as in a sync.
         """
@@ -99,6 +99,12 @@ class Piece:
                 if others:
                     raise RaceError(
                         f"rank {rank} may overwrite what rank {min(others)} still reads"
+                    )
+            for writes in self.writes:
+                others = _unknown(writes, known) - {rank}
+                if others:
+                    raise RaceError(
+                        f"rank {rank} may lose what it stores to rank {min(others)}, which still writes"
                     )
 
 

@@ -122,8 +122,17 @@ def test_carriers_wait_for_the_root(name: str, new: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("name", ["shared_window_hybrid_bcast", "shared_window_hybrid_allgather"])
 def test_who_waits_for_nobody_sees_nothing(name: str) -> None:
-    with pytest.raises(ProofError, match=r"is None|rank 1 may leave before rank 0 has come"):
+    with pytest.raises(ProofError, match=r"may lose what it stores|rank 1 may leave before rank 0"):
         proof.prove(with_waits(by_name(VARIANTS)[name], {}, {"ranks": "root"}))
+
+
+def test_a_result_that_others_still_store() -> None:
+    variant = by_name(VARIANTS)["shared_window_hybrid_allreduce"]
+    *steps, last = variant.composition.steps
+    assert last.call == "wait"
+    broken = replace(variant, composition=Composition(tuple(steps), variant.composition.predicate))
+    with pytest.raises(ProofError, match="rank 0 may lose what it stores to rank 1"):
+        proof.prove(broken)
 
 
 def piece() -> Piece:
@@ -164,6 +173,18 @@ def test_a_rank_that_leaves_while_a_carrier_reads() -> None:
     made.read(0, [1])
     with pytest.raises(RaceError, match="rank 1 may overwrite what rank 0 still reads"):
         made.leave(meets=False)
+
+
+def test_a_rank_that_leaves_while_another_writes() -> None:
+    """The same as what stands there: the first one may have changed it since."""
+    made = piece()
+    made.wait("all", "all")
+    for rank in (0, 1, 2):
+        made.write(rank, [0], [((0, 0),)])
+    with pytest.raises(RaceError, match="rank 0 may lose what it stores to rank 1, which"):
+        made.leave(meets=False)
+    made.wait("all", "all")
+    made.leave(meets=True)
 
 
 def test_a_wrong_root_is_caught() -> None:

@@ -20,8 +20,8 @@
  * (MPI_ERRORS_RETURN), comm has the handler of the communicator that the package was made from.
  *
  * Between two accesses of different ranks to the same bytes, one of them a store, there must be a
- * collforge_hybrid_sync or collforge_hybrid_barrier. What a collective loads and stores belongs to
- * the accesses of all ranks of the node, until each has returned.
+ * collforge_hybrid_sync or collforge_hybrid_barrier; or a collective that says so of what it works
+ * in.
  */
 #ifndef COLLFORGE_HYBRID_H_INCLUDED
 #define COLLFORGE_HYBRID_H_INCLUDED
@@ -110,11 +110,13 @@ COLLFORGE_PUBLIC int collforge_hybrid_barrier(struct collforge_hybrid *hybrid);
  * a block for each rank these follow each other in rank order; a rank's own is where
  * collforge_hybrid_own says.
  *
- * Of each, also of one of no data: what a rank of the node has stored before its call is sent, the
- * result may be loaded by all ranks of the node, and no collective overwrites what another rank was
- * reading before its own call. All but bcast and scatter begin and end like a
- * collforge_hybrid_sync, too; in those two data comes from the root alone, and as in MPI ranks of
- * its node may return before others have called. What runs on the nodes and between
+ * Of each, also of one of no data: what a rank of the node has stored in the piece before its call
+ * is sent, the result may be loaded and changed by any rank of the node once its call has returned,
+ * and no collective overwrites what another rank was reading before its own call. In all but bcast
+ * and scatter, no rank of the node returns before all have called; in those two data comes from the
+ * root alone, and as in MPI ranks of its node may return before others have called. A rank's
+ * sendbuf is read from its own call on, without waiting for others: what these store there needs a
+ * collforge_hybrid_sync before. What runs on the nodes and between
  * them is the winner of `collforge tune --collective hybrid` for this layout and size, where the
  * program runs with COLLFORGE_DB; else it is the first variant.
  *
