@@ -178,7 +178,9 @@ def test_a_package_without_a_window(built: Installation, launch: Launch) -> None
 @pytest.mark.parametrize("family", ["full_lane", "hierarchical"])
 def test_receivers_with_room_to_spare(built: Installation, launch: Launch, family: str) -> None:
     program = compiled(built, "larger_receive")
-    force = ";".join(f"{name}={family}" for name in ("scatterv", "gatherv", "alltoallv"))
+    force = ";".join(
+        f"{name}={family}" for name in ("scatterv", "gatherv", "alltoallv", "allgatherv")
+    )
     check(launch, built, 4, [str(program)], COLLFORGE_NODE_MAP="2", COLLFORGE_FORCE=force)
 
 

@@ -31,6 +31,22 @@ static void gather_pairs(int root) {
         bad += b[ROOM * i] != 100 + i || b[ROOM * i + 1] != 100 + i || b[ROOM * i + 2] != 0;
 }
 
+/* All have room to spare, for their own blocks, too. */
+static void collect_pairs(void) {
+    int counts[MOST], displs[MOST], a[2] = {100 + rank, 100 + rank}, b[ROOM * MOST];
+    const int given = rank == 1 ? 1 : 2;
+
+    for (int i = 0; i < size; i++) {
+        counts[i] = ROOM;
+        displs[i] = ROOM * i;
+    }
+    for (int i = 0; i < ROOM * MOST; i++)
+        b[i] = -1;
+    MPI_Allgatherv(a, given, MPI_INT, b, counts, displs, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++)
+        bad += b[ROOM * i] != 100 + i || (i != 1 && b[ROOM * i + 1] != 100 + i);
+}
+
 /* One rank alone has room to spare, but not for its own. */
 static void exchange_pairs(void) {
     int sends[MOST], sdispls[MOST], receives[MOST], rdispls[MOST];
@@ -57,6 +73,7 @@ int main(int argc, char **argv) {
         for (int root = 0; root < size; root++)
             gather_pairs(root);
         exchange_pairs();
+        collect_pairs();
     }
     MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)

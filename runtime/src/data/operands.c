@@ -306,6 +306,24 @@ static int begin_in_piece(struct cf_operands *operands, const struct cf_roles *r
     return MPI_SUCCESS;
 }
 
+/* Where all ranks know the sizes by what they receive, a rank may give less, as in the MPI
+ * libraries: the rest of its block is what this rank has there. */
+static int fill_up(struct cf_operands *operands, const struct cf_side *send,
+                   const struct cf_side *recv, struct cf_comm *comm) {
+    const int block = cf_block(&operands->blocks, comm->layout.rank);
+    bool packed = true;
+    int position = 0;
+    void *whole = NULL;
+
+    if (block_bytes(send, 0) >= block) {
+        return MPI_SUCCESS;
+    }
+    CF_TRY(stage(comm, CF_SLOT_INPUT, recv, comm->layout.rank, 1, true, &whole, &packed));
+    operands->input = whole;
+    return cf_pack(send->buffer, send->count, send->type, whole, block, &position,
+                   comm->layout.node_comm);
+}
+
 /*
  * A collective without an op moves the packed stream. On this rank its two sides may have different
  * types, and only the sides that are significant here are looked at.
@@ -331,6 +349,9 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
         const int first = in_place ? roles->in_place_block : 0;
         CF_TRY(stage(comm, CF_SLOT_INPUT, input, first, roles->in_blocks, true, &staged, &apart));
         operands->input = staged;
+        if (input == &send && roles->varies == CF_VARIES_SOURCE && !roles->exchanged) {
+            CF_TRY(fill_up(operands, &send, &recv, comm));
+        }
     }
     if (roles->out_blocks == 0) {
         return MPI_SUCCESS;
