@@ -1,36 +1,41 @@
-/* The environment variables of the runtime. Those of world rank 0 hold for all ranks. */
+/* The environment variables of the runtime. Those of world rank 0 hold for all ranks, but for
+ * THREAD_MULTIPLE and START_TIMEOUT, which each rank reads before it can ask. */
 #ifndef COLLFORGE_ENVIRONMENT_H_INCLUDED
 #define COLLFORGE_ENVIRONMENT_H_INCLUDED
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* use(name, form of the value, what it does), in the order of the docs, which have this table. */
-#define CF_VARIABLES(use)                                                                          \
-    use(DB, "FILE", "the database of winners (none: native collectives)") use(                     \
-        SYSTEM, "NAME",                                                                            \
-        "whose winners apply (the system whose host pattern matches, or the only one stored)")     \
-        use(DISABLE, "1", "native collectives") use(FORCE, "'allreduce=full_lane;*=hierarchical'", \
-                                                    "every applicable call takes that variant")    \
-            use(NATIVE_ORDER, "1",                                                                 \
-                "native collectives wherever an op is applied: float results are bit-identical "   \
-                "to native") use(MEMORY, "SIZE",                                                   \
-                                 "what temporaries may take in a process (64M); calls that need "  \
-                                 "more are native")                                                \
-                use(GPU, "stage or native",                                                        \
-                    "calls with buffers in a GPU's memory: on copies in host memory (stage), or "  \
-                    "all native") use(THREAD_MULTIPLE, "1",                                        \
-                                      "asks for MPI_THREAD_MULTIPLE in the program's name, for "   \
-                                      "collectives on idle threads")                               \
-                    use(NODE_MAP, "2 or 3,1 or map:0,1,0,1",                                       \
-                        "pretended nodes, for tests on one machine")                               \
-                        use(VERBOSE, "0..2",                                                       \
-                            "1 tells what is active, 2 each distinct decision (0: warnings only)") \
-                            use(PROFILE, "FILE",                                                   \
-                                "counts the program's collectives by layout and size")             \
-                                use(START_TIMEOUT, "SECONDS",                                      \
-                                    "how long ranks wait in MPI_Init for one without the library " \
-                                    "(300)")
+/* use(name, form of the value, what it does); docs/using.md has them, too. */
+/* clang-format off */
+#define CF_VARIABLES(use) \
+    use(DB, "FILE", \
+        "the database of winners (none: native collectives)") \
+    use(SYSTEM, "NAME", \
+        "whose winners apply (the system whose host pattern matches, or the only one stored)") \
+    use(DISABLE, "1", \
+        "native collectives") \
+    use(FORCE, "'allreduce=full_lane;*=hierarchical'", \
+        "every applicable call takes that variant") \
+    use(NATIVE_ORDER, "1", \
+        "native collectives wherever an op is applied: float results are bit-identical to " \
+        "native") \
+    use(MEMORY, "SIZE", \
+        "what temporaries may take in a process (64M); calls that need more are native") \
+    use(GPU, "stage or native", \
+        "calls with buffers in a GPU's memory: on copies in host memory (stage), or all " \
+        "native") \
+    use(THREAD_MULTIPLE, "1", \
+        "asks for MPI_THREAD_MULTIPLE in the program's name, for collectives on idle threads") \
+    use(NODE_MAP, "2 or 3,1 or map:0,1,0,1", \
+        "pretended nodes, for tests on one machine") \
+    use(VERBOSE, "0..2", \
+        "1 tells what is active, 2 each distinct decision (0: warnings only)") \
+    use(PROFILE, "FILE", \
+        "counts the program's collectives by layout and size") \
+    use(START_TIMEOUT, "SECONDS", \
+        "how long ranks wait in MPI_Init for one without the library (300)")
+/* clang-format on */
 
 #define CF_VARIABLE_ENTRY(name, form, meaning) CF_VARIABLE_##name,
 enum cf_variable { CF_VARIABLES(CF_VARIABLE_ENTRY) };
