@@ -25,9 +25,9 @@ COLLFORGE_PUBLIC const char *collforge_version(void);
  * ("bcast", "allreduce", ...) with this many bytes (count x type size, as in the call) takes on
  * comm: "native" or "full_lane[...]". Local; makes no communication. Whether the variant applies to
  * one particular call may still depend on its op; the first call that a stored winner would
- * serve on a communicator other than MPI_COMM_WORLD is native; and so are all where what the
- * variant needs, such as a shared window, could not be made. Returns MPI_SUCCESS, or MPI_ERR_ARG
- * for an unknown collective.
+ * serve on a communicator other than MPI_COMM_WORLD is native; and so are all where the variant
+ * cannot do without what could not be made: communicators, or the window of shared_window. Returns
+ * MPI_SUCCESS, or MPI_ERR_ARG for an unknown collective.
  */
 COLLFORGE_PUBLIC int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes,
                                       char *name, size_t size);

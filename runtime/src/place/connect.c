@@ -91,29 +91,39 @@ static bool may_make(const struct cf_comm *comm, int number) {
 
 #endif
 
+static void ignore(MPI_Comm *comm, int *err, ...) {
+    (void)comm;
+    (void)err;
+}
+
 /*
  * The user's error handler is set aside while the part runs: a library out of communicators is a
- * reason to stay native, not to abort. Another thread may set one meanwhile, which stays.
+ * reason to stay native, not to abort. Another thread may set one meanwhile, which stays: ours is
+ * told from it by being nobody else's.
  */
 int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool *done) {
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
     MPI_Errhandler current = MPI_ERRHANDLER_NULL;
+    MPI_Errhandler ours = MPI_ERRHANDLER_NULL;
     *done = cf_comm_agree(comm->handle, may_make(comm, hidden)); /* waits for ranks that are late */
     if (!*done)
         return MPI_SUCCESS;
-    int err = PMPI_Comm_get_errhandler(comm->handle, &handler);
+    int err = PMPI_Comm_create_errhandler(ignore, &ours);
     if (err == MPI_SUCCESS)
-        err = PMPI_Comm_set_errhandler(comm->handle, MPI_ERRORS_RETURN);
+        err = PMPI_Comm_get_errhandler(comm->handle, &handler);
+    if (err == MPI_SUCCESS)
+        err = PMPI_Comm_set_errhandler(comm->handle, ours);
     if (err != MPI_SUCCESS)
         return err;
     *done = part(comm, wanted);
     if (PMPI_Comm_get_errhandler(comm->handle, &current) == MPI_SUCCESS) {
-        if (current == MPI_ERRORS_RETURN)
+        if (current == ours)
             (void)PMPI_Comm_set_errhandler(comm->handle, handler);
         (void)PMPI_Errhandler_free(&current);
     }
     (void)PMPI_Errhandler_free(&handler);
+    (void)PMPI_Errhandler_free(&ours);
     return MPI_SUCCESS;
 }
 

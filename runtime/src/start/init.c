@@ -283,7 +283,11 @@ COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
 COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     cf_runtime.raised = prepare() && required < MPI_THREAD_MULTIPLE;
     const int level = cf_runtime.raised ? MPI_THREAD_MULTIPLE : required;
-    return begun(next.init_thread(argc, argv, level, provided));
+    const int err = begun(next.init_thread(argc, argv, level, provided));
+    /* What is above the level asked for is ours: the program's threads keep out of MPI. */
+    if (err == MPI_SUCCESS && cf_runtime.raised && *provided > required)
+        *provided = required;
+    return err;
 }
 
 COLLFORGE_PUBLIC int MPI_Finalize(void) {
