@@ -99,8 +99,7 @@ def _prove_one(variant: Variant, machine: Machine) -> None:
 
 def expected_cells(collective: Collective, machine: Machine, rank: int) -> list[Cell | None]:
     """The output of a rank by definition; None where the standard leaves it undefined."""
-    result, cells = collective.result, machine.cells
-    places = {"rank": rank, "root": machine.root, "size": machine.layout.size}
+    result, cells, places = collective.result, machine.cells, machine.places(rank)
     out: list[Cell | None] = []
     for block in range(int(result.out_blocks.evaluate(places))):
         here = {**places, "block": block}

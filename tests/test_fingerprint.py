@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from collforge.variant import Variant
 PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "2x2")
 RING = "lane/algorithms/ring.c"
 RUNTIME = runtime_sources()
+HEADER = "lane_algorithms.h"
+Changed = Callable[[str, str, str], set[str]]
 
 
 @pytest.fixture(scope="module")
@@ -30,36 +33,45 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def generated(folder: Path) -> dict[str, str]:
     """The text of each variant, with the header of the lane algorithms."""
     texts = {path.stem: path.read_text() for path in (folder / "variants").glob("*.c")}
-    return {**texts, "lane_algorithms.h": (folder / "lane_algorithms.h").read_text()}
+    return {**texts, HEADER: (folder / HEADER).read_text()}
 
 
-def changed(generated: dict[str, str], source: str, old: str, new: str) -> set[str]:
+def parts_of_all(generated: dict[str, str], files: dict[str, str]) -> dict[str, dict[str, str]]:
+    """What each variant is made of, with these files of the runtime."""
+    sources = Sources({**files, HEADER: generated[HEADER]})
+    return {name: sources.parts(text) for name, text in generated.items() if name != HEADER}
+
+
+@pytest.fixture(scope="module")
+def changed(generated: dict[str, str]) -> Changed:
     """The variants whose fingerprint another text of a file of the runtime gives them."""
-    header = {"lane_algorithms.h": generated["lane_algorithms.h"]}
-    assert RUNTIME[source].count(old) > 0
-    before = Sources({**RUNTIME, **header})
-    after = Sources({**RUNTIME, **header, source: RUNTIME[source].replace(old, new)})
-    variants = generated.keys() - header.keys()
-    return {v for v in variants if before.parts(generated[v]) != after.parts(generated[v])}
+    before = parts_of_all(generated, RUNTIME)
+
+    def find(source: str, old: str, new: str) -> set[str]:
+        assert RUNTIME[source].count(old) > 0
+        after = parts_of_all(generated, {**RUNTIME, source: RUNTIME[source].replace(old, new)})
+        return {name for name in before if before[name] != after[name]}
+
+    return find
 
 
-def test_a_change_of_an_algorithm_reaches_what_may_run_it(generated: dict[str, str]) -> None:
-    found = changed(generated, RING, "at->nodes - 1", "at->nodes - 2")
+def test_a_change_of_an_algorithm_reaches_what_may_run_it(changed: Changed) -> None:
+    found = changed(RING, "at->nodes - 1", "at->nodes - 2")
     assert {"full_lane_allreduce", "full_lane_reduce_scatter"} <= found
     assert not {name for name in found if name.endswith(("_bcast", "_barrier", "_scan"))}
     # By a function of another file.
-    assert "full_lane_bcast" in changed(generated, "lane/ring.c", "lead + i", "lead - i")
+    assert "full_lane_bcast" in changed("lane/ring.c", "lead + i", "lead - i")
 
 
-def test_a_change_of_a_step_reaches_what_takes_it(generated: dict[str, str]) -> None:
-    found = changed(generated, "data/shuffle.c", "PMPI_Recv(", "PMPI_Precv(")
+def test_a_change_of_a_step_reaches_what_takes_it(changed: Changed) -> None:
+    found = changed("data/shuffle.c", "PMPI_Recv(", "PMPI_Precv(")
     assert found
     assert "full_lane_bcast" not in found
 
 
-def test_comments_and_layout_change_nothing(generated: dict[str, str]) -> None:
-    assert not changed(generated, RING, "Every part is summed up", "Each part is summed up")
-    assert not changed(generated, RING, "    ", "\t \n")
+def test_comments_and_layout_change_nothing(changed: Changed, generated: dict[str, str]) -> None:
+    assert not changed(RING, "Every part is summed up", "Each part is summed up")
+    assert not changed(RING, "    ", "\t \n")
     name = "full_lane_bcast"
     sources = Sources(RUNTIME)
     flat = generated[name].replace("    ", " ")
@@ -94,11 +106,8 @@ def test_every_function_of_an_algorithm_is_found(generated: dict[str, str]) -> N
         "CF_TRY_OR_END",
     } <= known.keys()
     algorithms = {source for source in RUNTIME if source.startswith("lane/algorithms/")}
-    header = {"lane_algorithms.h": generated["lane_algorithms.h"]}
-    sources = Sources({**RUNTIME, **header})
-    reached = {
-        part for name in generated.keys() - header.keys() for part in sources.parts(generated[name])
-    }
+    parts = parts_of_all(generated, RUNTIME)
+    reached = {source for made_of in parts.values() for source in made_of}
     assert algorithms <= reached
 
 

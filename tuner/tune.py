@@ -84,6 +84,7 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> S
     """
     deadline = time.monotonic() + budget
     leftovers.take_in(session.folder, session.database)
+    record_sources(session)
     launches = 0
     while True:
         begin = time.monotonic()
@@ -101,6 +102,14 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> S
             decide_all(session)
             raise
         launches += 1
+
+
+def record_sources(session: Session) -> None:
+    """Stores what each variant is made of that this tuning may verify."""
+    with Store(session.database) as store, store.transaction():
+        for collective in session.goal.collectives:
+            for entry in session.manifest.variants_of(collective):
+                store.record_sources(entry.fingerprint, entry.parts)
 
 
 def report_progress(standing: Standing, launches: int, seconds_left: float) -> Progress:
@@ -233,8 +242,6 @@ def decide_all(session: Session) -> Standing:
         standing = read_standing(store, session.manifest, session.goal, place)
         measured = {one.collective for one in measured_problems(standing.seen.history)}
         for collective in session.goal.collectives:
-            for entry in session.manifest.variants_of(collective):
-                store.record_sources(entry.fingerprint, entry.parts)
             if collective in measured:
                 store.replace_winners(place, collective, *standing.stored(collective))
     return standing

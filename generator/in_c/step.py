@@ -51,28 +51,33 @@ class PipeView:
     then: tuple[PieceView, ...]
 
 
-def step_view(variant: Variant, number: int, step: Step) -> StepView:
+def step_views(variant: Variant) -> list[StepView]:
+    cut, steps = _pieces(variant), variant.composition.steps
+    return [_step_view(variant, cut, number, step) for number, step in enumerate(steps, 1)]
+
+
+def _step_view(variant: Variant, cut: Pieces, number: int, step: Step) -> StepView:
     kind = STEPS[step.call]
     words = {key: _WORDS.get(key, {}).get(value, value) for key, value in step.options.items()}
     words.update(reads=step.reads, writes=step.writes)
     words["order"] = "nodes" if step.get("direction") == "to_node_order" else "ranks"
-    conditions = _conditions(variant, step)
+    conditions = _conditions(cut, step)
     return StepView(
         comment=f"{number}. {kind.sentence.format(**words)}",
         guard=" && ".join(f"({c})" if " " in c and len(conditions) > 1 else c for c in conditions),
-        text=kind.to_c(_in_c(variant, step)),
+        text=kind.to_c(_in_c(variant, cut, step)),
     )
 
 
-def _conditions(variant: Variant, step: Step) -> list[str]:
+def _conditions(cut: Pieces, step: Step) -> list[str]:
     if step.call == "permute":
         return ["permuted"]
-    found = ["!pipe.open"] if step in _pieces(variant).steps else []
+    found = ["!pipe.open"] if step in cut.steps else []
     found += ["carrier"] if step.get("over") == "lane" else []
     return found + ([step.where.to_c(PLACES)] if step.where else [])
 
 
-def _in_c(variant: Variant, step: Step) -> InC:
+def _in_c(variant: Variant, cut: Pieces, step: Step) -> InC:
     over, kind, views = step.get("over") or "", STEPS[step.call], variant.family.views
     splits = [f"&{SPLITS[name].name}" for name in kind.splits(step)] + ["", ""]
     whole = "block" if over == "all" else units(variant, step.reads) if kind.whole else ""
@@ -93,7 +98,7 @@ def _in_c(variant: Variant, step: Step) -> InC:
         waiting=_named(_MEMBERS, step, "ranks"),
         awaited=_named(_MEMBERS, step, "for"),
         way=_way(variant, over),
-        piped=bool(_pieces(variant).steps) and over == "lane",
+        piped=bool(cut.steps) and over == "lane",
         chosen_sync=variant.parameter("sync") is not None,
         part_of=views.get(step.reads, views.get(step.writes, "")),
     )

@@ -11,7 +11,7 @@ from ..predicates import FACTS
 from ..steps import STEPS
 from .locals import call_declarations, declarations
 from .memory import buffers, splits, temporaries, views
-from .step import is_shared, pipe, step_view
+from .step import is_shared, pipe, step_views
 
 FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
 
@@ -19,17 +19,12 @@ FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
 def view(variant: Variant) -> dict[str, Any]:
     """Everything that templates/variant.c.j2 reads."""
     steps = variant.composition.steps
-    step_views = [step_view(variant, number, step) for number, step in enumerate(steps, 1)]
-    split_setups, memory, parts, around = (
-        splits(variant),
-        buffers(variant),
-        views(variant),
-        pipe(variant),
-    )
+    in_turn, around = step_views(variant), pipe(variant)
+    split_setups, memory, parts = splits(variant), buffers(variant), views(variant)
     pieces = (*around.pieces, *around.then) if around else ()
     text = " ".join(
         [
-            *(f"{s.guard} {s.text}" for s in step_views),
+            *(f"{s.guard} {s.text}" for s in in_turn),
             *(f"{p.call} {p.source} {p.target} {p.root}" for p in pieces),
             *(v.address for v in parts),
             *(s.setup for s in split_setups),
@@ -51,7 +46,7 @@ def view(variant: Variant) -> dict[str, Any]:
         "splits": split_setups,
         "buffers": memory,
         "views": parts,
-        "step_views": step_views,
+        "step_views": in_turn,
         "pipe": around,
         "node_phase": variant.parameter(NODE_PHASE),
         "is_shared": is_shared(variant),

@@ -50,7 +50,7 @@ class Meeting:
 
 @dataclass(frozen=True)
 class InC:
-    """A step in the C of a variant. All but the last five are C; what a step has not is empty."""
+    """A step in the C of a variant. All but the step and the last four are C; what a step has not is empty."""
 
     step: Step
     comm: str

@@ -3,26 +3,12 @@
  *   idup all    on the communicator that all ranks duplicate, in some rounds
  *   idup half   on half of the ranks, which let the other half begin the duplication only then
  */
-#include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { WORDS = 64, CALLS = 2, ROUNDS = 20 };
+enum { CALLS = 2, ROUNDS = 20 };
 
-static int wrong = 0;
-
-static void sum(MPI_Comm comm) {
-    int a[WORDS], b[WORDS], size;
-
-    MPI_Comm_size(comm, &size);
-    for (int i = 0; i < WORDS; i++)
-        a[i] = i;
-    for (int n = 0; n < CALLS; n++) {
-        MPI_Allreduce(a, b, WORDS, MPI_INT, MPI_SUM, comm);
-        for (int i = 0; i < WORDS; i++)
-            wrong += b[i] != i * size;
-    }
-}
+#include "sum.h"
 
 int main(int argc, char **argv) {
     int rank, size, total = 0, word = 0;

@@ -4,17 +4,17 @@
  *   making HOW WHERE FILE    HOW: dup, group, file; WHERE: the collectives are on all ranks, or on half of them
  * HOW is window: MPI_Comm_dup while all call what is served through a window, having called something else before.
  */
-#include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-enum { WORDS = 64, CALLS = 3 };
+enum { CALLS = 3 };
+
+#include "sum.h"
 
 static const char *how = "", *path = "";
 static MPI_Comm parent, made;
-static int wrong = 0;
 
 static void *make(void *unused) {
     MPI_Group group;
@@ -32,19 +32,6 @@ static void *make(void *unused) {
         MPI_Comm_dup(parent, &made);
     }
     return unused;
-}
-
-static void sum(MPI_Comm comm) {
-    int a[WORDS], b[WORDS], size;
-
-    MPI_Comm_size(comm, &size);
-    for (int i = 0; i < WORDS; i++)
-        a[i] = i;
-    for (int n = 0; n < CALLS; n++) {
-        MPI_Allreduce(a, b, WORDS, MPI_INT, MPI_SUM, comm);
-        for (int i = 0; i < WORDS; i++)
-            wrong += b[i] != i * size;
-    }
 }
 
 int main(int argc, char **argv) {

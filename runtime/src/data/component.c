@@ -15,11 +15,8 @@ int cf_scatter(struct cf_comm *comm, const void *from, const struct cf_split *sp
                const struct cf_unit *unit, int root, MPI_Comm over) {
     (void)comm;
     int own = 0;
-    const int err = own_count(split, over, &own);
 
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(own_count(split, over, &own));
     if (split->uniform) {
         return PMPI_Scatter(from, own, unit->type, to, own, unit->type, root, over);
     }
@@ -31,11 +28,8 @@ int cf_gather(struct cf_comm *comm, const void *from, void *to, const struct cf_
               const struct cf_unit *unit, int root, MPI_Comm over) {
     (void)comm;
     int own = 0;
-    const int err = own_count(split, over, &own);
 
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(own_count(split, over, &own));
     if (split->uniform) {
         return PMPI_Gather(from, own, unit->type, to, own, unit->type, root, over);
     }
@@ -46,11 +40,8 @@ int cf_gather(struct cf_comm *comm, const void *from, void *to, const struct cf_
 int cf_allgather(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
                  const struct cf_unit *unit, MPI_Comm over) {
     int own = 0;
-    const int err = own_count(split, over, &own);
 
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(own_count(split, over, &own));
     if (over == comm->layout.lane_comm &&
         from == cf_at(unit, to, split->displs[comm->layout.node])) {
         from = MPI_IN_PLACE; /* a piece of collforge_hybrid.h */
@@ -101,7 +92,7 @@ static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
 }
 
 /*
- * Two defects are gone round, both of user-defined ops. MPICH 4.0.2's MPI_Reduce_scatter(_block)
+ * Works around two bugs, both of user-defined ops. MPICH 4.0.2's MPI_Reduce_scatter(_block)
  * gives wrong results, or overruns its buffer, where such an op does not commute, the datatype has
  * holes and the ranks are a power of two. Open MPI 4.1.4's calls the op with no elements.
  */
