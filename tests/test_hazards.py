@@ -80,6 +80,16 @@ def test_a_duplication_under_way(built: Installation, launch: Launch, who: str) 
     check(launch, built, 8, [str(program), who], **env)
 
 
+def test_a_late_start_while_a_duplication_is_under_way(built: Installation, launch: Launch) -> None:
+    """A tool in front hides MPI_Init, so that the first collective starts the library."""
+    program = compiled(built, "idup")
+    tool = compiled(built, "tool", "-shared", "-fPIC")
+    preload = f"{tool}:{built.built.library_path}"
+    env = {"LD_PRELOAD": preload, "COLLFORGE_FORCE": "bcast=shared_window"}
+    done = launch(built.library.name, 8, [str(program), "late"], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+
+
 @pytest.mark.parametrize(
     ("how", "where"),
     [("group", "half"), ("file", "half"), ("dup", "all"), ("window", "all")],
@@ -152,15 +162,36 @@ def test_a_number_of_bytes_of_any_length(
     assert ("does not apply" not in done.stderr) == served
 
 
-def test_an_op_that_stores_into_both_operands(built: Installation, launch: Launch) -> None:
+OPS = ("allreduce", "reduce", "reduce_scatter_block", "scan", "exscan")
+STORED_INTO = {
+    "shared_window": ("8", "*=shared_window"),
+    **{
+        name: (
+            "2",
+            ";".join(
+                f"{call}=full_lane[lane_algorithm={name},node_phase=shared]" for call in calls
+            ),
+        )
+        for name, calls in INTERLEAVED.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", STORED_INTO)
+def test_an_op_that_stores_into_both_operands(
+    built: Installation, launch: Launch, name: str
+) -> None:
     """Which MPICH's own collectives do not stand."""
     program = compiled(built, "storing_op")
+    nodes, force = STORED_INTO[name]
+    forced = [one.partition("=")[0] for one in force.split(";")]
+    calls = OPS if forced == ["*"] else forced
     env = {
         "LD_PRELOAD": str(built.built.library_path),
-        "COLLFORGE_NODE_MAP": "4",
-        "COLLFORGE_FORCE": "*=shared_window",
+        "COLLFORGE_NODE_MAP": nodes,
+        "COLLFORGE_FORCE": force,
     }
-    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    done = launch(built.library.name, 8, [str(program), *calls], env, timeout=TIME)
     assert (done.returncode, done.stdout) == (0, "passed\n")
 
 

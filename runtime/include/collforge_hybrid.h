@@ -170,8 +170,9 @@ COLLFORGE_PUBLIC int collforge_hybrid_reduce_scatter_block(const void *sendbuf, 
  * A call that is made many times with the same arguments: checked and chosen once, by the _init of
  * its collective, which is local; every start runs it and returns when this rank's part is done.
  * Errors are those of the collective; MPI_ERR_REQUEST: no request, or its package is freed. The
- * request is to be freed before the piece that it works in, and before its op: the datatype may be
- * freed at once, but an op cannot be duplicated.
+ * request is to be freed before the piece that it works in. Where the collective has an op, the
+ * request is also to be freed before that op and its datatype; else the datatype may be freed at
+ * once.
  */
 struct collforge_hybrid_request;
 

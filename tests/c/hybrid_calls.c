@@ -275,10 +275,30 @@ static void errors(void) {
 
 /* ---- persistent forms ------------------------------------------------------------------------ */
 
+static MPI_Datatype summed = MPI_DATATYPE_NULL;
+
+/* For one type alone: it counts on the handle that the program has of it. */
 static void add(void *in, void *inout, int *length, MPI_Datatype *type) {
-    (void)type;
+    check(*type == summed);
     for (int i = 0; i < *length; i++)
         ((int *)inout)[i] += ((int *)in)[i];
+}
+
+/* A package at the address of the one that a request was made for. */
+static void another_package(void) {
+    struct collforge_hybrid_request *old = NULL;
+    struct collforge_hybrid_request *none = NULL;
+    const struct collforge_hybrid *first = hybrid;
+    int *all = NULL;
+    check(collforge_hybrid_alloc(hybrid, size * (MPI_Aint)sizeof(int), &all) == MPI_SUCCESS);
+    check(collforge_hybrid_allgather_init(all, 1, MPI_INT, hybrid, &old) == MPI_SUCCESS);
+    check(collforge_hybrid_free(&hybrid) == MPI_SUCCESS);
+    check(collforge_hybrid_create(MPI_COMM_WORLD, &hybrid) == MPI_SUCCESS);
+    check(class_of(collforge_hybrid_start(old)) == MPI_ERR_REQUEST);
+    if (rank == 0 && first != hybrid)
+        fprintf(stderr, "the new package stands elsewhere\n");
+    check(collforge_hybrid_request_free(&old) == MPI_SUCCESS);
+    check(class_of(collforge_hybrid_start(none)) == MPI_ERR_REQUEST);
 }
 
 static void requests(void) {
@@ -299,8 +319,10 @@ static void requests(void) {
     MPI_Type_contiguous(1, MPI_INT, &one);
     MPI_Type_commit(&one);
     check(collforge_hybrid_allgather_init(all, 1, one, hybrid, &gather) == MPI_SUCCESS);
+    MPI_Type_contiguous(1, MPI_INT, &summed);
+    MPI_Type_commit(&summed);
     MPI_Op_create(add, 1, &sum_of_ones);
-    check(collforge_hybrid_allreduce_init(&own, total, 1, one, sum_of_ones, hybrid, &sum_up) == MPI_SUCCESS);
+    check(collforge_hybrid_allreduce_init(&own, total, 1, summed, sum_of_ones, hybrid, &sum_up) == MPI_SUCCESS);
     MPI_Type_free(&one);
     MPI_Type_contiguous(64, MPI_INT, &many);
     MPI_Type_commit(&many);
@@ -322,7 +344,9 @@ static void requests(void) {
     check(class_of(collforge_hybrid_start(copy)) == MPI_ERR_REQUEST);
     check(class_of(collforge_hybrid_request_free(&copy)) == MPI_ERR_REQUEST);
     MPI_Op_free(&sum_of_ones);
+    MPI_Type_free(&summed);
     MPI_Type_free(&many);
+    another_package();
 }
 
 int main(int argc, char **argv) {

@@ -2,6 +2,7 @@
  * Collectives while MPI_Comm_idup is under way: they may make no communicators, with which its own messages would meet.
  *   idup all    on the communicator that all ranks duplicate, in some rounds
  *   idup half   on half of the ranks, which let the other half begin the duplication only then
+ *   idup late   on all ranks: the first collective of the program
  */
 #include <stdio.h>
 #include <string.h>
@@ -27,6 +28,13 @@ int main(int argc, char **argv) {
         if (lower) {
             sum(half);
             MPI_Send(&word, 1, MPI_INT, rank + size / 2, 0, MPI_COMM_WORLD);
+        }
+    } else if (argc > 1 && strcmp(argv[1], "late") == 0) {
+        MPI_Comm_idup(MPI_COMM_WORLD, &made, &request);
+        for (int n = 0; n < ROUNDS; n++) {
+            word = rank == 0 ? n : -1;
+            MPI_Bcast(&word, 1, MPI_INT, 0, MPI_COMM_WORLD);
+            wrong += word != n;
         }
     } else {
         for (int n = 0; n < ROUNDS; n++) {

@@ -147,7 +147,7 @@ static int combine(const struct job *job, const struct piece *piece, int units) 
 
     for (int rank = last - 1; rank >= 0 && units > 0; rank--) {
         const void *part = cf_at(job->unit, piece->parts, (MPI_Aint)rank * units);
-        CF_TRY(cf_combine(part, sum, units, job->unit, job->op));
+        CF_TRY(cf_combine(job->comm, part, sum, units, job->unit, job->op));
     }
     return MPI_SUCCESS;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/facts.h"
 #include "data/sizes.h"
 
 /* How a type was made, and of which other one where that is a plain repetition of it (else
@@ -183,9 +184,30 @@ static inline bool add_few(const void *before, void *after, int count, MPI_Datat
     return false;
 }
 
-int cf_combine(const void *before, void *after, int count, const struct cf_unit *unit, MPI_Op op) {
+/* Of a user's op: as many elements at a time as stay in the cache. */
+static int combine_copies(struct cf_comm *comm, const void *before, void *after, int count,
+                          const struct cf_unit *unit, MPI_Op op) {
+    enum { ROOM = 16 << 10 }; /* bytes */
+    const int fit = ROOM / (unit->size > 0 ? unit->size : 1);
+    const int few = fit < 1 ? 1 : fit < count ? fit : count;
+    void *copy = cf_temp(comm, CF_SLOT_COPIES, few, unit);
+
+    if (copy == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int first = 0; first < count; first += few) {
+        const int units = count - first < few ? count - first : few;
+        CF_TRY(cf_copy(comm, copy, cf_at(unit, before, first), units, unit));
+        CF_TRY(PMPI_Reduce_local(copy, cf_at(unit, after, first), units, unit->type, op));
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_combine(struct cf_comm *comm, const void *before, void *after, int count,
+               const struct cf_unit *unit, MPI_Op op) {
     if (count == 0 || add_few(before, after, count, unit->type, op)) {
         return MPI_SUCCESS;
     }
-    return PMPI_Reduce_local(before, after, count, unit->type, op);
+    return cf_op_is_predefined(op) ? PMPI_Reduce_local(before, after, count, unit->type, op)
+                                   : combine_copies(comm, before, after, count, unit, op);
 }

@@ -40,8 +40,13 @@ void *cf_temps(struct cf_comm *comm, int slot, int n, MPI_Aint count, const stru
 int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
             const struct cf_unit *unit);
 
-/* after = before o after; nothing where count is 0, which a user's op need not stand. */
-int cf_combine(const void *before, void *after, int count, const struct cf_unit *unit, MPI_Op op);
+/*
+ * after = before o after; nothing where count is 0, which a user's op need not stand. Such an op
+ * may store into both of its operands: it gets a copy of `before`, which may be the caller's or
+ * still be read by other ranks.
+ */
+int cf_combine(struct cf_comm *comm, const void *before, void *after, int count,
+               const struct cf_unit *unit, MPI_Op op);
 
 /* target = source (count units) turned round: its units from first on, then those before. */
 int cf_rotate(struct cf_comm *comm, void *target, const void *source, int count, int first,

@@ -84,6 +84,8 @@ static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
         return MPI_ERR_NO_MEM;
     }
     struct cf_layout *layout = &state->comm.layout;
+    static atomic_uint_fast64_t created;
+    hybrid->serial = atomic_fetch_add(&created, 1);
     hybrid->state = state;
     state->stage = CF_STAGE_COMPLETE;
     hybrid->open.comm = state->comm.handle = comm;

@@ -17,6 +17,7 @@ struct cf_piece {
 
 struct cf_hybrid {
     struct collforge_hybrid open; /* what the program sees; first, so that pointers convert */
+    uint64_t serial;              /* no other package of this process has it */
     /* Complete from the start; of no communicator's attribute. Its comm.shared is NULL where there
      * was no room for flags. */
     struct cf_state *state;

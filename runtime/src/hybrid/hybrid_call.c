@@ -173,6 +173,7 @@ int cf_hybrid_call(struct collforge_hybrid *hybrid, int collective, struct cf_ar
 
 struct collforge_hybrid_request {
     struct collforge_hybrid *hybrid;
+    uint64_t serial; /* of the package: another one may come to stand at its address */
     const struct cf_choice *choice;
     struct cf_args args;
     bool owns_type; /* recvtype is a duplicate: the program may free its own */
@@ -190,7 +191,8 @@ static void free_request(struct collforge_hybrid_request *request) {
 }
 
 /* NULL when memory is out. */
-static struct collforge_hybrid_request *new_request(const struct cf_args *args, int size) {
+static struct collforge_hybrid_request *new_request(const struct cf_args *args, int size,
+                                                    bool has_op) {
     const size_t bytes = args->recvcounts == NULL ? 0 : (size_t)size * sizeof(int);
     struct collforge_hybrid_request *request = malloc(sizeof *request + bytes);
 
@@ -202,8 +204,8 @@ static struct collforge_hybrid_request *new_request(const struct cf_args *args, 
         memcpy(request->counts, args->recvcounts, bytes);
         request->args.recvcounts = request->counts;
     }
-    /* Predefined ops are for predefined types, not for duplicates of them. */
-    request->owns_type = !cf_type_is_predefined(args->recvtype);
+    /* An op is for the type that it was made for, predefined or not. */
+    request->owns_type = !has_op && !cf_type_is_predefined(args->recvtype);
     if (request->owns_type &&
         PMPI_Type_dup(args->recvtype, &request->args.recvtype) != MPI_SUCCESS) {
         free(request);
@@ -225,7 +227,8 @@ int cf_hybrid_init(struct collforge_hybrid *hybrid, int collective, const struct
     if (err != MPI_SUCCESS) {
         return cf_hybrid_fail(hybrid->comm, err);
     }
-    struct collforge_hybrid_request *made = new_request(args, hybrid->size);
+    struct collforge_hybrid_request *made =
+        new_request(args, hybrid->size, cf_collectives[collective].has_op);
     if (made != NULL && !cf_handle_insert(&live, (uintptr_t)made, (uintptr_t)made)) {
         free_request(made);
         made = NULL;
@@ -234,6 +237,7 @@ int cf_hybrid_init(struct collforge_hybrid *hybrid, int collective, const struct
         return cf_hybrid_fail(hybrid->comm, MPI_ERR_NO_MEM);
     }
     made->hybrid = hybrid;
+    made->serial = found->serial;
     made->args.comm = hybrid->comm;
     made->choice = choice;
     *request = made;
@@ -249,7 +253,7 @@ static bool is_live(struct collforge_hybrid_request *request) {
 int collforge_hybrid_start(struct collforge_hybrid_request *request) {
     struct cf_hybrid *found = is_live(request) ? cf_hybrid_find(request->hybrid) : NULL;
 
-    if (found == NULL) {
+    if (found == NULL || found->serial != request->serial) {
         return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_REQUEST);
     }
     return cf_hybrid_fail(found->open.comm, run(found, request->choice, &request->args));

@@ -89,9 +89,9 @@ int cf_exchange_sums(struct cf_comm *comm, int partner, void *sums[2], int count
     CF_TRY(cf_send_receive((struct cf_message){own, count, partner},
                            (struct cf_message){sums[1], count, partner}, unit, at->lane_comm));
     if (partner < at->node) {
-        return cf_combine(sums[1], own, count, unit, op);
+        return cf_combine(comm, sums[1], own, count, unit, op);
     }
-    CF_TRY(cf_combine(own, sums[1], count, unit, op));
+    CF_TRY(cf_combine(comm, own, sums[1], count, unit, op));
     sums[0] = sums[1];
     sums[1] = own;
     return MPI_SUCCESS;

@@ -45,7 +45,7 @@ static int run_elements(const struct cf_pipe *pipe, const struct cf_pipe_step *s
             CF_TRY(cf_shared_exscan(pipe->comm, from, to, count, unit, step->op));
             break;
         case CF_PIPE_COMBINE:
-            CF_TRY(cf_combine(from, to, count, unit, step->op));
+            CF_TRY(cf_combine(pipe->comm, from, to, count, unit, step->op));
             break;
         case CF_PIPE_COPY:
             CF_TRY(cf_copy(pipe->comm, to, from, count, unit));

@@ -154,7 +154,7 @@ static int take(struct stream *stream, const struct place *place, int index) {
 
     CF_TRY(cf_wait(&stream->receive[index % stream->window]));
     if (place->t <= ring->reduced) {
-        CF_TRY(cf_combine(in_vector(stream, stream->call->from, place),
+        CF_TRY(cf_combine(stream->call->comm, in_vector(stream, stream->call->from, place),
                           at_place(stream, place, index), units_at(stream, place),
                           stream->call->unit, stream->call->op));
     }

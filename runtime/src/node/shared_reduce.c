@@ -9,7 +9,6 @@
 
 #include "base/runtime.h"
 #include "data/component.h"
-#include "data/facts.h"
 
 struct reducing {
     struct cf_comm *comm;
@@ -21,8 +20,7 @@ struct reducing {
     size_t total;  /* bytes of the operand */
     size_t piece;  /* bytes of a round */
     bool small;    /* one round beside the flags */
-    bool spared;   /* others read the operands, too: a user's op may store there, and gets copies */
-    void *operand; /* of copies, or elements with holes: room for a piece, twice */
+    void *operand; /* of elements with holes: room for a piece, twice */
     void *result;
     uint64_t base; /* the first round */
     int err;       /* the first: an error keeps no other rank waiting */
@@ -43,7 +41,7 @@ static void reduce_begin(struct reducing *job, size_t total, size_t piece, bool 
     job->total = total;
     job->piece = piece;
     job->err = MPI_SUCCESS;
-    if (!unit->dense || job->spared) {
+    if (!unit->dense) {
         const MPI_Aint units = (MPI_Aint)(capacity / (size_t)unit->size);
         job->operand = cf_temp(job->comm, CF_SLOT_OPERAND, units, unit);
         job->result = cf_temp(job->comm, CF_SLOT_RESULT, units, unit);
@@ -74,13 +72,13 @@ static void combine(struct reducing *job, const void *place, void *to, int units
     if (job->err != MPI_SUCCESS) {
         return;
     }
-    if (!job->unit->dense || job->spared) {
+    if (!job->unit->dense) {
         note(job, cf_shared_get(job->comm, job->operand, place,
                                 (size_t)units * (size_t)job->unit->size, job->unit));
         operand = job->operand;
     }
     if (job->err == MPI_SUCCESS) {
-        note(job, cf_combine(operand, to, units, job->unit, job->op));
+        note(job, cf_combine(job->comm, operand, to, units, job->unit, job->op));
     }
 }
 
@@ -107,7 +105,7 @@ static void combine_into(struct reducing *job, void *to, int last, uint64_t roun
             note(job, cf_shared_get(job->comm, to, place, (size_t)units * (size_t)job->unit->size,
                                     job->unit));
         } else if (here) {
-            note(job, cf_combine(own.from, to, units, job->unit, job->op));
+            note(job, cf_combine(job->comm, own.from, to, units, job->unit, job->op));
         } else {
             combine(job, place, to, units);
         }
@@ -406,7 +404,6 @@ static int scan(struct reducing *job, int count, bool inclusive) {
         return (inclusive ? cf_scan : cf_exscan)(comm, job->from, job->to, count, unit, job->op,
                                                  comm->layout.node_comm);
     }
-    job->spared = !cf_op_is_predefined(job->op);
     reduce_begin(job, bytes, cf_shared_piece(unit), bytes <= CF_SHARED_SMALL);
     return prefixes(job, inclusive);
 }

@@ -2,7 +2,6 @@
  * Reductions of a node in one round, with the operands beside its flags. shared.c has the protocol,
  * shared_reduce.c says in which order operands are combined.
  */
-#include "data/facts.h"
 #include "node/shared_window.h"
 
 /* The operands of all ranks, once they are there. This rank's own comes from the user's memory if
@@ -12,11 +11,9 @@ static int combine_slots(struct cf_comm *comm, const void *from, void *to, int c
     const struct cf_shared *shared = comm->shared;
     const size_t bytes = (size_t)count * (size_t)unit->size;
     const int last = shared->n - 1;
-    /* Others read the operands, too: an op of the user's may store there, and gets copies. */
-    const bool copies = !unit->dense || !cf_op_is_predefined(op);
     void *unpacked = NULL;
 
-    if (copies) {
+    if (!unit->dense) {
         unpacked = cf_temp(comm, CF_SLOT_OPERAND, count, unit);
         if (unpacked == NULL) {
             return MPI_ERR_NO_MEM;
@@ -31,11 +28,11 @@ static int combine_slots(struct cf_comm *comm, const void *from, void *to, int c
         const void *operand = cf_shared_slot(shared, rank, round)->data;
         if (rank == shared->me && from != to) {
             operand = from;
-        } else if (copies) {
+        } else if (!unit->dense) {
             CF_TRY(cf_shared_get(comm, unpacked, operand, bytes, unit));
             operand = unpacked;
         }
-        CF_TRY(cf_combine(operand, to, count, unit, op));
+        CF_TRY(cf_combine(comm, operand, to, count, unit, op));
     }
     return MPI_SUCCESS;
 }

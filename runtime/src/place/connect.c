@@ -70,10 +70,14 @@ COLLFORGE_PUBLIC int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_C
 }
 #endif
 
+bool cf_idup_may_run(void) {
+    return atomic_load(&idup_begun);
+}
+
 static bool may_make(const struct cf_comm *comm, int number) {
     int level = MPI_THREAD_SINGLE;
     int main_thread = 0;
-    if (atomic_load(&idup_begun) || PMPI_Query_thread(&level) != MPI_SUCCESS)
+    if (cf_idup_may_run() || PMPI_Query_thread(&level) != MPI_SUCCESS)
         return false;
     if (level == MPI_THREAD_MULTIPLE && !cf_runtime.raised &&
         (comm->handle != MPI_COMM_WORLD || number == 0 ||
@@ -83,6 +87,10 @@ static bool may_make(const struct cf_comm *comm, int number) {
 }
 
 #else
+
+bool cf_idup_may_run(void) {
+    return false;
+}
 
 static bool may_make(const struct cf_comm *comm, int number) {
     (void)comm;

@@ -20,6 +20,9 @@ enum { CF_MOST_HIDDEN = 1024 };
 bool cf_hidden_split(MPI_Comm comm, int color, int key, MPI_Comm *out);
 /* Frees what cf_hidden_split has made; nothing happens to MPI_COMM_NULL. */
 void cf_hidden_free(MPI_Comm *comm);
+/* Whether MPI_Comm_idup of this process may be under way, so that communicators must not be made
+ * now. */
+bool cf_idup_may_run(void);
 /* Whether this process may have so many more. */
 bool cf_hidden_may(int more);
 /* Counts so many more, which cf_hidden_split has not made. */

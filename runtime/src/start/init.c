@@ -17,6 +17,7 @@
 #include "data/sizes.h"
 #include "device/gpu.h"
 #include "node/shared_window.h"
+#include "place/connect.h"
 #include "place/topology.h"
 #include "start/board.h"
 #include "start/library.h"
@@ -227,7 +228,9 @@ static void stop_at_the_end(void) {
 
 static void begin(bool after_init) {
     cf_runtime.mode = CF_MODE_OFF;
-    if (cf_library_is_ours() && cf_presence_agree(after_init))
+    if (!cf_library_is_ours() || !cf_presence_agree(after_init))
+        return;
+    if (after_init || cf_all_agree(!cf_idup_may_run()))
         start();
 }
 

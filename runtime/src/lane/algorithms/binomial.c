@@ -56,7 +56,7 @@ int cf_binomial_reduce(const struct cf_lane_call *call) {
         turn--;
         CF_TRY(cf_receive(place[turn % 2], call->count, unit, cf_node_at(at, top, position + below),
                           0, at->lane_comm));
-        CF_TRY(cf_combine(sum, place[turn % 2], call->count, unit, call->op));
+        CF_TRY(cf_combine(call->comm, sum, place[turn % 2], call->count, unit, call->op));
         sum = place[turn % 2];
     }
     if (position > 0) {

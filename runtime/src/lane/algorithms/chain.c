@@ -100,7 +100,7 @@ int cf_chain_reduce(const struct cf_lane_call *call) {
         void *sum = cf_at(unit, partial, (MPI_Aint)(last ? done : done % window) * segment);
         if (!first) {
             CF_TRY_IN_WINDOW(cf_wait(&receive[done % window]));
-            CF_TRY_IN_WINDOW(cf_combine(own, sum, units, unit, call->op));
+            CF_TRY_IN_WINDOW(cf_combine(call->comm, own, sum, units, unit, call->op));
         }
         if (!last) {
             CF_TRY_IN_WINDOW(cf_wait(&send[done % window]));
@@ -157,7 +157,8 @@ int cf_chain_exscan(const struct cf_lane_call *call) {
                 CF_TRY_IN_WINDOW(cf_wait(&send[done % window]));
                 CF_TRY_IN_WINDOW(cf_copy(call->comm, sum, own, units, unit));
                 if (!first) {
-                    CF_TRY_IN_WINDOW(cf_combine(cf_at(unit, call->to, (MPI_Aint)done * segment),
+                    CF_TRY_IN_WINDOW(cf_combine(call->comm,
+                                                cf_at(unit, call->to, (MPI_Aint)done * segment),
                                                 sum, units, unit, call->op));
                 }
                 CF_TRY_IN_WINDOW(PMPI_Isend(sum, units, unit->type, at->node + 1, 0, at->lane_comm,

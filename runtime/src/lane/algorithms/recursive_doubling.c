@@ -66,7 +66,7 @@ int cf_recursive_doubling_allreduce(const struct cf_lane_call *call) {
     CF_TRY(cf_copy(call->comm, sums[0], call->from, call->count, unit));
     if (who.stands_for_two) {
         CF_TRY(cf_receive(sums[1], call->count, unit, at->node - 1, 0, at->lane_comm));
-        CF_TRY(cf_combine(sums[1], sums[0], call->count, unit, call->op));
+        CF_TRY(cf_combine(call->comm, sums[1], sums[0], call->count, unit, call->op));
     }
     for (int far = 1; far < who.active; far *= 2) {
         const int partner = cf_doubling_rank(&who, who.index ^ far);
@@ -104,7 +104,7 @@ int cf_recursive_doubling_exscan(const struct cf_lane_call *call) {
         CF_TRY(cf_exchange_sums(call->comm, partner, sums, call->count, unit, call->op));
         if (partner < at->node) {
             CF_TRY(first ? cf_copy(call->comm, call->to, sums[1], call->count, unit)
-                         : cf_combine(sums[1], call->to, call->count, unit, call->op));
+                         : cf_combine(call->comm, sums[1], call->to, call->count, unit, call->op));
             first = false;
         }
     }
