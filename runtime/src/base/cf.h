@@ -1,6 +1,6 @@
 /*
- * The room base: the types that all rooms, the generated sources and the timing driver share, and
- * tools that know nothing of collectives.
+ * The room base: types shared by all rooms, the generated sources and the timing driver, and tools
+ * that know nothing of collectives.
  *
  * Nothing here is exported from libcollforge.so.
  */
@@ -15,13 +15,13 @@
 
 #include "collforge.h"
 
-/* ---- one call ----------------------------------------------------------------------------------
+/* ---- one call -----------------------------------------------------------------------------------
  */
 
 /*
- * The arguments of one collective call, whichever it is. A collective with a single buffer (bcast)
- * has it in recvbuf; one with a single count and datatype (the reductions) has them in both places.
- * Arguments that are not significant on this rank are carried along unread.
+ * The arguments of one call of any collective. A collective with a single buffer (bcast) has it in
+ * recvbuf. One with a single count and datatype (reductions) has them in both places. Arguments not
+ * significant on this rank are passed along unread.
  */
 struct cf_args {
     const void *sendbuf;
@@ -33,7 +33,7 @@ struct cf_args {
     int recvcount;
     const int *recvcounts;
     const int *rdispls;
-    const MPI_Aint *large_sdispls; /* those of a _c function, instead of the others */
+    const MPI_Aint *large_sdispls; /* of a _c function, instead of sdispls and rdispls */
     const MPI_Aint *large_rdispls;
     MPI_Datatype recvtype;
     MPI_Op op;
@@ -41,27 +41,29 @@ struct cf_args {
     MPI_Comm comm;
 };
 
-/* ---- where the ranks of a communicator are --------------------------------------------------- */
+/* ---- the ranks of a communicator ------------------------------------------------------------- */
 
 /*
- * The blocks of the p ranks as k lanes see them: the rank with node rank m travels on lane m mod k,
- * carried by the rank of its node with node rank m mod k (itself when m < k). k = 1 is the
- * hierarchical decomposition, k = smallest node size the full-lane one.
+ * The p ranks divided into k lanes. The rank with node rank m belongs to lane m mod k. Node rank m
+ * mod k of its node carries the lane: it communicates for the lane's ranks on that node. k = 1 is
+ * the hierarchical decomposition, k = smallest node size the full-lane one (Träff and Hunold, 2020,
+ * section III).
  */
 struct cf_lanes {
     int k;
     int *order;       /* [p] the ranks sorted by (lane, node, node rank) */
     int *lane_size;   /* [k] ranks on each lane */
-    int *share_size;  /* [k * nodes] at [lane * nodes + node]: ranks of that node on that lane */
-    int *share_begin; /* [k * nodes] where the ranks of that share begin in order */
+    int *share_size;  /* [k * nodes] at [lane * nodes + node]: ranks of that node on that lane, the
+                         node's share */
+    int *share_begin; /* [k * nodes] index of the share's first rank in order */
     bool identity;    /* order[i] == i */
     struct cf_lanes *next;
 };
 
 /*
- * How a communicator lies on the nodes. Alike on all its ranks, except node, node_rank and the
- * handles. Nodes are numbered by their lowest rank; node ranks follow the ranks of the
- * communicator.
+ * The layout of a communicator on the nodes. Equal on all its ranks, except rank, node, node_rank
+ * and the handles. Nodes are numbered by their lowest rank. Node ranks are in the order of the
+ * communicator's ranks.
  */
 struct cf_layout {
     int size;
@@ -69,21 +71,21 @@ struct cf_layout {
     int nodes;
     int node;
     int node_rank;
-    int *node_of;      /* [size]; the block of memory that the next two are in, too */
+    int *node_of;      /* [size]; one allocation with the next two */
     int *node_rank_of; /* [size] */
     int *node_size;    /* [nodes] */
     int min_node_size;
     int max_node_size;
-    bool consecutive;       /* every node holds an interval of ranks */
-    int threads;            /* that each process may have inside MPI at once (threads.h) */
-    MPI_Comm node_comm;     /* the ranks of this node, in rank order */
-    MPI_Comm lane_comm;     /* the ranks with this node rank, in node order; MPI_COMM_NULL from
-                               min_node_size on */
-    MPI_Comm order_comm;    /* all ranks, for messages that put data in the order of the nodes;
-                               MPI_COMM_NULL where consecutive */
-    struct cf_lanes full;   /* k = min_node_size */
+    bool consecutive;     /* the ranks of every node are consecutive */
+    int threads;          /* threads that may call MPI at once in each process (threads.h) */
+    MPI_Comm node_comm;   /* the ranks of this node, in rank order */
+    MPI_Comm lane_comm;   /* the ranks with this node rank, in node order; MPI_COMM_NULL for node
+                             ranks from min_node_size on */
+    MPI_Comm order_comm;  /* all ranks, for messages that reorder data by node; MPI_COMM_NULL where
+                             consecutive */
+    struct cf_lanes full; /* k = min_node_size */
     struct cf_lanes single; /* k = 1 */
-    struct cf_lanes *fewer; /* those with a k in between that were asked for (cf_lanes_of) */
+    struct cf_lanes *fewer; /* list of the requested ones with other k (cf_lanes_of) */
 };
 
 /* ---- temporaries ----------------------------------------------------------------------------- */
@@ -91,26 +93,26 @@ struct cf_layout {
 enum { CF_TMPBUF_SLOTS = 28 };
 
 /*
- * Scratch memory of one communicator, by slot. It grows to what calls need and goes with the
- * communicator, or after a call when the process has more than COLLFORGE_MEMORY of it. MPI allows
- * one collective at a time on a communicator, so one set is enough even with MPI_THREAD_MULTIPLE.
+ * Scratch memory of one communicator, by slot. It grows as calls need. It is freed with the
+ * communicator, or after a call that leaves the process with more than COLLFORGE_MEMORY. MPI allows
+ * one collective at a time on a communicator, so one set suffices with MPI_THREAD_MULTIPLE.
  */
 struct cf_tmpbufs {
     void *data[CF_TMPBUF_SLOTS];
     size_t capacity[CF_TMPBUF_SLOTS];
 };
 
-/* What a variant works with on one communicator. */
+/* The state of a communicator for variants. */
 struct cf_comm {
-    MPI_Comm handle; /* of the user's communicator, or of a package's own */
+    MPI_Comm handle; /* the user's communicator, or that of a hybrid package */
     struct cf_layout layout;
     struct cf_tmpbufs tmpbufs;
-    struct cf_shared *shared; /* shared.h; NULL before cf_shared_ready and where it says no */
+    struct cf_shared *shared; /* shared.h; NULL before cf_shared_ready, or when refused */
     bool shared_refused;
-    struct cf_chunk_set *chunks; /* chunks.h: those that were asked for */
+    struct cf_chunk_set *chunks; /* chunks.h: the requested sets of chunk communicators */
     bool chunks_refused;
-    bool order_refused; /* no communicator of all ranks could be made */
-    /* A predefined op and a type that the MPI library takes together. */
+    bool order_refused; /* order_comm could not be created */
+    /* A predefined op and a type that the MPI library was found to accept together. */
     MPI_Op legal_op;
     MPI_Datatype legal_type;
 };
@@ -118,8 +120,8 @@ struct cf_comm {
 /* ---- variants -------------------------------------------------------------------------------- */
 
 /*
- * The facts a choice may read: the MPI standard makes each of them the same on all ranks of the
- * call. Counts, datatypes, extents and MPI_IN_PLACE are not among them, on purpose.
+ * The facts a choice may read. The MPI standard makes each equal on all ranks of the call. Counts,
+ * datatypes, extents and MPI_IN_PLACE are left out on purpose.
  */
 struct cf_facts {
     int size;
@@ -128,18 +130,18 @@ struct cf_facts {
     int max_node_size;
     bool consecutive;
     int threads;
-    bool commutative; /* of the op; true for collectives without one */
+    bool commutative; /* whether the op commutes; true without an op */
     int64_t bytes;    /* of one block: count x type size as in the call */
     int64_t
         total_bytes; /* the largest packed buffer of the call on any rank: bytes, or size x bytes */
 };
 
-/* One parameter of a family and its domain. Values are ints; a symbolic value is its index in
+/* One parameter of a family and its domain. Values are ints. A symbolic value is an index in
  * symbols. */
 struct cf_parameter {
     const char *name;
     const char *const *symbols; /* NULL: numeric */
-    const int *values;          /* numeric: the domain searched; NULL when symbolic */
+    const int *values;          /* numeric: the values to search; NULL if symbolic */
     int nvalues;
     int minimum; /* numeric: the smallest legal value; neutral 0 is always legal */
     int maximum;
@@ -148,34 +150,34 @@ struct cf_parameter {
 enum { CF_MAX_PARAMETERS = 8 };
 
 /*
- * What a variant returns, instead of an MPI error class, when it leaves the call to native: on all
- * ranks alike, and before it has touched a buffer. Only where sizes are known after an exchange.
+ * A variant returns this, not an MPI error class, to leave the call to native. It does so on all
+ * ranks and before it touches a buffer. Only for sizes known after an exchange.
  */
 enum { CF_DECLINED = -1 };
 
-/* How many temporaries of each shape a variant has on some rank (generator/semantics.py, SHAPES).
- */
+/* The number of temporaries of each shape that a variant has on some rank (generator/semantics.py,
+ * SHAPES). */
 struct cf_temporaries {
     int vector;      /* all bytes of the call, as a vector or as all blocks */
-    int slice;       /* of a vector, one lane's */
+    int slice;       /* one lane's part of a vector */
     int share;       /* the blocks of a node's ranks on one lane */
     int lane;        /* the blocks of one lane */
-    int crossing;    /* all blocks of a node's ranks on one lane */
-    bool single;     /* one lane */
-    int lanes_above; /* 1 + the parameter that bounds the lanes; 0: none does */
+    int crossing;    /* all blocks of all pairs from a node's ranks on one lane */
+    bool single;     /* always one lane */
+    int lanes_above; /* 1 + index of the parameter that bounds the lanes; 0: none */
 };
 
 struct cf_variant {
     int collective; /* an enum cf_collective of the generated collectives.h */
     const char *family;
-    const char *fingerprint; /* of the generated source; a stored winner must carry the same */
+    const char *fingerprint; /* of the generated source; a stored winner must have the same */
     const struct cf_parameter *parameters;
     int nparameters;
     bool (*applicable)(const struct cf_facts *facts);
     /*
-     * What run needs and all ranks have to make together, whatever their arguments: called by each
-     * rank before each run, NULL if there is nothing. *ready is alike on all ranks; false: the call
-     * is native. Returns an MPI error class.
+     * Collective setup before run, with any arguments. Every rank calls it before each run; NULL if
+     * there is none. *ready is equal on all ranks; if false, native serves the call. Returns an MPI
+     * error class.
      */
     int (*prepare)(struct cf_comm *comm, const int *parameter, bool *ready);
     int (*run)(const struct cf_args *args, struct cf_comm *comm, const int *parameter);
@@ -188,32 +190,32 @@ static inline int cf_prepare(const struct cf_variant *variant, struct cf_comm *c
     return variant->prepare == NULL ? MPI_SUCCESS : variant->prepare(comm, parameter, ready);
 }
 
-/* The bytes by which a choice is made: what the standard makes known alike on all ranks. */
+/* The size by which a choice is made. The MPI standard makes it equal on all ranks. */
 enum cf_sized {
-    CF_SIZED_BLOCK, /* of one block */
-    CF_SIZED_MEAN,  /* of all blocks over the number of ranks, rounded up */
-    CF_SIZED_NONE,  /* not known alike: one choice for every size */
+    CF_SIZED_BLOCK, /* bytes of one block */
+    CF_SIZED_MEAN,  /* bytes of all blocks divided by the number of ranks, rounded up */
+    CF_SIZED_NONE,  /* not known on all ranks: one choice for every size */
 };
 
-/* What the size of a block follows. */
+/* What the size of a block depends on. */
 enum cf_varies {
     CF_VARIES_NO,
-    CF_VARIES_SOURCE, /* the rank that it comes from */
-    CF_VARIES_TARGET, /* the rank that it goes to */
+    CF_VARIES_SOURCE, /* the rank that sends it */
+    CF_VARIES_TARGET, /* the rank that receives it */
     CF_VARIES_PAIR,
 };
 
-/* The blocks of a call that a rank has. */
+/* How many blocks of a call this rank has. */
 struct cf_part {
-    int in_blocks;      /* that it contributes; 0: its send arguments are not read */
-    int out_blocks;     /* that it gets; 0: its receive buffer is not written */
-    int in_place_block; /* where in recvbuf its contribution begins when it is in place */
+    int in_blocks;      /* contributed; 0: its send arguments are not read */
+    int out_blocks;     /* received; 0: its receive buffer is not written */
+    int in_place_block; /* the block of recvbuf with its contribution when in place */
 };
 
-/* Of the largest buffer of a call that a variant serves, since MPI counts in ints. */
+/* Limit of a call's largest buffer for variants, because MPI counts are ints. */
 enum { CF_MOST_BYTES = INT_MAX };
 
-/* What stands for the bytes where they are not known: choices are stored under it. */
+/* Choices of CF_SIZED_NONE are stored under this size. */
 enum { CF_UNSIZED_BYTES = 1 };
 
 /* One collective, generated from its spec. */
@@ -222,12 +224,12 @@ struct cf_collective_info {
     const char *function; /* "MPI_Bcast" */
     bool rooted;
     bool has_op;
-    bool hybrid; /* of collforge_hybrid.h: called by a package, never in place of MPI's */
+    bool hybrid; /* of collforge_hybrid.h: called on a package, never instead of an MPI function */
     bool single_buffer;
     enum cf_sized sized;
     enum cf_varies varies;
-    bool total_is_size_blocks;                 /* total_bytes = size x bytes, else bytes */
-    int (*native)(const struct cf_args *args); /* PMPI_*; NULL: hybrid */
+    bool total_is_size_blocks; /* total_bytes = size x bytes, else total_bytes = bytes */
+    int (*native)(const struct cf_args *args);            /* PMPI_*; NULL: hybrid */
     struct cf_part (*part)(int rank, int root, int size); /* NULL: hybrid, or without buffers */
 };
 
@@ -238,20 +240,18 @@ extern const struct cf_variant *const cf_variants[];
 extern const int cf_nvariants;
 extern const char cf_fingerprint[];
 
-/* A variant with the values of its parameters: what a case string, a winner and COLLFORGE_FORCE
- * name. */
+/* A variant with its parameter values: named by a case string, a winner and COLLFORGE_FORCE. */
 struct cf_choice {
     const struct cf_variant *variant; /* NULL: native */
     int parameter[CF_MAX_PARAMETERS];
-    int64_t
-        measured; /* bytes at which it was found to be best, whatever memory it takes; 0: none */
-    bool waits;   /* for the second call that it serves on a communicator (dispatch.c) */
+    int64_t measured; /* bytes at which it was measured best, whatever memory it took; 0: none */
+    bool waits;       /* it serves only from the communicator's second call on (dispatch.c) */
 };
 
 /* ---- errors ---- */
 
-/* Leaves a step of a variant with the error of a call. Temporaries stay with the communicator:
- * there is nothing to free. */
+/* Returns from a step of a variant with the call's error. Temporaries belong to the communicator,
+ * so nothing is freed. */
 #define CF_TRY(call)                                                                               \
     do {                                                                                           \
         const int cf_try_error = (call);                                                           \

@@ -1,4 +1,4 @@
-/* Sums over the blocks of a call. Nothing here communicates. */
+/* Sums over the blocks of a call. Local. */
 #include "data/blocks.h"
 
 const int *cf_share_ranks(const struct cf_layout *at, const struct cf_lanes *lanes, int lane,

@@ -2,7 +2,7 @@
 
 #include "data/facts.h"
 
-/* This member's count. */
+/* This rank's count in the communicator. */
 static int own_count(const struct cf_split *split, MPI_Comm over, int *count) {
     int rank = 0;
     const int err = PMPI_Comm_rank(over, &rank);
@@ -44,7 +44,7 @@ int cf_allgather(struct cf_comm *comm, const void *from, void *to, const struct 
     CF_TRY(own_count(split, over, &own));
     if (over == comm->layout.lane_comm &&
         from == cf_at(unit, to, split->displs[comm->layout.node])) {
-        from = MPI_IN_PLACE; /* a piece of collforge_hybrid.h */
+        from = MPI_IN_PLACE; /* a hybrid piece (collforge_hybrid.h) */
     }
     if (split->uniform) {
         return PMPI_Allgather(from, own, unit->type, to, own, unit->type, over);
@@ -66,8 +66,9 @@ int cf_alltoall(struct cf_comm *comm, const void *from, const struct cf_split *s
 }
 
 /*
- * Open MPI 4.1.4's ring, which it takes for few ranks, writes before its temporary where the type's
- * true lower bound is negative. Only a user's op can have such a type, and all ranks know the op.
+ * Works around Open MPI 4.1.4. Its ring, chosen for few ranks, writes before its temporary if the
+ * type's true lower bound is negative. Only a user's op can have such a type, and all ranks know
+ * the op.
  */
 int cf_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
                  const struct cf_unit *unit, MPI_Op op, MPI_Comm over) {
@@ -78,7 +79,7 @@ int cf_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
     return PMPI_Bcast(to, count, unit->type, 0, over);
 }
 
-/* Reduce and scatter: for the ops that MPI_Reduce_scatter(_block) does not serve well. */
+/* For ops that MPI_Reduce_scatter(_block) does not serve correctly. */
 static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
                                const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
                                MPI_Comm over) {
@@ -92,9 +93,9 @@ static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
 }
 
 /*
- * Works around two bugs, both of user-defined ops. MPICH 4.0.2's MPI_Reduce_scatter(_block)
- * gives wrong results, or overruns its buffer, where such an op does not commute, the datatype has
- * holes and the ranks are a power of two. Open MPI 4.1.4's calls the op with no elements.
+ * Works around two bugs with user-defined ops. MPICH 4.0.2's MPI_Reduce_scatter(_block) gives wrong
+ * results, or overruns its buffer, if the op does not commute, the datatype has holes and the
+ * number of ranks is a power of two. Open MPI 4.1.4's calls the op with no elements.
  */
 int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                       const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
@@ -114,7 +115,7 @@ int cf_bcast(struct cf_comm *comm, void *data, int count, const struct cf_unit *
     return PMPI_Bcast(data, count, unit->type, root, over);
 }
 
-/* Open MPI 4.1.4's goes wrong where the root's buffer is MPI_BOTTOM. */
+/* Works around Open MPI 4.1.4, whose MPI_Reduce fails if the root's buffer is MPI_BOTTOM. */
 int cf_reduce(struct cf_comm *comm, const void *from, void *to, int count,
               const struct cf_unit *unit, MPI_Op op, int root, MPI_Comm over) {
     int rank = 0;

@@ -1,7 +1,7 @@
 /*
- * Component collectives of the MPI library, over a node or a lane: regular where the split is
- * uniform, else the v form. shared.h has the same for a node without the last argument, and a lane
- * algorithm with its parameters in its place.
+ * Component collectives of the MPI library over a node or a lane communicator (over): the regular
+ * form where the split is uniform, else the v form. shared.h has the same functions for a node,
+ * without over. Lane algorithms have their parameters in its place.
  */
 #ifndef COLLFORGE_COMPONENT_H_INCLUDED
 #define COLLFORGE_COMPONENT_H_INCLUDED
@@ -27,7 +27,7 @@ int cf_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
 int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                       const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
                       MPI_Comm over);
-/* In place where from == to. */
+/* In place if from == to. */
 int cf_scan(struct cf_comm *comm, const void *from, void *to, int count, const struct cf_unit *unit,
             MPI_Op op, MPI_Comm over);
 int cf_exscan(struct cf_comm *comm, const void *from, void *to, int count,

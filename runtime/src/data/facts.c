@@ -49,7 +49,7 @@ int64_t cf_memory_estimate(const struct cf_choice *choice, const struct cf_facts
     int64_t lanes = has->single ? 1 : facts->min_node_size;
     if (bound > 0 && bound < lanes)
         lanes = bound;
-    const int64_t held = (facts->max_node_size + lanes - 1) / lanes; /* ranks of a node on a lane */
+    const int64_t held = (facts->max_node_size + lanes - 1) / lanes; /* ranks per node on a lane */
     return facts->total_bytes * (has->vector + held * has->crossing) +
            facts->bytes * held * (has->share + facts->nodes * has->lane) +
            (facts->bytes / lanes + 1) * has->slice;

@@ -1,4 +1,4 @@
-/* The user's buffers of a call, turned into units and back. */
+/* See operands.h. */
 #include "data/operands.h"
 
 #include <limits.h>
@@ -22,7 +22,7 @@ static struct cf_side recv_side(const struct cf_args *args) {
                             args->rdispls, args->large_rdispls, args->recvtype};
 }
 
-/* Elements of block number index, and where it begins, in extents. */
+/* Elements in block index, and its displacement in extents. */
 static int side_count(const struct cf_side *side, int index) {
     return side->counts == NULL ? side->count : side->counts[index];
 }
@@ -34,7 +34,7 @@ static MPI_Aint side_begin(const struct cf_side *side, int index) {
     return side->large_displs != NULL ? side->large_displs[index] : side->displs[index];
 }
 
-/* Whether n blocks from the first on follow each other without a gap. */
+/* Whether n blocks from first on are contiguous. */
 static bool side_is_tight(const struct cf_side *side, int first, int n) {
     for (int i = first + 1; i < first + n; i++) {
         if (side_begin(side, i) != side_begin(side, i - 1) + side_count(side, i - 1)) {
@@ -59,9 +59,9 @@ static MPI_Aint side_bytes(const struct cf_side *side, const struct cf_unit *uni
 }
 
 /*
- * n blocks of a side from the first on, as packed bytes: the user's memory where that is what lies
- * there (*packed false), else, or where *packed asks for one, a copy in the slot, filled on
- * request.
+ * n blocks of a side from first on, as packed bytes. If they lie so in the user's memory, *staged
+ * is that memory, unless *packed asks for a copy. Otherwise *staged is the slot's memory, with a
+ * copy if fill, and *packed is set.
  */
 static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int first, int n,
                  bool fill, void **staged, bool *packed) {
@@ -88,8 +88,7 @@ static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int
 
 /* ---- the sizes of the blocks ----------------------------------------------------------------- */
 
-/* The bytes of one block of a side; negative where the user's arguments are illegal or too large.
- */
+/* The bytes of one block of a side; negative if the user's arguments are illegal or too large. */
 static int block_bytes(const struct cf_side *side, int index) {
     const int64_t size = side->type == MPI_DATATYPE_NULL ? -1 : cf_type_size(side->type);
 
@@ -110,9 +109,9 @@ static bool side_is_legal(const struct cf_side *side, int n) {
 }
 
 /*
- * What the other side of this rank's blocks, where it has all of them, says of their sizes: as a
- * hash, which every rank can compare with the sizes that the ranks have told. MPI wants both sides
- * alike; libraries are right, too, where a receiver has room to spare.
+ * A hash of the block sizes by the other side's arguments, if this rank passes all blocks there.
+ * Every rank compares it with the exchanged sizes. MPI demands equal sizes on both sides, but MPI
+ * libraries also accept receivers with spare room.
  */
 static int hash_of_other_side(const struct cf_roles *roles, const struct cf_side *input,
                               const struct cf_side *output, int size) {
@@ -127,8 +126,8 @@ static int hash_of_other_side(const struct cf_roles *roles, const struct cf_side
     return (int)(hash & INT_MAX);
 }
 
-/* units: [size][own + 1], of each rank the sizes and its hash. Whether every rank that has all of
- * the other side says the same. */
+/* units: [size][own + 1], each rank's sizes and its hash. Whether every hash equals that of the
+ * exchanged sizes. */
 static bool sides_agree(const int *units, int size, int own, int root) {
     for (int rank = 0; rank < size; rank++) {
         uint64_t hash = CF_HASH_BEGIN;
@@ -147,8 +146,8 @@ static bool sides_agree(const int *units, int size, int own, int root) {
 }
 
 /*
- * The ranks tell each other the sizes of their blocks: each its own block, or its row of pairs. A
- * rank whose arguments are illegal says so (-1), as it would be the only one to leave else.
+ * All ranks exchange the sizes of their blocks: each rank its own block, or its row of pairs. A
+ * rank with illegal arguments sends -1. If it left alone, the others would hang.
  */
 static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *roles,
                           const struct cf_side *input, const struct cf_side *output,
@@ -165,8 +164,8 @@ static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *r
         return MPI_ERR_NO_MEM;
     }
     int *mine = units + (MPI_Aint)size * (own + 1);
-    /* The side on which this rank has one block is its own block; where it has all, it is one of
-     * them. */
+    /* The side where this rank has one block; a rank with all blocks there takes its own of them.
+     */
     const struct cf_side *side = roles->varies == CF_VARIES_TARGET ? output : input;
     for (int i = 0; i < own; i++) {
         const int index = own == 1 && side->counts != NULL ? comm->layout.rank : i;
@@ -188,7 +187,7 @@ static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *r
     return MPI_SUCCESS;
 }
 
-/* The bytes of the rank that sends or receives most, of blocks between all pairs of ranks. */
+/* The most bytes that any rank sends or receives, of the blocks of all pairs. */
 static int64_t most_of_a_rank(const int *units, int size) {
     int64_t most = 0;
 
@@ -228,7 +227,7 @@ bool cf_operands_fit(const struct cf_operands *operands, const struct cf_variant
     return cf_memory_suffices(&choice, &facts);
 }
 
-/* The sizes that every rank was given: counts of all blocks, in bytes or in elements. */
+/* Block sizes that every rank was passed: the counts of all blocks, in bytes or elements. */
 static int known_sizes(struct cf_operands *operands, const int *counts, struct cf_comm *comm,
                        int size) {
     int *units =
@@ -266,8 +265,8 @@ static int find_sizes(struct cf_operands *operands, const struct cf_roles *roles
 /* ---- begin and end --------------------------------------------------------------------------- */
 
 /*
- * Most calls: blocks of one size, of one predefined dense type on both sides, where the user's
- * memory is what the variant works in. False for all others; short calls feel every look.
+ * Fast path for the common case: blocks of equal size and the same predefined dense type on both
+ * sides. The variant then works in the user's memory. False for all other calls.
  */
 static inline bool begin_plain(struct cf_operands *operands, const struct cf_roles *roles,
                                const struct cf_args *args) {
@@ -289,7 +288,7 @@ static inline bool begin_plain(struct cf_operands *operands, const struct cf_rol
     return true;
 }
 
-/* In a piece nothing can be packed, since the others look there, too. */
+/* Nothing may be packed: the other ranks of the node read the hybrid piece itself. */
 static int begin_in_piece(struct cf_operands *operands, const struct cf_roles *roles,
                           const struct cf_args *args, struct cf_comm *comm) {
     const int64_t size = cf_type_size(args->recvtype);
@@ -306,8 +305,8 @@ static int begin_in_piece(struct cf_operands *operands, const struct cf_roles *r
     return MPI_SUCCESS;
 }
 
-/* Where all ranks know the sizes by what they receive, a rank may give less, as in the MPI
- * libraries: the rest of its block is what this rank has there. */
+/* Where all ranks know the sizes from what they receive, MPI libraries let a rank send less. The
+ * rest of its block is then what recvbuf holds there. */
 static int fill_up(struct cf_operands *operands, const struct cf_side *send,
                    const struct cf_side *recv, struct cf_comm *comm) {
     const int block = cf_block(&operands->blocks, comm->layout.rank);
@@ -325,8 +324,8 @@ static int fill_up(struct cf_operands *operands, const struct cf_side *send,
 }
 
 /*
- * A collective without an op moves the packed stream. On this rank its two sides may have different
- * types, and only the sides that are significant here are looked at.
+ * For collectives without an op, which move the packed stream. The two sides may have different
+ * types on this rank. Only the sides significant on this rank are read.
  */
 CF_APART static int begin_movement(struct cf_operands *operands, const struct cf_roles *roles,
                                    const struct cf_args *args, struct cf_comm *comm) {
@@ -357,7 +356,7 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
         return MPI_SUCCESS;
     }
     if (roles->single_buffer && roles->in_blocks > 0) {
-        operands->output = staged; /* what this rank gets is what it has */
+        operands->output = staged; /* one buffer for both */
         return MPI_SUCCESS;
     }
     if (stays) {
@@ -375,9 +374,8 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
 }
 
 /*
- * Whether a predefined op may be applied to the type: asked of the library on a communicator of
- * ours, because it reports errors of MPI_Reduce_local to the handler of MPI_COMM_WORLD. No data
- * moves.
+ * Whether a predefined op applies to the type. MPI_Reduce_local reports errors to the handler of
+ * MPI_COMM_WORLD. An empty MPI_Allreduce reports them to our own communicator.
  */
 static int check_op(struct cf_comm *comm, MPI_Op op, MPI_Datatype type) {
     int nothing[2] = {0, 0};
@@ -393,7 +391,7 @@ static int check_op(struct cf_comm *comm, MPI_Op op, MPI_Datatype type) {
     return MPI_SUCCESS;
 }
 
-/* A copy of an input that has all blocks. */
+/* Replaces the input, which has all blocks, by a copy. */
 static int set_apart(struct cf_operands *operands, struct cf_comm *comm) {
     const int units = cf_all_units(&comm->layout, &operands->blocks);
     void *copy = cf_temp(comm, CF_SLOT_INPUT, units, &operands->unit);

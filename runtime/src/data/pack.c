@@ -1,9 +1,10 @@
-/* MPI_Pack and MPI_Unpack from and to anywhere, MPI_BOTTOM included, which MPICH 4.0.2's refuse. */
+/* MPI_Pack and MPI_Unpack with any buffer. MPICH 4.0.2 refuses MPI_BOTTOM. */
 #include "data/unit.h"
 
-static char somewhere; /* stands for MPI_BOTTOM */
+static char somewhere; /* a buffer instead of MPI_BOTTOM */
 
-/* count elements of a type of absolute addresses, as one of a type of addresses after somewhere. */
+/* Turns count elements of a type of absolute addresses into one of addresses relative to somewhere.
+ */
 static int rebase(int count, MPI_Datatype type, MPI_Datatype *rebased) {
     MPI_Aint address = 0;
 

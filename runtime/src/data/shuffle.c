@@ -1,11 +1,9 @@
-/* Steps that no component collective performs: among the ranks of a node, and reorderings on one
- * rank. */
+/* See shuffle.h. */
 #include "data/shuffle.h"
 
 enum { TAG_FOLD = 1, TAG_UNFOLD, TAG_RELEASE, TAG_MOVE, TAG_PERMUTE };
 
-/* Receives the parts of the ranks whose lane this rank carries, one after the other, its own first.
- */
+/* Receives the parts of the other ranks on its lane one after the other, after its own part. */
 int cf_fold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from, void *to,
             const struct cf_split *parts, const struct cf_unit *unit) {
     const struct cf_layout *at = &comm->layout;
@@ -71,7 +69,7 @@ int cf_move(struct cf_comm *comm, int source, int target, const void *from, void
     return MPI_SUCCESS;
 }
 
-/* count units to one rank and from another, over the communicator that is only for this. */
+/* Exchanges count units over order_comm, which is used for nothing else. */
 static int exchange(struct cf_comm *comm, const void *from, int target, void *to, int source,
                     int count, const struct cf_unit *unit) {
     if (target == comm->layout.rank) {
@@ -81,7 +79,7 @@ static int exchange(struct cf_comm *comm, const void *from, int target, void *to
                          source, TAG_PERMUTE, comm->layout.order_comm, MPI_STATUS_IGNORE);
 }
 
-/* The place of this rank in the order of the nodes. */
+/* The position of this rank in node order. */
 static int place_in_order(const struct cf_layout *at) {
     int place = 0;
 
@@ -105,12 +103,12 @@ int cf_permute_to_rank_order(struct cf_comm *comm, const void *from, void *to, i
     return exchange(comm, from, place_in_order(at), to, at->single.order[at->rank], count, unit);
 }
 
-/* Room for n positions in a buffer; NULL when memory is out. */
+/* Memory for n positions in a buffer; NULL when out of memory. */
 static MPI_Aint *positions_of(struct cf_comm *comm, int n) {
     return cf_tmpbuf(&comm->tmpbufs, CF_SLOT_POSITIONS, (size_t)n * sizeof(MPI_Aint));
 }
 
-/* Where the block of each rank begins when they stand in rank order; NULL when memory is out. */
+/* The first unit of each rank's block, for blocks in rank order; NULL when out of memory. */
 static const MPI_Aint *begins_by_rank(struct cf_comm *comm, const struct cf_blocks *blocks) {
     MPI_Aint *begins = positions_of(comm, comm->layout.size);
 
@@ -157,7 +155,7 @@ int cf_reorder_to_ranks(struct cf_comm *comm, const struct cf_lanes *lanes, cons
     return MPI_SUCCESS;
 }
 
-/* Between packed blocks of n ranks and all blocks in rank order. */
+/* Copies between the packed blocks of n ranks and all blocks in rank order. */
 static int copy_blocks(struct cf_comm *comm, const int *ranks, int n, void *packed, void *all,
                        bool collect, const struct cf_blocks *blocks, const struct cf_unit *unit) {
     const MPI_Aint *begins = begins_by_rank(comm, blocks);
@@ -213,7 +211,7 @@ int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_lanes *lanes
     const struct cf_layout *at = &comm->layout;
     const int sources = at->node_size[at->node];
     const int *source_ranks = cf_share_ranks(at, &at->single, 0, at->node);
-    MPI_Aint *taken = positions_of(comm, sources); /* up to where, by source */
+    MPI_Aint *taken = positions_of(comm, sources); /* read so far, by source */
     MPI_Aint filled = 0;
 
     if (taken == NULL) {
@@ -244,7 +242,7 @@ int cf_regroup_by_target_rank(struct cf_comm *comm, const struct cf_lanes *lanes
     const struct cf_layout *at = &comm->layout;
     const int *target_ranks = cf_share_ranks(at, lanes, lane, at->node);
     const int targets = lanes->share_size[lane * at->nodes + at->node];
-    MPI_Aint *taken = positions_of(comm, at->size); /* up to where, by source in node order */
+    MPI_Aint *taken = positions_of(comm, at->size); /* read so far, by source in node order */
     MPI_Aint filled = 0;
 
     if (taken == NULL) {

@@ -2,7 +2,7 @@
 
 struct cf_handle_table cf_types = CF_HANDLE_TABLE_INITIALIZER;
 
-/* On every derived type in the table, so that it leaves the table when its handle is freed. */
+/* Attribute of every derived type in the table, which removes the entry when the type is freed. */
 static int type_keyval = MPI_KEYVAL_INVALID;
 
 uint64_t cf_bucket_begin(int bucket) {
@@ -13,7 +13,7 @@ uint64_t cf_bucket_begin(int bucket) {
     return (floor << shift) == top ? floor : floor + 1;
 }
 
-/* Of this process alone, for questions whose answer may be an error. */
+/* A private communicator, for MPI calls that may return errors. */
 static MPI_Comm probe_comm = MPI_COMM_NULL;
 
 static int forget_type(MPI_Datatype type, int keyval, void *value, void *extra) {
@@ -24,7 +24,7 @@ static int forget_type(MPI_Datatype type, int keyval, void *value, void *extra) 
     return MPI_SUCCESS;
 }
 
-/* MPI has no function that tells; packing nothing is an error unless the type is committed. */
+/* MPI has no query for this. Packing no elements is an error unless the type is committed. */
 static bool is_committed(MPI_Datatype type) {
     char nothing = 0;
     int position = 0;
@@ -63,7 +63,7 @@ int cf_named_is_dense(MPI_Datatype type, bool *dense) {
     return err;
 }
 
-/* What the table says of a predefined type. */
+/* The table entry of a predefined type. */
 static uintptr_t predefined_entry(MPI_Datatype type, int size) {
     bool dense = false;
     (void)cf_named_is_dense(type, &dense);
@@ -75,7 +75,7 @@ int64_t cf_type_size_enter(MPI_Datatype type) {
     if (type == MPI_DATATYPE_NULL || !is_committed(type) ||
         PMPI_Type_size(type, &size) != MPI_SUCCESS || size == MPI_UNDEFINED)
         return -1;
-    /* The attribute first: an entry that nothing would remove must never stand in the table. */
+    /* The attribute is set first, so that no entry can outlive its type. */
     if (is_predefined(type))
         (void)cf_handle_insert(&cf_types, (uintptr_t)type, predefined_entry(type, size));
     else if (PMPI_Type_set_attr(type, type_keyval, NULL) == MPI_SUCCESS)
@@ -83,8 +83,7 @@ int64_t cf_type_size_enter(MPI_Datatype type) {
     return size;
 }
 
-/* The types that most calls use and nobody can free. Others, predefined or not, come at their first
- * use. */
+/* The common predefined types. Other types enter at their first use. */
 static int enter_common_types(void) {
     const MPI_Datatype types[] = {MPI_CHAR,
                                   MPI_SIGNED_CHAR,
@@ -142,7 +141,7 @@ int cf_types_start(void) {
     return err == MPI_SUCCESS ? enter_common_types() : err;
 }
 
-/* Types that outlive this keep the attribute; its callback then finds an empty table. */
+/* Types that still exist keep the attribute. Its callback then finds an empty table. */
 void cf_types_stop(void) {
     if (type_keyval != MPI_KEYVAL_INVALID)
         (void)PMPI_Type_free_keyval(&type_keyval);

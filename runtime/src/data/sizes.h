@@ -1,9 +1,8 @@
 /*
- * Message sizes by the quarter octave, and the sizes of datatypes.
+ * Message sizes in buckets of a quarter octave, and the sizes of datatypes.
  *
- * Bucket b holds the sizes from 2^(b/4) up to 2^((b+1)/4). Sizes measured at powers of two have
- * their midpoints, on the logarithmic scale, at the borders of buckets, and so have those half way
- * between two such sizes.
+ * Bucket b holds the sizes from 2^(b/4) up to 2^((b+1)/4). If sizes are measured at powers of two,
+ * or also half way between them on the logarithmic scale, the midpoints are borders of buckets.
  */
 #ifndef COLLFORGE_SIZES_H_INCLUDED
 #define COLLFORGE_SIZES_H_INCLUDED
@@ -12,14 +11,14 @@
 #include "base/handle_table.h"
 #include "base/runtime.h"
 
-enum { CF_BUCKETS = 124 }; /* of the sizes from 1 to CF_MOST_BYTES */
+enum { CF_BUCKETS = 124 }; /* for sizes from 1 to CF_MOST_BYTES */
 
 /* 2^63.25, 2^63.5 and 2^63.75, rounded up. */
 #define CF_QUARTER_1 UINT64_C(0x9837F0518DB8A970)
 #define CF_QUARTER_2 UINT64_C(0xB504F333F9DE6485)
 #define CF_QUARTER_3 UINT64_C(0xD744FCCAD69D6AF5)
 
-/* floor(4 log2 n), exactly; n > 0. In integers, so that all ranks agree whatever their processors.
+/* floor(4 log2 n), exactly; n > 0. Integer arithmetic, so that all ranks agree on any processors.
  */
 static inline int cf_bucket(uint64_t n) {
     const int zeros = __builtin_clzll(n);
@@ -33,8 +32,8 @@ uint64_t cf_bucket_begin(int bucket);
 CF_HIDDEN extern struct cf_handle_table cf_types;
 
 /*
- * How a type was made. MPI-4 has types, made with counts of type MPI_Count, that only the large
- * functions can tell about; those tell about all.
+ * How a type was made. MPI-4 has types made with counts of type MPI_Count. Only the large-count
+ * functions describe those, and they describe all types.
  */
 struct cf_envelope {
 #if MPI_VERSION >= 4
@@ -48,24 +47,25 @@ struct cf_envelope {
 /* Returns an MPI error class. */
 int cf_envelope_of(MPI_Datatype type, struct cf_envelope *envelope);
 
-/* Whether a type of this combiner is predefined, though maybe without a name
- * (MPI_Type_create_f90_...): nobody may free it. */
+/* Whether a type of this combiner is predefined. Types of MPI_Type_create_f90_... are, too: they
+ * cannot be freed. */
 bool cf_combiner_is_predefined(int combiner);
 
 /*
- * What cf_types says of a type: its size; whether nobody can free it; and whether it is also
- * dense: its elements lie in memory as in the packed stream, one after the other from address 0 on.
+ * The entry of a type in cf_types: its size; whether it is predefined; and whether it is also
+ * dense. Elements of a dense type lie in memory as in the packed stream, contiguous from address 0
+ * on.
  */
 enum { CF_TYPE_PREDEFINED = 1, CF_TYPE_DENSE = 2, CF_TYPE_SIZE_SHIFT = 2 };
 
 /* Whether a predefined type is dense, in the sense of CF_TYPE_DENSE. Returns an MPI error class. */
 int cf_named_is_dense(MPI_Datatype type, bool *dense);
 
-/* The size of a type that is not in cf_types, and enters it if possible. -1 where there is no size,
- * or where the type is not committed. */
+/* The slow path of cf_type_size: finds the size of a type and enters it in cf_types if possible. -1
+ * for a type without a size or not committed. */
 int64_t cf_type_size_enter(MPI_Datatype type);
 
-/* Bytes of the packed type; no MPI call for a known one. */
+/* Bytes of the packed type; no MPI call if the type is in cf_types. */
 static inline int64_t cf_type_size(MPI_Datatype type) {
     uintptr_t entry;
     if (cf_handle_find(&cf_types, (uintptr_t)type, &entry))
@@ -73,13 +73,13 @@ static inline int64_t cf_type_size(MPI_Datatype type) {
     return cf_type_size_enter(type);
 }
 
-/* Whether its handle means the same for good. False for a type that cf_type_size has not seen. */
+/* Whether the type is known to be predefined. False before cf_type_size has seen it. */
 static inline bool cf_type_is_predefined(MPI_Datatype type) {
     uintptr_t entry;
     return cf_handle_find(&cf_types, (uintptr_t)type, &entry) && (entry & CF_TYPE_PREDEFINED) != 0;
 }
 
-/* The size of a predefined dense type; 0 for any other, and one that cf_type_size has not seen. */
+/* The size of a predefined dense type; 0 for others, and before cf_type_size has seen the type. */
 static inline int cf_type_dense_size(MPI_Datatype type) {
     uintptr_t entry;
     return cf_handle_find(&cf_types, (uintptr_t)type, &entry) && (entry & CF_TYPE_DENSE) != 0

@@ -1,4 +1,4 @@
-/* Splits of a buffer over the members of a node or a lane. */
+/* See split.h. */
 #include "data/split.h"
 
 #include "data/tmpbuf.h"
@@ -29,7 +29,7 @@ int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
     if (err != MPI_SUCCESS) {
         return err;
     }
-    const int each = units / lanes->k; /* divisions take longer than all the rest */
+    const int each = units / lanes->k; /* divisions dominate the cost here */
     const int longer = units % lanes->k;
     for (int i = 0; i < n; i++) {
         split->counts[i] = i < lanes->k ? each + (i < longer) : 0;
@@ -70,7 +70,7 @@ int cf_split_shares(struct cf_split *split, struct cf_comm *comm, int slot,
     return MPI_SUCCESS;
 }
 
-/* What a split counts of each rank of this node. */
+/* What split_node counts for each rank of this node. */
 enum part { OWN_BLOCK, WHOLE_ROW, WHOLE_COLUMN, ROW_ON_LANE };
 
 static int split_node(struct cf_split *split, struct cf_comm *comm, int slot, enum part part,
@@ -119,7 +119,7 @@ int cf_split_collecting(struct cf_split *split, struct cf_comm *comm, int slot,
     return split_node(split, comm, slot, ROW_ON_LANE, pairs, lanes, lane);
 }
 
-/* counts[node]: the blocks from all ranks of one node to the share of another on a lane. */
+/* counts[node]: the blocks from all ranks of one node to another node's ranks on a lane. */
 static int split_nodes(struct cf_split *split, struct cf_comm *comm, int slot,
                        const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs,
                        bool arriving) {
@@ -159,7 +159,7 @@ int cf_split_lane_slices(struct cf_split *split, struct cf_comm *comm, int slot,
 
     CF_TRY(split_begin(split, comm, slot, at->nodes));
     split->total = 0;
-    split->uniform = split->alike = false; /* the regular collectives would put them together */
+    split->uniform = split->alike = false; /* the regular collectives would ignore displs */
     for (int node = 0; node < at->nodes; node++) {
         const int units = cf_share_units(at, &at->single, 0, node, blocks);
         const int longer = units % lanes->k;

@@ -1,61 +1,61 @@
-/* How the units of a buffer belong to the members of a node or a lane. */
+/* How the units of a buffer are divided among the ranks of a node or a lane. */
 #ifndef COLLFORGE_SPLIT_H_INCLUDED
 #define COLLFORGE_SPLIT_H_INCLUDED
 
 #include "data/blocks.h"
 
-/* How the units of a buffer belong to the members of a communicator, in member order. */
+/* Units per member of a communicator, in member order. counts[n] and displs[n] are in units. */
 struct cf_split {
     int n;
     int *counts;
     int *displs;
     int total;
-    bool uniform; /* all counts are equal: alike on all members, so the regular collective may be
-                     used */
-    bool alike;   /* cut as the first count, which is the longest, all parts fall into the same
-                     pieces, but that some end earlier */
+    bool uniform; /* all counts are equal, on all members: the regular collective may be used */
+    bool alike;   /* all parts can be pipelined with the segments of counts[0], the longest; shorter
+                     parts end earlier */
 };
 
-/* Each takes memory from a slot. The member order is that of node_comm (n = ranks of this node) or
- * lane_comm (n = nodes). */
+/* Each of these takes its arrays from a slot. Members are those of node_comm (n = ranks of this
+ * node) or lane_comm (n = nodes). */
 int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_lanes *lanes, int units);
-/* Each rank of this node: the blocks of the ranks on the lane that it carries. */
+/* For each rank of this node: the blocks of the ranks on the lane that it carries. */
 int cf_split_lanes(struct cf_split *split, struct cf_comm *comm, int slot,
                    const struct cf_lanes *lanes, const struct cf_blocks *blocks);
-/* Each node: the blocks of its share of a lane. */
+/* For each node: the blocks of its ranks on a lane. */
 int cf_split_shares(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks);
-/* Each rank of this node: its block; all that it sends; all that it receives. */
+/* For each rank of this node: its block; all it sends; all it receives. */
 int cf_split_blocks(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_blocks *blocks);
 int cf_split_rows(struct cf_split *split, struct cf_comm *comm, int slot,
                   const struct cf_blocks *pairs);
 int cf_split_columns(struct cf_split *split, struct cf_comm *comm, int slot,
                      const struct cf_blocks *pairs);
-/* Each rank of this node: what it sends to the ranks on the lane that this rank carries, if any. */
+/* For each rank of this node: what it sends to the ranks on the lane that this rank carries, if
+ * any. */
 int cf_split_collecting(struct cf_split *split, struct cf_comm *comm, int slot,
                         const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
-/* Each node: the blocks from every rank of this node to that node's share of a lane. */
+/* For each node: the blocks from this node's ranks to that node's ranks on a lane. */
 int cf_split_departing(struct cf_split *split, struct cf_comm *comm, int slot,
                        const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
-/* Each node: the blocks from every rank of that node to this node's share of a lane. */
+/* For each node: the blocks from that node's ranks to this node's ranks on a lane. */
 int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
                       const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
-/* Each node: the slice of this lane of its ranks' blocks, cut as one vector; displs are places
- * among all blocks in rank order, and total is that of all. For consecutive placements. */
+/* For each node: this lane's slice of the concatenated blocks of its ranks. displs are positions
+ * among all blocks in rank order, and total is their sum. Only for consecutive placements. */
 int cf_split_lane_slices(struct cf_split *split, struct cf_comm *comm, int slot,
                          const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks);
-/* A block for each rank of the communicator: of a row, to send, or of a column, to receive. */
+/* One block per rank of the communicator. blocks: a row, to send, or a column, to receive. */
 int cf_split_ranks(struct cf_split *split, struct cf_comm *comm, int slot,
                    const struct cf_blocks *blocks);
-/* units over n members, the first units % n of them with one more. */
+/* Divides units evenly over n members; the first units % n members have one more. */
 int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n, int units);
-/* Member i of it is member (first + i) % n of another split, which is in another slot. */
+/* Member i gets the count of member (first + i) % n of other, which must be in another slot. */
 int cf_split_rotated(struct cf_split *split, struct cf_comm *comm, int slot,
                      const struct cf_split *other, int first);
 
-/* Units of the members from first to last - 1, which may be none. */
+/* The units of members first to last - 1, maybe none. */
 static inline int cf_split_units(const struct cf_split *split, int first, int last) {
     const int begin = first < split->n ? split->displs[first] : split->total;
     return (last < split->n ? split->displs[last] : split->total) - begin;

@@ -18,7 +18,7 @@ static void give_back(struct cf_tmpbufs *tmpbufs, int slot) {
 void *cf_tmpbuf(struct cf_tmpbufs *tmpbufs, int slot, size_t bytes) {
     if (tmpbufs->data[slot] == NULL || tmpbufs->capacity[slot] < bytes) {
         const size_t capacity = bytes > 0 ? bytes : 1;
-        /* Not realloc: the old contents are worth nothing, and copying them would cost. */
+        /* realloc would copy contents that nobody needs. */
         give_back(tmpbufs, slot);
         tmpbufs->data[slot] = malloc(capacity);
         if (tmpbufs->data[slot] == NULL) {

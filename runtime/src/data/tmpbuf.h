@@ -1,12 +1,11 @@
-/* Scratch memory of the variants: a call allocates only when it needs more than any call before it
- * on its communicator. */
+/* Scratch memory of the variants. A call allocates only if it needs more than all earlier calls on
+ * its communicator. */
 #ifndef COLLFORGE_TMPBUF_H_INCLUDED
 #define COLLFORGE_TMPBUF_H_INCLUDED
 
 #include "base/cf.h"
 
-/* The slots of cf_tmpbufs that the helpers below use; variants number theirs from
- * CF_SLOT_FIRST_FREE. */
+/* Slots of cf_tmpbufs used by helpers; variants number theirs from CF_SLOT_FIRST_FREE. */
 enum {
     CF_SLOT_INPUT,
     CF_SLOT_OUTPUT,
@@ -24,12 +23,12 @@ enum {
     CF_SLOT_FIRST_FREE
 };
 
-/* The slot's memory, at least bytes long (and never NULL for 0 bytes), aligned for any type; NULL
- * when memory is out. */
+/* The slot's memory: at least bytes long, aligned for any type, not NULL for 0 bytes. Its contents
+ * are undefined. NULL when out of memory. */
 void *cf_tmpbuf(struct cf_tmpbufs *tmpbufs, int slot, size_t bytes);
 void cf_tmpbufs_free(struct cf_tmpbufs *tmpbufs);
 
-/* Bytes in the temporaries of all communicators of this process. */
+/* Bytes allocated in temporaries of all communicators of this process. */
 extern _Atomic int64_t cf_tmpbuf_bytes;
 
 #endif

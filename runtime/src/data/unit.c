@@ -1,4 +1,4 @@
-/* Units of data: datatypes as the variants see them, temporaries and copies of them. */
+/* Datatypes, and temporaries, copies and reductions of their elements. */
 #include "data/unit.h"
 
 #include <stdlib.h>
@@ -7,8 +7,7 @@
 #include "data/facts.h"
 #include "data/sizes.h"
 
-/* How a type was made, and of which other one where that is a plain repetition of it (else
- * MPI_DATATYPE_NULL). */
+/* The type's combiner, and the type it repeats contiguously (MPI_DATATYPE_NULL if none). */
 static int origin_of(MPI_Datatype type, int *combiner, MPI_Datatype *inner) {
     struct cf_envelope made;
     MPI_Aint unused = 0;
@@ -30,9 +29,9 @@ static int origin_of(MPI_Datatype type, int *combiner, MPI_Datatype *inner) {
 }
 
 /*
- * Whether n elements of the type lie in memory just as in the packed stream. Size equal to extent
- * is not enough: a struct type may list its members in another order than they lie in. So only
- * predefined types and plain repetitions of them count; anything else is packed.
+ * Whether n elements of the type lie in memory as in the packed stream. Equal size and extent do
+ * not suffice, because a struct type may list its members in another order than in memory. Only
+ * predefined types and contiguous repetitions of them count as dense. Others are packed.
  */
 static int is_dense(MPI_Datatype type, bool *predefined, bool *dense) {
     int combiner = 0;
@@ -99,7 +98,7 @@ void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_un
     return cf_temps(comm, slot, 1, count, unit, &unused);
 }
 
-/* Through a packed copy, because a message to oneself could meet one of another thread. */
+/* Packs and unpacks, because a message to this rank itself could match one of another thread. */
 static int copy_packed(struct cf_comm *comm, void *target, const void *source, int count,
                        const struct cf_unit *unit) {
     int room = 0;
@@ -143,8 +142,8 @@ int cf_rotate(struct cf_comm *comm, void *target, const void *source, int count,
 }
 
 /*
- * For each type whose sums are plain additions, in a few numbers of which the call of
- * MPI_Reduce_local would take longer than the work: after = before + after.
+ * after = before + after, for types whose sum is the C addition. For a few numbers the call of
+ * MPI_Reduce_local takes longer than the sum.
  */
 #define ADD(type)                                                                                  \
     for (int i = 0; i < count; i++) {                                                              \
@@ -159,7 +158,7 @@ int cf_rotate(struct cf_comm *comm, void *target, const void *source, int count,
 
 enum { FEW = 8 };
 
-/* Whether it was such a sum, and is done. Numbers may stand at any address. */
+/* Computes the sum if it is one of these, else returns false. Operands need not be aligned. */
 static inline bool add_few(const void *before, void *after, int count, MPI_Datatype type,
                            MPI_Op op) {
     if (op != MPI_SUM || count > FEW) {
@@ -184,7 +183,7 @@ static inline bool add_few(const void *before, void *after, int count, MPI_Datat
     return false;
 }
 
-/* Of a user's op: as many elements at a time as stay in the cache. */
+/* For a user's op: copies as many elements at a time as stay in the cache. */
 static int combine_copies(struct cf_comm *comm, const void *before, void *after, int count,
                           const struct cf_unit *unit, MPI_Op op) {
     enum { ROOM = 16 << 10 }; /* bytes */

@@ -1,29 +1,31 @@
 /*
- * The protocol by which the ranks of a node use their window. (shared_open.c makes it.)
+ * The protocol by which the ranks of a node use their shared-memory window. (shared_open.c creates
+ * it.)
  *
- * Rounds. A collective takes one round or more, of which all ranks of the node know the number; the
- * rounds of a communicator are counted through, and all ranks count alike. In a round each rank may
- * put one piece into memory of its own, where the others read it. Only three kinds of flags exist,
- * each written by one rank, and they only grow:
+ * Rounds. A collective takes one or more rounds. All ranks of the node know how many, and number
+ * the rounds of a communicator alike. In a round each rank may put one piece of data into its own
+ * segment, where the others read it. There are three kinds of flags. Each flag is written by one
+ * rank only, and only grows:
  *
- *   filled    in a slot: my piece of round r is in place (r + 1)
- *   combined  my slice of round r is combined (r + 1); only in reductions that hand results back
+ *   filled    in a slot: my data of round r can be read (r + 1)
+ *   combined  my slice of round r is combined (r + 1); only in reductions that return results
  *   done      I will read nothing more of the rounds below this one
  *
- * A piece of round r goes to slot r mod 16, beside the flag, or, where it is large, to buffer
- * r mod 4. Before that its rank waits until all are done with round r - 16, or r - 4: that is all
- * that keeps a rank from overtaking, be it in this collective or in the next one with another root.
- * It looks at the others' flags only when what it saw last does not suffice, so mostly once in 16
- * or 4 rounds. A rank that has nothing to read in a round is done with it at once. Who reads round
- * r finds exactly r + 1 in the slot: nobody fills it again before this reader is done.
+ * The data of round r goes to slot r mod 16, beside the flag, or, if large, to buffer r mod 4.
+ * Before writing, a rank waits until all ranks are done with round r - 16, or r - 4. This rule
+ * alone keeps a rank from overtaking the others, within a collective or in the next one with
+ * another root. The rank polls the others' flags only when the values it saw last do not suffice,
+ * so mostly once in 16 or 4 rounds. A rank that reads nothing in a round is done with it at once. A
+ * reader of round r finds exactly r + 1 in the slot, because nobody refills the slot before this
+ * reader is done.
  *
- * Collectives of one small round say done for four of them at once: a rank that has left all rounds
- * before r has said r - 3 or more, which is all that a wait in round r asks for, be it for a slot
- * or a buffer. A collective of more rounds asks for more from its second one on; so every rank says
- * what it owes when it begins one.
+ * Collectives of one small round announce done once for four rounds. A rank that has left all
+ * rounds before r has therefore announced at least r - 3. That suffices for every wait in round r,
+ * for a slot or a buffer. A collective of several rounds needs more from its second round on, so
+ * each rank announces its deferred rounds when it begins one.
  *
- * Trace: rank 0 sends two large pieces to rank 1 in a bcast that begins with round 4 (so that
- * buffers 0 and 1 have been used, in rounds 0 and 1).
+ * Trace: rank 0 sends two large pieces to rank 1 in a bcast that begins with round 4. Buffers 0 and
+ * 1 were last used in rounds 0 and 1.
  *
  *   rank 0                                     rank 1
  *   round 4: waits for done[1] >= 1, sees 4    waits for filled[0], slot 4, >= 5
@@ -33,27 +35,27 @@
  *     copies piece 1 into buffer 1
  *     filled, slot 5 := 6; done[0] := 6        sees 6, copies buffer 1 out, done[1] := 6
  *
- * Memory model. Flags are C11 atomics without locks, set with release and tested with acquire: the
- * piece is visible to whom the flag is, and what a reader has read before it was done is not
- * overwritten before. That is an order between processes as between threads, because such atomics
- * are free of addresses. The MPI standard allows such loads and stores in a window of the unified
- * memory model, checked below, inside an access epoch (MPI_Win_lock_all for the window's whole
- * life); it asks for MPI_Win_sync only as the memory barrier that the atomics are. At the start
- * MPI_Win_sync stands on both sides of a collective, after which all see the flags' first values.
- * The test is "at least" where the paper (papers/hybrid, section 4.5) has to test for equality,
- * because its flags are plain memory.
+ * Memory model. Flags are lock-free C11 atomics, stored with release and loaded with acquire. A
+ * rank that sees a flag sees the data written before it. Data is not overwritten before its readers
+ * are done. Lock-free atomics are address-free, so this order holds between processes as between
+ * threads. The MPI standard allows such loads and stores in an MPI window of the unified memory
+ * model (checked in shared_open.c), inside an access epoch: MPI_Win_lock_all holds for the window's
+ * whole life. The standard asks for MPI_Win_sync only as a memory barrier, which the atomics are.
+ * When a window is opened, MPI_Win_sync is called before and after a collective, and then all ranks
+ * see the flags' first values. Zhou et al. (2020), section 4.5, must test plain flags for equality;
+ * atomic flags can be tested for "at least".
  *
- * Progress. A rank that waits here may owe another one a message that this other needs before it
- * can come: cf_shared_wait calls into MPI.
+ * Progress. A rank that waits here may hold back a message which the awaited rank needs first.
+ * cf_shared_wait therefore calls MPI for progress.
  */
 #include "node/shared_window.h"
 
 #include <sched.h>
 
 enum {
-    MOST_SPINS = 200, /* some microseconds */
+    MOST_SPINS = 200, /* polls; a few microseconds */
     LEAST_SPINS = 8,
-    UNUSED_TAG = 32767, /* nobody sends it on a node_comm */
+    UNUSED_TAG = 32767, /* never sent on a node_comm */
 };
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -67,9 +69,8 @@ static inline void pause_briefly(void) {
 }
 
 /*
- * How often a thread looks at a flag before it lets others run: twice as often after it was right
- * to stay, half as often after it was not. Where ranks are more than cores, whoever is waited for
- * may be waiting for this core.
+ * How often a thread polls a flag before it yields the CPU. It doubles after the flag came in time,
+ * and halves after it did not. With more ranks than cores the awaited rank may need this core.
  */
 static _Thread_local int patience = MOST_SPINS;
 
@@ -114,7 +115,7 @@ int cf_shared_meet(struct cf_comm *comm, struct cf_ranks waiting, struct cf_rank
     const bool one_waits = waiting.end - waiting.begin == 1;
 
     if (one_waits && awaited.end - awaited.begin == 1 && waiting.begin == awaited.begin) {
-        return MPI_SUCCESS; /* for itself */
+        return MPI_SUCCESS; /* it waits for itself */
     }
     const uint64_t round = cf_shared_take(shared, 1);
 
@@ -131,7 +132,7 @@ int cf_shared_meet(struct cf_comm *comm, struct cf_ranks waiting, struct cf_rank
             }
         }
         if (awaited.end - awaited.begin == shared->n) {
-            shared->all_done = round; /* they came after all rounds before */
+            shared->all_done = round; /* they have left all rounds before */
         }
     }
     cf_shared_done_small(shared, round);
@@ -162,8 +163,8 @@ int cf_shared_unpack(struct cf_comm *comm, void *to, const void *place, size_t b
                      unit->type, comm->layout.node_comm);
 }
 
-/* By the MPI library, which orders no plain loads and stores. (Not inlined: there GCC refuses
- * fences under the thread sanitizer.) */
+/* MPI_Barrier orders no plain loads and stores, hence the fences. (noinline: GCC refuses fences
+ * under the thread sanitizer where this is inlined.) */
 static __attribute__((noinline)) int wait_for_node(struct cf_comm *comm) {
     atomic_thread_fence(memory_order_seq_cst);
     const int err = PMPI_Barrier(comm->layout.node_comm);

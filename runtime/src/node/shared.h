@@ -1,17 +1,18 @@
 /*
- * The room node: collectives among the ranks of one node through a window of shared memory.
+ * The room node: collectives among the ranks of one node, through a shared-memory window.
  *
- * They mean what those of component.h, the MPI library's own, do. root is a node rank; a split and
- * all counts are alike on all ranks of the node, except those of cf_shared_alltoall. Units are
- * bytes or a user's type with holes and any lower bound; every decision follows from the size of
- * the packed element, which ranks that describe the same elements by different types have in
- * common. Elements too large for the window's pieces go through the MPI library, on all ranks
- * alike.
+ * Their semantics are those of component.h, which calls the MPI library. root is a node rank. A
+ * split and all counts are equal on all ranks of the node, except those of cf_shared_alltoall.
+ * Elements are bytes or a user's type, which may have holes and any lower bound. Every decision
+ * follows from the size of the packed element, which is the same on ranks that describe the same
+ * elements by different types. Elements larger than CF_SHARED_PIECE go through the MPI library, on
+ * all ranks alike.
  *
- * from and to may be the same memory where a rank's contribution and its result have the same place
- * (reduce, allreduce, scan, exscan; scatter, gather and allgather: a rank's own part), else they
- * must not overlap. Each returns an MPI error class; an error on one rank keeps no other waiting,
- * unless it has no memory for what goes through the MPI library.
+ * from and to may be the same memory where a rank's contribution and its result share a location
+ * (reduce, allreduce, scan, exscan; in scatter, gather and allgather the rank's own part).
+ * Otherwise they must not overlap. Each function returns an MPI error class. After an error a rank
+ * still takes part, so that the others do not hang. The exception is a rank without memory for
+ * elements that go through the MPI library.
  */
 #ifndef COLLFORGE_SHARED_H_INCLUDED
 #define COLLFORGE_SHARED_H_INCLUDED
@@ -20,71 +21,76 @@
 #include "data/unit.h"
 
 /*
- * Whether the others may be called, alike on all ranks of the communicator. Collective over the
- * communicator (not just the node) at its first call, which allocates the windows; a look at a flag
- * afterwards.
+ * Sets ready to whether the other functions may be called, equal on all ranks of the communicator.
+ * The first call is collective over the communicator, not just the node, and allocates the
+ * shared-memory windows. Later calls only read a flag.
  */
 int cf_shared_ready(struct cf_comm *comm, bool *ready);
 
-/* The bytes that each rank of a node contributes to a communicator's window. */
+/* Bytes that each rank of a node contributes to a communicator's shared-memory window. */
 size_t cf_shared_bytes(void);
 
-/* Some ranks of a node: begin to end - 1, as node ranks. */
+/* The node ranks from begin to end - 1. */
 struct cf_ranks {
     int begin, end;
 };
-/* Each of some ranks of the node waits for all of others, and sees what these have stored or seen
- * before: by flags where there are such, or by MPI_Barrier, in which all wait for all. All ranks of
- * the node call it. */
+/* Each rank in waiting waits for all ranks in awaited, and then sees what these had stored or seen
+ * before the call. Uses flags if the communicator has a shared-memory window and by_barrier is
+ * false. Otherwise it calls MPI_Barrier, in which all ranks wait for all. All ranks of the node
+ * call it. */
 int cf_node_wait(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited,
                  bool by_barrier);
 
 int cf_shared_barrier(struct cf_comm *comm);
-/* cf_node_wait by flags. */
+/* cf_node_wait, always by flags. */
 int cf_shared_meet(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited);
 
-/* "A byte is copied": from or into a user's buffer by one rank. */
+/* Below, a copy is one from or into a user's buffer by one rank; n is the number of ranks on the
+ * node. */
 
-/* In by the root, out by every other rank: 1 + (n - 1) copies. */
+/* The root copies in, every other rank copies out: n copies. */
 int cf_shared_bcast(struct cf_comm *comm, void *buffer, int count, const struct cf_unit *unit,
                     int root);
-/* In by the root, out by its target. The root's own part: once, or not at all where it stands. */
+/* The root copies in, the target copies out. The root's own part is copied once, or not at all in
+ * place. */
 int cf_shared_scatter(struct cf_comm *comm, const void *from, const struct cf_split *split,
                       void *to, const struct cf_unit *unit, int root);
-/* In by its source, out by the root. The root's own part as in a scatter. */
+/* The source copies in, the root copies out. The root's own part is treated as in a scatter. */
 int cf_shared_gather(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
                      const struct cf_unit *unit, int root);
-/* In by its source, out by every other rank: 1 + (n - 1) copies. The own part as in a scatter. */
+/* The source copies in, every other rank copies out: n copies. A rank's own part is treated as in a
+ * scatter. */
 int cf_shared_allgather(struct cf_comm *comm, const void *from, void *to,
                         const struct cf_split *split, const struct cf_unit *unit);
-/* In by its source, out by its target. The own part once. send and receive are this rank's own;
- * regular: all counts of all ranks of the node are equal, which saves an exchange of sizes. */
+/* The source copies in, the target copies out. A rank's own part is copied once. send and receive
+ * are this rank's own. regular: all counts of all ranks of the node are equal, which saves an
+ * exchange of sizes. */
 int cf_shared_alltoall(struct cf_comm *comm, const void *from, const struct cf_split *send,
                        void *to, const struct cf_split *receive, const struct cf_unit *unit,
                        bool regular);
 
 /*
- * Reductions. Operands keep the order of the node ranks; they are combined from the last to the
- * first, x0 op (x1 op (x2 op x3)), everywhere alike, so that all ranks get the same bits. Elements
- * with holes take one more copy, out of the packed form, per operand that is combined.
+ * Reductions. Operands keep the order of the node ranks. They are combined from the last to the
+ * first, x0 op (x1 op (x2 op x3)), on every rank, so that all ranks get the same bits. Elements
+ * with holes take one more copy per combined operand, to unpack it.
  */
 
-/* Copied in by every rank, combined n - 1 times by one of them, copied out by the root. */
+/* Every rank copies in. One rank combines an element, n - 1 times. The root copies out. */
 int cf_shared_reduce(struct cf_comm *comm, const void *from, void *to, int count,
                      const struct cf_unit *unit, MPI_Op op, int root);
-/* Copied in by every rank, combined n - 1 times by one of them, copied out by every rank. Up to
- * CF_SHARED_SMALL bytes (shared_window.h): in by every rank, combined by every rank. */
+/* Every rank copies in. One rank combines an element, n - 1 times. Every rank copies out. Up to
+ * CF_SHARED_SMALL bytes (shared_window.h), every rank combines all elements instead. */
 int cf_shared_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
                         const struct cf_unit *unit, MPI_Op op);
-/* Copied in by every rank but for its own result; one copy and n - 1 combinations, into the
- * result's place. */
+/* Every rank copies in all but its own result. A rank's result takes one copy and n - 1
+ * combinations in the result buffer. */
 int cf_shared_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                              const struct cf_split *split, const struct cf_unit *unit, MPI_Op op);
-/* Copied in by every rank but the last; one copy and r combinations on rank r, into the result's
- * place. */
+/* Every rank but the last copies in. Rank r makes one copy and r combinations in the result buffer.
+ */
 int cf_shared_scan(struct cf_comm *comm, const void *from, void *to, int count,
                    const struct cf_unit *unit, MPI_Op op);
-/* The same over the ranks before; to is not touched on node rank 0. */
+/* As cf_shared_scan, over the lower ranks only; to is not touched on node rank 0. */
 int cf_shared_exscan(struct cf_comm *comm, const void *from, void *to, int count,
                      const struct cf_unit *unit, MPI_Op op);
 

@@ -19,8 +19,8 @@ size_t cf_shared_memory_room(void) {
                                             : SIZE_MAX;
 }
 
-/* Kernels before 5.14 cannot populate: a byte of each page is written. By the kernel, which says
- * that there is no page where this process would be killed. */
+/* For kernels before 5.14, which cannot populate: writes a byte of each page. read() from /dev/zero
+ * fails when there is no page, where a store would kill the process. */
 bool cf_shared_memory_write(void *memory, size_t bytes) {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const int zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-/* What this node's shared memory can do, for those who allocate windows. */
+/* The node's shared memory, for code that allocates MPI windows. */
 #ifndef COLLFORGE_SHARED_MEMORY_H_INCLUDED
 #define COLLFORGE_SHARED_MEMORY_H_INCLUDED
 
@@ -6,17 +6,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Bytes that are free where windows have their memory; SIZE_MAX where that is not known. */
+/* Free bytes where shared-memory windows are stored; SIZE_MAX if unknown. */
 size_t cf_shared_memory_room(void);
 
-/* Gets the pages of this memory now, near this process; its contents are undefined then. Touching
- * it later could end the program where the file system is full. False when there are none. */
+/* Allocates the pages of this memory now, on this process's NUMA node. Its contents become
+ * undefined. Without this a later access could kill the program when the file system is full. False
+ * if there are too few pages. */
 bool cf_shared_memory_populate(void *memory, size_t bytes);
-/* The same for kernels that cannot populate: those before 5.14. */
+/* The same for kernels before 5.14, which cannot populate. */
 bool cf_shared_memory_write(void *memory, size_t bytes);
 
-/* Whether loads and stores see each other as in the memory of threads; makes the window return
- * errors. */
+/* Whether the window has the unified memory model, in which loads and stores of processes see each
+ * other as those of threads. Makes the window return errors. */
 bool cf_shared_memory_is_unified(MPI_Win window);
 
 #endif

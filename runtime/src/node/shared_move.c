@@ -1,26 +1,27 @@
 /*
- * Collectives of a node that move data through its window (shared.c has the protocol).
+ * Collectives of a node that move data through its shared-memory window (protocol: shared.c).
  *
- * In all of them each rank sends a stream of packed bytes, which may be empty, and every other rank
- * wants some interval of it. Round t carries piece t of every stream, and a rank reads the pieces
- * that meet its interval, one round behind what it fills. Example: a scatter by rank 0 of 20, 20
- * and 40 KiB with pieces of 32 KiB. Its stream is the parts of ranks 1 and 2, 60 KiB: rank 1 reads
- * the first 20 KiB of piece 0 and leaves; rank 2 reads the rest of piece 0, and piece 1.
+ * In each of them every rank sends a stream of packed bytes, which may be empty, and every other
+ * rank wants an interval of it. Round t carries piece t (at most CF_SHARED_PIECE bytes) of every
+ * stream. A rank reads the pieces that overlap its interval, one round behind the one it fills.
+ * Example: rank 0 scatters 20, 20 and 40 KiB, with pieces of 32 KiB. Its stream is the parts of
+ * ranks 1 and 2, 60 KiB. Rank 1 reads the first 20 KiB of piece 0 and leaves. Rank 2 reads the rest
+ * of piece 0, and piece 1.
  */
 #include "node/shared_window.h"
 
 #include "data/component.h"
 
-/* A collective under way on this rank. flows and parts are those of struct cf_shared. */
+/* The state of a collective on this rank. flows and parts are those of struct cf_shared. */
 struct moving {
     struct cf_comm *comm;
     struct cf_shared *shared;
     const struct cf_unit *unit;
-    size_t piece;  /* bytes */
+    size_t piece;  /* bytes in a round */
     int nparts;    /* of this rank's stream */
-    int part;      /* the one that is copied next, */
+    int part;      /* the next one to copy, */
     size_t offset; /* from this byte on */
-    int err;       /* the first: an error keeps no other rank waiting */
+    int err;       /* first error; the rank still takes part in all rounds */
 };
 
 static void note(struct moving *moving, int err) {
@@ -41,7 +42,7 @@ static void add_part(struct moving *moving, const void *from, size_t bytes) {
     moving->shared->parts[moving->nparts++] = (struct cf_shared_part){from, bytes};
 }
 
-/* This rank wants bytes from begin on of the stream of a rank. */
+/* This rank wants bytes bytes of a rank's stream, from begin on, copied to to. */
 static void want(struct moving *moving, int rank, size_t begin, size_t bytes, void *to) {
     struct cf_shared_flow *flow = &moving->shared->flows[rank];
 
@@ -54,7 +55,7 @@ static bool is_small(const struct cf_shared_flow *flow) {
     return flow->total <= CF_SHARED_SMALL;
 }
 
-/* Puts the next piece of this rank's stream, of this many bytes, in place. */
+/* Copies the next bytes of this rank's stream into the window. */
 static void fill(struct moving *moving, uint64_t round, size_t bytes) {
     struct cf_shared *shared = moving->shared;
     const bool small = is_small(&shared->flows[shared->me]);
@@ -81,7 +82,8 @@ static void fill(struct moving *moving, uint64_t round, size_t bytes) {
     cf_shared_filled(shared, round);
 }
 
-/* Copies what this rank wants of a rank's piece, which begins at a byte of the stream. */
+/* Copies the overlap of a rank's piece with the interval that this rank wants. first: the piece's
+ * first byte in the stream. */
 static void drain(struct moving *moving, int rank, uint64_t round, size_t first) {
     const struct cf_shared_flow *flow = &moving->shared->flows[rank];
     const size_t last = first + moving->piece;
@@ -128,7 +130,7 @@ static size_t bytes_of(const struct cf_unit *unit, int count) {
     return (size_t)count * (size_t)unit->size;
 }
 
-/* Elements without bytes, and elements that no piece holds: alike on all ranks. */
+/* Both are equal on all ranks: elements of no bytes, and elements larger than a round. */
 static bool is_empty(const struct cf_unit *unit) {
     return unit->size == 0;
 }
@@ -137,7 +139,7 @@ static bool is_too_large(const struct cf_unit *unit) {
     return unit->size > CF_SHARED_PIECE;
 }
 
-/* One round, one line: the way of short messages. */
+/* Short messages: one round, one cache line. */
 static int bcast_small(struct cf_comm *comm, void *buffer, size_t bytes, const struct cf_unit *unit,
                        int root) {
     struct cf_shared *shared = comm->shared;
@@ -153,8 +155,7 @@ static int bcast_small(struct cf_comm *comm, void *buffer, size_t bytes, const s
     } else {
         cf_shared_await(shared, root, round);
         err = cf_shared_get(comm, buffer, slot->data, bytes, unit);
-        /* A root that is ahead has the next one there, and the line comes while other work is done.
-         */
+        /* Prefetch: a root that is ahead has filled this slot already. */
         __builtin_prefetch(cf_shared_slot(shared, root, round + 2));
     }
     cf_shared_done_small(shared, round);
@@ -185,7 +186,7 @@ int cf_shared_bcast(struct cf_comm *comm, void *buffer, int count, const struct 
     return move(&moving);
 }
 
-/* Of elements too large for the window. */
+/* For elements too large for the window. */
 static int scatter_native(struct cf_comm *comm, const void *from, const struct cf_split *split,
                           void *to, const struct cf_unit *unit, int root) {
     const bool is_root = comm->shared->me == root;
@@ -246,7 +247,7 @@ static int collect_native(struct cf_comm *comm, const void *from, void *to,
                     : cf_gather(comm, from, to, split, unit, root, comm->layout.node_comm);
 }
 
-/* A gather to one rank, or to all where root is negative. */
+/* A gather to root, or to all ranks where root is negative. */
 static int collect(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
                    const struct cf_unit *unit, int root) {
     const struct cf_shared *shared = comm->shared;
@@ -287,9 +288,9 @@ int cf_shared_allgather(struct cf_comm *comm, const void *from, void *to,
 }
 
 /*
- * Streams of an exchange: rank i sends to i + 1, i + 2, ... in this order, so that in a round the
- * ranks do not all read from, and send to, the same. Where sizes are known to their two ranks only,
- * a round tells where in each stream the part of each rank begins, and the stream's length at last.
+ * An all-to-all among n ranks: rank i sends to i + 1, i + 2, ... in this order, so that the ranks
+ * of a round read from different sources. Where only sender and receiver know a size, one extra
+ * round tells where each rank's part begins in each stream, and how long the stream is.
  */
 static void tell_sizes(struct cf_comm *comm, const struct cf_split *send, size_t size) {
     struct cf_shared *shared = comm->shared;

@@ -1,12 +1,12 @@
 /*
- * How a communicator comes by the window of its node, and what becomes of it.
+ * Creates, keeps and frees the shared-memory window of a communicator's node.
  *
- * Freeing a window waits for all ranks of the node. Nothing may wait where a communicator is freed:
- * MPI libraries let ranks free theirs in different orders, and MPICH calls the delete callback as
- * late as when the last request on the communicator is gone, maybe inside MPI_Wait. So the window
- * of a freed communicator is kept until MPI_Finalize, for the next communicator that has the same
- * ranks of the node in the same order. In MPI_Finalize all ranks free them in the order of their
- * numbers.
+ * MPI_Win_free waits for all ranks of the node, but freeing a communicator must not wait. MPI
+ * libraries let ranks free communicators in different orders. MPICH calls the delete callback only
+ * after the last request on the communicator, maybe inside MPI_Wait. The window of a freed
+ * communicator is therefore kept until MPI_Finalize. The next communicator with the same ranks of
+ * the node in the same order reuses it. In MPI_Finalize all ranks free their windows in the order
+ * of the windows' numbers.
  */
 #include "node/shared_window.h"
 
@@ -18,12 +18,12 @@
 #include "node/shared_memory.h"
 #include "place/connect.h"
 
-/* Windows of a process, kept ones included, and what they take on its node: besides communicators
- * they use up descriptors and mappings. */
+/* Limits per process, kept windows included. A window takes memory of the node, and descriptors and
+ * mappings of the process. */
 enum { MOST_WINDOWS = 256 };
 static const size_t most_bytes = (size_t)512 << 20;
 
-/* The windows that no communicator has. */
+/* Windows without a communicator. */
 static struct {
     pthread_mutex_t mutex;
     struct cf_shared *first;
@@ -48,7 +48,7 @@ static void count_window(const struct cf_shared *shared, int more) {
     }
 }
 
-/* ---- what is local --------------------------------------------------------------------------- */
+/* ---- local ----------------------------------------------------------------------------------- */
 
 static void destroy(struct cf_shared *shared) {
     if (shared == NULL) {
@@ -64,7 +64,7 @@ static void destroy(struct cf_shared *shared) {
     free(shared);
 }
 
-/* The ranks of the node in MPI_COMM_WORLD; an error where one is not in it. */
+/* The ranks of the node in MPI_COMM_WORLD; MPI_ERR_RANK if one is not in it. */
 static int find_members(const struct cf_shared *shared, int *members) {
     MPI_Group world = MPI_GROUP_NULL;
     MPI_Group node = MPI_GROUP_NULL;
@@ -93,7 +93,7 @@ static int find_members(const struct cf_shared *shared, int *members) {
     return err;
 }
 
-/* All but the window; NULL where something is out. */
+/* Everything but the MPI window; NULL if a resource is exhausted. */
 static struct cf_shared *create(const struct cf_layout *at) {
     struct cf_shared *shared = calloc(1, sizeof *shared);
 
@@ -120,7 +120,7 @@ static struct cf_shared *create(const struct cf_layout *at) {
     return NULL;
 }
 
-/* Twice as much: others may be on their way. */
+/* Asks for twice the memory, because other communicators may allocate at the same time. */
 static bool has_room(int n) {
     const size_t bytes = (size_t)n * cf_shared_bytes();
 
@@ -128,8 +128,8 @@ static bool has_room(int n) {
            atomic_load(&window_bytes) + bytes <= most_bytes && cf_shared_memory_room() / 2 > bytes;
 }
 
-/* A segment begins at the first line: at the same place in the mapping of every process, because
- * mappings begin with a page. */
+/* Finds all ranks' segments. A segment begins at the first multiple of CF_SHARED_LINE. Mappings
+ * begin at a page, so this is the same offset in the mapping of every process. */
 static bool attach(struct cf_shared *shared, void *memory) {
     if (!cf_shared_memory_is_unified(shared->window) ||
         !cf_shared_memory_populate(memory, cf_shared_bytes())) {
@@ -148,7 +148,7 @@ static bool attach(struct cf_shared *shared, void *memory) {
     return true;
 }
 
-/* Round 0 comes next, once all ranks have done this. */
+/* The next round is 0, once all ranks have called this. */
 static bool rewind_rounds(struct cf_shared *shared) {
     struct cf_shared_segment *own = shared->segments[shared->me];
 
@@ -162,7 +162,7 @@ static bool rewind_rounds(struct cf_shared *shared) {
     return PMPI_Win_sync(shared->window) == MPI_SUCCESS;
 }
 
-/* ---- windows that are kept ------------------------------------------------------------------- */
+/* ---- kept windows ---------------------------------------------------------------------------- */
 
 static void keep(struct cf_shared *shared) {
     (void)pthread_mutex_lock(&kept.mutex);
@@ -180,8 +180,8 @@ static bool has_number(const struct cf_shared *shared, const struct cf_shared *o
     return memcmp(shared->number, other->number, sizeof other->number) == 0;
 }
 
-/* The first that is like another one, no longer kept; or NULL. No MPI call here: a thread that is
- * inside MPI_Comm_free may wait for the lock. */
+/* Takes the first window for which is_like holds out of the list of kept windows; NULL if none. No
+ * MPI call may be made here: a thread inside MPI_Comm_free may wait for the lock. */
 static struct cf_shared *take(bool (*is_like)(const struct cf_shared *, const struct cf_shared *),
                               const struct cf_shared *other) {
     (void)pthread_mutex_lock(&kept.mutex);
@@ -198,9 +198,9 @@ static struct cf_shared *take(bool (*is_like)(const struct cf_shared *, const st
 }
 
 /*
- * Puts a kept window in the place of what create made, if there is one that all ranks of the node
- * have back. Node rank 0 chooses it. Else the new window gets a number of its own: node rank 0's
- * rank in MPI_COMM_WORLD and how many it has numbered before.
+ * Replaces the window that create made by a kept one, if all ranks of the node have it in their
+ * lists. Node rank 0 chooses. Otherwise the new window gets a unique number: node rank 0's rank in
+ * MPI_COMM_WORLD, and how many windows that rank has numbered before.
  */
 static bool find_kept(struct cf_shared **shared) {
     static _Atomic uint64_t numbered;
@@ -230,15 +230,16 @@ static bool find_kept(struct cf_shared **shared) {
     return true;
 }
 
-/* ---- windows that are made and freed --------------------------------------------------------- */
+/* ---- creating and freeing windows ------------------------------------------------------------ */
 
-/* Each rank's memory begins on pages of its own, so that it lies near that rank. */
+/* Each rank's memory begins at a page of its own, so that it can lie on that rank's NUMA node. */
 static bool allocate(struct cf_shared *shared, void **memory) {
     return PMPI_Win_allocate_shared((MPI_Aint)cf_shared_bytes(), 1, shared->info, shared->node_comm,
                                     memory, &shared->window) == MPI_SUCCESS;
 }
 
-/* A window that some rank of the node did not get cannot be freed, since all have to: it stays. */
+/* Collective over the node. If some rank failed to allocate, the others cannot free their windows,
+ * because MPI_Win_free is collective. They leak. */
 static bool open_window(struct cf_shared *shared) {
     void *memory = NULL;
 
@@ -260,7 +261,7 @@ static void close_window(struct cf_shared *shared) {
     destroy(shared);
 }
 
-/* ---- for the runtime ------------------------------------------------------------------------- */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 bool cf_shared_open(struct cf_comm *comm) {
     struct cf_shared *shared = create(&comm->layout);
@@ -318,7 +319,7 @@ void cf_shared_stop(void) {
     }
 }
 
-/* A window that is made counts; one that was kept does not. */
+/* Only a newly created window counts towards the limits, not a reused one. */
 static bool open_shared(struct cf_comm *comm, const void *unused) {
     (void)unused;
     if (cf_shared_open(comm))

@@ -1,9 +1,9 @@
 /*
- * Reductions of a node through its window (shared.c has the protocol). Every rank puts its operand
- * in place, a piece a round, and whoever combines an element takes the operands of all ranks from
- * there. Combining from the last rank to the first needs no copies on the way, because
- * MPI_Reduce_local leaves "first operand op second" in the place of the second; it is a legal
- * order for ops that do not commute, and the same wherever it is done.
+ * Reductions of a node through its shared-memory window (protocol: shared.c). Each round carries
+ * one piece (at most CF_SHARED_PIECE bytes) of every rank's operand. The rank that combines an
+ * element reads the operands of all ranks from the window. MPI_Reduce_local stores "first operand
+ * op second" over the second, so combining from the last rank to the first needs no extra copies.
+ * This order is legal for non-commutative ops, and is the same on every rank.
  */
 #include "node/shared_window.h"
 
@@ -19,11 +19,11 @@ struct reducing {
     void *to;
     size_t total;  /* bytes of the operand */
     size_t piece;  /* bytes of a round */
-    bool small;    /* one round beside the flags */
-    void *operand; /* of elements with holes: room for a piece, twice */
+    bool small;    /* one round, beside the flags */
+    void *operand; /* scratch for a piece of elements with holes */
     void *result;
     uint64_t base; /* the first round */
-    int err;       /* the first: an error keeps no other rank waiting */
+    int err;       /* first error; the rank still takes part in all rounds */
 };
 
 static void note(struct reducing *job, int err) {
@@ -55,7 +55,7 @@ static unsigned char *place_of(const struct reducing *job, int rank, uint64_t ro
     return cf_shared_place(job->shared, rank, round, job->small);
 }
 
-/* The length of piece t. */
+/* The bytes of piece t. */
 static size_t length_of(const struct reducing *job, uint64_t t) {
     const size_t rest = job->total - (size_t)t * job->piece;
     return rest < job->piece ? rest : job->piece;
@@ -65,7 +65,7 @@ static int units_of(const struct reducing *job, size_t bytes) {
     return (int)(bytes / (size_t)job->unit->size);
 }
 
-/* to = packed operand op to, never for no elements. */
+/* to = packed operand op to. units > 0. */
 static void combine(struct reducing *job, const void *place, void *to, int units) {
     const void *operand = place;
 
@@ -82,15 +82,15 @@ static void combine(struct reducing *job, const void *place, void *to, int units
     }
 }
 
-/* This rank's operand in the user's memory, which may begin at MPI_BOTTOM. */
+/* This rank's operand in the user's memory. A null pointer may mean MPI_BOTTOM. */
 struct own {
-    bool taken; /* false: take it from the window */
+    bool taken; /* false: read it from the window */
     const void *from;
 };
 
 /*
- * The operands of ranks 0 to last, from a byte of their pieces on, into typed memory. own: where it
- * is not in the window, or where reading it there would be a detour.
+ * Combines the operands of ranks 0 to last into typed memory; offset is the first byte in their
+ * pieces. own replaces this rank's operand in the window, where it is absent or slower to read.
  */
 static void combine_into(struct reducing *job, void *to, int last, uint64_t round, size_t offset,
                          int units, struct own own) {
@@ -118,7 +118,7 @@ static void await_all(const struct reducing *job, int nranks, uint64_t round) {
     }
 }
 
-/* This rank's operand, piece t. */
+/* Copies piece t of this rank's operand into the window. */
 static void fill(struct reducing *job, uint64_t t) {
     struct cf_shared *shared = job->shared;
     const uint64_t round = job->base + t;
@@ -143,7 +143,7 @@ static bool is_trivial(const struct cf_comm *comm, int count, const struct cf_un
 
 /* ---- reduce and allreduce -------------------------------------------------------------------- */
 
-/* Where the slice of a rank begins in a piece of this many bytes. */
+/* The first byte of a rank's slice in a piece of this many bytes. */
 static size_t slice_begin(const struct reducing *job, size_t bytes, int rank) {
     const size_t units = bytes / (size_t)job->unit->size;
     const size_t n = (size_t)job->shared->n;
@@ -152,7 +152,7 @@ static size_t slice_begin(const struct reducing *job, size_t bytes, int rank) {
     return (units / n * (size_t)rank + longer) * (size_t)job->unit->size;
 }
 
-/* This rank's slice of piece t: the result replaces the operand of the last rank. */
+/* Combines this rank's slice of piece t. The result replaces the operand of the last rank. */
 static void combine_slice(struct reducing *job, uint64_t t) {
     struct cf_shared *shared = job->shared;
     const uint64_t round = job->base + t;
@@ -192,8 +192,8 @@ static void copy_result(struct reducing *job, uint64_t t) {
 }
 
 /*
- * Round t is filled, round t - 1 combined and round t - 2 copied out at a time. All ranks combine,
- * each its slice of every piece.
+ * A pipeline: in step t, round t is filled, round t - 1 combined and round t - 2 copied out. Every
+ * rank combines its own slice of every piece.
  */
 CF_APART static int reduce_slices(struct reducing *job, int root) {
     struct cf_shared *shared = job->shared;
@@ -218,7 +218,7 @@ CF_APART static int reduce_slices(struct reducing *job, int root) {
     return job->err;
 }
 
-/* Of elements too large for the window. Never in place: MPICH 4.0.2 crashes there (its issue 6540).
+/* For elements too large for the window. Never in place: MPICH 4.0.2 crashes then (its issue 6540).
  */
 static int reduce_native(struct reducing *job, int count, int root) {
     const struct cf_unit *unit = job->unit;
@@ -235,7 +235,7 @@ static int reduce_native(struct reducing *job, int count, int root) {
                      job->comm->layout.node_comm);
 }
 
-/* To root, or to all where it is negative. */
+/* Reduces to root, or to all ranks where root is negative. */
 static int reduce(struct reducing *job, int count, int root) {
     struct cf_comm *comm = job->comm;
     const struct cf_unit *unit = job->unit;
@@ -274,7 +274,7 @@ int cf_shared_allreduce(struct cf_comm *comm, const void *from, void *to, int co
 
 /* ---- reduce_scatter -------------------------------------------------------------------------- */
 
-/* The part of rank's result that round t brings: piece bytes of each result. */
+/* The bytes of rank's result that round t carries: at most one piece. */
 static size_t share_of(const struct reducing *job, const struct cf_split *split, int rank,
                        uint64_t t) {
     const size_t bytes = (size_t)split->counts[rank] * (size_t)job->unit->size;
@@ -284,15 +284,15 @@ static size_t share_of(const struct reducing *job, const struct cf_split *split,
     return rest < job->piece ? rest : job->piece;
 }
 
-/* Where the part of this rank's operand that round t brings to a rank's result stands. */
+/* This rank's operand for the part of rank's result that round t carries. */
 static const void *operand_of(const struct reducing *job, const struct cf_split *split, int rank,
                               uint64_t t) {
     const void *from = cf_at(job->unit, job->from, split->displs[rank]);
     return cf_shared_skip(job->unit, from, (size_t)t * job->piece);
 }
 
-/* What each rank combines stands at its own place in the memory of all others, so that all are
- * busy. */
+/* Each rank's segment is divided by the rank that combines, so that all ranks combine at the same
+ * time. */
 static void fill_shares(struct reducing *job, const struct cf_split *split, uint64_t t) {
     struct cf_shared *shared = job->shared;
     const uint64_t round = job->base + t;
@@ -362,8 +362,8 @@ int cf_shared_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
 
 /* ---- scan and exscan ------------------------------------------------------------------------- */
 
-/* Rank r combines the operands of ranks 0 to r - 1, and its own where the scan includes it. That of
- * the last rank nobody else reads. */
+/* Rank r combines the operands of ranks 0 to r - 1, and its own where the scan is inclusive. No
+ * other rank reads the last rank's operand, so the last rank does not fill. */
 static int prefixes(struct reducing *job, bool inclusive) {
     struct cf_shared *shared = job->shared;
     const uint64_t rounds = rounds_of(job->total, job->piece);

@@ -1,11 +1,11 @@
 /*
- * Reductions of a node in one round, with the operands beside its flags. shared.c has the protocol,
- * shared_reduce.c says in which order operands are combined.
+ * Reductions of a node in one round, with the operands beside the flags (protocol: shared.c; order
+ * of combining: shared_reduce.c).
  */
 #include "node/shared_window.h"
 
-/* The operands of all ranks, once they are there. This rank's own comes from the user's memory if
- * it still is there: the line of the slot is on its way to the others. */
+/* Combines the operands of all ranks, which have arrived. This rank's own is read from the user's
+ * memory unless to overwrote it: other ranks are reading the cache line of its slot. */
 static int combine_slots(struct cf_comm *comm, const void *from, void *to, int count,
                          const struct cf_unit *unit, MPI_Op op, uint64_t round) {
     const struct cf_shared *shared = comm->shared;
@@ -51,7 +51,7 @@ int cf_shared_reduce_small(struct cf_comm *comm, const void *from, void *to, int
         for (int i = 1; i < shared->n; i++) {
             cf_shared_await(shared, (shared->me + i) % shared->n, round);
         }
-        shared->all_done = round; /* they came after all rounds before */
+        shared->all_done = round; /* they have left all rounds before */
         if (err == MPI_SUCCESS) {
             err = combine_slots(comm, from, to, count, unit, op, round);
         }

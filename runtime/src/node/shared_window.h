@@ -1,5 +1,5 @@
-/* The window behind shared.h: its memory, its flags, and how a rank waits for one. shared.c holds
- * the protocol, shared_open.c the window's life. */
+/* The shared-memory window behind shared.h: its memory, its flags, and how a rank waits for a flag.
+ * shared.c describes the protocol, shared_open.c creates and frees the window. */
 #ifndef COLLFORGE_SHARED_WINDOW_H_INCLUDED
 #define COLLFORGE_SHARED_WINDOW_H_INCLUDED
 
@@ -11,11 +11,11 @@
 
 enum {
     CF_SHARED_LINE = 128,   /* two cache lines: some processors fetch them in pairs */
-    CF_SHARED_SLOTS = 16,   /* rounds in flight when all is small */
-    CF_SHARED_SMALL = 240,  /* bytes beside a flag */
-    CF_SHARED_BUFFERS = 4,  /* rounds in flight otherwise */
-    CF_SHARED_LATE = 4,     /* small rounds that a rank is done with at once; at most the buffers */
-    CF_SHARED_PIECE = 32768 /* bytes */
+    CF_SHARED_SLOTS = 16,   /* rounds under way in slots */
+    CF_SHARED_SMALL = 240,  /* data bytes beside a flag */
+    CF_SHARED_BUFFERS = 4,  /* rounds under way in buffers */
+    CF_SHARED_LATE = 4,     /* small rounds per update of done; at most CF_SHARED_BUFFERS */
+    CF_SHARED_PIECE = 32768 /* bytes in a round */
 };
 
 #if ATOMIC_LLONG_LOCK_FREE != 2
@@ -24,28 +24,29 @@ enum {
 
 typedef _Atomic uint64_t cf_shared_flag;
 
-/* A flag and a small piece that come in one cache line, or few. */
+/* A flag and a small piece of data. They share a cache line, or a few. */
 struct cf_shared_slot {
     cf_shared_flag filled; /* round + 1 */
     alignas(16) unsigned char data[CF_SHARED_SMALL];
 };
 
-/* What one rank contributes to the window. It alone writes its flags. */
+/* One rank's segment of the shared-memory window. Only this rank writes its flags. */
 struct cf_shared_segment {
-    alignas(CF_SHARED_LINE) cf_shared_flag done;     /* rounds over, by its own reading */
-    alignas(CF_SHARED_LINE) cf_shared_flag combined; /* the last round combined, + 1 */
+    alignas(CF_SHARED_LINE) cf_shared_flag done;     /* number of rounds this rank has left */
+    alignas(CF_SHARED_LINE) cf_shared_flag combined; /* last round combined, + 1 */
     alignas(CF_SHARED_LINE) struct cf_shared_slot slots[CF_SHARED_SLOTS];
     alignas(CF_SHARED_LINE) unsigned char buffers[CF_SHARED_BUFFERS][CF_SHARED_PIECE];
 };
 
-/* The bytes that flow out of one rank in a collective, and where in them this rank's are. */
+/* The stream of packed bytes that one rank sends in a collective: its length, and the interval
+ * [begin, end) that this rank copies to to. */
 struct cf_shared_flow {
     size_t total;
     size_t begin, end;
     void *to;
 };
 
-/* Contiguous units of a buffer. */
+/* Contiguous units of a user's buffer. */
 struct cf_shared_part {
     const void *from;
     size_t bytes;
@@ -53,40 +54,40 @@ struct cf_shared_part {
 
 struct cf_shared {
     MPI_Win window; /* MPI_WIN_NULL on a node of one rank */
-    MPI_Info info;  /* the window's hints */
+    MPI_Info info;  /* ---- interface ----- */
     MPI_Comm node_comm;
     int n;
     int me;
     int *members;           /* [n] their ranks in MPI_COMM_WORLD */
-    uint64_t number[2];     /* no two windows have the same; its ranks agree on it */
-    struct cf_shared *next; /* kept after this one */
+    uint64_t number[2];     /* unique among windows, equal on all ranks of the window */
+    struct cf_shared *next; /* next in the list of kept windows */
     uint64_t rounds;        /* so far; alike on all ranks between collectives */
-    uint64_t all_done;      /* a number of rounds that all ranks are known to be done with */
+    uint64_t all_done;      /* all ranks are known to have left this many rounds */
     struct cf_shared_segment **segments; /* [n] */
     struct cf_shared_flow *flows;        /* [n] scratch of shared_move.c */
     struct cf_shared_part *parts;        /* [n] */
 };
 
-/* Gets the communicator a window: collective over it. Returns false, on all its ranks alike, when
- * some node has none. */
+/* Gets the communicator a shared-memory window. Collective over the communicator. Returns false on
+ * all its ranks if some node has none. */
 bool cf_shared_open(struct cf_comm *comm);
-/* Local: the window is kept for another communicator. */
+/* Local: keeps the window for another communicator. */
 void cf_shared_close(struct cf_comm *comm);
-/* Frees the windows that are kept. Collective over MPI_COMM_WORLD, as they are all in it. */
+/* Frees the kept windows. Collective over MPI_COMM_WORLD. */
 void cf_shared_stop(void);
 
-/* The slow half of cf_shared_wait. */
+/* The slow path of cf_shared_wait. */
 uint64_t cf_shared_wait_long(const struct cf_shared *shared, const cf_shared_flag *flag,
                              uint64_t least);
 
-/* Returns when the flag is at least this much, with its value. MPI progresses meanwhile. */
+/* Waits until the flag is at least least, and returns its value. MPI makes progress meanwhile. */
 static inline uint64_t cf_shared_wait(const struct cf_shared *shared, const cf_shared_flag *flag,
                                       uint64_t least) {
     const uint64_t value = atomic_load_explicit(flag, memory_order_acquire);
     return value >= least ? value : cf_shared_wait_long(shared, flag, least);
 }
 
-/* The slow half of cf_shared_reserve: all are done with this many rounds when it returns. */
+/* The slow path of cf_shared_reserve: returns when all ranks have left the first least rounds. */
 void cf_shared_reserve_long(struct cf_shared *shared, uint64_t least);
 
 /* Waits until the memory of this round may be overwritten. */
@@ -103,7 +104,7 @@ static inline struct cf_shared_slot *cf_shared_slot(const struct cf_shared *shar
     return &shared->segments[rank]->slots[round % CF_SHARED_SLOTS];
 }
 
-/* Where a rank's piece of a round stands. */
+/* The address of a rank's data in a round. */
 static inline unsigned char *cf_shared_place(const struct cf_shared *shared, int rank,
                                              uint64_t round, bool small) {
     return small ? cf_shared_slot(shared, rank, round)->data
@@ -115,20 +116,21 @@ static inline void cf_shared_raise(cf_shared_flag *flag, uint64_t value) {
 }
 
 /*
- * Fetches this rank's slot of the next round for writing. The others have read it 16 rounds ago,
- * and taking it from them takes as long as they take to answer: the rank waits for them meanwhile.
+ * Prefetches this rank's slot of the next round for writing. The other ranks read it 16 rounds ago,
+ * so its cache line is in their caches. Fetching it overlaps with waiting for their flags.
  */
 static inline void cf_shared_foresee(const struct cf_shared *shared, uint64_t round) {
     const struct cf_shared_slot *next = cf_shared_slot(shared, shared->me, round + 1);
 #if defined(__x86_64__)
-    /* What __builtin_prefetch says only for processors named to the compiler; others ignore it. */
+    /* GCC emits this for __builtin_prefetch only when told a processor that has it. Others ignore
+     * it. */
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *)next));
 #else
     __builtin_prefetch(next, 1);
 #endif
 }
 
-/* This rank's piece of the round is in place. */
+/* Announces that this rank's data of the round can be read. */
 static inline void cf_shared_filled(const struct cf_shared *shared, uint64_t round) {
     cf_shared_raise(&cf_shared_slot(shared, shared->me, round)->filled, round + 1);
 }
@@ -137,41 +139,42 @@ static inline void cf_shared_await(const struct cf_shared *shared, int rank, uin
     (void)cf_shared_wait(shared, &cf_shared_slot(shared, rank, round)->filled, round + 1);
 }
 
-/* This rank will read no more of this round and those before. */
+/* Announces that this rank will read nothing more of rounds up to this one. */
 static inline void cf_shared_done(const struct cf_shared *shared, uint64_t round) {
     cf_shared_raise(&shared->segments[shared->me]->done, round + 1);
 }
 
-/* The same of a collective of one small round, which says so for several of its kind at once. */
+/* cf_shared_done for a collective of one small round: announces several such rounds at once. */
 static inline void cf_shared_done_small(const struct cf_shared *shared, uint64_t round) {
     if ((round + 1) % CF_SHARED_LATE == 0) {
         cf_shared_done(shared, round);
     }
 }
 
-/* Takes this many rounds; returns the first. */
+/* Takes the next rounds of the communicator; returns the number of the first. */
 static inline uint64_t cf_shared_take(struct cf_shared *shared, uint64_t rounds) {
     const uint64_t first = shared->rounds;
     if (rounds > 1) {
-        cf_shared_raise(&shared->segments[shared->me]->done, first); /* what came late so far */
+        cf_shared_raise(&shared->segments[shared->me]->done, first); /* deferred by small rounds */
     }
     shared->rounds += rounds;
     return first;
 }
 
-/* Whole elements in a piece, in bytes; 0 where there is room for none. */
+/* Bytes of the whole elements that fit a round; 0 if not even one fits. */
 static inline size_t cf_shared_piece(const struct cf_unit *unit) {
     const size_t size = (size_t)unit->size;
     return CF_SHARED_PIECE / size * size;
 }
 
-/* What cf_shared_put and cf_shared_get do for elements that are not dense. */
+/* cf_shared_put and cf_shared_get for elements that are not dense. */
 int cf_shared_pack(struct cf_comm *comm, void *place, const void *from, size_t bytes,
                    const struct cf_unit *unit);
 int cf_shared_unpack(struct cf_comm *comm, void *to, const void *place, size_t bytes,
                      const struct cf_unit *unit);
 
-/* Bytes of packed elements out of typed memory and back. bytes is a multiple of the size. */
+/* Packs elements of typed memory into the window, and back. bytes is a multiple of the element
+ * size. */
 static inline int cf_shared_put(struct cf_comm *comm, void *place, const void *from, size_t bytes,
                                 const struct cf_unit *unit) {
     if (unit->dense) {
@@ -190,12 +193,12 @@ static inline int cf_shared_get(struct cf_comm *comm, void *to, const void *plac
     return cf_shared_unpack(comm, to, place, bytes, unit);
 }
 
-/* Of at most CF_SHARED_SMALL bytes, in one round: root, or every rank where it is negative,
- * combines all. */
+/* Reduces at most CF_SHARED_SMALL bytes in one round. root combines, or every rank where it is
+ * negative. */
 int cf_shared_reduce_small(struct cf_comm *comm, const void *from, void *to, int count,
                            const struct cf_unit *unit, MPI_Op op, int root);
 
-/* The element of typed memory that begins after this many packed bytes. */
+/* The address in typed memory of the element after this many packed bytes. */
 static inline void *cf_shared_skip(const struct cf_unit *unit, const void *buffer, size_t bytes) {
     return unit->dense ? (char *)buffer + bytes
                        : cf_at(unit, buffer, (MPI_Aint)(bytes / (size_t)unit->size));
