@@ -1,4 +1,4 @@
-/* All that a generated variant may call. */
+/* Everything that a generated variant may call. */
 #ifndef COLLFORGE_VARIANT_H_INCLUDED
 #define COLLFORGE_VARIANT_H_INCLUDED
 

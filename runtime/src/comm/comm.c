@@ -18,16 +18,16 @@ struct cf_state *cf_untuned = NULL;
 
 static int comm_keyval = MPI_KEYVAL_INVALID;
 
-/* Attributes may outlive cf_states_stop. */
+/* Attributes may still exist after cf_states_stop. */
 static bool is_stopped(void) {
     return comm_keyval == MPI_KEYVAL_INVALID;
 }
 
-/* ---- what duplicates take over -------------------------------------------------------------- */
+/* ---- duplicates ----------------------------------------------------------------------------- */
 
 /*
- * The attribute's value is a state; or, of a duplicate that has made no call, a reference to its
- * shape, told from a state by an odd address.
+ * The attribute's value is a state. For a duplicate without a call it is a reference to its shape,
+ * marked by an odd address.
  */
 static void *reference_to(struct cf_shape *shape) {
     return (char *)cf_shape_use(shape) + 1;
@@ -38,10 +38,9 @@ static struct cf_shape *referred(void *value) {
 }
 
 /*
- * The attribute's copy callback, in the duplicating functions of MPI. The duplicate's handle is not
- * known here; cf_state_enter makes its state of what is handed on. Makes no MPI call (Open MPI
- * holds a lock) and needs no memory, so that nobody's MPI_Comm_dup fails by it. The attributes may
- * outlive cf_states_stop.
+ * The attribute's copy callback, called in MPI's duplicating functions. The duplicate's handle is
+ * unknown here; cf_state_enter builds its state later. Makes no MPI call, because Open MPI holds a
+ * lock. Allocates no memory, so that it cannot make MPI_Comm_dup fail.
  */
 static int inherit(MPI_Comm old, int keyval, void *extra, void *value, void *out, int *flag) {
     (void)old;
@@ -58,8 +57,7 @@ static int inherit(MPI_Comm old, int keyval, void *extra, void *value, void *out
 
 /* ---- all states ------------------------------------------------------------------------------ */
 
-/* All states; the complete ones in the order in which they became so, which no two ranks see
- * differently. */
+/* All states. The complete ones are in the order of completion, which is equal on all ranks. */
 static struct {
     pthread_mutex_t mutex;
     struct cf_state *first, *last;
@@ -95,12 +93,12 @@ static void free_state(struct cf_state *state) {
     free(state);
 }
 
-/* ---- communicators that are being freed ------------------------------------------------------ */
+/* ---- communicators being freed --------------------------------------------------------------- */
 
 /*
- * A communicator says by its name that its freeing has begun. Its handle does not tell: it may
- * belong to a new one soon. Its attributes may not be touched: MPICH is deleting them, maybe only
- * inside MPI_Wait, when the last request on the communicator is gone.
+ * A suffix of the name marks a communicator that is being freed. The handle cannot mark it, because
+ * a new communicator may soon have it. Attributes cannot mark it either, because MPICH is deleting
+ * them, maybe only inside MPI_Wait, after the last request on the communicator.
  */
 static const char freed_mark[] = " (freed\001)";
 
@@ -130,8 +128,8 @@ static void begin_freeing(MPI_Comm comm) {
         cf_handle_remove(&cf_states, (uintptr_t)comm);
 }
 
-/* Also one that has a state, which its attribute still leads to: whether the program's callbacks
- * come before or after ours, they find it in the same way on all ranks. */
+/* Marks communicators with a state, too. The program's delete callbacks, before or after ours, then
+ * see the same on all ranks. */
 static void leave_comm(MPI_Comm comm) {
     if (comm != MPI_COMM_NULL && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF &&
         comm_keyval != MPI_KEYVAL_INVALID)
@@ -148,7 +146,8 @@ __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Comm_disconnect", &next.disconnect);
 }
 
-/* Open MPI has called all callbacks then. Its handles are addresses, which may never come again. */
+/* In Open MPI all delete callbacks have run by now. Handles are addresses, so a stale entry might
+ * never be replaced. */
 static void has_left(MPI_Comm comm) {
 #if defined(OPEN_MPI)
     cf_handle_remove_if(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed);
@@ -177,16 +176,15 @@ int cf_comm_free(MPI_Comm *comm) {
     return leave(PMPI_Comm_free, comm);
 }
 
-/* Whether the communicator has a state, and that is alive. */
+/* Whether the communicator has a state and is not being freed. */
 static bool has_state(MPI_Comm comm) {
     uintptr_t found = 0;
     return cf_handle_find(&cf_states, (uintptr_t)comm, &found) && found != (uintptr_t)cf_freed;
 }
 
 /*
- * The attribute's delete callback: the communicator is being freed, or we drop its state, or a
- * state takes the place of a reference. Attributes that outlive cf_states_stop are references, or
- * nothing.
+ * The attribute's delete callback. Called when the communicator is freed, when the runtime drops
+ * its state, or when a state replaces a reference. After cf_states_stop only references are left.
  */
 static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
     struct cf_shape *shape = referred(value);
@@ -220,8 +218,8 @@ static int drop(struct cf_state *state) {
 /* ---- states ---------------------------------------------------------------------------------- */
 
 /*
- * What is known of a communicator by its size alone: that no variant can ever serve it. This is
- * what all programs have many of, and costs neither time nor memory by the rank.
+ * Whether any variant can serve the communicator, by its kind and size alone. Programs have many
+ * that none can serve. These cost no time or memory per rank.
  */
 static int may_be_served(MPI_Comm comm, bool *may) {
     int inter = 0;
@@ -237,7 +235,7 @@ struct cf_state *cf_state_allocate(void) {
     return calloc(1, sizeof(struct cf_state) + (size_t)cf_ncollectives * sizeof(struct cf_last));
 }
 
-/* The shape is the state's from here on. NULL when memory is out. */
+/* Takes over the shape. NULL when out of memory. */
 static struct cf_state *new_state(MPI_Comm comm, struct cf_shape *shape) {
     struct cf_state *state = cf_state_allocate();
     if (state == NULL) {
@@ -253,8 +251,7 @@ static struct cf_state *new_state(MPI_Comm comm, struct cf_shape *shape) {
     return state;
 }
 
-/* The state for a communicator that has taken over this shape, or NULL. Returns an MPI error class.
- */
+/* The state for a communicator that inherited this shape, or NULL. Returns an MPI error class. */
 static int make_state(MPI_Comm comm, struct cf_shape *shape, struct cf_state **out) {
     bool may = true;
     int err = MPI_SUCCESS;
@@ -274,8 +271,8 @@ static int make_state(MPI_Comm comm, struct cf_shape *shape, struct cf_state **o
 }
 
 /*
- * In the table first: by that the delete callback of a reference which the state replaces knows
- * that the communicator lives on. Returns an MPI error class.
+ * The table entry comes first. It tells the delete callback of a replaced reference that the
+ * communicator is not being freed. Returns an MPI error class.
  */
 static int attach(MPI_Comm comm, struct cf_state *state) {
     if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state))
@@ -310,7 +307,7 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     return err;
 }
 
-/* One warning a job: that of world rank 0. Where it is not in the communicator, the log tells. */
+/* Warns once per job, on world rank 0; if that is not in the communicator, its rank 0 logs. */
 static void complain(const struct cf_state *state) {
     static const char text[] =
         "no communicators for the nodes and lanes of a communicator with "
@@ -329,7 +326,7 @@ static bool complete_communicators(struct cf_comm *comm, const void *completed) 
            cf_layout_connect(&comm->layout, comm->handle);
 }
 
-/* It succeeds on all ranks or on none. */
+/* Succeeds on all ranks or on none. */
 int cf_state_complete(struct cf_state *state) {
     bool done = false;
     if (state->stage != CF_STAGE_LOCAL)
@@ -362,7 +359,7 @@ int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
     return err;
 }
 
-/* In one store each: another thread may be reading it for its call. */
+/* Each entry is one store, because another thread may read it. */
 void cf_state_unsettle(struct cf_state *state) {
     for (int collective = 0; collective < cf_ncollectives; collective++)
         state->last[collective].settled = false;

@@ -1,12 +1,12 @@
 /*
- * The room comm: what the runtime remembers of each communicator, from its first collective call or
- * the duplication that made it until it is freed.
+ * The room comm: the state that the runtime keeps for each communicator, from its first collective
+ * call, or from the duplication that made it, until it is freed.
  *
- * It is built in two stages: the layout and the rules
- * that hold for it at the first collective call (local), the communicators of node and lane at the
- * first call that runs a variant (collective). It hangs on the communicator as an attribute and
- * goes with it. Duplicates share the layout's arrays; communicators of a size for which nothing is
- * tuned share all they have.
+ * A state is built in two stages. The layout and the rules that apply are built at the first
+ * collective call (local). The communicators of node and lane are built at the first call that runs
+ * a variant (collective). The state is an attribute of the communicator and is freed with it.
+ * Duplicates share the layout's arrays. Communicators of a size without any tuned collective share
+ * one state.
  */
 #ifndef COLLFORGE_COMM_H_INCLUDED
 #define COLLFORGE_COMM_H_INCLUDED
@@ -18,14 +18,13 @@
 
 enum cf_stage {
     CF_STAGE_LOCAL,    /* layout and rules */
-    CF_STAGE_COMPLETE, /* node_comm, lane_comm and the lanes too */
-    CF_STAGE_UNUSABLE, /* completing it failed: native for good, on all its ranks */
+    CF_STAGE_COMPLETE, /* also node_comm, lane_comm and the lanes */
+    CF_STAGE_UNUSABLE, /* stage two failed: always native, on all its ranks */
 };
 
 /*
- * Calls of a collective that are native for sure: those with this type, if the count, or the sum of
- * all ranks' counts, is one of the span + 1 numbers from least on. type is 0, which is no handle,
- * where none are known.
+ * Calls of a collective that are known to be native: those with this type whose count, or sum of
+ * all ranks' counts, is in [least, least + span]. type is 0, which is no handle, if none are known.
  */
 struct cf_native {
     MPI_Datatype type;
@@ -34,18 +33,18 @@ struct cf_native {
 };
 
 /*
- * What is remembered of the last calls of one collective, so that another like them is not looked
- * at again. Types and ops are kept only where nobody can free them.
+ * What the last calls of one collective allow to skip for the next one. Types and ops are kept only
+ * if they cannot be freed.
  *
- * The last call that a variant serves is, from cf_choose to cf_attempt, the one in progress. Its
- * choice and bytes hold for each call of this count and type. Once it is settled, one with this op
- * and these types, the same for both sides, needs no look at any of them before its run.
+ * choice, bytes, type and count describe the last call that a variant serves; from cf_choose to
+ * cf_attempt it is the current one. They hold for every call of this count and type. If settled, a
+ * call with this op, and with type `both` on both sides, runs without any further check.
  */
 struct cf_last {
     struct cf_native native;
-    const struct cf_choice *choice; /* NULL: there was none */
+    const struct cf_choice *choice; /* NULL: no such call */
     int64_t bytes;
-    MPI_Datatype type; /* 0, which is no handle: the choice holds for no other call */
+    MPI_Datatype type; /* 0, which is no handle: valid for the current call only */
     int count;
     bool settled;
     MPI_Op op;
@@ -56,14 +55,14 @@ struct cf_shape;
 
 struct cf_state {
     struct cf_comm comm;          /* its layout is a copy of the shape's */
-    struct cf_shape *shape;       /* NULL where no variant can ever run: cf_untuned and cf_freed */
+    struct cf_shape *shape;       /* NULL for cf_untuned and cf_freed: no variant can run */
     const char *layout_name;      /* the shape's */
     const struct cf_rules *rules; /* NULL: native for every collective */
     enum cf_stage stage;
-    bool waited;     /* a call was native that a variant would have served (dispatch.c) */
-    bool dropped;    /* by us, while the communicator lives on */
-    bool kinds_read; /* of memory that its buffers are in (kinds.h) */
-    bool host_only;  /* what they say */
+    bool waited;     /* native has served a call in place of a variant (dispatch.c) */
+    bool dropped;    /* the runtime drops the state, the communicator stays */
+    bool kinds_read; /* memory kinds of its buffers were read (kinds.h) */
+    bool host_only;  /* they are host memory only */
     struct cf_state *previous, *next;
     struct cf_last last[]; /* [cf_ncollectives] */
 };
@@ -71,25 +70,25 @@ struct cf_state {
 CF_HIDDEN extern struct cf_handle_table cf_states;
 
 /*
- * What cf_states has for a communicator whose freeing has begun. The program's delete callbacks may
- * still call collectives on it: they are native, since an attribute of a communicator that loses
- * its attributes would never be deleted, or worse. The entry outlives the communicator;
+ * The entry in cf_states of a communicator that is being freed. The program's delete callbacks may
+ * still call collectives on it. These are native, because no attribute may be added to a
+ * communicator whose attributes are being deleted. The entry outlives the communicator;
  * cf_state_enter tells it from a new one with the same handle.
  */
 CF_HIDDEN extern struct cf_state *cf_freed;
 
 /*
- * The state of every communicator that no variant can ever serve: intercommunicators, those with
- * processes from outside MPI_COMM_WORLD, and those of a size for which nobody has tuned.
- * layout.size is 0. Nobody writes to it.
+ * The shared state of all communicators that no variant can serve: intercommunicators, those with
+ * processes from outside MPI_COMM_WORLD, and those of a size without any tuned collective.
+ * layout.size is 0. Read-only.
  */
 CF_HIDDEN extern struct cf_state *cf_untuned;
 
-/* Stage one of a communicator that is not in cf_states, or as cf_freed. Local. Returns an MPI error
- * class: MPI_ERR_COMM for one that is being freed. */
+/* Stage one of a communicator that is not in cf_states, or there as cf_freed. Local. Returns an MPI
+ * error class: MPI_ERR_COMM for a communicator that is being freed. */
 int cf_state_enter(MPI_Comm comm, struct cf_state **state);
 
-/* No MPI call for a known communicator. Returns an MPI error class. */
+/* Makes no MPI call for a known communicator. Returns an MPI error class. */
 static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
     uintptr_t found;
     if (cf_handle_find(&cf_states, (uintptr_t)comm, &found) && found != (uintptr_t)cf_freed) {
@@ -100,31 +99,31 @@ static inline int cf_state_of(MPI_Comm comm, struct cf_state **state) {
 }
 
 /*
- * The state of a communicator with its layout and communicators built: collective over comm at the
- * first call, cached on comm as an attribute, freed with it. Never for intercommunicators or a comm
- * with a process from outside MPI_COMM_WORLD: then *out is NULL. Returns an MPI error class.
+ * The state of a communicator with both stages built. Collective over comm at the first call. *out
+ * is NULL for intercommunicators and for communicators with a process from outside MPI_COMM_WORLD.
+ * Returns an MPI error class.
  */
 int cf_comm_get(MPI_Comm comm, struct cf_comm **out);
 
-/* An empty one, of a communicator of no ranks. NULL when memory is out. */
+/* An empty state, with layout.size 0. NULL when out of memory. */
 struct cf_state *cf_state_allocate(void);
-/* Stage two of a communicator with ranks. Collective at the first call; then its stage is another
- * one on all ranks alike. Returns an MPI error class. */
+/* Stage two of a communicator with layout.size > 0. Collective at the first call, after which stage
+ * is no longer CF_STAGE_LOCAL, equal on all ranks. Returns an MPI error class. */
 int cf_state_complete(struct cf_state *state);
 
-/* Drops what is settled, so that the next calls are looked at again. May run beside calls of other
- * threads. */
+/* Makes the next calls on the communicator take the full checks. May run while other threads call.
+ */
 void cf_state_unsettle(struct cf_state *state);
-/* The same of all communicators. */
+/* The same for all communicators. */
 void cf_states_unsettle(void);
 
-/* PMPI_Comm_free of a communicator that the runtime has duplicated for a package, and so has the
- * attribute. */
+/* Frees a communicator that the runtime duplicated for a hybrid package, and which therefore has
+ * the attribute. */
 int cf_comm_free(MPI_Comm *comm);
 
 /* Returns an MPI error class. */
 int cf_states_start(void);
-/* Frees the state of all communicators; cf_shared_stop frees the windows that they leave. */
+/* Frees the states of all communicators. cf_shared_stop then frees their shared-memory windows. */
 void cf_states_stop(void);
 
 #endif

@@ -15,11 +15,11 @@
 #include "data/sizes.h"
 #include "winners/choice.h"
 
-/* Calls of one collective, layout and size bucket; holds no pointers, so that it can travel. */
+/* Calls of one collective, layout and size bucket. No pointers, so that it can be sent. */
 struct count {
     char layout[CF_LAYOUT_NAME_SIZE];
     int collective;
-    int bucket; /* -1: no bytes */
+    int bucket; /* -1: zero bytes */
     int64_t calls;
 };
 
@@ -47,7 +47,7 @@ static void bucket_range(int bucket, uint64_t *from, uint64_t *to) {
     *to = bucket < 0 ? 0 : cf_bucket_begin(bucket + 1) - 1;
 }
 
-/* Adds calls to a line of the profile. When memory is out, they are lost. */
+/* Adds calls to a line of the profile; drops them when out of memory. */
 static void add_calls(const char *layout, int collective, int bucket, int64_t calls) {
     for (int i = 0; i < profile.count; i++) {
         struct count *item = &profile.items[i];
@@ -73,7 +73,7 @@ static void add_calls(const char *layout, int collective, int bucket, int64_t ca
     item->calls = calls;
 }
 
-/* Logs a line that was not logged before. */
+/* Logs a line unless it was logged before. */
 static void log_once(const char *line) {
     const uint64_t hash = cf_hash_text(CF_HASH_BEGIN, line);
     uintptr_t unused;
@@ -131,10 +131,10 @@ static int compare(const void *left, const void *right) {
     return by_layout != 0 ? by_layout : (a->bucket > b->bucket) - (a->bucket < b->bucket);
 }
 
-/* On world rank 0. */
+/* Called on world rank 0. */
 static void write_profile(void) {
     const char *path = cf_variable(CF_VARIABLE_PROFILE);
-    /* A pipe that nobody reads must not keep MPI_Finalize waiting. */
+    /* O_NONBLOCK: a pipe without a reader must not block MPI_Finalize. */
     const int descriptor =
         path == NULL ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK, 0666);
     FILE *file = descriptor < 0 ? NULL : fdopen(descriptor, "w");
@@ -159,7 +159,7 @@ static void write_profile(void) {
         cf_warn("cannot write COLLFORGE_PROFILE=%s: %s", path == NULL ? "" : path, strerror(errno));
 }
 
-/* On world rank 0: room for everybody's counts, and where each rank's go. */
+/* On world rank 0: memory for the counts of all ranks, and their displacements. */
 static struct count *make_room(const int *counts, int *displs, int size) {
     size_t total = 0;
     if (counts == NULL || displs == NULL)
@@ -171,8 +171,8 @@ static struct count *make_room(const int *counts, int *displs, int size) {
     return malloc((total + 1) * sizeof(struct count));
 }
 
-/* Brings the counts of all ranks to world rank 0. Collectives only: a message could meet the user's
- * own. */
+/* Gathers the counts of all ranks on world rank 0. By collectives only: a point-to-point message
+ * could match one of the program. */
 static void gather_counts(int rank, int size) {
     MPI_Datatype type = MPI_DATATYPE_NULL;
     int *counts = rank == 0 ? malloc((size_t)size * sizeof *counts) : NULL;

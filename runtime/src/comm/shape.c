@@ -21,9 +21,9 @@ void cf_shape_leave(struct cf_shape *shape, bool may_call) {
 }
 
 /*
- * Open MPI's MPI_Comm_create_group copies attributes, too (4.1.4), though to a communicator of
- * other ranks or in another order. There a duplicate has the group of its original itself, so that
- * a handle tells it.
+ * In Open MPI 4.1.4, MPI_Comm_create_group copies attributes too, although the new communicator may
+ * have other ranks or another order. A true duplicate has the same group object as the original, so
+ * group handles tell them apart.
  */
 #if defined(OPEN_MPI)
 static int remember_group(struct cf_shape *shape, MPI_Comm comm) {

@@ -33,15 +33,17 @@ void cf_hidden_free(MPI_Comm *comm) {
 }
 
 /*
- * Whether this rank may make communicators of this one now; a window, where number is 0. Open MPI
- * agrees on the number of a new communicator in several steps, and ranks hang where they take those
- * of two communicators in different orders. So under it none are made once MPI_Comm_idup has been
- * called, which may still be under way; nor where other threads of the program may be making some,
- * but for parts of MPI_COMM_WORLD, which goes first. (A window makes some of a node's.)
+ * Whether this rank may create communicators from this one now (number 0: an MPI window).
+ *
+ * Open MPI agrees on the id of a new communicator in several steps. Ranks hang if they run these
+ * steps for two communicators in different orders. So under Open MPI none are created after
+ * MPI_Comm_idup was called, which may still be under way. Nor are any created while other threads
+ * of the program may create some. The exception is MPI_COMM_WORLD on the main thread, but not for
+ * windows, which create communicators of a node.
  */
 #if defined(OPEN_MPI)
 
-/* Once true it stays so: nobody tells us when the request is over. */
+/* Never reset: the end of the request is not visible here. */
 static atomic_bool idup_begun;
 
 static int (*next_idup)(MPI_Comm, MPI_Comm *, MPI_Request *) = PMPI_Comm_idup;
@@ -55,7 +57,7 @@ COLLFORGE_PUBLIC int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *made, MPI_Request *r
     return next_idup(comm, made, request);
 }
 
-#if OMPI_MAJOR_VERSION >= 5 /* MPI-4 */
+#if OMPI_MAJOR_VERSION >= 5 /* has this MPI-4 function */
 static int (*next_with_info)(MPI_Comm, MPI_Info, MPI_Comm *,
                              MPI_Request *) = PMPI_Comm_idup_with_info;
 
@@ -105,16 +107,16 @@ static void ignore(MPI_Comm *comm, int *err, ...) {
 }
 
 /*
- * The user's error handler is set aside while the part runs: a library out of communicators is a
- * reason to stay native, not to abort. Another thread may set one meanwhile, which stays: ours is
- * told from it by being nobody else's.
+ * Sets the user's error handler aside while part runs, because a failure there means native, not an
+ * abort. Another thread may set a handler meanwhile. That one stays: it is recognised because it
+ * differs from ours, which is unique.
  */
 int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool *done) {
     MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
     MPI_Errhandler current = MPI_ERRHANDLER_NULL;
     MPI_Errhandler ours = MPI_ERRHANDLER_NULL;
-    *done = cf_comm_agree(comm->handle, may_make(comm, hidden)); /* waits for ranks that are late */
+    *done = cf_comm_agree(comm->handle, may_make(comm, hidden)); /* waits for late ranks */
     if (!*done)
         return MPI_SUCCESS;
     int err = PMPI_Comm_create_errhandler(ignore, &ours);
@@ -145,7 +147,7 @@ int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
     return err;
 }
 
-/* ---- those of a layout ----------------------------------------------------------------------- */
+/* ---- communicators of a layout --------------------------------------------------------------- */
 
 bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm) {
     const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;

@@ -1,4 +1,4 @@
-/* What follows from the placement of the ranks alone. No MPI calls. */
+/* Computes the layout from the placement of the ranks. Makes no MPI calls. */
 #include "place/layout.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@ static int *new_ints(size_t count) {
     return calloc(count > 0 ? count : 1, sizeof(int));
 }
 
-/* Numbers the nodes by first appearance, from 1; returns how many there are. */
+/* Numbers the nodes from 1, by first appearance; returns their number. */
 static int number_nodes(int size, const int *node_of, int *number) {
     int nodes = 0;
     for (int rank = 0; rank < size; rank++)
@@ -70,13 +70,13 @@ bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const in
 }
 
 /*
- * Example, two nodes, ranks 0 1 2 on the first and 3 4 on the second, k = 2: lane 0 carries 0 2
- * (node ranks 0 and 2) and 3, lane 1 carries 1 and 4: order = 0 2 3 1 4, lane_size = 3 2,
- * share_size = 2 1 1 1, share_begin = 0 2 3 4.
+ * Example: two nodes, ranks 0 1 2 on the first and 3 4 on the second, k = 2. Lane 0 has 0 2 (node
+ * ranks 0 and 2) and 3, lane 1 has 1 and 4: order = 0 2 3 1 4, lane_size = 3 2, share_size = 2 1 1
+ * 1, share_begin = 0 2 3 4.
  */
 static bool build_lanes(struct cf_lanes *lanes, const struct cf_layout *layout, int k) {
     const size_t shares = (size_t)k * (size_t)layout->nodes;
-    int *next = new_ints(shares); /* where the next rank of each share goes in order */
+    int *next = new_ints(shares); /* next index in order, per share */
     lanes->k = k;
     lanes->order = new_ints((size_t)layout->size);
     lanes->lane_size = new_ints((size_t)k);
@@ -173,7 +173,7 @@ static bool is_cyclic(const struct cf_layout *layout) {
     return true;
 }
 
-/* Joins the values with the separator; false when they do not fit. */
+/* Joins the values with the separator; false if they do not fit. */
 static bool join(const int *values, int count, char separator, char *text, size_t size) {
     size_t used = 0;
     for (int i = 0; i < count && used < size; i++) {
@@ -183,7 +183,8 @@ static bool join(const int *values, int count, char separator, char *text, size_
     return used < size;
 }
 
-/* 64-bit FNV-1a of the text that would follow "map:". (Printing 100 000 numbers takes 10 ms.) */
+/* 64-bit FNV-1a of the text that would follow "map:". Not by snprintf, which takes 10 ms for 100
+ * 000 numbers. */
 static uint64_t placement_hash(const int *node_of, int size) {
     uint64_t hash = CF_HASH_BEGIN;
     for (int rank = 0; rank < size; rank++) {

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE /* sched_getaffinity */
 
-/* The only file that asks hwloc. Loaded when it is needed, as SQLite is: most programs do without.
- */
+/* The only file that uses hwloc. The library is loaded on demand, as SQLite is, because most
+ * programs do not need it. */
 #include "place/numa.h"
 
 #if defined(__has_include)
@@ -32,7 +32,7 @@ int cf_numa_domain(void) {
 
 static const char library_name[] = "libhwloc.so.15";
 
-/* Of hwloc, with the types that its header gives them. */
+/* hwloc functions, with the types of its header. */
 #define FUNCTIONS(X)                                                                               \
     X(topology_init)                                                                               \
     X(topology_load)                                                                               \
@@ -60,7 +60,7 @@ static bool find_all(void *library, struct functions *hwloc) {
     return good;
 }
 
-/* The domain that has all of these cores. */
+/* The domain that contains all of these cores. */
 static int domain_of(const struct functions *hwloc, hwloc_topology_t topology,
                      hwloc_const_bitmap_t cores) {
     const int domains = (int)hwloc->get_nbobjs_by_depth(topology, HWLOC_TYPE_DEPTH_NUMANODE);
@@ -75,13 +75,13 @@ static int domain_of(const struct functions *hwloc, hwloc_topology_t topology,
     return 0;
 }
 
-/* Those that the calling thread may run on. Asked of the system: a launcher may hand its node's
- * topology on as a file (MPICH's Hydra does), and of one from a file hwloc tells no bindings. */
+/* The cores on which the calling thread may run. The kernel is asked, not hwloc: a launcher
+ * (MPICH's Hydra) may pass the topology on as a file, for which hwloc reports no bindings. */
 static bool find_cores(const struct functions *hwloc, hwloc_bitmap_t cores) {
     cpu_set_t allowed;
 
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) {
-        return false; /* also on more than CPU_SETSIZE cores */
+        return false; /* also with more than CPU_SETSIZE cores */
     }
     for (unsigned core = 0; core < CPU_SETSIZE; core++) {
         if (CPU_ISSET(core, &allowed)) {

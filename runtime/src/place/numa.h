@@ -1,11 +1,10 @@
-/* Where in its node a process runs. */
+/* The NUMA domain of a process. */
 #ifndef COLLFORGE_NUMA_H_INCLUDED
 #define COLLFORGE_NUMA_H_INCLUDED
 
 /*
- * The NUMA domain that the calling thread is bound to, by its number on the node. 0 where it is
- * bound to none or to several, and where hwloc, which knows, was not there when this was compiled
- * or is not there now.
+ * The number, on its node, of the NUMA domain that the calling thread is bound to. 0 if it is bound
+ * to none or to several, and if hwloc is missing, now or at compile time.
  */
 int cf_numa_domain(void);
 

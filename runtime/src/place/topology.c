@@ -9,15 +9,15 @@
 #include "base/threads.h"
 #include "place/numa.h"
 
-/* The processes of MPI_COMM_WORLD; their nodes, numbered by any integers below its size. */
+/* The processes of MPI_COMM_WORLD and their nodes, numbered arbitrarily below its size. */
 static struct {
     MPI_Group group;
     int size;
-    int threads;  /* that each of them may have inside MPI at once */
+    int threads;  /* of each process that may call MPI at once */
     int *node_of; /* [size] by world rank; NULL before start */
 } world = {.group = MPI_GROUP_NULL};
 
-/* A decimal number from 0 to limit; moves *text behind it. */
+/* Parses a decimal number from 0 to limit and moves *text past it. */
 static bool parse_int(const char **text, int limit, int *out) {
     long number = 0;
     const char *c = *text;
@@ -65,7 +65,7 @@ bool cf_node_map_parse(const char *text, int size, int *node_of) {
     return *text != '\0' && parse_blocks(text, size, node_of);
 }
 
-/* On world rank 0: whether node_of holds pretended nodes. */
+/* On world rank 0: whether COLLFORGE_NODE_MAP has filled node_of. */
 static int pretend_nodes(int *node_of, int size) {
     const char *text = cf_variable(CF_VARIABLE_NODE_MAP);
     if (text == NULL)
@@ -79,7 +79,7 @@ static int pretend_nodes(int *node_of, int size) {
     return 0;
 }
 
-/* A node is known by the lowest rank of the communicator on it. Collective. */
+/* Numbers a node by the lowest rank of the communicator on it. Collective. */
 static int find_real_nodes(MPI_Comm comm, int rank, int *node_of) {
     MPI_Comm node_comm = MPI_COMM_NULL;
     int node = rank;
@@ -135,16 +135,16 @@ void cf_topology_stop(void) {
 /* ---- ranks in MPI_COMM_WORLD ----------------------------------------------------------------- */
 
 /*
- * Open MPI's translate_ranks looks for each rank through the second group from its beginning: p² /
- * 2 steps for p ranks. Most communicators keep the order of the world, so that ranks which follow
- * each other are looked for in pieces of it, one after the other: p x CF_GROUP_PIECE steps. MPICH
- * knows where a rank is in the world. (Tests build with pieces that they choose.)
+ * Open MPI's MPI_Group_translate_ranks searches the second group from its beginning for each rank:
+ * p² / 2 steps for p ranks. Most communicators keep the order of the world. So consecutive ranks
+ * are looked up in consecutive parts of the world group: p x CF_GROUP_PIECE steps. MPICH finds a
+ * world rank directly. (Tests compile with other part sizes.)
  */
 #if !defined(CF_GROUP_PIECE)
 #if defined(OPEN_MPI)
 #define CF_GROUP_PIECE 64
 #else
-#define CF_GROUP_PIECE 0 /* all of the world at once */
+#define CF_GROUP_PIECE 0 /* the whole world group at once */
 #endif
 #endif
 
@@ -154,8 +154,8 @@ static int smaller(int a, int b) {
     return a < b ? a : b;
 }
 
-/* Of the ranks from *found on, those that are in the piece of the world that begins there, up to
- * the first that is not. */
+/* Translates the ranks from *found on, up to the first one outside the part of the world group that
+ * begins at begin. */
 static int find_in_piece(MPI_Group group, int size, int begin, int *ranks, int *found) {
     int members[PIECE_ROOM];
     int asked[PIECE_ROOM];
@@ -177,7 +177,7 @@ static int find_in_piece(MPI_Group group, int size, int begin, int *ranks, int *
     return err;
 }
 
-/* ranks[r]: the rank in MPI_COMM_WORLD of rank r of the group; MPI_UNDEFINED when it has none. */
+/* ranks[r]: the rank in MPI_COMM_WORLD of rank r of the group, or MPI_UNDEFINED. */
 static int find_in_world(MPI_Group group, int size, int *ranks) {
     int err = MPI_SUCCESS;
     int found = 0;
@@ -200,7 +200,7 @@ static int find_in_world(MPI_Group group, int size, int *ranks) {
     return err;
 }
 
-/* nodes[r]: the node of rank r of the communicator; false in *known when one is outside
+/* nodes[r]: the node of rank r of the communicator. *known is false if a process is from outside
  * MPI_COMM_WORLD. */
 static int find_nodes(MPI_Comm comm, int size, int *nodes, bool *known) {
     MPI_Group group = MPI_GROUP_NULL;
@@ -269,7 +269,7 @@ static int discover_real(struct cf_layout *layout, MPI_Comm comm) {
     return err;
 }
 
-/* Ranks of another MPI_COMM_WORLD may know less: all build their layout alike, or none. */
+/* Ranks of another MPI_COMM_WORLD may know less, so all ranks must agree on the way. */
 int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm, bool *of_world) {
     const bool known =
         world.node_of != NULL && cf_layout_build(layout, comm) == MPI_SUCCESS && layout->size > 0;

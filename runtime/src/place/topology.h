@@ -1,38 +1,38 @@
-/* Which process is on which node, and how a communicator therefore lies on the nodes. */
+/* The node of each process, and the resulting layout of a communicator. */
 #ifndef COLLFORGE_TOPOLOGY_H_INCLUDED
 #define COLLFORGE_TOPOLOGY_H_INCLUDED
 
 #include "place/layout.h"
 
 /*
- * Learns the node of every process of MPI_COMM_WORLD: the real ones, or those COLLFORGE_NODE_MAP of
- * world rank 0 pretends; and how many threads all of them may have inside MPI. Collective over
- * MPI_COMM_WORLD; returns the same MPI error class on all ranks.
+ * Finds the node of every process of MPI_COMM_WORLD: the real ones, or those that
+ * COLLFORGE_NODE_MAP of world rank 0 pretends. Also finds how many threads of each process may call
+ * MPI at once. Collective over MPI_COMM_WORLD. Returns the same MPI error class on all ranks.
  */
 int cf_topology_start(void);
 void cf_topology_stop(void);
 
 /*
- * Reads `2,1` (block sizes, the last repeating) or `map:0,1,0,1` (one node per rank) into
- * node_of[size]. False for anything else.
+ * Parses `2,1` (block sizes, the last repeating) or `map:0,1,0,1` (one node per rank) into
+ * node_of[size]. False if malformed.
  */
 bool cf_node_map_parse(const char *text, int size, int *node_of);
 
 /*
- * Fills the layout of an intracommunicator, without its communicators and lanes. Local. A
- * communicator with a process from outside MPI_COMM_WORLD gives MPI_SUCCESS and layout->size == 0.
+ * Fills the layout of an intracommunicator, without communicators and lanes. Local. If a process is
+ * from outside MPI_COMM_WORLD, returns MPI_SUCCESS with layout->size == 0.
  */
 int cf_layout_build(struct cf_layout *layout, MPI_Comm comm);
 /*
- * The same, also before cf_topology_start: then the ranks tell each other their real nodes.
- * Collective over the communicator, which may have processes from outside MPI_COMM_WORLD; *of_world
- * on all ranks alike: whether it has none, and all know their nodes.
+ * The same, also before cf_topology_start and for communicators with processes from outside
+ * MPI_COMM_WORLD: the ranks then exchange their real nodes. Collective over comm. *of_world, equal
+ * on all ranks: all processes are of MPI_COMM_WORLD, and all ranks know their nodes.
  */
 int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm, bool *of_world);
 /*
- * Makes each NUMA domain of a node a node of its own, for the ranks that are bound to one.
- * Collective over the communicator that the layout is of. Returns an MPI error class; the layout
- * has to be freed in any case.
+ * Turns each NUMA domain of a node into a node of the layout, for ranks bound to one. Collective
+ * over comm, the layout's communicator. Returns an MPI error class. The caller frees the layout in
+ * any case.
  */
 int cf_layout_split_domains(struct cf_layout *layout, MPI_Comm comm);
 #endif

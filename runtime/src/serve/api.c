@@ -1,4 +1,4 @@
-/* What collforge.h offers to applications. */
+/* The functions of collforge.h. */
 
 #include <stdio.h>
 #include <string.h>

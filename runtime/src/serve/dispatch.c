@@ -1,4 +1,4 @@
-/* From a call to what it runs. */
+/* See dispatch.h. */
 #include "serve/dispatch.h"
 
 #include <stdatomic.h>
@@ -16,7 +16,7 @@
 #include "serve/fast.h"
 #include "start/start.h"
 
-/* Stands for "the state of this communicator did not fit into memory", which cf_attempt reports. */
+/* No memory for the communicator's state; cf_attempt reports the error. */
 static const struct cf_choice out_of_memory = {0};
 
 static inline bool any_tuned(const struct cf_state *state, int collective) {
@@ -31,8 +31,8 @@ const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collec
 }
 
 /*
- * The bytes of all blocks per rank, rounded up; negative where a count is. Bytes are summed up, not
- * elements: ranks may give one signature in units of different types.
+ * The bytes of all blocks divided by the number of ranks, rounded up; negative if a count is. Sums
+ * bytes, not elements, because ranks may describe one signature by different types.
  */
 static int64_t mean_bytes(const int *counts, int ranks, int64_t type_size) {
     for (int rank = 0; rank < ranks; rank++)
@@ -41,15 +41,15 @@ static int64_t mean_bytes(const int *counts, int ranks, int64_t type_size) {
     return (cf_sum(counts, ranks) * type_size + ranks - 1) / ranks;
 }
 
-/* Native whatever the size. */
+/* Native for every size. */
 static void remember_untuned(struct cf_state *state, int collective, MPI_Datatype type) {
     state->last[collective].native = (struct cf_native){type, INT64_MIN, UINT64_MAX};
 }
 
 /*
- * Native was chosen for these bytes: so it is for all sizes about them up to those that have a
- * variant. They are kept as numbers of units of the type, of `parts` blocks together, and only for
- * a type whose handle means the same for good.
+ * Remembers that native was chosen for these bytes, and so for all sizes around them up to the next
+ * one with a variant. The range is stored as elements of the type, `parts` blocks together. Only
+ * for predefined types, whose handles are never reused.
  */
 static void remember_native(struct cf_state *state, int collective, MPI_Datatype type,
                             int64_t bytes, int parts) {
@@ -63,7 +63,7 @@ static void remember_native(struct cf_state *state, int collective, MPI_Datatype
         begin--;
     while (end < CF_BUCKETS && by_size[end] == NULL)
         end++;
-    /* A mean is rounded up: it is that of `begin` as soon as the sum exceeds the size before. */
+    /* A mean is rounded up: it reaches `begin` once the sum exceeds that of the size below. */
     const int64_t below = ((int64_t)cf_bucket_begin(begin) - 1) * parts / size;
     const int64_t most =
         (end == CF_BUCKETS ? CF_MOST_BYTES : (int64_t)cf_bucket_begin(end) - 1) * parts / size;
@@ -72,8 +72,8 @@ static void remember_native(struct cf_state *state, int collective, MPI_Datatype
         (struct cf_native){type, least, (uint64_t)most - (uint64_t)least};
 }
 
-/* The same for a variant, which serves the call in progress. Of types that may be freed, of counts
- * and of observed calls the choice holds for no other. */
+/* Remembers the choice of a variant, which serves the current call. It holds for later calls only
+ * if they are not observed, have no counts arrays, and their type cannot be freed. */
 static void remember_choice(struct cf_last *last, const struct cf_choice *choice, int64_t bytes,
                             MPI_Datatype type, int count) {
     if (last->choice != choice || last->bytes != bytes)
@@ -89,8 +89,9 @@ static bool is_for_good(MPI_Datatype type) {
 }
 
 /*
- * A call without counts has count; one without a type has no size that all ranks know. Calls that
- * are observed are never remembered: they all have to come here.
+ * The slow path of cf_choose. count is that of a call without counts; type is MPI_DATATYPE_NULL if
+ * the size is not known on all ranks. Observed calls are never remembered, so that all of them come
+ * here.
  */
 CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int collective,
                                                     int count, MPI_Datatype type,
@@ -153,27 +154,26 @@ const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm) {
     return choose(collective, comm, 0, MPI_DATATYPE_NULL, NULL);
 }
 
-/* A type that is not committed has no size here. */
+/* cf_type_size < 0: the type is not committed. */
 static bool side_is_illegal(const void *buffer, int count, MPI_Datatype type) {
     return buffer != MPI_IN_PLACE &&
            (count < 0 || type == MPI_DATATYPE_NULL || cf_type_size(type) < 0);
 }
 
-/* On all ranks alike. */
+/* Checks that give the same result on all ranks. */
 static bool is_illegal_everywhere(const struct cf_collective_info *info, const struct cf_args *args,
                                   const struct cf_layout *layout) {
     return (info->has_op && args->op == MPI_OP_NULL) ||
            (info->rooted && (args->root < 0 || args->root >= layout->size));
 }
 
-/* Looks only at arguments that are significant on this rank. */
+/* Checks only the arguments significant on this rank. */
 static bool is_illegal_here(const struct cf_collective_info *info, const struct cf_args *args,
                             const struct cf_layout *layout) {
-    /* Where sizes are not known alike the variant itself asks all ranks whether theirs are legal.
-     */
+    /* If sizes are not known on all ranks, the variant itself checks them on all ranks. */
     if (info->sized == CF_SIZED_NONE)
         return false;
-    /* On the other ranks only the side that cf_choose was given is significant. */
+    /* On non-root ranks only the side passed to cf_choose is significant. */
     if (info->rooted && args->root != layout->rank)
         return false;
     return side_is_illegal(args->sendbuf, args->sendcount, args->sendtype) ||
@@ -186,8 +186,8 @@ static bool applies(const struct cf_choice *choice, const struct cf_facts *facts
             cf_memory_suffices(choice, facts));
 }
 
-/* An error of a component stands for an error of the call. A rank that is out of memory has met it
- * alone: the others wait for what it would have sent. */
+/* Raises a component's error as the call's. Out of memory may affect one rank only, while the
+ * others wait for its messages: the job is aborted. */
 static int raise(MPI_Comm comm, int err) {
     (void)PMPI_Comm_call_errhandler(comm, err);
     if (err == MPI_ERR_NO_MEM) {
@@ -197,26 +197,27 @@ static int raise(MPI_Comm comm, int err) {
     return err;
 }
 
-/* Whether the last call says all there is to know of this one, but for its counts and its root. */
+/* Whether all checks of the last call cover this one, except of its counts and root. */
 static inline bool is_settled(const struct cf_last *last, const struct cf_args *args) {
     return last->settled && last->op == args->op && last->both == args->sendtype &&
            last->both == args->recvtype;
 }
 
-/* Whether a result may tell in which order the op was applied: even a maximum does, of NaN or of
- * two zeros. Two calls with the same arguments should give the same (MPI standard, advice to
- * implementors on MPI_Reduce). */
+/* Whether a result can depend on the order in which the op was applied. Even a maximum can, of NaNs
+ * or of two zeros. Two calls with the same arguments should give the same result (MPI standard,
+ * advice to implementors on MPI_Reduce). */
 static bool shows_order(int collective, MPI_Op op) {
     return cf_collectives[collective].has_op && op != MPI_LAND && op != MPI_LOR && op != MPI_LXOR &&
            op != MPI_BAND && op != MPI_BOR && op != MPI_BXOR;
 }
 
 /*
- * The communicators of node and lane are worth their price from the second call on: a program that
- * makes a communicator, calls once and frees it does not lose by winners. All ranks wait alike: who
- * gets here follows from what is alike on all of them, and of a communicator that is not complete
- * every call gets here (none is settled). That of all processes is made once, what is forced
- * runs at once, and so does what would have other bits in the second call.
+ * Whether this call stays native to save the cost of the node and lane communicators. They pay from
+ * the second call on, and a program may create a communicator, call once and free it. All ranks
+ * decide alike: the decision reads only uniform facts, and on an incomplete communicator every call
+ * comes here, because none is settled. Exceptions, which run at once: MPI_COMM_WORLD, whose
+ * communicators are created once; forced choices; and results that would differ between the first
+ * and the second call.
  */
 static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice,
                         const struct cf_args *args) {
@@ -232,8 +233,8 @@ static bool may_be_on_gpu(struct cf_state *state) {
     return cf_gpu_may_be() && !cf_kinds_are_of_host(state);
 }
 
-/* Calls whose buffers may be device memory are never settled, so that all of them come to settle. A
- * runtime that comes just now finds this one settled, or is found here. */
+/* Calls whose buffers may be device memory are never settled, so that each one is checked. The GPU
+ * check comes last, in case another thread loads a GPU runtime meanwhile. */
 static void remember_settled(struct cf_state *state, int collective, const struct cf_args *args) {
     struct cf_last *last = &state->last[collective];
     if (args->sendtype != args->recvtype || !cf_means_the_same(args->op, args->sendtype))
@@ -261,7 +262,7 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     }
     if (has_to_wait(state, choice, args))
         return CF_DECLINED;
-    /* Collective at the first call: nobody may leave before. */
+    /* Collective at the first call: no rank may return before. */
     bool ready = false;
     int err = cf_state_complete(state);
     if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE)
@@ -271,8 +272,8 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
-/* A call that is not settled: with device buffers it runs on copies in host memory. That is this
- * rank's own affair, since the variant is the same. */
+/* Runs a call that is not settled. Device buffers are copied to host memory first. This is a local
+ * decision: the variant is the same on all ranks. */
 CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_choice *choice,
                                       int collective, const struct cf_args *args) {
     struct cf_staging staging;
@@ -299,7 +300,7 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     int err = cf_state_of(args->comm, &state);
     if (err != MPI_SUCCESS)
         return raise(args->comm, err);
-    /* root is 0, and so are counts, where a collective has none. */
+    /* root and counts are 0 for collectives without them. */
     if (args->root < 0 || args->root >= state->comm.layout.size || args->sendcount < 0 ||
         args->recvcount < 0 || !is_settled(&state->last[collective], args))
         err = attempt_unsettled(state, choice, collective, args);

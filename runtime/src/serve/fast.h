@@ -1,17 +1,17 @@
 /*
- * The way to native, inlined into the wrappers. A program for which native won pays this in every
- * call and nothing else: no function call, no stack, no arithmetic; what was found out at the last
- * call still holds, or the long way, cf_choose, is taken.
+ * The fast path to native, inlined into the wrappers. It is the whole overhead of a native call: no
+ * function call, no stack frame, no arithmetic. It uses only what the last call found out. Anything
+ * else takes the slow path, cf_choose.
  */
 #ifndef COLLFORGE_FAST_H_INCLUDED
 #define COLLFORGE_FAST_H_INCLUDED
 
 #include "serve/dispatch.h"
 
-/* Left to itself the compiler calls these, and saves all arguments of the collective around it. */
+/* Without it the compiler emits calls, and saves all arguments of the collective around them. */
 #define CF_INLINE __attribute__((always_inline)) static inline
 
-/* NULL where the communicator is new, or in the way of another in the table. */
+/* NULL if the communicator is new, or shares its table slot with another. */
 CF_INLINE const struct cf_state *cf_glance(MPI_Comm comm) {
     uintptr_t found;
     return cf_handle_glance(&cf_states, (uintptr_t)comm, &found) ? (const struct cf_state *)found
@@ -30,7 +30,7 @@ CF_INLINE int64_t cf_sum(const int *counts, int ranks) {
     return sum;
 }
 
-/* The three forms of cf_choose: true only where that would say NULL. */
+/* The fast forms of the three cf_choose functions. true only if these would return NULL. */
 CF_INLINE bool cf_is_native(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
     if (cf_runtime.mode == CF_MODE_OFF)
         return true;

@@ -5,19 +5,19 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* The name of a routine that only Open MPI's Fortran library has, and that is not ours. */
+/* A routine that only Open MPI's Fortran library has, and that we do not define. */
 static const char open_mpi_routine[] = "ompi_initialized_f";
 
 enum { UNKNOWN, OPEN_MPI_S, FOREIGN };
 
-/* Decided at the first call. Two threads that both decide come to the same end. */
+/* Decided at the first call. Concurrent threads decide alike. */
 static atomic_int owner = UNKNOWN;
 static _Atomic(void *) foreign = NULL;
 
 /*
- * Where the program would find MPI's Fortran routines if we were not there: among what was loaded
- * after us at the start, else in what the caller was linked to (a module of Python's, for example,
- * whose libraries nobody else sees).
+ * Finds the MPI Fortran routines that the program would use without this library. They are among
+ * the libraries loaded after ours at program start. Otherwise they are in the library of the
+ * caller, for example a Python module with private dependencies.
  */
 static void *find_library(const char *name, const void *caller) {
     Dl_info info;

@@ -43,7 +43,7 @@ int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count
     }
     if (memory == NULL)
         return CF_DECLINED;
-    /* Only the root's are significant, and none of the send side's where it is in place. */
+    /* Counts are significant at the root only, and send counts only if not in place. */
     if (!cf_collectives[collective].rooted || args->root == state->comm.layout.rank) {
         narrow.recvcounts = narrow_all(recvcounts, memory, size);
         if (args->sendbuf != MPI_IN_PLACE)

@@ -1,4 +1,4 @@
-/* The functions of MPI-4 that take counts of type MPI_Count, on top of those that take ints. */
+/* The MPI-4 functions with counts of type MPI_Count, built on those with int counts. */
 #ifndef COLLFORGE_LARGE_H_INCLUDED
 #define COLLFORGE_LARGE_H_INCLUDED
 
@@ -9,12 +9,12 @@
 
 #if MPI_VERSION >= 4
 
-/* As an int; where it does not fit -1, which is no legal count. */
+/* As an int, or -1, an illegal count, if it does not fit. */
 static inline int cf_narrow(MPI_Count count) {
     return count < 0 || count > INT_MAX ? -1 : (int)count;
 }
 
-/* cf_choose. Counts that do not fit have bytes that do not, and so are native on all ranks. */
+/* cf_choose. A count that does not fit has too many bytes on all ranks, and so is native. */
 static inline const struct cf_choice *cf_choose_large(int collective, MPI_Comm comm,
                                                       MPI_Count count, MPI_Datatype type) {
     const int narrow = cf_narrow(count);
@@ -23,9 +23,9 @@ static inline const struct cf_choice *cf_choose_large(int collective, MPI_Comm c
 }
 
 /*
- * Chooses and attempts a collective whose blocks differ: args lacks its counts, which are
- * sendcounts and recvcounts (NULL where the collective has none). CF_DECLINED for a call that is
- * left to native.
+ * Chooses and attempts a collective with a count per block. args lacks the counts, which are
+ * sendcounts and recvcounts (NULL if the collective has none). Returns CF_DECLINED if native must
+ * serve the call.
  */
 int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count *sendcounts,
                      const MPI_Count *recvcounts);
