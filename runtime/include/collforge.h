@@ -1,8 +1,9 @@
 /*
  * Collforge: the fastest correct implementation of each MPI collective on this cluster.
  *
- * An application needs none of this: preload or link libcollforge.so and its MPI_Bcast,
- * MPI_Allreduce, ... run the stored winners. The functions below only tell what would run.
+ * An application needs none of these functions. It preloads or links libcollforge.so, whose
+ * MPI_Bcast, MPI_Allreduce, ... run the stored winners. The functions below only report what would
+ * run.
  */
 #ifndef COLLFORGE_H_INCLUDED
 #define COLLFORGE_H_INCLUDED
@@ -16,18 +17,19 @@ extern "C" {
 
 #define COLLFORGE_PUBLIC __attribute__((visibility("default")))
 
-/* The version of the library, e.g. "0.1.0"; never NULL. */
+/* The version of the library, for example "0.1.0"; never NULL. */
 COLLFORGE_PUBLIC const char *collforge_version(void);
 
 /*
- * Writes into name (at most size bytes, always terminated) the variant that a call of the
- * collective
- * ("bcast", "allreduce", ...) with this many bytes (count x type size, as in the call) takes on
- * comm: "native" or "full_lane[...]". Local; makes no communication. Whether the variant applies to
- * one particular call may still depend on its op; the first call that a stored winner would
- * serve on a communicator other than MPI_COMM_WORLD is native; and so are all where the variant
- * cannot do without what could not be made: communicators, or the window of shared_window. Returns
- * MPI_SUCCESS, or MPI_ERR_ARG for an unknown collective.
+ * Writes into name (at most size bytes, always terminated) the variant that comm would use for a
+ * call of the collective ("bcast", "allreduce", ...) with this many bytes (count x type size):
+ * "native" or "full_lane[...]". Local. Returns MPI_SUCCESS, or MPI_ERR_ARG for an unknown
+ * collective.
+ *
+ * A call may still be native where a variant is reported. The variant may not apply to the call's
+ * op. On a communicator other than MPI_COMM_WORLD the first call with a stored winner is native. So
+ * are all calls if the variant needs communicators or a shared-memory window that could not be
+ * created.
  */
 COLLFORGE_PUBLIC int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes,
                                       char *name, size_t size);

@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-/* Nothing is known before the first look. */
+/* UINT64_MAX: never looked. */
 struct cf_gpu_known cf_gpu_known = {.looked_at = UINT64_MAX, .absent_at = UINT64_MAX};
 
 static const struct cf_gpu *const runtimes[] = {&cf_gpu_cuda, &cf_gpu_hip, &cf_gpu_ze};
@@ -23,9 +23,9 @@ static bool found_any(void) {
     return any;
 }
 
-/* A runtime that was found stays: its library cannot be unloaded any more. */
+/* A runtime once found remains, because its library is never unloaded. */
 static bool look(uint64_t loads) {
-    const bool ended = cf_loads_have_ended(); /* before the look, which then sees their libraries */
+    const bool ended = cf_loads_have_ended(); /* must be read before the search */
     for (int i = 0; i < RUNTIMES; i++)
         if (!atomic_load(&found[i]) && find(runtimes[i]))
             atomic_store(&found[i], true);
@@ -39,7 +39,7 @@ static bool look(uint64_t loads) {
 
 bool cf_gpu_look(void) {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    /* The number first: what is loaded from now on is not counted as seen. */
+    /* Must be read before the search: later loads do not count as seen. */
     const uint64_t loads = atomic_load(&cf_gpu_known.loads);
     if (atomic_load(&cf_gpu_known.looked_at) == loads)
         return atomic_load(&cf_gpu_known.absent_at) != loads;
@@ -54,7 +54,7 @@ bool cf_gpu_is_here(void) {
     return found_any();
 }
 
-/* Of two atomic changes of one number, the second sees what came before the first. */
+/* Of two atomic changes of one variable, the second sees all that was stored before the first. */
 bool cf_gpu_may_have_come(void) {
     (void)atomic_fetch_add(&cf_gpu_known.loads, 0);
     return cf_gpu_may_be();

@@ -1,9 +1,9 @@
 /*
- * The room device: which buffers are in the memory of a GPU, and their copies in host memory.
+ * The room device: finds buffers in GPU memory and copies them to host memory and back.
  *
- * GPU runtimes that this process has loaded are found by the names of their libraries and asked
- * through functions that are looked up there: no header of theirs is needed to build this, and no
- * GPU. Nothing here loads one.
+ * GPU runtimes loaded by this process are found by the names of their libraries. Their functions
+ * are looked up there, so neither their headers nor a GPU are needed to build this. Nothing here
+ * loads a runtime.
  */
 #ifndef COLLFORGE_GPU_H_INCLUDED
 #define COLLFORGE_GPU_H_INCLUDED
@@ -15,16 +15,16 @@
 
 #include "base/runtime.h"
 
-/* One runtime. The functions are called after find has said yes, by any thread. */
+/* One GPU runtime. Any thread may call the other functions after find has returned true. */
 struct cf_gpu {
     const char *name;
-    const char *file; /* of its library: its name without the version */
-    /* Looks its functions up; false where one is missing. */
+    const char *file; /* name of its library, without version */
+    /* Looks up its functions; false if one is missing. */
     bool (*find)(void *library);
-    /* Whether only its devices can access this address: false for memory that the processor can
-     * access as well, and where the runtime does not know the address. */
+    /* Whether only its devices can access this address. False for memory that the processor can
+     * access too, and for addresses unknown to the runtime. */
     bool (*owns)(const void *address);
-    /* Copies, which are done when these return; false where the runtime reports an error. */
+    /* Synchronous copies; false if the runtime reports an error. */
     bool (*read)(void *host, const void *device, size_t bytes);
     bool (*write)(void *device, const void *host, size_t bytes);
 };
@@ -34,9 +34,8 @@ CF_HIDDEN extern const struct cf_gpu cf_gpu_hip;
 CF_HIDDEN extern const struct cf_gpu cf_gpu_ze;
 
 /*
- * Libraries that the process began to load (loads.c), and what was found after how many of them.
- * absent_at is that number where there was no runtime, and no load can have brought one since it
- * was counted.
+ * loads: how many libraries the process began to load (loads.c). looked_at: loads at the last
+ * search. absent_at: loads when a search found no runtime and all those loads had ended.
  */
 struct cf_gpu_known {
     _Atomic uint64_t loads;
@@ -46,30 +45,31 @@ struct cf_gpu_known {
 
 CF_HIDDEN extern struct cf_gpu_known cf_gpu_known;
 
-/* Looks for runtimes where something was loaded since the last look. Whether there is one, or the
- * next call may meet one that this cannot see yet. */
+/* Searches for runtimes if a library was loaded since the last search. Returns whether there is
+ * one, or a library being loaded may bring one. */
 bool cf_gpu_look(void);
 
-/* Whether there is one, for sure. */
+/* Whether a runtime was found. */
 bool cf_gpu_is_here(void);
 
-/* As cf_gpu_look, for two loads where nothing has changed. */
+/* As cf_gpu_look, at the cost of two loads if nothing was loaded. */
 static inline bool cf_gpu_may_be(void) {
     return atomic_load_explicit(&cf_gpu_known.loads, memory_order_relaxed) !=
                atomic_load_explicit(&cf_gpu_known.absent_at, memory_order_relaxed) &&
            cf_gpu_look();
 }
 
-/* The same. A load that this does not see yet sees all that the calling thread has stored. */
+/* The same with a memory barrier: a library load that it does not see, sees all that the calling
+ * thread stored before. */
 bool cf_gpu_may_have_come(void);
 
-/* The runtime whose device memory this address is in; NULL: the processor can access it. */
+/* The runtime whose device memory has this address; NULL: the processor can access it. */
 const struct cf_gpu *cf_gpu_of(const void *address);
 
-/* Whether all loads counted by now have ended, as far as that is known (loads.c). */
+/* Whether all loads counted so far have ended, as far as known (loads.c). */
 bool cf_loads_have_ended(void);
-/* The library whose file's name begins so, if it is loaded; else NULL. Not counted as a load. It
- * stays until the process ends. */
+/* The loaded library whose file name begins with stem; NULL if none. Not counted as a load. Keeps
+ * the library loaded until the process ends. */
 void *cf_loaded(const char *stem);
 
 #endif

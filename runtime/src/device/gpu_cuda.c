@@ -1,6 +1,6 @@
 /*
- * CUDA, by its driver API: every CUDA program has libcuda.so.1, many have their libcudart in
- * themselves. Prototypes and numbers are those of cuda.h.
+ * CUDA, by its driver API: every CUDA program loads libcuda.so.1, while many link libcudart
+ * statically. Prototypes and constants are those of cuda.h.
  */
 #include "device/gpu.h"
 
@@ -49,8 +49,8 @@ static device_pointer pointer_to(const void *address) {
     return (device_pointer)(uintptr_t)address;
 }
 
-/* Errors mean that CUDA does not know the address, or is not initialised, so that nobody can have
- * device memory yet. The processor can access managed memory. */
+/* An error means that CUDA does not know the address, or is not initialised, so that no device
+ * memory exists yet. Managed memory is not owned: the processor can access it. */
 static bool owns(const void *address) {
     unsigned type = 0;
     unsigned managed = 0;
@@ -60,8 +60,8 @@ static bool owns(const void *address) {
             managed == 0);
 }
 
-/* Memory of a pool (cudaMallocAsync) has no context. What the program needs to use it is its
- * device's primary one, which then exists; that it is retained once more ends with the process. */
+/* Memory of a pool (cudaMallocAsync) has no context. Its device's primary context exists, because
+ * the program needs it. It is retained once more, until the process ends. */
 static void *primary_context(const void *device) {
     static _Atomic(void *) known[MOST_DEVICES];
     int ordinal = 0;
@@ -76,8 +76,8 @@ static void *primary_context(const void *device) {
     return context;
 }
 
-/* A thread that has not used CUDA has no context, and copies fail there: it borrows that of the
- * memory. */
+/* In a thread that has not used CUDA there is no context, and copies fail. Such a thread pushes the
+ * context of the memory. */
 static bool borrow_context(const void *device) {
     void *context = NULL;
     if (cuda.current(&context) != SUCCESS || context != NULL ||
@@ -95,10 +95,10 @@ static void return_context(bool borrowed) {
 }
 
 /*
- * These copies wait for what is in the default stream, and for no stream that was made not to wait
- * for it (CU_STREAM_NON_BLOCKING): as with a GPU-aware MPI library, the program sees to it that the
- * data is there before it calls. Out of pageable memory a copy returns before all of it is on the
- * device (CUDA driver API, "API synchronization behavior"): the wait behind it is for that.
+ * Copies use the default stream, so they do not wait for streams made with CU_STREAM_NON_BLOCKING.
+ * As with a GPU-aware MPI library, the program must have the data ready before it calls. A copy
+ * from pageable memory may return before it is complete on the device (CUDA driver API, "API
+ * synchronization behavior"), hence the wait after it.
  */
 static bool read_memory(void *host, const void *device, size_t bytes) {
     const bool borrowed = borrow_context(device);

@@ -1,11 +1,11 @@
-/* HIP (ROCm). Prototypes and numbers are those of hip_runtime_api.h of ROCm 5 to 7. */
+/* HIP (ROCm). Prototypes and constants are those of hip_runtime_api.h, ROCm 5 to 7. */
 #include "device/gpu.h"
 
 #include "base/symbol.h"
 
 enum { SUCCESS = 0 };
 
-/* ROCm 6 has numbered the kinds of memory anew. */
+/* ROCm 6 has renumbered the memory types. */
 enum { RENUMBERED = 60000000, OLD_TYPE_DEVICE = 1, TYPE_DEVICE = 2 };
 
 /* hipPointerAttribute_t */
@@ -16,7 +16,7 @@ struct attributes {
     void *host_pointer;
     int is_managed;
     unsigned flags;
-    char later[64]; /* of versions to come */
+    char later[64]; /* room for later versions */
 };
 
 static struct {
@@ -44,8 +44,8 @@ static bool find(void *library) {
     return true;
 }
 
-/* Before ROCm 6 it is an error to ask for memory that HIP does not know: the program, which may ask
- * for the last error, must not see that one. */
+/* Before ROCm 6 the query is an error for memory unknown to HIP. That error is cleared, because the
+ * program may ask for the last error. */
 static bool owns(const void *address) {
     struct attributes found = {0};
     const bool clean = hip.peek_at_last_error() == SUCCESS;
@@ -56,7 +56,7 @@ static bool owns(const void *address) {
     return false;
 }
 
-/* In the null stream, as those of CUDA in its default one. */
+/* In the null stream, as CUDA's copies in the default stream. */
 static bool read_memory(void *host, const void *device, size_t bytes) {
     return hip.read(host, (void *)device, bytes) == SUCCESS;
 }

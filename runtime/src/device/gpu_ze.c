@@ -1,7 +1,7 @@
 /*
- * Level Zero. Prototypes and numbers are those of ze_api.h 1.0. Memory belongs to a context of the
- * program's that we do not know; a context of our own, one a driver, is asked and copies instead,
- * as MPICH's and libfabric's do.
+ * Level Zero. Prototypes and constants are those of ze_api.h 1.0. Memory belongs to a context of
+ * the program, which is not known here. One context of our own per driver is used for queries and
+ * copies instead, as in MPICH and libfabric.
  */
 #include "device/gpu.h"
 
@@ -46,7 +46,7 @@ static struct {
 
 static struct {
     pthread_mutex_t mutex;
-    atomic_int count; /* 0 before the program has initialised Level Zero */
+    atomic_int count; /* 0 until the program has initialised Level Zero */
     void *context[MOST_DRIVERS];
 } known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -59,8 +59,7 @@ static bool find(void *library) {
            cf_symbol(library, "zeCommandListAppendMemoryCopy", &ze.copy);
 }
 
-/* Without zeInit, which is the program's to call, there are no drivers, nor any memory of theirs.
- */
+/* Only the program may call zeInit. Before that there are no drivers and no device memory. */
 static int contexts(void) {
     const struct context_desc desc = {.kind = CONTEXT_DESC};
     void *drivers[MOST_DRIVERS];
@@ -79,7 +78,8 @@ static int contexts(void) {
     return count;
 }
 
-/* The context of the driver that knows the address as device memory, and the device; else NULL. */
+/* The context of the driver that knows the address as device memory, and the device; NULL if
+ * none. */
 static void *context_of(const void *address, void **device) {
     const int count = contexts();
     for (int i = 0; i < count; i++) {
@@ -96,7 +96,8 @@ static bool owns(const void *address) {
     return context_of(address, &device) != NULL;
 }
 
-/* Devices have copies in their first group of queues. The list is done when the copy returns. */
+/* The first queue group of a device supports copies. The queue is synchronous: the copy has
+ * completed when the call returns. */
 static bool copy(const void *at, void *to, const void *from, size_t bytes) {
     const struct queue_desc desc = {.kind = QUEUE_DESC, .mode = MODE_SYNCHRONOUS};
     void *device = NULL;

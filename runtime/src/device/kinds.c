@@ -4,7 +4,7 @@
 
 #include "base/chain.h"
 
-/* Whether a kind, with restrictors behind colons, is the processor's memory. */
+/* Whether a kind, maybe with restrictors after colons, is host memory. */
 static bool is_of_host(const char *kind, size_t length) {
     static const char *const kinds[] = {"system", "mpi"};
     const size_t name = strcspn(kind, ":,");
@@ -14,7 +14,7 @@ static bool is_of_host(const char *kind, size_t length) {
     return false;
 }
 
-/* What the info says; false where it says nothing. */
+/* Reads the assertion of the info; false if there is none. */
 static bool read_info(MPI_Info info, bool *of_host) {
     char kinds[MPI_MAX_INFO_VAL + 1] = "";
     int there = 0;
@@ -43,8 +43,8 @@ bool cf_kinds_are_of_host(struct cf_state *state) {
     return state->host_only;
 }
 
-/* ---- libraries that forget info which they do not know ----------------------------------------
- */
+/* ---- for libraries that drop unknown info keys
+ * ------------------------------------------------- */
 
 static struct {
     int (*set_info)(MPI_Comm, MPI_Info);
@@ -56,7 +56,7 @@ __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Comm_dup_with_info", &next.dup_with_info);
 }
 
-/* What is settled may be so because of what the program asserted before. */
+/* Unsettles the communicator: calls may be settled by an earlier assertion. */
 static void remember(MPI_Comm comm, MPI_Info info) {
     struct cf_state *state = NULL;
     bool of_host = false;
@@ -68,7 +68,7 @@ static void remember(MPI_Comm comm, MPI_Info info) {
     cf_state_unsettle(state);
 }
 
-/* Handles are untouched where they may be another library's. */
+/* No handle is used unless the runtime is on, because it may be another library's. */
 COLLFORGE_PUBLIC int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
     const int err = next.set_info(comm, info);
     if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON)

@@ -1,16 +1,16 @@
 /*
- * Libraries that come while the program runs. A GPU runtime may be one of them, often brought by
- * another one, so every load counts: what is settled (comm.h) is dropped, and the next call of each
- * kind looks again. Settled calls need no look of their own, and so cost nothing.
+ * Detects libraries that are loaded while the program runs. A GPU runtime may be among them, often
+ * as a dependency, so every load counts: all communicators are unsettled (comm.h), and the next
+ * call of each kind searches again. Settled calls need no check and cost nothing.
  *
- * The functions of the C library take the place they are called from into account: its RUNPATH,
- * $ORIGIN, its namespace. So ours must leave by a jump, which leaves the caller's address where it
- * was; both architectures below jump through pointers. Elsewhere nothing stands in between, and a
- * runtime that comes after the first served call is not seen.
+ * dlopen depends on the address it is called from: its RUNPATH, $ORIGIN and namespace. So our
+ * wrapper must end with a jump, which keeps the caller's return address. Compilers for the two
+ * architectures below do so for calls through pointers. Elsewhere dlopen is not wrapped, and a
+ * runtime loaded after the first served call is not seen.
  *
- * After a jump nothing tells that a load has ended. Of those that the looking thread began itself
- * that is certain. Another thread's is under the loader's lock but for some instructions at its
- * begin, and a look waits for that lock: after a second it is taken for ended.
+ * After the jump nothing reports the end of a load. Loads by the searching thread itself have ended
+ * for certain. A load by another thread holds the loader's lock, except for a few instructions at
+ * its beginning. After a second it therefore counts as ended once the search has got that lock.
  */
 #define _GNU_SOURCE /* RTLD_NEXT, dlmopen */
 #include <dlfcn.h>
@@ -28,11 +28,11 @@
 
 static const int64_t long_enough = 1000000000; /* nanoseconds */
 
-enum { NOBODY = 0, SEVERAL = 1 }; /* no thread has such a number */
+enum { NOBODY = 0, SEVERAL = 1 }; /* never a thread's id */
 
 static struct {
-    _Atomic uintptr_t thread; /* that has begun all loads so far */
-    _Atomic int64_t begun;    /* the last one, in nanoseconds */
+    _Atomic uintptr_t thread; /* the thread that began all loads so far */
+    _Atomic int64_t begun;    /* when the last load began, in nanoseconds */
 } loader = {.thread = NOBODY};
 
 static int64_t now(void) {
@@ -41,14 +41,14 @@ static int64_t now(void) {
     return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
-/* ---- what is there --------------------------------------------------------------------------- */
+/* ---- loaded libraries ------------------------------------------------------------------------ */
 
 struct search {
     const char *stem; /* "libcuda.so" */
     char path[PATH_MAX];
 };
 
-/* A library's file is named as its soname, or with more of its version behind. */
+/* A library's file name is its soname, maybe with more version numbers. */
 static int compare(struct dl_phdr_info *info, size_t size, void *data) {
     struct search *search = data;
     const char *slash = strrchr(info->dlpi_name, '/');
@@ -66,7 +66,7 @@ typedef void *open_function(const char *, int);
 
 typedef void *open_in_function(Lmid_t, const char *, int);
 
-/* Found by the first one who needs them: other libraries load before our constructors run. */
+/* Looked up at first use, because other libraries call dlopen before our constructors run. */
 static open_function *next_open(void) {
     static _Atomic(open_function *) next = NULL;
     open_function *known = atomic_load_explicit(&next, memory_order_relaxed);
@@ -121,7 +121,8 @@ static open_function *next_open(void) {
 
 #endif
 
-/* Among what is loaded: dlopen with RTLD_NOLOAD would search all folders for a file that is not. */
+/* Searches the loaded libraries only: dlopen with RTLD_NOLOAD would search all folders for a
+ * missing file. */
 void *cf_loaded(const char *stem) {
     struct search search = {.stem = stem};
     return dl_iterate_phdr(compare, &search) == 0
@@ -135,7 +136,7 @@ bool cf_loads_have_ended(void) {
         return true;
     if (now() - atomic_load(&loader.begun) <= long_enough)
         return false;
-    /* No library, and found without a search: this waits for the loader's lock and no more. */
+    /* "/" is not a library and needs no search: this only waits for the loader's lock. */
     (void)next_open()("/", RTLD_LAZY | RTLD_NOLOAD);
     return true;
 }

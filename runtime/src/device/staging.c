@@ -7,22 +7,22 @@
 #include "base/log.h"
 #include "data/sizes.h"
 
-/* A copy is as far from a multiple of this as its original: MPI libraries and user's ops may count
- * on the alignment that the data has. */
+/* A copy has the same alignment, modulo this, as its original: MPI libraries and users' ops may
+ * depend on it. */
 enum { ALIGNMENT = 256 };
 
-/* ---- where the blocks lie -------------------------------------------------------------------- */
+/* ---- the memory of the blocks ---------------------------------------------------------------- */
 
-/* Bytes from begin to end - 1, counted from the buffer's address. */
+/* The bytes from begin to end - 1, relative to the buffer's address. */
 struct run {
     MPI_Aint begin, end;
 };
 
-/* On the way through blocks. */
+/* An iteration over blocks. */
 struct walk {
     const struct cf_blocks_at *blocks;
     int index;
-    MPI_Aint elements; /* of the blocks before index */
+    MPI_Aint elements; /* in the blocks before index */
 };
 
 static MPI_Aint begin_of(const struct walk *walk) {
@@ -32,8 +32,8 @@ static MPI_Aint begin_of(const struct walk *walk) {
     return side->displs != NULL ? side->displs[walk->index] : walk->elements;
 }
 
-/* The next blocks that follow each other without a gap. What lies between two runs is never
- * touched: it may belong to others, or be no memory. */
+/* The next contiguous blocks. Memory between two runs is never accessed: it may belong to something
+ * else, or be unmapped. */
 static bool next_run(struct walk *walk, struct run *run) {
     const struct cf_blocks_at *blocks = walk->blocks;
     const struct cf_unit *unit = &blocks->unit;
@@ -61,7 +61,7 @@ static bool next_run(struct walk *walk, struct run *run) {
     return count > 0 && unit->true_extent > 0;
 }
 
-/* The span of all runs of two sets of blocks; empty where they have none. */
+/* The span of all runs of two sets of blocks; empty if there are none. */
 static struct run span_of(const struct cf_blocks_at *one, const struct cf_blocks_at *other) {
     const struct cf_blocks_at *const both[] = {one, other};
     struct run span = {0, 0};
@@ -78,7 +78,7 @@ static struct run span_of(const struct cf_blocks_at *one, const struct cf_blocks
     return span;
 }
 
-/* Illegal blocks, which the variant or the MPI library refuses, count as none. */
+/* Illegal blocks count as none; the variant or the MPI library rejects them. */
 static struct cf_blocks_at blocks_at(struct cf_side side, int first, int n) {
     struct cf_blocks_at blocks = {.side = side, .first = first, .n = n};
     bool legal = n > 0 && side.type != (MPI_Datatype)0 && side.type != MPI_DATATYPE_NULL &&
@@ -93,12 +93,12 @@ static struct cf_blocks_at blocks_at(struct cf_side side, int first, int n) {
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* MPI_BOTTOM is a buffer, too, and NULL in the MPI libraries. */
+/* buffer may be MPI_BOTTOM, which is NULL in the MPI libraries. */
 static char *address_at(const void *buffer, ptrdiff_t offset) {
     return (char *)((uintptr_t)buffer + (uintptr_t)offset);
 }
 
-/* Data that a rank could not read is 0 in what it sends: it must not leave the others waiting. */
+/* Data that cannot be read is sent as 0, so that the other ranks do not hang. */
 static bool read_blocks(const struct cf_gpu *gpu, const struct cf_blocks_at *blocks,
                         ptrdiff_t offset) {
     struct walk walk = {.blocks = blocks};
@@ -129,7 +129,7 @@ static bool write_blocks(const struct cf_gpu *gpu, const struct cf_blocks_at *bl
     return good;
 }
 
-/* Room for a copy of these bytes, as the offset from there; 0 when memory is out. */
+/* Memory for a copy of these bytes, as the offset from device; 0 when out of memory. */
 static ptrdiff_t room_for(struct cf_comm *comm, int slot, const char *device, size_t bytes) {
     char *memory = cf_tmpbuf(&comm->tmpbufs, slot, bytes + ALIGNMENT);
     const uintptr_t shift = ((uintptr_t)device - (uintptr_t)memory) % ALIGNMENT;
@@ -143,13 +143,13 @@ static void say(const struct cf_comm *comm, const struct cf_gpu *gpu) {
         cf_log(1, "buffers in %s device memory: variants run on copies in host memory", gpu->name);
 }
 
-/* What a rank reads of a buffer, and what it writes there. */
+/* What this rank reads from a buffer, and writes to it. */
 struct use {
     int slot;
     struct cf_blocks_at read, written;
 };
 
-/* Copies what is read of a buffer where it is in device memory. */
+/* Copies what is read from a buffer in device memory. */
 static int stage(struct cf_staging *staging, const struct use *use, struct cf_comm *comm,
                  const struct cf_gpu **gpu, ptrdiff_t *offset) {
     const struct run span = span_of(&use->read, &use->written);
@@ -163,7 +163,7 @@ static int stage(struct cf_staging *staging, const struct use *use, struct cf_co
     if (*offset == 0)
         return MPI_ERR_NO_MEM;
     say(comm, *gpu);
-    /* Holes in elements are written back as they were. */
+    /* Read first, so that the write-back does not change holes in elements. */
     const bool kept = !holes || read_blocks(*gpu, &use->written, *offset);
     if (!read_blocks(*gpu, &use->read, *offset) || !kept)
         staging->err = MPI_ERR_OTHER;
@@ -185,8 +185,8 @@ int cf_staging_begin(struct cf_staging *staging, const struct cf_args *args, int
     const struct cf_part part = info->part(at->rank, args->root, at->size);
     const bool in_place = info->single_buffer || args->sendbuf == MPI_IN_PLACE;
     const bool stays = args->recvbuf == MPI_IN_PLACE;
-    /* What the root has in its single buffer it gets without a copy; a reduction's counts are those
-     * of the blocks of its input. */
+    /* The root's single buffer is both input and output, and is not written. A reduction's
+     * recvcounts are those of its input blocks. */
     const bool gets = !stays && !(info->single_buffer && part.in_blocks > 0);
     struct cf_side send = {(void *)args->sendbuf, args->sendcount,     args->sendcounts,
                            args->sdispls,         args->large_sdispls, args->sendtype};

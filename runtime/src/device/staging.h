@@ -1,6 +1,6 @@
 /*
- * Device buffers of a call, copied to host memory for the variant and back. Without them a variant,
- * which loads and stores in the buffers, would crash.
+ * Copies device buffers of a call to host memory for the variant, and back. Variants access the
+ * buffers directly, so they would crash on device memory.
  */
 #ifndef COLLFORGE_STAGING_H_INCLUDED
 #define COLLFORGE_STAGING_H_INCLUDED
@@ -8,7 +8,7 @@
 #include "data/operands.h"
 #include "device/gpu.h"
 
-/* Some blocks of a buffer, one behind the other or at displacements. */
+/* Some blocks of a buffer, contiguous or at displacements. */
 struct cf_blocks_at {
     struct cf_side side;
     struct cf_unit unit;
@@ -17,23 +17,23 @@ struct cf_blocks_at {
 };
 
 struct cf_staging {
-    struct cf_args args;      /* of the call, but with buffers that the processor can access */
-    int err;                  /* that this rank has met alone: it takes part all the same */
-    const struct cf_gpu *gpu; /* whose memory the receive buffer is in; NULL: nobody's */
-    ptrdiff_t offset;         /* from the receive buffer to its copy */
+    struct cf_args args;      /* of the call, with buffers that the processor can access */
+    int err;                  /* local error: this rank still takes part in the collective */
+    const struct cf_gpu *gpu; /* whose memory the receive buffer is in; NULL: host memory */
+    ptrdiff_t offset;         /* bytes from the receive buffer to its copy */
     struct cf_blocks_at written;
 };
 
 /*
- * Makes the copies of what the variant reads, and room for what it writes, where a buffer that is
- * significant on this rank is in device memory. A buffer lies in one memory: where its first byte
- * is. Local. Returns an MPI error class: MPI_ERR_NO_MEM.
+ * For each buffer that is significant on this rank and in device memory: copies what the variant
+ * reads, and allocates room for what it writes. A whole buffer is assumed to be where its first
+ * byte is. Local. Returns an MPI error class: MPI_ERR_NO_MEM.
  */
 int cf_staging_begin(struct cf_staging *staging, const struct cf_args *args, int collective,
                      struct cf_comm *comm);
 
-/* After the variant has returned err: copies what it wrote, where it succeeded. Returns err, or
- * MPI_ERR_OTHER where the runtime could not copy. */
+/* Call with the variant's result err. Copies what the variant wrote if it succeeded. Returns err,
+ * or MPI_ERR_OTHER if the GPU runtime failed to copy. */
 int cf_staging_end(struct cf_staging *staging, int err);
 
 #endif

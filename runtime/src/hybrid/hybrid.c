@@ -1,4 +1,4 @@
-/* The life of a package of collforge_hybrid.h, and how its ranks wait for each other. */
+/* Creates and frees the packages of collforge_hybrid.h, and synchronises their ranks. */
 #include "hybrid/hybrid.h"
 
 #include <stdatomic.h>
@@ -12,7 +12,7 @@
 #include "place/connect.h"
 #include "place/topology.h"
 
-/* The packages that are not freed: a handle may be a copy of one that was. */
+/* The existing packages: a handle may be a copy of a freed one. */
 static struct cf_handle_table live = CF_HANDLE_TABLE_INITIALIZER;
 
 struct cf_hybrid *cf_hybrid_find(struct collforge_hybrid *hybrid) {
@@ -61,7 +61,7 @@ static void destroy(struct cf_hybrid *hybrid) {
     free(hybrid);
 }
 
-/* Where the ranks are, alike on all of them or with an error on some. */
+/* Finds the nodes of the ranks. Equal on all ranks, unless some return an error. */
 static int discover(struct cf_layout *layout, MPI_Comm comm, bool domains, bool *of_world) {
     layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
     const int err = cf_layout_discover(layout, comm, of_world);
@@ -73,7 +73,7 @@ static int discover(struct cf_layout *layout, MPI_Comm comm, bool domains, bool 
     return err;
 }
 
-/* The package of a communicator of its own, on all ranks or on none. */
+/* Creates the package of a communicator duplicated for it, on all ranks or on none. */
 static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
     struct cf_hybrid *hybrid = calloc(1, sizeof *hybrid);
     struct cf_state *state = cf_state_allocate();
@@ -111,7 +111,7 @@ static int create_checked(MPI_Comm comm, bool domains, struct collforge_hybrid *
     int inter = 0;
 
     *hybrid = NULL;
-    /* A communicator that is none has met an error handler when these return. */
+    /* For an invalid communicator, MPI has already called an error handler when these return. */
     CF_TRY(PMPI_Comm_test_inter(comm, &inter));
     if (inter) {
         return cf_hybrid_fail(comm, MPI_ERR_COMM);
@@ -149,7 +149,7 @@ int collforge_hybrid_free(struct collforge_hybrid **hybrid) {
     return err == MPI_SUCCESS ? freed : cf_hybrid_fail(MPI_COMM_NULL, err);
 }
 
-/* ---- waiting --------------------------------------------------------------------------------- */
+/* ---- synchronisation ------------------------------------------------------------------------- */
 
 int cf_hybrid_sync(struct cf_hybrid *hybrid) {
     const struct cf_ranks all = {0, hybrid->open.node_size};
@@ -179,7 +179,7 @@ int collforge_hybrid_barrier(struct collforge_hybrid *hybrid) {
     if (err == MPI_SUCCESS && hybrid->bridge_comm != MPI_COMM_NULL) {
         err = PMPI_Barrier(hybrid->bridge_comm);
     }
-    /* Whatever the leaders met. */
+    /* Even if the barrier failed, so that the ranks of the node return. */
     const int released = cf_node_wait(&found->state->comm, all, leader, false);
     return cf_hybrid_fail(hybrid->comm, err == MPI_SUCCESS ? released : err);
 }

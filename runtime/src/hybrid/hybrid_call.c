@@ -1,4 +1,4 @@
-/* The collectives of collforge_hybrid.h: from a call to the variant that runs it. */
+/* The collectives of collforge_hybrid.h: chooses and runs the variant of a call. */
 #include "hybrid/hybrid.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "winners/choice.h"
 #include "winners/rules.h"
 
-/* The first variant of a collective with the first value of each parameter. */
+/* The first variant of a collective, with the first value of each parameter. */
 static void choose_default(int collective, struct cf_choice *choice) {
     char why[64] = "";
 
@@ -39,14 +39,15 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid, bool of_world) {
     }
     cf_layout_name_with(&state->comm.layout, 1, hybrid->layout_name, sizeof hybrid->layout_name);
     state->layout_name = hybrid->layout_name;
-    /* Another world may have other winners. */
+    /* Ranks of another MPI_COMM_WORLD may have other winners. */
     if (of_world && cf_runtime.mode >= CF_MODE_ON) {
         state->rules = cf_rules_find(state->layout_name, state->comm.layout.threads);
     }
     return true;
 }
 
-/* The bytes by which a choice is made; where blocks differ, the mean. Negative where a count is. */
+/* The bytes by which to choose; the mean if blocks differ. Negative if a count is negative. *sum:
+ * the bytes of all blocks if blocks differ. */
 static int64_t bytes_of(const struct cf_args *args, int size, int64_t type_size, int64_t *sum) {
     *sum = 0;
     if (args->recvcounts == NULL) {
@@ -61,8 +62,7 @@ static int64_t bytes_of(const struct cf_args *args, int size, int64_t type_size,
     return (*sum + size - 1) / size;
 }
 
-/* What is illegal in the same way on all ranks, where they give the same arguments as they have to.
- */
+/* Checks the arguments that must be equal on all ranks, so the result is equal as well. */
 static int check(const struct cf_hybrid *hybrid, int collective, const struct cf_args *args,
                  int64_t *bytes) {
     const struct cf_collective_info *info = &cf_collectives[collective];
@@ -93,7 +93,7 @@ static int check(const struct cf_hybrid *hybrid, int collective, const struct cf
                : MPI_ERR_BUFFER;
 }
 
-/* The choice for a call that is legal; NULL where it moves nothing. */
+/* Checks a call and sets its choice; *choice is NULL if the call moves no data. */
 static int choose(struct cf_hybrid *hybrid, int collective, const struct cf_args *args,
                   const struct cf_choice **choice) {
     struct cf_state *state = hybrid->state;
@@ -113,14 +113,14 @@ static int choose(struct cf_hybrid *hybrid, int collective, const struct cf_args
     return err == CF_DECLINED ? MPI_SUCCESS : err;
 }
 
-/* Without data the ranks of a node still wait for each other, as the header promises. */
+/* Without data the ranks of the node still synchronise, as collforge_hybrid.h promises. */
 static int run(struct cf_hybrid *hybrid, const struct cf_choice *choice,
                const struct cf_args *args) {
     return choice == NULL ? cf_hybrid_sync(hybrid)
                           : choice->variant->run(args, &hybrid->state->comm, choice->parameter);
 }
 
-/* Whether the call is like the last one but for its buffers and its root, and these are legal. */
+/* Whether the call equals the last one except for its buffers and root, and these are legal. */
 static bool is_settled(const struct cf_hybrid *hybrid, int collective,
                        const struct cf_choice *asked, const struct cf_args *args) {
     const struct cf_last *last = &hybrid->state->last[collective];
@@ -173,14 +173,14 @@ int cf_hybrid_call(struct collforge_hybrid *hybrid, int collective, struct cf_ar
 
 struct collforge_hybrid_request {
     struct collforge_hybrid *hybrid;
-    uint64_t serial; /* of the package: another one may come to stand at its address */
+    uint64_t serial; /* of the package: another package may get its address */
     const struct cf_choice *choice;
     struct cf_args args;
-    bool owns_type; /* recvtype is a duplicate: the program may free its own */
-    int counts[];   /* the request's own, where blocks differ */
+    bool owns_type; /* recvtype is a duplicate, because the program may free its own */
+    int counts[];   /* copy of the call's, if blocks differ */
 };
 
-/* The requests that are not freed: a handle may be a copy of one that was. */
+/* The existing requests: a handle may be a copy of a freed one. */
 static struct cf_handle_table live = CF_HANDLE_TABLE_INITIALIZER;
 
 static void free_request(struct collforge_hybrid_request *request) {
@@ -190,7 +190,7 @@ static void free_request(struct collforge_hybrid_request *request) {
     free(request);
 }
 
-/* NULL when memory is out. */
+/* NULL when out of memory. */
 static struct collforge_hybrid_request *new_request(const struct cf_args *args, int size,
                                                     bool has_op) {
     const size_t bytes = args->recvcounts == NULL ? 0 : (size_t)size * sizeof(int);
@@ -204,7 +204,7 @@ static struct collforge_hybrid_request *new_request(const struct cf_args *args, 
         memcpy(request->counts, args->recvcounts, bytes);
         request->args.recvcounts = request->counts;
     }
-    /* An op is for the type that it was made for, predefined or not. */
+    /* Not with an op: a user's op may recognise its type by the handle. */
     request->owns_type = !has_op && !cf_type_is_predefined(args->recvtype);
     if (request->owns_type &&
         PMPI_Type_dup(args->recvtype, &request->args.recvtype) != MPI_SUCCESS) {

@@ -1,4 +1,4 @@
-/* The shared memory of packages (collforge_hybrid.h). */
+/* The shared memory of hybrid packages (collforge_hybrid.h). */
 #include "hybrid/hybrid.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "node/shared_memory.h"
 #include "node/shared_window.h"
 
-/* On the leader of a node that has not as much room. */
+/* Printed by the leader of a node with too little shared memory. */
 static void complain(const struct cf_hybrid *hybrid, size_t bytes, size_t room) {
     (void)fprintf(stderr,
                   "collforge: collforge_hybrid_alloc: %zu bytes of shared memory are asked for on "
@@ -35,7 +35,8 @@ static struct cf_piece *new_piece(void) {
     return piece;
 }
 
-/* The leader contributes all of it. A line more, because windows need not begin with one. */
+/* The leader contributes all memory. CF_SHARED_LINE bytes more, because MPI windows need not be
+ * aligned. */
 static bool allocate(const struct cf_hybrid *hybrid, struct cf_piece *piece, size_t bytes) {
     const size_t own = hybrid->open.node_rank == 0 ? bytes + CF_SHARED_LINE : 0;
     void *memory = NULL;
@@ -44,8 +45,8 @@ static bool allocate(const struct cf_hybrid *hybrid, struct cf_piece *piece, siz
                                     &memory, &piece->window) == MPI_SUCCESS;
 }
 
-/* Every rank gets its share of the pages, near itself. The first line is at the same place in all
- * mappings, because mappings begin with a page. */
+/* Each rank populates its share of the pages, on its own NUMA node. Mappings begin at a page, so
+ * the first aligned byte has the same offset on all ranks. */
 static bool attach(const struct cf_hybrid *hybrid, struct cf_piece *piece, size_t bytes) {
     const size_t n = (size_t)hybrid->open.node_size;
     const size_t me = (size_t)hybrid->open.node_rank;
@@ -80,8 +81,8 @@ static int free_piece(struct cf_piece *piece) {
 }
 
 /*
- * A window that some rank of the node did not get cannot be freed, since all have to: it stays. On
- * all ranks of the communicator or on none.
+ * Succeeds on all ranks of the communicator or on none. If some rank of a node failed to allocate,
+ * the others cannot free their windows, because MPI_Win_free is collective. They leak.
  */
 static int open_piece(struct cf_hybrid *hybrid, struct cf_piece *piece, size_t bytes) {
     const bool allocated = cf_comm_agree(hybrid->open.node_comm, allocate(hybrid, piece, bytes));
@@ -103,7 +104,7 @@ static int open_piece(struct cf_hybrid *hybrid, struct cf_piece *piece, size_t b
     return MPI_ERR_NO_MEM;
 }
 
-/* Whether all ranks ask for as much. */
+/* Whether bytes is legal, and equal on all ranks. */
 static int check_size(const struct cf_hybrid *hybrid, MPI_Aint bytes) {
     const int64_t legal = bytes < 0 ? -1 : bytes;
     const int64_t mine[2] = {legal, -legal};

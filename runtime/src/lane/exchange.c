@@ -1,22 +1,23 @@
 /*
  * The pairwise all-to-all, in segments. In step s a rank sends to the s-th member after it and
- * receives from the s-th before it, so that in a step nobody is sent to by two. The first segments
- * of all blocks go out one step after the other, then the second ones, and so on: all members are
- * served at the same time, and a rank that is late holds up others by a segment, not by a block.
+ * receives from the s-th before it, so that no rank receives from two at once. The first segments
+ * of all blocks are sent first, step by step, then the second ones, and so on. All members are thus
+ * served at the same time, and a late rank delays others by a segment, not by a block.
  *
- * With 3 members, 2 segments a block and a window of 3, member 0 has under way, each way:
+ * With 3 members, 2 segments per block and a pipeline window of 3, member 0 has under way, each
+ * way:
  *
  *   to 1, from 2: segment 0    to 2, from 1: segment 0    to 1, from 2: segment 1
  *
- * and asks for the next, to 2 and from 1, when the first is over. Both sides of a message give it
- * the same number in this order, and each waits only for what lies `window` numbers back, so no
- * circle of waiting ranks can close.
+ * It starts the next one, to 2 and from 1, when the first has completed. Both sides of a message
+ * give it the same number in this order, and wait only for messages `window` numbers back. So ranks
+ * cannot wait in a circle (no deadlock).
  */
 #include "lane/lane.h"
 
 struct exchange {
     const struct cf_exchange *of;
-    int me; /* position among the members */
+    int me; /* index in the order of the members */
     int window;
     MPI_Request receive[CF_MAX_WINDOW];
     MPI_Request send[CF_MAX_WINDOW];
@@ -44,7 +45,7 @@ static int segments_of(const struct cf_exchange *of) {
     return cf_segments(longest, of->segment);
 }
 
-/* The exchange of one segment in one step; slot is that of its requests. */
+/* Starts the exchange of one segment in one step, with the requests of this slot. */
 static int start(struct exchange *exchange, int segment, int step, int slot) {
     const struct cf_exchange *of = exchange->of;
     const int target = member(of, exchange->me + step);

@@ -1,12 +1,12 @@
-/* What the algorithms of a lane share: the binomial tree, recursive doubling. */
+/* Shared by the lane algorithms: the binomial tree and recursive doubling. */
 #include "lane/lane.h"
 
 int cf_tree_units(const struct cf_split *parts, int position) {
     return cf_split_units(parts, position, position + cf_tree_span(position, parts->n));
 }
 
-/* What a rank and the one at so many positions below it have to do with each other: the parts of
- * that one and those below it, in what the rank holds. */
+/* The message between a rank and its child `below` positions further: the parts of the child's
+ * subtree, at their displacement in held. */
 static struct cf_message message_below(const struct cf_layout *at, void *held,
                                        const struct cf_split *parts, const struct cf_unit *unit,
                                        int root, int below) {

@@ -1,16 +1,16 @@
-/* How the algorithms of a lane wait for their messages. */
+/* How the lane algorithms wait for messages. */
 #include "lane/lane.h"
 
 #include <sched.h>
 
 enum {
-    MOST_LOOKS = 200, /* some ten microseconds */
+    MOST_LOOKS = 200, /* polls; some ten microseconds */
     LEAST_LOOKS = 4,
 };
 
-/* How often a thread asks for a message before it lets others run: as in shared.c, where it looks
- * at flags. MPI's own waits may keep the core for much longer, and where ranks are more than cores
- * the others of the node then send late. */
+/* How often a thread polls before it yields the CPU, adapted as in shared.c. MPI's own waits may
+ * keep the core much longer. With more ranks than cores, the other ranks of the node would then
+ * send late. */
 static _Thread_local int patience = MOST_LOOKS;
 
 int cf_wait(MPI_Request *request) {
@@ -32,7 +32,7 @@ int cf_wait(MPI_Request *request) {
     return err;
 }
 
-/* Waits, and keeps the first error. */
+/* Waits for a request and keeps the first error. */
 static void end(MPI_Request *request, int *err) {
     if (*request != MPI_REQUEST_NULL) {
         const int own = cf_wait(request);
@@ -40,7 +40,7 @@ static void end(MPI_Request *request, int *err) {
     }
 }
 
-/* After an error. */
+/* Waits until a deadline, after an error. */
 static void end_in_time(MPI_Request *request, double until) {
     int done = *request == MPI_REQUEST_NULL;
     while (!done && PMPI_Wtime() < until &&

@@ -1,4 +1,4 @@
-/* The component collectives of the MPI library, as lane algorithms. */
+/* The MPI library's component collectives, as lane algorithms. */
 #include "data/component.h"
 #include "lane/lane.h"
 

@@ -1,10 +1,10 @@
-/* The steps of a node around a lane algorithm, piece by piece. */
+/* Runs the node steps around a lane algorithm segment by segment. */
 #include "lane/lane.h"
 
 #include "node/shared_window.h"
 
-/* A step done in pieces must not fall back on the MPI library, which takes no displacements where
- * the parts are alike. */
+/* Whether the steps can run by segments. shared.c must not fall back to the MPI library, whose
+ * regular collectives ignore displacements. */
 static bool fits(const struct cf_pipe *pipe) {
     const struct cf_layout *at = &pipe->comm->layout;
 
@@ -27,7 +27,7 @@ int cf_pipe_open(struct cf_pipe *pipe, bool wanted) {
     return MPI_SUCCESS;
 }
 
-/* On the parts of a whole vector that the pieces of the ranks make up. */
+/* Runs an element-wise step on the parts of a whole vector that all ranks' segments make up. */
 static int run_elements(const struct cf_pipe *pipe, const struct cf_pipe_step *step, int first,
                         int units) {
     const struct cf_unit *unit = pipe->unit;

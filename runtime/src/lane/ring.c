@@ -1,12 +1,12 @@
 /*
- * The pipelined ring of a lane: allgather, reduce-scatter and allreduce are one stream of parts
- * that every rank passes on.
+ * The pipelined ring of a lane: allgather, reduce-scatter and allreduce as one stream of parts that
+ * every rank passes on.
  *
- * In the stream of a rank part 0 is its own, part t the one that it got in step t; it sends parts 0
- * to steps - 1 to the next rank and gets parts 1 to steps from the one before, whose stream is the
- * same, one part later. The first `reduced` parts that arrive are partial sums, to which a rank
- * adds what it has before it sends them on. With 3 ranks, an allreduce at rank 0 (reduced = 2,
- * steps = 4):
+ * In a rank's stream, part 0 is its own, and part t the one received in step t. The rank sends
+ * parts 0 to steps - 1 to the next rank. It receives parts 1 to steps from the rank before, which
+ * has the same stream one part earlier. The first `reduced` parts received are partial sums: a rank
+ * adds its operand before it sends them on. Example: an allreduce on 3 ranks, at rank 0 (reduced =
+ * 2, steps = 4):
  *
  *   t   part  is             where
  *   0   2     x0             from
@@ -15,14 +15,14 @@
  *   3   2     the sum        to
  *   4   1     the sum        to
  *
- * Parts are cut in segments, and what is passed on is a segment, so that a rank sends segment i of
- * the stream while segment i + (segments of a part) arrives. At most `window` are under way in
- * either direction; a rank waits for one that the rank before sent at least one segment earlier, so
- * no circle of waiting ranks can close.
+ * Parts are cut into segments, which are passed on singly. A rank sends segment i of the stream
+ * while segment i + (segments of a part) arrives. At most `window` segments are under way in either
+ * direction. A rank waits only for segments that the rank before sent at least one segment earlier,
+ * so ranks cannot wait in a circle (no deadlock).
  */
 #include "lane/lane.h"
 
-/* Where the stream of a rank stands: segment `segment` of part number t. */
+/* A position in a rank's stream: segment `segment` of part t. */
 struct place {
     int t;
     int segment;
@@ -33,10 +33,10 @@ struct stream {
     const struct cf_lane_call *call;
     int segment; /* units */
     int window;
-    int lead;  /* segments of part 0: what is asked for runs so far ahead of what is sent */
-    int slots; /* segments that the temporary holds */
+    int lead;  /* segments of part 0: how far receiving is ahead of sending */
+    int slots; /* segments that `partial` holds */
     char *partial;
-    MPI_Aint apart; /* bytes from one of them to the next */
+    MPI_Aint apart; /* bytes from one slot to the next */
     MPI_Request receive[CF_MAX_WINDOW];
     MPI_Request send[CF_MAX_WINDOW];
 };
@@ -45,8 +45,8 @@ static int part_of(const struct cf_ring *ring, int t) {
     return (ring->first - t % ring->parts->n + ring->parts->n) % ring->parts->n;
 }
 
-/* An empty part has one segment too, an empty message, so that no rank waits without a step
- * between. */
+/* Segments in part t. An empty part has one, an empty message, so that every step has a message and
+ * the deadlock argument above holds. */
 static int segments_of(const struct stream *stream, int t) {
     const struct cf_ring *ring = stream->ring;
     const int segments = cf_segments(ring->parts->counts[part_of(ring, t)], stream->segment);
@@ -60,13 +60,13 @@ static void advance(const struct stream *stream, struct place *place) {
     }
 }
 
-/* Where a segment stands in what this rank has on its lane. */
+/* Displacement of a segment in this rank's data on its lane. */
 static int unit_at(const struct stream *stream, const struct place *place) {
     const int part = part_of(stream->ring, place->t);
     return stream->ring->parts->displs[part] + place->segment * stream->segment;
 }
 
-/* The units of a segment as the parts are cut; those that this lane has. */
+/* cut_at: units of a segment as the parts are cut. units_at: those that this lane has. */
 static int cut_at(const struct stream *stream, const struct place *place) {
     const struct cf_ring *ring = stream->ring;
     return cf_segment_count(place->segment, stream->segment,
@@ -77,12 +77,12 @@ static int units_at(const struct stream *stream, const struct place *place) {
     return cf_units_within(unit_at(stream, place), cut_at(stream, place), stream->ring->count);
 }
 
-/* In a vector that holds all parts. */
+/* Address of a segment in a vector of all parts. */
 static void *in_vector(const struct stream *stream, const void *vector, const struct place *place) {
     return cf_at(stream->call->unit, vector, unit_at(stream, place));
 }
 
-/* Where number `index` of the stream is sent from and received at. */
+/* Address of segment number `index` of the stream, for sending and receiving. */
 static void *at_place(const struct stream *stream, const struct place *place, int index) {
     const struct cf_ring *ring = stream->ring;
 
@@ -99,8 +99,8 @@ static void *at_place(const struct stream *stream, const struct place *place, in
     return in_vector(stream, stream->call->to, place);
 }
 
-/* A partial sum stays from when it is asked for until it is sent, which is known `window` segments
- * later. */
+/* Allocates the slots for partial sums. A slot is in use from the receive until the send has
+ * completed, which is seen `window` segments later. */
 static int make_room(struct stream *stream) {
     const struct cf_ring *ring = stream->ring;
 
@@ -110,7 +110,7 @@ static int make_room(struct stream *stream) {
     const struct cf_unit *unit = stream->call->unit;
     stream->slots = stream->lead + stream->window + 1;
     const MPI_Aint units = (MPI_Aint)stream->slots * stream->segment;
-    if (units <= ring->count) { /* as many elements as the vectors have: they do not overlap */
+    if (units <= ring->count) { /* no more elements than the vectors: extents suffice */
         stream->apart = stream->segment * unit->extent;
         stream->partial = cf_temp(stream->call->comm, CF_SLOT_LANE, units, unit);
     } else {
@@ -139,12 +139,12 @@ static int begin(struct stream *stream, const struct cf_ring *ring) {
     return make_room(stream);
 }
 
-/* What this rank adds to a segment is needed. */
+/* Runs the node step that provides this rank's operand of a segment. */
 static int provide(const struct stream *stream, const struct place *place) {
     return cf_pipe_before(stream->call->pipe, unit_at(stream, place), cut_at(stream, place));
 }
 
-/* A segment has its final value on this rank. */
+/* Runs the node step for a segment with its final value. */
 static int finish(const struct stream *stream, const struct place *place) {
     return cf_pipe_after(stream->call->pipe, unit_at(stream, place), cut_at(stream, place));
 }

@@ -19,14 +19,14 @@
 /* ---- Hydra ----------------------------------------------------------------------------------- */
 
 /*
- * Lines of text over a file descriptor, a request and its answer in turn. The MPI library uses the
- * same descriptor, and leaves it in this state between its own requests. What is put before the
- * barrier of MPI_Init is there for all after it.
+ * PMI-1: lines of text over a file descriptor, one answer per request. The MPI library uses the
+ * same descriptor, and must find it without unread answers. What is put before the barrier of
+ * MPI_Init is visible to all ranks after it.
  */
 enum { LINE = 1024 };
 
-/* Open MPI below Hydra has worlds of one rank, and Hydra takes a process that begins and does not
- * end for dead. */
+/* Not with Open MPI: under Hydra each of its worlds has one rank, and Hydra treats a process that
+ * sends init but no finalize as dead. */
 #if defined(OPEN_MPI)
 static const bool speaks_pmi = false;
 #else
@@ -38,7 +38,7 @@ static struct {
     char space[256];
 } pmi = {.descriptor = -1};
 
-/* Parent and name of a process; false where they are not known. */
+/* Finds the parent and the name of a process; false if unknown. */
 static bool look_at(long process, long *parent, char name[64]) {
     char path[64];
     char text[512] = "";
@@ -56,7 +56,8 @@ static bool look_at(long process, long *parent, char name[64]) {
     return true;
 }
 
-/* Other launchers speak something else over PMI_FD, and may end the job over a wrong word. */
+/* Other launchers use other protocols over PMI_FD, and may abort the job after an unknown request.
+ */
 static bool is_below_hydra(void) {
     enum { MOST_ANCESTORS = 16 };
     char name[64] = "";
@@ -80,9 +81,9 @@ static bool may_go_on(void) {
 }
 
 /*
- * The answer without its end. One byte at a time: what follows it is the MPI library's. Signals do
- * not count, and there is no limit of time, as the library has none: an answer that is left there
- * would be taken for that to its next request.
+ * Sends a request and reads its answer without the newline. Reads byte by byte, because what
+ * follows belongs to the MPI library. Signals are ignored. There is no timeout, as in the library:
+ * an unread answer would be taken for that of its next request.
  */
 static bool pmi_ask(const char *request, char answer[LINE]) {
     const size_t length = strlen(request);
@@ -105,7 +106,7 @@ static bool pmi_ask(const char *request, char answer[LINE]) {
     return false;
 }
 
-/* The word behind "name=" in an answer. */
+/* Copies the word after "name=" in an answer. */
 static bool word_of(const char *answer, const char *name, char *word, size_t size) {
     const char *found = strstr(answer, name);
     if (found == NULL)
@@ -148,7 +149,7 @@ static bool pmi_read(int rank, char notice[CF_NOTICE_SIZE]) {
 
 /* ---- PMIx ------------------------------------------------------------------------------------ */
 
-/* As in the PMIx standard, of which these have been the same from version 2 on. */
+/* From the PMIx standard; unchanged since version 2. */
 enum { PMIX_GLOBAL_SCOPE = 3, PMIX_A_STRING = 3, PMIX_AN_INT = 6, PMIX_GOOD = 0 };
 
 struct pmix_process {
@@ -184,9 +185,9 @@ static struct {
 } pmix;
 
 /*
- * Two PMIx libraries in one process would take each other's connection: only the one that Open MPI
- * uses will do. Open MPI 4 comes to it by a component, which it loads in MPI_Init. Open MPI 5 fails
- * in MPI_Init where PMIx was begun before.
+ * Two PMIx libraries in one process would steal each other's connection, so Open MPI's own one is
+ * used. Open MPI 4 loads it in MPI_Init as a dependency of this component. Not for Open MPI 5,
+ * whose MPI_Init fails if PMIx was initialised before.
  */
 #if defined(OPEN_MPI) && OMPI_MAJOR_VERSION == 4
 static bool find_pmix(void) {
@@ -218,7 +219,7 @@ static bool pmix_is_there(void) {
     return getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL && find_pmix();
 }
 
-/* MPI_Init shares what was put before. */
+/* MPI_Init distributes it. */
 static bool pmix_post(const char *notice) {
     char text[CF_NOTICE_SIZE];
     struct pmix_value value = {.type = PMIX_A_STRING, .data = {.string = text}};
@@ -227,7 +228,7 @@ static bool pmix_post(const char *notice) {
     return pmix.is_open && pmix.put(PMIX_GLOBAL_SCOPE, pmix_key, &value) == PMIX_GOOD;
 }
 
-/* Without a limit a server may wait for a notice that never comes. */
+/* With a timeout, because the server may wait for a notice that is never posted. */
 static bool pmix_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
     struct pmix_process other = pmix.self;
     struct pmix_info limit = {
@@ -247,7 +248,7 @@ static bool pmix_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
     return found;
 }
 
-/* ---- whichever ------------------------------------------------------------------------------- */
+/* ---- any board ------------------------------------------------------------------------------- */
 
 enum cf_board cf_board_post(const char *notice) {
     const bool hydra = pmi_is_there();
@@ -261,7 +262,7 @@ bool cf_board_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
                                : pmix.is_open && pmix_read(rank, seconds, notice);
 }
 
-/* PMIx counts: MPI_Finalize is the last. */
+/* PMIx counts its users, so MPI_Finalize still works. */
 void cf_board_close(void) {
     if (pmix.is_open)
         (void)pmix.finalize(NULL, 0);

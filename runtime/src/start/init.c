@@ -1,7 +1,7 @@
 /*
  * MPI_Init, MPI_Init_thread and MPI_Finalize. World rank 0 reads the environment and the database
- * and tells the others, so that all ranks take the same decisions even where launchers pass the
- * environment on to some of them only.
+ * and broadcasts them. All ranks then decide alike, even if the launcher sets the environment on
+ * some of them only.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,13 +29,13 @@
 
 static bool activated = false;
 
-/* What world rank 0 tells the others; the winners follow. */
+/* Broadcast by world rank 0; the winners follow. */
 struct settings {
     int wanted;    /* 0: stay inactive */
-    int pretended; /* COLLFORGE_NODE_MAP is set, which packages of collforge_hybrid.h heed, too */
+    int pretended; /* COLLFORGE_NODE_MAP is set; hybrid packages use it, too */
     int verbose;
     int profile;
-    int gpu_native; /* COLLFORGE_GPU: native where a rank has a GPU runtime */
+    int gpu_native; /* COLLFORGE_GPU=native: native if any rank has a GPU runtime */
     int nwinners;
     int64_t memory;
 };
@@ -50,7 +50,7 @@ static int read_verbose(void) {
     return 0;
 }
 
-/* A number of bytes, in K, M or G if one of these follows, as in 64M or 64MiB. */
+/* A number of bytes, with an optional unit K, M or G, as in 64M or 64MiB. */
 static int64_t read_memory(void) {
     const char *text = cf_variable(CF_VARIABLE_MEMORY);
     char *end = NULL;
@@ -75,7 +75,7 @@ static int read_gpu(void) {
     return native;
 }
 
-/* On world rank 0. Every failure ends in a warning and in fewer winners, never in an error. */
+/* On world rank 0. Every failure means a warning and fewer winners, never an error. */
 static void read_settings(struct settings *settings, struct cf_winners *winners) {
     char why[512] = "";
     const char *force = cf_variable(CF_VARIABLE_FORCE);
@@ -101,7 +101,7 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
            settings->nwinners > 0 ? "" : ": native for everything");
 }
 
-/* The winners of world rank 0 on all ranks. */
+/* Broadcasts the winners of world rank 0. */
 static bool share_winners(const struct settings *settings, int rank, struct cf_winners *winners) {
     const size_t bytes = (size_t)settings->nwinners * sizeof *winners->items;
     if (rank != 0)
@@ -132,7 +132,8 @@ int cf_runtime_activate(void) {
     return activate();
 }
 
-/* Its duplicates take over what is known of it; many are made before its first collective call. */
+/* Builds the state of MPI_COMM_WORLD, because duplicates inherit it. Many are made before its first
+ * collective call. */
 static void describe_world(void) {
     struct cf_state *state = NULL;
     int size = 0;
@@ -140,8 +141,8 @@ static void describe_world(void) {
         (void)cf_state_of(MPI_COMM_WORLD, &state);
 }
 
-/* After PMPI_Init, on all ranks that have the same library. Errors of MPI have met the handler of
- * MPI_COMM_WORLD before they get here. */
+/* After PMPI_Init, on all ranks that have the same library. The error handler of MPI_COMM_WORLD has
+ * seen MPI errors before they are returned here. */
 static void start(void) {
     struct settings settings = {.memory = CF_USUAL_MEMORY};
     struct cf_winners winners = {0};
@@ -192,7 +193,7 @@ __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Finalize", &next.finalize);
 }
 
-/* While MPI still works, on all ranks; a second time does nothing. */
+/* On all ranks, before MPI is finalized; a second call does nothing. */
 static void stop(void) {
     if (!cf_library_is_ours())
         return;
@@ -216,7 +217,7 @@ static int stop_before_the_end(MPI_Comm self, int keyval, void *value, void *ext
     return MPI_SUCCESS;
 }
 
-/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before anything else. */
+/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else. */
 static void stop_at_the_end(void) {
     int keyval = MPI_KEYVAL_INVALID;
     if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop_before_the_end, &keyval, NULL) !=
@@ -234,8 +235,8 @@ static void begin(bool after_init) {
         start();
 }
 
-/* With threads in several communicators at once one rank could be started for a call of another
- * thread that meets a rank which is not. */
+/* Not with MPI_THREAD_MULTIPLE: the runtime could then start on one rank, for a call of another
+ * thread, while it is not started on the ranks that this call meets. */
 static bool may_start(void) {
     int level = MPI_THREAD_MULTIPLE;
     return cf_library_is_ours() && PMPI_Query_thread(&level) == MPI_SUCCESS &&
@@ -259,8 +260,8 @@ bool cf_runtime_start(MPI_Comm comm) {
     return cf_runtime.mode >= CF_MODE_ON;
 }
 
-/* Before MPI_Init. Whether the level of threads is raised, because the environment asks for it: at
- * MPI_THREAD_MULTIPLE collectives may use the threads of an MPI+OpenMP program (threads.h). */
+/* Before MPI_Init. Returns whether the environment asks for MPI_THREAD_MULTIPLE, with which
+ * collectives may use the threads of an MPI+OpenMP program (threads.h). */
 static bool prepare(void) {
     if (!cf_library_is_ours())
         return false;
@@ -287,7 +288,7 @@ COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int 
     cf_runtime.raised = prepare() && required < MPI_THREAD_MULTIPLE;
     const int level = cf_runtime.raised ? MPI_THREAD_MULTIPLE : required;
     const int err = begun(next.init_thread(argc, argv, level, provided));
-    /* What is above the level asked for is ours: the program's threads keep out of MPI. */
+    /* The program sees the level it asked for: its threads may not use the higher one. */
     if (err == MPI_SUCCESS && cf_runtime.raised && *provided > required)
         *provided = required;
     return err;

@@ -10,7 +10,7 @@
 #include "base/log.h"
 
 static const char open_mpi[] = "Open MPI";
-/* MPI-5's handles are numbers of their own; a library has them in a file of this name. */
+/* A file of this name has MPI-5's standard ABI, whose handles are other numbers. */
 static const char abi_file[] = "mpi_abi";
 
 #if defined(OPEN_MPI)
@@ -21,7 +21,7 @@ static const bool for_open_mpi = false;
 static const char built_for[] = "MPICH";
 #endif
 
-/* Only one rank says it, as far as the launcher tells which one this is. */
+/* Whether this rank prints the warning: rank 0, if the launcher tells the rank before MPI_Init. */
 static bool speaks(void) {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                         "SLURM_PROCID"};
@@ -33,7 +33,7 @@ static bool speaks(void) {
     return true;
 }
 
-/* As long as the longest of any library: it may be another one that writes it. */
+/* The longest in any MPI library, because any of them may write it. */
 enum { LONGEST_VERSION = 8192 };
 
 const char *cf_library_file(void) {
@@ -68,7 +68,7 @@ static bool compare(void) {
     return false;
 }
 
-/* Two threads that both decide come to the same end. */
+/* Concurrent threads decide alike. */
 bool cf_library_is_ours(void) {
     enum { UNKNOWN, OURS, FOREIGN };
     static atomic_int owner = UNKNOWN;

@@ -1,14 +1,14 @@
 /*
- * What ranks tell each other first. It stays the same in all versions of this library, so that any
- * two can find out that they differ:
+ * The first protocol between ranks. It never changes between versions, so that any two versions can
+ * find out that they differ:
  *
- *   - the notice of a rank (board.h): "1:VERSION:FINGERPRINT";
- *   - a binary tree over the ranks of MPI_COMM_WORLD, rank r below (r - 1) / 2, whose edges are
- * those between ranks with a notice that begins with "1:";
- *   - up and then down it, an int as a message with tag 25455: the least enum verdict of a part,
- * then of all.
+ *   - the notice of a rank (board.h) is "1:VERSION:FINGERPRINT";
+ *   - the ranks of MPI_COMM_WORLD form a binary tree in which (r - 1) / 2 is the parent of rank r;
+ *     an edge is used only if the notices of both ranks begin with "1:";
+ *   - the minimum enum verdict is reduced up the tree and broadcast down, by int messages with
+ *     tag 25455.
  *
- * A rank without the library gets no message. It parts the tree, and its neighbours know.
+ * A rank without the library receives no message. It splits the tree, and its neighbours notice.
  */
 #include "start/presence.h"
 
@@ -52,8 +52,7 @@ static double start_timeout(void) {
     return seconds >= LONGEST ? LONGEST : seconds > 0 ? seconds : USUAL;
 }
 
-/* A neighbour may look in vain for several others first: an answer has to come in a part of the
- * time. */
+/* The timeout is short, because a neighbour may have to wait for several ranks in turn. */
 static enum verdict look_at(int rank) {
     const int seconds = 1 + (int)(start_timeout() / 30);
     char own[CF_NOTICE_SIZE];
@@ -64,7 +63,8 @@ static enum verdict look_at(int rank) {
     return strcmp(own, other) == 0 ? ALL_ALIKE : BUILDS_DIFFER;
 }
 
-/* Ends the job where a request is not done in time: others cannot know what this rank does then. */
+/* Aborts the job if a request does not complete in time: the other ranks cannot know what a rank
+ * that gave up would do. */
 static void finish_in_time(MPI_Request *request) {
     const struct timespec pause = {.tv_nsec = 100000};
     const double end = PMPI_Wtime() + start_timeout();
@@ -80,7 +80,7 @@ static void finish_in_time(MPI_Request *request) {
     (void)PMPI_Abort(MPI_COMM_WORLD, MPI_ERR_OTHER);
 }
 
-/* ---- by the launcher's notice board ---------------------------------------------------------- */
+/* ---- agreement by the notice board ----------------------------------------------------------- */
 
 static int least(int one, int other) {
     return one < other ? one : other;
@@ -122,8 +122,8 @@ static enum verdict agree_by_board(int rank, int size) {
     return (enum verdict)found;
 }
 
-/* One rank speaks for all: the first one with the library among 0, 1, 3, 7 and so on, and the last
- * one. */
+/* Whether this rank prints the warning. It is the first rank with the library among 0, 1, 3, 7 and
+ * so on, else the last rank. */
 static bool speaks(int rank, int size) {
     int first = 0;
     if (rank < size - 1 && (rank & (rank + 1)) != 0)
@@ -133,7 +133,7 @@ static bool speaks(int rank, int size) {
     return first == rank;
 }
 
-/* ---- without one ----------------------------------------------------------------------------- */
+/* ---- agreement by collectives ---------------------------------------------------------------- */
 
 static enum verdict agree_by_collectives(bool in_time) {
     char notice[CF_NOTICE_SIZE];
@@ -158,7 +158,7 @@ bool cf_presence_agree(bool after_init) {
         return false;
     if (size > 1)
         verdict = board == CF_POSTED       ? agree_by_board(rank, size)
-                  : board == CF_NOT_POSTED ? SOME_LACK_IT /* as the others see it */
+                  : board == CF_NOT_POSTED ? SOME_LACK_IT /* as the other ranks see it */
                                            : agree_by_collectives(after_init);
     if (verdict != ALL_ALIKE && (board == CF_POSTED ? speaks(rank, size) : rank == 0))
         cf_warn("%s; native collectives",

@@ -1,17 +1,17 @@
 /*
- * Whether all ranks have this library, and the same build of it, before they use MPI_COMM_WORLD
- * together: a node may lack the file, or have another version.
+ * Whether all ranks have the same build of this library. It is checked before they use
+ * MPI_COMM_WORLD together, because a node may lack the file or have another version.
  */
 #ifndef COLLFORGE_PRESENCE_H_INCLUDED
 #define COLLFORGE_PRESENCE_H_INCLUDED
 
 #include <stdbool.h>
 
-/* Before MPI_Init. */
+/* Call before MPI_Init. */
 void cf_presence_announce(void);
 /*
- * On all ranks that have the library, alike: whether all have the same one. Warns otherwise.
- * after_init: this is MPI_Init, to which all ranks come at about the same time.
+ * On all ranks that have the library, with an equal result: whether all ranks have the same build.
+ * Warns otherwise. after_init: called from MPI_Init, which all ranks reach at about the same time.
  */
 bool cf_presence_agree(bool after_init);
 

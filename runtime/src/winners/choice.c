@@ -1,5 +1,5 @@
 /*
- * The text form of a choice: what case strings, stored winners and COLLFORGE_FORCE are written in.
+ * The text form of a choice, used in case strings, stored winners and COLLFORGE_FORCE:
  *
  *   choice     = "native" | family | family "[" parameter *("," parameter) "]"
  *   parameter  = name "=" value
@@ -16,7 +16,7 @@
 
 #include "base/cf.h"
 
-/* Precision for "%.*s": a wrong text is shown, but not without end. */
+/* Precision for "%.*s": limits how much of a wrong text a message shows. */
 static int span_shown(struct cf_span span) {
     return span.length > 80 ? 80 : (int)span.length;
 }
@@ -52,7 +52,7 @@ static int find_parameter(const struct cf_variant *variant, struct cf_span name)
     return -1;
 }
 
-/* 0, or from the parameter's minimum to its maximum. */
+/* Accepts 0, and the parameter's minimum to maximum. */
 static bool parse_number(const struct cf_parameter *parameter, struct cf_span value, int *out) {
     int64_t number = 0;
     const bool good = cf_span_number(value, 0, parameter->maximum, &number);
@@ -72,7 +72,7 @@ static bool parse_value(const struct cf_parameter *parameter, struct cf_span val
     return false;
 }
 
-/* Adds the values of a parameter to the message, as far as there is room; always false. */
+/* Appends the legal values of a parameter to the message, as far as they fit; returns false. */
 static bool tell_values(const struct cf_parameter *parameter, char *why, size_t size) {
     if (parameter->symbols == NULL) {
         const size_t used = strlen(why);

@@ -1,15 +1,13 @@
-/* The text form of a choice: what case strings, stored winners and COLLFORGE_FORCE are written in.
- */
+/* The text form of a choice, used in case strings, stored winners and COLLFORGE_FORCE. */
 #ifndef COLLFORGE_CHOICE_H_INCLUDED
 #define COLLFORGE_CHOICE_H_INCLUDED
 
 #include "base/cf.h"
 
 /*
- * Reads "native", "hierarchical" or "full_lane[lane_algorithm=chain,segment_bytes=4096]" (length
- * bytes of text) for a collective. Parameters left out take the first value of their domain.
- * Returns false for an unknown family, parameter or value and puts the reason into why (whysize
- * bytes).
+ * Parses "native", "hierarchical" or "full_lane[lane_algorithm=chain,segment_bytes=4096]" (length
+ * bytes of text) for a collective. Omitted parameters take the first value of their domain. Returns
+ * false for an unknown family, parameter or value, with the reason in why (whysize bytes).
  */
 bool cf_choice_parse(const char *text, size_t length, int collective, struct cf_choice *choice,
                      char *why, size_t whysize);

@@ -6,7 +6,7 @@
 
 #include "winners/choice.h"
 
-/* What is forced on one collective so far. */
+/* The choice forced on one collective so far. */
 struct forced {
     enum { FORCED_NOT, FORCED_FOR_ALL, FORCED_BY_NAME } how;
     struct cf_choice choice;

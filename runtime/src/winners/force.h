@@ -5,10 +5,10 @@
 #include "winners/rules.h"
 
 /*
- * Reads `allreduce=full_lane[segment_bytes=65536];*=hierarchical` and adds a winner for every
- * layout and size of each collective named. A collective's own entry comes before `*`, which stands
- * for the collectives that its choice exists for; of two entries alike the later one counts.
- * Returns false, with the reason in why, for anything else; nothing is added then.
+ * Parses `allreduce=full_lane[segment_bytes=65536];*=hierarchical`. Adds a winner for every layout
+ * and size of each collective named. `*` means all collectives that have this variant and no entry
+ * of their own. Of two equal names the later one counts. If anything is malformed, returns false
+ * with the reason in why, and adds nothing.
  */
 bool cf_force_parse(const char *text, struct cf_winners *winners, char *why, size_t whysize);
 

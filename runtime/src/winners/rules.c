@@ -6,7 +6,7 @@
 
 static struct {
     int count;
-    struct cf_rules *items; /* [count]; the first is that of layouts without winners of their own */
+    struct cf_rules *items; /* [count]; the first is for layouts without winners of their own */
     struct cf_choice *choices;
     char (*layouts)[CF_LAYOUT_NAME_SIZE];
 } table;
@@ -56,7 +56,7 @@ static int compare(const void *left, const void *right) {
         return a->collective < b->collective ? -1 : 1;
     if (a->bytes != b->bytes)
         return a->bytes < b->bytes ? -1 : 1;
-    /* A damaged database may hold two winners for one problem; no two ranks may sort them apart. */
+    /* A damaged database may have two winners for one problem. All ranks must sort them alike. */
     if (a->variant != b->variant)
         return a->variant < b->variant ? -1 : 1;
     return memcmp(a->parameter, b->parameter, sizeof a->parameter);
@@ -84,7 +84,7 @@ void cf_winners_drop_reductions(struct cf_winners *winners) {
     winners->count = kept;
 }
 
-/* The index of the first winner that does not sort before this collective on this layout. */
+/* The index of the first winner not before this collective on this layout. */
 static int lower_bound(const struct cf_winners *winners, const char *layout, int collective) {
     int low = 0;
     int high = winners->count;
@@ -100,7 +100,7 @@ static int lower_bound(const struct cf_winners *winners, const char *layout, int
     return low;
 }
 
-/* The sorted winners of a collective on a layout: their number, and the index of the first. */
+/* The number of winners of a collective on a layout, and the index of the first. */
 static int find_span(const struct cf_winners *winners, const char *layout, int collective,
                      int *first) {
     *first = lower_bound(winners, layout, collective);
@@ -108,10 +108,10 @@ static int find_span(const struct cf_winners *winners, const char *layout, int c
 }
 
 /*
- * Whether a winner holds in a bucket that is nearest to its size. On a side with another measured
- * size it reaches CF_REACH buckets at most, and not towards one where native was found faster,
- * because somewhere in between native becomes the faster one. Native that only ties is no such
- * bound. (collforge/serving.py is the same rule; tests/data/serving.txt holds both to it.)
+ * Whether a winner applies in a bucket that is nearest to its size. Towards another measured size
+ * it applies for at most CF_REACH buckets. Towards a size where native is faster it does not,
+ * because native becomes faster somewhere in between. A native tie is no such bound.
+ * (collforge/serving.py has the same rule; tests/data/serving.txt tests both.)
  */
 static bool reaches(const struct cf_winner *winner, bool is_first, bool is_last, int bucket) {
     const int own = cf_bucket((uint64_t)winner->bytes);
@@ -125,9 +125,9 @@ static bool reaches(const struct cf_winner *winner, bool is_first, bool is_last,
 
 /*
  * Gives each bucket the winner of the measured size nearest to its centre 2^((2b+1)/8) on the
- * logarithmic scale, if it reaches so far. The centre is nearer to the larger of two sizes exactly
- * when 2^(2b+1) > (their product)^4. Below the smallest measured size the bucket that touches it is
- * the last to get its winner; the others stay native.
+ * logarithmic scale, if the winner applies there. The centre is nearer to the larger of two sizes
+ * exactly if 2^(2b+1) > (their product)^4. Below the smallest measured size only the adjacent
+ * bucket gets its winner; lower ones stay native.
  */
 static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, int first,
                        int count) {
@@ -147,7 +147,7 @@ static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, 
     }
 }
 
-/* The ranks that a layout's name tells; 0 where it does not. */
+/* The number of ranks that a layout's name implies; 0 if unknown. */
 static long ranks_of(const char *layout) {
     static const char cyclic[] = "cyclic:";
     static const char placement[] = "map:";
@@ -221,7 +221,7 @@ bool cf_rules_build(struct cf_winners *winners) {
     return true;
 }
 
-/* The threads in a layout's name; 0 where the placement is another one. */
+/* The threads in a layout's name; 0 if its placement differs. */
 static int threads_of(const char *layout, const char *placement) {
     const size_t length = strlen(placement);
     if (strncmp(layout, placement, length) != 0)

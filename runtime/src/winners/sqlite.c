@@ -26,7 +26,8 @@ bool cf_sqlite_load(struct cf_sqlite *sqlite, char *why, size_t whysize) {
                        library_name);
         return false;
     }
-    /* A program may configure SQLite until its first use, so that must not have been ours. */
+    /* A program may configure SQLite until its first use. If ours is the first, it is shut down
+     * again. */
     sqlite->first_user = sqlite->config(SQLITE_CONFIG_GETMUTEX, &unused) == SQLITE_OK;
     if (sqlite->initialize() == SQLITE_OK)
         return true;

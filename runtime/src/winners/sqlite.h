@@ -1,7 +1,7 @@
 /*
- * SQLite, loaded by the one rank that reads a database and unloaded after. It is not linked: on a
- * node without libsqlite3 no program would start under the preload, and a program that brings an
- * SQLite of its own later, as Python distributions do, would be given this one instead.
+ * SQLite, loaded by the one rank that reads a database, and unloaded afterwards. It is not linked:
+ * a node without libsqlite3 could not start preloaded programs, and a program that later loads its
+ * own SQLite, as Python distributions do, would get this one instead.
  */
 #ifndef COLLFORGE_SQLITE_H_INCLUDED
 #define COLLFORGE_SQLITE_H_INCLUDED
@@ -17,15 +17,15 @@
 
 struct cf_sqlite {
     void *library;
-    bool first_user; /* nobody in this process had used it before */
+    bool first_user; /* it was not in use before */
 #define CF_SQLITE_MEMBER(name) __typeof__(&sqlite3_##name) name;
     CF_SQLITE_FUNCTIONS(CF_SQLITE_MEMBER)
 #undef CF_SQLITE_MEMBER
 };
 
-/* Fills sqlite; false where there is no usable SQLite, with the reason in why. */
+/* Loads SQLite; false if there is no usable one, with the reason in why. */
 bool cf_sqlite_load(struct cf_sqlite *sqlite, char *why, size_t whysize);
-/* Leaves the process as it was before, whether loading succeeded or not. */
+/* Restores the state of the process from before cf_sqlite_load, whether that succeeded or not. */
 void cf_sqlite_unload(struct cf_sqlite *sqlite);
 
 #endif

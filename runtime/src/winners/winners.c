@@ -1,4 +1,4 @@
-/* The only file that asks a database. */
+/* The only file that queries a database. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "winners/winners.h"
 
@@ -25,20 +25,20 @@
 #endif
 
 enum {
-    OLDEST_SCHEMA = 1, /* has no winner.evidence: all its winners are decided */
+    OLDEST_SCHEMA = 1, /* without winner.evidence: all winners are decided */
     SCHEMA_VERSION = 3,
-    TRIES = 4, /* while a tuner stores what it found */
+    TRIES = 4, /* retries while a tuner writes */
     PAUSE_MILLISECONDS = 50,
     MOST_PATH = 4096,
-    /* What a damaged, huge or slow file may take. A step is 10 of SQLite's instructions. */
+    /* Limits for damaged, huge or slow files. A step is 10 SQLite instructions. */
     MOST_STEPS = 2000000,
     MOST_SECONDS = 10,
     MOST_TEXT = 1 << 20,
     MOST_PATTERN = 255,
 };
 
-/* Of the tables and not of winner_view, which does not tell what a winner rests on. A library is
- * known by its version: its name is the site's (COLLFORGE_MPI_<NAME>). */
+/* Queries the tables, because winner_view does not tell what a winner is based on. A library is
+ * identified by its version, because its name is chosen by the site (COLLFORGE_MPI_<NAME>). */
 #define WINNERS_SQL(evidence)                                                                      \
     "SELECT layout.name, winner.collective, winner.bytes, variant.family, variant.parameters,"     \
     " variant.fingerprint, verification.passed, " evidence                                         \
@@ -54,13 +54,13 @@ static const char systems_sql[] =
     "SELECT name, host_pattern FROM system"
     " WHERE EXISTS (SELECT 1 FROM winner WHERE winner.system = system.id)";
 
-/* What shows that a file was written. */
+/* Changes when the file is written. */
 struct stamp {
     struct stat status;
     unsigned char counter[4]; /* SQLite's file change counter */
 };
 
-/* One load: the open database, and where a failure is explained. */
+/* The state of one load: the open database, and the buffer for a failure's reason. */
 struct load {
     const char *path;
     struct stamp stamp;
@@ -70,8 +70,7 @@ struct load {
     int steps;
     time_t deadline;
     char system[256];
-    char
-        version[MPI_MAX_LIBRARY_VERSION_STRING]; /* of the MPI library, without blanks at the end */
+    char version[MPI_MAX_LIBRARY_VERSION_STRING]; /* of the MPI library, without trailing blanks */
     char first_line[MPI_MAX_LIBRARY_VERSION_STRING]; /* of version */
     struct cf_winners *winners;
     char *why;
@@ -86,7 +85,7 @@ __attribute__((format(printf, 2, 3))) static bool fail(struct load *load, const 
     return false;
 }
 
-/* What SQLite has against the database, with the way out. */
+/* Fails with SQLite's error and a remedy. */
 static bool fail_in_sqlite(struct load *load) {
     const int code = load->sqlite.errcode(load->database) & 0xff;
     const char *text = load->sqlite.errmsg(load->database);
@@ -118,7 +117,7 @@ static bool prepare(struct load *load, const char *sql, sqlite3_stmt **statement
            fail_in_sqlite(load);
 }
 
-/* A text column, or "" where the file holds none. */
+/* A text column, or "" if it is NULL. */
 static const char *text_of(const struct load *load, sqlite3_stmt *statement, int column) {
     const unsigned char *text = load->sqlite.column_text(statement, column);
     return text == NULL ? "" : (const char *)text;
@@ -142,7 +141,7 @@ static bool check_schema(struct load *load) {
     return true;
 }
 
-/* Back references and repeated repetitions can keep a matcher busy for ever, or fill the memory. */
+/* Back references and repeated repetitions can take a matcher forever, or exhaust the memory. */
 static bool is_harmless(const char *pattern) {
     for (const char *c = pattern; *c != '\0'; c++)
         if ((*c == '\\' && c[1] >= '1' && c[1] <= '9') ||
@@ -163,7 +162,7 @@ static bool host_matches(const char *pattern, const char *host) {
     return matches;
 }
 
-/* Which system's winners apply when the user names none. */
+/* Finds the system whose winners apply when the user names none. */
 static bool find_system(struct load *load) {
     char host[256] = "";
     char matching[sizeof load->system] = "";
@@ -195,7 +194,7 @@ static bool find_system(struct load *load) {
                 host);
 }
 
-/* A row of WINNERS_SQL. */
+/* Adds a row of WINNERS_SQL. */
 static bool add_row(struct load *load, sqlite3_stmt *row) {
     char text[1024];
     char why[256] = "";
@@ -274,9 +273,9 @@ static bool load_rows(struct load *load) {
 /* ---- the file -------------------------------------------------------------------------------- */
 
 /*
- * The file is only read: no lock is taken, which on network file systems may take for ever or not
- * hold, and nobody's journal is rolled back. What a tuner may be writing meanwhile shows in the
- * journal beside the file and in the stamp of before and after.
+ * The file is read without locks, which may hang or fail on network file systems, and without
+ * rolling back a journal. Concurrent writes of a tuner show in the journal beside the file, and in
+ * stamps taken before and after.
  */
 static bool has_journal(struct load *load) {
     static const char *const endings[] = {"-journal", "-wal"};
@@ -294,7 +293,7 @@ static struct stamp stamp_of(const char *path) {
     enum { COUNTER = 24 };
     struct stamp stamp;
     memset(&stamp, 0, sizeof stamp);
-    /* Opening a pipe would wait for its writer. */
+    /* Opening a pipe would block until it has a writer. */
     const bool is_file = stat(path, &stamp.status) == 0 && S_ISREG(stamp.status.st_mode);
     FILE *file = is_file ? fopen(path, "rb") : NULL;
     if (file != NULL) {
@@ -314,7 +313,7 @@ static bool is_unchanged(const struct load *load) {
            memcmp(now.counter, load->stamp.counter, sizeof now.counter) == 0;
 }
 
-/* The path as a URI that asks for a file that nobody changes. */
+/* Writes the path as a URI that opens the file as immutable. */
 static void write_uri(const char *path, char *uri, size_t size) {
     size_t used = (size_t)snprintf(uri, size, "file:");
     for (const char *c = path; *c != '\0' && used + 4 < size; c++)
@@ -341,8 +340,8 @@ static bool open_database(struct load *load) {
         return fail_in_sqlite(load);
     load->sqlite.progress_handler(load->database, 10, is_over, load);
     (void)load->sqlite.limit(load->database, SQLITE_LIMIT_LENGTH, MOST_TEXT);
-    /* sqlite.org/security.html on files that may be damaged; a mapped file that is cut short kills
-     * its reader. Failing, they leave what the following would find out itself. */
+    /* Advice of sqlite.org/security.html for untrusted files. mmap_size = 0, because truncating a
+     * mapped file kills its readers. Errors are ignored: the queries below would report them. */
     (void)load->sqlite.exec(
         load->database,
         "PRAGMA mmap_size = 0; PRAGMA cell_size_check = 1; PRAGMA trusted_schema = 0", NULL, NULL,
@@ -362,7 +361,7 @@ static bool find_version(struct load *load) {
     return true;
 }
 
-/* Reads all of it; whatever it says holds only if the file is still the same. */
+/* Reads the whole database. The result, good or bad, is valid only if the file did not change. */
 static bool load_once(struct load *load, const char *system) {
     bool good = open_database(load) && check_schema(load);
     if (good && system != NULL)
@@ -381,7 +380,7 @@ static void pause_a_little(void) {
     (void)nanosleep(&time, NULL);
 }
 
-/* Until it was read while nobody wrote. */
+/* Retries until a read was not disturbed by a writer. */
 static bool load_unchanged(struct load *load, const char *system) {
     const int before = load->winners->count;
     for (int i = 0; i < TRIES; i++) {
@@ -389,7 +388,7 @@ static bool load_unchanged(struct load *load, const char *system) {
             pause_a_little();
         if (has_journal(load))
             continue;
-        load->why[0] = '\0'; /* of the try before */
+        load->why[0] = '\0'; /* set by the try before */
         const bool good = load_once(load, system);
         if (!has_journal(load) && is_unchanged(load))
             return good;
@@ -408,7 +407,7 @@ bool cf_winners_load(const char *path, const char *system, struct cf_winners *wi
                         .winners = winners,
                         .why = why,
                         .whysize = whysize};
-    /* A tuner's journal stands beside the file, not beside a link to it. */
+    /* A tuner's journal is beside the file itself, not beside a link to it. */
     char file[PATH_MAX];
     load.path = realpath(path, file) == NULL ? path : file;
     bool good = find_version(&load) && cf_sqlite_load(&load.sqlite, why, whysize);

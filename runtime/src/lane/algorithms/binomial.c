@@ -3,8 +3,8 @@
 #include "lane_algorithms.h"
 
 /*
- * With 5 nodes and root 0: 0 -> 4, 0 -> 2, 0 -> 1, and 2 -> 3 once 2 has it. Positions count from
- * the root.
+ * With 5 nodes and root 0: 0 -> 4, 0 -> 2, 0 -> 1, and 2 -> 3 after 2 has received. Positions are
+ * counted from the root.
  */
 int cf_binomial_bcast(const struct cf_lane_call *call) {
     const struct cf_layout *at = &call->comm->layout;
@@ -30,10 +30,10 @@ int cf_binomial_bcast(const struct cf_lane_call *call) {
 }
 
 /*
- * The same tree upwards: with 5 nodes and root 0, 3 -> 2 while 1 -> 0; then 2 -> 0; then 4 -> 0.
- * Whoever is above has the partial of lower ranks, so that x0 o .. o x4 is computed as ((x0 o x1) o
- * (x2 o x3)) o x4. The tree has its root at the root where the op commutes, else at rank 0, which
- * hands the result over.
+ * The same tree upwards. With 5 nodes and root 0: 3 -> 2 and 1 -> 0, then 2 -> 0, then 4 -> 0. A
+ * parent has the partial result of lower ranks, so x0 o .. o x4 is computed as ((x0 o x1) o (x2 o
+ * x3)) o x4. The tree's root is the call's root if the op commutes, else rank 0, which sends the
+ * result to the root.
  */
 int cf_binomial_reduce(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
@@ -47,8 +47,8 @@ int cf_binomial_reduce(const struct cf_lane_call *call) {
     if (room == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    /* Partials arrive by turns in two places, at the root in such a way that the last one arrives
-     * in the result. */
+    /* Partial results are received alternately in two buffers. The turn is such that the root
+     * receives the last one in its result buffer. */
     void *place[2] = {top == call->root && position == 0 ? call->to : room, room + apart};
     int turn = cf_tree_children(position, at->nodes);
     const void *sum = call->from;
@@ -73,8 +73,8 @@ int cf_binomial_reduce(const struct cf_lane_call *call) {
 
 /*
  * With 5 nodes and root 0: 1 -> 0 with part 1, 3 -> 2 with part 3; 2 -> 0 with parts 2 3; 4 -> 0
- * with part 4. Each rank holds its own part and those of the positions below it, one after the
- * other; the root then turns them to node order.
+ * with part 4. Each rank has the parts of its subtree contiguously. The root then rotates them to
+ * node order.
  */
 int cf_binomial_gather(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
@@ -99,8 +99,8 @@ int cf_binomial_gather(const struct cf_lane_call *call) {
 }
 
 /*
- * The gather's way back. With 5 nodes and root 0: 0 -> 4 with part 4; 0 -> 2 with parts 2 3; 0 -> 1
- * with part 1, 2 -> 3 with part 3.
+ * The inverse of the gather. With 5 nodes and root 0: 0 -> 4 with part 4; 0 -> 2 with parts 2 3; 0
+ * -> 1 with part 1, 2 -> 3 with part 3.
  */
 int cf_binomial_scatter(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;

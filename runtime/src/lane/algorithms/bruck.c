@@ -3,9 +3,9 @@
 #include "lane_algorithms.h"
 
 /*
- * Every rank has the parts of itself and of the next ranks, and doubles them by those of the rank
- * behind them. With 5 nodes: 3 has 3; gets 4 from 4; 0 1 from 0; the missing 2 from 2 (which had 2
- * 3 4 0). It then turns 3 4 0 1 2 round.
+ * Every rank has its own part and those of the ranks after it. Each step doubles them by those of a
+ * rank after these. With 5 nodes, rank 3 has 3; receives 4 from 4; 0 1 from 0; the missing 2 from 2
+ * (which had 2 3 4 0). It then rotates 3 4 0 1 2 to node order.
  */
 int cf_bruck_allgather(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
@@ -32,10 +32,10 @@ int cf_bruck_allgather(const struct cf_lane_call *call) {
 }
 
 /*
- * A block that has d ranks to go travels by the binary digits of d: with 4 nodes, the block of 0
- * for 3 goes to 1, from there to 3. What a rank holds at place d has d ranks to go in all, whoever
- * sent it, so that each step moves every place whose digit is set, and at the end place d holds the
- * block of the rank d before. Blocks must be of one size for that.
+ * A block whose target is d ranks further travels by the binary digits of d. With 4 nodes, the
+ * block from 0 to 3 goes to 1, then from there to 3. Slot d of a rank holds a block that travels d
+ * ranks in all, whoever sent it. Each step moves the slots whose digit is set. At the end slot d
+ * has the block from the rank d before. All blocks must have the same size.
  */
 int cf_bruck_alltoall(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
@@ -46,7 +46,7 @@ int cf_bruck_alltoall(const struct cf_lane_call *call) {
     if (!call->regular) {
         return cf_native_alltoall(call);
     }
-    /* At most every second place moves in a step. */
+    /* At most every second slot moves in a step. */
     char *held = cf_temp(call->comm, CF_SLOT_LANE, 2 * (MPI_Aint)call->parts->total, unit);
     if (held == NULL) {
         return MPI_ERR_NO_MEM;

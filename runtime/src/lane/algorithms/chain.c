@@ -3,8 +3,8 @@
 #include "lane_algorithms.h"
 
 /*
- * The lane's ranks form a chain that starts at the root; every segment is passed on as soon as it
- * is here. With 3 nodes, root 0 and 2 segments: 0 sends s0, s1; 1 passes s0 on while s1 arrives; 2
+ * The lane's ranks form a chain from the root on. Each rank passes on a segment when it has
+ * arrived. With 3 nodes, root 0 and 2 segments: 0 sends s0, s1; 1 passes s0 on while s1 arrives; 2
  * receives both.
  */
 int cf_chain_bcast(const struct cf_lane_call *call) {
@@ -23,7 +23,7 @@ int cf_chain_bcast(const struct cf_lane_call *call) {
     cf_requests_clear(receive, window);
     cf_requests_clear(send, window);
     for (int s = 0; s < segments + window; s++) {
-        /* The segment that is passed on while segment s is asked for. */
+        /* The segment passed on when segment s is requested. */
         const int done = s - window;
         if (done >= 0) {
             const int units = cf_segment_count(done, segment, cut);
@@ -48,9 +48,9 @@ int cf_chain_bcast(const struct cf_lane_call *call) {
 }
 
 /*
- * Partial results flow down the chain in rank order, so that x0 o x1 o x2 is computed as x0 o (x1 o
- * x2). The chain ends at the root where the op commutes, else at rank 0, which hands the result
- * over.
+ * Partial results flow along the chain in rank order, so x0 o x1 o x2 is computed as x0 o (x1 o
+ * x2). The chain ends at the root if the op commutes, else at rank 0, which sends the result to the
+ * root.
  */
 int cf_chain_reduce(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
@@ -68,8 +68,8 @@ int cf_chain_reduce(const struct cf_lane_call *call) {
     const int above = (at->node + 1) % at->nodes;
     const bool first = position == at->nodes - 1;
     const bool last = position == 0;
-    /* The end collects in place; the middle in window segments that are used again once they are
-     * sent. */
+    /* The end combines in the result buffer. Ranks in the middle have `window` segments, which are
+     * reused after they were sent. */
     char *partial = last ? call->to
                          : cf_temp(call->comm, CF_SLOT_LANE,
                                    cf_window_units(window, segment, call->count), unit);
@@ -79,7 +79,7 @@ int cf_chain_reduce(const struct cf_lane_call *call) {
     cf_requests_clear(receive, window);
     cf_requests_clear(send, window);
     for (int s = 0; s < segments + window / 2; s++) {
-        /* The segment that is combined while segment s is asked for. */
+        /* The segment combined when segment s is requested. */
         const int done = s - window / 2;
         if (s < segments && !first) {
             CF_TRY_IN_WINDOW(cf_wait(&send[s % window]));
@@ -123,8 +123,8 @@ int cf_chain_reduce(const struct cf_lane_call *call) {
 }
 
 /*
- * Prefixes flow up the chain: rank i receives x0 o .. o x(i-1), which is its result, and passes on
- * that combined with its own segment. Rank 0 leaves its result untouched.
+ * Prefixes flow along the chain. Rank i receives its result, x0 o .. o x(i-1), and passes it on
+ * combined with its own segment. Rank 0 does not write its result.
  */
 int cf_chain_exscan(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
@@ -146,7 +146,7 @@ int cf_chain_exscan(const struct cf_lane_call *call) {
     cf_requests_clear(receive, window);
     cf_requests_clear(send, window);
     for (int s = 0; s < segments + window; s++) {
-        /* The segment that is passed on while segment s is asked for. */
+        /* The segment passed on when segment s is requested. */
         const int done = s - window;
         if (done >= 0) {
             const int units = cf_segment_count(done, segment, call->count);

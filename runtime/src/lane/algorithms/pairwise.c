@@ -2,7 +2,7 @@
 #include "lane/lane.h"
 #include "lane_algorithms.h"
 
-/* With 4 nodes, node 0 sends to 1, 2 and 3 in turn, a segment to each, while it gets from 3, 2
+/* With 4 nodes, node 0 sends one segment each to 1, 2 and 3 in turn, while it receives from 3, 2
  * and 1. */
 int cf_pairwise_alltoall(const struct cf_lane_call *call) {
     const struct cf_exchange exchange = {

@@ -3,8 +3,8 @@
 #include "lane_algorithms.h"
 
 /*
- * With 5 nodes, 0 first hands its part to 1. Then 1 (0 1) and 2 exchange, as do 3 and 4; then 1 and
- * 3, 2 and 4; in the end 0 gets all from 1. What a rank has is always a run of parts.
+ * With 5 nodes, 0 first sends its part to 1. Then 1 (with 0 1) and 2 exchange, as do 3 and 4; then
+ * 1 and 3, and 2 and 4. At last 1 sends all to 0. The parts that a rank has are always consecutive.
  */
 int cf_recursive_doubling_allgather(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
@@ -45,9 +45,10 @@ int cf_recursive_doubling_allgather(const struct cf_lane_call *call) {
 }
 
 /*
- * With 5 nodes, 0 first hands x0 to 1, which has x0 o x1. Then 1 and 2 make (x0 o x1) o x2, 3 and 4
- * make x3 o x4, and 1 and 3, 2 and 4 the whole; in the end 0 gets it from 1. Both partners put the
- * lower ranks' partial on the left: rank order, and the same bits on all ranks.
+ * With 5 nodes, 0 first sends x0 to 1, which has x0 o x1. Then 1 and 2 compute (x0 o x1) o x2, 3
+ * and 4 compute x3 o x4, and then 1 and 3, and 2 and 4, the whole. At last 1 sends it to 0. Both
+ * partners put the lower ranks' partial result on the left, so all ranks combine in rank order and
+ * get the same bits.
  */
 int cf_recursive_doubling_allreduce(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
@@ -80,9 +81,10 @@ int cf_recursive_doubling_allreduce(const struct cf_lane_call *call) {
 }
 
 /*
- * Groups of 1, 2, 4, ... ranks exchange their sums with the group beside them; what comes from
- * below goes before the result. With 5 nodes, 3 gets x2; then x0 o x1; 4 gets nothing twice, then
- * x0 o .. o x3. A group that is not full has none above it. Rank 0 leaves its result untouched.
+ * Groups of 1, 2, 4, ... ranks exchange their sums with the neighbouring group. Sums from lower
+ * ranks are combined on the left of the result. With 5 nodes, 3 receives x2, then x0 o x1; 4
+ * receives nothing twice, then x0 o .. o x3. An incomplete group is the last one, so no group needs
+ * its sum. Rank 0 does not write its result.
  */
 int cf_recursive_doubling_exscan(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;

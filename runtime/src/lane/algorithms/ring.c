@@ -3,8 +3,8 @@
 #include "lane_algorithms.h"
 
 /*
- * In step s every rank passes on the part that it got in step s - 1, its own first. With 3 nodes: 0
- * sends part 0, then part 2; it receives part 2 from rank 2, then part 1.
+ * In step s every rank passes on the part received in step s - 1, and in step 0 its own. With 3
+ * nodes: 0 sends part 0, then part 2; it receives part 2 from rank 2, then part 1.
  */
 int cf_ring_allgather(const struct cf_lane_call *call) {
     const int node = call->comm->layout.node;
@@ -24,8 +24,8 @@ int cf_ring_allgather(const struct cf_lane_call *call) {
 }
 
 /*
- * The partial sum of part r starts at rank r + 1 and travels on, every rank adding what it has; the
- * last one is r. That is not rank order, so an op that does not commute takes another way.
+ * The partial sum of part r starts at rank r + 1. Every rank adds its operand and passes it on;
+ * rank r is last. That is not rank order, so non-commutative ops use the MPI library.
  */
 int cf_ring_reduce_scatter(const struct cf_lane_call *call) {
     const struct cf_layout *at = &call->comm->layout;
@@ -49,9 +49,9 @@ int cf_ring_reduce_scatter(const struct cf_lane_call *call) {
 }
 
 /*
- * A reduce-scatter and an allgather in one stream: with 3 nodes, 0 sends x0's part 2, then x2 o x0
- * of part 1, the sum of part 0, and that of part 2. Every part is summed up by one rank, so all
- * ranks get the same bits.
+ * A reduce-scatter and an allgather in one stream. With 3 nodes, 0 sends part 2 of x0, then part 1
+ * of x2 o x0, then the sums of part 0 and part 2. Each part is summed by one rank, so all ranks get
+ * the same bits.
  */
 int cf_ring_allreduce(const struct cf_lane_call *call) {
     const struct cf_layout *at = &call->comm->layout;

@@ -3,9 +3,9 @@
 #include "lane_algorithms.h"
 
 /*
- * With 3 nodes and root 0: 0 -> 2 with part 2, 0 -> 1 with part 1; then round the ring 0 -> 1 with
+ * With 3 nodes and root 0: 0 -> 2 with part 2, 0 -> 1 with part 1; then around the ring 0 -> 1 with
  * part 0, 1 -> 2 with part 1, 2 -> 0 with part 2 (which 0 has), and so on. Parts are numbered by
- * the position after the root.
+ * position from the root.
  */
 int cf_scatter_allgather_bcast(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
