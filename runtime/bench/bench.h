@@ -1,6 +1,6 @@
 /*
- * What the parts of the timing driver share: the options, the state of the job, and the three
- * things done to a group of cases: verified, timed, recorded.
+ * Shared by the parts of the timing driver: the options, the state of the job, and the three steps
+ * for a group of cases: verify, time, record.
  */
 #ifndef COLLFORGE_BENCH_BENCH_H_INCLUDED
 #define COLLFORGE_BENCH_BENCH_H_INCLUDED
@@ -16,14 +16,14 @@ struct options {
     const char *output;
     int samples;
     int warmup;
-    int timeout;        /* seconds of one step */
-    double max_seconds; /* of one group; 0: no limit */
+    int timeout;        /* seconds per step */
+    double max_seconds; /* per group; 0: no limit */
     unsigned seed;
     bool verify_only;
-    int in_a_row; /* calls in a window, where ranks cannot run ahead */
-    bool prune;   /* candidates that are clearly behind get fewer samples */
-    bool costs;   /* processor time and memory, too */
-    bool drop_in; /* native of a hybrid collective goes through the wrappers */
+    int in_a_row; /* calls in one timing window, for collectives in which ranks cannot run ahead */
+    bool prune;   /* candidates clearly behind get fewer samples */
+    bool costs;   /* also measure processor time and memory */
+    bool drop_in; /* native of a hybrid collective is called through the wrappers */
     bool own_clocks;
     enum device_use device; /* which buffers are in device memory */
     bool help;
@@ -31,17 +31,17 @@ struct options {
 
 struct bench {
     struct options options;
-    MPI_Comm comm; /* the driver's own traffic; the calls under test run on MPI_COMM_WORLD */
+    MPI_Comm comm; /* for the driver itself; the calls under test use MPI_COMM_WORLD */
     int rank;
     int size;
-    struct cf_comm *world; /* what variants work with on MPI_COMM_WORLD */
+    struct cf_comm *world; /* the runtime's state of MPI_COMM_WORLD */
     char layout[512];
     struct clock clock;
     struct data data;
     double group_start; /* local seconds */
 };
 
-/* Where the seconds of the job went. */
+/* Seconds of the job by activity. */
 struct spent {
     double verifying;
     double timing;
@@ -49,47 +49,48 @@ struct spent {
 
 /* How a group was timed. */
 struct timing {
-    int repeats;        /* calls behind one sample */
-    int late;           /* windows thrown away because a rank started late */
-    double start_error; /* seconds by which the latest start that counted was late */
+    int repeats;        /* calls per sample */
+    int late;           /* timing windows discarded because a rank started late */
+    double start_error; /* seconds by which the latest accepted start was late */
 };
 
 /* ---- verify.c -------------------------------------------------------------------------------- */
 
-/* What variants work with in the problem at hand. */
+/* The runtime's state of the communicator for the current problem. */
 struct cf_comm *comm_of(struct bench *bench);
-/* Puts the buffers back for a call of this candidate. */
+/* Resets the buffers for a call of this candidate. */
 void reset_for(struct bench *bench, const struct candidate *candidate);
-/* Makes the call under test; returns its error class. */
+/* Makes the call under test and returns its error class. */
 int call_candidate(struct bench *bench, const struct candidate *candidate);
-/* Checks what the last call left, on this rank; a first failure goes to candidate->verified and
- * detail. CF_DECLINED is one, unless the candidate is known to decline. */
+/* Checks the buffers after the last call on this rank. The first failure is stored in
+ * candidate->verified and detail. CF_DECLINED is a failure unless the candidate is known to
+ * decline. */
 void check_candidate(struct bench *bench, struct candidate *candidate, int err);
-/* All ranks agree on candidate->verified, and on the detail of the first rank that is not content.
+/* Makes candidate->verified equal on all ranks, and detail that of the first rank with a failure.
  * Collective. */
 void settle_candidate(struct bench *bench, struct candidate *candidate);
-/* Makes one call and verifies it. Where there is no result a rank enters late, another one each
- * turn; nobody may leave before. A candidate that declines in turn 0 is not applicable. Collective.
- */
+/* Makes one call and verifies it. For a collective without a result (barrier), a rank enters late,
+ * another one each turn, and no rank may leave before it enters. A candidate that declines in turn
+ * 0 is not applicable. Collective. */
 void verify_candidate(struct bench *bench, struct candidate *candidate, unsigned turn);
-/* Prepares the group's operands, finds out who is applicable, and verifies each candidate once.
+/* Prepares the group's operands, finds the applicable candidates, and verifies each of them once.
  * Collective. */
 void verify_group(struct bench *bench, struct group *group);
 
 /* ---- costs.c --------------------------------------------------------------------------------- */
 
-/* Fills cpu and memory of the verified candidates of the group verified last. Collective. */
+/* Sets cpu and memory of the verified candidates of the last verified group. Collective. */
 void cost_group(struct bench *bench, struct group *group);
 
 /* ---- sample.c -------------------------------------------------------------------------------- */
 
-/* Fills the samples of the verified candidates of the group verified last. Collective. */
+/* Sets the samples of the verified candidates of the last verified group. Collective. */
 void time_group(struct bench *bench, struct group *group, unsigned shuffle, struct timing *timing);
 
 /* ---- record.c -------------------------------------------------------------------------------- */
 
-/* JSON lines; file is NULL except on rank 0. The first one is collective. End the job when the disk
- * is full. */
+/* Write JSON lines; file is NULL except on rank 0. The first function is collective. They end the
+ * job if writing fails. */
 void record_job(FILE *file, const struct bench *bench);
 void record_group(FILE *file, const struct bench *bench, const struct group *group,
                   const struct timing *timing);

@@ -21,7 +21,7 @@ struct parsed {
     struct cf_choice choice;
 };
 
-/* Says why a line is refused; always false. */
+/* Stores why a line is refused; returns false. */
 __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -120,7 +120,7 @@ static bool options_fit(const struct problem *problem, const bool given[NOPTIONS
     return true;
 }
 
-/* What the options mean together. */
+/* Checks the options together and completes the problem. */
 static bool settle_problem(struct problem *problem, const struct setting *setting,
                            const bool given[NOPTIONS], char *why) {
     const struct cf_collective_info *info = &cf_collectives[problem->collective];
@@ -144,7 +144,7 @@ static bool settle_problem(struct problem *problem, const struct setting *settin
     return true;
 }
 
-/* Whether each number means what it says on this layout, and not what 0 does. */
+/* Whether each numeric parameter is below its limit on this layout, so that it differs from 0. */
 static bool choice_fits(const struct cf_choice *choice, const struct setting *setting, char *why) {
     const struct cf_variant *variant = choice->variant;
     struct cf_facts facts = {0};
@@ -187,7 +187,7 @@ static bool read_case(struct cf_span rest, const struct setting *setting, struct
         return refuse(why, "%s", reason);
     if (!cf_span_is(cf_span_cut(&rest, ','), setting->layout))
         return refuse(why, "the layout of MPI_COMM_WORLD is %s", setting->layout);
-    parsed->choice.measured = INT_MAX; /* it is about to be */
+    parsed->choice.measured = INT_MAX; /* never refused for its memory */
     if (!choice_fits(&parsed->choice, setting, why))
         return false;
     parsed->problem = (struct problem){
@@ -196,7 +196,7 @@ static bool read_case(struct cf_span rest, const struct setting *setting, struct
            settle_problem(&parsed->problem, setting, given, why);
 }
 
-/* A new text of the pieces. */
+/* Joins the parts into a new text. */
 static char *join(struct cf_span a, const char *between, struct cf_span b) {
     const size_t size = a.length + strlen(between) + b.length + 1;
     char *text = xmalloc(size);
@@ -204,7 +204,7 @@ static char *join(struct cf_span a, const char *between, struct cf_span b) {
     return text;
 }
 
-/* Puts a candidate at the end; takes text over. False where its variant is there already. */
+/* Appends a candidate and takes over text. False if the group has this variant already. */
 static bool add_candidate(struct group *group, char *text, const struct cf_choice *choice) {
     char variant[VARIANT_SIZE] = "";
     const size_t size = (size_t)(group->ncandidates + 1) * sizeof *group->candidates;
@@ -222,7 +222,7 @@ static bool add_candidate(struct group *group, char *text, const struct cf_choic
     return true;
 }
 
-/* The last group if it is of this problem, else a new one. */
+/* The last group if it has this problem, else a new one. */
 static struct group *group_of(struct plan *plan, const struct parsed *parsed) {
     char *text = join(parsed->collective, "@", parsed->tail);
     struct group *last = plan->ngroups > 0 ? &plan->groups[plan->ngroups - 1] : NULL;
@@ -237,7 +237,7 @@ static struct group *group_of(struct plan *plan, const struct parsed *parsed) {
     return last;
 }
 
-/* Puts native in front of a group that does not name it. */
+/* Inserts native as first candidate of a group without it. */
 static void add_native(struct group *group) {
     const struct cf_choice native = {0};
     struct cf_span tail = whole(group->text);

@@ -1,5 +1,5 @@
 /*
- * Case strings, read into groups: all the candidates (native among them) for one problem.
+ * Parses case strings into groups. A group has all candidates (native among them) for one problem.
  *
  * allreduce:full_lane[segment_bytes=65536]@4x2,bytes=262144,type=double,op=sum,in_place,seed=7
  * alltoallv:native@4x2,bytes=1024,uneven
@@ -17,10 +17,10 @@
 
 enum { DETAIL_SIZE = 320 };
 
-/* What is to be solved: a case without its variant. */
+/* A problem: a case without its variant. */
 struct problem {
     int collective; /* index in cf_collectives */
-    int64_t bytes;  /* of one block; of uneven ones on average */
+    int64_t bytes;  /* of one block; the mean if blocks are uneven */
     int count;      /* elements of one block, likewise */
     const struct element *element;
     enum operation op; /* OP_NONE for collectives without one */
@@ -30,7 +30,7 @@ struct problem {
     unsigned seed;
 };
 
-/* One variant of a group, and what came out. */
+/* One variant of a group, and its results. */
 struct candidate {
     char *text;    /* the case string as given */
     char *variant; /* its canonical text: all parameters */
@@ -43,9 +43,9 @@ struct candidate {
     double *samples;          /* [nsamples] seconds */
     double *start_errors;     /* [nsamples] seconds by which the last rank started late */
     int nsamples;
-    double cpu;              /* seconds of processor time of a call, of all ranks together */
-    int64_t memory;          /* bytes of temporaries on the rank that has most */
-    int64_t memory_estimate; /* by which a call is left to native (cf_memory_estimate) */
+    double cpu;              /* seconds of processor time of a call, over all ranks */
+    int64_t memory;          /* bytes of temporaries, maximum over the ranks */
+    int64_t memory_estimate; /* the estimate that decides for native (cf_memory_estimate) */
 };
 
 struct group {
@@ -61,23 +61,23 @@ struct plan {
     int ncases;
 };
 
-/* What case strings are checked against. */
+/* The job against which case strings are checked. */
 struct setting {
-    const char *layout; /* the name of MPI_COMM_WORLD's */
+    const char *layout; /* name of MPI_COMM_WORLD's layout */
     int size;
     const struct cf_layout *at; /* the layout itself */
-    unsigned seed;              /* of cases that name none */
-    /* Whether groups that do not name native get it. Timing needs it as the base of all ratios;
-     * verifying must not fall over a defect of the library, such as MPICH 4.0.2's MPI_Reduce in
-     * place at a root other than 0. */
+    unsigned seed;              /* default of cases */
+    /* Whether to add native to groups without it. Timing needs native as the base of all ratios.
+     * Verification must not fail because of a defect of the MPI library, such as MPICH 4.0.2's
+     * in-place MPI_Reduce at a root other than 0. */
     bool with_native;
 };
 
 /*
- * Reads one case string a line. Consecutive lines with the same problem make a group; native is put
- * first into a group without it where the setting asks for that. Every bad line is reported on
- * stderr where loud; returns the number of them. A text without cases counts as one. The plan is to
- * be freed in any case.
+ * Parses one case string per line. Consecutive lines with the same problem form a group. Native is
+ * inserted first in groups without it if setting->with_native. If loud, bad lines are reported on
+ * stderr. Returns the number of bad lines; a text without cases counts as one. The caller frees the
+ * plan in any case.
  */
 int plan_read(struct plan *plan, char *text, const struct setting *setting, bool loud);
 void plan_free(struct plan *plan);

@@ -16,7 +16,7 @@
 enum { EXCHANGES = 64, CLOCK_TAG = 1 };
 
 static const double worst_quartz = 1e-4;
-static const double spin_seconds = 200e-6; /* longer than a sleeping process needs to wake up */
+static const double spin_seconds = 200e-6; /* more than the wake-up latency of a sleeping process */
 
 /* ---- pure arithmetic ------------------------------------------------------------------------- */
 
@@ -62,7 +62,7 @@ double clock_local(const struct clock *clock) {
     return (double)now.tv_sec - clock->origin + 1e-9 * (double)now.tv_nsec;
 }
 
-/* The same number in all processes that read the same clock. */
+/* A number equal in all processes that read the same clock. */
 static uint64_t domain_of_clock(void) {
     char text[MPI_MAX_PROCESSOR_NAME + 64] = "";
     int length = 0;
@@ -99,7 +99,7 @@ static void find_domains(struct clock *clock, int rank, int size, bool alone) {
     free(all);
 }
 
-/* Rank 0's side: compares with one leader and tells it what was found. */
+/* On rank 0: compares with a domain's leader and sends it the result. */
 static void ask(const struct clock *clock, int leader) {
     struct clock_exchange exchanges[EXCHANGES];
     struct clock_point point;

@@ -1,6 +1,6 @@
 /*
- * What a call costs beside its time: processor time, so that a win that burns cores shows, and the
- * memory that a variant keeps for temporaries. Measured apart from the samples, which it would
+ * Other costs of a call than its time: processor time, so that a variant that keeps more cores busy
+ * is visible, and the memory of its temporaries. Measured apart from the samples, which this would
  * disturb.
  */
 #include <sys/resource.h>
@@ -10,7 +10,7 @@
 #include "data/tmpbuf.h"
 #include "report.h"
 
-/* getrusage counts whole microseconds. */
+/* Few calls suffice above this: getrusage counts microseconds. */
 static const double long_call = 10e-3;
 enum { SHORT_CALLS = 32, LONG_CALLS = 2 };
 
@@ -24,7 +24,7 @@ static double processor_seconds(void) {
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* Gives the temporaries back first, so that those there are afterwards are this call's. */
+/* Frees the temporaries first, so that afterwards only this call's exist. */
 static void measure_memory(struct bench *bench, struct candidate *candidate) {
     struct cf_tmpbufs *tmpbufs = &comm_of(bench)->tmpbufs;
     struct cf_facts facts;
@@ -43,8 +43,7 @@ static void measure_memory(struct bench *bench, struct candidate *candidate) {
          "MPI_Allreduce");
 }
 
-/* What a rank spends in waiting for others within the call counts, what it spends before does not.
- */
+/* Waiting for other ranks inside the call counts, waiting before it does not. */
 static void measure_processor_time(struct bench *bench, struct candidate *candidate, int calls) {
     for (int i = 0; i < calls; i++) {
         reset_for(bench, candidate);

@@ -9,16 +9,16 @@
 #include "report.h"
 
 enum {
-    GUARD = 64,    /* bytes before and behind the elements */
+    GUARD = 64,    /* bytes before and after the elements */
     HEAD = 16,     /* room for negative bounds; keeps the alignment */
-    PATTERN = 0xa5 /* of guards, gaps, holes and results not yet there */
+    PATTERN = 0xa5 /* in guards, gaps, holes and results before the call */
 };
 
 /* ---- words ---------------------------------------------------------------------------------- */
 
 /*
- * An input block of a rank. Sums stay exact in any order: small integers. Slopes of the affine op
- * are odd, so that no product of them vanishes.
+ * The words of an input block. For sum and max: small integers, so that sums are exact in any
+ * order. For the affine op: odd slopes, so that no product of them is 0.
  */
 static void input_block(const struct data *data, int rank, int block, uint32_t *words) {
     const struct problem *problem = data->problem;
@@ -37,7 +37,7 @@ static void input_block(const struct data *data, int rank, int block, uint32_t *
     }
 }
 
-/* Block of the result on rank, in words[0]; false where the standard leaves it undefined. */
+/* Computes a block of rank's result in words[0]; false if the standard leaves it undefined. */
 static bool result_block(struct data *data, int rank, int block, int size) {
     const struct problem *problem = data->problem;
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
@@ -66,7 +66,7 @@ static char *base(const struct memory *memory) {
     return memory->data + GUARD + HEAD;
 }
 
-/* What the call gets. */
+/* The address passed to the call. */
 static char *address(const struct image *image) {
     return (image->device.used ? image->device.data : image->work.data) + GUARD + HEAD;
 }
@@ -75,7 +75,7 @@ static size_t bytes_of(const struct problem *problem, size_t elements) {
     return elements * (size_t)problem->element->extent;
 }
 
-/* Alike on all ranks, whose images of what is in a piece are of one size. */
+/* Equal on all ranks, because images of a hybrid piece have the same size. */
 static void reserve_piece(struct data *data, size_t bytes) {
     if (bytes <= data->piece.capacity)
         return;
@@ -96,7 +96,7 @@ static void reserve(struct memory *memory, size_t bytes) {
     memory->capacity = bytes;
 }
 
-/* Puts count elements at this place. */
+/* Stores count elements from this element on. */
 static void put_words(const struct problem *problem, struct memory *memory, size_t place, int count,
                       const uint32_t *words) {
     const struct element *element = problem->element;
@@ -131,13 +131,13 @@ static void image_create(struct image *image, const struct problem *problem, con
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-/* What is not significant on this rank must not be looked at. */
+/* For arguments not significant on this rank, which must not be read. */
 static void *garbage(unsigned seed) {
     return seed % 2 == 0 ? NULL : (void *)8;
 }
 
-/* Odd ranks may describe the same data by more elements of another type. Where blocks do not vary
- * nobody asks for arrays, and places may be beyond an int. */
+/* Odd ranks may describe the same data by more elements of another type. Collectives with blocks of
+ * one size have no arrays, and their displacements may exceed an int. */
 static void fill_arrays(struct data *data, int rank) {
     const bool odd = rank % 2 != 0 && !is_hybrid(data);
     const int scale = odd ? data->problem->element->odd_types : 1;
@@ -160,10 +160,10 @@ static void fill_arrays(struct data *data, int rank) {
 
 /* ---- preparing ------------------------------------------------------------------------------ */
 
-/* How this rank takes part. */
+/* How this rank uses its buffers. */
 struct form {
     bool sends;         /* its send buffer is significant */
-    bool receives;      /* its receive buffer is */
+    bool receives;      /* its receive buffer is significant */
     bool send_in_place; /* its input is in the receive buffer */
     bool recv_in_place; /* its result stays in the send buffer */
     bool shared;        /* input and result are in the receive buffer */
@@ -186,7 +186,7 @@ static struct form form_of(const struct data *data, int rank) {
     };
 }
 
-/* The sizes of this rank's blocks, and where they lie when input and result are apart. */
+/* Sets the sizes of this rank's blocks, and their positions for separate input and output. */
 static void lay_out(struct data *data, int rank, int size) {
     const struct problem *problem = data->problem;
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
@@ -204,8 +204,8 @@ static void lay_out(struct data *data, int rank, int size) {
     placing_lay(output, problem, problem->uneven && oracle->rdispls ? 2 : 0);
 }
 
-/* Puts the input where the result's blocks lie, if it fits among them; else (reduce_scatter) its
- * own blocks stay one behind the other. */
+/* Moves the input to the result's blocks if it fits among them. Otherwise (reduce_scatter) its
+ * blocks stay contiguous. */
 static void share_buffer(struct data *data, int at) {
     if (at + data->input.blocks > data->output.blocks)
         return;
@@ -222,7 +222,7 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
     const struct problem *problem = data->problem;
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
     const struct element *element = problem->element;
-    /* With one type for both sides it is significant on every rank, and so are the counts. */
+    /* If both sides have one type, it is significant on every rank, and so are the counts. */
     const bool has_op = cf_collectives[problem->collective].has_op;
     const bool one_type = oracle->single_buffer || has_op;
     const bool sends = one_type || form->sends;
@@ -265,7 +265,7 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
         data->args.recvbuf = MPI_IN_PLACE;
 }
 
-/* This rank's inputs go where they were laid; the results follow from everybody's. */
+/* Stores this rank's input, and computes the expected results from all ranks' inputs. */
 static void fill_images(struct data *data, struct image *input, int rank, int size) {
     for (int block = 0; block < data->input.blocks; block++) {
         input_block(data, rank, block, data->words[0]);
@@ -315,7 +315,8 @@ void data_prepare(struct data *data, const struct problem *problem, int rank, in
     types_expect(problem->element);
 }
 
-/* One rank puts the pattern into the piece, then each its input, if that stands there. */
+/* One rank fills the hybrid piece with the pattern. Then each rank stores its input, if that is in
+ * the piece. */
 static void reset_piece(struct data *data) {
     const struct image *image = &data->recv;
 
@@ -332,7 +333,7 @@ static void reset_piece(struct data *data) {
 }
 
 void data_reset(struct data *data, bool native) {
-    /* The send buffer is as it was: data_check repairs it. */
+    /* The send buffer needs no reset: data_check restores it. */
     if (is_hybrid(data)) {
         data->recv.work = native ? data->recv.own : data->piece;
         data->args.recvbuf = base(&data->recv.work);
@@ -346,7 +347,7 @@ void data_reset(struct data *data, bool native) {
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-/* Finds the first difference between what is and what should be in [from, to). */
+/* Finds the first difference between the image and its expected contents in [from, to). */
 static bool differs(const struct image *image, const struct memory *should, size_t from, size_t to,
                     size_t *at) {
     const char *is = image->work.data;
@@ -358,7 +359,8 @@ static bool differs(const struct image *image, const struct memory *should, size
     return true;
 }
 
-/* What is open need not be anything: reduce_scatter in place may use its buffer up. */
+/* From element open on the contents may be anything: an in-place reduce_scatter may overwrite
+ * them. */
 static bool is_right(const struct problem *problem, const struct image *image,
                      const struct memory *should, size_t *at) {
     const size_t start = (size_t)(GUARD + HEAD + problem->element->lb);
@@ -369,7 +371,7 @@ static bool is_right(const struct problem *problem, const struct image *image,
            !differs(image, should, end, image->bytes, at);
 }
 
-/* In a piece other ranks have their results between this rank's. */
+/* Checks this rank's blocks only: in a hybrid piece other ranks' results lie between them. */
 static bool is_right_in_piece(const struct data *data, const struct image *image, int rank,
                               size_t *at) {
     const struct cf_oracle *oracle = &cf_oracles[data->problem->collective];
@@ -390,7 +392,7 @@ static bool is_right_in_piece(const struct data *data, const struct image *image
     return right;
 }
 
-/* The block in which this element of an image lies, or -1. */
+/* The block that contains this element of an image, or -1. */
 static int block_at(const struct placing *placing, size_t index) {
     for (int block = 0; block < placing->blocks; block++) {
         const size_t at = placing->at[block];
@@ -400,7 +402,7 @@ static int block_at(const struct placing *placing, size_t index) {
     return -1;
 }
 
-/* Says what the byte at this place of the image belongs to, and what is wrong with it. */
+/* Describes what the byte at this index of the image belongs to, and what is wrong with it. */
 static void describe(const struct problem *problem, const struct image *image,
                      const struct memory *should, size_t place, char *text, size_t size) {
     const struct element *element = problem->element;
@@ -461,7 +463,7 @@ bool data_check(struct data *data, int err, int rank, char *detail, size_t size)
     if (what[0] == '\0')
         return true;
     snprintf(detail, size, "rank %d: %s", rank, what);
-    /* The next variant must not pay for this one. */
+    /* The next variant must start with intact buffers. */
     types_expect(data->problem->element);
     memcpy(data->send.work.data, data->send.before.data, data->send.bytes);
     device_upload(&data->send.device, data->send.work.data, data->send.bytes);

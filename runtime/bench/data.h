@@ -1,13 +1,12 @@
 /*
- * The operands of one problem on this rank: inputs, expected results, and the check of what a call
- * left.
+ * The operands of one problem on this rank: inputs, expected results, and the check after a call.
  *
- * Inputs are a pure function of (seed, rank, block, element, lane), so that every rank computes the
- * expected result of any rank by itself and without MPI. Each buffer is kept as an image: the block
- * of memory with a guard before and behind, all of it filled with a pattern before the words are
- * put in. After a call the whole image is compared, which finds wrong results, overwritten guards
- * and holes, changed inputs and results where the standard wants none in one memcmp. The images
- * depend on the problem only; all variants of a group share them.
+ * Inputs are a pure function of (seed, rank, block, element, lane), so every rank can compute the
+ * expected result of any rank without MPI. Each buffer is kept as an image: its memory with a guard
+ * before and after, filled with a pattern before the words are stored. After a call one memcmp
+ * compares the whole image. It finds wrong results, overwritten guards and holes, changed inputs,
+ * and results where the standard defines none. The images depend on the problem only; all variants
+ * of a group share them.
  */
 #ifndef COLLFORGE_BENCH_DATA_H_INCLUDED
 #define COLLFORGE_BENCH_DATA_H_INCLUDED
@@ -26,13 +25,13 @@ struct image {
     const char *name;
     const struct placing *placing; /* of the blocks that are defined after the call */
     size_t elements;
-    size_t open; /* elements from here to the end are undefined after the call */
+    size_t open; /* from this element on, the buffer is undefined after the call */
     size_t bytes;
-    struct memory work; /* what the call gets: its own, or a piece of the node */
+    struct memory work; /* the call's memory: own, or a hybrid piece of the node */
     struct memory own;
-    struct device_memory device; /* where used, the call gets this, of which work is an image */
-    struct memory before;        /* what it is before the call */
-    struct memory after;         /* what it must be after the call */
+    struct device_memory device; /* if used, the call gets this memory, and work is its copy */
+    struct memory before;        /* contents before the call */
+    struct memory after;         /* expected contents after the call */
 };
 
 /* The arrays of counts and displacements of one side of a call, in elements of its type. */
@@ -41,7 +40,7 @@ struct arrays {
     int *displs;
 };
 
-/* Zero-initialised; the memory grows and is kept from problem to problem. */
+/* Zero-initialised; the memory grows and is reused from problem to problem. */
 struct data {
     const struct problem *problem;
     enum device_use device;
@@ -52,21 +51,22 @@ struct data {
     struct image recv;
     struct arrays send_arrays;
     struct arrays recv_arrays;
-    /* Of a collective of collforge_hybrid.h recv's work is in a piece of the node, but its own for
-     * a native call, which has a copy per rank. */
-    struct collforge_hybrid *hybrid; /* of MPI_COMM_WORLD; NULL before it is needed */
+    /* For a hybrid collective, recv.work is in a hybrid piece of the node. For a native call it is
+     * recv.own, because native has one copy per rank. */
+    struct collforge_hybrid *hybrid; /* of MPI_COMM_WORLD; NULL until needed */
     struct memory piece;
     struct cf_args args;
-    uint32_t *words[2]; /* scratch: one block each */
+    uint32_t *words[2]; /* scratch of one block each */
 };
 
-/* Makes the operands of a problem on MPI_COMM_WORLD, and the package that it needs. Collective. */
+/* Prepares the operands of a problem on MPI_COMM_WORLD, and the package if it needs one.
+ * Collective. */
 void data_prepare(struct data *data, const struct problem *problem, int rank, int size);
-/* Puts the buffers back to what they were before a call, which is native or not. Collective over
- * the node where the problem is one of collforge_hybrid.h. */
+/* Restores the buffers to their contents before a call of native or of a variant. Collective over
+ * the node for a hybrid collective. */
 void data_reset(struct data *data, bool native);
-/* Whether the call that returned err left what it should: the result, or everything as it was where
- * it declined (CF_DECLINED). Else says in detail what is wrong, with the rank. */
+/* Whether the buffers are right after a call that returned err: the expected result, or unchanged
+ * after CF_DECLINED. Otherwise detail says what is wrong, and on which rank. */
 bool data_check(struct data *data, int err, int rank, char *detail, size_t size);
 void data_free(struct data *data);
 

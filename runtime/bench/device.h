@@ -1,6 +1,6 @@
 /*
- * Device memory for the buffers under test, by CUDA's driver API out of the libcuda.so.1 that is
- * there when it is asked for (tests/gpu has one for machines without a GPU).
+ * Device memory for the buffers under test, through CUDA's driver API in libcuda.so.1 (tests/gpu
+ * has a stub for machines without a GPU).
  */
 #ifndef COLLFORGE_BENCH_DEVICE_H_INCLUDED
 #define COLLFORGE_BENCH_DEVICE_H_INCLUDED
@@ -11,15 +11,15 @@
 /* Which buffers are in device memory. */
 enum device_use { DEVICE_NOWHERE, DEVICE_EVERYWHERE, DEVICE_SOMEWHERE };
 
-/* Loads the library and makes a context of the first device. No thread has it as its current one
- * outside of these functions. False where there is none. */
+/* Loads the library and creates a context on the first device. The context is current only inside
+ * these functions. False if there is no library or no device. */
 bool device_start(void);
 
-/* Whether a buffer is in device memory, of those that take turns. */
+/* Whether buffer number `turn` is in device memory (DEVICE_SOMEWHERE: every second one). */
 bool device_takes(enum device_use use, unsigned turn);
 
-/* Zero-initialised; it grows and is kept. The functions do nothing where it is not used, and end
- * the job when they fail. */
+/* Zero-initialised; it grows and is reused. The functions do nothing if it is not used, and end the
+ * job on an error. */
 struct device_memory {
     bool used;
     char *data;
@@ -29,7 +29,7 @@ struct device_memory {
 void device_reserve(struct device_memory *memory, size_t bytes);
 void device_upload(const struct device_memory *memory, const void *host, size_t bytes);
 void device_download(const struct device_memory *memory, void *host, size_t bytes);
-/* Whether it is used or not. */
+/* Frees the memory, whether it is used or not. */
 void device_free(struct device_memory *memory);
 
 #endif

@@ -1,4 +1,5 @@
-/* Numbers drawn from a seed: pure functions, so that every rank draws those of all ranks alike. */
+/* Pseudo-random numbers as pure functions of a seed, so that every rank can compute those of all
+ * ranks. */
 #ifndef COLLFORGE_BENCH_DRAW_H_INCLUDED
 #define COLLFORGE_BENCH_DRAW_H_INCLUDED
 
@@ -10,7 +11,7 @@ static inline uint32_t mix(uint32_t x) {
     return x ^ (x >> 16);
 }
 
-/* The number that belongs to a seed and two indices. */
+/* The number for a seed and two indices. */
 static inline uint32_t draw(uint32_t seed, uint32_t a, uint32_t b) {
     return mix(mix(mix(seed + 1) + a) + b);
 }

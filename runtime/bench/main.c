@@ -1,8 +1,8 @@
 /*
  * The timing driver: mpirun -n 8 collforge-driver --cases FILE --output FILE
  *
- * Every rank reads the same command line and the same cases (rank 0 opens the file) and so comes to
- * the same decisions; only rank 0 prints.
+ * Every rank reads the same command line and gets the same cases from rank 0, so all ranks decide
+ * alike. Only rank 0 prints.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "report.h"
 #include "start/start.h"
 
-/* The text of a file, terminated; NULL with errno set when it cannot be read. */
+/* The text of a file, terminated; NULL with errno set if it cannot be read. */
 static char *read_file(const char *path, int64_t *length) {
     FILE *file = fopen(path, "r");
     char *text = NULL;
@@ -40,7 +40,7 @@ static char *read_file(const char *path, int64_t *length) {
     return NULL;
 }
 
-/* The cases, on all ranks; NULL after a message when the file cannot be read. */
+/* The cases, on all ranks; NULL after a message if the file cannot be read. */
 static char *share_cases(const struct bench *bench) {
     int64_t length = -1;
     char *text = NULL;
@@ -65,7 +65,7 @@ static char *share_cases(const struct bench *bench) {
     return text;
 }
 
-/* Opens the output on rank 0; false, on all ranks, after a message when that fails. */
+/* Opens the output on rank 0; false on all ranks, after a message, if that fails. */
 static bool open_output(const struct bench *bench, FILE **file) {
     int good = 1;
 
@@ -81,8 +81,8 @@ static bool open_output(const struct bench *bench, FILE **file) {
 }
 
 /*
- * MPI errors come back from the calls, to be reported with the case; the communicators that the
- * runtime derives from MPI_COMM_WORLD inherit that.
+ * Calls return MPI errors, to be reported with the case. Communicators that the runtime derives
+ * from MPI_COMM_WORLD inherit the handler.
  */
 static void bench_create(struct bench *bench) {
     must(PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -92,7 +92,7 @@ static void bench_create(struct bench *bench) {
     watchdog_start(bench->rank, bench->options.timeout);
     watchdog_step("setting up");
     must(cf_runtime_activate(), "cf_runtime_activate");
-    cf_runtime.memory = INT64_MAX; /* what is measured may take what it needs */
+    cf_runtime.memory = INT64_MAX; /* no memory limit for variants under test */
     must(cf_comm_get(MPI_COMM_WORLD, &bench->world), "cf_comm_get");
     if (bench->world == NULL)
         fail(EXIT_TROUBLE, "MPI_COMM_WORLD has no layout");

@@ -1,17 +1,17 @@
 /*
- * What the native forms of the collectives of collforge_hybrid.h need beside their arguments. The
- * generated oracle calls them.
+ * Arguments that the native forms of hybrid collectives need in addition. Called by the generated
+ * oracle.
  */
 #ifndef COLLFORGE_BENCH_NATIVE_H_INCLUDED
 #define COLLFORGE_BENCH_NATIVE_H_INCLUDED
 
 #include "base/cf.h"
 
-/* This rank's place in a buffer with a block for each rank, one behind the other. */
+/* This rank's own block in a buffer with one block per rank, contiguous. */
 struct own {
     int rank;
-    void *block; /* where blocks are alike */
-    int *displs; /* [size] of all blocks where they are not, else NULL */
+    void *block; /* if all blocks have the same size */
+    int *displs; /* [size] of all blocks if sizes differ, else NULL */
 };
 
 /* Returns an MPI error class. */

@@ -4,7 +4,7 @@
 
 #include "bench.h"
 
-/* Returns false for a command line that cannot be meant and puts the reason into why. */
+/* Parses the command line. Returns false, with the reason in why, if it is invalid. */
 bool options_read(int argc, char **argv, struct options *options, char *why, size_t size);
 void options_help(FILE *file);
 

@@ -9,10 +9,10 @@
 
 enum { MAX_GAP = 3 }; /* elements */
 
-/* What is drawn. PLACES: two numbers for each buffer. */
+/* The kinds of numbers drawn. From PLACES on: two kinds per buffer. */
 enum { SIZES = 1 << 20, ORDER, PAIRS, PLACES };
 
-/* By count and root, too: the cases of one seed shall differ in what is empty. */
+/* Also by count and root, so that the cases of one seed have different empty blocks. */
 static uint32_t drawn(const struct problem *problem, uint32_t what, int index) {
     const uint32_t key = mix((uint32_t)problem->count) + (uint32_t)problem->root;
     return draw(problem->seed + key, what, (uint32_t)index);
@@ -20,7 +20,7 @@ static uint32_t drawn(const struct problem *problem, uint32_t what, int index) {
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-/* The numbers below n in a shuffled order. */
+/* The numbers below n in shuffled order. */
 static int *shuffled(const struct problem *problem, int n, unsigned what) {
     int *order = xmalloc((size_t)n * sizeof *order);
 
@@ -35,12 +35,12 @@ static int *shuffled(const struct problem *problem, int n, unsigned what) {
     return order;
 }
 
-/* Empty once in four times, else up to twice the count. */
+/* Empty in one of four cases, else up to twice the count. */
 static int64_t uneven(const struct problem *problem, uint32_t number) {
     return number % 4 == 0 ? 0 : number / 4 % (2 * (uint32_t)problem->count + 1);
 }
 
-/* MPI_IN_PLACE exchanges blocks in one buffer, so they are as large in either direction. */
+/* In-place blocks share a buffer, so both directions of a pair have the same size. */
 static int64_t uneven_pair(const struct sizes *sizes, int source, int target) {
     const bool swap = sizes->problem->in_place && source > target;
     const int pair = (swap ? target : source) * sizes->ranks + (swap ? source : target);
@@ -99,7 +99,7 @@ void sizes_free(struct sizes *sizes) {
     *sizes = (struct sizes){0};
 }
 
-/* ---- places --------------------------------------------------------------------------------- */
+/* ---- positions ------------------------------------------------------------------------------ */
 
 void placing_create(struct placing *placing, int blocks) {
     placing->blocks = blocks;

@@ -6,10 +6,10 @@
 #include "bench.h"
 #include "report.h"
 
-enum { FORMAT = 1 }; /* of the records, which collforge/records.py reads */
+enum { FORMAT = 1 }; /* version of the records, which collforge/records.py reads */
 
-/* Bytes outside ASCII can only come out of a library's own strings; taken for Latin-1 the line
- * stays valid JSON. */
+/* Bytes outside ASCII can only come from strings of an MPI library. They are written as Latin-1, so
+ * that the line is valid JSON. */
 static void put_string(FILE *file, const char *text) {
     fputc('"', file);
     for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
@@ -35,14 +35,14 @@ static void put_seconds(FILE *file, const char *name, const double *values, int 
     fputc(']', file);
 }
 
-/* A line that is not on disk is a measurement lost: the job ends at the first. */
+/* Ends the job if the line was not written: the measurement would be lost. */
 static void end_line(FILE *file) {
     fputs("}\n", file);
     if (fflush(file) != 0 || ferror(file))
         fail(EXIT_TROUBLE, "cannot write the output: %s", strerror(errno));
 }
 
-/* The first line, without blanks at its ends. */
+/* The first line of the library's version, without surrounding blanks. */
 static void library_version(char version[MPI_MAX_LIBRARY_VERSION_STRING]) {
     int length = 0;
 
@@ -54,7 +54,7 @@ static void library_version(char version[MPI_MAX_LIBRARY_VERSION_STRING]) {
         version[end - 1] = '\0';
 }
 
-/* The processor of the lowest rank of each node of the layout. */
+/* The processor names of each node's lowest rank. */
 static void put_hosts(FILE *file, const struct cf_layout *layout, const char *hosts) {
     int node = 0;
 

@@ -13,8 +13,7 @@ static const char *volatile step = NULL;
 static int limit = 0;
 static char prefix[64];
 
-/* Launchers take a job's pipes down with it: without a moment's grace its last words may be lost.
- */
+/* Gives the launcher time to forward the last output before it ends the job. */
 static void let_through(void) {
     const struct timespec moment = {.tv_nsec = 200 * 1000 * 1000};
     (void)nanosleep(&moment, NULL);
@@ -71,8 +70,8 @@ static void say(const char *message) {
 }
 
 /*
- * PMPI_Abort is not for signal handlers: the call that hangs may hold its locks. A process that
- * leaves without MPI_Finalize makes every mpirun end the job.
+ * PMPI_Abort is not safe in a signal handler: the hanging call may hold MPI's locks. mpirun ends
+ * the job when a process exits without MPI_Finalize.
  */
 static void on_alarm(int signal) {
     (void)signal;
@@ -86,7 +85,7 @@ static void on_crash(int signal) {
         : signal == SIGFPE ? "floating point exception in "
                            : "bad memory access in ");
     let_through();
-    raise(signal); /* the handler is reset by now */
+    raise(signal); /* SA_RESETHAND: this is the default action */
 }
 
 void watchdog_start(int rank, int timeout) {

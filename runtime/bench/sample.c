@@ -1,30 +1,32 @@
 /*
- * Timing. One round runs every candidate of the group, native among them, once: sample i of each
- * comes from round i, so that ratios hold when the machine drifts. The order is shuffled by the
- * seed and rotates from round to round. Where losers are pruned, a candidate that is clearly behind
- * the best one after a few rounds leaves, and the rest get the time: it keeps the samples that it
- * has, which are those of the first rounds of all others.
+ * Timing. One round runs every candidate of the group, native among them, once. Sample i of each
+ * candidate comes from round i, so that ratios hold when the machine drifts. The order is shuffled
+ * by the seed and rotates from round to round. With --prune, a candidate that is clearly behind the
+ * best one after a few rounds leaves. It keeps its samples, which are those of the first rounds of
+ * all others.
  *
- * A window: all ranks agree on a time a little ahead, wait for it, call, and note when they left
- * the call. Its time is max(end) - min(start) over the ranks, on one clock. A window that some rank
- * enters later than the tolerance allows is thrown away, counted as late and taken again at once,
- * so that the candidates of the round still stand side by side. The next lead doubles if a rank was
- * still agreeing when the start came; against a rank that lost its core a longer lead is no help.
- * From the second late window in a row on, the tolerance doubles up to a share of the shortest
- * candidate's time, so that a machine with more ranks than cores gets its samples, too; each
- * sample's record says how late its start was. After MAX_RETRIES the whole round is dropped for all
- * candidates, and the tolerance may grow to twice as much; 3 x samples + 10 rounds are the end even
- * with too few samples.
+ * A timing window: all ranks agree on a time in the near future (the lead), wait for it, call, and
+ * note when the call returned. The time of the window is max(end) - min(start) over the ranks, on
+ * one clock. A window that some rank enters later than the tolerance is discarded, counted as late
+ * and repeated at once, so that the candidates of a round are still timed side by side. The next
+ * lead doubles if a rank was still agreeing at the start. For a rank that lost its core a longer
+ * lead is no help. From the second consecutive late window on, the tolerance doubles, up to a share
+ * of the shortest candidate's time. So a machine with more ranks than cores gets samples, too; each
+ * record says how late its start was. After MAX_RETRIES the whole round is discarded for all
+ * candidates, and the limit of the tolerance doubles. After 3 x samples + 10 rounds sampling ends,
+ * even with too few samples.
  *
- * Calls so short that the error of a window's start would show are repeated, as often for every
+ * Calls so short that the error of the start matters are repeated, equally often for every
  * candidate:
- *  - Where every rank's result depends on every rank's input (allreduce, alltoall, ...: the oracle
- * tells) no rank can be more than one call ahead. Such calls run back to back in one window; the
- * sample is its time by their number. (--in-a-row asks for as many of longer calls, as OSU's and
- * Intel's benchmarks make them: a call then begins while other ranks are still in the last one.)
- *  - Elsewhere (bcast, gather, scan, ...) calls in a row would overlap, and the root's throughput
- * would pass for the collective's time. There every call has a window of its own, and the sample is
- * their median. So it is for calls in place, whose input has to be put back before each.
+ * - In allreduce, alltoall and others, every rank's result depends on every rank's input (the
+ * oracle tells), so no rank can be more than one call ahead. Such calls run back to back in one
+ * timing window. The sample is the window's time divided by their number. (--in-a-row asks for this
+ * with longer calls, too, as in OSU's and Intel's benchmarks: a call then begins while other ranks
+ * are still in the one before.)
+ * - In bcast, gather, scan and others, consecutive calls would overlap, and the root's throughput
+ *   would be taken for the collective's time. Each call has a timing window of its own, and the
+ *   sample is the median of the windows. So it is for in-place calls, whose input must be restored
+ *   before each call.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -34,19 +36,20 @@
 #include "oracle.h"
 #include "report.h"
 
-static const double short_call = 50e-6;   /* calls below are repeated ... */
-static const double long_sample = 100e-6; /* ... up to about this time together */
+static const double short_call = 50e-6;   /* shorter calls are repeated ... */
+static const double long_sample = 100e-6; /* ... for about this time in total */
 static const double long_call = 10e-3;
-/* Even when the time is up: the launch, not the sample, is the unit of the tuner's statistics. */
+/* Also after the time limit: the tuner's statistics need launches more than samples. */
 enum { MIN_ROUNDS = 2 };
 enum { MAX_REPEATS = 32, MAX_RETRIES = 8, PATIENCE = 1 };
-/* A candidate leaves after so many rounds if its median is so much above the best one's and none of
- * its samples is as fast. Long calls scatter less: far behind, they leave after the first. */
+/* A candidate leaves after this many rounds if its median is above the best median by more than
+ * prune_lag and none of its samples is as fast as that. Long calls scatter less, so those far
+ * behind leave after one round. */
 enum { PRUNE_ROUNDS = 3 };
 static const double prune_lag = 0.15;
 static const double prune_lag_of_long = 0.5;
 
-static const double min_lead = 100e-6; /* from agreeing on the start to the start */
+static const double min_lead = 100e-6; /* from the agreement to the start */
 static const double max_lead = 5e-3;
 static const double min_tolerance = 20e-6;
 static const double tolerance_share = 0.05; /* of the shortest candidate's time */
@@ -55,23 +58,23 @@ static const double most_tolerance_share = 0.25;
 struct stamp {
     double start;
     double end;
-    double lateness; /* of the last rank's start, alike on all ranks */
+    double lateness; /* of the last rank's start, equal on all ranks */
 };
 
 struct schedule {
     struct candidate **active; /* [nactive] in the order of round 0 */
-    int *rounds;               /* [nactive] in which each took part */
-    bool *left;                /* [nactive] it takes part in no more */
+    int *rounds;               /* [nactive] rounds in which each candidate took part */
+    bool *left;                /* [nactive] pruned */
     int nactive;
-    int windows; /* of one sample */
-    int burst;   /* calls in one window */
+    int windows; /* timing windows per sample */
+    int burst;   /* calls per timing window */
     double lead;
-    double tolerance;      /* now */
-    double calm_tolerance; /* when nobody is late */
+    double tolerance;      /* current */
+    double calm_tolerance; /* when no rank is late */
     double most_tolerance;
-    double start_error; /* of the latest start that counted */
+    double start_error; /* of the latest accepted start */
     int late;
-    int streak; /* late windows in a row */
+    int streak; /* consecutive late windows */
 };
 
 /* ---- one round ------------------------------------------------------------------------------ */
@@ -90,10 +93,10 @@ static void adapt(struct schedule *schedule, double lateness, bool lead_too_shor
     }
 }
 
-/* What all ranks learn after a window. */
+/* The result of a timing window, equal on all ranks. */
 struct verdict {
     bool late;
-    bool time_is_up; /* for the group; rank 0 decides */
+    bool time_is_up; /* of the group; rank 0 decides */
 };
 
 static struct verdict run_window(struct bench *bench, struct schedule *schedule,
@@ -125,8 +128,8 @@ static struct verdict run_window(struct bench *bench, struct schedule *schedule,
     return verdict;
 }
 
-/* Round number `number` of those still taking part. stamps: [nactive * windows]. The verdict on the
- * last window: if it is late, the round is to be dropped. */
+/* Runs round `number` with the remaining candidates. stamps: [nactive * windows]. Returns the
+ * verdict on the last window: if that is late, the round must be discarded. */
 static struct verdict run_round(struct bench *bench, struct schedule *schedule, int number,
                                 struct stamp *stamps) {
     struct verdict verdict = {false, false};
@@ -146,8 +149,8 @@ static struct verdict run_round(struct bench *bench, struct schedule *schedule, 
 
 /* ---- from stamps to seconds ------------------------------------------------------------------ */
 
-/* seconds: [n] of the windows with these stamps, max(end) - min(start) over the ranks. Collective.
- */
+/* Sets seconds: [n], the time of each timing window, max(end) - min(start) over the ranks.
+ * Collective. */
 static void measure(const struct bench *bench, const struct clock_line *line,
                     const struct stamp *stamps, int n, double *seconds) {
     double *edges = xmalloc(2 * (size_t)n * sizeof *edges);
@@ -163,7 +166,7 @@ static void measure(const struct bench *bench, const struct clock_line *line,
     free(edges);
 }
 
-/* Whether the result of every rank depends on the input of every rank. */
+/* Whether every rank's result depends on every rank's input. */
 static bool is_synchronising(const struct problem *problem, int size) {
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
     bool *seen = xmalloc((size_t)size * sizeof *seen);
@@ -187,7 +190,7 @@ static bool is_synchronising(const struct problem *problem, int size) {
     return all;
 }
 
-/* The shortest verifying call of the candidates, by the slowest rank of each. Collective. */
+/* The time of the fastest candidate's verifying call, on its slowest rank. Collective. */
 static double shortest_first_call(const struct bench *bench, const struct schedule *schedule) {
     double shortest = HUGE_VAL;
 
@@ -200,9 +203,8 @@ static double shortest_first_call(const struct bench *bench, const struct schedu
     return shortest;
 }
 
-/* Warms the candidates up and derives repeats and tolerance from the shortest call seen.
- * Collective. Calls long enough that a
- * cold first one is like the others are warm already: they were verified. */
+/* Warms the candidates up, and sets repeats and tolerance by the shortest call seen. Collective.
+ * Long calls need no warm-up: their verifying call was one. */
 static void warm_up(struct bench *bench, const struct problem *problem, struct schedule *schedule) {
     const double first = shortest_first_call(bench, schedule);
     const int rounds = first > long_call ? 0 : bench->options.warmup;
@@ -215,7 +217,7 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
         (void)run_round(bench, schedule, i, &stamps[i * schedule->nactive]);
     measure(bench, &bench->clock.line, stamps, n, seconds);
     double shortest = rounds > 0 ? HUGE_VAL : first;
-    for (int i = 0; i < n; i++) /* 0: a window that a dropped round did not get to */
+    for (int i = 0; i < n; i++) /* 0: not measured in a discarded round */
         shortest = seconds[i] > 0 ? fmin(shortest, seconds[i]) : shortest;
     const bool in_a_row = !problem->in_place && is_synchronising(problem, bench->size);
     int repeats = in_a_row ? bench->options.in_a_row : 1;
@@ -244,7 +246,7 @@ static unsigned next_random(unsigned *state) {
     return *state >> 8;
 }
 
-/* The verified candidates, shuffled alike on all ranks. */
+/* Collects the verified candidates in shuffled order, equal on all ranks. */
 static void line_up(struct schedule *schedule, struct group *group, unsigned shuffle) {
     schedule->active = xmalloc((size_t)group->ncandidates * sizeof *schedule->active);
     schedule->rounds = xmalloc((size_t)group->ncandidates * sizeof *schedule->rounds);
@@ -275,7 +277,7 @@ static double median(double *values, int n) {
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-/* Gives the candidates their samples. stamps, seconds: [rounds][nactive][windows]. */
+/* Sets the candidates' samples. stamps, seconds: [rounds][nactive][windows]. */
 static void hand_out(const struct schedule *schedule, const struct stamp *stamps, double *seconds) {
     const int width = schedule->nactive * schedule->windows;
     double *late = xmalloc((size_t)schedule->windows * sizeof *late);
@@ -297,8 +299,8 @@ static void hand_out(const struct schedule *schedule, const struct stamp *stamps
     free(late);
 }
 
-/* What the samples of the rounds kept so far are. seconds: [rounds][nactive][windows]. Fills middle
- * and least [nactive] of those that took part in all of them. */
+/* Computes median and minimum [nactive] of the samples so far, for the remaining candidates.
+ * seconds: [rounds][nactive][windows]. */
 static void take_stock(const struct schedule *schedule, const double *seconds, int kept,
                        double *middle, double *least) {
     const int width = schedule->nactive * schedule->windows;
@@ -320,8 +322,8 @@ static void take_stock(const struct schedule *schedule, const double *seconds, i
     free(windows);
 }
 
-/* Ends the part of those that are clearly behind: native, the base of all ratios, stays. seconds:
- * [rounds][nactive][windows], alike on all ranks, so they agree. */
+/* Prunes candidates that are clearly behind, except native, the base of all ratios. seconds:
+ * [rounds][nactive][windows], equal on all ranks, so all ranks prune alike. */
 static void prune(struct schedule *schedule, const double *seconds, int kept) {
     const double lag = kept < PRUNE_ROUNDS ? prune_lag_of_long : prune_lag;
     double *middle = xmalloc((size_t)schedule->nactive * sizeof *middle);
@@ -347,8 +349,8 @@ static bool only_native_is_left(const struct schedule *schedule) {
     return schedule->nactive > 1;
 }
 
-/* Samples until there are enough; returns the number of rounds kept in stamps. Where losers are
- * pruned, seconds [rounds][nactive][windows] are filled by the clock as known so far. */
+/* Samples until there are enough; returns the number of rounds kept in stamps. With --prune it sets
+ * seconds: [rounds][nactive][windows], by the clock comparison so far. */
 static int run_rounds(struct bench *bench, struct schedule *schedule, struct stamp *stamps,
                       double *seconds) {
     const int wanted = bench->options.samples;
@@ -408,7 +410,7 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
     measure(bench, &line, stamps, kept * width, seconds);
     for (int i = 0; i < schedule.nactive; i++) {
         if (cf_oracles[group->problem.collective].moves_nothing)
-            verify_candidate(bench, schedule.active[i], 1); /* timed calls showed nothing */
+            verify_candidate(bench, schedule.active[i], 1); /* timed calls show no result */
         else
             settle_candidate(bench, schedule.active[i]);
     }

@@ -5,10 +5,10 @@
 enum { INT, DOUBLE, PAIR, STRIDED, NEGLB, MIXED, CHARS, NTYPES };
 
 /*
- * strided has a hole between its two ints and one behind them. neglb's map is {(int, 0), (int,
- * -8)}, bounds -12 and 4: the lower bound is negative and is not the true one, and the stream's
- * first int is the one at the higher address. mixed is pair on even ranks and twice as many ints on
- * odd ones: one signature, described in two ways.
+ * strided has a hole between its two ints and one after them. neglb has the type map {(int, 0),
+ * (int, -8)} and the bounds -12 and 4. Its lower bound is negative and differs from the true one,
+ * and the first int in the packed stream has the higher address. mixed is pair on even ranks, and
+ * twice as many ints on odd ranks: one signature described in two ways.
  */
 static struct element elements[NTYPES] = {
     [INT] = {"int", WORD_INT32, 1, 4, {0}, 0, 4, MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, 1},
@@ -33,8 +33,8 @@ int element_bytes(const struct element *element) {
     return element->lanes * element->word_bytes;
 }
 
-/* (a1, b1) o (a2, b2) = (a1 a2, a2 b1 + b2): x -> a1 x + b1, then x -> a2 x + b2. The result goes
- * to right or left. */
+/* (a1, b1) o (a2, b2) = (a1 a2, a2 b1 + b2): x -> a1 x + b1, then x -> a2 x + b2. out may be left
+ * or right. */
 static void compose(const uint32_t left[2], const uint32_t right[2], uint32_t out[2]) {
     const uint32_t slope = left[0] * right[0];
     const uint32_t shift = right[0] * left[1] + right[1];
@@ -42,7 +42,8 @@ static void compose(const uint32_t left[2], const uint32_t right[2], uint32_t ou
     out[1] = shift;
 }
 
-/* The user-defined op: inout = in o inout. It must see whole elements of the call's datatype. */
+/* The user-defined op: inout = in o inout. It must be called with whole elements of the call's
+ * datatype. */
 static void apply_affine(void *in, void *inout, int *len, MPI_Datatype *datatype) {
     if (expected == NULL || *datatype != expected->type) {
         complaint = "the op was handed another datatype than that of the call";

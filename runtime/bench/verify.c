@@ -8,11 +8,12 @@
 #include "report.h"
 #include "serve/dispatch.h"
 
-/* By so much a rank enters late where nothing but the order in time can be verified. */
+/* How late a rank enters a barrier, whose order in time is all that can be verified. */
 static const double lateness = 3e-3;
 
-/* A byte that makes nonsense of data, and a negative number of a count. Not that of results which
- * are not yet there (data.c), else they might come from a temporary. */
+/* A byte that makes data wrong and counts negative. Different from the pattern of results before
+ * the call (data.c), so that an untouched result is never mistaken for one copied from a
+ * temporary. */
 static const int spoiled = 0xB6;
 
 /* The bytes by which a wrapper chooses. */
@@ -48,7 +49,7 @@ struct cf_comm *comm_of(struct bench *bench) {
                : bench->world;
 }
 
-/* As the wrappers decide it (cf_attempt). */
+/* As in the wrappers (cf_attempt). */
 static bool is_applicable(const struct bench *bench, const struct problem *problem,
                           const struct cf_choice *choice) {
     struct cf_facts facts;
@@ -86,7 +87,7 @@ void settle_candidate(struct bench *bench, struct candidate *candidate) {
     must(PMPI_Bcast(candidate->detail, DETAIL_SIZE, MPI_CHAR, first, bench->comm), "MPI_Bcast");
 }
 
-/* Whether all ranks left the call to native, where a variant may do that. Collective. */
+/* Whether all ranks left the call to native, if a variant may. Collective. */
 static bool all_declined(const struct bench *bench, int err) {
     const struct cf_collective_info *info = &cf_collectives[bench->data.problem->collective];
     int served = err != CF_DECLINED;
@@ -100,7 +101,7 @@ static bool all_declined(const struct bench *bench, int err) {
 struct outcome {
     int err;
     double seconds;
-    double early; /* seconds by which this rank left before the late one entered */
+    double early; /* seconds that this rank left before the late one entered */
 };
 
 static struct outcome call_once(struct bench *bench, const struct candidate *candidate) {
@@ -111,9 +112,9 @@ static struct outcome call_once(struct bench *bench, const struct candidate *can
 }
 
 /*
- * A call that leaves nothing behind, with one rank entering late: nobody may leave before it. The
- * clocks are compared just before, and their error is allowed for: a right variant never fails. A
- * wrong one does where a rank that it does not wait for is late, hence the turns.
+ * Calls a collective without a result while one rank enters late; no rank may leave before it. The
+ * clocks are compared first, and their error is allowed for, so a correct variant never fails. A
+ * wrong variant fails only if a rank that it should wait for is late, hence the turns.
  */
 static struct outcome call_late(struct bench *bench, const struct candidate *candidate,
                                 unsigned turn) {
@@ -134,9 +135,9 @@ static struct outcome call_late(struct bench *bench, const struct candidate *can
 }
 
 /*
- * Overwrites what the calls before have left in temporaries and in this rank's memory of the
- * window: it would be right for a variant that does not fill them, because it comes from the same
- * problem. No other rank reads there now: all have settled the candidate before.
+ * Overwrites the temporaries and this rank's segment of the shared-memory window. Earlier calls of
+ * the same problem left data there that would be right even for a variant that forgets to write it.
+ * No other rank reads there now, because all have settled the candidate.
  */
 static void spoil_leftovers(struct bench *bench) {
     const struct cf_comm *comm = comm_of(bench);

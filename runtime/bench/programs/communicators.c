@@ -1,19 +1,20 @@
 /*
- * What starting and each communicator cost once: collforge probe startup. Linked with the runtime's
- * objects and --wrap=cf_presence_agree, the first that MPI_Init calls after the library's own, to
- * see the parts of both. For ranks of one machine.
+ * The one-time costs of starting, of each communicator and of each hybrid package: collforge probe
+ * startup. Linked with the runtime's objects and --wrap=cf_presence_agree, the first function that
+ * MPI_Init calls after the MPI library's own, so that both parts can be timed. For ranks of one
+ * machine.
  *
  *   communicators COUNT
  *
- * Times what MPI_Init does after the library's own. Then COUNT communicators of all ranks one by
- * one, duplicates of one of which the runtime knows nothing, so that each is new to it: making
- * them, the layout and rules of each (stage one, local), the communicators of its nodes and lanes
- * (stage two, collective), and freeing it after either stage or none. Then COUNT packages of
- * collforge_hybrid.h, one after the other: making each, a piece of 1 MiB, a persistent allgather in
- * it, and freeing it all. Prints seconds (of the slowest rank) and bytes (of the largest rank, from
- * malloc) as JSON.
+ * Times what MPI_Init does after the MPI library's part. Then COUNT communicators of all ranks in
+ * turn. They are duplicates of one without a state, so that each is new to the runtime. Timed are
+ * the duplication, stage one (layout and rules, local), stage two (communicators of nodes and
+ * lanes, collective), and freeing after either stage or none. Then COUNT packages of
+ * collforge_hybrid.h in turn: creating each, allocating a hybrid piece of 1 MiB, initialising a
+ * persistent allgather in it, and freeing all. Prints seconds (of the slowest rank) and bytes (from
+ * malloc, of the largest rank) as JSON.
  *
- * Each takes up to three of CF_MOST_HIDDEN (prepare.h), so COUNT is at most 160.
+ * Each takes up to three of CF_MOST_HIDDEN (connect.h) communicators, so COUNT is at most 160.
  */
 #include <malloc.h>
 #include <mpi.h>
@@ -29,7 +30,7 @@ enum { MOST = 160, WARM_UP = 5 };
 static int rank;
 static MPI_Comm comms[MOST];
 static MPI_Comm original;
-static double library_started; /* on the clock that all ranks of a machine share */
+static double library_started; /* on the machine's clock, which all ranks share */
 
 struct phase {
     double seconds[MOST];
@@ -74,7 +75,7 @@ static int stage_two(MPI_Comm *comm) {
     return err == MPI_SUCCESS && found == NULL ? MPI_ERR_OTHER : err;
 }
 
-/* Does something to each communicator; all ranks begin together. */
+/* Applies act to each communicator; all ranks begin together. */
 static bool run(int (*act)(MPI_Comm *comm), int count, struct phase *phase) {
     const size_t before = allocated();
     for (int i = 0; i < count; i++) {
@@ -89,7 +90,7 @@ static bool run(int (*act)(MPI_Comm *comm), int count, struct phase *phase) {
     return true;
 }
 
-/* What a program with one copy per node pays once (papers/hybrid-mpi-plus-mpi, Table 2). */
+/* The one-time costs of a program with one copy per node (Zhou et al., 2020, Table 2). */
 enum { CREATE, ALLOC, INIT, FREE, PARTS };
 enum { PIECE = 1 << 20 };
 
@@ -145,7 +146,7 @@ static bool print(const char *name, struct phase *phase, int count) {
     return true;
 }
 
-/* From when the last rank has left the library's own MPI_Init to when the last has left ours. */
+/* Seconds from the last rank leaving the MPI library's MPI_Init to the last leaving ours. */
 static bool print_start(double started) {
     double times[] = {library_started, started};
     if (PMPI_Allreduce(MPI_IN_PLACE, times, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS)

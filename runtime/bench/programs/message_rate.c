@@ -1,14 +1,14 @@
 /*
- * The message rate of threads, each on a communicator or window of its own or all on one, and of
- * processes: collforge probe message-rate, after papers/virtual-communication-interfaces,
+ * The message rate of threads, each on its own communicator or MPI window or all on one, and of
+ * processes: collforge probe message-rate, after Zambre, Chandramowlishwaran and Balaji (2020),
  * section 5.
  *
  *   message_rate everywhere|ser_comm|par_comm isend|put THREADS SECONDS BYTES...
  *
  * The first half of the ranks sends to the second: one pair of ranks with THREADS threads each or,
- * everywhere, THREADS pairs. A burst is WINDOW messages of a pair, which are waited for together
- * (isend: MPI_Waitall, and a word back from the receiver; put: MPI_Win_flush). Prints, for each
- * size, messages a second of all pairs together, from the first one's begin to the last one's end.
+ * everywhere, THREADS pairs. A burst is WINDOW messages of a pair, which complete together (isend:
+ * MPI_Waitall, and a reply from the receiver; put: MPI_Win_flush). Prints for each size the
+ * messages per second of all pairs together, from the begin of the first to the end of the last.
  */
 #include <mpi.h>
 #include <omp.h>
@@ -27,7 +27,7 @@ static void must(int err) {
 struct probe {
     bool put;
     bool everywhere;
-    bool own; /* each pair has a communicator or a window of its own */
+    bool own; /* each pair has its own communicator or MPI window */
     int pairs;
     int rank, size;
     MPI_Comm comm[MOST_PAIRS];
@@ -35,7 +35,7 @@ struct probe {
     char *memory[MOST_PAIRS];
 };
 
-/* Where a thread's pair communicates. */
+/* The index of the communicator and MPI window of a thread's pair. */
 static int place_of(const struct probe *probe, int thread) {
     return probe->own ? thread : 0;
 }
@@ -48,7 +48,7 @@ static int partner(const struct probe *probe) {
     return (probe->rank + probe->size / 2) % probe->size;
 }
 
-/* ser_comm: the threads' messages are told apart by their tags. */
+/* ser_comm: tags tell the threads' messages apart. */
 static void burst_of_sends(const struct probe *probe, int thread, char *data, int bytes) {
     const MPI_Comm comm = probe->comm[place_of(probe, thread)];
     const int tag = 3 * thread;
@@ -85,8 +85,7 @@ static void run_bursts(const struct probe *probe, int thread, char *data, int by
     }
 }
 
-/* Seconds from when all begin to when all have ended. The targets of puts wait in MPI_Barrier, as
- * in the paper. */
+/* Seconds until all bursts have ended. The targets of puts wait in MPI_Barrier, as in the paper. */
 static double time_bursts(const struct probe *probe, int bytes, int bursts) {
     const int threads = probe->everywhere ? 1 : probe->pairs;
     double seconds = 0;
@@ -108,7 +107,7 @@ static double time_bursts(const struct probe *probe, int bytes, int bursts) {
     return seconds;
 }
 
-/* As many bursts as take about the wanted time. */
+/* Runs as many bursts as take about the wanted time. */
 static double measure(const struct probe *probe, int bytes, double wanted) {
     const double first = time_bursts(probe, bytes, WARM_UP);
     int bursts = (int)(WARM_UP * wanted / first);

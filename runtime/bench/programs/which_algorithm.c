@@ -1,22 +1,23 @@
 /*
- * Which of Open MPI's algorithms run: collforge export, after it wrote a rules file.
+ * Which of Open MPI's algorithms run: used by collforge export after it has written a rules file.
  *
  *   which_algorithm OUTPUT COLLECTIVE:BYTES...
  *
- * Calls each collective on MPI_COMM_WORLD (doubles, MPI_SUM, root 0, blocks of BYTES) and
- * writes a line of JSON at the start and one for each call to OUTPUT. Open MPI's release builds
- * trace nothing of the choice among the algorithms of coll/tuned, but coll/tuned calls each one
- * through the dynamic linker, as a function of libmpi called
- * ompi_coll_base_COLLECTIVE_intra_ALGORITHM. This program defines functions of the same names,
- * which come first in the linker's search; each notes its name and calls libmpi's.
+ * Calls each collective on MPI_COMM_WORLD (doubles, MPI_SUM, root 0, blocks of BYTES). Writes a
+ * line of JSON to OUTPUT at the start and one for each call. Release builds of Open MPI do not
+ * trace which algorithm coll/tuned chooses. But coll/tuned calls each algorithm through the dynamic
+ * linker, as a function of libmpi named ompi_coll_base_COLLECTIVE_intra_ALGORITHM. This program
+ * defines functions of the same names, which the linker finds first. Each notes its name and calls
+ * libmpi's.
  *
- * Noted are algorithms of the collective called, on MPI_COMM_WORLD only: a component such as han
- * calls the same functions on communicators of its own. Of these it counts how many there were.
+ * Only algorithms of the collective called, on MPI_COMM_WORLD, are noted. Components such as han
+ * call the same functions on communicators of their own; these calls are only counted.
  *
- * The notes: "first" is the algorithm entered first; "then" is the next one of the same collective
- * that was entered from inside it, to which it handed the call over; "elsewhere" says how many ran
- * on other communicators; "same" whether all ranks entered the same; "failed" whether the call did,
- * as that of an algorithm for two processes does among more.
+ * The fields: "first" is the algorithm entered first; "then" is the next one of the same
+ * collective, entered from inside the first, to which that delegated the call; "elsewhere" is the
+ * number of algorithms on other communicators; "same" says whether all ranks entered the same
+ * algorithms; "failed" says whether the call failed, as an algorithm for two processes does with
+ * more.
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -25,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The algorithms: name behind ompi_coll_base_, and which argument is the communicator. */
+/* The algorithms: the name after ompi_coll_base_, and the index of the communicator argument. */
 #define ALGORITHMS(X)                                                                              \
     X(allgather_intra_basic_linear, 6)                                                             \
     X(allgather_intra_bruck, 6)                                                                    \
@@ -75,9 +76,9 @@
     X(scan_intra_recursivedoubling, 5)
 
 /*
- * No algorithm has more arguments; all are pointers or integers. A function may be called with more
- * arguments than it takes, in every calling convention that Open MPI has been ported to, so that
- * one type fits all.
+ * No algorithm has more arguments; all are pointers or integers. In every calling convention that
+ * Open MPI was ported to, a function may be called with more arguments than it takes, so one type
+ * fits all.
  */
 enum { ARGUMENTS = 12 };
 #define PARAMETERS                                                                                 \
@@ -86,7 +87,7 @@ enum { ARGUMENTS = 12 };
 typedef int algorithm(PARAMETERS);
 
 struct notes {
-    const char *collective; /* the one being called, NULL between the calls */
+    const char *collective; /* being called; NULL between calls */
     const char *first;
     const char *then;
     int depth;
@@ -164,7 +165,8 @@ static int call(const char *name, double *in, double *out, int count) {
     return MPI_ERR_ARG;
 }
 
-/* Whether every rank entered the same algorithms. Names are compared as text: places differ. */
+/* Whether every rank entered the same algorithms. Names are compared as text, because addresses
+ * differ between ranks. */
 static int same_everywhere(void) {
     enum { LENGTH = 128 };
     char mine[LENGTH] = "", roots[LENGTH] = "";
@@ -195,7 +197,8 @@ static int run(char *word, FILE *output) {
     double *out = calloc(count * (size_t)size, sizeof *out);
     int err = 1, failed = 0;
     if (in != NULL && out != NULL && PMPI_Barrier(MPI_COMM_WORLD) == MPI_SUCCESS) {
-        /* Twice: in its first call han makes its communicators by collectives on this one. */
+        /* Twice: in its first call han creates its communicators, by collectives on this
+         * communicator. */
         failed = call(word, in, out, (int)count) != MPI_SUCCESS;
         notes = (struct notes){.collective = word};
         failed = call(word, in, out, (int)count) != MPI_SUCCESS || failed;

@@ -12,7 +12,7 @@ void cf_chain(const char *name, void *function) {
     (void)cf_symbol(RTLD_NEXT, name, function);
 }
 
-/* The file that a name comes from for the program, where it is not this library; else NULL. */
+/* The file whose definition of a name the program uses, if it is not this library; else NULL. */
 static const char *file_before(const char *name) {
     Dl_info own;
     Dl_info first;

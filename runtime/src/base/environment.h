@@ -1,12 +1,13 @@
-/* The environment variables of the runtime. Those of world rank 0 hold for all ranks, but for
- * THREAD_MULTIPLE and START_TIMEOUT, which each rank reads before it can ask. */
+/* The environment variables of the runtime. Those of world rank 0 apply to all ranks. The
+ * exceptions, THREAD_MULTIPLE and START_TIMEOUT, are needed before ranks can communicate, so each
+ * rank reads its own. */
 #ifndef COLLFORGE_ENVIRONMENT_H_INCLUDED
 #define COLLFORGE_ENVIRONMENT_H_INCLUDED
 
 #include <stdbool.h>
 #include <stdio.h>
 
-/* use(name, form of the value, what it does); docs/using.md has them, too. */
+/* use(name, form of the value, meaning); docs/using.md repeats them. */
 /* clang-format off */
 #define CF_VARIABLES(use) \
     use(DB, "FILE", \
@@ -41,11 +42,11 @@
 enum cf_variable { CF_VARIABLES(CF_VARIABLE_ENTRY) };
 #undef CF_VARIABLE_ENTRY
 
-/* Its value; NULL where it is not set, or empty. */
+/* The variable's value; NULL if unset or empty. */
 const char *cf_variable(enum cf_variable variable);
 /* Whether it is set to anything but 0. */
 bool cf_variable_is_on(enum cf_variable variable);
-/* Prints the table as the docs have it. */
+/* Prints the table of the docs. */
 void cf_variables_print(FILE *file);
 
 #endif

@@ -12,8 +12,8 @@ static void set_key(struct cf_handle_slots *slots, size_t at, uintptr_t key) {
     atomic_store_explicit(&slots->slot[at].key, key, memory_order_release);
 }
 
-/* The key's slot, or else the first one it can take. There is one: at most half of them are live.
- */
+/* The key's slot, or else the first free one. One exists, because at most half of the slots are
+ * live. */
 static size_t slot_for(struct cf_handle_slots *slots, uintptr_t key) {
     size_t at = cf_handle_home(slots, key);
     size_t removed = SIZE_MAX;
@@ -34,7 +34,7 @@ static void fill(struct cf_handle_slots *slots, size_t at, uintptr_t key, uintpt
     set_key(slots, at, key);
 }
 
-/* Twice the room, in new slots that are complete before any reader sees them. */
+/* Doubles the table. The new slots are complete before any reader sees them. */
 static bool grow(struct cf_handle_table *table) {
     struct cf_handle_slots *old = atomic_load_explicit(&table->slots, memory_order_relaxed);
     const size_t capacity = old == NULL ? (size_t)1 << INITIAL_BITS : 2 * (old->mask + 1);
@@ -74,9 +74,9 @@ bool cf_handle_insert(struct cf_handle_table *table, uintptr_t key, uintptr_t va
 }
 
 /*
- * A removed slot must keep probing going, unless an empty one follows: then nothing was probed past
- * it, and it becomes empty itself, as do the removed ones before it. This keeps a table in which
- * handles come and go from silting up.
+ * A removed slot must not end probing, unless the next slot is empty: then no key was probed past
+ * it. It is marked empty then, as are the removed slots before it. Otherwise a table in which
+ * handles come and go would fill up with removed slots.
  */
 static void take_out(struct cf_handle_table *table, uintptr_t key, const uintptr_t *only) {
     (void)pthread_mutex_lock(&table->mutex);

@@ -1,11 +1,10 @@
 /*
- * A hash table from MPI handles to pointers or sizes, made for looking up: a lookup takes no lock
- * and makes no call, so that it can stand in front of every collective.
+ * A hash table from MPI handles to pointers or sizes. A lookup takes no lock and makes no call,
+ * because it precedes every collective.
  *
- * Open addressing with linear probing. Readers are safe beside one writer because a slot's value is
- * stored before its key, and because a thread only looks for handles that are alive throughout its
- * call: a key that disappears, or a slot that is taken over, under its eyes is never the one it
- * looks for.
+ * Open addressing with linear probing. Readers are safe beside one writer. A slot's value is stored
+ * before its key. A thread only looks up handles that exist throughout its call, so a key that is
+ * removed, or a slot that is reused, meanwhile is never the one it looks up.
  */
 #ifndef COLLFORGE_HANDLE_TABLE_H_INCLUDED
 #define COLLFORGE_HANDLE_TABLE_H_INCLUDED
@@ -16,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Keys that are no handle of any MPI library. */
+/* Not handles in any MPI library. */
 enum { CF_SLOT_EMPTY = 0, CF_SLOT_REMOVED = 1 };
 
 struct cf_handle_slot {
@@ -26,7 +25,7 @@ struct cf_handle_slot {
 
 struct cf_handle_slots {
     struct cf_handle_slots
-        *older; /* outgrown, but a reader may still be in it; freed with the table */
+        *older; /* outgrown; freed with the table, because a reader may still use it */
     size_t mask;
     struct cf_handle_slot slot[];
 };
@@ -39,12 +38,12 @@ struct cf_handle_table {
 
 #define CF_HANDLE_TABLE_INITIALIZER {.mutex = PTHREAD_MUTEX_INITIALIZER}
 
-/* Where probing for a key starts: bits from the middle of key x 2^64 / golden ratio. */
+/* The slot where probing for a key starts: middle bits of key x 2^64 / golden ratio. */
 static inline size_t cf_handle_home(const struct cf_handle_slots *slots, uintptr_t key) {
     return (size_t)(((uint64_t)key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & slots->mask;
 }
 
-/* Lock-free. False when the key is not there. */
+/* Lock-free. False if the key is not in the table. */
 static inline bool cf_handle_find(struct cf_handle_table *table, uintptr_t key, uintptr_t *value) {
     struct cf_handle_slots *slots = atomic_load_explicit(&table->slots, memory_order_acquire);
     if (slots == NULL)
@@ -63,8 +62,8 @@ static inline bool cf_handle_find(struct cf_handle_table *table, uintptr_t key, 
     return false;
 }
 
-/* Lock-free, and looks only where probing starts: false also for a key that is elsewhere. Values
- * are not 0: that is what a slot without a key has, which keys 0 and 1 would find. */
+/* Lock-free, and probes only the first slot: false also for a key in another slot. Values must not
+ * be 0: slots without a key have value 0, and the keys 0 and 1 would find them. */
 static inline bool cf_handle_glance(const struct cf_handle_table *table, uintptr_t key,
                                     uintptr_t *value) {
     struct cf_handle_slots *slots = atomic_load_explicit(&table->slots, memory_order_acquire);
@@ -77,15 +76,15 @@ static inline bool cf_handle_glance(const struct cf_handle_table *table, uintptr
     return *value != 0;
 }
 
-/* Enters the key or replaces its value. False when memory is out. */
+/* Inserts the key or replaces its value. False when out of memory. */
 bool cf_handle_insert(struct cf_handle_table *table, uintptr_t key, uintptr_t value);
-/* Nothing happens when the key is not there. */
+/* Does nothing if the key is not in the table. */
 void cf_handle_remove(struct cf_handle_table *table, uintptr_t key);
-/* Nothing happens where the key is not there or has another value by now. */
+/* Does nothing unless the key has this value. */
 void cf_handle_remove_if(struct cf_handle_table *table, uintptr_t key, uintptr_t value);
 /* The number of keys in the table. */
 size_t cf_handle_count(struct cf_handle_table *table);
-/* Empties the table and frees its memory; no other thread may be in it. */
+/* Empties the table and frees its memory. No other thread may use it meanwhile. */
 void cf_handle_clear(struct cf_handle_table *table);
 
 #endif

@@ -14,7 +14,7 @@ static inline uint64_t cf_hash(uint64_t hash, const void *data, size_t bytes) {
     return hash;
 }
 
-/* Goes on from a hash. */
+/* Continues from a hash. */
 static inline uint64_t cf_hash_text(uint64_t hash, const char *text) {
     size_t length = 0;
     while (text[length] != '\0')

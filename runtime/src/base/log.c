@@ -9,7 +9,7 @@
 static int log_level = 0;
 static atomic_bool warned = false;
 
-/* One write a line, so that lines of different processes do not mix. */
+/* One write per line, so that lines of different processes do not mix. */
 static void print_line(const char *kind, const char *format, va_list arguments) {
     char line[1024] = "";
     const int prefix = snprintf(line, sizeof line, "collforge: %s", kind);

@@ -1,4 +1,4 @@
-/* What the parts of the runtime know of its state. */
+/* The state of the runtime. */
 #ifndef COLLFORGE_RUNTIME_H_INCLUDED
 #define COLLFORGE_RUNTIME_H_INCLUDED
 
@@ -6,33 +6,34 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Tells the compiler, too, that a variable is not exported: one load less. */
+/* Not exported. Declared to the compiler as well, which saves a load per access. */
 #define CF_HIDDEN __attribute__((visibility("hidden")))
 
-/* Of a function: stays out of its caller, which often does without it and then saves no registers.
- */
+/* Keeps a function out of its caller, whose fast path then saves no registers. */
 #define CF_APART __attribute__((noinline))
 
 enum cf_mode {
     CF_MODE_OFF,       /* every collective is native */
-    CF_MODE_UNSTARTED, /* native; MPI_Init has not come by */
+    CF_MODE_UNSTARTED, /* native; MPI_Init has not been called through this library */
     CF_MODE_ON,
-    CF_MODE_OBSERVED, /* calls are counted or logged, too */
+    CF_MODE_OBSERVED, /* as CF_MODE_ON, and calls are counted or logged */
 };
 
 struct cf_runtime {
     enum cf_mode mode;
-    bool tuned_only; /* no layout is needed where nothing is tuned */
-    int64_t memory;  /* COLLFORGE_MEMORY: bytes of temporaries of a process */
-    bool raised;     /* to MPI_THREAD_MULTIPLE, by us: the program asked for less (this rank) */
+    bool tuned_only; /* communicators without tuned collectives need no layout */
+    int64_t memory;  /* COLLFORGE_MEMORY: bytes of temporaries per process */
+    bool raised;     /* the library, not the program, asked for MPI_THREAD_MULTIPLE (this rank) */
 };
 
 enum { CF_USUAL_MEMORY = 64 << 20 };
 
-/* Changes only inside MPI_Init and MPI_Finalize, or cf_runtime_start, alike on all ranks. */
+/* Changes only in MPI_Init, MPI_Finalize and cf_runtime_start. Equal on all ranks, except
+ * raised. */
 CF_HIDDEN extern struct cf_runtime cf_runtime;
 
-/* Whether it holds on all ranks of the communicator. Collective; an error of MPI counts as no. */
+/* Whether holds is true on all ranks of the communicator. Collective; an MPI error counts as
+ * false. */
 bool cf_comm_agree(MPI_Comm comm, bool holds);
 /* The same over MPI_COMM_WORLD. */
 bool cf_all_agree(bool holds);

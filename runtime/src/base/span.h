@@ -1,4 +1,4 @@
-/* Pieces of a text that is being read. */
+/* Parts of a text that is being parsed. */
 #ifndef COLLFORGE_SPAN_H_INCLUDED
 #define COLLFORGE_SPAN_H_INCLUDED
 
@@ -13,9 +13,10 @@ struct cf_span {
 };
 
 bool cf_span_is(struct cf_span span, const char *word);
-/* Cuts the text up to the first separator off rest; without one, all of it. */
+/* Removes the text before the first separator from rest, with the separator, and returns it; all of
+ * rest if there is no separator. */
 struct cf_span cf_span_cut(struct cf_span *rest, char separator);
-/* Decimal digits only. False for anything else, and for a number that is not from low to high. */
+/* Parses decimal digits only. False for other text, and for a number not in [low, high]. */
 bool cf_span_number(struct cf_span span, int64_t low, int64_t high, int64_t *number);
 
 #endif

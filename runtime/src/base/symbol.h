@@ -4,8 +4,8 @@
 
 #include <stdbool.h>
 
-/* Puts the function of this name, as dlsym finds it, into a function pointer. False where there is
- * none: the pointer stays as it is. */
+/* Sets a function pointer to the function that dlsym finds. False, with the pointer unchanged, if
+ * there is none. */
 bool cf_symbol(void *library, const char *name, void *function);
 
 #endif

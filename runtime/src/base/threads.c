@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Of the program's OpenMP runtime; NULL where it has none. */
+/* Of the program's OpenMP runtime; NULL if it has none. */
 #define OPENMP extern __attribute__((weak))
 OPENMP void GOMP_parallel(void (*work)(void *), void *argument, unsigned threads, unsigned flags);
 OPENMP int omp_get_max_threads(void);
@@ -33,7 +33,7 @@ int cf_threads_allowed(void) {
     return most > 1 ? most : 1;
 }
 
-/* As many as are idle now. */
+/* How many threads are idle now. */
 static int idle_threads(int wanted) {
     int is_main = 0;
 
@@ -48,9 +48,9 @@ struct team {
     int (*work)(void *argument, int i);
     void *argument;
     int n;
-    /* The error of the lowest i that failed. The atomics also say to tools that do not know OpenMP
-     * what its runtime guarantees: that the threads see what stood here before, and that the caller
-     * sees what they did. */
+    /* The error of the lowest i that failed. The atomics also tell tools that do not know OpenMP
+     * what its runtime guarantees: the threads see the caller's earlier stores, and the caller sees
+     * theirs. */
     _Atomic int failed; /* n: none */
     _Atomic int error;
     _Atomic int begun;

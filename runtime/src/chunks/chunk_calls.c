@@ -1,32 +1,34 @@
-/* The collectives of chunks.h: what each chunk calls, and who carries it. */
+/* The collectives of chunks.h: the MPI call of each chunk, and its carrier (threads, nonblocking
+ * calls or exchanges). */
 #include "chunks/chunks.h"
 
 #include "base/threads.h"
 #include "data/component.h"
 #include "data/facts.h"
 
-/* One call, cut into chunks. */
+/* One call, to be cut into chunks. */
 struct job {
     struct cf_chunk_set *set;
     const struct cf_layout *at;
     const struct cf_unit *unit;
     const void *from;
     void *to;
-    void *packed; /* all that chunks need in another order: one behind the other */
-    int count;    /* units that are cut */
+    void *packed; /* packed input of all chunks, for calls that need another block order */
+    int count;    /* units to cut */
     MPI_Op op;
     int root;
-    /* Blocking where there is no request. Units from first on, of the vector or of each block. */
+    /* Calls MPI for the units from first on, of the vector or of each block. Blocking if request is
+     * NULL. */
     int (*call)(const struct job *job, struct cf_chunk *chunk, int first, int units,
                 MPI_Request *request);
 };
 
-/* Where chunk c begins. */
+/* The first unit of chunk c. */
 static int begin_of(const struct job *job, int c) {
     return (int)((int64_t)job->count * c / job->set->n);
 }
 
-/* One chunk; nothing to do where it is empty, on all ranks alike. */
+/* Runs one chunk; does nothing for an empty one, on all ranks alike. */
 static int call_chunk(const struct job *job, int c, MPI_Request *request) {
     const int first = begin_of(job, c);
     const int units = begin_of(job, c + 1) - first;
@@ -38,7 +40,7 @@ static int call_blocking(void *job, int c) {
     return call_chunk(job, c, NULL);
 }
 
-/* All are waited for, also where one could not be started: the others' buffers are in use. */
+/* Waits for all requests even if one call failed, because the others still use their buffers. */
 static int call_nonblocking(const struct job *job) {
     MPI_Request *requests = job->set->requests;
     int first = MPI_SUCCESS;
@@ -48,7 +50,7 @@ static int call_nonblocking(const struct job *job) {
         const int err = call_chunk(job, c, &requests[c]);
         first = first == MPI_SUCCESS ? err : first;
     }
-    /* A wait for one progresses all. */
+    /* MPI makes progress on all requests in each wait. */
     for (int c = 0; c < job->set->n; c++) {
         const int err = PMPI_Wait(&requests[c], MPI_STATUS_IGNORE);
         first = first == MPI_SUCCESS ? err : first;
@@ -104,7 +106,7 @@ static int reduce(const struct job *job, struct cf_chunk *chunk, int first, int 
                : PMPI_Ireduce(from, to, units, type, job->op, root, chunk->comm, request);
 }
 
-/* Never in place: MPICH 4.0.2 crashes there (its issue 6540). */
+/* Never in place: MPICH 4.0.2 crashes then (its issue 6540). */
 int cf_chunks_reduce(struct cf_comm *comm, const void *from, void *to, int count,
                      const struct cf_unit *unit, MPI_Op op, int root,
                      const struct cf_chunks *chunks) {
@@ -164,7 +166,7 @@ int cf_chunks_allreduce(struct cf_comm *comm, const void *from, void *to, int co
 
 /* ---- blocks: a chunk has a part of each ------------------------------------------------------ */
 
-/* The same part of all blocks, where they stand in rank order. */
+/* Sets counts and displs to the same part of all blocks, for blocks in rank order. */
 static void find_parts(const struct job *job, const struct cf_chunk *chunk, int first, int units) {
     for (int place = 0; place < job->at->size; place++) {
         chunk->counts[place] = units;
@@ -219,7 +221,7 @@ int cf_chunks_alltoall(struct cf_comm *comm, const void *from, void *to, int cou
     return run(&job, chunks);
 }
 
-/* The same part of all blocks, one behind the other in the order of the chunk's communicator. */
+/* Packs the same part of all blocks, in the order of the chunk's communicator. */
 static int pack_parts(const struct job *job, struct cf_comm *comm, int c) {
     const int first = begin_of(job, c);
     const int units = begin_of(job, c + 1) - first;
@@ -244,7 +246,7 @@ static int reduce_scatter(const struct job *job, struct cf_chunk *chunk, int fir
                : PMPI_Ireduce_scatter_block(from, to, units, type, job->op, chunk->comm, request);
 }
 
-/* A user's op: see cf_reduce_scatter. */
+/* For a user's op: see cf_reduce_scatter. */
 static int reduce_then_scatter(struct cf_comm *comm, const struct job *job, MPI_Op op) {
     const struct cf_chunk *whole = &job->set->chunk[0];
     const int units = job->count * job->at->size;

@@ -1,21 +1,21 @@
 /*
- * Vectors in chunks by exchanges: each rank gets a part of every chunk, works on it, and hands it
- * on, to and from all other ranks at once, so that every connection between two ranks has its share
- * (the algorithm of van de Geijn, scatter and allgather, and of Rabenseifner, reduce-scatter and
- * allgather, each without its tree). While one chunk's parts are handed on, those of the next come
- * in.
+ * Vectors in chunks, by exchanges between all ranks. Each rank receives a part of every chunk from
+ * all ranks (stage 1), combines it, and sends the result to all ranks (stage 2). Every connection
+ * between two ranks thus has its share of the traffic. These are the algorithms of van de Geijn
+ * (scatter and allgather) and Rabenseifner (reduce-scatter and allgather) without their trees.
+ * Stage 2 of a chunk overlaps with stage 1 of the next.
  *
- * Example, allreduce of a chunk of 4 units on ranks 0, 1 and 2: the parts are units 0 1, 2 and 3.
- * Rank 1 gets unit 2 of all ranks, combines them, and sends the sum to all.
+ * Example: an allreduce of a chunk of 4 units on ranks 0, 1 and 2. The parts are units 0 1, 2 and
+ * 3. Rank 1 receives unit 2 of all ranks, combines them, and sends the result to all.
  */
 #include "chunks/chunks.h"
 
-/* One chunk: its communicator, and where its data are. */
+/* One chunk: its communicator and its data. */
 struct piece {
     struct cf_chunk *chunk;
-    int first; /* of the vector, or of each block */
+    int first; /* in the vector, or in each block */
     int units;
-    void *parts; /* [size] what this rank gets to combine, one behind the other */
+    void *parts; /* [size] the parts that this rank receives to combine, contiguous */
 };
 
 struct job {
@@ -25,13 +25,13 @@ struct job {
     const void *from;
     void *to;
     char *parts; /* of all chunks */
-    int copies;  /* of each unit that is cut, among what this rank combines: one, or one a block */
+    int copies;  /* of each unit of count in `parts`: 1, or one per block */
     int count;
     MPI_Op op;
     int root;
     int (*collect)(const struct job *job, const struct piece *piece, MPI_Request *request);
     int (*work)(const struct job *job, const struct piece *piece);
-    /* NULL: nothing is handed on. */
+    /* NULL: no stage 2 */
     int (*hand_on)(const struct job *job, const struct piece *piece, MPI_Request *request);
 };
 
@@ -39,7 +39,7 @@ static int begin_of(int units, int n, int i) {
     return (int)((int64_t)units * i / n);
 }
 
-/* The units of the part that a rank has in a chunk; those of its block, where there are blocks. */
+/* The units of a rank's part of a chunk. */
 static int part_of(const struct job *job, const struct piece *piece, int rank) {
     const int n = job->comm->layout.size;
 
@@ -50,7 +50,7 @@ static struct piece piece_of(const struct job *job, int c) {
     const int first = begin_of(job->count, job->set->n, c);
     const int units = begin_of(job->count, job->set->n, c + 1) - first;
     const int size = job->comm->layout.size;
-    /* Room for the parts of the chunks before: a part is rounded up. */
+    /* Displacement after the chunks before, whose parts are rounded up. */
     const MPI_Aint before = (MPI_Aint)first * job->copies + (MPI_Aint)c * size;
 
     return (struct piece){&job->set->chunk[c], first, units,
@@ -61,7 +61,7 @@ static void note(int *first, int err) {
     *first = *first == MPI_SUCCESS ? err : *first;
 }
 
-/* Between the two stages of a chunk. Returns whether the second is under way. */
+/* Ends stage 1 of a chunk. Returns whether stage 2 was started. */
 static bool go_on(const struct job *job, int c, int *err) {
     const struct piece piece = piece_of(job, c);
 
@@ -72,7 +72,7 @@ static bool go_on(const struct job *job, int c, int *err) {
     return job->hand_on != NULL;
 }
 
-/* Every stage that was begun is waited for, whatever went wrong: its buffers are in use. */
+/* Waits for all started stages, even after an error, because they still use their buffers. */
 static int run(struct job *job) {
     MPI_Request *requests = job->set->requests;
     int left = 0;
@@ -91,7 +91,7 @@ static int run(struct job *job) {
         int c = MPI_UNDEFINED;
         note(&err, PMPI_Waitany(job->set->n, requests, &c, MPI_STATUS_IGNORE));
         if (c == MPI_UNDEFINED) {
-            break; /* what could not be begun */
+            break; /* those that failed to start */
         }
         struct cf_chunk *chunk = &job->set->chunk[c];
         chunk->handed_on = !chunk->handed_on && go_on(job, c, &err);
@@ -108,7 +108,7 @@ static struct job job_of(struct cf_comm *comm, const struct cf_chunks *chunks, i
 
 /* ---- parts of a vector ----------------------------------------------------------------------- */
 
-/* Where the parts of all ranks stand in the vector. */
+/* Sets the counts and displacements of all ranks' parts in the vector. */
 static void find_parts(const struct job *job, const struct piece *piece) {
     const int size = job->comm->layout.size;
 
@@ -118,7 +118,7 @@ static void find_parts(const struct job *job, const struct piece *piece) {
     }
 }
 
-/* Where the parts that this rank combines stand: units of each rank. */
+/* Sets the counts and displacements of the received parts, `units` from each rank. */
 static void line_up(const struct job *job, const struct piece *piece, int units) {
     for (int rank = 0; rank < job->comm->layout.size; rank++) {
         piece->chunk->lined_counts[rank] = units;
@@ -140,7 +140,7 @@ static int collect_parts(const struct job *job, const struct piece *piece, MPI_R
     return exchange(job, piece, request);
 }
 
-/* From the last rank's to the first's, into the last one's place. */
+/* Combines from the last rank to the first, into the last rank's part. */
 static int combine(const struct job *job, const struct piece *piece, int units) {
     const int last = job->comm->layout.size - 1;
     void *sum = cf_at(job->unit, piece->parts, (MPI_Aint)last * units);
@@ -178,7 +178,7 @@ static int hand_to_root(const struct job *job, const struct piece *piece, MPI_Re
                          type, job->root, chunk->comm, request);
 }
 
-/* Room for what this rank combines: all of a vector or of its blocks, and what rounding adds. */
+/* Allocates `parts`: a whole vector, or this rank's blocks of all ranks, plus rounding. */
 static bool get_room(struct job *job, int copies) {
     const MPI_Aint rounding = (MPI_Aint)job->set->n * job->comm->layout.size;
 
@@ -248,8 +248,8 @@ int cf_exchange_bcast(struct cf_comm *comm, void *data, int count, const struct 
     return run(&job);
 }
 
-/* ---- reduce_scatter: a chunk has a part of each block ------------------------------------------
- */
+/* ---- reduce_scatter: a chunk has a part of each block
+ * ------------------------------------------- */
 
 static int collect_blocks(const struct job *job, const struct piece *piece, MPI_Request *request) {
     for (int rank = 0; rank < job->comm->layout.size; rank++) {
@@ -266,7 +266,7 @@ static int combine_blocks(const struct job *job, const struct piece *piece) {
                    sum_of(job, piece, piece->units), piece->units, job->unit);
 }
 
-/* In place the result would lie where blocks are still sent from. */
+/* The callers never pass from == to: the result would overwrite blocks that are still sent. */
 int cf_exchange_reduce_scatter(struct cf_comm *comm, const void *from, void *to, int count,
                                const struct cf_unit *unit, MPI_Op op,
                                const struct cf_chunks *chunks) {

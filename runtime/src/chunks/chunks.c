@@ -1,4 +1,4 @@
-/* The communicators of chunks. */
+/* The communicators of the chunks. */
 #include "chunks/chunks.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int greatest_common_divisor(int a, int b) {
     return a;
 }
 
-/* The chunk-th number that is coprime to the nodes, counted round. */
+/* The chunk-th number coprime to the number of nodes, cyclically. */
 static int stride_of(int chunk, int nodes) {
     int stride = 1;
 
@@ -30,7 +30,7 @@ static int stride_of(int chunk, int nodes) {
     return stride;
 }
 
-/* The same on all ranks, whatever their C library's random numbers are. */
+/* Not rand(), so that all ranks get the same order with any C library. */
 static void shuffle(int *nodes, int n, unsigned seed) {
     for (int i = n - 1; i > 0; i--) {
         seed = seed * 1664525U + 1013904223U;
@@ -41,7 +41,7 @@ static void shuffle(int *nodes, int n, unsigned seed) {
     }
 }
 
-/* nodes: [N] in the order of the chunk. */
+/* nodes: [N] the nodes in the order of this chunk. */
 static void order_nodes(int *nodes, int N, const struct cf_chunks *chunks, int chunk) {
     const int spread = (int)((long)chunk * N / chunks->n % N);
     const int first = chunks->order == CF_NODE_ORDER_ROTATED ? chunk % N : spread;
@@ -60,7 +60,7 @@ static void order_nodes(int *nodes, int N, const struct cf_chunks *chunks, int c
     }
 }
 
-/* Who stands where. */
+/* Sets rank_at and place_of. */
 static bool place_ranks(struct cf_chunk *made, const struct cf_layout *at,
                         const struct cf_chunks *chunks, int chunk) {
     int *nodes = malloc((size_t)at->nodes * sizeof *nodes);
@@ -100,7 +100,7 @@ static void free_set(struct cf_chunk_set *set) {
     free(set);
 }
 
-/* Without communicators; NULL when memory is out. */
+/* Without communicators; NULL when out of memory. */
 static struct cf_chunk_set *new_set(const struct cf_layout *at, const struct cf_chunks *chunks) {
     const size_t size = (size_t)at->size;
     struct cf_chunk_set *set = calloc(1, sizeof *set + (size_t)chunks->n * sizeof set->chunk[0]);
@@ -133,8 +133,8 @@ static struct cf_chunk_set *new_set(const struct cf_layout *at, const struct cf_
     return set;
 }
 
-/* No receive of a collective names any source or any tag: a library may then let its threads match
- * messages apart (papers/virtual-communication-interfaces, section 7). */
+/* Collectives never receive from any source or with any tag. Told so, an MPI library may match the
+ * messages of threads in parallel (Zambre et al., 2020, section 7). */
 static bool hint(MPI_Comm comm) {
     MPI_Info info = MPI_INFO_NULL;
     bool good = PMPI_Info_create(&info) == MPI_SUCCESS;
@@ -148,7 +148,7 @@ static bool hint(MPI_Comm comm) {
     return good;
 }
 
-/* Makes a set and puts it first in the list; collective, the same answer on all ranks. */
+/* Creates a set and adds it to the list. Collective; the result is equal on all ranks. */
 static bool connect(struct cf_comm *comm, const void *wanted) {
     const struct cf_chunks *chunks = wanted;
     const int me = comm->layout.rank;

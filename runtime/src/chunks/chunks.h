@@ -1,9 +1,9 @@
 /*
- * The room chunks: collectives of all ranks in chunks that are under way at once.
+ * The room chunks: collectives of all ranks, cut into chunks that are under way at the same time.
  *
- * The data is cut, and each chunk has a communicator of its own, in which the nodes may stand in
- * another order (papers/thread-split-rank-shift, sections 2 and 3). Threads carry them, or the MPI
- * library's nonblocking collectives do.
+ * Each chunk has a communicator of its own, which may order the nodes differently (Mahéo,
+ * Carribault, Pérache and Jalby, 2014, sections 2 and 3). The chunks are run by threads or by the
+ * MPI library's nonblocking collectives.
  */
 #ifndef COLLFORGE_CHUNKS_H_INCLUDED
 #define COLLFORGE_CHUNKS_H_INCLUDED
@@ -12,26 +12,26 @@
 
 enum cf_carrier {
     CF_CARRIER_NONBLOCKING, /* one thread starts all chunks and waits for them */
-    CF_CARRIER_EXCHANGE, /* the same; vectors in parts from every rank to every other at once, with
-                            all ranks in their order (chunk_exchange.c) */
-    CF_CARRIER_THREADS,  /* blocking calls, as many at once as there are idle threads; one after
-                            the other where there is but the caller */
+    CF_CARRIER_EXCHANGE, /* the same, but vectors are exchanged in parts between all ranks, in rank
+                            order (chunk_exchange.c) */
+    CF_CARRIER_THREADS,  /* blocking calls, one per idle thread at a time; in turn if the caller has
+                            no other threads */
 };
 
 /*
- * In which order the nodes stand in chunk c of n, on N nodes. The ranks of a node stay together, in
- * their order. In chunk 0 all ranks are as they are, whatever the order of the others.
+ * The order of the nodes in chunk c of n, on N nodes. The ranks of a node stay together, in rank
+ * order. Chunk 0 always has all ranks in rank order.
  */
 enum cf_node_order {
-    CF_NODE_ORDER_KEPT,     /* all ranks as they are in all chunks */
-    CF_NODE_ORDER_ROTATED,  /* from node c on: a tree has its root elsewhere */
-    CF_NODE_ORDER_SPREAD,   /* from node c N / n on */
-    CF_NODE_ORDER_REVERSED, /* the same, every other chunk backwards: a ring runs the other way */
-    CF_NODE_ORDER_STRIDED,  /* the same, by steps that are coprime to N: other neighbours */
-    CF_NODE_ORDER_SHUFFLED, /* shuffled, alike on all ranks */
+    CF_NODE_ORDER_KEPT,     /* rank order in all chunks */
+    CF_NODE_ORDER_ROTATED,  /* starting at node c: moves the root of a tree */
+    CF_NODE_ORDER_SPREAD,   /* starting at node c N / n */
+    CF_NODE_ORDER_REVERSED, /* as SPREAD, with every other chunk reversed: reverses a ring */
+    CF_NODE_ORDER_STRIDED,  /* as SPREAD, with a stride coprime to N: changes neighbours */
+    CF_NODE_ORDER_SHUFFLED, /* shuffled, equal on all ranks */
 };
 
-/* Each chunk takes one of the MPI library's numbers for communicators. */
+/* Limit, because each chunk takes one of the MPI library's communicator ids. */
 enum { CF_MOST_CHUNKS = 64 };
 
 static inline int cf_chunk_count(int wanted) {
@@ -44,10 +44,10 @@ struct cf_chunks {
     enum cf_carrier carrier;
 };
 
-/* A chunk's communicator, and what its call works with. */
+/* A chunk's communicator, and scratch of its call. */
 struct cf_chunk {
     MPI_Comm comm;
-    int *rank_at;  /* [size] who stands where in comm */
+    int *rank_at;  /* [size] rank of the user's communicator, by rank in comm */
     int *place_of; /* [size] the inverse */
     int *counts;   /* [size] scratch, as the other three */
     int *displs;
@@ -56,7 +56,7 @@ struct cf_chunk {
     bool handed_on; /* its second stage is under way */
 };
 
-/* The communicators of one struct cf_chunks, whichever way they are carried. */
+/* The communicators of one struct cf_chunks, for any carrier (way to run the chunks). */
 struct cf_chunk_set {
     int n;
     enum cf_node_order order;
@@ -66,21 +66,21 @@ struct cf_chunk_set {
 };
 
 /*
- * Makes the communicators; *ready is false, on all ranks alike, where one of them could not be had.
- * Collective at the first call with such n and
- * order on a communicator; a look at a list afterwards. Returns an MPI error class.
+ * Creates the communicators; *ready is false, on all ranks, if one of them could not be created.
+ * The first call with this n and order is collective over the communicator. Later calls only search
+ * a list. Returns an MPI error class.
  */
 int cf_chunks_ready(struct cf_comm *comm, const struct cf_chunks *chunks, bool *ready);
-/* What ready has made, or NULL. */
+/* The set that cf_chunks_ready created, or NULL. */
 struct cf_chunk_set *cf_chunks_find(const struct cf_comm *comm, const struct cf_chunks *chunks);
 /* Frees all sets of a communicator. */
 void cf_chunks_disconnect(struct cf_comm *comm);
 
 /*
- * The collectives, once cf_chunks_ready has said so. Counts and roots as in those of variant.h,
- * over all ranks in rank order; count is that of the vector, or of one block. from and to may be
- * the same memory, or a rank's own block of the other, where MPI has a form in place. An op that is
- * the user's own is not called by several threads at once: such a reduction runs as one chunk.
+ * The collectives; call them only after cf_chunks_ready. Counts and roots are over all ranks in
+ * rank order; count is that of the vector, or of one block. from and to may be the same memory, or
+ * from a rank's own block in to, where MPI allows MPI_IN_PLACE. A user's op must not be called by
+ * several threads at once, so such a reduction runs as one chunk.
  */
 int cf_chunks_bcast(struct cf_comm *comm, void *data, int count, const struct cf_unit *unit,
                     int root, const struct cf_chunks *chunks);
