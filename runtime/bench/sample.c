@@ -19,10 +19,10 @@
  * Calls so short that the error of the start matters are repeated, equally often for every
  * candidate:
  * - In allreduce, alltoall and others, every rank's result depends on every rank's input (the
- * oracle tells), so no rank can be more than one call ahead. Such calls run back to back in one
- * timing window. The sample is the window's time divided by their number. (--in-a-row asks for this
- * with longer calls, too, as in OSU's and Intel's benchmarks: a call then begins while other ranks
- * are still in the one before.)
+ *   oracle tells), so no rank can be more than one call ahead. Such calls run back to back in one
+ *   timing window. The sample is the window's time divided by their number. (--in-a-row asks for
+ *   this with longer calls, too, as in OSU's and Intel's benchmarks: a call then begins while other
+ *   ranks are still in the one before.)
  * - In bcast, gather, scan and others, consecutive calls would overlap, and the root's throughput
  *   would be taken for the collective's time. Each call has a timing window of its own, and the
  *   sample is the median of the windows. So it is for in-place calls, whose input must be restored
