@@ -191,7 +191,7 @@ static bool applies(const struct cf_choice *choice, const struct cf_facts *facts
 static int raise(MPI_Comm comm, int err) {
     (void)PMPI_Comm_call_errhandler(comm, err);
     if (err == MPI_ERR_NO_MEM) {
-        cf_warn("memory is out on a rank for which others wait; the job ends here");
+        cf_warn("out of memory on a rank that others wait for; the job ends here");
         (void)PMPI_Abort(MPI_COMM_WORLD, err);
     }
     return err;

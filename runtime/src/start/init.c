@@ -174,7 +174,7 @@ static void start(void) {
         if (active && rank == 0)
             cf_chain_check();
         if (!active && rank == 0)
-            cf_warn("memory is out; native collectives");
+            cf_warn("out of memory; native collectives");
     }
     cf_winners_free(&winners);
 }

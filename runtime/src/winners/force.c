@@ -68,7 +68,7 @@ bool cf_force_parse(const char *text, struct cf_winners *winners, char *why, siz
     struct forced *forced = calloc((size_t)cf_ncollectives, sizeof *forced);
     const int before = winners->count;
     bool good = false;
-    (void)snprintf(why, whysize, "memory is out");
+    (void)snprintf(why, whysize, "out of memory");
     if (forced == NULL)
         return false;
     if (!force_entries(text, forced, why, whysize))

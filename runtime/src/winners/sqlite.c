@@ -31,7 +31,7 @@ bool cf_sqlite_load(struct cf_sqlite *sqlite, char *why, size_t whysize) {
     sqlite->first_user = sqlite->config(SQLITE_CONFIG_GETMUTEX, &unused) == SQLITE_OK;
     if (sqlite->initialize() == SQLITE_OK)
         return true;
-    (void)snprintf(why, whysize, "%s does not start; install it anew", library_name);
+    (void)snprintf(why, whysize, "%s cannot be initialised; reinstall it", library_name);
     return false;
 }
 

@@ -216,9 +216,10 @@ static bool add_row(struct load *load, sqlite3_stmt *row) {
                     collective);
     if (length >= (int)sizeof text || strlen(layout) >= CF_LAYOUT_NAME_SIZE ||
         strcmp(layout, CF_ANY_LAYOUT) == 0)
-        return fail(load,
-                    "it is damaged (a text that none of its kind can be); restore it or tune "
-                    "anew");
+        return fail(
+            load,
+            "it is damaged (a layout or variant name that cannot exist); restore it or tune "
+            "anew");
     if (!cf_choice_parse(text, (size_t)length, index, &choice, why, sizeof why))
         return fail(load, "%s; build the library anew or tune anew", why);
     if (choice.variant != NULL && strcmp(choice.variant->fingerprint, text_of(load, row, 5)) != 0)
@@ -228,7 +229,7 @@ static bool add_row(struct load *load, sqlite3_stmt *row) {
         return fail(load, "its %s for %s has no passing verification; tune anew", family,
                     collective);
     if (!cf_winners_add(load->winners, layout, index, (int)bytes, &choice))
-        return fail(load, "memory is out");
+        return fail(load, "out of memory");
     if (choice.variant == NULL && strcmp(text_of(load, row, 7), "tie") == 0)
         load->winners->items[load->winners->count - 1].variant = CF_NATIVE_TIES;
     return true;
@@ -352,7 +353,7 @@ static bool open_database(struct load *load) {
 static bool find_version(struct load *load) {
     int length = 0;
     if (PMPI_Get_library_version(load->version, &length) != MPI_SUCCESS)
-        return fail(load, "the MPI library does not tell its version");
+        return fail(load, "the MPI library returns no version");
     length = (int)strlen(load->version);
     while (length > 0 && strchr(" \t\n", load->version[length - 1]) != NULL)
         load->version[--length] = '\0';
