@@ -34,7 +34,8 @@ int element_bytes(const struct element *element);
 
 enum operation { OP_NONE, OP_SUM, OP_MAX, OP_AFFINE };
 
-/* Creates the MPI datatypes and ops, after MPI_Init. Return an MPI error class. */
+/* Create the MPI datatypes and ops (after MPI_Init), and free them. Both return an MPI error
+ * class. */
 int types_create(void);
 int types_free(void);
 

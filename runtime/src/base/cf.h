@@ -15,8 +15,7 @@
 
 #include "collforge.h"
 
-/* ---- one call -----------------------------------------------------------------------------------
- */
+/* ---- one call -------------------------------------------------------------------------------- */
 
 /*
  * The arguments of one call of any collective. A collective with a single buffer (bcast) has it in

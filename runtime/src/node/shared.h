@@ -45,8 +45,8 @@ int cf_shared_barrier(struct cf_comm *comm);
 /* cf_node_wait, always by flags. */
 int cf_shared_meet(struct cf_comm *comm, struct cf_ranks waiting, struct cf_ranks awaited);
 
-/* Below, a copy is one from or into a user's buffer by one rank; n is the number of ranks on the
- * node. */
+/* Copies are counted per byte below: from or into a user's buffer, by one rank. n is the number of
+ * ranks on the node. */
 
 /* The root copies in, every other rank copies out: n copies. */
 int cf_shared_bcast(struct cf_comm *comm, void *buffer, int count, const struct cf_unit *unit,

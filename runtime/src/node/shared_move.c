@@ -42,7 +42,7 @@ static void add_part(struct moving *moving, const void *from, size_t bytes) {
     moving->shared->parts[moving->nparts++] = (struct cf_shared_part){from, bytes};
 }
 
-/* This rank wants bytes bytes of a rank's stream, from begin on, copied to to. */
+/* This rank wants `bytes` bytes of a rank's stream, from begin on, copied into `to`. */
 static void want(struct moving *moving, int rank, size_t begin, size_t bytes, void *to) {
     struct cf_shared_flow *flow = &moving->shared->flows[rank];
 

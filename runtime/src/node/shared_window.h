@@ -39,7 +39,7 @@ struct cf_shared_segment {
 };
 
 /* The stream of packed bytes that one rank sends in a collective: its length, and the interval
- * [begin, end) that this rank copies to to. */
+ * [begin, end) of it that this rank copies into `to`. */
 struct cf_shared_flow {
     size_t total;
     size_t begin, end;
@@ -54,14 +54,14 @@ struct cf_shared_part {
 
 struct cf_shared {
     MPI_Win window; /* MPI_WIN_NULL on a node of one rank */
-    MPI_Info info;  /* ---- interface ----- */
+    MPI_Info info;  /* hints for the MPI window */
     MPI_Comm node_comm;
     int n;
     int me;
-    int *members;           /* [n] their ranks in MPI_COMM_WORLD */
+    int *members;           /* [n] ranks in MPI_COMM_WORLD */
     uint64_t number[2];     /* unique among windows, equal on all ranks of the window */
     struct cf_shared *next; /* next in the list of kept windows */
-    uint64_t rounds;        /* so far; alike on all ranks between collectives */
+    uint64_t rounds;        /* so far; equal on all ranks between collectives */
     uint64_t all_done;      /* all ranks are known to have left this many rounds */
     struct cf_shared_segment **segments; /* [n] */
     struct cf_shared_flow *flows;        /* [n] scratch of shared_move.c */
@@ -80,14 +80,14 @@ void cf_shared_stop(void);
 uint64_t cf_shared_wait_long(const struct cf_shared *shared, const cf_shared_flag *flag,
                              uint64_t least);
 
-/* Waits until the flag is at least least, and returns its value. MPI makes progress meanwhile. */
+/* Waits until *flag >= least, and returns its value. MPI makes progress meanwhile. */
 static inline uint64_t cf_shared_wait(const struct cf_shared *shared, const cf_shared_flag *flag,
                                       uint64_t least) {
     const uint64_t value = atomic_load_explicit(flag, memory_order_acquire);
     return value >= least ? value : cf_shared_wait_long(shared, flag, least);
 }
 
-/* The slow path of cf_shared_reserve: returns when all ranks have left the first least rounds. */
+/* The slow path of cf_shared_reserve: returns when all ranks have left the first `least` rounds. */
 void cf_shared_reserve_long(struct cf_shared *shared, uint64_t least);
 
 /* Waits until the memory of this round may be overwritten. */
@@ -122,8 +122,8 @@ static inline void cf_shared_raise(cf_shared_flag *flag, uint64_t value) {
 static inline void cf_shared_foresee(const struct cf_shared *shared, uint64_t round) {
     const struct cf_shared_slot *next = cf_shared_slot(shared, shared->me, round + 1);
 #if defined(__x86_64__)
-    /* GCC emits this for __builtin_prefetch only when told a processor that has it. Others ignore
-     * it. */
+    /* GCC emits this for __builtin_prefetch only if told that the processor has it. Other
+     * processors ignore it. */
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *)next));
 #else
     __builtin_prefetch(next, 1);
