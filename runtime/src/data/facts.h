@@ -23,8 +23,8 @@ void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int c
                    int64_t bytes, MPI_Op op);
 
 /*
- * Estimates the most bytes of temporaries that a call takes on any rank. Reads only facts that are
- * equal on all ranks. Assumes dense types.
+ * Estimates the maximum over the ranks of the bytes of temporaries that a call takes. Reads only
+ * facts that are equal on all ranks. Assumes dense types.
  */
 int64_t cf_memory_estimate(const struct cf_choice *choice, const struct cf_facts *facts);
 /* Whether the estimate is at most COLLFORGE_MEMORY, or the size at most twice a measured one. */

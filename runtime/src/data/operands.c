@@ -59,9 +59,9 @@ static MPI_Aint side_bytes(const struct cf_side *side, const struct cf_unit *uni
 }
 
 /*
- * n blocks of a side from first on, as packed bytes. If they lie so in the user's memory, *staged
- * is that memory, unless *packed asks for a copy. Otherwise *staged is the slot's memory, with a
- * copy if fill, and *packed is set.
+ * Sets *staged to n blocks of a side, from first on, as packed bytes. That is the user's memory if
+ * the bytes lie so there and *packed is false. Otherwise it is the slot's memory, with a copy if
+ * fill is set, and *packed becomes true.
  */
 static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int first, int n,
                  bool fill, void **staged, bool *packed) {
@@ -126,8 +126,8 @@ static int hash_of_other_side(const struct cf_roles *roles, const struct cf_side
     return (int)(hash & INT_MAX);
 }
 
-/* units: [size][own + 1], each rank's sizes and its hash. Whether every hash equals that of the
- * exchanged sizes. */
+/* Whether each rank's hash equals that of the exchanged sizes. units: [size][own + 1], each rank's
+ * sizes and its hash. */
 static bool sides_agree(const int *units, int size, int own, int root) {
     for (int rank = 0; rank < size; rank++) {
         uint64_t hash = CF_HASH_BEGIN;

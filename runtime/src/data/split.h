@@ -43,7 +43,8 @@ int cf_split_departing(struct cf_split *split, struct cf_comm *comm, int slot,
 int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
                       const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
 /* For each node: this lane's slice of the concatenated blocks of its ranks. displs are positions
- * among all blocks in rank order, and total is their sum. Only for consecutive placements. */
+ * among all blocks in rank order, and total is the units of all blocks. Only for consecutive
+ * placements. */
 int cf_split_lane_slices(struct cf_split *split, struct cf_comm *comm, int slot,
                          const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks);
 /* One block per rank of the communicator. blocks: a row, to send, or a column, to receive. */

@@ -41,8 +41,8 @@ int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
 
 /*
  * after = before op after. Does nothing for count 0, which users' ops need not support. A user's op
- * may write both operands, so it gets a copy of before, which the caller owns or other ranks may
- * still read.
+ * may write both operands. It gets a copy of `before`, which may be the caller's buffer or still be
+ * read by other ranks.
  */
 int cf_combine(struct cf_comm *comm, const void *before, void *after, int count,
                const struct cf_unit *unit, MPI_Op op);

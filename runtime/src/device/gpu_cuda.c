@@ -76,8 +76,8 @@ static void *primary_context(const void *device) {
     return context;
 }
 
-/* In a thread that has not used CUDA there is no context, and copies fail. Such a thread pushes the
- * context of the memory. */
+/* In a thread that has not used CUDA there is no context, and copies fail. It pushes the context of
+ * the memory for the copy. */
 static bool borrow_context(const void *device) {
     void *context = NULL;
     if (cuda.current(&context) != SUCCESS || context != NULL ||

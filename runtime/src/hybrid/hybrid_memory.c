@@ -82,7 +82,7 @@ static int free_piece(struct cf_piece *piece) {
 
 /*
  * Succeeds on all ranks of the communicator or on none. If some rank of a node failed to allocate,
- * the others cannot free their windows, because MPI_Win_free is collective. They leak.
+ * the others leak their windows, because MPI_Win_free is collective.
  */
 static int open_piece(struct cf_hybrid *hybrid, struct cf_piece *piece, size_t bytes) {
     const bool allocated = cf_comm_agree(hybrid->open.node_comm, allocate(hybrid, piece, bytes));

@@ -238,8 +238,8 @@ static bool allocate(struct cf_shared *shared, void **memory) {
                                     memory, &shared->window) == MPI_SUCCESS;
 }
 
-/* Collective over the node. If some rank failed to allocate, the others cannot free their windows,
- * because MPI_Win_free is collective. They leak. */
+/* Collective over the node. If some rank failed to allocate, the others leak their windows, because
+ * MPI_Win_free is collective. */
 static bool open_window(struct cf_shared *shared) {
     void *memory = NULL;
 

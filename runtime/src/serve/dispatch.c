@@ -89,8 +89,8 @@ static bool is_for_good(MPI_Datatype type) {
 }
 
 /*
- * The slow path of cf_choose. count is that of a call without counts; type is MPI_DATATYPE_NULL if
- * the size is not known on all ranks. Observed calls are never remembered, so that all of them come
+ * The slow path of cf_choose. count is 0 for a call with counts; type is MPI_DATATYPE_NULL if the
+ * size is not known on all ranks. Observed calls are never remembered, so that all of them come
  * here.
  */
 CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int collective,
@@ -186,8 +186,8 @@ static bool applies(const struct cf_choice *choice, const struct cf_facts *facts
             cf_memory_suffices(choice, facts));
 }
 
-/* Raises a component's error as the call's. Out of memory may affect one rank only, while the
- * others wait for its messages: the job is aborted. */
+/* Reports a component's error as the call's. Out of memory may affect one rank only, while others
+ * wait for its messages: the job is aborted. */
 static int raise(MPI_Comm comm, int err) {
     (void)PMPI_Comm_call_errhandler(comm, err);
     if (err == MPI_ERR_NO_MEM) {

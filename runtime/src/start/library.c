@@ -21,7 +21,8 @@ static const bool for_open_mpi = false;
 static const char built_for[] = "MPICH";
 #endif
 
-/* Whether this rank prints the warning: rank 0, if the launcher tells the rank before MPI_Init. */
+/* Whether this rank prints the warning: rank 0, or every rank if the launcher does not tell the
+ * rank before MPI_Init. */
 static bool speaks(void) {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
                                         "SLURM_PROCID"};
