@@ -82,8 +82,8 @@ static bool may_go_on(void) {
 
 /*
  * Sends a request and reads its answer without the newline. Reads byte by byte, because what
- * follows belongs to the MPI library. Signals are ignored. There is no timeout, as in the library:
- * an unread answer would be taken for that of its next request.
+ * follows belongs to the MPI library. Calls interrupted by signals are retried. There is no
+ * timeout, as in the library: an unread answer would be taken for that of its next request.
  */
 static bool pmi_ask(const char *request, char answer[LINE]) {
     const size_t length = strlen(request);
