@@ -1,4 +1,4 @@
-"""Steps among the ranks of a node: by messages to and from carriers, or in the node's piece of memory."""
+"""Steps among the ranks of a node: messages to and from carriers, or access to the node's shared memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Unfold(Fold):
 
 
 class Release(GroupStep):
-    """No data: the carriers let the other ranks go on."""
+    """The carriers let the other ranks continue; no data are moved."""
 
     call = "release"
     sentence = "Let the ranks go on whose lane I carry."
@@ -69,7 +69,7 @@ class Move(GroupStep):
 
 
 class Wait(GroupStep):
-    """Some ranks of the node wait for others, and see what these have written before."""
+    """Some ranks of the node wait for others and then see their earlier stores."""
 
     call = "wait"
     keys = {"ranks": MEMBERS, "for": MEMBERS, "data": BUFFER}
@@ -87,7 +87,7 @@ class Wait(GroupStep):
 
 
 class Collect(RankStep):
-    """Blocks out of the node's piece."""
+    """Copies blocks out of the node's shared memory."""
 
     call = "collect"
     sentence = "Collect {reads} out of the piece as {writes}."
@@ -98,7 +98,7 @@ class Collect(RankStep):
 
 
 class Place(Collect):
-    """Blocks into the node's piece."""
+    """Copies blocks into the node's shared memory."""
 
     call = "place"
     sentence = "Place {reads} in the piece as {writes}."
