@@ -1,4 +1,4 @@
-"""`collforge bench`: native, every variant and the tuned choice, side by side in one run."""
+"""`collforge bench`: native, variants and the tuned choice, compared in one run."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
 def show(
     args: argparse.Namespace, known: Known, found: Sequence[tuple[Case, Row]], standard: str
 ) -> None:
-    """Prints the table that the options ask for."""
+    """Prints the table that the options select."""
     rows = [row for _, row in found]
     where = f"{args.mpi}, {known.goal.layout.name}"
     if args.steps:
@@ -131,7 +131,7 @@ def show(
 
 
 def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
-    """Of every problem asked for: native, and the variants named or, if none is, the usual ones."""
+    """The cases of every requested problem: native, and the named variants or, by default, the usual ones."""
     asked = [case.parse(text) for text in args.cases]
     groups: dict[str, dict[str, Case]] = {}
     for one in asked or plan.problems(known.made, known.goal):
@@ -149,7 +149,7 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
 
 
 def entry_of(known: Known, asked: Case) -> VariantEntry:
-    """Raises CollforgeError where the collective has no such variant."""
+    """The entry of a case's variant. Raises CollforgeError if the collective has no such variant."""
     family, _ = split_name(asked.variant)
     entries = {entry.family: entry for entry in known.made.variants_of(asked.collective)}
     if family not in entries:
@@ -169,6 +169,6 @@ def default_variants(args: argparse.Namespace, known: Known, problem: Case) -> l
 
 
 def with_variant(text: str) -> str:
-    """A case string, with native for its variant where it names none."""
+    """A case string, with native as its variant if it names none."""
     head, _, tail = text.partition("@")
     return text if ":" in head else f"{head}:{NATIVE}@{tail}"

@@ -1,4 +1,4 @@
-"""`collforge report`: what was chosen and why, and a plot of it."""
+"""`collforge report`: the winners, the evidence for them, and a plot."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def explain(made: Manifest, standing: Standing) -> None:
-    """Prints each decision, what it rests on, and what came next."""
+    """Prints each decision, its evidence, and the runners-up."""
     decided = measured_problems(p for p in standing.seen.history if p in standing.decisions)
     for contest in plan.contests(made, decided):
         collective = contest[0].collective
@@ -68,7 +68,7 @@ def explain(made: Manifest, standing: Standing) -> None:
 
 
 def explain_stale(made: Manifest, store: Store, place: Place) -> None:
-    """Prints which winners no longer serve, and what has changed in them since they were verified."""
+    """Prints the winners that no longer apply, and which of their C files changed since verification."""
     current = {entry.fingerprint: entry for entry in made.variants}
     for winner in store.winners(place.system, place.mpi, place.layout):
         variant = winner.choice.variant

@@ -1,4 +1,4 @@
-"""`collforge winners`: what was chosen."""
+"""`collforge winners`: lists the winners."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_names(args: argparse.Namespace, everything: Sequence[Winner | tables.Open]) -> None:
-    """A name for which nothing was measured is a mistake to report, not an empty table."""
+    """Raises CollforgeError for a name without measurements, instead of showing an empty table."""
     known: dict[str, set[str]] = {
         "system": set(),
         "mpi": set(),
