@@ -20,7 +20,7 @@ class Copy(RankStep):
 
 class Combine(RankStep):
     call = "combine"
-    sentence = "Combine {reads} with {writes}: what lies before comes first."
+    sentence = "Combine {reads} with {writes}; {reads} comes first."
     whole = True
     takes_op = True
     in_pipe = "elementwise"
@@ -38,7 +38,7 @@ class Reorder(RankStep):
 
     call = "reorder"
     keys = {"direction": ("to_lanes", "to_ranks", "nodes_to_ranks"), **MOVE}
-    sentence = "Put {reads} in order as {writes}."
+    sentence = "Reorder {reads} into {writes}."
 
     def on_rank(self, m: Machine, step: Step, rank: int, memory: Memory) -> Cells:
         blocks = cut(read(memory, rank, step.reads), [m.cells] * m.layout.size)

@@ -45,7 +45,7 @@ class Release(GroupStep):
     """The carriers let the other ranks continue; no data are moved."""
 
     call = "release"
-    sentence = "Let the ranks go on whose lane I carry."
+    sentence = "Release the ranks whose lane I carry."
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return {rank: list(data(group[index % m.lanes.k])) for index, rank in enumerate(group)}
@@ -73,7 +73,7 @@ class Wait(GroupStep):
 
     call = "wait"
     keys = {"ranks": MEMBERS, "for": MEMBERS, "data": BUFFER}
-    sentence = "Waiting: {ranks} for {for}, to see what has been stored."
+    sentence = "Wait ({ranks} for {for}) to see earlier stores."
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return {}
@@ -90,7 +90,7 @@ class Collect(RankStep):
     """Copies blocks out of the node's shared memory."""
 
     call = "collect"
-    sentence = "Collect {reads} out of the piece as {writes}."
+    sentence = "Copy {reads} out of the node's shared memory to {writes}."
 
     def to_c(self, c: InC) -> str:
         arguments = f"comm, lanes, lane, {c.source}, {c.target}, {c.blocks}, unit"
@@ -101,4 +101,4 @@ class Place(Collect):
     """Copies blocks into the node's shared memory."""
 
     call = "place"
-    sentence = "Place {reads} in the piece as {writes}."
+    sentence = "Copy {reads} to {writes} in the node's shared memory."
