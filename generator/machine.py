@@ -136,4 +136,4 @@ def read(memory: Memory, rank: int, name: str) -> Cells:
     try:
         return memory[rank, name]
     except KeyError:
-        raise ProofError(f"rank {rank} reads {name}, which it never got") from None
+        raise ProofError(f"rank {rank} reads {name}, which was never written") from None

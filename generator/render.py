@@ -53,7 +53,7 @@ def generate(out: Path, specs_root: Path = load.SPECS, templates: Path = TEMPLAT
         files, manifest = _render(specs, variants, _environment(templates))
     except jinja2.TemplateError as error:
         place = f"{getattr(error, 'name', None) or templates}"
-        raise CollforgeError(f"template {place}: {error}; mend the template or the spec") from error
+        raise CollforgeError(f"template {place}: {error}; fix the template or the spec") from error
     _write(out, files)
     return manifest
 

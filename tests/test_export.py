@@ -44,7 +44,7 @@ def test_algorithms_are_those_the_library_lists() -> None:
 
 
 def test_other_libraries_are_refused_with_the_reason() -> None:
-    with pytest.raises(CollforgeError, match="replaces its whole built-in tree"):
+    with pytest.raises(CollforgeError, match="needs a complete selection file"):
         export.openmpi_algorithms(libraries.find("mpich"))
 
 

@@ -33,7 +33,7 @@ def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
     legend = tables.Legend()
     title = (
         f"{where}: time of {standard}, ratios to it (above 1: faster); "
-        f"CPU: processor time over {standard}'s (above 1: burns more)"
+        f"CPU: processor time / that of {standard}"
     )
     names = ("collective", "bytes", f"{standard} ms", *families, "tuned choice", "tuned")
     has_limit = any(row.limit for row in rows)

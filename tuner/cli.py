@@ -29,7 +29,7 @@ def build_parser() -> tuple[argparse.ArgumentParser, list[str]]:
     parser = argparse.ArgumentParser(
         prog="collforge",
         description=collforge.__doc__,
-        epilog="example: collforge doctor; `collforge COMMAND --help` shows one for each command",
+        epilog="example: collforge doctor; `collforge COMMAND --help` has an example of each command",
     )
     parser.add_argument("--version", action="version", version=f"collforge {collforge.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)

@@ -100,8 +100,8 @@ def openmpi_settings(library: MpiLibrary) -> dict[str, str]:
 def _ompi_info(library: MpiLibrary, component: str) -> str:
     if library.flavor != "openmpi":
         raise CollforgeError(
-            f"{library.name} is no Open MPI, whose algorithms can be named: use --to openmpi; "
-            "MPICH's selection file replaces its whole built-in tree, which its packages do not ship"
+            f"{library.name} is not Open MPI, whose algorithms can be selected: use --to openmpi; "
+            "MPICH needs a complete selection file, which its packages do not ship"
         )
     program = library.mpirun.with_name("ompi_info")
     command = [str(program), "--param", "coll", component, "--level", "9", "--parsable"]

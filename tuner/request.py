@@ -90,12 +90,12 @@ def parse_layout(text: str | None, system: str) -> Layout:
     asked = text or LAYOUTS.get(system)
     if asked is None:
         raise CollforgeError(
-            f"system {system} has no usual layout: give one with --layout, e.g. 4x2"
+            f"system {system} has no default layout: give one with --layout, e.g. 4x2"
         )
     read = layout.from_name(asked)
     if read.name.startswith("map#"):
         raise CollforgeError(
-            f"layout {asked} cannot be tuned: so many ranks in no order have no name that can be read"
+            f"layout {asked} cannot be tuned: its name is too long and was replaced by a hash"
         )
     if system == "emulated" and not read.regular:
         raise CollforgeError(

@@ -248,7 +248,7 @@ def _corrected(each: Series, found: Mapping[Variant, Series], rule: Rule) -> flo
 
 def _shortfall(each: Sequence[Estimate], confidence: float, margin: float) -> str:
     if all(one.ends(confidence)[0] <= math.log1p(margin) for one in each):
-        return f"does not clear {1 + margin:.2f} with its low end"
+        return f"does not clear {1 + margin:.2f} with the low end of its interval"
     slowest = math.exp(min(one.mean for one in each))
     if slowest < 1 / (1 + margin):
         return f"is slower than native at some size ({slowest:.2f}x)"
@@ -259,7 +259,7 @@ def _why(choice: Comparison, problems: int, rule: Rule) -> str:
     if not rule.native_serves:
         return f"{choice}: the best that has one copy per node"
     together = ", and it is slower than native at no size" if problems > 1 else ""
-    return f"{choice}: the low end clears {1 + rule.margin:.2f}{together}"
+    return f"{choice}: the low end is above {1 + rule.margin:.2f}{together}"
 
 
 def _without_winner(

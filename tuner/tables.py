@@ -22,9 +22,9 @@ from collforge.tuner.request import format_size
 from collforge.variant import NATIVE
 
 EVIDENCE = (
-    "evidence: decided; tie: native is as fast as the best variant. Undecided so far: between: served by the "
-    "winner beside it, not slower than native here; barrier: served by native, for that winner was slower "
-    "here or not measured"
+    "evidence: decided; tie: native is as fast as the best variant. For undecided sizes: between: served by a "
+    "neighbouring size's winner, which is not slower than native here; barrier: served by native, because that "
+    "winner was slower here or not measured"
 )
 
 Open = tuple[Place, Undecided]

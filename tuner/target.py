@@ -52,9 +52,8 @@ def add_problems(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collective",
         default="regular",
-        help="names with commas, e.g. bcast,allreduce, or groups: mpi, of which irregular are those whose "
-        "blocks may differ in size, and regular the others; hybrid: those of collforge_hybrid.h; all "
-        "(default: %(default)s)",
+        help="names separated by commas, e.g. bcast,allreduce, or groups: mpi, which is irregular (block sizes "
+        "may differ) and regular (the others); hybrid: those of collforge_hybrid.h; all (default: %(default)s)",
     )
     parser.add_argument(
         "--sizes",
@@ -65,7 +64,7 @@ def add_problems(parser: argparse.ArgumentParser) -> None:
         "--per",
         choices=("block", "node"),
         default="block",
-        help="what --sizes are of: a block of the call, or what the links of the busiest node have to move "
+        help="meaning of --sizes: bytes of a block, or bytes that the links of the busiest node must move "
         "(default: %(default)s)",
     )
 

@@ -86,7 +86,9 @@ class Alltoall(GroupStep):
         for index, rank in enumerate(group):
             arrived = [parts[source][index] for source in group]
             if [len(part) for part in arrived] != received(split, m, group, rank):
-                raise ProofError(f"alltoall: rank {rank} expects other sizes than are sent")
+                raise ProofError(
+                    f"alltoall: rank {rank} expects sizes that differ from the sent ones"
+                )
             out[rank] = join(arrived)
         return out
 

@@ -49,33 +49,32 @@ def add_parser(subparsers: Subparsers) -> None:
         type=int,
         metavar="N",
         default=1,
-        help="time N calls in a row, as OSU's and Intel's benchmarks do, where every rank waits for all "
-        "in each (allreduce, alltoall, ...); default: single calls, but for very short ones",
+        help="time N consecutive calls, as the OSU and Intel benchmarks do, for collectives in which every "
+        "rank waits for all (allreduce, alltoall, ...); default: single calls, except very short ones",
     )
     parser.add_argument(
         "--over-drop-in",
         action="store_true",
-        help="compare hybrid collectives with the drop-in ones by the winners of --db instead of native ones",
+        help="compare hybrid collectives with the tuned drop-in ones of --db instead of native",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
     which.add_argument(
         "--neighbours",
         action="store_true",
-        help="native, the tuned choice, and what is stored at the sizes beside each: whether a size that was "
-        "not tuned is served well",
+        help="for sizes that were not tuned: native, the tuned choice, and the winners of neighbouring sizes",
     )
     which.add_argument(
         "--steps",
         action="store_true",
-        help="the paper's plain full-lane composition, and how much faster each step beyond it is",
+        help="the plain full-lane composition of the multi-lane paper, and the speed-up of each step beyond it",
     )
     which.add_argument(
         "--each",
         action="store_true",
-        help="a row for each variant, not for the best of each family",
+        help="a row for each variant instead of the best of each family",
     )
-    parser.add_argument("--seed", type=int, default=7, help="of inputs (default: 7)")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the inputs (default: 7)")
     add_output(parser)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="case strings")
 

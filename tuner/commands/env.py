@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--system",
         metavar="SYS",
-        help="whose winners apply (default: the runtime looks at the host)",
+        help="system whose winners apply (default: found by host name)",
     )
     add_database(parser)
 

@@ -22,7 +22,7 @@ collforge export --to openmpi --system emulated --output rules.conf
 
 For those who cannot preload: it names the best of the library's own algorithms, no variant of ours. The
 header of the file has all the settings it needs. When the file is written, every rule is tried in a launch
-under these settings: a rule that the library does not take is removed again, and the exit status is 1."""
+under these settings: rules that the library does not follow are removed, and the exit status is then 1."""
 FILE_SETTING = "coll_tuned_dynamic_rules_filename"
 
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     settings = export.openmpi_settings(library)
     args.mpi = library.name
     site = target.site(args, library.name)
-    say(f"building for {library.name}, where stale")
+    say(f"building for {library.name}, if out of date")
     build.build(library)
     made = build.read_manifest()
     asked = target.goal(args, made)

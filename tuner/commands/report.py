@@ -24,7 +24,9 @@ collforge report
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = add_command(subparsers, "report", "tell what was chosen, and why", EXAMPLE, run)
+    parser = add_command(
+        subparsers, "report", "show the winners and the evidence for them", EXAMPLE, run
+    )
     add_database(parser)
     parser.add_argument("--mpi", help="one MPI library only")
     parser.add_argument("--collective", help="one collective only")
@@ -84,7 +86,7 @@ def _changed(was: Mapping[str, str], now: Sequence[Mapping[str, str]]) -> str:
     if not now:
         return "the family no longer serves the collective"
     if not was:
-        return "it was tuned by a version that did not store what variants are made of"
+        return "it was tuned by a version that did not store the files of variants"
     (parts,) = now
     files = sorted(f for f in {*was, *parts} if was.get(f) != parts.get(f))
     shown = ["its composition or template" if file == "variant" else file for file in files]

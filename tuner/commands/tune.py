@@ -34,7 +34,7 @@ EXAMPLE = """\
 collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
   collforge tune --system local --mpi openmpi --collective bcast --sizes 1KiB..64KiB
 
-Interrupt it at any moment: the next call goes on from the database."""
+It can be interrupted at any time: the next call continues from the database."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -47,14 +47,14 @@ def add_parser(subparsers: Subparsers) -> None:
     add_database(parser)
     parser.add_argument(
         "--budget",
-        help="how long to measure, e.g. 90s, 10m; compiling what is stale comes on top "
+        help="time for measuring, without compiling, e.g. 90s, 10m "
         f"(default: {request.PROBLEM_SECONDS:.0f}s for each collective and size with each MPI library)",
     )
     parser.add_argument(
         "--margin", type=float, default=MARGIN, help="least gain (default: %(default)s)"
     )
     parser.add_argument(
-        "--launches", type=int, default=3, help="least launches behind a decision (default: 3)"
+        "--launches", type=int, default=3, help="least launches of a decision (default: 3)"
     )
     parser.add_argument("--seed", type=int, default=7, help="of inputs and proposals (default: 7)")
 
@@ -62,7 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Tunes the MPI libraries one after the other. Each gets an equal share of the remaining budget."""
     if args.launches < 1:
-        raise CollforgeError(f"--launches {args.launches}: a decision takes 1 launch or more")
+        raise CollforgeError(f"--launches {args.launches}: a decision needs 1 launch or more")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     budget = request.parse_duration(args.budget) if args.budget else None
     found = find_libraries(args.mpi)
@@ -128,7 +128,7 @@ def print_result(
         )
     if going_on:
         words = shlex.join(["collforge", *args.words])
-        print(f"to go on with what is open, run it again: {words}")
+        print(f"to continue with the open problems, run again: {words}")
 
 
 def print_asked(store: Store, session: Session, standing: Standing) -> None:

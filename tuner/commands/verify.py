@@ -58,10 +58,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--family", help="one family only")
     parser.add_argument("--collective", help="with commas, or regular or irregular (default: all)")
     parser.add_argument(
-        "--tier", choices=TIERS, default="small", help="how much (default %(default)s)"
+        "--tier", choices=TIERS, default="small", help="number of cases (default %(default)s)"
     )
     parser.add_argument("--layout", help="placements with commas (default: those of the tier)")
-    parser.add_argument("--seed", type=int, default=7, help="of the inputs (default %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=7, help="seed of the inputs (default %(default)s)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ def add_parser(subparsers: Subparsers) -> None:
         run,
     )
     for name in ("system", "layout", "collective"):
-        parser.add_argument(f"--{name}", metavar="NAME", default="", help="only those of this one")
+        parser.add_argument(f"--{name}", metavar="NAME", default="", help="show only this one")
     add_mpi(parser)
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
     add_database(parser)

@@ -11,7 +11,7 @@ from collforge.tuner.probes import programs, ratios
 from collforge.tuner.probes.programs import Programs
 from collforge.tuner.probes.ratios import Ratio, Ratios
 
-SUMMARY = "time a program for which native won everywhere, with and without the preload"
+SUMMARY = "time a program whose calls all run native, with and without the preload"
 LAYOUT = "2x1"  # one rank per core: waiting for a core would hide the overhead
 COUNT = 128  # doubles of a block
 

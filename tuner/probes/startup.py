@@ -26,7 +26,7 @@ from collforge.tuner.plots import Dots
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.probes.programs import Programs
 
-SUMMARY = "time what MPI_Init and each communicator cost once, with and without the preload"
+SUMMARY = "time the one-off costs of MPI_Init and each communicator, with and without the preload"
 LAYOUTS = "2x1,2x2,4x2"
 COMMUNICATORS = 160  # the most that runtime/bench/programs/communicators.c allows
 
