@@ -108,7 +108,7 @@ class Hybrid:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:  # an exception on this rank alone could leave the other ranks waiting
+        if kind is None:  # after an exception, the other ranks may never call free
             self.free()
 
     def free(self) -> None:

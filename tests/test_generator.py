@@ -143,7 +143,7 @@ def test_what_the_root_has_stored_comes_by_way_of_a_carrier() -> None:
     made = piece()
     made.store(1, 0, [((1, 0),)])
     assert not made.may_read(2, 0)
-    made.wait("all", "carriers")  # the carriers do not know of the wait yet
+    made.wait("all", "carriers")  # the carriers do not see the root's store yet
     assert not made.may_read(2, 0)
     made.wait("carriers", "root")
     made.wait("all", "carriers")
