@@ -1,3 +1,3 @@
-"""Collforge: the fastest correct implementation of every MPI collective on your cluster."""
+"""Collforge finds the fastest correct implementation of every MPI collective on your cluster."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""Case strings: the one name of a case in driver arguments, ReFrame parameters, database keys, messages.
+"""Case strings, which name a case in driver arguments, ReFrame parameters, database keys and messages.
 
 ``allreduce:full_lane[lane_algorithm=chain,segment_bytes=4096]@4x2,bytes=1024,type=double,op=sum``
 """
@@ -34,7 +34,7 @@ class Case:
 
     @property
     def problem(self) -> str:
-        """The case without its variant: what different variants compete for."""
+        """The case without its variant. Variants of one problem compete with each other."""
         return f"{self.collective}@{self._tail()}"
 
     def by(self, variant: str) -> Case:
@@ -50,9 +50,9 @@ class Case:
 
 
 def parse(text: str) -> Case:
-    """Reads a case string, or a problem, which is read as native's case.
+    """Reads a case string. A problem (no variant named) is read as the case of the native collective.
 
-    Raises CollforgeError, quoting it, for anything else.
+    Raises CollforgeError, which quotes the text, for anything else.
     """
     match = _CASE.fullmatch(text)
     if not match:

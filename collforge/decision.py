@@ -1,11 +1,13 @@
-"""What a decision between a variant and native is called, and the margin by which one has to win."""
+"""The outcomes of a decision between a variant and native, and the margin that a win needs."""
 
 from __future__ import annotations
 
 MARGIN = 0.03
-"""Ratios of times nearer to 1 count as equal."""
+"""Two times whose ratio differs from 1 by less than this count as equal."""
 
 DECIDED, TIE, UNDECIDED = "decided", "tie", "undecided"
-"""A variant clears the margin, or none can; by staying native one loses less than the margin; open."""
+"""DECIDED: a variant is faster than native by the margin, or no variant can be.
+TIE: the expected cost of staying native is less than the margin. UNDECIDED: too little evidence."""
 BETWEEN, BARRIER = "between", "barrier"
-"""Of an undecided size: the winner beside it serves; native, that winner being slower (db/schema.sql)."""
+"""For an undecided size. BETWEEN: the winner of a neighbouring size serves it.
+BARRIER: native serves it, because that winner was slower there (db/schema.sql)."""

@@ -1,4 +1,4 @@
-"""Where Collforge keeps what it makes: generated C, built libraries, runs, and the database."""
+"""The folder for generated C, built libraries, runs and the database."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from collforge.errors import CollforgeError
 
 
 def home() -> Path:
-    """The absolute folder of everything that is made; it need not exist yet.
+    """The absolute path of the folder for all generated files; it need not exist yet.
 
-    $COLLFORGE_HOME, else build/ of the checkout that this package runs from, else the user's data
-    folder.
+    It is $COLLFORGE_HOME if set, else build/ of the checkout that this package runs from, else the
+    user's data folder.
     """
     named = os.environ.get("COLLFORGE_HOME")
     if named:
@@ -26,7 +26,7 @@ def home() -> Path:
 
 
 def database_path() -> Path:
-    """The database that applies when a command names none, absolute: $COLLFORGE_DB, else home's."""
+    """The absolute path of the default database: $COLLFORGE_DB if set, else the one in home()."""
     named = os.environ.get("COLLFORGE_DB")
     return Path(named).expanduser().absolute() if named else home() / "collforge.db"
 
@@ -34,7 +34,7 @@ def database_path() -> Path:
 def make_folder(folder: Path) -> Path:
     """Creates the folder with its parents and returns it.
 
-    Raises CollforgeError when it cannot be made or written to.
+    Raises CollforgeError when the folder cannot be created or written to.
     """
     fix = "set COLLFORGE_HOME to a folder that you can write to"
     try:

@@ -1,4 +1,4 @@
-"""collforge_hybrid.h for Python: NumPy arrays of which there is one per node, for mpi4py's communicators.
+"""collforge_hybrid.h for Python: NumPy arrays that exist once per node, on mpi4py communicators.
 
     from mpi4py import MPI
     from collforge.hybrid import Hybrid
@@ -32,7 +32,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _handle_type(of: type) -> Any:
-    """What a handle of MPI's is in C: an int (MPICH) or a pointer (Open MPI)."""
+    """The C type of an MPI handle: an int (MPICH) or a pointer (Open MPI)."""
     small = MPI._sizeof(of) == ctypes.sizeof(ctypes.c_int)
     return ctypes.c_int if small else ctypes.c_void_p
 
@@ -56,12 +56,14 @@ class _Package(ctypes.Structure):
 def find_library() -> Path:
     """libcollforge.so: the preloaded one, else that of ``collforge build`` for mpi4py's MPI library.
 
-    Raises CollforgeError, with the command that makes it, when there is none.
+    Raises CollforgeError, which names the command that builds it, when there is none.
     """
     for preloaded in os.environ.get("LD_PRELOAD", "").replace(" ", ":").split(":"):
         if Path(preloaded).name == "libcollforge.so":
             return Path(preloaded)
-    version = MPI.Get_library_version().split("\0")[0].rstrip()  # Open MPI 5 counts the ending zero
+    version = (
+        MPI.Get_library_version().split("\0")[0].rstrip()
+    )  # Open MPI 5's length includes the final NUL
     for built_with in sorted(home().glob("*/built-with")):
         path = built_with.with_name("libcollforge.so")
         if path.exists() and built_with.read_text(encoding="utf-8") == version:
@@ -73,9 +75,10 @@ def find_library() -> Path:
 
 
 class Hybrid:
-    """A package: the communicators of a communicator's nodes, and memory that exists once per node.
+    """A package: node communicators of a communicator, and memory that exists once per node.
 
-    ``numa``: once per NUMA domain, for ranks that are bound to one (collforge_hybrid_create_numa).
+    ``numa``: the memory exists once per NUMA domain instead, for ranks that are each bound to one domain
+    (collforge_hybrid_create_numa).
     """
 
     def __init__(
@@ -105,11 +108,11 @@ class Hybrid:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:  # else other ranks may never come
+        if kind is None:  # after an exception, the other ranks may never call free
             self.free()
 
     def free(self) -> None:
-        """Frees the package with its memory: its arrays must not be used any more."""
+        """Frees the package and its memory. Its arrays must not be used afterwards."""
         self._pieces.clear()
         self._call("free", ctypes.byref(self._package))
 
@@ -126,13 +129,13 @@ class Hybrid:
 
     @property
     def node_rank_of(self) -> list[int]:
-        """Every rank's rank among those of its node."""
+        """The node rank of every rank: its rank among the ranks of its node."""
         return list(self._package.contents.node_rank_of[: self.size])
 
     # ---- memory --------------------------------------------------------------------------------
 
     def alloc(self, shape: int | Sequence[int], dtype: Any = float) -> Array:
-        """An array of which there is one per node; its contents are undefined."""
+        """An array that exists once per node; its contents are undefined."""
         kind = np.dtype(dtype)
         length = int(np.prod(shape)) * kind.itemsize
         address = ctypes.c_void_p()
@@ -143,30 +146,30 @@ class Hybrid:
         return array
 
     def release(self, array: Array) -> None:
-        """Frees an array of `alloc`, which must not be used any more. Waits for the node's ranks."""
+        """Frees an array of `alloc`; it must not be used afterwards. Waits for the node's ranks."""
         address = self._pieces.pop(array.ctypes.data, 0)
         self._call("release", self._package, ctypes.c_void_p(address))
 
     def sync(self) -> None:
-        """The ranks of the node wait for each other; each then sees what all have stored before."""
+        """The ranks of the node wait for each other. Each then sees all earlier stores of the others."""
         self._call("sync", self._package)
 
     def barrier(self) -> None:
-        """The same for all ranks."""
+        """As `sync`, for all ranks of the communicator."""
         self._call("barrier", self._package)
 
-    # ---- collectives on arrays of alloc, or contiguous parts of such ---------------------------
+    # ---- collectives on arrays of alloc, or on contiguous parts of them ------------------------
 
     def bcast(self, array: Array, root: int = 0) -> None:
-        """The root's array to all nodes."""
+        """Copies the root's array to all nodes."""
         self._call("bcast", *_typed(array), root, self._package)
 
     def allgather(self, array: Array) -> None:
-        """An array of one block for each rank: every rank's own block to all nodes."""
+        """Copies every rank's own block to all nodes. The array has one block for each rank."""
         self._call("allgather", *_typed(array, self.size), self._package)
 
     def allgatherv(self, array: Array, counts: Sequence[int]) -> None:
-        """The same with blocks of ``counts[size]`` elements, one behind the other."""
+        """As `allgather`; the block of rank r has ``counts[r]`` elements. There are no gaps between blocks."""
         address, _, datatype = _typed(array)
         if len(counts) != self.size or sum(counts) > array.size:
             raise ValueError(f"{len(counts)} counts of {sum(counts)} elements for {array.size}")
@@ -175,23 +178,23 @@ class Hybrid:
         )
 
     def gather(self, array: Array, root: int = 0) -> None:
-        """As `allgather`, to the root's node."""
+        """As `allgather`, to the root's node only."""
         self._call("gather", *_typed(array, self.size), root, self._package)
 
     def scatter(self, array: Array, root: int = 0) -> None:
-        """The root's blocks, each to the node of its rank and its place there."""
+        """Copies block r of the root's array to block r of the array on the node of rank r."""
         self._call("scatter", *_typed(array, self.size), root, self._package)
 
     def allreduce(self, own: Array, array: Array, op: MPI.Op = MPI.SUM) -> None:
-        """The ranks' own arrays, combined, in an array of every node."""
+        """Combines the ranks' arrays ``own`` into ``array`` on every node."""
         self._reduce("allreduce", own, array, 1, op)
 
     def reduce(self, own: Array, array: Array, op: MPI.Op = MPI.SUM, root: int = 0) -> None:
-        """The same on the root's node."""
+        """As `allreduce`, with the result on the root's node only."""
         self._reduce("reduce", own, array, 1, op, root)
 
     def reduce_scatter_block(self, own: Array, array: Array, op: MPI.Op = MPI.SUM) -> None:
-        """The same of a block for each rank; those of a node's ranks go to their places in its array."""
+        """Combines the ranks' arrays ``own``. Block r of the result goes to ``array`` on the node of rank r."""
         self._reduce("reduce_scatter_block", own, array, self.size, op)
 
     def _reduce(
@@ -205,7 +208,7 @@ class Hybrid:
 
 
 def _typed(array: Array, blocks: int = 1) -> tuple[Any, int, Any]:
-    """Address, elements of one of so many blocks, and datatype of an array without gaps."""
+    """Address, elements per block and datatype of a contiguous array that holds ``blocks`` blocks."""
     if not array.flags.c_contiguous or array.size % blocks:
         raise ValueError(f"an array of shape {array.shape} is not {blocks} blocks without gaps")
     datatype = MPI._typedict[array.dtype.char]

@@ -1,4 +1,4 @@
-"""Where the ranks of a communicator are, and its name: the twin of cf_layout_name (runtime/src)."""
+"""Layouts (the node of each rank of a communicator) and their names, as cf_layout_name (runtime/src)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class LayoutError(CollforgeError):
 
 @dataclass(frozen=True)
 class Layout:
-    """``node_of[rank]``: nodes are numbered by first appearance, ranks on a node keep their order.
+    """``node_of[rank]`` is the node of a rank. Nodes are numbered by first appearance.
 
-    ``threads``: how many each process may have inside MPI at once.
+    ``threads``: how many threads of a process may be inside MPI at once.
     """
 
     node_of: tuple[int, ...]
@@ -43,12 +43,12 @@ class Layout:
 
     @property
     def consecutive(self) -> bool:
-        """Every node holds an interval of ranks."""
+        """Whether every node holds an interval of ranks."""
         return list(self.node_of) == sorted(self.node_of)
 
     @property
     def regular(self) -> bool:
-        """Whether it is consecutive with nodes of one size."""
+        """Whether the layout is consecutive and all nodes have the same size."""
         return self.consecutive and len(set(self.node_sizes)) == 1
 
     def facts(self) -> dict[str, int]:
@@ -67,13 +67,13 @@ class Layout:
     def name(self) -> str:
         """The canonical name: ``4x2``, ``3+1``, ``cyclic:2x3`` or ``map:0.1.1.0``; with threads ``4x2x8``.
 
-        ``map#`` and a hash where there is too much to spell; such a name cannot be read.
+        A name that would be too long is ``map#`` and a hash; `from_name` cannot read it.
         """
         return self.placement + (f"x{self.threads}" if self.threads > 1 else "")
 
     @property
     def placement(self) -> str:
-        """The name without threads."""
+        """The name without the threads."""
         sizes = self.node_sizes
         regular = f"{self.nodes}x{sizes[0]}"
         if self.regular:
@@ -94,13 +94,13 @@ class Layout:
 
 
 def from_nodes(labels: Sequence[int], threads: int = 1) -> Layout:
-    """A layout from any labels of nodes, renumbered by first appearance."""
+    """The layout in which rank r is on the node called ``labels[r]``."""
     numbers: dict[int, int] = {}
     return Layout(tuple(numbers.setdefault(label, len(numbers)) for label in labels), threads)
 
 
 _LONGEST = 256 - len("map:x2147483647") - 2
-"""Of what a name spells, in characters (CF_LAYOUT_NAME_SIZE, in C with two ending zeros)."""
+"""The most characters of the spelled part of a name (CF_LAYOUT_NAME_SIZE in C, which adds two final NULs)."""
 _SPELLED_RANKS = 64
 
 
@@ -121,7 +121,7 @@ _NAME = re.compile(
 
 
 def from_name(name: str) -> Layout:
-    """Reads a layout's name. Raises LayoutError, which shows the forms, for anything else."""
+    """Reads a layout's name. Raises LayoutError, which lists the valid forms, for anything else."""
     read = _NAME.fullmatch(name)
     if not read:
         raise LayoutError(

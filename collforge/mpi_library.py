@@ -1,4 +1,4 @@
-"""An MPI library as all parts see it; collforge.toolchain.libraries finds those of this machine."""
+"""The description of an MPI library; collforge.toolchain.libraries finds the libraries of this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 Flavor = Literal["openmpi", "mpich", "other"]
-"""Whose command-line options and parameters a library takes: MPICH's are those of what derives from it, too."""
+"""The project whose command-line options a library takes; libraries derived from MPICH count as mpich."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class MpiLibrary:
     mpicc: Path
     mpirun: Path
     version: str
-    """What MPI_Get_library_version gives, without blanks at its end. May have several lines."""
+    """The result of MPI_Get_library_version without trailing blanks. May have several lines."""
     thread_multiple: bool
     """Whether MPI_Init_thread grants MPI_THREAD_MULTIPLE; False also when MPI_Init_thread fails."""
 
@@ -33,7 +33,7 @@ class MpiLibrary:
 
     @property
     def first_line(self) -> str:
-        """Of the version: by it the database and the driver (runtime/bench/record.c) tell libraries apart."""
+        """The version's first line, which the database and the driver (runtime/bench/record.c) store."""
         return self.version.split("\n", 1)[0].strip()
 
     @property

@@ -1,4 +1,4 @@
-"""Where measurements were taken, and winners hold."""
+"""The database key of measurements and winners: system, MPI library and layout."""
 
 from __future__ import annotations
 

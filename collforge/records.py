@@ -1,4 +1,4 @@
-"""The timing driver's records, a JSON object a line (runtime/bench/record.c), and the one reader of them."""
+"""The timing driver's records, one JSON object per line (runtime/bench/record.c), and their only reader."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Optional
 import msgspec
 
 FILE = "results.jsonl"
-"""Their file in the directory of a ReFrame test."""
+"""The name of the records' file in the directory of a ReFrame test."""
 
 FORMAT = 1
-"""The format that is read here (FORMAT in record.c)."""
+"""The version of the records' format (FORMAT in record.c)."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Job:
     """The first record of a launch."""
 
     version: str
-    """Of Collforge."""
+    """The version of Collforge."""
     library_version: str
     """The first line of MPI_Get_library_version."""
     ranks: int
@@ -34,13 +34,13 @@ class Job:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What became of one case."""
+    """The result of one case."""
 
     case: str
     fingerprint: str
-    """Of the variant; '' of native."""
+    """The variant's fingerprint; '' for native."""
     applicable: bool
-    """Whether the variant serves such a call, and has not declined this one."""
+    """Whether the variant serves such calls and did not decline this one."""
     verified: bool
     detail: str
     """What was wrong, or why the variant declined; '' if nothing."""
@@ -49,36 +49,36 @@ class CaseResult:
     late: int
     """Samples discarded because a rank started late."""
     start_errors: tuple[float, ...] = ()
-    """Of each sample: seconds by which the last rank started late."""
+    """For each sample, how late the last rank started, in seconds."""
     cpu: Optional[float] = None  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
-    """Seconds of processor time of a call, of all ranks together; None if not asked for, as `memory`."""
+    """Seconds of processor time of one call, summed over all ranks; None if not requested."""
     memory: int = 0
-    """Bytes of temporaries on the rank that has most."""
+    """Bytes of temporaries on the rank that has most; only measured if `cpu` is."""
 
 
 @dataclass(frozen=True)
 class End:
-    """The last record of a launch that came to its end."""
+    """The last record of a launch that finished."""
 
     cases: int
     failed: int
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """That the driver spent, by purpose (verifying, timing)."""
+    """Seconds that the driver spent, by purpose (verifying, timing)."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a launch has written; of one that was killed, the whole lines."""
+    """The records that a launch has written; if it was killed, those of the complete lines."""
 
     job: Job | None = None
     results: tuple[CaseResult, ...] = ()
     end: End | None = None
     damage: str = ""
-    """Which line is no record, and why; nothing behind it is read. '' without one."""
+    """The first line that is not a record, and why; reading stops there. '' if there is none."""
 
 
 def read(path: Path) -> Output:
-    """The records of a file. One that cannot be read has none, but damage."""
+    """The records of a file. For a file that cannot be read, `damage` says why."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:

@@ -1,7 +1,7 @@
-"""Which stored winner serves a call: the one rule, the twin of runtime/src/winners/rules.c.
+"""The rule that says which stored winner serves a call; runtime/src/winners/rules.c has the same rule in C.
 
-Winners are measured at a few sizes and layouts; calls come in all. `tests/data/serving.txt` has vectors that
-hold this module and the runtime to the same answers. Imports nothing, so that every part may ask.
+Winners are measured at a few sizes and layouts, but calls have any size. The test vectors in
+`tests/data/serving.txt` check that this module and the runtime agree.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 REACH = 4
-"""How many buckets a winner serves on a side with another measured size: a factor of two."""
+"""How many buckets a winner serves towards another measured size: four quarter-octaves, a factor of two."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """One row of the winners of a collective on a layout: what was decided at a size in bytes."""
+    """A row of the winners of a collective on a layout: the decision at one size in bytes."""
 
     bytes: int
     variant: str
-    """Any name; "" stands for native."""
+    """The variant's name; "" for native."""
     tie: bool = False
-    """Of native: it was as fast as the best variant, so it does not bound the winners beside it."""
+    """Whether native was as fast as the best variant. Such a row does not limit neighbouring winners."""
 
 
 def bucket(nbytes: int) -> int:
-    """floor(4 log2 n), exactly: calls of one bucket are served alike. ``nbytes`` > 0."""
+    """floor(4 log2 nbytes), computed exactly, for nbytes > 0. All calls of one bucket get the same winner."""
     return int(nbytes**4).bit_length() - 1
 
 
 def serving(rows: Sequence[Stored], nbytes: int) -> Stored | None:
-    """The row that serves a call of so many bytes; None: none reaches it, so native runs.
+    """The row that serves a call of ``nbytes`` bytes; None: no row does, so native runs.
 
-    The nearest size on the logarithmic scale serves, the smaller of two as near; a call below the smallest
-    size is served in the bucket that touches it only. A variant does not reach beyond `REACH` buckets towards
-    another measured size, nor, outside its own bucket, towards one where native was found faster.
+    The size nearest on the logarithmic scale serves; of two equally near, the smaller. A call below the
+    smallest size is served only in the bucket next to it. Towards another measured size a variant serves at
+    most `REACH` buckets. Towards a size where native was faster it serves its own bucket only.
     """
     rows = sorted(rows, key=lambda row: row.bytes)
     at = bucket(nbytes)
@@ -54,10 +54,10 @@ def serving(rows: Sequence[Stored], nbytes: int) -> Stored | None:
 
 
 def serving_layout(stored: Collection[str], placement: str, threads: int = 1) -> str | None:
-    """The stored layout that serves communicators of a placement whose processes have so many threads.
+    """The stored layout that serves communicators of a placement whose processes have ``threads`` threads.
 
-    It is the one of this placement (``4x2``, or ``4x2x3`` for three threads) with the most threads that are
-    not more than these; None where there is none.
+    It is the layout of this placement (``4x2``, or ``4x2x3`` for three threads) with the most threads, but
+    at most ``threads``. None if there is none.
     """
     found = {_threads_of(name, placement): name for name in stored}
     most = max((number for number in found if number <= threads), default=0)
@@ -65,7 +65,7 @@ def serving_layout(stored: Collection[str], placement: str, threads: int = 1) ->
 
 
 def _threads_of(layout: str, placement: str) -> int:
-    """The threads in a layout's name; 0 where the placement is another one."""
+    """The threads in a layout's name; 0 if its placement is not ``placement``."""
     if layout == placement:
         return 1
     rest = layout.removeprefix(f"{placement}x") if layout.startswith(f"{placement}x") else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Union
 
 NATIVE = "native"
-"""The MPI library's own implementation, as the name of a family."""
+"""The family name that stands for the MPI library's own implementation."""
 
 ParameterValue = Union[int, str]
 
@@ -16,21 +16,21 @@ Point = Mapping[str, ParameterValue]
 
 
 def split_name(name: str) -> tuple[str, str]:
-    """The family, and the text between the brackets ('' without)."""
+    """The family, and the text between the brackets ('' if there are none)."""
     family, _, rest = name.partition("[")
     return family, rest[:-1]
 
 
 @dataclass(frozen=True, order=True)
 class Variant:
-    """One implementation of a collective; another fingerprint is another implementation."""
+    """One implementation of a collective. A different fingerprint makes a different implementation."""
 
     collective: str
     family: str = NATIVE
     parameters: str = ""
     """The text inside the brackets of the variant's name, '' if there is none."""
     fingerprint: str = ""
-    """Of the generated source; '' for native."""
+    """The fingerprint of the generated source; '' for native."""
 
     @classmethod
     def from_name(cls, collective: str, name: str, fingerprint: str = "") -> Variant:

@@ -1,4 +1,4 @@
-"""What can go wrong with a database file, each with what mends it."""
+"""The errors of a database file; each message names the fix."""
 
 from __future__ import annotations
 

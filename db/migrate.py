@@ -1,4 +1,4 @@
-"""Creates the schema, brings older databases up to it, and refuses what it cannot read."""
+"""Creates the schema, updates older databases to it, and refuses files that it cannot read."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Step = Callable[[Connection], None]
 
 
 def _add_evidence(connection: Connection) -> None:
-    """1 to 2: how a winner was decided, what is undecided, and how precisely each sample began.
+    """Version 1 to 2: adds how a winner was decided, undecided sizes, and the start error of each sample.
 
-    Version 1 stored native where nothing was decided. Native rows of fewer launches than a decision takes are
-    dropped, but for the largest size of a collective, where such a row bounds the winners below it;
-    `collforge tune` rebuilds all of them from the measurements.
+    Version 1 stored native where nothing was decided. Native rows with fewer launches than a decision needs
+    are dropped, except at the largest size of a collective, where such a row limits the winners below it.
+    `collforge tune` rebuilds all winners from the measurements.
     """
     text = "TEXT NOT NULL DEFAULT"
     connection.execute(f"ALTER TABLE measurement ADD COLUMN start_errors {text} '[]'")
@@ -52,13 +52,13 @@ def _add_evidence(connection: Connection) -> None:
 
 
 def _add_source(connection: Connection) -> None:
-    """2 to 3: what a variant is made of, so that a report can say why a winner no longer serves."""
+    """Version 2 to 3: adds the hashes of a variant's C files, for reports of why a winner is stale."""
     (statement,) = [one for one in _statements() if "CREATE TABLE source" in one]
     connection.execute(statement)
 
 
 STEPS: Mapping[int, Step] = {1: _add_evidence, 2: _add_source}
-"""STEPS[v] turns schema version v into v + 1 and keeps all that was measured. It runs inside a transaction."""
+"""STEPS[v] turns schema version v into v + 1 and keeps all measurements. It runs inside a transaction."""
 
 
 def prepare(
@@ -68,13 +68,13 @@ def prepare(
 
     An empty file gets the schema, an older database its missing steps, in one transaction. Foreign
     keys must still be off on the connection, so that a step may rebuild a table.
-    Raises SchemaTooNew and NotACollforgeDatabase, and changes nothing then.
+    Raises SchemaTooNew or NotACollforgeDatabase; the file is then unchanged.
     """
     if _version(connection, path, version) == version:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Read again: another process may have done the work while this one waited for the lock.
+        # Read the version again: another process may have migrated the file while this one waited.
         found = _version(connection, path, version)
         if found is None:
             _create(connection)
@@ -85,7 +85,7 @@ def prepare(
         connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("COMMIT")
     finally:
-        # After COMMIT none is open; after some failures SQLite has rolled back by itself.
+        # No transaction is open after COMMIT, or after failures where SQLite has rolled back itself.
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 

@@ -1,4 +1,4 @@
-"""What the database holds, as plain values: seconds, bytes, moments in UTC as ISO 8601."""
+"""The rows of the database as plain values: times in seconds, sizes in bytes, dates in UTC as ISO 8601."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collforge.variant import Variant
 
 @dataclass(frozen=True)
 class Result:
-    """What one launch found about one variant on one problem."""
+    """The result of one variant on one problem in one launch."""
 
     variant: Variant
     problem: str
@@ -19,13 +19,13 @@ class Result:
     bytes: int
     verified: bool
     detail: str = ""
-    """What was wrong when not verified."""
+    """What was wrong, if the verification failed."""
     samples: tuple[float, ...] = ()
     """Seconds, in the order of the rounds of the launch; empty if the case was only verified."""
     late: int = 0
     """Samples discarded because a rank started late."""
     start_errors: tuple[float, ...] = ()
-    """Of each sample: by how many seconds the last rank started late; empty if not known."""
+    """For each sample, how late the last rank started, in seconds; empty if not known."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RunRecord:
     """One launch of the timing driver, the unit of statistics (see tuner/select.py)."""
 
     uuid: str
-    """Unique and stable: recording the same launch twice is noticed by it."""
+    """Identifies the launch, so that it is not recorded twice."""
     place: Place
     nodes: int
     ranks: int
@@ -61,7 +61,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Verification:
-    """Whether a variant gave the right result on a problem in the launch `run` (a uuid)."""
+    """Whether a variant's result on a problem was right in the launch `run` (a uuid)."""
 
     run: str
     problem: str
@@ -81,7 +81,7 @@ class Choice:
     high: float
     launches: int
     evidence: str = DECIDED
-    """``decided``, ``tie``; of an undecided size ``between``, ``barrier`` (see schema.sql)."""
+    """``decided`` or ``tie``; for an undecided size ``between`` or ``barrier`` (see schema.sql)."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Undecided:
 
 @dataclass(frozen=True)
 class Winner:
-    """A stored choice with the place it holds for."""
+    """A stored choice with the place (database key) that it holds for."""
 
     place: Place
     host_pattern: str

@@ -1,4 +1,4 @@
-"""The only door to the database: each write is one transaction, each failure names its fix."""
+"""All access to the database. Each write is one transaction; each error names its fix."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from collforge.db.records import (
 from collforge.place import Place
 from collforge.variant import Variant
 
-# By message, because Python offers SQLite's error codes only from 3.11 on.
+# Matched by message, because Python has SQLite's error codes only from 3.11 on.
 _ERRORS = (
     ("unverified winner", Unverified),
     ("not a database", NotACollforgeDatabase),
@@ -59,16 +59,15 @@ _VARIANT = "variant.collective, variant.family, variant.parameters, variant.fing
 class Store:
     """An open database; use it in a `with` statement.
 
-    Several processes may write at once: each waits up to `timeout` seconds for the others, and a
-    process that dies leaves what was committed. Every method raises StoreError, or one of its
-    subclasses.
+    Several processes may write at once: each waits up to `timeout` seconds for the others. If a
+    process dies, what it has committed stays. Every method may raise StoreError or a subclass.
     """
 
     def __init__(self, path: Path, *, create: bool = True, timeout: float = 60.0) -> None:
-        """Opens `path`. A file without write permission is opened for reading.
+        """Opens `path`, only for reading if the file has no write permission.
 
-        A missing one is made, with its directory, if `create`; else NoDatabase is raised, and a database of an
-        older schema is left as it is: a copy in memory is brought up to date and read.
+        With `create` a missing file is created, with its directory. Without it a missing file raises
+        NoDatabase, and a database of an older schema is not changed: a copy in memory is migrated and read.
         """
         self.path = path
         if create:
@@ -99,10 +98,10 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Everything inside is one transaction that other writers wait for; an inner one joins it.
+        """Everything inside is one transaction that other writers wait for. An inner one joins the outer.
 
-        Read measurements and replace winners inside one, and no other tuner's winners are
-        overwritten by those decided from older measurements.
+        Read measurements and replace winners inside one transaction. Otherwise winners decided from
+        old measurements may overwrite another tuner's newer winners.
         """
         if self._connection.in_transaction:
             yield
@@ -113,29 +112,29 @@ class Store:
                 yield
                 self._connection.execute("COMMIT")
             finally:
-                # After COMMIT none is open; after some failures SQLite has rolled back by itself.
+                # No transaction is open after COMMIT, or after failures where SQLite has rolled back itself.
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
 
     def describe_system(self, name: str, host_pattern: str) -> None:
-        """Sets the regular expression of the host names that belong to a system."""
+        """Sets the regular expression that the host names of a system match."""
         with self.transaction():
             self._id("system", name=name)
             self._rows("UPDATE system SET host_pattern = ? WHERE name = ?", host_pattern, name)
 
     def record_sources(self, fingerprint: str, files: Mapping[str, str]) -> None:
-        """Stores what a variant is made of: the hash of each file that its fingerprint is taken over."""
+        """Stores the hash of each C file that a variant's fingerprint is computed from."""
         with self.transaction():
             for file, found in files.items():
                 sql = "INSERT OR IGNORE INTO source (fingerprint, file, hash) VALUES (?, ?, ?)"
                 self._rows(sql, fingerprint, file, found)
 
     def sources(self, fingerprint: str) -> dict[str, str]:
-        """What was stored of a fingerprint; nothing of one that no tuner of this version has met."""
+        """The stored file hashes of a fingerprint; empty if none were stored."""
         return dict(self._rows("SELECT file, hash FROM source WHERE fingerprint = ?", fingerprint))
 
     def record_run(self, run: RunRecord) -> bool:
-        """Stores one launch, whole or not at all. False, and nothing done, if it is stored."""
+        """Stores one launch completely or not at all. Returns False if it was stored before."""
         with self.transaction():
             if self._rows("SELECT 1 FROM run WHERE uuid = ?", run.uuid):
                 return False
@@ -163,11 +162,11 @@ class Store:
         choices: Sequence[Choice],
         undecided: Sequence[Undecided] = (),
     ) -> None:
-        """Makes `choices` the winners of a collective at a measured place, instead of any before.
+        """Replaces the winners of a collective at a measured place (database key) by `choices`.
 
-        `undecided` are the sizes that were measured and have none.
-        Raises Unverified, and keeps the winners as they were, unless every chosen variant other
-        than native has a passing verification with this MPI library and no failing one.
+        `undecided` are the sizes that were measured and have no winner.
+        Every chosen variant other than native needs a passing verification with this MPI library
+        and no failing one. Otherwise raises Unverified and keeps the old winners.
         """
         decided = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         with self.transaction():
@@ -210,12 +209,12 @@ class Store:
                 )
 
     def places(self) -> list[Place]:
-        """Every place with a run on record, sorted."""
+        """Every place (database key) with a stored run, sorted."""
         columns = "system.name, mpi_library.name, mpi_library.version, layout.name"
         return sorted(Place(*row) for row in self._rows(f"SELECT DISTINCT {columns} {_RUNS}"))
 
     def measurements(self, place: Place, collective: str | None = None) -> list[Measurement]:
-        """What was measured at a place, in the order of problems and, within one, of the runs."""
+        """The measurements at a place (database key), sorted by problem, then by run."""
         rows = self._rows(
             f"SELECT run.uuid, problem, bytes, {_VARIANT}, samples, median, late, start_errors"
             f" {_RUNS}"
@@ -277,7 +276,7 @@ class Store:
     def winners(
         self, system: str = "", mpi: str = "", layout: str = "", collective: str = ""
     ) -> list[Winner]:
-        """The winners, sorted by place, collective and size; '' stands for all."""
+        """The winners, sorted by place (database key), collective and size; '' stands for all."""
         rows = self._rows(
             "SELECT system, mpi, mpi_version, layout, host_pattern, bytes, collective, family,"
             " parameters, fingerprint, ratio, ratio_low, ratio_high, launches, evidence,"
@@ -300,7 +299,7 @@ class Store:
     def undecided(
         self, system: str = "", mpi: str = "", layout: str = "", collective: str = ""
     ) -> list[tuple[Place, Undecided]]:
-        """What was measured and has no winner yet, sorted as the winners are; '' stands for all."""
+        """The sizes that were measured and have no winner, sorted as the winners are; '' stands for all."""
         rows = self._rows(
             "SELECT system.name, mpi_library.name, version, layout.name, collective, bytes, launches,"
             " reason FROM undecided JOIN system ON system.id = undecided.system"
@@ -343,7 +342,7 @@ class Store:
     def _passing_verification(
         self, variant: Variant, variant_id: int, system: int, mpi_library: int, layout: int
     ) -> int | None:
-        """The newest one, of this very place if possible. The schema judges if it suffices."""
+        """The id of the newest verification, of this place if possible. The schema checks if it suffices."""
         if variant.is_native:
             return None
         rows = self._rows(
@@ -367,7 +366,7 @@ class Store:
         )
 
     def _id(self, table: str, **columns: object) -> int:
-        """The id of the row with these values, inserted if there is none."""
+        """The id of the row with these values; the row is inserted if missing."""
         matches = " AND ".join(f"{name} = :{name}" for name in columns)
         rows = self._rows(f"SELECT id FROM {table} WHERE {matches}", **columns)
         return int(rows[0][0]) if rows else self._insert(table, **columns)
@@ -381,13 +380,13 @@ class Store:
         return cursor.lastrowid or 0
 
     def _rows(self, sql: str, *values: object, **named: object) -> list[Any]:
-        # All rows at once: a cursor left half read would keep other processes from writing.
+        # Fetch all rows at once: an unfinished cursor would keep other processes from writing.
         with self._errors():
             return self._connection.execute(sql, values or named).fetchall()
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turns what a user can mend into a StoreError; the rest are defects and pass."""
+        """Turns SQLite errors that a user can fix into a StoreError. Others are defects and pass through."""
         try:
             yield
         except sqlite3.Error as error:

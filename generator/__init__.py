@@ -1,1 +1,1 @@
-"""Specs and templates in, C variants and ``manifest.json`` out."""
+"""Turns specs and templates into C variants and ``manifest.json``."""

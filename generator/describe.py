@@ -1,4 +1,4 @@
-"""What ``manifest.json`` tells of a generation."""
+"""Builds the manifest (``manifest.json``) from the specs and the generated variants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .predicates import Expression
 def describe(
     specs: Specs, variants: list[Variant], parts: Mapping[str, Mapping[str, str]], version: str
 ) -> Manifest:
-    """The manifest of a generation; ``parts`` by variant name (fingerprint.py)."""
+    """The manifest. ``parts``: for each variant name the hashes behind its fingerprint (fingerprint.py)."""
     fingerprints = {name: fingerprint.of_parts(made_of) for name, made_of in parts.items()}
     return Manifest(
         version=version,
@@ -41,6 +41,6 @@ def describe(
 
 
 def _named_alike(entry: type, of: object) -> dict[str, Any]:
-    """An entry's fields, from those of a spec that have their names; an expression as its text."""
+    """The fields of an entry, copied from the fields of a spec with the same names; expressions become text."""
     values = {field.name: getattr(of, field.name) for field in fields(entry)}
     return {n: v.text if isinstance(v, Expression) else v for n, v in values.items()}

@@ -1,4 +1,4 @@
-"""Families times collectives: every variant there is, with the parameters that mean something in it."""
+"""Combines families with collectives into variants, each with the parameters that have a meaning in it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .model import Algorithm, Collective, Composition, Family, Specs, Step, Vari
 from .steps import STEPS
 
 LANES = "lanes"
-"""At most how many lanes a full-lane family uses; 0: as many as there are."""
+"""Parameter: the most lanes that a full-lane family uses; 0 means all."""
 
 NODE_PHASE = "node_phase"
-"""How the steps over a node run: by the MPI library, or through shared memory (runtime/src/node/shared.h)."""
+"""Parameter: whether the steps over a node use the MPI library or shared memory (runtime/src/node/shared.h)."""
 
 OVERLAP = "overlap"
-"""Whether the steps of the node run piece by piece while the lane algorithm is under way."""
+"""Parameter: whether the node's steps are pipelined, segment by segment, with the lane algorithm."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """The steps of a composition that may overlap with the one over a lane between them."""
+    """The steps of a composition that may overlap with the lane step between them."""
 
     lane: Step | None = None
     before: Step | None = None
@@ -59,7 +59,7 @@ def _variant(
     if phases and all(parameter.name != NODE_PHASE for parameter in family.parameters):
         parameters.append(Parameter(NODE_PHASE, ("native", "shared")))
     pipelined = tuple(algorithm.name for algorithm in algorithms if algorithm.pipelined)
-    # Lanes of blocks that differ may be of one length and yet be cut in different places.
+    # Where block sizes differ, lanes of equal length may still be cut at different positions.
     if pipelined and collective.varies == "no" and pieces(family, composition).steps:
         meant = {"lane_algorithm": pipelined, NODE_PHASE: ("shared",)}
         parameters.append(Parameter(OVERLAP, ("no", "yes"), meant, "no"))
@@ -78,9 +78,9 @@ def has_node_phases(composition: Composition) -> bool:
 
 
 def pieces(family: Family, composition: Composition) -> Pieces:
-    """What splits the data right before a step over a lane, what assembles them after, and what follows.
+    """The steps around a lane step: the one that splits the data before, the one that assembles, the next.
 
-    All ranks of a node take part in these, so all have to have a lane.
+    All ranks of a node take part in these steps, so each must have a lane.
     """
     steps = composition.steps
     lanes = [number for number, step in enumerate(steps) if step.get("over") == "lane"]
@@ -99,7 +99,7 @@ def pieces(family: Family, composition: Composition) -> Pieces:
 
 
 def lane_algorithms(specs: Specs, composition: Composition) -> tuple[Algorithm, ...]:
-    """The algorithms that can run every lane step of a composition beside the native collective."""
+    """The algorithms, other than native collectives, that can run every lane step of a composition."""
     steps = [step for step in composition.steps if step.get("over") == "lane"]
     calls = {step.call for step in steps}
     anywhere = {step.call for step in steps if step.get("split") == "lane_slices"}
@@ -111,9 +111,9 @@ def lane_algorithms(specs: Specs, composition: Composition) -> tuple[Algorithm, 
 
 
 def shared_parameters(algorithms: Sequence[Algorithm]) -> list[Parameter]:
-    """The parameters of several algorithms, those of one name as one that means something to each of them.
+    """The parameters of several algorithms. Parameters of the same name are merged into one.
 
-    Raises SpecError, naming file and key, where such have different domains.
+    Raises SpecError, which names file and key, if parameters of the same name have different domains.
     """
     found: dict[str, Parameter] = {}
     owner: dict[str, Algorithm] = {}

@@ -1,8 +1,8 @@
-"""A fingerprint of what a variant does: of its C and of all C that it leads to, as the compiler sees them.
+"""The fingerprint of a variant: a hash over its C code and over the runtime's C code that it uses.
 
-Comments, layout, prototypes, types and the values that a search tries do not count. What is followed is
-every name that a definition mentions, from the variant's functions down into runtime/src. The rooms in
-``OPAQUE`` are not followed: what they do is not seen in a result.
+Every name that a definition mentions is followed, from the variant's functions down into runtime/src.
+Comments, layout, prototypes, types and the parameter values that a search tries are ignored. Names in the
+rooms ``OPAQUE`` are not followed, because their code does not affect results.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 OPAQUE = ("base", "device", "serve", "start", "winners")
 ROOTS = ("applicable", "prepare", "run")
-"""The functions of a variant's file that its fingerprint is taken from."""
+"""The functions in a variant's file at which the fingerprint starts."""
 
 _TOKEN = re.compile(
     r"(?P<skip>//[^\n]*|/\*.*?\*/|\s+)"
@@ -31,7 +31,7 @@ _TOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Definition:
-    """A function, variable, macro or enumeration: the file where it stands, and its tokens."""
+    """A function, variable, macro or enumeration: its file and its tokens."""
 
     source: str
     tokens: tuple[str, ...]
@@ -41,7 +41,7 @@ Known = dict[str, list[Definition]]
 
 
 def runtime_sources() -> dict[str, str]:
-    """The text of each file of runtime/src, by its path there, without those that are not followed."""
+    """The text of each file of runtime/src outside the rooms ``OPAQUE``, by its path in that folder."""
     found = find_spec("collforge.runtime")
     assert found is not None and found.origin is not None
     folder = Path(found.origin).parent / "src"
@@ -55,7 +55,7 @@ def runtime_sources() -> dict[str, str]:
 
 
 class Sources:
-    """The definitions of some files of C, to follow names in."""
+    """The definitions in some C files, by name."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.everywhere: Known = {}
@@ -68,7 +68,10 @@ class Sources:
                     self.everywhere.setdefault(name, []).extend(found)
 
     def parts(self, text: str) -> dict[str, str]:
-        """The hash of what a variant with this text is made of, by file; its own part is ``variant``."""
+        """For each file that a variant with this text uses, the hash of the used definitions.
+
+        The variant's own file is called ``variant``.
+        """
         own = _definitions("variant", text)
         reached: dict[Definition, None] = {}
         waiting = [one for name in ROOTS for one in own.get(name, ())]
@@ -91,7 +94,7 @@ def digest(texts: Iterable[str]) -> str:
 
 
 def of_parts(parts: Mapping[str, str]) -> str:
-    """The fingerprint of a variant that is made of these."""
+    """The fingerprint of a variant with these parts (`Sources.parts`)."""
     return digest(f"{source} {value}" for source, value in sorted(parts.items()))
 
 
@@ -104,7 +107,7 @@ def _definitions(source: str, text: str) -> Known:
 
 
 def _chunks(text: str) -> Iterator[tuple[list[str], tuple[str, ...]]]:
-    """What stands at the top of a file, one after the other, with the names that it defines."""
+    """The top-level declarations of a file in order: the names that each defines, and its tokens."""
     tokens: list[str] = []
     depth = 0
     for match in _TOKEN.finditer(text):
@@ -147,6 +150,6 @@ def _names(tokens: list[str]) -> list[str]:
 
 
 def _mentioned(tokens: tuple[str, ...]) -> list[str]:
-    """The names in a definition that are not members of something."""
+    """The names in a definition, without member names (after ``.`` or ``->``)."""
     pairs = zip(("", *tokens), tokens)
     return list(dict.fromkeys(t for before, t in pairs if before not in (".", "->")))

@@ -1,4 +1,4 @@
-"""How blocks travel on lanes: the twin of the runtime's layout.c."""
+"""The assignment of ranks to lanes, as the runtime's layout.c has it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from collforge.layout import Layout
 class Lanes:
     """The decomposition of a layout into k lanes.
 
-    The rank with node rank m travels on lane m mod k, carried by the rank of its node with node rank
-    m mod k. k = 1 is the hierarchical decomposition, k = smallest node size the full-lane one
-    (papers/multi-lane-decomposition, section III; unequal nodes are this project's extension).
+    The data of the rank with node rank m uses lane m mod k. The rank of its node with node rank m mod k
+    sends and receives them (the carrier). k = 1 is the hierarchical decomposition, k = smallest node size
+    the full-lane one (Träff, Hunold, section III; unequal nodes are this project's extension).
     """
 
     layout: Layout
@@ -30,9 +30,9 @@ class Lanes:
         )
 
     def share(self, lane: int, node: int) -> list[int]:
-        """The ranks of a node that travel on a lane, in node order."""
+        """The ranks of a node whose data use a lane, sorted by node rank."""
         return self.layout.ranks_on(node)[lane :: self.k]
 
     def ranks(self, lane: int) -> list[int]:
-        """The ranks of a lane, sorted by (node, node rank)."""
+        """The ranks whose data use a lane, sorted by (node, node rank)."""
         return [r for node in range(self.layout.nodes) for r in self.share(lane, node)]

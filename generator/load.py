@@ -1,4 +1,4 @@
-"""Reads the TOML specs into the model; anything unknown or missing is an error naming file and key."""
+"""Reads the TOML specs into the model. An unknown or missing key is an error that names file and key."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SpecError(CollforgeError):
 
 
 class _Table:
-    """A TOML table whose keys are taken one by one; what is left over at the end is an error."""
+    """A TOML table whose keys are read one by one. A key that was not read is an error at the end."""
 
     def __init__(self, values: Mapping[str, Any], where: str) -> None:
         self.values = dict(values)
@@ -101,7 +101,7 @@ class _Table:
 
 
 def load_specs(root: Path = SPECS) -> Specs:
-    """All specs below ``root``. Raises SpecError or ExpressionError naming file and key."""
+    """All specs below ``root``. Raises SpecError or ExpressionError, which name file and key."""
     collectives = _load_folder(root / "collectives", _collective)
     algorithms = _load_folder(root / "algorithms", _algorithm)
     families = _load_folder(root / "families", lambda table: _family(table, collectives))

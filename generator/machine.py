@@ -1,7 +1,6 @@
-"""The ranks of a layout as the steps of a composition see them, and the symbolic data that they hold.
+"""The symbolic machine on which compositions are executed: the ranks of a layout and their buffers.
 
-Every rank's buffer is a list of cells; a cell is the sequence of contributions (rank, index) that were
-combined into it.
+A buffer is a list of cells. A cell is the sequence of contributions (rank, index) that were combined into it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from .model import Collective, Step
 
 Cell = tuple[tuple[int, int], ...]
 Cells = list[Optional[Cell]]
-"""None: undefined (exscan on the first rank)."""
+"""A cell that is None is undefined (exscan on the first rank)."""
 
 
 Memory = dict[tuple[int, str], Cells]
@@ -29,9 +28,10 @@ class ProofError(CollforgeError):
 
 
 class Machine:
-    """All ranks of one layout, seen through a family's lanes. Leaders share the root's node rank.
+    """All ranks of one layout with a family's lanes.
 
-    ``most_lanes``: of a full-lane family, 0: all.
+    The leader of each node has the root's node rank if every node has such a rank, else node rank 0.
+    ``most_lanes``: the most lanes of a full-lane family; 0 means all.
     """
 
     def __init__(
@@ -52,7 +52,8 @@ class Machine:
         root_rank = layout.node_rank(root)
         self.leader = root_rank if collective.rooted and root_rank < smallest else 0
         self.full = lanes == "full"
-        # A vector is cut into one cell a lane; a block stays whole, unless its node's are cut together.
+        # A vector has one cell for each lane. A block has one cell, except in hybrid collectives, which cut
+        # the blocks of a node together.
         vector = not collective.has_blocks and not collective.moves_nothing
         self.cells = self.lanes.k if vector or collective.hybrid else 1
 
@@ -64,7 +65,7 @@ class Machine:
         return self.layout.node_rank(rank) if self.full else 0
 
     def groups(self, over: str) -> list[list[int]]:
-        """The members of each communicator: a node's ranks, a lane's carriers in node order, or all ranks."""
+        """The members of each communicator: a node's ranks, one carrier per node for a lane, or all ranks."""
         nodes = [self.layout.ranks_on(node) for node in range(self.layout.nodes)]
         if over == "node":
             return nodes
@@ -74,7 +75,7 @@ class Machine:
         return [list(lane) for lane in zip(*carriers)]
 
     def member(self, group: Sequence[int], name: str) -> int:
-        """The rank called root, leader or root_node in a group, else -1."""
+        """The rank called root, leader or root_node in a group. -1 if the root is not in the group."""
         if name == "root":
             return self.root if self.root in group else -1
         if name == "root_node":
@@ -100,11 +101,11 @@ class Machine:
         return step.where is None or bool(step.where.evaluate(self.facts(rank)))
 
     def places(self, rank: int) -> dict[str, int]:
-        """What the expressions of a collective's result speak of."""
+        """The values of the names in the expressions of a collective's result."""
         return {"rank": rank, "root": self.root, "size": self.layout.size}
 
     def blocks(self, ranks: Sequence[int]) -> int:
-        """The cells of one block of each of these ranks."""
+        """The number of cells of one block for each of these ranks."""
         return len(ranks) * self.cells
 
 
@@ -131,8 +132,8 @@ def join(parts: Sequence[Cells]) -> Cells:
 
 
 def read(memory: Memory, rank: int, name: str) -> Cells:
-    """What a rank has in a buffer. Raises ProofError where it never got any."""
+    """The cells of a rank's buffer. Raises ProofError if the buffer was never written."""
     try:
         return memory[rank, name]
     except KeyError:
-        raise ProofError(f"rank {rank} reads {name}, which it never got") from None
+        raise ProofError(f"rank {rank} reads {name}, which was never written") from None

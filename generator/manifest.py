@@ -21,21 +21,21 @@ from .predicates import FACTS, parse
 SCHEMA = 5
 
 UNSIZED_BYTES = 1
-"""Stands for the bytes of a call whose size the ranks do not know alike (CF_UNSIZED_BYTES in C)."""
+"""The size in bytes that stands for calls whose size ranks cannot agree on (CF_UNSIZED_BYTES in C)."""
 
 INT_MAX = 2**31 - 1
-"""Of C: the largest parameter, and the most bytes that a variant's buffers may have."""
+"""INT_MAX of C: the largest parameter value, and the most bytes of a variant's buffer."""
 
 
 @dataclass(frozen=True)
 class CollectiveEntry:
-    """A collective as everything downstream sees it.
+    """A collective, as everything downstream of the generator sees it.
 
     ``bound`` is an expression over nodes, node_size and bytes: the bytes that must pass the links of the
-    busiest node, so bound / (rails x bytes per second) is the least time. ``sized`` tells which bytes a choice
-    may read: those of a "block", the "mean" of all blocks, or "none". ``varies`` tells what the size of a block
-    follows: "no", its "source", its "target", or the "pair" of them. ``hybrid``: a collective of
-    collforge_hybrid.h, whose result is in one piece of memory per node.
+    busiest node, so bound / (rails x bytes per second) is the least time. ``sized``: the bytes that a choice
+    may read, of a "block", the "mean" of all blocks, or "none". ``varies``: what the size of a block depends
+    on, nothing ("no"), its "source" rank, its "target" rank, or the "pair". ``hybrid``: a collective of
+    collforge_hybrid.h, whose result exists once per node.
     """
 
     name: str
@@ -53,7 +53,7 @@ class CollectiveEntry:
     bound: str
 
     def choice_bytes(self, nbytes: int) -> int:
-        """The bytes by which a call of ``nbytes`` is chosen for, and under which its winner is stored."""
+        """The size by which a call of ``nbytes`` gets its variant, and under which its winner is stored."""
         return UNSIZED_BYTES if self.sized == "none" else nbytes
 
     def least_bytes(self, nodes: int, node_size: int, nbytes: int) -> float:
@@ -79,13 +79,13 @@ class FamilyEntry:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a variant and the values searched.
+    """A parameter of a variant and the values that are searched.
 
-    ``requires`` names values of other parameters without which this one has no meaning; it then has the
-    value ``neutral``. ``minimum`` is the smallest legal number, None for symbolic values, ``maximum`` the
-    largest. A number from the fact ``below`` on means what ``neutral`` does, so it is not searched there.
-    Numbers from the fact ``whole`` on mean the same, all of it; the largest stands for them. ``needs``: values
-    that mean nothing where a condition on facts does not hold.
+    ``requires``: values of other parameters that this one needs to have a meaning; without them its value is
+    ``neutral``. ``minimum`` and ``maximum``: the smallest and the largest legal number; ``minimum`` is None for
+    symbolic values. Values >= the fact ``below`` are equivalent to ``neutral`` and are not searched. Values >=
+    the fact ``whole`` are equivalent to each other (they cut nothing); only the largest is searched. ``needs``:
+    for some values, a condition on facts without which the value has no meaning.
     """
 
     name: str
@@ -111,9 +111,9 @@ class Parameter:
         return not needed.names <= facts.keys() or bool(needed.evaluate(facts))
 
     def refused(self, value: ParameterValue, facts: Mapping[str, int]) -> str:
-        """Why a value would run as another one where these facts hold; '' when it would not.
+        """Why a value would run as another value under these facts; '' if it would not.
 
-        Numbers from the fact ``whole`` on are not refused: they mean what they say, all of it in one.
+        Values >= the fact ``whole`` are not refused: everything in one segment is what they ask for.
         """
         if not self._has_meaning(value, facts):
             return f"needs {self.needs[str(value)]}, which does not hold here"
@@ -125,7 +125,7 @@ class Parameter:
         return ""
 
     def read(self, text: str, facts: Mapping[str, int]) -> ParameterValue:
-        """The value that a text stands for. Raises CollforgeError where these facts admit none such."""
+        """The value that a text stands for. Raises CollforgeError if these facts do not admit it."""
         value: ParameterValue = text
         if self.minimum is None:
             if text not in self.symbols:
@@ -143,7 +143,7 @@ class Parameter:
         return value
 
     def searched(self, facts: Mapping[str, int]) -> tuple[ParameterValue, ...]:
-        """The values that differ in effect where these facts hold; a fact that is missing rules none out."""
+        """The values that differ in effect under these facts. A missing fact excludes no value."""
         found = tuple(value for value in self.values if self._has_meaning(value, facts))
         if self.below in facts:
             found = tuple(v for v in found if v == self.neutral or int(v) < facts[self.below])
@@ -155,7 +155,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class VariantEntry:
-    """A family that serves a collective: its variants, one for each point of the parameters."""
+    """A family that serves a collective. It has one variant for each point of the parameters."""
 
     collective: str
     family: str
@@ -163,16 +163,16 @@ class VariantEntry:
     predicate: str
     parameters: tuple[Parameter, ...]
     parts: Mapping[str, str] = field(default_factory=dict)
-    """What the fingerprint is taken over: a hash for each file of C that the variant leads to."""
+    """A hash for each C file that the variant uses; the fingerprint is computed from them."""
 
     @property
     def uses_threads(self) -> bool:
-        """Whether threads of the processes make a difference to it."""
+        """Whether the number of threads per process affects this variant."""
         words = {str(value) for p in self.parameters for value in p.values}
         return "threads" in words or "threads" in self.predicate
 
     def applies(self, facts: Mapping[str, int]) -> bool:
-        """Whether the runtime may choose it for a call with these facts (those of struct cf_facts)."""
+        """Whether the runtime may choose this variant for a call with these facts (struct cf_facts)."""
         where = f"predicate of {self.family}_{self.collective}"
         return facts["total_bytes"] <= INT_MAX and bool(
             parse(self.predicate, tuple(facts), where).evaluate(facts)
@@ -186,9 +186,9 @@ class VariantEntry:
         return f"{self.family}[{values}]"
 
     def points(self, facts: Mapping[str, int]) -> list[dict[str, ParameterValue]]:
-        """The points of the parameter space that differ where these facts hold.
+        """The points of the parameter space that differ in effect under these facts.
 
-        A parameter without meaning takes its neutral value.
+        A parameter without meaning has its neutral value.
         """
         names = [p.name for p in self.parameters]
         rows = itertools.product(*(p.searched(facts) for p in self.parameters))
@@ -196,7 +196,7 @@ class VariantEntry:
         return list({tuple(point.items()): point for point in found}.values())
 
     def canonical(self, point: Point) -> dict[str, ParameterValue]:
-        """The point with the neutral value for every parameter that has no meaning in it."""
+        """The point, with every parameter that has no meaning in it set to its neutral value."""
         out: dict[str, ParameterValue] = {}
         for p in self.parameters:
             meant = all(out[name] in values for name, values in p.requires.items())
@@ -206,10 +206,10 @@ class VariantEntry:
         return out
 
     def completed(self, name: str, facts: Mapping[str, int] | None = None) -> str:
-        """A variant's canonical name from one that may leave parameters out: they take their first values.
+        """The canonical name of a variant whose name may omit parameters; those take their first values.
 
-        Raises CollforgeError for a parameter that it has not, and for a value that is outside the parameter's
-        domain, has no meaning beside the others, or where these facts hold would run as another one.
+        Raises CollforgeError for an unknown parameter, and for a value that is outside the parameter's
+        domain, has no meaning beside the other values, or would run as another value under these facts.
         """
         _, inside = split_name(name)
         given = dict(part.partition("=")[::2] for part in inside.split(",") if part)
@@ -252,7 +252,7 @@ class Manifest:
 
     @property
     def unsized(self) -> frozenset[str]:
-        """The collectives whose one winner serves every size."""
+        """The collectives for which one winner serves all sizes."""
         return frozenset(entry.name for entry in self.collectives if entry.sized == "none")
 
     def variants_of(self, collective: str) -> list[VariantEntry]:
@@ -276,7 +276,7 @@ class Manifest:
 
 
 def load(path: Path) -> Manifest:
-    """Reads a manifest. Raises CollforgeError naming the fix when it is missing or of another schema."""
+    """Reads a manifest. Raises CollforgeError, which names the fix, if it is missing or of another schema."""
     fix = "run: collforge generate"
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Manifest)

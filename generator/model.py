@@ -1,4 +1,4 @@
-"""The specs as data: what a collective is, what a family does with it, what a variant is."""
+"""The specs as data classes: collectives, families, lane algorithms, compositions and variants."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .predicates import Expression
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of a collective's C signature; ``role`` says what it is."""
+    """One argument of a collective's C signature and its role, e.g. send buffer or root."""
 
     ctype: str
     name: str
@@ -20,7 +20,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Result:
-    """A collective's result by definition, over rank, block, root and size.
+    """A collective's result by definition, as expressions over rank, block, root and size.
 
     Block b of the result on a rank combines, in rank order, block ``source_block`` of the inputs of the
     ranks ``first`` <= q < ``last``. An empty range leaves the block undefined.
@@ -43,15 +43,15 @@ class Collective:
     summary: str
     standard: str
     arguments: tuple[Argument, ...]
-    block_side: str  # "send" or "recv": whose count and type give the uniform bytes of a block
-    sized: str  # the bytes a choice may read: of a "block", the "mean" of all blocks, or "none"
-    varies: (
-        str  # what the size of a block follows: "no", its "source" or "target" rank, or the "pair"
+    block_side: (
+        str  # "send" or "recv": the side whose count and type give the uniform bytes of a block
     )
+    sized: str  # the bytes a choice may read: of a "block", the "mean" of all blocks, or "none"
+    varies: str  # what the size of a block depends on: "no", its "source" or "target" rank, or the "pair"
     in_place: str  # "none", "send_all", "send_root", "recv_root"
     total: Expression  # bytes of the largest buffer of the call
-    bound: Expression  # bytes that must pass the busiest node's links, at least
-    native: str  # of a hybrid one: what a program with a copy per rank calls, in C
+    bound: Expression  # least bytes that must pass the busiest node's links
+    native: str  # for a hybrid collective: the C call of a program with a copy per rank
     result: Result
 
     def has(self, role: str) -> bool:
@@ -67,12 +67,12 @@ class Collective:
 
     @property
     def has_blocks(self) -> bool:
-        """Whether the ranks have blocks of their own, as against one vector alike on all."""
+        """Whether the data consist of blocks, one per rank or pair of ranks, not of one vector per rank."""
         return self.total.text != "bytes"
 
     @property
     def all_to_all(self) -> bool:
-        """Whether every pair of ranks has a block of its own."""
+        """Whether there is one block for every pair of ranks."""
         result = self.result
         return result.in_blocks.text == result.out_blocks.text == "size"
 
@@ -82,7 +82,7 @@ class Collective:
 
     @property
     def hybrid(self) -> bool:
-        """Whether it works in pieces of shared memory, one per node, and is called by a package's handle."""
+        """Whether the collective is one of collforge_hybrid.h, whose data exist once per node."""
         return self.has("hybrid")
 
     @property
@@ -99,16 +99,16 @@ class Algorithm:
     summary: str
     source: str
     calls: tuple[str, ...]
-    anywhere: tuple[str, ...]  # of these, those whose parts need not stand one behind the other
+    anywhere: tuple[str, ...]  # those of ``calls`` whose parts need not be contiguous
     pipelined: (
-        bool  # it calls the steps of the node around it piece by piece (runtime/src/lane/lane.h)
+        bool  # it calls the node's steps around it for each segment (runtime/src/lane/lane.h)
     )
     parameters: tuple[Parameter, ...]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a composition. ``options`` are the keys that the call defines (generator/steps)."""
+    """One step of a composition. ``options`` are the further keys of the step's kind (generator/steps)."""
 
     call: str
     where: Expression | None
@@ -148,12 +148,14 @@ class Family:
     lanes: str  # "full" or "single": the number of lanes
     parameters: tuple[Parameter, ...]
     buffers: Mapping[str, str]  # temporary -> shape
-    views: Mapping[str, str]  # part of a node's piece -> how it is cut (generator/window.py)
+    views: Mapping[
+        str, str
+    ]  # view of a node's shared memory -> how it is cut (generator/window.py)
     compositions: Mapping[str, Composition]
 
     @property
     def over_all(self) -> bool:
-        """Whether it has steps over all ranks: in chunks, which threads may carry."""
+        """Whether the family has steps over all ranks. These work in chunks, which threads may run."""
         steps = (step for one in self.compositions.values() for step in one.steps)
         return any(step.get("over") == "all" for step in steps)
 
@@ -162,7 +164,7 @@ class Family:
 class Specs:
     """Everything below generator/specs, checked."""
 
-    collectives: dict[str, Collective]  # those of the standard and the hybrid ones
+    collectives: dict[str, Collective]  # standard and hybrid collectives
     families: dict[str, Family]
     algorithms: dict[str, Algorithm]
 
@@ -185,7 +187,7 @@ class Specs:
 
 @dataclass(frozen=True)
 class Variant:
-    """A family applied to a collective, with the parameters that have a meaning there."""
+    """A family applied to a collective, with the parameters that have a meaning for it."""
 
     collective: Collective
     family: Family
@@ -199,5 +201,5 @@ class Variant:
         return collective if collective.startswith(f"{family}_") else f"{family}_{collective}"
 
     def parameter(self, name: str) -> Parameter | None:
-        """The parameter with this name, if it has one."""
+        """The parameter with this name, or None."""
         return next((p for p in self.parameters if p.name == name), None)

@@ -1,7 +1,7 @@
-"""Small expressions of the specs, evaluated in Python and rendered to C from one syntax tree.
+"""Small expressions in the specs, evaluated in Python and translated to C from one syntax tree.
 
-A spec writes ``nodes > 1 and (commutative or consecutive)`` or ``size if rank == root else 0``: the
-part of Python's expression syntax that reads the same in C.
+Examples: ``nodes > 1 and (commutative or consecutive)``, ``size if rank == root else 0``. The grammar is the
+part of Python's expressions that has a direct equivalent in C.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Value = Union[int, bool, str]
 
 COUNTS = ("size", "nodes", "min_node_size", "max_node_size")
 FACTS = (*COUNTS, "threads", "consecutive", "commutative", "bytes", "total_bytes")
-"""What predicates may read: the fields of struct cf_facts."""
+"""The names that predicates may read: the fields of struct cf_facts."""
 
 _BINARY = {
     ast.Add: "+",
@@ -38,7 +38,7 @@ _COMPARE = {
 
 
 class ExpressionError(CollforgeError):
-    """An expression of a spec is not of the allowed form; the message names the place."""
+    """An expression of a spec is not allowed; the message names file and key."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Expression:
         return result
 
     def to_c(self, names: Mapping[str, str]) -> str:
-        """The same expression in C; ``names`` gives the C spelling of each name it uses."""
+        """The expression in C; ``names`` gives the C spelling of each name it uses."""
         return _render(self.tree, names)
 
 

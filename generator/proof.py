@@ -1,4 +1,4 @@
-"""Proves compositions on small layouts: every output cell against the collective's definition."""
+"""Proves compositions on small layouts: compares every output cell with the collective's definition."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ SMALL_LAYOUTS = (
 def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
     """Executes a variant's composition symbolically on each layout it applies to.
 
-    With every root, and every number of lanes where that is a parameter. Returns how many cases were
-    proven. Raises ProofError for the first that is wrong.
+    It does so with every root, and with every number of lanes if that is a parameter. Returns the number
+    of cases. Raises ProofError for the first wrong case.
     """
     proven = 0
     for name in layouts:
@@ -68,13 +68,13 @@ def prove(variant: Variant, layouts: Iterable[str] = SMALL_LAYOUTS) -> int:
 
 
 def lane_numbers(variant: Variant, layout: Layout) -> range:
-    """The numbers of lanes that a variant may have on a layout, 0 for the usual one."""
+    """The numbers of lanes that a variant may have on a layout; 0 stands for the default."""
     chosen = any(parameter.name == LANES for parameter in variant.parameters)
     return range(min(layout.node_sizes) if chosen else 1)
 
 
 def applies(composition: Composition, layout: Layout, commutative: bool = True) -> bool:
-    """Whether the predicate holds on a layout, for few bytes."""
+    """Whether the predicate holds on a layout for a small message."""
     facts = {**layout.facts(), "bytes": 8, "total_bytes": 8, "commutative": commutative}
     return bool(composition.predicate.evaluate(facts))
 
@@ -98,7 +98,7 @@ def _prove_one(variant: Variant, machine: Machine) -> None:
 
 
 def expected_cells(collective: Collective, machine: Machine, rank: int) -> list[Cell | None]:
-    """The output of a rank by definition; None where the standard leaves it undefined."""
+    """The cells of a rank's output by definition; None where the standard leaves a cell undefined."""
     result, cells, places = collective.result, machine.cells, machine.places(rank)
     out: list[Cell | None] = []
     for block in range(int(result.out_blocks.evaluate(places))):
@@ -111,13 +111,13 @@ def expected_cells(collective: Collective, machine: Machine, rank: int) -> list[
 
 
 def example_layout(variant: Variant) -> Layout:
-    """The first of the small layouts that the variant applies to; the first of all if it is none."""
+    """The first small layout that the variant applies to; if there is none, the first of all."""
     known = [from_name(name) for name in SMALL_LAYOUTS]
     return next((layout for layout in known if applies(variant.composition, layout)), known[0])
 
 
 def worked_example(variant: Variant, root: int = 0) -> list[str]:
-    """The composition's buffers after each step on `example_layout`, one line a step, for a C comment."""
+    """The buffers after each step on `example_layout`, one line per step, for a C comment."""
     lines = []
     layout = example_layout(variant)
     machine = Machine(layout, variant.family.lanes, variant.collective, root)

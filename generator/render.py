@@ -40,10 +40,10 @@ _ORACLE_FIELDS = {
 
 
 def generate(out: Path, specs_root: Path = load.SPECS, templates: Path = TEMPLATES) -> Manifest:
-    """Generates everything into ``out``; files that would not change keep their time stamps.
+    """Generates everything into ``out``. Unchanged files keep their time stamps.
 
-    Every composition is proven first. Raises CollforgeError (SpecError, ProofError, ...) for what is wrong
-    in the specs or templates, and then leaves ``out`` as it was.
+    Every composition is proven first. Raises CollforgeError (SpecError, ProofError, ...) for errors in the
+    specs or templates; ``out`` is then unchanged.
     """
     specs = load.load_specs(specs_root)
     variants = expand(specs)
@@ -53,7 +53,7 @@ def generate(out: Path, specs_root: Path = load.SPECS, templates: Path = TEMPLAT
         files, manifest = _render(specs, variants, _environment(templates))
     except jinja2.TemplateError as error:
         place = f"{getattr(error, 'name', None) or templates}"
-        raise CollforgeError(f"template {place}: {error}; mend the template or the spec") from error
+        raise CollforgeError(f"template {place}: {error}; fix the template or the spec") from error
     _write(out, files)
     return manifest
 
@@ -106,7 +106,7 @@ def _render(
 
 
 def _variant(environment: jinja2.Environment, variant: Variant, version: str) -> str:
-    """The C of a variant. Its family may have a template of its own, which extends variant.c.j2."""
+    """The C source of a variant. Its family may have its own template, which extends variant.c.j2."""
     names = [f"families/{variant.family.name}.c.j2", "variant.c.j2"]
     template = environment.select_template(names)
     return template.render(version=version, template=template.name, **view(variant))
@@ -148,7 +148,7 @@ def _comment(text: str, first: int = 0) -> str:
 
 
 def _format(texts: list[str]) -> list[str]:
-    """clang-format where there is one, so that the generated C reads as if handwritten."""
+    """Formats C texts with clang-format if it is installed."""
     beside = Path(sys.executable).with_name("clang-format")
     command = str(beside) if beside.exists() else shutil.which("clang-format")
     tidy = [re.sub(r"\n{3,}", "\n\n", text) for text in texts]

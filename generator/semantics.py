@@ -1,7 +1,7 @@
-"""Executes a composition symbolically, on all ranks of a layout at once: the proof that comes before any C.
+"""Executes a composition symbolically on all ranks of a layout; the proof before any C is generated.
 
-A composition is right when each output cell holds exactly the contributions that the collective's definition
-asks for, in rank order wherever the placement promises it. The same execution on 2 x 2 ranks is the worked
+A composition is right if each output cell has exactly the contributions that the collective's definition
+demands, in rank order where the op does not commute. The same execution on a small layout gives the worked
 example in the generated C.
 """
 
@@ -19,7 +19,7 @@ from .window import Piece, SharedMemory, cells_of
 
 @dataclass(frozen=True)
 class Trace:
-    """The buffers after one step: ``after[rank]`` is the written buffer, where it was written."""
+    """The result of one step: ``after[rank]`` is the buffer that the rank wrote, if it wrote one."""
 
     step: Step | None
     buffer: str
@@ -27,10 +27,10 @@ class Trace:
 
 
 def execute(composition: Composition, family: Family, machine: Machine) -> Iterator[Trace]:
-    """Runs a composition on every rank at once and yields the buffers after each step.
+    """Runs a composition on all ranks and yields the buffers after each step.
 
-    Raises ProofError when a step reads what was never written, when ranks of one communicator disagree
-    on whether it runs, or when a buffer overflows its shape; RaceError for what window.py forbids.
+    Raises ProofError if a step reads a buffer that was never written, if ranks of one communicator disagree
+    on whether the step runs, or if a buffer overflows its shape. Raises RaceError for races (window.py).
     """
     collective, layout = machine.collective, machine.layout
     inputs = _inputs(machine)
@@ -57,7 +57,7 @@ def execute(composition: Composition, family: Family, machine: Machine) -> Itera
 
 
 def _inputs(machine: Machine) -> dict[int, Cells]:
-    """What each rank contributes, of those that do."""
+    """The input buffer of each rank that contributes data."""
     inputs: dict[int, Cells] = {}
     for rank in range(machine.layout.size):
         blocks = int(machine.collective.result.in_blocks.evaluate(machine.places(rank)))
@@ -67,7 +67,7 @@ def _inputs(machine: Machine) -> dict[int, Cells]:
 
 
 def _share(machine: Machine, family: Family, inputs: Mapping[int, Cells]) -> SharedMemory:
-    """The memory of a hybrid collective: a single buffer has the inputs at their places of it."""
+    """The memory of a hybrid collective. If input and output are one buffer, the inputs are stored in it."""
     layout, collective = machine.layout, machine.collective
     blocks = layout.size if collective.has_blocks else 1
     pieces = []
@@ -94,7 +94,7 @@ def _share(machine: Machine, family: Family, inputs: Mapping[int, Cells]) -> Sha
 
 
 def _meet(machine: Machine, step: Step, memory: SharedMemory) -> None:
-    """Ranks of a node wait for others of it in some steps."""
+    """Lets ranks of a node wait for others of that node, if the step says so."""
     met = STEPS[step.call].meeting(step)
     for piece in memory.pieces:
         if met and machine.runs(step, piece.members["all"][0]):

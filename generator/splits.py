@@ -1,4 +1,4 @@
-"""How the units of buffers are cut and counted: each split and each shape with its meaning and its C."""
+"""The splits (how a buffer is cut) and shapes (how large a temporary is), each with its meaning and its C."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Group = Sequence[int]
 class Split:
     """How a buffer is cut among the members of a communicator (struct cf_split).
 
-    ``cells``: what ``me`` has for each member of a group; None where only C has it. ``name``: the C
-    variable. ``setup``: the C call that fills it, of {name}, {slot} and {row}, the blocks that ``me`` sends.
-    ``receiving``: the split of what comes back in an all-to-all, where it is another one.
+    ``cells(machine, group, me)``: the number of cells that rank ``me`` has for each member of a group; None
+    if the split exists in C only. ``name``: the C variable. ``setup``: the C call that fills the variable, a
+    format of {name}, {slot} and {row}, the blocks that ``me`` sends. ``receiving``: the split of the received
+    data of an all-to-all, if it differs.
     """
 
     cells: Callable[[Machine, Group, int], Counts] | None
@@ -83,28 +84,30 @@ SPLITS: dict[str, Split] = {
     "node_pairs": Split(_departing, "departing_parts", _by_lane("departing"), "arriving"),
     "arriving": Split(_arriving, "arriving_parts", _by_lane("arriving")),
     "lane_slices": Split(_lane_slices, "lane_slices", _by_lane("lane_slices")),
-    # Of an exchange among all ranks.
+    # For an exchange among all ranks.
     "targets": Split(None, "target_parts", "cf_split_ranks(&{name}, comm, {slot}, &row)"),
     "sources": Split(None, "source_parts", "cf_split_ranks(&{name}, comm, {slot}, &column)"),
 }
 
 
 def sent(name: str, m: Machine, group: Group, me: int) -> Counts:
-    """The cells that ``me`` gives each member of a group."""
+    """The number of cells that rank ``me`` sends to each member of a group."""
     cells = SPLITS[name].cells
     assert cells is not None, name
     return cells(m, group, me)
 
 
 def received(name: str, m: Machine, group: Group, me: int) -> Counts:
-    """The cells that ``me`` gets from each member of a group."""
+    """The number of cells that rank ``me`` receives from each member of a group."""
     return sent(SPLITS[name].receiving or name, m, group, me)
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a temporary is: ``cells`` on a rank; in C its ``units``, and ``memory``, the member of struct
-    cf_temporaries that counts it."""
+    """The size of a temporary: ``cells(machine, rank)``, and in C ``units``.
+
+    ``memory``: the member of struct cf_temporaries that counts it.
+    """
 
     cells: Callable[[Machine, int], int]
     units: str

@@ -1,9 +1,10 @@
-"""A node's piece of shared memory, executed symbolically: what each rank may read and write, and when.
+"""Detects races in a node's shared memory during symbolic execution.
 
-Collectives of collforge_hybrid.h work in such pieces. What a rank does there has happened before what another
-one does only where that other has waited for it since, or for a third one that had. A rank may overwrite what
-others have read, or were reading before the call, and read what others have written, only when all that has
-happened before; ranks may write the same at any time, which each of them may read then.
+Collectives of collforge_hybrid.h work in such a piece of memory. An access by rank A happens before an access
+by rank B only if B has since waited for A, directly or through other ranks. A rank may overwrite a cell only
+if all reads by other ranks happened before, including reads under way when the call begins. A rank may read a
+cell only if the write of another rank happened before. Ranks may write the same value to a cell at any time;
+each of them may then read it.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from .lanes import Lanes
 from .machine import Cell
 
 VIEWS = ("slice", "node_slice", "lane_slices", "share", "lane")
-"""The parts of a piece that a step reads or writes as a whole (cells_of)."""
+"""The kinds of views: parts of a node's shared memory that a step reads or writes as a whole (cells_of)."""
 
 
 class RaceError(CollforgeError):
-    """Two ranks of a node use one cell of their piece, and neither has waited for the other."""
+    """Two ranks of a node use one cell of their shared memory, and neither has waited for the other."""
 
 
 class Piece:
-    """One node's piece of memory, cell by cell, which all its ranks may be reading when the call begins.
+    """One node's piece of shared memory, cell by cell. All its ranks may be reading it when the call begins.
 
-    Time goes by as in vector clocks (Mattern, 1989): every rank counts the times that others have waited for
-    it, from 1 on, and knows of each other rank up to which of its times all has happened before; 0 is what it
-    did before the call. ``members``: the node's ranks by the names that waits call them: "all" of them, its
-    "carriers", and the "root" where it is one of them.
+    Time is kept by vector clocks (Mattern, 1989). A rank's clock starts at 1 and counts the waits of others for
+    it; time 0 is before the call. For each other rank, a rank knows up to which time its accesses happened
+    before. ``members``: the node's ranks by the names that waits use: "all", "carriers", and "root", which is
+    empty if the root is on another node.
     """
 
     def __init__(self, cells: int, members: Mapping[str, Sequence[int]]) -> None:
@@ -37,13 +38,17 @@ class Piece:
         ranks = members["all"]
         self.cells: list[Cell | None] = [None] * cells
         self.now = dict.fromkeys(ranks, 1)
-        self.arrived = {rank: dict.fromkeys(ranks, -1) for rank in ranks}  # what is over
-        self.seen = {rank: dict.fromkeys(ranks, -1) for rank in ranks}  # whose stores are visible
+        self.arrived = {
+            rank: dict.fromkeys(ranks, -1) for rank in ranks
+        }  # latest time known to be over
+        self.seen = {
+            rank: dict.fromkeys(ranks, -1) for rank in ranks
+        }  # latest time whose stores are visible
         self.reads = [dict.fromkeys(ranks, 0) for _ in range(cells)]
         self.writes: list[dict[int, int]] = [{} for _ in range(cells)]
 
     def store(self, rank: int, begin: int, cells: Iterable[Cell | None]) -> None:
-        """What a rank has in the piece before the call."""
+        """Sets cells that a rank stored before the call."""
         for place, cell in enumerate(cells, begin):
             self.cells[place], self.writes[place] = cell, {rank: 1}
 
@@ -74,7 +79,10 @@ class Piece:
             self.writes[place][rank] = self.now[rank]
 
     def wait(self, ranks: str, awaited: str, sees: bool = True) -> None:
-        """These members wait until those have come; and see what they, and whom they knew of, have written."""
+        """The members ``ranks`` wait for the members ``awaited``.
+
+        ``sees``: they then see the stores of those members, and the stores that those members could see.
+        """
         if not self.members[ranks] or not self.members[awaited]:
             raise RaceError(f"{ranks} wait for {awaited}: the root is on another node")
         for knows in (self.arrived, self.seen) if sees else (self.arrived,):
@@ -86,9 +94,9 @@ class Piece:
             self.now[one] += 1
 
     def leave(self, meets: bool) -> None:
-        """The end of the call: whoever has left may overwrite what was read and written in it.
+        """The end of the call. Raises RaceError if others may still use what a rank overwrites after leaving.
 
-        ``meets``: each rank has also waited until all others had come, as in a sync.
+        ``meets``: each rank must also have waited until all others entered, as in a sync.
         """
         for rank, known in self.arrived.items():
             unmet = {other for other, time in known.items() if time < 0} - {rank}
@@ -109,17 +117,17 @@ class Piece:
 
 
 def _unknown(times: Mapping[int, int], known: Mapping[int, int]) -> set[int]:
-    """The ranks that did something at these times of which a rank does not know."""
+    """The ranks whose accesses at ``times`` are not known to have happened before."""
     return {rank for rank, time in times.items() if time > known[rank]}
 
 
 def cells_of(view: str, lanes: Lanes, lane: int, rank: int, each: int) -> list[int]:
-    """The cells of a view, for the rank that carries a lane; none for a negative lane.
+    """The indices of a view's cells, for the rank that carries a lane; none for a negative lane.
 
-    ``each``: cells of a block; of a vector, one for each lane. A ``slice`` is this lane's cell of a vector.
-    A ``node_slice`` is this lane's of the blocks of this node, which stand together, cut as one vector;
-    ``lane_slices`` are those of all nodes. ``share`` and ``lane`` are the blocks of this node's ranks on
-    the lane, and of all ranks on it.
+    ``each``: the cells of a block, or of a vector, which has one for each lane. Views: ``slice``: this lane's
+    cell of a vector. ``node_slice``: this lane's cells of the node's blocks, which are contiguous and cut as
+    one vector. ``lane_slices``: the node_slices of all nodes. ``share``: the blocks of this node's ranks on
+    the lane. ``lane``: the blocks of all ranks on the lane.
     """
     at = lanes.layout
     if lane < 0:
@@ -142,16 +150,18 @@ Key = tuple[int, str]
 
 
 class SharedMemory(dict[Key, list["Cell | None"]]):
-    """The buffers of all ranks by (rank, name); views of ``output`` are in the piece of the rank's node."""
+    """The buffers of all ranks by (rank, name). Views of ``output`` are in the node's shared memory."""
 
     def __init__(self, pieces: Sequence[Piece], cells: Mapping[Key, list[int]]) -> None:
         super().__init__()
         self.pieces = pieces
-        self.cells = cells  # those of the views; what is missing is a buffer of the rank's own
+        self.cells = (
+            cells  # cells of each view; a buffer that is missing here is private to its rank
+        )
         self.piece_of = {rank: piece for piece in pieces for rank in piece.members["all"]}
 
     def store(self, rank: int, begin: int, cells: Iterable[Cell | None]) -> None:
-        """What a rank has in its node's piece before the call."""
+        """Sets cells of the node's shared memory that a rank stored before the call."""
         self.piece_of[rank].store(rank, begin, cells)
 
     def __getitem__(self, key: Key) -> list[Cell | None]:
@@ -170,7 +180,7 @@ class SharedMemory(dict[Key, list["Cell | None"]]):
             raise RaceError(f"{len(value)} cells do not fit the {len(places)} of {key[1]}")
 
     def result(self, rank: int) -> list[Cell | None]:
-        """The piece as a rank may read it after the call; None for what it may not."""
+        """The cells that a rank may read after the call; None for a cell that it may not read."""
         piece = self.piece_of[rank]
         return [
             cell if piece.may_read(rank, place) else None for place, cell in enumerate(piece.cells)

@@ -1,7 +1,7 @@
 """The ReFrame checks, their settings and the systems they run on.
 
-ReFrame loads the files below ``checks`` and ``settings`` by path, under names of its own. What they
-share is in modules beside those folders, so that it exists once, under the name it is imported by.
+ReFrame loads the files below ``checks`` and ``settings`` by path, under its own module names. Shared
+code is in the other modules of this package, so that it is loaded only once.
 """
 
 from __future__ import annotations

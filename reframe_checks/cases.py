@@ -1,9 +1,9 @@
-"""What is verified of a variant: the case strings of the three tiers; and what is timed.
+"""The case strings that verify a variant, in three tiers, and those that time it.
 
-A case combines an *operand* (a datatype, and an op where there is one), a *count* of elements, a
-*root*, the use of MPI_IN_PLACE, *uneven* blocks where a collective has such, and a *point* of the
-variant's parameters. A collective that moves nothing has one case for each rank, which then is the
-last to enter.
+A case combines an *operand* (a datatype, and an op if the collective has one), a *count* of elements,
+a *root*, the use of MPI_IN_PLACE, *uneven* blocks if block sizes may differ, and a *point* of the
+variant's parameters. A collective that moves no data has one case for each rank, in which this rank
+enters last.
 
 ======== =================================== ================================= ============
 tier     counts                              points                            combinations
@@ -15,15 +15,15 @@ full     0, 1; as many as there are ranks    every symbol; the least number,   p
 paranoid those of full, huge                 those of full, the whole domain   all
 ======== =================================== ================================= ============
 
-Of a number that a fact limits (lanes), 0 for the usual one stands beside the least; from the fact on, numbers
-would run as 0 and are left out.
+"Symbols" are parameter values that are words, "numbers" those that are numbers. For a number with a limit
+(lanes), 0, the default, is added. Numbers at or above the limit are left out, because they run as 0.
 
-*Pairs*: every operand with every count, in place and not, the roots taking turns; then every root
-with every count, in place and not, the operands taking turns; in both, even and uneven blocks take
-turns. That covers each pair of dimensions where mistakes live (root and count, operand and count,
-root and operand, in place and anything) with a fifth of the full product. Every problem so chosen
-is solved with every combination of symbols. Numbers take turns, too: each meets every operand, count
-and root, and in place and not; but not every other number, so that another parameter does not
+*Pairs*: every operand with every count, in place and not, with the roots taking turns; then every root
+with every count, in place and not, with the operands taking turns. In both, even and uneven blocks take
+turns. This covers the pairs of dimensions in which errors are likely (root and count, operand and
+count, root and operand, in place and any other) with a fifth of the full product. Every problem is
+solved with every combination of symbols. Numbers take turns, too: each is combined with every operand,
+count and root, in place and not, but not with every other number, so that a further parameter does not
 multiply the cases. The choice is deterministic.
 
 Cases to which a variant does not apply are left out. ``bytes`` is count x type size.
@@ -63,7 +63,7 @@ ODD, PRIME, LARGE, HUGE = 7, 1009, 20011, 400009
 
 @dataclass(frozen=True)
 class Operand:
-    """A datatype, and the op that goes with it where there is one."""
+    """A datatype, and the op if the collective has one."""
 
     type: str
     op: str = ""
@@ -75,7 +75,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Problem:
-    """What a call is to do, but for its size in bytes."""
+    """The arguments of a call, without its size in bytes."""
 
     operand: Operand
     count: int
@@ -89,7 +89,7 @@ class Problem:
 
     @property
     def options(self) -> dict[str, str]:
-        """The options of its case string."""
+        """The options in the case string."""
         return {
             **({} if self.operand.type == "int" else {"type": self.operand.type}),
             **({"op": self.operand.op} if self.operand.op else {}),
@@ -117,10 +117,10 @@ REDUCED = (
 def verification_cases(
     manifest: Manifest, variant: VariantEntry, layout: Layout, tier: str
 ) -> Iterator[str]:
-    """The case strings that verify a variant on a layout, those of one problem in a row.
+    """The case strings that verify a variant on a layout, grouped by problem.
 
-    ``tier`` is small, full or paranoid (see above); CollforgeError for another. Yields nothing
-    where the variant does not apply at all.
+    ``tier`` is small, full or paranoid (see above); CollforgeError for another. Yields nothing if
+    the variant does not apply.
     """
     if tier not in TIERS:
         raise unknown("tier", tier, TIERS)
@@ -142,9 +142,9 @@ def verification_cases(
 
 
 def timing_case(manifest: Manifest, collective: str, layout: Layout, nbytes: int) -> Case:
-    """The native call that stands for a collective at a size: doubles and sums where they fit.
+    """The native call that times a collective at a size, with doubles and sums if possible.
 
-    There is one only, of any size, for a collective that moves nothing.
+    A collective that moves no data has a single one for all sizes.
     """
     entry = manifest.collective(collective)
     if entry.moves_nothing:
@@ -159,7 +159,7 @@ def timing_case(manifest: Manifest, collective: str, layout: Layout, nbytes: int
 def timing_cases(
     manifest: Manifest, collective: str, layout: Layout, sizes: Iterable[int]
 ) -> list[Case]:
-    """The native calls that stand for a collective at these sizes, each once."""
+    """The native calls that time a collective at these sizes, without repetitions."""
     each = (timing_case(manifest, collective, layout, nbytes) for nbytes in sizes)
     return list({case.problem: case for case in each}.values())
 
@@ -167,7 +167,7 @@ def timing_cases(
 def _cases(
     collective: CollectiveEntry, layout: Layout, tier: str
 ) -> Iterator[tuple[Case, bool, list[int]]]:
-    """Every problem of a tier, as native's case, whether its op commutes, and the turns of numbers."""
+    """For every problem of a tier: its native case, whether its op commutes, and the turns of its numbers."""
     if collective.moves_nothing:
         for rank in range(layout.size):
             seed = {"seed": str(rank)}
@@ -179,7 +179,7 @@ def _cases(
 
 
 def _problems(collective: CollectiveEntry, layout: Layout, tier: str) -> dict[Problem, list[int]]:
-    """The problems of a tier, each with the turns of numbers at which it is solved."""
+    """The problems of a tier, each with the turns (of `_turns`) at which it is solved."""
     operands = [
         operand
         for operand in (REDUCED if collective.has_op else MOVED)
@@ -224,17 +224,17 @@ def _counts(collective: CollectiveEntry, layout: Layout, tier: str) -> list[int]
 def _turns(
     variant: VariantEntry, layout: Layout, tier: str
 ) -> list[list[dict[str, ParameterValue]]]:
-    """The points of each turn: all symbols, with the numbers whose turn it is; in paranoid all at once.
+    """The points of each turn: all symbols, with the numbers of that turn. In paranoid one turn has all.
 
-    Each number has its turn. Where a variant has two parameters of numbers, the least of the one meets
-    the second of the other, and so on: few bytes in a segment and several under way.
+    With two numeric parameters, the first value of one is combined with the second of the other, and so
+    on: so small segments meet several segments under way.
     """
     names = [parameter.name for parameter in variant.parameters]
     values = [_values(parameter, layout, tier) for parameter in variant.parameters]
     numeric = [parameter.minimum is not None for parameter in variant.parameters]
     turns: list[list[dict[str, ParameterValue]]] = []
     for turn in range(max((len(v) for v, n in zip(values, numeric) if n), default=1)):
-        # The k-th parameter of numbers is k values ahead.
+        # The k-th numeric parameter is k values ahead.
         choices = [
             [value[(turn + sum(numeric[:at])) % len(value)]] if numeric[at] else value
             for at, value in enumerate(values)
@@ -260,7 +260,7 @@ def _values(parameter: Parameter, layout: Layout, tier: str) -> list[ParameterVa
         least = parameter.minimum
         usual = (0, least) if tier == "small" else (0, least, least + 1)
         return [v for v in usual if v == 0 or v < layout.facts()[parameter.below]]
-    # The number after the least one is, as a rule, no multiple of any type's size.
+    # minimum + 1 is usually not a multiple of any type's size.
     if tier == "small":
         return [parameter.minimum]
     return sorted({parameter.minimum, parameter.minimum + 1, max(map(int, parameter.values))})

@@ -1,9 +1,9 @@
-"""What the checks share: a test that launches the timing driver on a layout, and the build of it.
+"""Base classes of the checks: the build of the timing driver, and a test that launches it on a layout.
 
-An environment of a site's configuration takes part when it has ``extras`` {'mpi': NAME}, or is
-itself called NAME, where `collforge build --mpi NAME` works. A partition may have the ``extras``
+An environment of a site's configuration is used if it has ``extras`` {'mpi': NAME}, or is itself
+called NAME, where `collforge build --mpi NAME` works. A partition may have the ``extras``
 
-- ``layout``: the layout that checks use there unless told otherwise, e.g. '8x16';
+- ``layout``: the default layout of checks on the partition, e.g. '8x16';
 - ``pretend_nodes``: True where all ranks are on one machine and pretend to be on several nodes.
 """
 
@@ -47,7 +47,7 @@ def mpi_environments() -> list[str]:
 
 
 class BuildDriver(rfm.CompileOnlyRegressionTest):
-    """Builds the runtime and the timing driver for the environment's MPI library, where stale."""
+    """Builds the runtime and the timing driver for the environment's MPI library, if out of date."""
 
     build_system: Any = "CustomBuild"
     build_time_limit = "20m"
@@ -74,7 +74,7 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest):
     sourcesdir = None
 
     def compile_commands(self, mpicc: str, out: Path) -> list[list[str]]:
-        """The commands, one for each program, which leave them in ``out``."""
+        """The commands, one for each program; the programs are written to ``out``."""
         raise NotImplementedError
 
     @run_before("compile")
@@ -88,9 +88,9 @@ class BuildPrograms(rfm.CompileOnlyRegressionTest):
 
 
 class DriverLaunch(rfm.RunOnlyRegressionTest):
-    """Runs case strings through the timing driver as it was built, each launch of it in the same job.
+    """Runs case strings through the timing driver, which must be built; all launches are in one job.
 
-    A check derived from this one overrides `case_strings`.
+    A derived check overrides `case_strings`.
     """
 
     layout = variable(str, value="")
@@ -100,34 +100,34 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
     """Rounds of each problem."""
 
     max_seconds = variable(float, value=10.0)
-    """Sampling of one problem stops here."""
+    """Time limit for sampling one problem."""
 
     seed = variable(int, value=7)
-    """Of the inputs, and of the order of the variants in a round."""
+    """Seed of the inputs and of the order of variants in a round."""
 
     prune = variable(typ.Bool, value=False)
-    """Cases that are clearly behind the fastest get fewer samples."""
+    """Whether clearly slower cases get fewer samples."""
 
     costs = variable(typ.Bool, value=False)
-    """Measure processor time and memory, too."""
+    """Whether to measure processor time and memory, too."""
 
     in_a_row = variable(int, value=1)
-    """Calls in each sample, at least, where every rank waits for all in each."""
+    """The least number of consecutive calls per sample, for collectives in which every rank waits for all."""
 
     drop_in_by = variable(str, value="")
-    """A database: native of hybrid collectives is the drop-in one by its winners. Default: native."""
+    """A database: hybrid collectives are compared with the drop-in one that it selects. Default: native."""
 
     launches = variable(int, value=1)
-    """How often the driver is launched, one after the other. Several leave a file each."""
+    """Number of consecutive launches of the driver. Several launches write one file each."""
 
     verify_only = variable(typ.Bool, value=False)
-    """Do not time anything."""
+    """Whether to verify without timing."""
 
     time_limit = "30m"
     sourcesdir = None
 
     def case_strings(self) -> list[str]:
-        """What is run; called before the run, when partition and layout are known."""
+        """The case strings to run; called before the run, when partition and layout are known."""
         raise NotImplementedError
 
     @run_after("init")
@@ -196,7 +196,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
 
     @property
     def outputs(self) -> list[Output]:
-        """What the launches left in the stage directory."""
+        """The outputs of the launches in the stage directory."""
         return [records.read(Path(self.stagedir, self._output(n))) for n in self._numbers()]
 
     @sanity_function
@@ -208,11 +208,11 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
         return True
 
     def fault(self, output: Output) -> str:
-        """Why what a launch has written cannot be trusted; '' when it can."""
+        """Why the output of a launch cannot be trusted; '' if it can."""
         return results.fault(output, self.rank_layout.size, self.rank_layout.name)
 
     def _last_words(self) -> str:
-        """What Collforge's programs wrote to the job's standard error, else the end of it."""
+        """Collforge's own lines on the job's standard error, or its last lines if there are none."""
         path = Path(self.stagedir, str(self.job.stderr))
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -221,6 +221,6 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
 
 
 class DriverCheck(DriverLaunch):
-    """The same with a driver that is built first, where it is stale."""
+    """A DriverLaunch that builds the driver first if it is out of date."""
 
     driver = fixture(BuildDriver, scope="environment")

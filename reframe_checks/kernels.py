@@ -1,7 +1,7 @@
-"""The kernels of docs/application.md: their sizes, how they are built, what they print, their lines.
+"""The kernels of docs/application.md: their sizes, builds, output and lines of code.
 
-Each is a program in three versions: with MPI alone; the same source with OpenMP threads, in one rank per node;
-and with collforge_hybrid.h. The sources are in the checkout only, not in an installed package.
+Each kernel has three versions: MPI alone; the same source with OpenMP threads and one rank per node; and
+collforge_hybrid.h. The sources are in the checkout only, not in an installed package.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ KERNELS = ("summa", "poisson", "bpmf")
 VERSIONS = ("mpi", "openmp", "hybrid")
 
 MOST_ADDED = 12
-"""Lines that the hybrid version may have and the one with MPI alone has not."""
+"""The most lines that the hybrid version may add to the MPI version."""
 
 TOLERANCE = 1e-9
-"""Of checksums, relative: they are sums over ranks, in an order that differs with their number.
+"""Relative tolerance of checksums. They are sums over ranks, whose order depends on the number of ranks.
 
-Doubles of one sign, some 10^6 of them: rounding is below 10^6 * 2^-53, about 1e-10.
+For a sum of 10^6 doubles of one sign, the rounding error is below 10^6 * 2^-53, about 1e-10.
 """
 
 
 @dataclass(frozen=True)
 class Line:
-    """What a program of a kernel prints."""
+    """The line that a program of a kernel prints."""
 
     version: str
     ranks: int
@@ -45,7 +45,7 @@ def source(kernel: str, version: str) -> Path:
 
 
 def compile_command(mpicc: str, kernel: str, version: str, out: Path, library: Path) -> list[str]:
-    """Compiles one version to out/KERNEL_VERSION; library is libcollforge.so."""
+    """The command that compiles one version to out/KERNEL_VERSION; ``library`` is libcollforge.so."""
     command = [mpicc, "-std=c11", "-O3", "-Wall", "-Wextra", "-Werror"]
     command.append("-fopenmp" if version == "openmp" else "-Wno-unknown-pragmas")
     command += [f"-I{RUNTIME / 'include'}", "-o", str(out / f"{kernel}_{version}")]
@@ -56,9 +56,9 @@ def compile_command(mpicc: str, kernel: str, version: str, out: Path, library: P
 
 
 def problem_size(kernel: str, ranks: int, nodes: int, wanted: int = 0) -> int:
-    """The least size from `wanted` on that all versions can cut into equal parts.
+    """The least size >= `wanted` that all versions can cut into equal parts.
 
-    Without `wanted` the usual one: small, but for bpmf the blocks of the paper, 80 000 bytes.
+    The default for `wanted` is small, except for bpmf, which has the paper's blocks of 80 000 bytes.
     """
     usual = {"summa": 480, "poisson": 256, "bpmf": 1000 * ranks}
     step = 1 if kernel == "poisson" else math.lcm(ranks, nodes)
@@ -66,25 +66,25 @@ def problem_size(kernel: str, ranks: int, nodes: int, wanted: int = 0) -> int:
 
 
 def printed(kernel: str, text: str) -> list[Line]:
-    """The lines of a kernel's programs in some output, in their order."""
+    """The lines of a kernel's programs in an output, in order."""
     found = re.findall(rf"^{kernel} (\w+) (\d+) ([\d.]+) (\S+)$", text, re.MULTILINE)
     return [Line(version, int(ranks), float(s), float(check)) for version, ranks, s, check in found]
 
 
 def agree(lines: Iterable[Line]) -> bool:
-    """Whether all have the same checksum, within TOLERANCE. Not a number agrees with nothing."""
+    """Whether all checksums are equal within TOLERANCE. NaN equals nothing."""
     sums = [line.checksum for line in lines]
     return all(math.isclose(one, sums[0], rel_tol=TOLERANCE) for one in sums)
 
 
 def code_lines(path: Path) -> list[str]:
-    """A C file's lines without comments, but those in which nothing else is."""
+    """The lines of a C file with code, with comments removed."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     return [line.rstrip() for line in text.splitlines() if line.strip()]
 
 
 def added_lines(before: Path, after: Path) -> int:
-    """How many lines of code a file has more, or others, than another."""
+    """The number of code lines of ``after`` that are new or changed with respect to ``before``."""
     lines = code_lines(before), code_lines(after)
     steps = difflib.SequenceMatcher(None, *lines, autojunk=False).get_opcodes()
     return sum(end - begin for step, _, _, begin, end in steps if step != "equal")

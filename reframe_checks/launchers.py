@@ -1,7 +1,7 @@
-"""ReFrame launchers for the systems of one machine.
+"""ReFrame launchers for the systems `local` and `emulated`.
 
-A launcher belongs to a partition of a site configuration, so there is one for each MPI library.
-`local` and `emulated` register one and return its name, for the configuration to use.
+A launcher belongs to a partition of a configuration, so there is one for each MPI library. `local`
+and `emulated` register one and return its name for the configuration.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from collforge.reframe_checks.systems.emulated.launch import build_mpich_progres
 from collforge.toolchain import libraries
 
 PRELOAD = 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"'
-"""For `sh -c PRELOAD LIBRARY COMMAND...`: a library behind whatever the launcher preloads."""
+"""Script for `sh -c PRELOAD LIBRARY COMMAND...`: preloads a library after those of the launcher."""
 
 
 class _Launcher(JobLauncher):
-    """Turns what cannot be had into the failure of a check, with its message."""
+    """A launcher whose errors make the check fail with their message."""
 
     def words(self, job: Any) -> list[str]:
         raise NotImplementedError
@@ -39,7 +39,7 @@ class _Launcher(JobLauncher):
 
 
 def local(mpi: str) -> str:
-    """Registers the launcher of this machine's ranks with an MPI library; returns its name."""
+    """Registers the launcher for ranks on this machine with an MPI library; returns its name."""
 
     class LocalLauncher(_Launcher):
         def words(self, job: Any) -> list[str]:
@@ -49,9 +49,9 @@ def local(mpi: str) -> str:
 
 
 def emulated(mpi: str, rails: int, rate: str, rail_model: str) -> str:
-    """Registers the launcher of an emulated cluster with these rails; returns its name.
+    """Registers the launcher for an emulated cluster with these rails; returns its name.
 
-    A job's num_tasks and num_tasks_per_node make the nodes. The parameters are those of
+    The nodes follow from a job's num_tasks and num_tasks_per_node. The parameters are those of
     ClusterSpec. A second call for the same MPI library has no effect.
     """
 
@@ -65,10 +65,10 @@ def emulated(mpi: str, rails: int, rate: str, rail_model: str) -> str:
 
 
 def local_command(mpi: str, ranks: int, threads: int = 1) -> list[str]:
-    """The words before a command that start so many processes of it on this machine.
+    """The command prefix that starts ``ranks`` processes on this machine.
 
-    Each is bound to cores of its own, one for each thread, where there are as many; else they share them.
-    Raises CollforgeError when there is no such MPI library, or what it needs cannot be compiled.
+    If there are enough cores, each thread of each process has its own core; else processes share cores.
+    Raises CollforgeError if there is no such MPI library or its preload library cannot be compiled.
     """
     library = libraries.find(mpi)
     command = [str(library.mpirun), "-n", str(ranks)]
@@ -81,7 +81,7 @@ def local_command(mpi: str, ranks: int, threads: int = 1) -> list[str]:
         if os.geteuid() == 0:
             command.append("--allow-run-as-root")
     elif library.flavor == "mpich" and share:
-        # MPICH polls while it waits; ranks that share a core then get nowhere.
+        # MPICH polls without yielding, so ranks that share a core would make hardly any progress.
         preload = build_mpich_progress(make_folder(home() / "preload"))
         command += ["-genv", "LD_PRELOAD", str(preload)]
     elif library.flavor == "mpich":
@@ -90,7 +90,7 @@ def local_command(mpi: str, ranks: int, threads: int = 1) -> list[str]:
 
 
 def cluster_command(mpi: str, spec: ClusterSpec) -> list[str]:
-    """The words before a command that run it on all ranks of an emulated cluster."""
+    """The command prefix that runs a program on all ranks of an emulated cluster."""
     command = [sys.executable, "-m", "collforge", "cluster", "run", "--mpi", mpi]
     command += ["--nodes", str(spec.nodes), "--ranks-per-node", str(spec.ranks_per_node)]
     command += ["--rails", str(spec.rails), "--rate", spec.rate, "--rail-model", spec.rail_model]
@@ -98,7 +98,7 @@ def cluster_command(mpi: str, spec: ClusterSpec) -> list[str]:
 
 
 def _register(name: str, launcher: type[JobLauncher]) -> str:
-    """ReFrame refuses a second launcher of a name, and may execute a configuration twice."""
+    """Registers a launcher once: ReFrame may run a configuration twice, but refuses a name twice."""
     if name not in backends._launchers:
         backends.register_launcher(name)(launcher)
     return name

@@ -1,4 +1,4 @@
-"""The manifest from which checks are made when ReFrame loads them."""
+"""The manifest by which the checks are parametrised when ReFrame loads them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The message-rate probe of threads and processes: how it is built, launched and read.
 
-After papers/virtual-communication-interfaces, section 5: does a communicator or window for each thread let
-threads communicate side by side, and does it take several interfaces (VCIs) of the MPI library for that?
+After Zambre et al. (2020), section 5: can threads communicate in parallel if each has its own communicator or
+MPI window, and does the MPI library need several interfaces (VCIs) for that?
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from collforge.toolchain.build import OPENMP_FLAGS, RUNTIME
 
 SOURCE = RUNTIME / "bench" / "programs" / "message_rate.c"
 MODES = ("everywhere", "ser_comm", "par_comm")
-"""A process for each pair; threads on one communicator or window; threads on one each."""
+"""One process per pair; threads sharing a communicator or MPI window; threads with one each."""
 CALLS = ("isend", "put")
 SIZES = (8, 64, 512, 4096, 32768)
 SECONDS = 0.3
-"""About so long each size is measured."""
+"""Approximate seconds of measuring per size."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What one launch of the probe measures. ``vcis`` is 0 where it is left to the library."""
+    """The settings of one launch of the probe. ``vcis`` is 0 for the library's default."""
 
     mode: str
     call: str
@@ -42,19 +42,19 @@ class Setting:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment of its ranks."""
+        """The environment variables of the ranks."""
         threads = {"OMP_NUM_THREADS": str(self.threads)}
         return {**threads, vcis.VARIABLE: str(self.vcis)} if self.vcis else threads
 
     def arguments(self, sizes: Sequence[int] = SIZES, seconds: float = SECONDS) -> list[str]:
-        """The words behind the program's name."""
+        """The arguments of the program."""
         return [self.mode, self.call, str(self.pairs), str(seconds), *map(str, sizes)]
 
 
 def settings(pairs: int, most_vcis: int) -> list[Setting]:
-    """All that is compared: with threads, each number of interfaces up to one more than there are threads.
+    """All settings that are compared. Thread modes have up to one interface more than there are threads.
 
-    Interface 0 is that of MPI_COMM_WORLD and what follows from it.
+    The extra one is interface 0, which MPI_COMM_WORLD uses.
     """
     numbers = [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= min(most_vcis, 2 * pairs)]
     found = []
@@ -66,10 +66,10 @@ def settings(pairs: int, most_vcis: int) -> list[Setting]:
 
 
 def compile_command(mpicc: str, out: Path) -> list[str]:
-    """Compiles the probe to this file."""
+    """The command that compiles the probe to this file."""
     return [mpicc, *OPENMP_FLAGS, "-o", str(out), str(SOURCE)]
 
 
 def read(text: str) -> dict[int, float]:
-    """Messages a second by bytes, from what a launch printed. Raises ValueError where that is none."""
+    """The output of a launch: bytes -> messages per second. Raises ValueError if it is invalid."""
     return {int(one["bytes"]): float(one["rate"]) for one in json.loads(text[text.index("[") :])}

@@ -1,4 +1,4 @@
-"""A check that compares variants with native and reports what it finds, by case string."""
+"""A check that compares variants with native and reports findings by case string."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ FINDINGS = "findings.txt"
 class RatioCheck(DriverCheck):
     """Times cases in several launches; the findings go to ReFrame's output and to findings.txt.
 
-    Of each family's parameter points for a problem, only the one with the best worst launch is
-    judged. The file is in the stage directory of a failed test. A check derived from this one
-    overrides `is_finding`.
+    Only one parameter point of each family is judged for a problem: the one whose worst launch is best.
+    If the test failed, the file is in the stage directory. A derived check overrides `is_finding`.
     """
 
     launches = 3
     samples = 15
 
     margin = variable(float, value=0.05)
-    """Ratios count when they are this far from 1."""
+    """The least deviation of a ratio from 1 that counts."""
 
     def is_finding(self, case: Case, ratio: Range) -> bool:
-        """Whether a case with these ratios to native is one."""
+        """Whether a case with these ratios to native is a finding."""
         raise NotImplementedError
 
     @run_before("performance")

@@ -1,7 +1,7 @@
-"""Which of Open MPI's algorithms ran: the program that tells (runtime/bench/programs), and its lines.
+"""The program that records which of Open MPI's algorithms ran (runtime/bench/programs), and its output.
 
-`ompi_info` names the algorithms of coll/tuned by number and title; the library runs them as functions. The
-table below joins the two; tests force every algorithm by its number and look which function was entered.
+`ompi_info` lists the algorithms of coll/tuned by number and title. The program sees the functions that run.
+The table below maps titles to functions; tests force every algorithm and check which function runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 from collforge.toolchain.build import RUNTIME
 
 SOURCE = RUNTIME / "bench" / "programs" / "which_algorithm.c"
-# The program's functions must come before the library's, hence the exports.
+# The program must export its functions, so that they interpose the library's.
 FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Werror", "-Wl,--export-dynamic")
 
 FUNCTIONS = {
@@ -74,32 +74,32 @@ FUNCTIONS = {
     },
     "scan": {"linear": "intra_linear", "recursive_doubling": "intra_recursivedoubling"},
 }
-"""By collective and title: the function, without ompi_coll_base_ and the collective's name."""
+"""Collective -> title -> function, without ompi_coll_base_ and the collective's name."""
 
 
 @dataclass(frozen=True)
 class Entered:
-    """What ran in one call; functions without ompi_coll_base_ and the collective's name."""
+    """The algorithms that ran in one call; functions without ompi_coll_base_ and the collective's name."""
 
     first: str
-    """The algorithm; '' when none of coll/tuned's was entered on the program's communicator."""
+    """The first algorithm; '' if none of coll/tuned's ran on the program's communicator."""
     then: str
-    """The algorithm that the first handed the call over to, or ''."""
+    """The algorithm to which the first delegated the call, or ''."""
     elsewhere: int
-    """How many of the algorithms ran on other communicators."""
+    """The number of algorithms that ran on other communicators."""
     same: bool
-    """Whether all ranks entered the same."""
+    """Whether all ranks ran the same algorithms."""
     failed: bool
     """Whether MPI returned an error."""
 
 
 def compile_command(mpicc: str, out: Path) -> list[str]:
-    """Compiles the program to this file."""
+    """The command that compiles the program to this file."""
     return [mpicc, *FLAGS, "-o", str(out), str(SOURCE), "-ldl"]
 
 
 def read(text: str) -> dict[tuple[str, int], Entered]:
-    """What a launch wrote, by collective and bytes; of a launch that was ended early, the whole lines."""
+    """The output of a launch by (collective, bytes); if it ended early, the complete lines of it."""
     found = {}
     for line in text.splitlines():
         try:
@@ -117,7 +117,7 @@ def read(text: str) -> dict[tuple[str, int], Entered]:
 
 
 def title(collective: str, function: str) -> str:
-    """The title that ompi_info gives the algorithm behind a function, else the function."""
+    """The title in ompi_info of the algorithm with this function; the function's name if there is none."""
     known = FUNCTIONS.get(collective, {}).items()
     return next((name for name, of_it in known if of_it == function), function)
 

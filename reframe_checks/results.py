@@ -1,4 +1,4 @@
-"""Judges the timing driver's records: whether a launch can be trusted, and how variants compare with native."""
+"""Evaluates the timing driver's records: whether a launch is valid, and the ratios of variants to native."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from collforge.variant import NATIVE
 
 
 def fault(output: Output, ranks: int, layout: str) -> str:
-    """Why what a launch has written cannot be trusted, in words; '' when it can.
+    """Why the output of a launch cannot be trusted; '' if it can.
 
-    The process count comes first: ranks that do not find each other are so many programs of one
-    rank each, and what they verify is right.
+    The process count is checked first: with a wrong launcher, each rank is a program of its own, and
+    all its verifications pass.
     """
     return _placement_fault(output, ranks, layout) or _outcome_fault(output)
 
@@ -47,9 +47,9 @@ def _outcome_fault(output: Output) -> str:
 
 
 def ratios(output: Output) -> dict[str, float]:
-    """How many times as fast as native each case was, by case string: the median over rounds.
+    """Case string -> speed-up over native, the median over rounds.
 
-    Only verified cases that were timed, and without native itself.
+    Only cases that were verified and timed, without native.
     """
     timed = [(parse(one.case), one) for one in output.results if one.samples]
     native = {case.problem: one.samples for case, one in timed if case.variant == NATIVE}
@@ -62,7 +62,7 @@ def ratios(output: Output) -> dict[str, float]:
 
 @dataclass(frozen=True, order=True)
 class Range:
-    """The least and the greatest ratio of a case to native, over launches."""
+    """The least and the greatest speed-up of a case over native in several launches."""
 
     low: float
     high: float
@@ -72,7 +72,7 @@ class Range:
 
 
 def ratio_ranges(outputs: Sequence[Output]) -> dict[str, Range]:
-    """The range of each case that was timed in all launches; ``outputs``: one of each."""
+    """The range of each case that was timed in all launches; ``outputs`` has one item per launch."""
     each = [ratios(output) for output in outputs]
     common = set.intersection(*(set(found) for found in each)) if each else set()
     return {
@@ -82,5 +82,5 @@ def ratio_ranges(outputs: Sequence[Output]) -> dict[str, Range]:
 
 
 def best_ratio(output: Output) -> float:
-    """The greatest ratio of all cases; 1 when there is none but native."""
+    """The greatest ratio of all cases; 1 if there is only native."""
     return max([value for value in ratios(output).values() if math.isfinite(value)], default=1.0)

@@ -1,4 +1,4 @@
-"""What the tests share: the real runtime of each MPI library, and launches with a time limit."""
+"""Shared fixtures: the real runtime of each MPI library, and launches with a time limit."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def pytest_report_header() -> str:
 
 @pytest.fixture
 def seed() -> int:
-    """The seed of this run, from COLLFORGE_TEST_SEED or drawn; the report's header shows it."""
+    """The seed of this run, from COLLFORGE_TEST_SEED or random; the report's header shows it."""
     return SEED
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_environment() -> Iterator[None]:
-    """No variable of the user's shell changes a result; everything made goes to one shared home."""
+    """Hides the user's environment variables from the tests; all output goes to one shared home."""
     with pytest.MonkeyPatch.context() as patch:
         for name in list(os.environ):
             if name.startswith("COLLFORGE_") and not name.startswith("COLLFORGE_MPI_"):
@@ -59,7 +59,7 @@ def mpi(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-# For what takes long and asks little of the library: the second one in the slow tier.
+# For long tests that hardly depend on the library: the second library runs in the slow tier only.
 mostly_one_library = pytest.mark.parametrize(
     "mpi", ["openmpi", pytest.param("mpich", marks=pytest.mark.slow)], indirect=True
 )
@@ -67,7 +67,7 @@ mostly_one_library = pytest.mark.parametrize(
 
 @pytest.fixture(scope="session")
 def built(mpi: str) -> Installation:
-    """The real runtime and driver for `mpi`; only what is stale is built."""
+    """The real runtime and driver for `mpi`, built if out of date."""
     library = libraries.find(mpi)
     return Installation(library, build.build(library, SHARED_HOME), SHARED_HOME)
 
@@ -80,7 +80,7 @@ def launch() -> Launch:
 
 @pytest.fixture(scope="session")
 def collforge() -> Launch:
-    """collforge(*arguments, cwd=None, timeout=120): runs the command in a process of its own."""
+    """collforge(*arguments, cwd=None, timeout=120): runs the command as a process."""
 
     def run(
         *arguments: str, timeout: float = 120, cwd: Path | None = None, **env: str

@@ -1,4 +1,4 @@
-"""Runs of the timing driver: case strings in, its records out; and builds of it with other variants."""
+"""Runs the timing driver on case strings and reads its records; builds drivers with other variants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Driver = Callable[..., "tuple[int, list[dict[str, Any]], str]"]
 
 
 def read_records(text: str) -> list[dict[str, Any]]:
-    """The JSON lines; the job's record comes first, the end's last."""
+    """The records of the JSON lines; the job's comes first, the end's last."""
     records = [json.loads(line) for line in text.splitlines()]
     assert records[0]["record"] == "job"
     assert records[-1]["record"] == "end"
@@ -51,7 +51,7 @@ def results_by_variant(records: list[dict[str, Any]]) -> dict[str, dict[str, Any
 
 
 def build_driver(built: Installation, code: str, variants: list[str], folder: Path) -> Path:
-    """A driver, below folder, whose only variants are these of the C code instead of the generated ones."""
+    """A driver, below ``folder``, with the variants in ``code`` instead of the generated ones."""
     generated = folder / "generated"
     shutil.copytree(built.home / "generated", generated, ignore=shutil.ignore_patterns("variants"))
     registry = generated / "registry.c"

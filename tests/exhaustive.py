@@ -1,8 +1,8 @@
-"""An exhaustive measurement as a data set: every point of every variant, for replays of the search.
+"""Measures every point of every variant, as a data set for replays of the search.
 
 ``.venv/bin/python tests/exhaustive.py --mpi openmpi`` writes tests/data/exhaustive-openmpi.json, in about
-twenty minutes on the emulated cluster. The file has the manifest of the variants that were measured, so
-that it stays of use when they change.
+twenty minutes on the emulated cluster. The file includes the manifest of the measured variants, so that it
+remains valid when they change.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ DATA = Path(__file__).parent / "data"
 COLLECTIVES = ("bcast", "allreduce", "alltoall")
 LAUNCHES = 3
 SAMPLES = {256: 25, 1024: 25, 4096: 15, 16384: 10, 65536: 5, 262144: 3}
-"""Of each size per node: calls of half a millisecond scatter more."""
+"""Bytes per node -> samples; short calls vary more and need more samples."""
 RAILS = {"COLLFORGE_RAILS": "2", "COLLFORGE_RATE": "100mbit", "COLLFORGE_RAIL_MODEL": "tied"}
 
 
 @dataclass(frozen=True, eq=False)  # so that it can be a key
 class Exhaustive:
-    """``launches``: the median seconds of every point of every problem, by launch."""
+    """``launches``: problem -> point -> median seconds in each launch."""
 
     made: Manifest
     goal: Goal
@@ -69,7 +69,7 @@ def record(mpi: str) -> None:
 
 
 def write(found: Exhaustive, version: str, mpi: str) -> None:
-    """Rounded to four digits: the rest is noise."""
+    """Writes the data set, with seconds rounded to four digits."""
     made = replace(
         found.made,
         collectives=tuple(c for c in found.made.collectives if c.name in COLLECTIVES),

@@ -1,4 +1,4 @@
-"""Programs that count their own calls, preloaded: what they say, and what the library saw."""
+"""Runs programs that count their own calls under the preload, and reads the library's counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conftest import Installation
 
 
 def preload(built: Installation, profile: Path, family: str) -> dict[str, str]:
-    """The variables of a run on two pretended nodes of two ranks, in which every call takes the family."""
+    """The variables for a run on two pretended nodes of two ranks with this family forced."""
     variables = {
         "LD_PRELOAD": str(built.built.library_path),
         "COLLFORGE_NODE_MAP": "2",
@@ -22,7 +22,7 @@ def preload(built: Installation, profile: Path, family: str) -> dict[str, str]:
 
 
 def profiled(path: Path) -> Counter[str]:
-    """Calls that were decided, by collective."""
+    """Collective -> calls in the library's profile."""
     calls: Counter[str] = Counter()
     with path.open(newline="") as file:
         for row in csv.DictReader(file):
@@ -31,12 +31,12 @@ def profiled(path: Path) -> Counter[str]:
 
 
 def made(output: str) -> Counter[str]:
-    """Calls that the program says that it made, by collective. It ended well."""
+    """Collective -> calls that the program reports; it must have succeeded."""
     *lines, last = output.split("\n")[:-1]
     assert last == "done"
     return Counter({name: int(calls) for name, calls in map(str.split, lines)})
 
 
 def tuned(log: str, family: str) -> set[str]:
-    """The collectives of which a call was decided for the family."""
+    """The collectives of which a call used the family."""
     return set(re.findall(rf"collforge: (\w+)@2x2, .* bytes: {family}\b", log))

@@ -1,4 +1,4 @@
-"""Run by tests/test_hybrid_calls.py on several ranks: arrays of which there is one per node."""
+"""Tests collforge.hybrid on several ranks; run by tests/test_hybrid_calls.py."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ RUNTIME = HERE.parent / "runtime"
 
 
 def make_stub() -> Path:
-    """The folder of what stands for generated C: tests/c/stub, and the header that the lane algorithms need."""
+    """The folder of the stub for generated C: tests/c/stub, and the header that the lane algorithms need."""
     folder = make_folder("stub")
     algorithms = list(load.load_specs(load.SPECS).algorithms.values())
     template = render._environment(render.TEMPLATES).get_template("lane_algorithms.h.j2")
@@ -44,7 +44,7 @@ int main(void) {
 
 @dataclass(frozen=True)
 class Output:
-    """What a finished process left behind; log holds the lines on standard error that are Collforge's."""
+    """The output of a finished process; ``log`` has Collforge's lines on standard error."""
 
     code: int
     out: list[str]
@@ -53,20 +53,20 @@ class Output:
 
 @dataclass(frozen=True)
 class Build:
-    """The runtime for one MPI library; version is what MPI_Get_library_version gives."""
+    """The runtime for one MPI library; ``version`` is the result of MPI_Get_library_version."""
 
     mpi: str
     folder: Path
     version: str
     flags: str = ""
-    """For the compiler and the linker, beside the usual ones."""
+    """Additional flags of the compiler and the linker."""
 
     @property
     def library(self) -> Path:
         return self.folder / "libcollforge.so"
 
     def make(self, generated: Path, *options: str) -> int:
-        """The exit code of make."""
+        """Runs make and returns its exit code."""
         names = {
             "MPICC": f"mpicc.{self.mpi}",
             "OUT": str(self.folder),
@@ -86,7 +86,7 @@ class Build:
         return execute([*command, *options, str(self.library)], timeout=300).returncode
 
     def link(self, source: Path) -> None:
-        """A program that has the runtime's object files in it, and so sees hidden functions."""
+        """Links a program with the runtime's object files, so that it can call hidden functions."""
         objects = (self.folder / "obj" / "library.list").read_text().split()
         flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]
         flags += ["-Wall", "-Wextra", "-Werror", *self.flags.split()]
@@ -114,7 +114,7 @@ class Build:
         return Output(done.returncode, done.stdout.splitlines(), log)
 
     def program(self, ranks: int, command: str, **variables: str) -> Output:
-        """A command of tests/c/program.c; it must find everything right."""
+        """Runs a command of tests/c/program.c; all its checks must succeed."""
         done = self.launch(ranks, str(self.folder / "program"), command, **variables)
         assert done.code == 0
         return done
@@ -122,7 +122,7 @@ class Build:
     def passes(
         self, name: str, ranks: int, nodes: str, *words: str | int, **variables: str
     ) -> Output:
-        """A program that says at last that it found everything right. nodes: '' for the real ones."""
+        """Runs a program whose last line must report success. ``nodes``: the node map, '' for real nodes."""
         command = [str(self.folder / name), *map(str, words)]
         pretended = {"COLLFORGE_NODE_MAP": nodes} if nodes else {}
         done = self.launch(ranks, *command, **pretended, **variables)
@@ -131,7 +131,7 @@ class Build:
         return done
 
     def runs(self, **variables: str) -> tuple[int, list[str]]:
-        """How many variants ran on rank 0 of four in a program whose results are right, and the log."""
+        """Runs a program on four ranks; returns the number of variants that ran on rank 0, and the log."""
         done = self.program(4, "results", **variables)
         found = re.fullmatch(r"runs (\d+) .* version 1\.2\.3", done.out[-1])
         assert found
@@ -139,9 +139,9 @@ class Build:
 
 
 def make_build(mpi: str, *programs: str, flags: str = "") -> Build:
-    """Builds what is stale, below the tests' shared home. programs: names of sources in tests/c.
+    """Builds the runtime and ``programs`` (sources in tests/c) below the tests' shared home.
 
-    What is built with flags has a folder of its own.
+    A build with flags has its own folder.
     """
     folder = make_folder(f"stub-{mpi}{flags and '-flags'}")
     source = folder / "version.c"

@@ -18,7 +18,7 @@ from collforge.reframe_checks.systems.emulated import launch as emulated_launch
 
 TOP = Path(__file__).resolve().parent.parent
 PREFIXES = TOP / ".venv" / "mpi"
-"""MPI libraries that `make prefixes` installs, each in a folder of its name."""
+"""The folder in which `make prefixes` installs MPI libraries, each in a folder of its name."""
 
 SHARED_HOME = TOP / "build" / "test-home"
 SEED = int(os.environ.get("COLLFORGE_TEST_SEED", random.SystemRandom().randrange(2**31)))
@@ -26,7 +26,7 @@ OPENMPI_OPTIONS = (
     "--oversubscribe --bind-to none --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1"
 )
 OPENMPI_SPAWN = OPENMPI_OPTIONS.replace("vader,self", "vader,self,tcp --mca btl_tcp_if_include lo")
-"""Two worlds do not meet in shared memory."""
+"""Options for spawned processes: the two worlds cannot communicate by shared memory."""
 
 _ALSO_WRAPPED = (
     *("MPI_Comm_free", "MPI_Comm_disconnect", "MPI_Comm_set_info", "MPI_Comm_dup_with_info"),
@@ -35,7 +35,7 @@ _ALSO_WRAPPED = (
 
 
 def also_wrapped(flavor: str) -> set[str]:
-    """What the library wraps beside collectives, and the start and end of MPI."""
+    """The functions that the library wraps, other than collectives and the start and end of MPI."""
     return {*_ALSO_WRAPPED, *(["MPI_Comm_idup"] if flavor == "openmpi" else [])}
 
 
@@ -50,10 +50,10 @@ def launch_local(
     timeout: float = 120,
     before: Sequence[str] = (),
 ) -> subprocess.CompletedProcess[str]:
-    """Runs argv on this machine, whether it has as many cores as ranks or not.
+    """Runs argv with ``ranks`` ranks on this machine, whatever its number of cores.
 
-    `before` are words before the launcher's. Returns the finished process with its output as text. At
-    the limit everything started is killed and subprocess.TimeoutExpired is raised.
+    `before`: a command prefix before the launcher. Returns the finished process with its output as text.
+    After ``timeout`` seconds, all processes are killed and subprocess.TimeoutExpired is raised.
     """
     return launch_groups(mpi, [(ranks, env or {})], argv, before=before, timeout=timeout)
 
@@ -67,17 +67,17 @@ def launch_groups(
     before: Sequence[str] = (),
     timeout: float = 120,
 ) -> subprocess.CompletedProcess[str]:
-    """The same for groups of ranks, each with variables of its own. ``options`` are mpirun's."""
+    """As launch_local, for groups of ranks with different variables. ``options``: mpirun's."""
     own = openmpi.split() if mpi == "openmpi" else []
     words: list[str] = []
     for ranks, env in groups:
         variables = dict(env)
         if mpi == "mpich":
-            # MPICH polls without yielding: on too few cores each call would cost scheduler ticks.
+            # MPICH polls without yielding, so with too few cores each call would take scheduler ticks.
             preload = [str(emulated_launch.build_mpich_progress(make_folder("emulated")))]
             preload += [variables["LD_PRELOAD"]] if "LD_PRELOAD" in variables else []
             variables["LD_PRELOAD"] = ":".join(preload)
-        # Only the ranks get the variables: a preload is not meant for mpirun.
+        # Only the ranks get the variables, so that mpirun is not preloaded.
         ranks_env = ["env", *(f"{name}={value}" for name, value in variables.items())]
         words += [":"] if words else []
         words += ["-n", str(ranks), *ranks_env, *argv]
@@ -85,7 +85,7 @@ def launch_groups(
 
 
 def openmp_library() -> str:
-    """The OpenMP runtime of gcc: preloaded, it gives threads to programs without OpenMP, too."""
+    """gcc's OpenMP runtime. If it is preloaded, programs without OpenMP have threads, too."""
     return execute(["gcc", "-print-file-name=libgomp.so.1"]).stdout.strip()
 
 
@@ -104,7 +104,7 @@ def make_folder(name: str) -> Path:
 def execute(
     command: Sequence[str], *, timeout: float = 120, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command in a process group of its own, which is killed when the time is over."""
+    """Runs a command in its own process group, which is killed after ``timeout`` seconds."""
     with subprocess.Popen(
         command,
         cwd=cwd,

@@ -1,4 +1,4 @@
-"""The picture of `collforge report`."""
+"""The plot of `collforge report`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> manifest.Manifest:
 
 @pytest.fixture
 def store(made: manifest.Manifest, tmp_path: Path) -> Store:
-    """A bcast of 1 MiB whose winner takes half of native's second, and a barrier, on the emulated cluster."""
+    """A bcast of 1 MiB whose winner takes 0.5 s and native 1 s, and a barrier, on the emulated cluster."""
     found = Store(tmp_path / "winners.db")
     place = Place("emulated", "openmpi", "Open MPI v4.1.4, and so on", "4x2")
     problems = [
@@ -50,7 +50,7 @@ def test_bandwidth_is_bytes_over_time(made: manifest.Manifest, store: Store) -> 
     panels = bandwidth.read_series(
         store, made, store.places(), [one.name for one in made.collectives]
     )
-    assert list(panels) == ["bcast"]  # a barrier moves nothing
+    assert list(panels) == ["bcast"]  # a barrier moves no data
     native, tuned = panels["bcast"]
     moved = made.collective("bcast").least_bytes(4, 2, 1 << 20)
     assert native.points == {moved: Interval(*[moved / NATIVE_SECONDS] * 3)}

@@ -1,4 +1,4 @@
-"""What `collforge bench` measures and how it sums up, without launches."""
+"""The cases and summaries of `collforge bench`, without launches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def variant(made: Manifest, name: str) -> Variant:
 
 @pytest.fixture
 def known(made: Manifest) -> Known:
-    """A broadcast of 1 MiB, measured: chains are best, the one through shared memory wins."""
+    """Measurements of a broadcast of 1 MiB: chains are the fastest, and the one with shared memory wins."""
     problem = timing_case(made, "bcast", from_name("4x2"), 1 << 20)
     times = {"native": 4.0, PLAIN: 3.0, NATIVE_PHASES: 1.0, SHARED_PHASES: 0.5}
     launch = {variant(made, name): [seconds] for name, seconds in times.items()}
@@ -62,7 +62,7 @@ def test_the_best_known_point_of_every_family_is_measured(known: Known) -> None:
 
 
 def test_sizes_in_between_are_served_as_in_the_runtime(known: Known) -> None:
-    """The rule itself: test_serving.py."""
+    """test_serving.py tests the rule itself."""
     names = {}
     tie = Choice(1 << 14, Variant("bcast"), 1.0, 1.0, 1.0, 3, "tie")
     chain = Choice(4096, variant(known.made, NATIVE_PHASES), 2.0, 1.5, 2.5, 3)
@@ -88,7 +88,7 @@ def test_winners_of_older_variants_are_none(known: Known) -> None:
 
 
 def test_where_native_cannot_serve_the_first_variant_does(made: Manifest) -> None:
-    """A collective with one copy per node for which no variant was measured often enough."""
+    """A hybrid collective for which no variant was measured often enough."""
     at = from_name("1x2")
     native = Choice(8, Variant("hybrid_bcast"), 1.0, 1.0, 1.0, 3)
     winner = Winner(PLACE, "", native, "2026-01-01T00:00:00Z")
@@ -147,7 +147,7 @@ def test_tables_name_variants_shortly_and_explain_them(
     assert ratios == pytest.approx(
         {"native": 1.0, **{n: row.variants[n] for n in names.values()}}, 0.01
     )
-    # As wide as many families make it, where the output is no terminal.
+    # Without a terminal, the table is as wide as its columns need.
     families = {f"family_number_{number}": 1.23 for number in range(9)}
     bench_tables.print_rows([replace(row, families=families)], "here", "native")
     shown = capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Sizes beside each other: who is nominated, what is measured half way, what is stored. All made up."""
+"""Neighbouring sizes: nominations, half-way problems and stored rows, with invented measurements."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def launches(made: Manifest, seconds: Mapping[str, float], count: int = 4) -> li
 def history_of(
     made: Manifest, asked: Goal, sizes: Sequence[Mapping[str, float]]
 ) -> dict[str, list[Launch]]:
-    """Four launches of each of a goal's sizes; seconds by variant."""
+    """Four launches for each size of a goal, from the seconds of each variant."""
     each = zip(plan.problems(made, asked), sizes)
     return {problem.problem: launches(made, seconds) for problem, seconds in each}
 
@@ -129,7 +129,7 @@ def test_what_may_lose_most_half_way_is_measured_first(made: Manifest) -> None:
 def test_three_launches_decide_half_way(
     made: Manifest, seconds: dict[str, float], name: str
 ) -> None:
-    """The neighbours' winners are nominated from the first one."""
+    """The winners of neighbouring sizes are nominated from the first launch."""
     asked = goal(4096, 16384)
     ends = [{"native": 1.0, TREE: 0.5, CHAIN: 0.9}, {"native": 1.0, CHAIN: 0.5, TREE: 0.9}]
     history = history_of(made, asked, ends)
@@ -168,7 +168,7 @@ def test_sizes_are_whole_doubles_and_powers_of_two_where_these_are_near(
 @pytest.mark.parametrize(
     ("middle", "count", "evidence", "name"),
     [
-        # The size that was stored as native on one launch, between sizes where a variant wins.
+        # A size with one launch that used to be stored as native, between sizes where a variant wins.
         ({"native": 1.0, CHAIN: 0.6}, 1, BETWEEN, CHAIN),
         ({"native": 1.0, CHAIN: 1.3}, 1, BARRIER, "native"),
         ({"native": 1.0, CHAIN: 1.02}, 1, BARRIER, "native"),
@@ -213,7 +213,7 @@ def test_an_undecided_size_is_served_by_those_beside_it_unless_they_were_slower(
 
 
 def test_an_undecided_largest_size_bounds_the_winners_below_it(made: Manifest) -> None:
-    """Else they would serve all larger calls, at which nothing of theirs was measured."""
+    """Otherwise they would serve all larger calls, for which they were not measured."""
     asked = goal(4096, 65536)
     history = history_of(made, asked, [{"native": 1.0, CHAIN: 0.3}, {"native": 1.0, TREE: 0.9}])
     key = plan.problems(made, asked)[1].problem

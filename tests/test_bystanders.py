@@ -1,4 +1,4 @@
-"""Programs that the library cannot serve, under the preload: they stay what they are."""
+"""Programs that the library cannot serve run unchanged under the preload."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def preloaded(built: Installation, *words: str) -> list[str]:
 
 
 def test_a_program_of_the_standard_abi(built: Installation, tmp_path: Path) -> None:
-    """Its handles are neither library's: one rank says so, and all is native."""
+    """Its handles belong to no library that Collforge knows: one rank says so, and all calls run native."""
     tools = PREFIXES / "mpich5" / "bin"
     program = tmp_path / "abi"
     command = [str(tools / "mpicc_abi"), str(SOURCES / "abi.c"), "-o", str(program)]
@@ -30,7 +30,7 @@ def test_a_program_of_the_standard_abi(built: Installation, tmp_path: Path) -> N
 
 
 def test_a_program_with_mpi_inside(built: Installation, tmp_path: Path) -> None:
-    """Linked with libmpich.a: none of its calls can be seen, and MPI's own library beside it does no harm."""
+    """Linked with libmpich.a: its calls cannot be intercepted, and a second MPI library does no harm."""
     program = tmp_path / "static"
     command = ["mpicc.mpich", "-static-mpi", str(SOURCES / "abi.c"), "-o", str(program)]
     assert execute(command).returncode == 0

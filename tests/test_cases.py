@@ -1,4 +1,4 @@
-"""Which calls verify a variant."""
+"""The cases that verify a variant."""
 
 from __future__ import annotations
 

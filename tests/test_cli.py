@@ -114,7 +114,7 @@ def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("arguments", [["doctor"], ["doctor", "--help"], ["--version"]])
 def test_the_reader_of_a_pipe_may_leave(arguments: list[str]) -> None:
-    """Buffered, as for users: unbuffered, argparse swallows the failure itself and ends with 0."""
+    """Output is buffered, as for users; unbuffered, argparse itself ignores the failure and returns 0."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
     reading, writing = os.pipe()
     os.close(reading)
@@ -130,7 +130,7 @@ def test_the_reader_of_a_pipe_may_leave(arguments: list[str]) -> None:
         )
     finally:
         os.close(writing)
-    # 1 is what rich ends with when it is the one to notice.
+    # rich exits with 1 if it detects the closed pipe first.
     assert done.returncode in (1, cli.BROKEN_PIPE)
     assert done.stderr == ""
 
@@ -152,13 +152,13 @@ def test_a_name_of_a_library_at_a_prefix_is_known(monkeypatch: pytest.MonkeyPatc
 def test_env_lines_survive_a_shell(
     mpi: str, built: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What eval makes of them: a path with blanks and quotes, and a preload that was there."""
+    """The lines under eval, with a path with blanks and quotes, and with an existing preload."""
     database = tmp_path / 'it\'s a "db".db'
     Store(database).close()
     assert cli.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
     lines = capfd.readouterr().out
     script = f'{lines}printf "%s\\n" "$COLLFORGE_DB" "$LD_PRELOAD"'
-    # The runtime of another MPI library, of an earlier `env`, would be called in vain or crash.
+    # The runtime for another MPI library, from an earlier `env`, must be dropped: it could crash.
     other = "/elsewhere/other/libcollforge.so"
     for before, after in (
         ("", ""),
@@ -195,7 +195,7 @@ def test_env_raises_the_level_for_winners_with_threads(
 def test_predict_says_what_other_sizes_teach(
     built: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Twice native's speed at 4 and 16 KiB: so it is expected to be at 8."""
+    """A variant twice as fast as native at 4 and 16 KiB is expected to be so at 8 KiB."""
     database, mpi = tmp_path / "winners.db", built.library.name
     made = manifest.load(built.home / "generated" / "manifest.json")
     at, samples = layout.from_name("4x2"), {"native": 2e-3, "full_lane": 1e-3}
@@ -222,7 +222,7 @@ def test_predict_says_what_other_sizes_teach(
     assert cli.main([*words, str(database)]) == 0
     out = capfd.readouterr().out
     assert "full_lane[" in out and "2.00" in out
-    # As printed in the docs, without --mpi: for every library with measurements, here one.
+    # The command in the docs has no --mpi: it is for every library with measurements, here one.
     (printed,) = re.findall(r"^collforge (predict .*)$", (TOP / "docs/using.md").read_text(), re.M)
     assert cli.main([*printed.split(), "--db", str(database)]) == 0
     assert re.findall(r"(\w+), 8x1x4: expected", capfd.readouterr().out) == [mpi]
@@ -253,7 +253,7 @@ def test_a_failed_build_names_its_log_and_the_last_lines(
 
 
 def test_what_another_library_version_compiled_goes(tmp_path: Path) -> None:
-    """make cannot see that the mpicc of the same name and age now means another version."""
+    """make cannot detect that an mpicc with the same name and date belongs to another version."""
     library = libraries.find("openmpi")
     objects = tmp_path / "obj"
     for version, kept in ((library, True), (replace(library, version="an older one"), False)):
@@ -287,7 +287,7 @@ def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_warning_that_is_not_ours_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    """Open MPI prints it, now and then, on the standard error that it shares with the program."""
+    """Open MPI sometimes prints the warning on the program's standard error."""
     with pytest.raises(SystemExit):
         cli.main(["cluster", "run", "--help"])
     assert "setpgid" in capsys.readouterr().out

@@ -1,5 +1,5 @@
-"""No program behaves differently than with its native library: the conformance program
-(tests/conformance) natively, and preloaded with every family forced."""
+"""Programs behave as with their native library: runs the conformance program (tests/conformance)
+natively, and preloaded with every family forced."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from collforge import layout as layouts
 from collforge.generator import manifest
 from collforge.generator.load import load_specs
 
-LAYOUTS = ("2x2", "3+1", "cyclic:2x3", "1x4", "2x2x2")  # the last: two threads in each process
+LAYOUTS = ("2x2", "3+1", "cyclic:2x3", "1x4", "2x2x2")  # the last one has two threads per process
 LEVELS = ("single", "funneled", "serialized", "multiple")
-SEPARATE = {"threads", "huge", "errors", "fuzz"}  # checks that have launches of their own
+SEPARATE = {"threads", "huge", "errors", "fuzz"}  # checks with separate launches
 TIMEOUT = 300
 FUZZ_SECONDS = 60
 
@@ -31,10 +31,10 @@ FAMILIES = {
     ]
     for name, family in load_specs().standard_families.items()
 }
-"""The layouts that each family serves."""
+"""Family -> layouts that it serves."""
 PAIRS = [(family, layout) for family, known in FAMILIES.items() for layout in known]
 
-# A fault of tests/conformance/faults -> a check that must find it, and what it must say.
+# A fault of tests/conformance/faults -> the check that must detect it, and its message.
 FAULTS = {
     "last byte": ("data", r"FAIL .*allgather@.*type=int.*receive buffer"),
     "byte behind": ("data", r"FAIL .*allgather@.*receive buffer"),
@@ -51,7 +51,7 @@ FAULTS = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a launch of the program printed."""
+    """The output of a launch of the program."""
 
     code: int
     text: str
@@ -61,17 +61,17 @@ class Outcome:
 
     @property
     def checks(self) -> dict[str, int]:
-        """Name -> calls verified, of the checks that ran to their end."""
+        """Name -> verified calls, for checks that finished."""
         found = re.findall(r"^check (\w+): (\d+) calls", self.text, re.M)
         return {name: int(calls) for name, calls in found}
 
     @property
     def choices(self) -> dict[str, str]:
-        """Collective -> what the runtime takes for it."""
+        """Collective -> the runtime's choice."""
         return dict(line.split(" ")[1:3] for line in self.lines("choice"))
 
     def passed(self) -> bool:
-        """Whether every check came to its end without a failure, and some calls were made."""
+        """Whether every check finished without a failure, and some calls were made."""
         last = re.search(r"^conformance: (\d+) checks, (\d+) calls, 0 failures$", self.text, re.M)
         return (
             self.code == 0
@@ -95,11 +95,11 @@ class Program:
         return Outcome(done.returncode, done.stdout)
 
     def forced(self, family: str, layout: str, *arguments: str, variation: int = 0) -> Outcome:
-        """With the family's variants in force wherever they apply."""
+        """Runs the program with the family's variants forced where they apply."""
         at = layouts.from_name(layout)
         preload = [str(self.runtime)]
         threads = {}
-        if at.threads > 1:  # those of a program with OpenMP
+        if at.threads > 1:  # as for a program with OpenMP
             preload.append(openmp_library())
             threads = {"OMP_NUM_THREADS": str(at.threads), "COLLFORGE_THREAD_MULTIPLE": "1"}
         return self.native(
@@ -124,7 +124,7 @@ class Program:
 
 
 def force_string(generated: manifest.Manifest, family: str, variation: int) -> str:
-    """COLLFORGE_FORCE for all variants of a family; parameters take value number variation."""
+    """COLLFORGE_FORCE for all variants of a family; each parameter has its value number ``variation``."""
     rules = []
     for variant in generated.variants:
         if variant.family != family:
@@ -148,7 +148,7 @@ def program(mpi: str, built: Installation, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="session")
 def native_errors(program: Program) -> tuple[str, list[str]]:
-    """Illegal calls that end the program natively, as --skip takes them; the lines of the others."""
+    """The illegal calls that end the program natively, for --skip, and the output lines of the others."""
     skipped: list[str] = []
     while True:
         skip = f",{','.join(skipped)},"
@@ -162,7 +162,7 @@ def native_errors(program: Program) -> tuple[str, list[str]]:
 
 @pytest.fixture(scope="session")
 def provided_natively(program: Program) -> dict[str, list[str]]:
-    """What the library makes of each level that MPI_Init_thread is asked for."""
+    """The thread level that the library provides for each level requested from MPI_Init_thread."""
     found = {}
     for level in LEVELS:
         outcome = program.native(4, f"--thread={level}", f"--seed={SEED}", "threads")
@@ -177,7 +177,7 @@ def assert_forced(program: Program, outcome: Outcome, family: str, layout: str) 
     assert taken
 
 
-# ---- natively: what the program expects is what the libraries do --------------------------------
+# ---- natively: the program's expectations agree with the libraries ------------------------------
 
 
 @pytest.mark.parametrize("ranks", [4, 6])
@@ -200,7 +200,7 @@ def test_every_check_is_run_by_some_test(program: Program) -> None:
 
 @pytest.mark.parametrize(("family", "layout"), PAIRS)
 def test_forced(program: Program, family: str, layout: str) -> None:
-    # Each layout meets other values of the parameters; the slow tests go through all.
+    # Each layout tests different values of the parameters; the slow tests cover all.
     variation = LAYOUTS.index(layout)
     outcome = program.forced(family, layout, f"--seed={SEED}", variation=variation)
     assert_forced(program, outcome, family, layout)
@@ -219,7 +219,7 @@ def test_same_bits_in_another_launch(program: Program, family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_threads(program: Program, provided_natively: dict[str, list[str]], family: str) -> None:
     at = FAMILIES[family][0]
-    # Where the runtime raises the level that is asked for, only the highest stays what it is.
+    # With threads, the runtime raises the requested level, so only the highest is provided as natively.
     for level in LEVELS if layouts.from_name(at).threads == 1 else LEVELS[-1:]:
         outcome = program.forced(family, at, f"--thread={level}", f"--seed={SEED}", "threads")
         assert outcome.passed()
@@ -249,15 +249,15 @@ def test_errors(program: Program, native_errors: tuple[str, list[str]], family: 
 
 
 def refusals(lines: list[str]) -> list[str]:
-    """Without those of one buffer for both sides: a variant serves it where a library refuses it.
+    """The refusals, without those of one buffer for both sides, which variants serve but libraries refuse.
 
-    One rank's buffers are no ground for leaving a variant: the others could not know.
+    A variant cannot decline because of one rank's buffers, since the other ranks do not know them.
     """
     return [line for line in lines if ".alias." not in line]
 
 
 def test_huge(program: Program) -> None:
-    # The sizes are known at the root only. All others, with each family: test_everything_huge.
+    # Only the root knows the sizes. test_everything_huge has the other collectives, with each family.
     assert program.forced("full_lane", "2x2", "--collective=scatterv", "huge").passed()
 
 

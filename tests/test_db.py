@@ -1,4 +1,4 @@
-"""The database: provenance, no unverified winner, safe under two writers and their death."""
+"""The database: origin of rows, no unverified winners, concurrent and killed writers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from collforge.place import Place
 from collforge.variant import Variant
 
 LIMIT = 60
-"""Seconds that any process of these tests may live."""
+"""Time limit of processes in these tests, in seconds."""
 
 PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
 NATIVE = Variant("bcast")
@@ -234,7 +234,7 @@ def test_the_schema_refuses_on_its_own(path: Path, statement: str) -> None:
         store.record_run(run("a", result(RING)))
         store.replace_winners(PLACE, "bcast", [choice(RING)])
         store.record_run(run("b", place=replace(PLACE, mpi="mpich")))
-    # A connection with SQLite's defaults: neither the store nor foreign keys stand guard.
+    # A connection with SQLite's defaults: neither the store nor foreign keys prevent the write.
     with closing(sqlite3.connect(path)) as connection, pytest.raises(sqlite3.IntegrityError):
         connection.execute(statement)
 
@@ -417,7 +417,7 @@ def test_a_killed_writer_leaves_a_consistent_database(path: Path) -> None:
 
 
 def wait_for_more(path: Path, stored: int) -> None:
-    """Until the writer has committed something beyond `stored` runs."""
+    """Waits until the writer has committed more than `stored` runs."""
     for _ in range(LIMIT * 20):
         try:
             with Store(path, create=False) as store:

@@ -1,4 +1,4 @@
-"""/dev/shm under a job that is served through windows: too little room, and what a killed job leaves."""
+"""/dev/shm with shared-memory windows: too little space, and files left by a killed job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARED = {"COLLFORGE_FORCE": "*=shared_window"}
 
 @pytest.fixture(scope="module")
 def own_shm() -> list[str]:
-    """Words before a command that runs with a /dev/shm of its own."""
+    """The command prefix that gives a command its own /dev/shm."""
     if subprocess.run(["unshare", "-m", "true"], check=False, timeout=60).returncode != 0:
         pytest.skip("needs the right to mount")
     script = 'mount -t tmpfs -o size=64m tmpfs /dev/shm; exec "$@"'
@@ -30,11 +30,11 @@ def own_shm() -> list[str]:
 
 @pytest.mark.parametrize("kernel", ["this", "old"])
 def test_little_room(built: Installation, launch: Launch, own_shm: list[str], kernel: str) -> None:
-    """No signal and right results; each communicator that gets no window is told of once."""
+    """No signal and right results; one message for each communicator without a shared-memory window."""
     program = compiled(built, "small_shm", "-rdynamic")
-    # UCX would put its own madvise before the program's.
+    # Otherwise UCX's madvise would interpose the program's.
     env = {"LD_PRELOAD": str(built.built.library_path), "UCX_MEM_EVENTS": "no", **SHARED}
-    env |= {"COLLFORGE_VERBOSE": "1"}  # else a job warns once
+    env |= {"COLLFORGE_VERBOSE": "1"}  # otherwise a job warns only once
     env |= {"OLD_KERNEL": "1"} if kernel == "old" else {}
     done = launch(built.library.name, RANKS, [str(program)], env, timeout=60, before=own_shm)
     assert (done.returncode, done.stdout) == (0, "passed\n")
@@ -47,7 +47,7 @@ def test_little_room(built: Installation, launch: Launch, own_shm: list[str], ke
 
 
 def kinds(folder: Path) -> Counter[str]:
-    """The files in a folder, by their names without numbers."""
+    """The number of files in a folder by name without digits."""
     found = (path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir())
     return Counter(re.sub(r"[0-9a-f]*\d[0-9a-f]*", "N", str(path)) for path in found)
 
@@ -55,14 +55,14 @@ def kinds(folder: Path) -> Counter[str]:
 def killed(
     built: Installation, own_shm: list[str], sessions: Path, env: dict[str, str]
 ) -> Counter[str]:
-    """Kills a job in the middle of its calls, all of its processes; what it leaves."""
+    """Kills all processes of a job in the middle of its calls; returns the files that it leaves."""
     mpi = built.library.name
     words = [f"mpirun.{mpi}", *(OPENMPI_OPTIONS.split() if mpi == "openmpi" else [])]
     words += ["-n", str(RANKS), "env", *(f"{name}={value}" for name, value in env.items())]
     words += [str(compiled(built, "killed"))]
     sessions.mkdir()
     started: set[int] = set()
-    # The shell stays: its /dev/shm is looked at through it.
+    # The shell stays alive, so that its /dev/shm can be inspected.
     script = 'TMPDIR=$0 "$@" & echo rank $! $!; cat >/dev/null'
     with subprocess.Popen(
         [*own_shm, "sh", "-c", script, str(sessions), *words],

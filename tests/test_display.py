@@ -1,4 +1,4 @@
-"""What is shown of a tuning where there is no terminal, and the tables at its end."""
+"""The output of a tuning without a terminal, and the tables at its end."""
 
 from __future__ import annotations
 

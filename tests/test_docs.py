@@ -1,9 +1,8 @@
-"""What README, CONTRIBUTING and docs/ say is true: commands, paths, links, variables.
+"""Checks README, CONTRIBUTING and docs/: commands, paths, links, variables.
 
-A line of a fenced `sh` block is run where `<!-- run -->` stands before the block. Else every command in it must
-be one that this test can check without running it: of Collforge by its own argument parser, of make by its
-targets, of Python by the path and the options. `<!-- not run: REASON -->` excuses the others, never those of
-Collforge and make.
+The lines of a fenced `sh` block are run if `<!-- run -->` is before the block. Other commands are checked
+without running them: those of Collforge by its argument parser, those of make by its targets, those of Python
+by path and options. `<!-- not run: REASON -->` exempts all other commands, but not those of Collforge and make.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Block:
     page: Path
     number: int
     mark: str
-    """What the comment before it says: "", ``run`` or ``not run: REASON``."""
+    """The comment before the block: "", ``run`` or ``not run: REASON``."""
     lines: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -79,7 +78,7 @@ def commands(line: str) -> Iterator[list[str]]:
 
 
 def is_known(words: list[str]) -> bool:
-    """Whether a command is of a kind that can be checked; raises where it is wrong."""
+    """Whether a command is of a kind that can be checked; raises if it is wrong."""
     words = [word for word in words if word != "$"]
     name, rest = words[0], words[1:]
     if Path(name).name == "collforge":
@@ -137,13 +136,13 @@ def test_a_wrong_command_is_found(line: str) -> None:
 
 @pytest.fixture(scope="module")
 def _built() -> None:
-    """For the library that the docs name."""
+    """Builds for the library that the docs name."""
     build.build(libraries.find("openmpi"), SHARED_HOME)
 
 
 @pytest.fixture
 def checkout(_built: None, tmp_path: Path) -> Path:
-    """A folder that looks like a checkout in which what the docs build was built."""
+    """A folder that looks like a checkout in which the docs' build commands were run."""
     for name in (".venv", "examples", "runtime"):
         (tmp_path / name).symlink_to(TOP / name)
     (tmp_path / "build").symlink_to(SHARED_HOME)
@@ -189,7 +188,7 @@ def test_the_commands_of_an_example_are_right(example: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 def test_a_command_in_a_sentence_has_the_options(page: Path) -> None:
-    """Often without what else it needs: only its name and its options are checked."""
+    """Such commands are often incomplete, so only names and options are checked."""
     text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for found in re.findall(r"`(?:\S+=\S+ )?(?:\.venv/bin/)?collforge ([^`]+)`", text):
         parser, _ = cli.build_parser()

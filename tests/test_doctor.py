@@ -1,4 +1,4 @@
-"""What `collforge doctor` finds, on this machine and on one where things are missing."""
+"""The findings of `collforge doctor`, on this machine and on one with missing parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The timing driver: what it refuses, what it finds in broken variants, what it writes, its clock."""
+"""The timing driver: refused options, detection of broken variants, output, and clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collforge.layout import from_name
 
 BENCH = Path(__file__).resolve().parent.parent / "runtime" / "bench"
 
-# An allreduce that is right or wrong in the way its parameter says. It takes the place of all variants.
+# An allreduce that is right or wrong as its parameter says. It replaces all variants.
 BROKEN = r"""
 #include "collectives.h"
 #include "data/tmpbuf.h"
@@ -216,7 +216,7 @@ def test_every_fault_is_found(broken: Driver) -> None:
     code, records, _ = broken(cases, "--verify-only")
     assert code == 1
     assert records[-1]["failed"] == len(faults) - 1
-    # Without timing there is nothing to compare with: native is not added.
+    # Native is not added if nothing is timed.
     assert [r["case"] for r in records[1:-1]] == cases
     found = results_by_variant(records)
     for fault, detail in faults.items():
@@ -228,7 +228,7 @@ def test_every_fault_is_found(broken: Driver) -> None:
 
 
 def test_the_drop_in_collective_stands_for_native(broken: Driver) -> None:
-    """Of a hybrid collective: what applications get by the winners, or by force, which is wrong here."""
+    """Native of a hybrid collective is then the drop-in one by winners, or by force; here it is wrong."""
     cases = ["hybrid_allreduce:native@1x2,bytes=64"]
     forced = {"COLLFORGE_FORCE": "allreduce=hierarchical[fault=word]"}
     assert broken(cases, "--verify-only", **forced)[0] == 0
@@ -252,7 +252,7 @@ def test_a_variant_that_is_right_only_once_is_found(broken: Driver) -> None:
 
 
 def test_a_variant_that_finds_its_result_in_a_temporary_is_found(broken: Driver) -> None:
-    """The one before it has left it there."""
+    """The previous variant has left the right result in the temporary."""
     cases = [f"allreduce:hierarchical[fault={f}]@1x2,bytes=64" for f in ("none", "leftover")]
     code, records, _ = broken(cases, "--verify-only")
     found = results_by_variant(records)
@@ -277,7 +277,7 @@ def test_a_full_disk_ends_the_job(driver: Driver) -> None:
 def test_a_hang_ends_with_3_and_the_case(broken: Driver) -> None:
     case = "allreduce:hierarchical[fault=hang]@1x2,bytes=64"
     code, _, err = broken([case], "--timeout", "2")
-    # Hydra says 1 when it sees a rank's socket close before it has reaped the rank: rare, on a busy machine.
+    # Hydra returns 1 if it sees a rank's socket close before it has reaped the rank (rare, on a busy machine).
     assert code in (1, 3)
     assert f"no end, within the time limit, of {case}" in err
 
@@ -312,7 +312,7 @@ FORMS = [
 
 
 def test_forms_of_native_are_right(driver: Driver) -> None:
-    """The oracle, checked against the libraries: types, roots, in place, no data."""
+    """Checks the oracle against the libraries: types, roots, in place, no data."""
     code, records, _ = driver(FORMS, "--verify-only", ranks=4)
     assert [r["detail"] for r in records[1:-1]] == [""] * len(FORMS)
     assert [r["case"] for r in records[1:-1]] == FORMS
@@ -336,7 +336,7 @@ def test_records(mpi: str, driver: Driver, built: Installation) -> None:
     assert job["library_version"] == built.library.version.splitlines()[0].strip()
     assert (job["clock_domains"], job["clock_error"]) == (1, 0)
     assert (end["cases"], end["failed"]) == (5, 0)
-    # native is added to a group that does not name it, in front.
+    # Native is added as the first case of a group that does not name it.
     assert [r["case"] for r in results] == ["allreduce:native@" + cases[0].split("@")[1], *cases]
     for result in results:
         assert result["collective"] == result["case"].split(":")[0]
@@ -349,12 +349,12 @@ def test_records(mpi: str, driver: Driver, built: Installation) -> None:
 
 
 def test_calls_in_a_row(driver: Driver) -> None:
-    """Of a collective in which every rank waits for all; a root would run ahead in others."""
+    """Only for a collective in which every rank waits for all; in others a root would run ahead."""
     cases = ["allreduce:native@2x2,bytes=1048576", "bcast:native@2x2,bytes=1048576"]
     code, records, _ = driver(cases, "--samples", "1", "--in-a-row", "40", ranks=4)
     assert code == 0
     allreduce, bcast = records[1:-1]
-    assert allreduce["repeats"] == 40  # more than short calls ever get
+    assert allreduce["repeats"] == 40  # more repeats than short calls get by default
     assert bcast["repeats"] < 40
 
 
@@ -376,7 +376,7 @@ def test_costs_are_measured_where_asked_for(driver: Driver) -> None:
 
 
 def test_temporaries_take_no_more_than_estimated(driver: Driver) -> None:
-    """Of every variant, as it comes first in the domains of its parameters, and with lane algorithms."""
+    """For every variant with the first values of its parameters, and with lane algorithms."""
     made = manifest.load(SHARED_HOME / "generated" / "manifest.json")
     layout, nbytes = "2x2", 65536
     cases = []
@@ -408,7 +408,7 @@ def test_max_seconds_ends_a_group_after_two_samples(driver: Driver) -> None:
 
 
 def test_losers_are_pruned_and_keep_what_they_have(driver: Driver) -> None:
-    """Segments of 64 bytes take many times as long as one of 256 KiB; native is never pruned."""
+    """Segments of 64 bytes are many times slower than one of 256 KiB; native is never pruned."""
     chain = "full_lane[lane_algorithm=chain,segment_bytes={}]"
     variants = ("native", chain.format(262144), chain.format(64))
     cases = [f"bcast:{variant}@2x2,bytes=262144" for variant in variants]
@@ -425,7 +425,7 @@ def test_losers_are_pruned_and_keep_what_they_have(driver: Driver) -> None:
 
 
 def test_clocks_of_separate_domains_agree(driver: Driver) -> None:
-    """One machine's ranks share a clock; compared as if they did not, they must be found alike."""
+    """Ranks of one machine share a clock, so the synchronisation of separate clocks must find them equal."""
     code, records, _ = driver(["allreduce:native@1x2,bytes=8"], "--own-clocks", "--samples", "2")
     assert code == 0
     assert records[0]["clock_domains"] == RANKS

@@ -1,4 +1,4 @@
-"""The timing driver on collectives whose blocks differ in size, and on those that move nothing."""
+"""The timing driver on collectives whose block sizes differ, and on those that move no data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SILENT = {name: one for name, one in COLLECTIVES.items() if one.moves_nothing}
 FAULTS = ["none", "even", "word", "gap", "declines", "declines_changed", "declines_here"]
 FAULTS += ["declines_later", "open", "leader", "open_later"]
 
-# Every collective is native's, right or wrong in the way its parameter says. EVEN: elements of an even block.
+# Every collective calls native, and is right or wrong as its parameter says. EVEN: elements of an even block.
 STUB = r"""
 #include "collectives.h"
 #include <stdlib.h>
@@ -108,7 +108,7 @@ static int run(const struct cf_args *args, struct cf_comm *comm, enum fault faul
 }
 """
 
-# One variant. The facts of a collective whose size is not known alike have to say so.
+# One variant. It checks the facts of collectives whose size the ranks cannot agree on.
 VARIANT = r"""
 static int run_%(name)s(const struct cf_args *args, struct cf_comm *comm, const int *parameter)
 {
@@ -149,7 +149,7 @@ def stub(mpi: str, stub_program: Path, launch: Any, tmp_path: Path) -> Driver:
 
 
 def forms(one: Collective) -> list[str]:
-    """Calls of native: types, in place and not, even and uneven, little and much, each root."""
+    """Native cases: types, in place or not, even and uneven blocks, small and large, each root."""
     operands = ["type=int,op=sum", "type=double,op=max", "type=pair,op=affine"]
     if not one.has_op:
         operands = [f"type={t}" for t in ("int", "pair", "strided", "neglb", "mixed")]
@@ -164,7 +164,7 @@ def forms(one: Collective) -> list[str]:
 
 
 def test_forms_of_native_are_right(stub: Driver) -> None:
-    """The oracle, checked against the libraries."""
+    """Checks the oracle against the libraries."""
     cases = [case for one in IRREGULAR.values() for case in forms(one)]
     code, records, _ = stub(cases, "--verify-only", ranks=RANKS)
     assert [r["case"] for r in records[1:-1]] == cases
@@ -173,11 +173,11 @@ def test_forms_of_native_are_right(stub: Driver) -> None:
 
 
 Found = dict[str, dict[str, Any]]
-"""The results of a problem by fault; native's under its own name."""
+"""The results of a problem by fault, and native's under ``native``."""
 
 
 def run_faults(stub: Driver, problems: list[str], *options: str) -> list[Found]:
-    """Every fault on each of the problems, in one launch."""
+    """Runs every fault on each of the problems, in one launch."""
     cases = [
         problem.replace("@", f":stub[fault={fault}]@") for problem in problems for fault in FAULTS
     ]
@@ -236,7 +236,7 @@ def test_nobody_may_leave_before_the_last_has_entered(stub: Driver, clocks: list
         assert re.fullmatch(
             r"rank \d: left \S+ s before the last rank entered", found["open"]["detail"]
         )
-        # Everybody waits for rank 0, and for nobody else.
+        # All ranks wait for rank 0 only.
         assert found["leader"]["verified"] == problem.endswith("seed=0")
 
 

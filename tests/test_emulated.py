@@ -1,4 +1,4 @@
-"""The emulated cluster: the commands that build it, and the real thing where it may run."""
+"""The emulated cluster: the commands that build it, and real clusters where they may run."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_every_rail_is_shaped_at_both_ends_and_nothing_else(model: str) -> None:
 
 
 def test_a_send_fits_into_the_burst_of_a_rail() -> None:
-    """Or the bucket would cut it into packets, on the cores that the ranks need."""
+    """Otherwise the token bucket would cut it into packets, on the cores that the ranks need."""
     spec = ClusterSpec()
     (largest,) = map(int, set(devices_of(network.node_links(spec, 0), "gso_max_size")))
     (burst,) = {
@@ -175,7 +175,7 @@ def test_tied_rails_have_no_routes() -> None:
 
 
 def library(flavor: str) -> MpiLibrary:
-    """One in a prefix of its own, under a name of its own."""
+    """An MPI library in its own prefix, under its own name."""
     version = {"openmpi": "Open MPI v4.1.4", "mpich": "MPICH Version: 4.0.2"}[flavor]
     prefix = Path("/opt", flavor, "bin")
     return MpiLibrary("mine", prefix / "mpicc", prefix / "mpirun", version, True)
@@ -201,7 +201,7 @@ def test_preloads_reach_the_ranks_only(tmp_path: Path, monkeypatch: pytest.Monke
         assert plan.command[-4:] == ["env", f"LD_PRELOAD={preload}", "./a.out", "x y"]
         assert "LD_PRELOAD" not in plan.environment
         assert plan.environment["COLLFORGE_X"] == "1"
-        assert plan.environment["OMPI_MCA_btl"] == "tcp,self"  # the caller's wins
+        assert plan.environment["OMPI_MCA_btl"] == "tcp,self"  # the caller's value takes precedence
 
 
 def test_several_interfaces_go_through_ofi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,7 +215,7 @@ def test_several_interfaces_go_through_ofi(tmp_path: Path, monkeypatch: pytest.M
         assert plan.environment.get("MPIR_CVAR_CH4_NETMOD") == expected
 
 
-# --- what may be missing --------------------------------------------------------------------------
+# --- missing requirements -------------------------------------------------------------------------
 
 
 def test_missing_tool_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,7 +253,7 @@ def test_directory_with_spaces_is_an_error(tmp_path: Path) -> None:
 
 @dataclass
 class Runner:
-    """A process that runs a cluster, and the means to find everything that belongs to it."""
+    """A process that runs a cluster, with methods to find all its processes and namespaces."""
 
     mpi: str
     command: list[str]
@@ -266,7 +266,7 @@ class Runner:
     def __post_init__(self) -> None:
         name, value = self.mark.split("=")
         arguments = [self.mpi, self.command, self.options, self.timeout, str(self.cache)]
-        # A shell starts what runs in the background with SIGINT ignored, and that is inherited.
+        # A shell starts background processes with SIGINT ignored, which child processes inherit.
         self.process = subprocess.Popen(
             ["env", "--default-signal=INT", sys.executable, "-c", RUNNER, json.dumps(arguments)],
             env={**os.environ, **self.env, name: value},
@@ -277,12 +277,12 @@ class Runner:
         )
 
     def finish(self) -> tuple[int, str]:
-        """Exit code and output, when it has ended."""
+        """Waits for the end; returns exit code and output."""
         output, _ = self.process.communicate(timeout=SECONDS + 20)
         return self.process.returncode, output
 
     def await_ranks(self, number: int) -> None:
-        """Return when `number` ranks have said that they run."""
+        """Returns when `number` ranks have reported that they run."""
         assert self.process.stdout is not None
         seen = 0
         while seen < number:
@@ -291,7 +291,7 @@ class Runner:
             seen += line.startswith("rank")
 
     def processes(self) -> list[Path]:
-        """The processes of the cluster, with the runner's own."""
+        """The processes of the cluster, including the runner."""
         return [path for path in Path("/proc").glob("[0-9]*") if self.mark in environ(path)]
 
     def namespaces(self) -> set[str]:
@@ -299,7 +299,7 @@ class Runner:
         return {net(path) for path in self.processes()} - {net(Path("/proc/self")), ""}
 
     def assert_nothing_left(self, namespaces: set[str] | None = None) -> None:
-        """No process and none of `namespaces` is there. Killed processes get time to end."""
+        """Asserts that no process and none of `namespaces` exist. Killed processes get time to end."""
         deadline = time.monotonic() + 20
         while self.processes() and time.monotonic() < deadline:
             time.sleep(0.05)

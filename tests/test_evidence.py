@@ -1,4 +1,4 @@
-"""What measurements say: ratios, intervals, and what noise may and may not do to them."""
+"""Statistics of measurements: ratios, intervals, and the effect of noise."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEED = 20240607
 
 
 def launches(**ratios: list[float]) -> list[Launch]:
-    """Launches in which native takes 1 s and variants are faster by one of `ratios` each."""
+    """Launches in which native takes 1 s; `ratios` has each variant's speed-up in each launch."""
     named = {"ring": RING, "chain": CHAIN, "leader": LEADER}
     return [
         {NATIVE: [1.0] * 3, **{named[name]: [1 / ratio] * 3 for name, ratio in zip(ratios, row)}}
@@ -64,7 +64,7 @@ def test_a_ratio_is_of_medians_within_the_launch() -> None:
 
 
 def test_natives_bad_luck_in_a_launch_is_no_merit_of_the_variants_there() -> None:
-    """Native was slow where the chain ran and the leader did not; those that ran in all were not."""
+    """Native was slow in launches with the chain but without the leader; variants in all launches were not."""
     always = {Variant("bcast", "full_lane", f"window={n}", "ab12"): [0.6] for n in range(6)}
     slow = {NATIVE: [1.2], RING: [0.5], CHAIN: [0.52], **always}
     measured = [{NATIVE: [1.0], RING: [0.5], LEADER: [0.45], **always}] * 3 + [slow] * 3
@@ -125,7 +125,7 @@ def test_the_median_interval_covers() -> None:
 
 
 def test_a_loser_is_compared_in_the_rounds_that_it_was_in() -> None:
-    """Native slowed down after the loser had left."""
+    """Native slowed down in rounds that the pruned variant was not in."""
     launch: Launch = {NATIVE: [1.0, 1.0, 1.0, 9.0, 9.0, 9.0, 9.0], RING: [0.5, 0.5, 0.5]}
     assert compare(RING, NATIVE, [launch]).ratio == pytest.approx(2.0)
 
@@ -161,7 +161,7 @@ def test_samples_that_began_late_weigh_less() -> None:
 
 
 def test_the_moderated_interval_covers() -> None:
-    """Three launches of ten rounds, noise as on the emulated cluster, of which the usual noise is known."""
+    """Three launches of ten rounds, with the noise of the emulated cluster, which is known."""
     print(f"seed {SEED}")
     noise = random.Random(SEED)
     between, within = Noise().of(5e-4)
@@ -212,7 +212,7 @@ def test_the_noise_of_a_place_is_found() -> None:
 
 
 def test_what_has_cleared_a_bar_is_worth_less_than_it_shows() -> None:
-    """Reports of what cleared it are not optimistic in the mean; far beyond it there is nothing to take off."""
+    """Corrected values above the threshold are unbiased in the mean; far above it there is no correction."""
     print(f"seed {SEED}")
     noise = random.Random(SEED)
     reported, plain = [], []

@@ -44,7 +44,7 @@ def test_algorithms_are_those_the_library_lists() -> None:
 
 
 def test_other_libraries_are_refused_with_the_reason() -> None:
-    with pytest.raises(CollforgeError, match="replaces its whole built-in tree"):
+    with pytest.raises(CollforgeError, match="needs a complete selection file"):
         export.openmpi_algorithms(libraries.find("mpich"))
 
 
@@ -68,7 +68,7 @@ Record = Callable[..., "dict[tuple[str, int], Entered]"]
 
 @pytest.fixture(scope="module")
 def record(launch: Launch, tmp_path_factory: pytest.TempPathFactory) -> Record:
-    """record(ranks, calls, settings): what ran in a launch on this machine with Debian's Open MPI."""
+    """record(ranks, calls, settings): the algorithms that ran in a launch here with Debian's Open MPI."""
     folder = tmp_path_factory.mktemp("record")
     program = folder / "which_algorithm"
     mpicc = str(libraries.find("openmpi").mpicc)
@@ -87,7 +87,7 @@ def record(launch: Launch, tmp_path_factory: pytest.TempPathFactory) -> Record:
 
 
 def under(rules: Path) -> dict[str, str]:
-    """The settings that the header of a file tells."""
+    """The settings in the header of a file."""
     words = [line.split() for line in rules.read_text().splitlines() if "--mca" in line]
     return {name: value.replace("THIS_FILE", str(rules)) for _, _, name, value in words}
 
@@ -98,7 +98,7 @@ def test_every_algorithm_is_recognized_when_it_is_forced(record: Record) -> None
         titles = {name: of_one[number] for name, of_one in known.items() if number in of_one}
         forced = {f"coll_tuned_{name}_algorithm": str(number) for name in titles}
         settings = {"coll_tuned_use_dynamic_rules": "1", **forced}
-        # Large enough that none hands over to another, but for two of two processes.
+        # Large enough that no algorithm delegates to another, except the two for two processes.
         ranks = 2 if "two_proc" in titles.values() else 4
         found = record(ranks, [f"{name}:4194304" for name in titles], settings)
         rows = [
@@ -132,7 +132,7 @@ def test_a_written_file_is_taken_at_every_size(record: Record, tmp_path: Path) -
     found = record(4, [f"{one.collective}:{one.bytes}" for one in asked], under(rules))
     rows = [read_back.judge(one, found.get((one.collective, one.bytes))) for one in asked]
     assert [str(row) for row in rows if row.why_not] == []
-    # Open MPI counts as the file does: just below the change from one rule to the next, the first holds.
+    # Open MPI counts sizes as the file does: just below the limit of two rules, the first one holds.
     below = record(4, ["allgather:4088", "bcast:4088", "reduce_scatter_block:4088"], under(rules))
     assert [one.first for one in below.values()] == [
         "intra_bruck",
@@ -221,7 +221,7 @@ def test_rules_that_are_not_taken_are_removed_and_fail(
     known = export.openmpi_algorithms(library)
     path = tmp_path / "rules.conf"
     file = command.RulesFile(path, 4, export.openmpi_settings(library), known, {})
-    # A segmented ring of one segment is a ring; four ranks are not two.
+    # A segmented ring with one segment delegates to the ring; an algorithm for two ranks cannot run on four.
     choices = {
         "allreduce": {1024: 5, 65536: 1},
         "allgather": {4096: 6, 65536: 4},
@@ -240,7 +240,7 @@ def test_rules_that_are_not_taken_are_removed_and_fail(
     assert "\n1024 4 0 0\n8192 1 0 0\n" in text.split("2 # allreduce")[1].split("# bcast")[0]
     assert "\n16384 0 0 0\n65536 4 0 0\n" in text.split("# allgather")[1].split("# allreduce")[0]
     assert "read back: bcast 1 KiB: asked binomial, ran binomial: confirmed" in text
-    # The remarks are in the file since; they change nothing.
+    # The file has remarks now; they have no effect.
     taken = record(4, ["bcast:1024", "allreduce:1024", "scan:8"], under(path))
     functions = [one.first for one in taken.values()]
     assert functions == ["intra_binomial", "intra_ring", "intra_recursivedoubling"]

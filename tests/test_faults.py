@@ -1,8 +1,7 @@
-"""Real jobs under the preload, whatever happens to the database or the environment.
+"""Real jobs under the preload with faulty databases or environments.
 
-Their output must be native's, with one warning at most.
-
-What the reader of databases does with every kind of damage is tested without launches: faults/test_loader.py.
+Their output must equal native's, with one warning at most. faults/test_loader.py tests the reader of databases
+with every kind of damage, without launches.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ class Job:
     program: Path
     launch: Launch
     native: str
-    """What it prints without."""
+    """Its output without the library."""
 
     def run(self, *arguments: str, prefix: tuple[str, ...] = (), **variables: str) -> list[str]:
-        """Runs it under the preload; its output must be native's. Returns Collforge's lines.
+        """Runs it under the preload; its output must equal native's. Returns Collforge's lines.
 
-        `prefix` are words before the program on each rank, which see no preload.
+        `prefix`: a command prefix of the program on each rank, which is not preloaded itself.
         """
         preload = 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"'
         library = str(self.installation.built.library_path)
@@ -65,7 +64,7 @@ def job(mpi: str, built: Installation, launch: Launch) -> Job:
 
 @pytest.fixture
 def good(job: Job, tmp_path: Path) -> Path:
-    """Winners of every variant on the layouts of the program's communicators."""
+    """A database with winners of every variant on the layouts of the program's communicators."""
     made = manifest.load(job.installation.home / "generated" / "manifest.json")
     variants = databases.manifest_variants(made)
     layouts = ["2x2", "1x2"]
@@ -197,7 +196,7 @@ def test_permissions(job: Job, good: Path, file: int, folder: int, words: str) -
 
 
 def in_namespace(script: str, *arguments: str) -> tuple[str, ...]:
-    """Words that run a command on mounts of its own, made by a script that sees the arguments."""
+    """A command prefix with its own mounts, which a script makes from the arguments."""
     if subprocess.run(["unshare", "-m", "true"], check=False, timeout=60).returncode != 0:
         pytest.skip("needs the right to mount")
     words = ["unshare", "-m", "sh", "-ec", f'{script}\nshift {len(arguments)}; exec "$@"', "sh"]
@@ -230,7 +229,7 @@ def test_a_read_only_mount(job: Job, good: Path, tmp_path: Path) -> None:
 
 
 def test_a_node_without_sqlite(job: Job, good: Path, tmp_path: Path) -> None:
-    """An application starts, whatever is missing on its node."""
+    """The application must start even if its node lacks SQLite."""
     empty = tmp_path / "empty"
     empty.touch()
     script = 'for file in $(ldconfig -p | sed -n "s/.*=> //p" | grep /libsqlite3.so.0)\n'
@@ -243,7 +242,7 @@ def test_a_node_without_sqlite(job: Job, good: Path, tmp_path: Path) -> None:
 
 # ---- the environment -----------------------------------------------------------------------------
 
-# What the warning says of a malformed one. A system is any text, and DISABLE has no wrong value.
+# The warning for a malformed variable. A system may be any text, and DISABLE has no wrong value.
 VARIABLES = {
     "DB": "COLLFORGE_DB",
     "FORCE": "COLLFORGE_FORCE",
@@ -261,7 +260,7 @@ GARBAGE = {
 
 @pytest.mark.parametrize("kind", sorted(GARBAGE))
 def test_malformed_variables(job: Job, good: Path, tmp_path: Path, kind: str) -> None:
-    """Each alone beside good ones, in which the job's warning names it, and all together."""
+    """Each malformed variable with valid others, when the warning names it, and all together."""
     value = GARBAGE[kind]
     profile = str(tmp_path / "no" / value) if value else ""
     everything = {f"COLLFORGE_{name}": value for name in VARIABLES}

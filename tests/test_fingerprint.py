@@ -1,4 +1,4 @@
-"""The fingerprint of a variant: what changes it, and what does not."""
+"""The fingerprint of a variant: which changes of C affect it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def generated(folder: Path) -> dict[str, str]:
 
 
 def parts_of_all(generated: dict[str, str], files: dict[str, str]) -> dict[str, dict[str, str]]:
-    """What each variant is made of, with these files of the runtime."""
+    """The file hashes of each variant, with these files of the runtime."""
     sources = Sources({**files, HEADER: generated[HEADER]})
     return {name: sources.parts(text) for name, text in generated.items() if name != HEADER}
 
 
 @pytest.fixture(scope="module")
 def changed(generated: dict[str, str]) -> Changed:
-    """The variants whose fingerprint another text of a file of the runtime gives them."""
+    """changed(file, old, new): the variants whose fingerprint changes with this edit of the runtime."""
     before = parts_of_all(generated, RUNTIME)
 
     def find(source: str, old: str, new: str) -> set[str]:
@@ -59,7 +59,7 @@ def test_a_change_of_an_algorithm_reaches_what_may_run_it(changed: Changed) -> N
     found = changed(RING, "at->nodes - 1", "at->nodes - 2")
     assert {"full_lane_allreduce", "full_lane_reduce_scatter"} <= found
     assert not {name for name in found if name.endswith(("_bcast", "_barrier", "_scan"))}
-    # By a function of another file.
+    # Through a function in another file.
     assert "full_lane_bcast" in changed("lane/ring.c", "lead + i", "lead - i")
 
 
@@ -97,7 +97,7 @@ def test_what_the_variant_does_counts(generated: dict[str, str]) -> None:
 
 
 def test_every_function_of_an_algorithm_is_found(generated: dict[str, str]) -> None:
-    """The reader of C sees each of them, also those that return a struct."""
+    """The reader of C must find each function, also those that return a struct."""
     known = Sources(RUNTIME).everywhere
     assert {
         "cf_ring_allgather",
@@ -126,7 +126,7 @@ def test_a_report_says_why_a_winner_is_stale(
         store.record_sources("old", {**entry.parts, "lane/ring.c": "another"})
         explain_stale(made, store, PLACE)
         lines = capsys.readouterr().out.splitlines()
-        assert "did not store what variants are made of" in lines[0]
+        assert "did not store the files of variants" in lines[0]
         assert lines[1].endswith("is stale: since it was verified lane/ring.c changed")
         current = replace(variant, fingerprint=entry.fingerprint)
         store.record_run(replace(run, uuid="b", results=(replace(result, variant=current),)))

@@ -18,8 +18,8 @@ from collforge.generator.model import Collective
 SOURCES = Path(__file__).parent / "fortran"
 RANKS = 4
 INTERFACES = {"mpif.h": 1, "use mpi": 2, "use mpi_f08": 3}
-LARGE_COUNTS = {"mpich"}  # the libraries whose mpi_f08 has them
-# Implicit interfaces: no compiler can match the types of the choice buffers of two calls.
+LARGE_COUNTS = {"mpich"}  # the libraries whose mpi_f08 has large counts
+# With implicit interfaces, two calls with buffers of different types are an error by default.
 COMPILE = ["-O1", "-w", "-fallow-argument-mismatch"]
 
 
@@ -63,7 +63,7 @@ def test_each_call_is_decided_once_and_right(
     collectives: list[Collective],
 ) -> None:
     variables = preload(built, tmp_path / "profile", family)
-    # At that level Open MPI has none of our communicators but those of MPI_COMM_WORLD.
+    # With MPI_THREAD_MULTIPLE under Open MPI, the runtime makes communicators for MPI_COMM_WORLD only.
     threads = ["MPI_Init_thread"] if family == "native" else []
     done = launch(mpi, RANKS, [str(program), *threads], variables)
     assert done.returncode == 0

@@ -59,7 +59,7 @@ def test_a_missing_step_is_caught(variant: Variant) -> None:
 @pytest.mark.parametrize(
     ("name", "index", "options", "why"),
     [
-        # While its ranks come to a reduction of the node, others may still read what was there.
+        # When a rank enters a reduction, other ranks of the node may still read the old contents.
         ("hybrid_allreduce", 1, {"to": "part"}, "rank 0 writes what rank 1 may use"),
         ("hybrid_reduce", 1, {"to": "part"}, "rank 0 writes what rank 1 may use"),
     ],
@@ -82,7 +82,7 @@ CARRIERS_FOR_ROOT = {"ranks": "carriers", "for": "root"}
 
 
 def with_waits(variant: Variant, old: dict[str, str], new: dict[str, str]) -> Variant:
-    """Its waits of one kind become another."""
+    """The variant, with the keys ``new`` in its waits that have the keys ``old``."""
     steps = [
         replace(step, options={**step.options, **new})
         if step.call == "wait" and old.items() <= step.options.items()
@@ -107,7 +107,7 @@ def with_waits(variant: Variant, old: dict[str, str], new: dict[str, str]) -> Va
 def test_the_wrong_wait_is_caught(
     name: str, old: dict[str, str], new: dict[str, str], why: str
 ) -> None:
-    """Carriers that do not wait for all, ranks that do not wait for the carriers."""
+    """Races if carriers do not wait for all ranks, or ranks do not wait for the carriers."""
     with pytest.raises(ProofError, match=why):
         proof.prove(with_waits(by_name(VARIANTS)[name], old, new))
 
@@ -115,7 +115,7 @@ def test_the_wrong_wait_is_caught(
 @pytest.mark.parametrize("name", ["hybrid_bcast", "hybrid_scatter"])
 @pytest.mark.parametrize("new", [ALL_FOR_CARRIERS, {"ranks": "root", "for": "carriers"}])
 def test_carriers_wait_for_the_root(name: str, new: dict[str, str]) -> None:
-    """Where the root is not one of them."""
+    """Races if the root is not a carrier and the carriers do not wait for it."""
     with pytest.raises(ProofError, match="reads what rank"):
         proof.prove(with_waits(by_name(VARIANTS)[name], CARRIERS_FOR_ROOT, new))
 
@@ -143,7 +143,7 @@ def test_what_the_root_has_stored_comes_by_way_of_a_carrier() -> None:
     made = piece()
     made.store(1, 0, [((1, 0),)])
     assert not made.may_read(2, 0)
-    made.wait("all", "carriers")  # who does not know of it yet
+    made.wait("all", "carriers")  # the carriers do not see the root's store yet
     assert not made.may_read(2, 0)
     made.wait("carriers", "root")
     made.wait("all", "carriers")
@@ -176,7 +176,7 @@ def test_a_rank_that_leaves_while_a_carrier_reads() -> None:
 
 
 def test_a_rank_that_leaves_while_another_writes() -> None:
-    """The same as what stands there: the first one may have changed it since."""
+    """It writes the value that is there already, but the first rank may have changed it since."""
     made = piece()
     made.wait("all", "all")
     for rank in (0, 1, 2):
@@ -193,9 +193,7 @@ def test_a_wrong_root_is_caught() -> None:
     last = steps[-1]
     steps[-1] = Step(last.call, last.where, {**last.options, "root": "leader"})
     broken = replace(variant, composition=Composition(tuple(steps), variant.composition.predicate))
-    with pytest.raises(
-        ProofError, match=r"3\+1"
-    ):  # where the root's node rank is nobody's on node 1
+    with pytest.raises(ProofError, match=r"3\+1"):  # no rank of node 1 has the root's node rank
         proof.prove(broken)
 
 
@@ -212,7 +210,7 @@ def test_ranks_that_disagree_on_a_step_are_a_deadlock() -> None:
 
 @pytest.mark.parametrize("name", ["full_lane_allreduce", "hierarchical_scan"])
 def test_order_matters_where_ranks_are_not_consecutive(name: str) -> None:
-    """Without the step that puts data in the order of the nodes, the proof says what is wrong."""
+    """Without the step that permutes data to node order, the proof fails with the wrong cell."""
     variant = by_name(VARIANTS)[name]
     permute, *rest = variant.composition.steps
     never = Step(permute.call, parse("node < 0", ("node",), "test"), permute.options)
@@ -425,7 +423,7 @@ def test_fewer_lanes_are_searched_where_there_are_more(
 
 
 def test_what_means_nothing_here_is_not_searched(generated: Path) -> None:
-    """Lane algorithms on one node, threads where there are none."""
+    """Lane algorithms on one node, and threads with one thread per process."""
     read = manifest.load(generated / "manifest.json")
     found = {(v.family, v.collective): v for v in read.variants}
 

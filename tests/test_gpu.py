@@ -16,7 +16,7 @@ from collforge.generator import manifest
 from collforge.reframe_checks.cases import verification_cases
 
 SOURCES = Path(__file__).resolve().parent / "gpu"
-# File -> what makes it from the stub.
+# File -> compiler flags that make it from the stub.
 RUNTIMES = {
     "libcuda.so.1": "-DCUDA",
     "libamdhip64.so.5": "-DHIP=5",
@@ -30,7 +30,7 @@ STAGED = "device memory: variants run on copies in host memory"
 
 @pytest.fixture(scope="session")
 def folder() -> Path:
-    """The stubs, and a library whose RUNPATH finds them."""
+    """The folder of the stubs and of a library whose RUNPATH finds them."""
     made = make_folder("gpu")
     stubs = make_folder("gpu/stubs")
     shared = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread"]
@@ -54,7 +54,7 @@ def program(built: Installation, folder: Path) -> Path:
 def run(
     launch: Launch, built: Installation, program: Path, mode: str, runtime: str, **env: str
 ) -> str:
-    """Runs the program preloaded: it must pass. Returns what the library said."""
+    """Runs the program preloaded; it must pass. Returns the library's messages."""
     bring = program.parent / "bring.so"
     variables = {"LD_PRELOAD": str(built.built.library_path), **FORCED, **env}
     words = [str(program), mode, str(bring), runtime]
@@ -71,9 +71,9 @@ def served(log: str) -> set[str]:
 
 
 def calls(built: Installation, layout: str, all_points: bool) -> list[str]:
-    """The cases that verify every variant; else of each problem one, the variant's points taking turns.
+    """The cases that verify every variant, with all points or with one point per problem in turn.
 
-    With threads only the variants that need them.
+    On a layout with threads, only the variants that need threads.
     """
     made = manifest.load(built.home / "generated" / "manifest.json")
     at = layouts.from_name(layout)
@@ -94,7 +94,7 @@ def calls(built: Installation, layout: str, all_points: bool) -> list[str]:
 def verify(
     launch: Launch, built: Installation, folder: Path, cases: list[str], memory: str
 ) -> None:
-    """The timing driver verifies them on device memory."""
+    """The timing driver verifies every variant on device memory."""
     at = layouts.from_name(cases[0].split("@")[1].split(",bytes=")[0])
     listed = folder / f"cases-{built.library.name}"
     output = folder / f"output-{built.library.name}"
@@ -128,7 +128,7 @@ def test_every_point_of_every_variant(
 
 
 def test_the_pages_fault(built: Installation, launch: Launch, folder: Path, tmp_path: Path) -> None:
-    """What the tests stand on: a native call crashes."""
+    """The precondition of these tests: a native call on such memory crashes."""
     listed = tmp_path / "cases"
     listed.write_text("bcast:native@1x2,bytes=4096\n")
     argv = [str(built.built.driver_path), "--cases", str(listed), "--output", "-"]
@@ -146,14 +146,14 @@ def test_the_pages_fault(built: Installation, launch: Launch, folder: Path, tmp_
 def test_a_runtime_that_comes_late(
     built: Installation, launch: Launch, program: Path, runtime: str
 ) -> None:
-    """By a library whose RUNPATH finds it, as without the preload; by then calls were settled."""
+    """A library loads the GPU runtime by its RUNPATH, as without the preload, after calls have been decided."""
     log = run(launch, built, program, "late", runtime)
     assert served(log) == {"allreduce", "alltoallv"}
     assert log.count(STAGED) == 1
 
 
 def test_memory_of_a_pool(built: Installation, launch: Launch, program: Path) -> None:
-    """It has no context, and the thread of the call has none either."""
+    """Neither the memory nor the calling thread has a context."""
     assert STAGED in run(launch, built, program, "late", "libcuda.so.1", STUB_POOL="1")
 
 
@@ -179,7 +179,7 @@ def test_what_the_program_asserts_of_its_buffers(
 def test_some_ranks_have_a_runtime(
     built: Installation, launch: Launch, program: Path, mode: str
 ) -> None:
-    """With COLLFORGE_GPU=native, where the MPI library accesses the pages, no rank serves a call."""
+    """With COLLFORGE_GPU=native, for MPI libraries that can access device memory, no rank serves a call."""
     env = {"COLLFORGE_GPU": mode}
     env.update({"STUB_ACCESSIBLE": "1"} if mode == "native" else {})
     log = run(launch, built, program, "early", "libcuda.so.1", **env)
@@ -204,7 +204,7 @@ def test_an_unknown_setting_is_named(built: Installation, launch: Launch, progra
 
 
 def test_loading_leaves_by_a_jump(built: Installation) -> None:
-    """So that the C library sees who has called."""
+    """dlopen must be called by a tail jump, so that the C library sees the original caller."""
     for name in ("dlopen", "dlmopen"):
         command = ["objdump", "-d", f"--disassemble={name}", str(built.built.library_path)]
         text = execute(command).stdout

@@ -1,4 +1,4 @@
-"""Programs that have hung, crashed or cheated the preload: each must end, and find its own results right."""
+"""Programs that once hung, crashed or got wrong results under the preload: each must end with right results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TIME = 120
 
 
 def check(launch: Launch, built: Installation, ranks: int, words: list[str], **env: str) -> None:
-    """Runs a program with and without the library, which has something to serve; both must pass."""
+    """Runs a program with and without the library, which must serve some calls; both runs must pass."""
     native = launch(built.library.name, ranks, words, timeout=TIME)
     assert (native.returncode, native.stdout) == (0, "passed\n")
     variables = {"LD_PRELOAD": str(built.built.library_path), "COLLFORGE_VERBOSE": "1", **env}
@@ -81,7 +81,7 @@ def test_a_duplication_under_way(built: Installation, launch: Launch, who: str) 
 
 
 def test_a_late_start_while_a_duplication_is_under_way(built: Installation, launch: Launch) -> None:
-    """A tool in front hides MPI_Init, so that the first collective starts the library."""
+    """A tool loaded before the library hides MPI_Init, so that the first collective starts the library."""
     program = compiled(built, "idup")
     tool = compiled(built, "tool", "-shared", "-fPIC")
     preload = f"{tool}:{built.built.library_path}"
@@ -113,7 +113,7 @@ INTERLEAVED = {
 
 @pytest.mark.parametrize("algorithm", INTERLEAVED)
 def test_elements_that_interleave(built: Installation, launch: Launch, algorithm: str) -> None:
-    """Six nodes, for the ring; none of a family's temporaries may put one vector into another."""
+    """Six nodes, for the ring. In no temporary may one interleaved vector overwrite another."""
     program = compiled(built, "interleaved")
     variant = f"hierarchical[lane_algorithm={algorithm}]"
     force = ";".join(f"{name}={variant}" for name in INTERLEAVED[algorithm])
@@ -123,7 +123,7 @@ def test_elements_that_interleave(built: Installation, launch: Launch, algorithm
 
 @pytest.mark.parametrize("family", ["shared_window", "rank_shift"])
 def test_reductions_into_mpi_bottom(built: Installation, launch: Launch, family: str) -> None:
-    """Of all ranks on a node, and of each on one of its own."""
+    """Tested with all ranks on one node and with one rank per node."""
     program = compiled(built, "bottom")
     nodes = "4" if family == "shared_window" else "1"
     env = {"COLLFORGE_NODE_MAP": nodes, "COLLFORGE_FORCE": f"*={family}"}
@@ -148,7 +148,7 @@ def test_an_error_handler_set_while_others_wait(built: Installation, launch: Lau
 def test_a_number_of_bytes_of_any_length(
     built: Installation, launch: Launch, memory: str, served: bool
 ) -> None:
-    """Of so much memory for temporaries the one call has, or has not, enough."""
+    """With this limit of temporaries, the call is served or runs native."""
     program = compiled(built, "alltoall")
     env = {
         "LD_PRELOAD": str(built.built.library_path),
@@ -181,7 +181,7 @@ STORED_INTO = {
 def test_an_op_that_stores_into_both_operands(
     built: Installation, launch: Launch, name: str
 ) -> None:
-    """Which MPICH's own collectives do not stand."""
+    """MPICH's own collectives fail in this case."""
     program = compiled(built, "storing_op")
     nodes, force = STORED_INTO[name]
     forced = [one.partition("=")[0] for one in force.split(";")]
@@ -232,7 +232,7 @@ def other_library(mpi: str) -> Path:
 
 
 def test_the_build_for_another_mpi_library(built: Installation, launch: Launch) -> None:
-    """It says so and leaves everything native."""
+    """The library says so and all calls run native."""
     program = compiled(built, "attr_collective")
     mpi = built.library.name
     env = {"LD_PRELOAD": str(other_library(mpi)), "COLLFORGE_FORCE": "*=full_lane"}
@@ -247,7 +247,7 @@ def test_the_build_for_another_mpi_library(built: Installation, launch: Launch) 
 
 @pytest.mark.parametrize("first", ["tool", "collforge"])
 def test_beside_a_tool_that_wraps_mpi(built: Installation, launch: Launch, first: str) -> None:
-    """Whatever stands first: results are right, the tool counts its native calls, bcast is served."""
+    """In either order, results are right, the tool counts native calls, and bcast is served."""
     program = compiled(built, "tooled")
     tool = compiled(built, "tool", "-shared", "-fPIC")
     library = str(built.built.library_path)

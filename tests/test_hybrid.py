@@ -9,9 +9,9 @@ from stub_build import LIBRARIES, Build, Output, make_build
 from support import MEMORY_SANITIZERS, SEED
 
 STEPS = 2000
-# Ranks, and which of them are on a node: one node, unequal ones, not consecutive, one rank each.
+# Ranks and node map: one node, unequal nodes, not consecutive, one rank per node.
 NODES = [(4, "4"), (4, "3,1"), (6, "map:0,1,0,1,0,1"), (4, "1"), (1, "1")]
-# The state of one package takes more than a kilobyte: a leak of it cannot hide below this.
+# The state of one package takes more than a kilobyte, so a leak of it exceeds this limit.
 MOST_BYTES_PER_CYCLE = 16.0
 MORE_THAN_ANY_NODE_HAS = 2**60
 
@@ -29,7 +29,7 @@ def sanitized(request: pytest.FixtureRequest) -> Build:
 
 
 def run(build: Build, ranks: int, nodes: str, *words: str | int, **variables: str) -> Output:
-    """What the program prints; it says at last that it found everything right."""
+    """Runs the program, which must report success in its last line; returns its output."""
     return build.passes("hybrid", ranks, nodes, *words, **variables)
 
 
@@ -41,13 +41,13 @@ def test_package(build: Build, ranks: int, nodes: str, command: str) -> None:
 
 @pytest.mark.parametrize("command", ["tables", "memory"])
 def test_real_nodes(build: Build, command: str) -> None:
-    """Found by the package's own ranks, in a runtime that has nothing to do."""
+    """The package finds the nodes itself, without pretended nodes or winners."""
     run(build, 3, "", command)
 
 
 @each_nodes
 def test_domains_in_the_place_of_nodes(build: Build, ranks: int, nodes: str) -> None:
-    """Ranks bound to cores 0 and 1 in turn, which hwloc is told are domains of their own."""
+    """Ranks are bound to cores 0 and 1 in turn; for hwloc, each core is a NUMA domain."""
     run(build, ranks, nodes, "domains", HWLOC_SYNTHETIC="numa:2 core:1 pu:1")
 
 
@@ -63,7 +63,7 @@ def test_order_of_flags_under_random_delays(build: Build, ranks: int, nodes: str
 
 @each_nodes
 def test_more_memory_than_there_is(build: Build, ranks: int, nodes: str) -> None:
-    """Every node's leader says how much it has; all ranks get an error, and may go on."""
+    """Every node's leader prints how much memory there is; all ranks get an error and can continue."""
     done = run(build, ranks, nodes, "full", MORE_THAN_ANY_NODE_HAS)
     asked = (
         rf"{MORE_THAN_ANY_NODE_HAS} bytes of shared memory are asked for on node \d+, which has \d+"
@@ -78,6 +78,6 @@ def test_no_leak_in_packages(build: Build) -> None:
 
 
 def test_under_address_and_undefined_behaviour_sanitizers(sanitized: Build) -> None:
-    options = "detect_leaks=0:verify_asan_link_order=0"  # leaks are counted above
+    options = "detect_leaks=0:verify_asan_link_order=0"  # another test counts leaks
     for words in (("tables",), ("memory",), ("order", SEED, 200), ("errors",), ("cycles", 20)):
         run(sanitized, 5, "map:0,1,0,0,1", *words, ASAN_OPTIONS=options)

@@ -13,10 +13,10 @@ from support import SEED, TOP, execute, launch_local, make_folder
 
 HERE = Path(__file__).resolve().parent
 STEPS = 3000
-# Ranks, and which of them are on a node: one node, unequal ones, not consecutive, one rank each.
+# Ranks and node map: one node, equal and unequal nodes, not consecutive, one rank per node.
 NODES = [(4, "4"), (4, "2"), (4, "3,1"), (6, "map:0,1,0,1,0,1"), (3, "1"), (1, "1")]
 each_nodes = pytest.mark.parametrize(("ranks", "nodes"), NODES, ids=[f"{r}-{t}" for r, t in NODES])
-# What the winners of a database can ask for beside the first values, of all collectives at once.
+# Parameter values other than the first ones, which the winners of a database can select.
 SETTINGS = {
     "default": "",
     "barrier, leaders": "*=hybrid[lanes=1,sync=barrier]",
@@ -25,7 +25,7 @@ SETTINGS = {
 
 
 def compile_c(built: Installation, source: Path) -> Path:
-    """A program linked with the real library, as docs/application.md says."""
+    """A program linked with the real library, as in docs/application.md."""
     target = make_folder(f"hybrid-{built.library.name}") / source.stem
     library = built.built.library_path.parent
     command = [str(built.library.mpicc), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]
@@ -69,7 +69,7 @@ def test_results(built: Installation, program: Path, ranks: int, nodes: str, set
 def test_order_under_random_delays(
     built: Installation, program: Path, ranks: int, nodes: str, command: str, setting: str
 ) -> None:
-    """Thousands of collectives in a random order, with a sync only where the header asks for one."""
+    """Thousands of collectives in random order, with a sync only where the header requires one."""
     forced = {"COLLFORGE_FORCE": SETTINGS[setting]} if SETTINGS[setting] else {}
     passes(built, ranks, nodes, [str(program), command, str(SEED), str(STEPS)], **forced)
 
@@ -91,7 +91,7 @@ def test_the_program_of_the_paper(built: Installation, nodes: str) -> None:
 
 @pytest.mark.parametrize("nodes", ["4", "2"])
 def test_replicated_data_once_per_node(built: Installation, nodes: str) -> None:
-    """Of n ranks on a node, the memory that grows is 1/n of what it is with a copy per rank."""
+    """With n ranks on a node, the additional memory is 1/n of that with a copy per rank."""
     program = compile_c(built, TOP / "examples" / "replicated_data.c")
     done = launch_local(built.library.name, 4, [str(program), "64"], {"COLLFORGE_NODE_MAP": nodes})
     found = re.fullmatch(r"64 MiB .* ratio ([\d.]+)\n", done.stdout)
@@ -112,7 +112,7 @@ def test_fortran_module(built: Installation) -> None:
 
 
 def link_mpich() -> Path:
-    """A folder that has Debian's MPICH under the name that mpi4py's wheel looks for."""
+    """A folder with a link to Debian's MPICH, under the name that mpi4py's wheel loads."""
     folder = make_folder("mpi4py-mpich")
     found = execute(["gcc", "-print-file-name=libmpich.so.12"]).stdout.strip()
     link = folder / "libmpi.so.12"
@@ -123,7 +123,7 @@ def link_mpich() -> Path:
 
 @pytest.mark.parametrize("nodes", ["2", "map:0,1,0,1", "4"])
 def test_python(built: Installation, nodes: str) -> None:
-    """Also where the library is loaded after MPI_Init, which it then has not seen."""
+    """Also if the library is loaded after MPI_Init."""
     command = [sys.executable, str(HERE / "python_hybrid.py")]
     library = str(built.built.library_path)
     more = {"COLLFORGE_HOME": str(built.home), "MPI4PY_MPIABI": built.library.name}

@@ -1,4 +1,4 @@
-"""Reading what ReFrame and the timing driver leave behind, whatever happened to the jobs."""
+"""Reading the reports of ReFrame and the records of the timing driver, also of failed jobs."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from collforge.tuner.ingest import (
 from collforge.variant import Variant
 
 RECORDED = Path(__file__).parent / "data" / "reframe-4.10.4-report.json"
-"""A real report, reduced: of measure a passed, b timed out, c left nothing; a build failed, a test
-was skipped."""
+"""A real report, shortened: tests a passed, b timed out, c left no results; a build failed, a test was
+skipped."""
 
 SESSION = "dad7d12e-ab5a-4971-9ed4-2dde47deb5fa"
 LIBRARY = "Open MPI v4.1.4, package: Debian OpenMPI"
@@ -88,7 +88,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def write(folder: Path, lines: list[Line]) -> None:
-    """Makes `lines` the results of the job that passed."""
+    """Replaces the results of the passed job by `lines`."""
     path = folder / "output/emulated/openmpi/builtin/measure_8d9d48c1/results.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -205,7 +205,7 @@ def test_nothing_after_a_senseless_line_is_trusted(folder: Path, line: Line, mes
 def test_a_job_that_is_not_what_it_should_be_counts_for_nothing(
     folder: Path, change: Line, message: str
 ) -> None:
-    """A wrong process manager silently starts singletons, for one."""
+    """For example, a wrong process manager starts separate programs of one rank without an error."""
     write(folder, [{**JOB, **change}, NATIVE_LINE, END])
     report = read(folder)
     assert [run.uuid for run in report.runs] == [f"{SESSION}:0:2"]

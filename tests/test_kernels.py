@@ -1,4 +1,4 @@
-"""The kernels of docs/application.md: their versions agree on any placement, and are right."""
+"""The kernels of docs/application.md: their versions agree on any placement, and their results are right."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collforge.reframe_checks.kernels import KERNELS, VERSIONS, Line
 SECONDS = 60
 RANKS = 4
 NODES = ("2", "3,1", "map:0,1,0,1", "4")
-# Some iterations each of a problem that leaves unequal rows to the ranks of poisson.
+# Sizes and iterations; the ranks of poisson get different numbers of rows.
 ARGUMENTS = {"summa": ("48", "3"), "poisson": ("39", "60"), "bpmf": ("400", "4")}
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS)
@@ -48,7 +48,7 @@ class Programs:
         return line
 
     def plain(self, kernel: str, ranks: int = RANKS) -> Line:
-        """What the version with MPI alone prints; run once."""
+        """The output of the version with MPI only, which is run once."""
         key = kernel, ranks
         if key not in self.known:
             self.known[key] = self.run(kernel, "mpi", ranks, *ARGUMENTS[kernel])
@@ -98,7 +98,7 @@ def test_a_problem_that_cannot_be_cut_is_an_error(programs: Programs, kernel: st
     assert done.returncode == 2
 
 
-# ---- right, not only alike -----------------------------------------------------------------------
+# ---- right results -------------------------------------------------------------------------------
 
 
 def mix(x: int) -> int:
@@ -124,7 +124,7 @@ def test_the_product_is_right(programs: Programs) -> None:
 
 
 def test_the_solution_is_right(programs: Programs) -> None:
-    """Where the iterations end by themselves, each point is the mean of its neighbours and source."""
+    """After convergence, each point is the mean of its neighbours plus its source term."""
     n = 10
     inner = range(1, n + 1)
     u = [[0.0] * (n + 2) for _ in range(n + 2)]

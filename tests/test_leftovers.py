@@ -1,4 +1,4 @@
-"""What a tuner that died had measured: claimed, taken in once, left alone while somebody works on it."""
+"""Results of killed tuners: they are stored once, and not while another tuner holds the lock."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def runs(tmp_path: Path) -> Path:
 
 
 def leave(runs: Path, database: Path, text: str) -> Path:
-    """A job that wrote this and was never stored; returns its folder."""
+    """Makes the folder of a job whose results ``text`` were never stored; returns it."""
     (folder,) = runs.iterdir()
 
     class Died(Exception):

@@ -52,7 +52,7 @@ def test_the_gain_is_that_of_the_best_number_of_interfaces() -> None:
 
 
 def test_interfaces_of_a_library(built: Installation) -> None:
-    """Debian's libraries have one: what asks for more would end in MPI_Init."""
+    """Debian's libraries have one interface; a program that requests more would abort in MPI_Init."""
     assert vcis.most_vcis(built.library) == 1
     assert vcis.thread_settings(built.library, 1) == {}
     assert vcis.thread_settings(built.library, 4) == {"COLLFORGE_THREAD_MULTIPLE": "1"}
@@ -83,7 +83,7 @@ def test_halos_are_the_same_over_any_communicators(
 def test_particles_are_where_they_are_without_us(
     built: Installation, programs: Path, family: str
 ) -> None:
-    """Whatever ranks and threads move them, and whoever carries the allreduce."""
+    """The result is independent of ranks and threads, and of the variant of the allreduce."""
     command = [str(programs / "monte_carlo"), "5000", "5"]
     preloaded = {
         "LD_PRELOAD": str(built.built.library_path),
@@ -103,7 +103,9 @@ def test_the_checks(tmp_path: Path, mpi: str) -> None:
     assert session.code == 0, session.said
     assert len(session.tests) == 2 * len(MODES) * len(CALLS)
     passed = [test for test in session.tests if test["result"] == "pass"]
-    assert len(passed) == len(MODES) * len(CALLS)  # one interface: no others
+    assert len(passed) == len(MODES) * len(
+        CALLS
+    )  # with one interface there are no further settings
     assert all(len(test["perfvalues"]) == len(SIZES) for test in passed)
 
 

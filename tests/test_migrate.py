@@ -1,4 +1,4 @@
-"""Schema versions of the database: older ones are brought forward whole or not at all, newer ones refused."""
+"""Schema versions of the database: older ones are migrated completely or not at all, newer ones refused."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_older_version_has_a_step() -> None:
 
 
 def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
-    """Its native winners of fewer than three launches were no decisions."""
+    """Its native winners with fewer than three launches were not decisions."""
     path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript((Path(__file__).parent / "data" / "schema-1.sql").read_text())

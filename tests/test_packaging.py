@@ -1,4 +1,4 @@
-"""The wheel has everything that the checkout has, and works without it."""
+"""The wheel has all files of the checkout, and works without it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_SHIPPED = {"__pycache__"}
 
 
 def package_folders() -> dict[str, str]:
-    """Top-level folder -> where it stands in the wheel, as setup.cfg maps them."""
+    """Top-level folder -> its path in the wheel, as setup.cfg maps them."""
     config = configparser.ConfigParser()
     config.read(TOP / "setup.cfg")
     pairs = (line.split("=") for line in config["options"]["package_dir"].split("\n") if line)
@@ -26,7 +26,7 @@ def package_folders() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: nothing of an earlier build is in it, and nothing is left behind."""
+    """The wheel, built from a copy of the sources, so that no earlier build affects it."""
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
     source.mkdir()
@@ -59,7 +59,7 @@ def test_every_top_level_folder_of_code_is_a_package() -> None:
 
 
 def test_the_installed_wheel_works_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
-    """`-I` keeps the working directory out; the finder of the editable install is taken away."""
+    """`-I` excludes the working directory; the finder of the editable install is removed."""
     target = tmp_path / "site"
     pip = [
         sys.executable,
@@ -98,7 +98,7 @@ sys.exit(main(sys.argv[1:]))
     assert list(tmp_path.glob(".local/share/collforge/generated/manifest.json"))
 
 
-# Packages of others are stood in for; pip brings a reader of TOML.
+# Third-party packages are replaced by stubs; the TOML reader is that of pip.
 IMPORT_ALL = """
 import importlib, importlib.machinery, pkgutil, sys, typing
 from unittest.mock import MagicMock
@@ -181,7 +181,7 @@ def test_the_tools_are_pinned() -> None:
 
 
 def make_system(folder: Path, user: int) -> subprocess.CompletedProcess[str]:
-    """`make system` for that user id where only make and a recording apt-get are installed."""
+    """Runs `make system` with this user id, with only make and a recording apt-get installed."""
     tools = folder / "bin"
     tools.mkdir()
     for name, script in {"id": f"echo {user}", "apt-get": 'echo "apt-get $*"'}.items():

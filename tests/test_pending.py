@@ -1,4 +1,4 @@
-"""Errors in the middle of a collective: what was under way touches no memory of the call any more."""
+"""Errors in the middle of a collective: no request under way may access the call's memory afterwards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from conftest import Installation, Launch
 from hazards.build import compiled
 
-# Ranks 0 and 1 are one node, 2 and 3 alone: 2 and 3 have nothing but a lane. The root is rank 2.
+# Ranks 0 and 1 share a node; 2 and 3 are alone on theirs, so they only use a lane. The root is rank 2.
 NODES = "2,1,1"
 WINDOW = "segment_bytes=262144,window=8"
 CASES = {
@@ -36,7 +36,7 @@ def test_an_error_leaves_nothing_under_way(
         "LD_PRELOAD": str(built.built.library_path),
         "COLLFORGE_NODE_MAP": NODES,
         "COLLFORGE_FORCE": f"{collective}=hierarchical[lane_algorithm={algorithm}]",
-        # Temporaries that are freed go back to the system.
+        # Freed temporaries are unmapped, so an access to them crashes.
         "MALLOC_MMAP_THRESHOLD_": "65536",
     }
     said = tmp_path / "said"

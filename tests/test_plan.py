@@ -1,4 +1,4 @@
-"""What the tuner plans next, from measurements that are made up: no MPI, no ReFrame."""
+"""The tuner's planning, from invented measurements, without MPI and ReFrame."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def winner(made: Manifest, asked: Goal, history: History, problem: str) -> Compa
 def measure(
     made: Manifest, asked: Goal, seconds: Callable[[Case], float], launches: int
 ) -> tuple[dict[str, list[Launch]], int]:
-    """Plays so many launches of everything planned; returns the history and how often it ran out of plans."""
+    """Simulates at most ``launches`` launches of all planned tasks; returns the history and their number."""
     noise = random.Random(SEED)
     history: dict[str, list[Launch]] = {}
     for number in range(launches):
@@ -84,7 +84,7 @@ def measure(
 
 
 def first_point(made: Manifest, problem: Case) -> tuple[Variant, Variant]:
-    """Native, and a point of the full-lane family."""
+    """Native and the first point of the full-lane family."""
     entry = next(v for v in made.variants_of(problem.collective) if v.family == "full_lane")
     name = next(iter(plan.points(made, entry, [problem])))
     return Variant(problem.collective), Variant.from_name(
@@ -93,11 +93,11 @@ def first_point(made: Manifest, problem: Case) -> tuple[Variant, Variant]:
 
 
 MOST_JOBS = plan.Goal.max_launches + 2
-"""Sizes begin one after the other."""
+"""Limit of launches. It exceeds the launches of one problem, because sizes begin one after the other."""
 
 
 def chain_wins(one: Case) -> float:
-    """A chain is best; with segments of 8192 bytes, and little worse beside them, as on a real machine."""
+    """A chain is best, with segments of 8192 bytes; similar segments are slightly slower."""
     found = re.search(r"full_lane.*chain,segment_bytes=(\d+)", one.variant)
     if one.collective == "bcast" and found:
         return 0.25 + 0.02 * abs(math.log2(int(found[1]) / 8192))
@@ -120,7 +120,7 @@ def test_settles_and_comes_near_the_best_point(made: Manifest) -> None:
         won = winner(made, goal(), history, problem)
         assert won.launches >= 3
         if collective == "bcast":
-            # Of segments larger than the data only the largest is searched: 0.35, give or take the noise.
+            # Of segments larger than the data only the largest is searched; it takes 0.35 plus noise.
             least = 0.95 / 0.35 if "bytes=1024," in problem else 1 / 0.35
             assert won.ratio > least, won
         assert won.variant.family == "full_lane"
@@ -184,7 +184,7 @@ def test_sizes_are_refined_from_coarse_to_fine(made: Manifest) -> None:
 
 
 def test_what_may_lose_most_is_measured_first(made: Manifest) -> None:
-    """Of two sizes with as many launches, the one at which more is expected to be gained."""
+    """Of two sizes with equally many launches, the one with the larger expected gain comes first."""
     asked = goal(collectives=("bcast",))
     history, _ = measure(made, asked, chain_wins, 1)
     small, large = (one.problem for one in plan.problems(made, asked))
@@ -211,12 +211,12 @@ def test_a_plan_resumes_from_history_alone(made: Manifest) -> None:
 
 @pytest.fixture(scope="module")
 def unsized(made: Manifest) -> str:
-    """A collective of many sizes, of which one choice has to serve all."""
+    """A collective with one choice for all sizes."""
     return next(name for name in sorted(made.unsized) if not made.collective(name).moves_nothing)
 
 
 def large_wins(one: Case) -> float:
-    """full_lane gains much on large calls; on small ones it does not, and hierarchical gains little."""
+    """full_lane is much faster on large calls and slower on small ones; hierarchical is slightly faster."""
     gains = {"full_lane": (1.0, 0.25), "hierarchical": (0.9, 1.5)}
     return gains.get(split_name(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
 
@@ -243,7 +243,7 @@ def test_sizes_that_share_a_choice_settle(made: Manifest, unsized: str) -> None:
 
 
 def test_the_best_that_is_slower_at_no_size_stays_in_the_race(made: Manifest, unsized: str) -> None:
-    """full_lane is best over all sizes, but no choice."""
+    """full_lane is best over all sizes, but cannot win."""
 
     def seconds(one: Case) -> float:
         gains = {"full_lane": (1.3, 0.1), "hierarchical": (0.8, 0.8)}
@@ -264,7 +264,7 @@ def test_a_size_more_is_measured_with_what_won_before(made: Manifest, unsized: s
 
 
 def test_a_size_more_keeps_the_winner_of_those_before(made: Manifest, unsized: str) -> None:
-    """It stays stored after the first launch of the new size, and is decided again with it."""
+    """The winner stays stored after the first launch of the new size, and is decided again with it."""
     before = goal(collectives=(unsized,))
     history, _ = measure(made, before, large_wins, 20)
     first = winner(made, before, history, next(iter(history)))
@@ -326,7 +326,7 @@ def test_one_winner_is_stored_where_the_size_is_not_known(
 
 
 def test_a_wrong_variant_does_not_steer_the_search(made: Manifest, tmp_path: Path) -> None:
-    """However fast it was."""
+    """Its measured speed must not affect the search."""
     asked = goal(collectives=("bcast",), sizes=(1024,))
     place = Place("local", "openmpi", "Open MPI v4.1.4", "4x2")
     session = Session(made, asked, Site("local", "openmpi"), place, tmp_path / "t.db", tmp_path)
@@ -349,7 +349,7 @@ def test_a_wrong_variant_does_not_steer_the_search(made: Manifest, tmp_path: Pat
 
 
 def record(place: Place, number: int, history: dict[str, list[Launch]]) -> RunRecord:
-    """A launch of every problem that has so many."""
+    """The run of launch ``number`` of every problem that has one."""
     results = tuple(
         Result(variant, problem, one.bytes, verified=True, samples=tuple(samples))
         for problem, of_problem in history.items()
@@ -437,7 +437,7 @@ def test_collectives_are_asked_for_by_name_or_group(made: Manifest) -> None:
 
 
 def test_lower_bounds_follow_the_notes(made: Manifest) -> None:
-    """N = 4 nodes of n = 2 ranks, 1 MiB, 25 MB/s: the formulas of the paper's cost model."""
+    """N = 4 nodes of n = 2 ranks, 1 MiB, 25 MB/s, by the cost model of Träff and Hunold."""
     at, c, rate = layout.from_name("4x2"), 1 << 20, 25e6
     expected = {"bcast": c, "allreduce": 1.5 * c, "allgather": 6 * c, "alltoall": 12 * c}
     for name, nbytes in expected.items():

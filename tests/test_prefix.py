@@ -1,4 +1,4 @@
-"""MPI libraries in prefixes of their own beside Debian's two: tuned to winners, which they then run."""
+"""MPI libraries in prefixes beside Debian's two: they are tuned, and programs run their winners."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from collforge.toolchain import libraries
 from collforge.variant import Variant
 
 LIBRARIES = ("openmpi", "openmpi5", "mpich", "mpich5")
-# Calls in which each rank waits for all, and which a window of shared memory makes about twice as fast.
+# Collectives in which each rank waits for all; a shared-memory window makes them about twice as fast.
 COLLECTIVES = ("barrier", "allreduce")
 PROGRAM = r"""
 #include <mpi.h>
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 
 @pytest.fixture(scope="module", autouse=True)
 def _prefixes() -> Iterator[None]:
-    """The libraries that `make prefixes` installs have the names of their folders."""
+    """Names the libraries that `make prefixes` installs by their folders."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("mpich5", "openmpi5"):
             assert (PREFIXES / name / "bin" / "mpicc").exists(), "run `make prefixes`"
@@ -55,7 +55,7 @@ def _prefixes() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory: pytest.TempPathFactory, collforge: Launch) -> Path:
-    """A database in which all libraries were tuned; those without a winner, by bad luck, once more."""
+    """A database in which all libraries were tuned; those without a winner because of noise, twice."""
     database = tmp_path_factory.mktemp("prefix") / "t.db"
     options = ["--system", "local", "--layout", "1x2", "--collective", ",".join(COLLECTIVES)]
     options += ["--sizes", "8", "--db", str(database)]
@@ -71,7 +71,7 @@ def tuned(tmp_path_factory: pytest.TempPathFactory, collforge: Launch) -> Path:
 
 
 def run_program(mpi: str, database: Path, folder: Path, collforge: Launch) -> dict[str, str]:
-    """Two ranks of a program in the environment of `collforge env`: what each collective ran."""
+    """Runs a program on two ranks with `collforge env`: collective -> the variant that ran."""
     lines = collforge("env", "--mpi", mpi, "--system", "local", "--db", str(database)).stdout
     program, source = folder / "program", folder / "program.c"
     source.write_text(PROGRAM)
@@ -104,7 +104,7 @@ def test_each_library_is_tuned_and_runs_its_winners(
 def test_a_library_runs_no_winners_of_another(
     mpi: str, tuned: Path, tmp_path: Path, collforge: Launch
 ) -> None:
-    """Not even of its own flavour: without a winner of its own it runs native."""
+    """A library without winners runs native, even if another one of its flavour has winners."""
     database = Path(shutil.copy(tuned, tmp_path / "t.db"))
     with Store(database) as store:
         (place,) = [place for place in store.places() if place.mpi == mpi]
@@ -119,7 +119,7 @@ def test_a_library_runs_no_winners_of_another(
 def test_a_prefix_under_another_name_needs_no_edit(
     prefix: str, monkeypatch: pytest.MonkeyPatch, collforge: Launch
 ) -> None:
-    """It is found, built for and launched as what it is, its records are taken, and mpi4py finds its build."""
+    """The library is found, built for and launched, its records are stored, and mpi4py finds its build."""
     monkeypatch.setenv("COLLFORGE_MPI_TOY", str(PREFIXES / prefix))
     toy, known = libraries.find("toy"), libraries.find(prefix)
     assert (toy.flavor, toy.version) == (known.flavor, known.version)

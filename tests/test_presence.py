@@ -1,4 +1,4 @@
-"""Jobs whose ranks do not all have the library, or not the same one; and two worlds in one communicator."""
+"""Jobs in which some ranks lack the library or have another build, and communicators of two worlds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIME = 120
 FORCED = {
     "COLLFORGE_NODE_MAP": "2",
     "COLLFORGE_FORCE": "*=full_lane",
-    "COLLFORGE_START_TIMEOUT": "20",  # PMIx waits a second for what is not there
+    "COLLFORGE_START_TIMEOUT": "20",  # PMIx waits a second for a missing key
 }
 
 
@@ -43,7 +43,7 @@ def run(
 
 @pytest.mark.parametrize("having", ["110111", "011111", "000110", "101010", "000001"])
 def test_some_ranks_lack_the_library(built: Installation, having: str) -> None:
-    """One line, and every call native: no rank without it meets a message of the others."""
+    """One line, and every call runs native: ranks without the library must get no message from the others."""
     groups = [(1, with_library(built) if has == "1" else {}) for has in having]
     lines = said(run(built, groups))
     assert len(lines) <= 1
@@ -55,9 +55,9 @@ def test_some_ranks_lack_the_library(built: Installation, having: str) -> None:
 
 @pytest.mark.emulated
 def test_a_node_lacks_the_file(built: Installation) -> None:
-    """Across nodes the launcher's processes tell each other, and where all have it winners run."""
+    """Across nodes the ranks learn it from the launcher; if all nodes have the library, winners run."""
     program, library = compiled(built, "mixed"), built.built.library_path
-    # What the cluster itself preloads has to stay: MPICH hangs in MPI_Finalize now and then without it.
+    # The cluster's own preload must stay: without it MPICH sometimes hangs in MPI_Finalize.
     preload = f"LD_PRELOAD=$LD_PRELOAD:{library} COLLFORGE_FORCE='*=full_lane' COLLFORGE_VERBOSE=2"
     for lacking, expected in (("nowhere", "bcast@3x2"), ("node1", "run without libcollforge.so")):
         script = f"[ $(hostname) = {lacking} ] || export {preload}; exec {program}"
@@ -70,7 +70,7 @@ def test_a_node_lacks_the_file(built: Installation) -> None:
 
 
 def test_two_builds_in_one_job(built: Installation, tmp_path: Path) -> None:
-    """As after an update that has not come to all nodes."""
+    """As after an update that is not on all nodes yet."""
     library = built.built.library_path
     other = tmp_path / library.name
     shutil.copy(library, other)
@@ -88,14 +88,14 @@ def test_two_builds_in_one_job(built: Installation, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [[], ["signals"]], ids=["quiet", "signals"])
 def test_all_ranks_have_it(built: Installation, words: list[str]) -> None:
-    """A signal in the middle of an answer of the launcher's leaves nothing of it behind."""
+    """A signal in the middle of a launcher's answer must not leave a part of the answer unread."""
     groups = [(6, {**with_library(built), "COLLFORGE_VERBOSE": "2"})]
     assert any("bcast@3x2" in line for line in said(run(built, groups, *words)))
 
 
 @pytest.mark.parametrize("child", ["without", "other winners"])
 def test_two_worlds_in_one_communicator(built: Installation, child: str) -> None:
-    """The children's world has no library, or other winners: what both have together is native."""
+    """The children's world has no library, or other winners: common communicators run native."""
     mpi = built.library.name
     program = str(compiled(built, "spawned"))
     native = launch_groups(mpi, [(4, {})], [program, program], openmpi=OPENMPI_SPAWN, timeout=TIME)
@@ -111,7 +111,7 @@ def test_two_worlds_in_one_communicator(built: Installation, child: str) -> None
 
 
 def test_without_a_board_the_job_ends_in_time(built: Installation) -> None:
-    """Ranks that find no notice board can only wait for all to come; one line says why the job ends."""
+    """Without the launcher's key-value store, ranks can only wait for all; one line says why the job ends."""
     if built.library.name != "mpich":
         pytest.skip("Hydra can be told to offer another way than the one that is known")
     program = str(compiled(built, "mixed"))

@@ -1,4 +1,4 @@
-"""`collforge probe`: how probes are found, and that they measure what they say, not how long it takes."""
+"""`collforge probe`: how probes are found, and that their tables are right; times are not tested."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_is_launched(
 
 
 class Recorded(Programs):
-    """Launches that took what they were recorded to take."""
+    """Programs whose launches return recorded times."""
 
     records: Iterator[dict[str, Any]]
 
@@ -153,10 +153,10 @@ def test_start_is_measured(compiled: Programs, cluster: ClusterSpec | None) -> N
     parts = (startup.STARTS, startup.ADDED, startup.STAGES, startup.MEMORY)
     assert len(rows) == sum(map(len, parts))
     assert all(value > 0 for value in rows.values())
-    # Microseconds since the library's own MPI_Init, not since the machine was started.
+    # Microseconds since the start of MPI_Init, not since the machine was booted.
     assert all(rows[words] < 60e6 for words in startup.ADDED.values())
     one, two = (rows[f"memory: {startup.STAGES[name]}"] for name in ("stage_one", "stage_two"))
-    # Room for the layout's arrays at least; and no more than a communicator is worth.
+    # At least the layout's arrays, and not much more.
     assert 100 < one < 10_000
     assert 100 < two < 200_000
 
@@ -198,7 +198,7 @@ def test_commands(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A table, the same rows as JSON, and a plot; 1 where a call takes too many instructions."""
+    """A table, the same rows as JSON, and a plot; exit status 1 if a call takes too many instructions."""
 
     def measured(_: object, at: Any, launches: Any, *__: object) -> list[Any]:
         assert probe is instructions or launches == 4
@@ -225,7 +225,7 @@ def test_commands(
 def test_missing_valgrind_is_named(
     built: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not by the launcher, which would be the one to look for it."""
+    """Collforge reports it before the launcher would."""
     made = manifest.load(built.home / "generated" / "manifest.json")
     monkeypatch.setattr(instructions.shutil, "which", lambda _: None)
     with pytest.raises(CollforgeError, match="apt-get install valgrind"):
@@ -267,7 +267,7 @@ def test_a_toy_probe_is_one_file(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is found where it lies, and has --list, --json and --plot as all have."""
+    """It is found in its folder and has --list, --json and --plot as every probe."""
     (tmp_path / "toy_die.py").write_text(TOY)
     monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(tmp_path)])
     plot, found = tmp_path / "plot", tmp_path / "found"

@@ -1,4 +1,4 @@
-"""Programs that we did not write, under the preloaded library: native's answers, whatever runs."""
+"""Third-party programs under the preload: their answers must equal native's."""
 
 from __future__ import annotations
 

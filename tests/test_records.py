@@ -1,4 +1,4 @@
-"""The one reader of the timing driver's records."""
+"""The reader of the timing driver's records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ReFrame checks, run by ReFrame on this machine, and what they are made of."""
+"""The ReFrame checks, run by ReFrame on this machine, and their components."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ site_configuration = {{
 
 @dataclass(frozen=True)
 class Session:
-    """What a run of ReFrame left: exit code, output, and the test cases but for the fixtures."""
+    """The result of a ReFrame run: exit code, output, and the test cases without fixtures."""
 
     code: int
     said: str
@@ -141,7 +141,7 @@ def test_verifying_takes_no_time(tmp_path: Path) -> None:
 
 
 def test_singletons_are_no_pass(tmp_path: Path) -> None:
-    """A launcher that starts one rank, as one with a wrong PMI does, on a site of its own."""
+    """A launcher that starts separate programs of one rank, as with a wrong PMI, must fail the check."""
     config = tmp_path / "site.py"
     config.write_text(SITE.format(prefix=tmp_path, extras={"layout": "2x2"}))
     path = write_lines(tmp_path / "given", ["bcast:native@1x1,bytes=64"])
@@ -162,7 +162,7 @@ def test_the_drivers_complaint_is_the_reason(tmp_path: Path) -> None:
 
 
 def test_nothing_runs_without_cases(tmp_path: Path) -> None:
-    """ReFrame calls that a success, even with --warn-as-error, and leaves no report."""
+    """ReFrame counts that as a success, even with --warn-as-error, and writes no report."""
     session = run_checks(tmp_path, "local:openmpi", "^MeasureCases")
     assert session.code == 0
     assert "Ran 0/0 test case(s)" in session.said
@@ -171,7 +171,7 @@ def test_nothing_runs_without_cases(tmp_path: Path) -> None:
 
 
 def test_hybrid_collectives_against_drop_in_ones(tmp_path: Path) -> None:
-    """By a database, which the driver is told of: one that cannot be read it says so, and native serves."""
+    """The driver gets the database. If it cannot be read, the driver says so and uses native."""
     path = write_lines(tmp_path / "given", ["hybrid_bcast:native@2x2,bytes=64"])
     missing = tmp_path / "missing.db"
     session = run_checks(
@@ -204,7 +204,7 @@ def test_guideline_counts_violations(tmp_path: Path, margin: float, passes: bool
         margin=margin,
     )
     assert (session.code == 0) == passes, session.said
-    # Of three families at two sizes.
+    # Three families at two sizes.
     assert session.perfvalues == {"violations": 0 if passes else 6}
     found = session.said.count("times as fast as native")
     assert found == session.perfvalues["violations"]

@@ -1,9 +1,9 @@
-"""The search and its decisions, replayed on exhaustive measurements of three collectives (tests/exhaustive.py).
+"""Replays the search and its decisions on exhaustive measurements of three collectives (tests/exhaustive.py).
 
-Two of the three recorded launches are what a search sees: their mean is the truth from which its launches
-are drawn, with the noise that launches of that cluster have (evidence.Noise). The third one is held out: it
-scores what the search ended with against what an exhaustive search would have picked from the same two.
-Seconds are those that the tuner estimates for its jobs, with a start of the usual length.
+The search sees two of the three recorded launches. Its simulated launches are drawn from the mean of the two
+(the truth), with the noise of that cluster (evidence.Noise). The third launch is held out: by it the search's
+result is compared with the exhaustive pick, the best point in the same two launches. Seconds are the tuner's
+estimates for its jobs, with the usual start-up time.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from collforge.tuner.tune import SAMPLES, task_seconds, tasks_in_turn
 from collforge.variant import NATIVE, Variant
 
 QUICK, ALL = range(3), range(12)
-"""Seeds; the launches take turns in being held out."""
+"""Seeds; the held-out launch changes with the seed."""
 START_SECONDS = 4.0
 PARTS = (0.1, 0.25, 0.5, 1.0)
-"""Of the seconds of a whole search."""
+"""Fractions of the seconds of a whole search."""
 SMALLER = 0.2
-"""Jobs are shorter here, as the problems are fewer than those of `make tune`."""
+"""Factor for the length of jobs: there are fewer problems than in `make tune`."""
 
 PREDICTION_LOSS = 0.2
-"""Time of what is predicted for a size from the other sizes, over that of the best point, less 1."""
+"""Limit of (time of the variant predicted from other sizes / time of the best point) - 1."""
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Where a search stood after so many seconds."""
+    """The state of a search after some seconds."""
 
     seconds: float
     standing: Standing
@@ -55,18 +55,18 @@ class Replay:
     seed: int
     moments: Sequence[Moment]
     measured: float
-    """The part of the points times launches of the data that it measured."""
+    """The fraction of points x launches that it measured."""
 
     @property
     def held_out(self) -> int:
         return self.seed % 3
 
     def truth(self, problem: Case) -> dict[str, float]:
-        """Seconds of each variant, by the two launches that were not held out."""
+        """The seconds of each variant in the two launches that are not held out."""
         return truth(self.data, self.held_out, problem.problem)
 
     def served(self, moment: Moment, problem: Case) -> str:
-        """What an application would run at that moment; a variant without recorded times counts as native."""
+        """The variant that an application would run then; one without recorded times counts as native."""
         rows = []
         if problem.collective in {key.split("@")[0] for key in moment.standing.seen.history}:
             choices, _ = moment.standing.stored(problem.collective)
@@ -86,7 +86,7 @@ def truth(data: Exhaustive, held_out: int, problem: str) -> dict[str, float]:
 
 
 def drawn(times: dict[Variant, float], draw: random.Random) -> Launch:
-    """A launch of these variants as the driver would time them: losers in three rounds."""
+    """A simulated launch of these variants; as in the driver, slow ones are timed in three rounds only."""
     native = next(seconds for variant, seconds in times.items() if variant.is_native)
     of_class = duration_class(native)
     best = min(times.values())
@@ -104,7 +104,7 @@ def drawn(times: dict[Variant, float], draw: random.Random) -> Launch:
 
 @cache
 def search(data: Exhaustive, seed: int) -> Replay:
-    """The tuner's search, launch by launch."""
+    """Simulates the tuner's search, launch by launch."""
     draw = random.Random(seed)
     goal = replace(data.goal, seed=seed)
     history: dict[str, list[Launch]] = {}
@@ -118,7 +118,7 @@ def search(data: Exhaustive, seed: int) -> Replay:
         turns = (
             (turn, replace(task, seconds=task_seconds(task)))
             for turn, task in tasks_in_turn(standing)
-            if task.problem.problem in data.launches  # nothing was recorded half way
+            if task.problem.problem in data.launches  # half-way sizes were not recorded
         )
         tasks = plan.chunk(turns, 50.0 * SMALLER, 120.0 * SMALLER)
         if not tasks:
@@ -148,7 +148,7 @@ def quantile(values: Sequence[float], part: float) -> float:
 
 
 def losses(found: Replay) -> tuple[dict[str, float], dict[str, float]]:
-    """log(time of what serves in the end / that of the exhaustive pick), by problem: held out, and in truth."""
+    """Problem -> log(time of the final choice / time of the exhaustive pick): held out, and in truth."""
     held_out, true = {}, {}
     for problem in plan.problems(found.data.made, found.data.goal):
         held = found.data.launches[problem.problem][found.held_out]
@@ -162,7 +162,7 @@ def losses(found: Replay) -> tuple[dict[str, float], dict[str, float]]:
 
 
 def check_losses(data: Exhaustive, seeds: range, limits: Limits) -> None:
-    """Of each problem the mean over searches: a single launch scores with its own noise of some 10 %."""
+    """Checks the mean over searches for each problem; a single held-out launch has about 10 % noise."""
     found: dict[str, dict[str, list[float]]] = {"held out": {}, "in truth": {}}
     for seed in seeds:
         replay = search(data, seed)
@@ -185,7 +185,7 @@ def check_losses(data: Exhaustive, seeds: range, limits: Limits) -> None:
 
 
 Limits = dict[str, tuple[float, float]]
-"""Mean and p90. Held out a problem is scored by three launches, so by luck of 5 % and more, either way."""
+"""Limits of mean and p90. Held-out scores rest on three launches, with a noise of 5 % or more."""
 
 
 def test_the_search_ends_near_the_exhaustive_pick(exhaustive: Exhaustive) -> None:
@@ -198,7 +198,7 @@ def test_the_search_ends_near_the_exhaustive_pick_with_many_seeds(exhaustive: Ex
 
 
 def check_claims(data: Exhaustive, seeds: range, optimism: float) -> None:
-    """Stored ratios against the truth."""
+    """Checks stored ratios against the truth."""
     errors: list[float] = []
     lost = 0
     for seed in seeds:
@@ -229,7 +229,7 @@ def test_stored_ratios_are_true_with_many_seeds(exhaustive: Exhaustive) -> None:
 
 
 def check_curve(data: Exhaustive, seeds: range) -> None:
-    """Speed of what is served over the best, after parts of the time; and its least over native."""
+    """Checks the speed relative to the best after fractions of the time, and the least speed-up over native."""
     means, least = [], []
     for part in PARTS:
         speeds, over_native = [], []
@@ -266,7 +266,7 @@ def test_a_search_that_is_cut_short_leaves_what_it_has_with_many_seeds(
 
 
 def test_a_size_that_was_not_measured_gets_a_good_choice(exhaustive: Exhaustive) -> None:
-    """Each problem, predicted from the other sizes of its collective: near the best, and far from native."""
+    """Predictions from the other sizes of a collective are near the best, and much faster than native."""
     loss, behind = [], []
     for problem in plan.problems(exhaustive.made, exhaustive.goal):
         key, native = problem.problem, Variant(problem.collective)

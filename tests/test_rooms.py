@@ -1,4 +1,4 @@
-"""The rooms of runtime/src: none includes or calls what is in a room above it."""
+"""The rooms of runtime/src: no room includes or calls code of a later room."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conftest import Installation
 from support import TOP, execute, launch_local
 
 SOURCES = TOP / "runtime" / "src"
-# From the lowest to the highest: one that names another stands behind it.
+# In order: a room may use only those before it.
 ROOMS = (
     "base",
     "place",
@@ -48,7 +48,7 @@ def test_a_room_is_told_in_one_sentence(room: str) -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_includes_what_is_below_it(room: str) -> None:
-    # Nothing of the driver, and of what is generated the table of the lane algorithms alone.
+    # No header of the driver, and of the generated headers only the table of lane algorithms.
     below = (*ROOMS[: ROOMS.index(room) + 1], "collforge.h", "collforge_hybrid.h")
     below += ("lane_algorithms.h",) if room == "lane" else ()
     wrong = [
@@ -61,7 +61,7 @@ def test_a_room_includes_what_is_below_it(room: str) -> None:
 
 
 def headers_behind(header: str, way: tuple[str, ...] = ()) -> Iterator[str]:
-    """All that a header includes; fails where it includes itself."""
+    """All headers that a header includes, directly or not; fails if it includes itself."""
     assert header not in way, " includes ".join((*way, header))
     path = SOURCES / header
     for name in included(path) if path.is_file() else []:
@@ -76,7 +76,7 @@ def test_no_header_includes_itself(room: str) -> None:
 
 
 def symbols(objects: Path, kinds: str) -> dict[str, set[str]]:
-    """The names of these kinds (see nm) that begin with cf_, by room."""
+    """Room -> symbols of these kinds (see nm) that begin with cf_."""
     found = {}
     for room in ROOMS:
         command = ["nm", *map(str, sorted((objects / room).rglob("*.o")))]
@@ -100,7 +100,7 @@ def test_a_room_calls_what_is_below_it(built: Installation) -> None:
 
 
 def test_the_environment_is_read_by_its_table(built: Installation) -> None:
-    """getenv has no name of ours elsewhere, and the docs have a row for each variable of the table."""
+    """No other file calls getenv for a Collforge variable, and the docs have a row for each variable."""
     asked = [p for p in SOURCES.rglob("*.c") if 'getenv("COLLFORGE' in p.read_text()]
     assert not asked
     done = launch_local(built.library.name, 1, [str(built.built.driver_path), "--help"])

@@ -35,7 +35,7 @@ def build(request: pytest.FixtureRequest) -> Build:
 )
 def test_layouts(build: Build, ranks: int, text: str, names: list[str]) -> None:
     done = build.program(ranks, "layouts", COLLFORGE_NODE_MAP=text)
-    # By different ranks, so in any order.
+    # Different ranks print the lines, so their order is undefined.
     assert sorted(done.out) == sorted(f"layout {name}" for name in names)
     assert done.log == []
 
@@ -137,7 +137,7 @@ def test_profile_counts_the_calls_of_the_job(build: Build, tmp_path: Path) -> No
     assert rows["bcast", "2x2", 363]["calls"] == "4"
     assert rows["bcast", "2x2", 363]["bytes_to"] == "430"
     assert rows["allreduce", "2x2", 0]["calls"] == "1"
-    # Communicators without world rank 0 count too: MPI_COMM_SELF of four ranks, two halves of two.
+    # Communicators without world rank 0 count, too: MPI_COMM_SELF of four ranks, and two halves of two.
     assert rows["allreduce", "1x1", 39]["calls"] == "4"
     assert rows["bcast", "2x1", 39]["calls"] == "4"
 

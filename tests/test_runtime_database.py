@@ -1,4 +1,4 @@
-"""The C runtime and databases: those that fit, and every way in which one may not."""
+"""The C runtime and databases: matching ones, and every kind of mismatch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NATIVE: Row = ("allreduce", 400, "native", "", "")
 
 
 def insert(db: sqlite3.Connection, table: str, *values: object) -> int:
-    """The id of a new row."""
+    """Inserts a row and returns its id."""
     marks = ", ".join("?" * len(values))
     row = db.execute(f"INSERT INTO {table} VALUES (NULL, {marks})", values).lastrowid
     assert row is not None
@@ -41,7 +41,7 @@ def insert(db: sqlite3.Connection, table: str, *values: object) -> int:
 
 @dataclass(frozen=True)
 class Database:
-    """What a test database holds: the rows for each of the systems (name, host pattern)."""
+    """The contents of a test database: the rows for each of the systems (name, host pattern)."""
 
     rows: tuple[Row, ...] = (CHAIN,)
     systems: tuple[tuple[str, str], ...] = (("here", ""),)
@@ -100,7 +100,7 @@ def test_winners_run(build: Build, tmp_path: Path) -> None:
 
 
 def test_winners_wait_for_a_second_call(build: Build, tmp_path: Path) -> None:
-    """On all communicators but the world: one that is made for a call gets no hidden ones."""
+    """On communicators other than the world, so that one used for a single call gets no hidden ones."""
     path = Database().write(tmp_path / "db", build)
     for nodes in ("2", "map:0,0,1,1"):
         done = build.program(4, "second", COLLFORGE_DB=str(path), COLLFORGE_NODE_MAP=nodes)

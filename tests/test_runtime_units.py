@@ -96,7 +96,7 @@ def test_malformed_force_is_ignored_as_a_whole(build: Build, text: str) -> None:
 
 
 def nodes_of(ranks: int, text: str) -> list[int]:
-    """The node of each rank under a COLLFORGE_NODE_MAP."""
+    """The node of each rank with this COLLFORGE_NODE_MAP."""
     if text.startswith("map:"):
         return [int(node) for node in text[4:].split(",")]
     sizes = [int(size) for size in text.split(",")]
@@ -131,7 +131,7 @@ def nodes_of(ranks: int, text: str) -> list[int]:
     ],
 )
 def test_layout_names(build: Build, ranks: int, text: str, name: str) -> None:
-    """Alike in C and in Python."""
+    """C and Python agree."""
     assert build.units("map", str(ranks), text) == [name]
     assert layout.from_nodes(nodes_of(ranks, text)).name == name
 
@@ -150,7 +150,7 @@ def test_malformed_node_maps(build: Build, text: str) -> None:
     [[0, 0, 1, 1], [0, 0, 0, 1, 1], [0, 1, 0, 1, 0, 1], [0, 1, 1, 0, 0], [0], [0, 1]],
 )
 def test_lanes(build: Build, nodes: list[int]) -> None:
-    """The orders by their definition."""
+    """C's orders agree with their definition."""
     members = [[r for r, node in enumerate(nodes) if node == n] for n in range(max(nodes) + 1)]
     expected = []
     for title, k in (("full", min(map(len, members))), ("single", 1)):

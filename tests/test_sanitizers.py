@@ -1,6 +1,6 @@
 """The runtime under the address, undefined-behaviour and thread sanitizers, and for leaks.
 
-The MPI libraries are not instrumented: what is checked is every access of the runtime and the variants.
+The MPI libraries are not instrumented; accesses of the runtime and the variants are checked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CHECKS = ["data", "signatures", "in_place", "insignificant", "irregular", "opera
 CHECKS += ["communicators", "handles", "barrier", "messages", "state", "attributes"]
 # Open MPI 4.1.4's allreduce with a negative lower bound (tests/conformance/defects.c).
 RING_BEFORE_ITS_BUFFER = "ompi_coll_base_allreduce_intra_ring"
-# The state of one communicator takes more than a kilobyte: a leak of it cannot hide below this.
+# The state of one communicator takes more than a kilobyte, so a leak of it exceeds this limit.
 MOST_BYTES_PER_CYCLE = 16.0
 
 
@@ -43,7 +43,7 @@ def make_library(built: Installation, flags: str, folder: str, source: Path = RU
 
 
 def sanitizer(name: str) -> str:
-    """The path of a sanitizer's own library, which has to be loaded before all others."""
+    """The path of a sanitizer's library, which must be loaded before all others."""
     command = ["gcc", f"-print-file-name=lib{name}.so"]
     return subprocess.run(
         command, capture_output=True, text=True, check=True, timeout=60
@@ -95,7 +95,7 @@ def test_conformance_under_address_and_undefined_behaviour_sanitizers(
     suppressions.write_text(f"interceptor_via_fun:{RING_BEFORE_ITS_BUFFER}\n")
     preload = [sanitizer("asan"), sanitizer("ubsan"), str(library)]
     options = {
-        "detect_leaks": "0",  # the MPI libraries' own; leaks are counted below
+        "detect_leaks": "0",  # the MPI libraries leak; another test counts leaks
         "verify_asan_link_order": "0",
         "suppressions": str(suppressions),
     }
@@ -135,7 +135,7 @@ def test_hybrid_collectives_under_address_and_undefined_behaviour_sanitizers(
 def test_no_leak_in_ten_thousand_communicators(
     built: Installation, launch: Launch, tmp_path: Path, family: str
 ) -> None:
-    """Three communicators of our own hang on each, because the ranks are not consecutive."""
+    """Each communicator has three hidden ones, because the ranks are not consecutive."""
     program = compile_program(built, "cycles", tmp_path)
     nodes = "map:0,1,0" if on_several_nodes(family) else "3"
     env = variables([str(built.built.library_path)], family, nodes)
@@ -147,7 +147,7 @@ def test_no_leak_in_ten_thousand_communicators(
 
 @pytest.fixture(scope="module")
 def racing() -> Path:
-    """The runtime's sources without the lock of the list of communicators, always at the same place."""
+    """The path of the runtime's sources without the lock of the list of communicators."""
     copy = make_folder("racing-sources") / "runtime"
     shutil.copytree(RUNTIME, copy, dirs_exist_ok=True)
     source = copy / "src" / "comm" / "comm.c"

@@ -1,4 +1,4 @@
-"""What communicators of 10 000 and 100 000 ranks cost, on an MPI library that pretends (tests/c/scale).
+"""The costs of communicators of 10 000 and 100 000 ranks, with a simulated MPI library (tests/c/scale).
 
 `.venv/bin/python -m pytest -s tests/test_scale.py` prints the table of docs/results.md.
 """
@@ -22,7 +22,7 @@ from test_runtime_database import Database
 SOURCES = HERE / "c" / "scale"
 RANKS = (10_000, 100_000)
 PER_NODE = 125
-PIECE = 64  # as built for Open MPI: CF_GROUP_PIECE of runtime/src/place/topology.c
+PIECE = 64  # CF_GROUP_PIECE of runtime/src/place/topology.c, as built for Open MPI
 LAUNCHES = 5
 INT = 4
 each_size = pytest.mark.parametrize("ranks", RANKS)
@@ -32,13 +32,13 @@ Event = dict[str, Any]
 
 @dataclass(frozen=True)
 class Scale:
-    """The program, and what it printed for each number of ranks."""
+    """The program, and its output for each number of ranks."""
 
     program: Path
     database: Path
 
     def run(self, ranks: int) -> dict[str, Event]:
-        """Event -> what it cost, and "left": the bytes at the end."""
+        """Event -> its cost; the event "left" has the bytes at the end."""
         at = Database(
             layout=f"{ranks // PER_NODE}x{PER_NODE}", mpi="mpich", version="MPICH that pretends"
         )
@@ -52,7 +52,7 @@ class Scale:
 
     @cached_property
     def events(self) -> dict[int, dict[str, Event]]:
-        """Times are medians over launches, in which all else is the same."""
+        """Number of ranks -> events. Times are medians over launches; all other values are repeatable."""
         found = {}
         for ranks in RANKS:
             launches = [self.run(ranks) for _ in range(LAUNCHES)]
@@ -68,7 +68,7 @@ class Scale:
 
 
 def link(build: Build, name: str) -> Path:
-    """The program with the objects of a build. What the MPI library that pretends does not have aborts."""
+    """Links the program with the objects of a build. Functions that the simulated MPI library lacks abort."""
     folder = build.folder
     objects = (folder / "obj" / "library.list").read_text().split()
     flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
@@ -88,7 +88,7 @@ def link(build: Build, name: str) -> Path:
     missing.write_text(text)
     program = folder / name
     wraps = [f"-Wl,--wrap={one}" for one in ("malloc", "calloc", "realloc", "free")]
-    # No MPI library: mpicc would add its own.
+    # gcc instead of mpicc, which would add its MPI library.
     command = ["gcc", "-pthread", *objects, *own, str(missing), *wraps, "-o", str(program)]
     assert execute([*command, "-ldl", "-lm"]).returncode == 0
     return program
@@ -101,7 +101,7 @@ def scale(tmp_path_factory: pytest.TempPathFactory) -> Scale:
 
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Scale:
-    """Built to look for ranks as for Open MPI."""
+    """The program with the rank translation that is used for Open MPI."""
     folder = make_folder("stub-mpich-pieces")
     build = Build("mpich", folder, "", f"-DCF_GROUP_PIECE={PIECE}")
     assert build.make(STUB) == 0
@@ -109,7 +109,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Scale:
 
 
 def paid(event: Event) -> tuple[int, int, int, int]:
-    """What is repeatable: collectives, bytes sent, allocations, bytes kept."""
+    """The repeatable costs: collectives, bytes sent, allocations, bytes kept."""
     return (event["collectives"], event["bytes"], event["allocations"], event["kept"])
 
 
@@ -152,7 +152,8 @@ def test_the_second_call_makes_communicators(scale: Scale, ranks: int) -> None:
         assert (found[name]["made"], found[name]["runs"]) == (0, 0), name
     for name in ("tuned, second call", "duplicate, second call", "the world, first call"):
         event = found[name]
-        # May they, have all got memory for the lanes, by node, by lane, have all got them.
+        # Five collectives: two agreements before (may be made, memory for lanes), node split, lane split, and
+        # the agreement after.
         assert (event["made"], event["runs"], event["collectives"]) == (2, 1, 5), name
         assert event["steps"] == 5 * ceil(log2(ranks)), name
         assert event["bytes"] == 2 * 8 * (ranks - 1) + 3 * INT * ceil(log2(ranks)), name
@@ -190,7 +191,7 @@ def test_the_last_duplicate_frees_what_is_shared(scale: Scale, ranks: int) -> No
 
 @each_size
 def test_ranks_in_order_are_found_piece_by_piece(scale: Scale, searched: Scale, ranks: int) -> None:
-    """What Open MPI's translate_ranks would look at."""
+    """Counts the steps that Open MPI's translate_ranks would take."""
     name = "tuned, first call"
     assert scale.events[ranks][name]["compared"] == ranks * (ranks + 1) // 2
     assert searched.events[ranks][name]["compared"] <= ranks * PIECE
@@ -202,7 +203,7 @@ def test_ranks_in_order_are_found_piece_by_piece(scale: Scale, searched: Scale, 
 
 @each_size
 def test_domains_take_no_square_of_the_ranks(scale: Scale, ranks: int) -> None:
-    """What cf_layout_split_domains makes is checked in the program; a square would take 10 s."""
+    """The program checks the result of cf_layout_split_domains; quadratic time would be 10 s."""
     event = scale.events[ranks]["domains of the nodes"]
     assert event["collectives"] == 2
     assert event["bytes"] == INT * (ranks - 1) + INT * ceil(log2(ranks))
@@ -212,7 +213,7 @@ def test_domains_take_no_square_of_the_ranks(scale: Scale, ranks: int) -> None:
 @pytest.mark.parametrize("piece", [1, 2])
 @pytest.mark.parametrize("mpi", LIBRARIES)
 def test_layouts_found_piece_by_piece(mpi: str, piece: int) -> None:
-    """With the real library, of all ranks and of all ranks backwards."""
+    """With the real library, for all ranks in order and in reverse order."""
     build = Build(mpi, make_folder(f"stub-{mpi}-piece{piece}"), "", f"-DCF_GROUP_PIECE={piece}")
     assert build.make(STUB) == 0
     build.link(HERE / "c" / "program.c")
@@ -246,7 +247,7 @@ def cell(event: Event) -> str:
 
 
 def test_table(scale: Scale) -> None:
-    """Prints it; what it says is asserted above, but for the times."""
+    """Prints the table; the tests above assert its values, except the times."""
     head = "collectives (steps) | bytes sent | bytes kept | µs"
     lines = [f"| p | {' | '.join(f'{ranks}: {head}' for ranks in RANKS)} |"]
     lines.append("|---" * (1 + 4 * len(RANKS)) + "|")

@@ -1,4 +1,4 @@
-"""The choice of winners: who is nominated, what a claim takes, and what noise may and may not do."""
+"""The choice of winners: nominations, claims, and the effect of noise."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SEED = 20240607
 
 
 def launches(**ratios: list[float]) -> list[Launch]:
-    """Launches in which native takes 1 s and variants are faster by one of `ratios` each."""
+    """Launches in which native takes 1 s; `ratios` has each variant's speed-up in each launch."""
     named = {"ring": RING, "chain": CHAIN, "leader": LEADER}
     return [
         {NATIVE: [1.0] * 5, **{named[name]: [1 / ratio] * 5 for name, ratio in zip(ratios, row)}}
@@ -82,7 +82,7 @@ def test_few_are_nominated_and_laggards_are_not() -> None:
 
 @pytest.mark.parametrize(("spread", "nominated"), [(0.005, False), (0.3, True)])
 def test_what_may_be_bad_luck_is_nominated(spread: float, nominated: bool) -> None:
-    """A lag of 13 % in one launch says little where rounds differ by more."""
+    """A variant that is 13 % slower in one launch is nominated if rounds differ by more than that."""
     noise = Noise({2: spread}, {2: spread})
     measured = launches(ring=[2.0], leader=[1.77])
     assert (LEADER in finalists([measured], NATIVE, ALL, Rule(noise=noise))) == nominated
@@ -146,7 +146,7 @@ def test_an_unverified_variant_never_wins() -> None:
 
 
 def test_bimodal_launches_do_not_fake_a_win() -> None:
-    """A launch settles at 4 or 22 us; the variant, no better, happened to get the fast mode."""
+    """A launch has a mode of 4 or 22 us; the variant is not faster but got the fast mode by chance."""
     measured: list[Launch] = [
         {NATIVE: [native * 1e-6] * 100, RING: [ring * 1e-6] * 100}
         for native, ring in [(22.8, 4.1), (4.1, 4.1), (4.1, 4.2), (22.2, 4.0), (4.0, 4.1)]
@@ -200,7 +200,7 @@ def test_regret_is_what_another_is_expected_to_save() -> None:
 def test_equals_of_native_rarely_win_however_many_they_are_and_however_often_one_looks(
     count: int,
 ) -> None:
-    """Before there were claims, 2, 6 and 15 of a hundred such problems had a winner."""
+    """Without claims, 2, 6 and 15 of a hundred such problems had a winner."""
     print(f"seed {SEED}")
     noise = random.Random(SEED)
     variants = [Variant("bcast", "full_lane", f"window={n}", "ab12") for n in range(count)]
@@ -223,7 +223,7 @@ def test_equals_of_native_rarely_win_however_many_they_are_and_however_often_one
 
 
 def test_stored_ratios_are_not_optimistic() -> None:
-    """Twelve variants of which the best is 1.15 times as fast as native, searched and decided."""
+    """Search and decision among twelve variants; the best is 1.15 times as fast as native."""
     print(f"seed {SEED}")
     noise = random.Random(SEED)
     variants = [Variant("bcast", "full_lane", f"window={n}", "ab12") for n in range(12)]

@@ -1,4 +1,4 @@
-"""Which stored winner serves a call: one set of vectors for serving.py and runtime/src/winners/rules.c."""
+"""The serving rule: one set of test vectors for serving.py and runtime/src/winners/rules.c."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives of a node's ranks through its shared-memory window: tests/c/shared.c under both MPI libraries."""
+"""Collectives of a node through its shared-memory window: tests/c/shared.c under both MPI libraries."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from support import MEMORY_SANITIZERS, SEED
 
 STEPS = 300
 NO_WINDOWS = "under Open MPI a program at MPI_THREAD_MULTIPLE gets no windows (place/connect.c)"
-# Ranks, and which of them are on a node: one node, unequal ones, not consecutive, one rank each.
+# Ranks and node map: one node, unequal nodes, not consecutive, one rank per node.
 NODES = [(4, "4"), (4, "3,1"), (6, "map:0,1,0,1,0,1"), (4, "1")]
-# The state of one communicator takes more than a kilobyte: a leak of it cannot hide below this.
+# The state of one communicator takes more than a kilobyte, so a leak of it exceeds this limit.
 MOST_BYTES_PER_CYCLE = 16.0
 
 each_nodes = pytest.mark.parametrize(("ranks", "nodes"), NODES, ids=[text for _, text in NODES])
@@ -29,7 +29,7 @@ def sanitized(request: pytest.FixtureRequest) -> Build:
 
 
 def run(build: Build, ranks: int, nodes: str, *words: str | int, **variables: str) -> list[str]:
-    """The lines that the program prints before it says that it found everything right."""
+    """Runs the program; returns its lines before the last one, which must report success."""
     return build.passes("shared", ranks, nodes, *words, **variables).out[:-1]
 
 
@@ -47,7 +47,7 @@ def test_collectives_of_several_threads(build: Build, ranks: int, nodes: str) ->
 
 
 def test_under_address_and_undefined_behaviour_sanitizers(sanitized: Build) -> None:
-    # The leaks that are found at the end are the MPI libraries' own; ours are counted below.
+    # Leaks at the end are those of the MPI libraries; another test counts the runtime's.
     options = "detect_leaks=0:verify_asan_link_order=0"
     for words in (("random", SEED, 100), ("threads", SEED, 50), ("refuse", "window", 1), ("free",)):
         if words[0] == "threads" and sanitized.mpi == "openmpi":
@@ -57,14 +57,14 @@ def test_under_address_and_undefined_behaviour_sanitizers(sanitized: Build) -> N
 
 @each_nodes
 def test_a_waiting_rank_serves_its_messages(build: Build, ranks: int, nodes: str) -> None:
-    """By transports on which the receiver cannot take a long message without the sender's help."""
+    """On transports where a long message makes progress only if the sender calls MPI."""
     transports = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "UCX_TLS": "posix,self"}
     run(build, ranks, nodes, "progress", **transports)
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(3, "3"), (4, "3,1")])
 def test_no_leak_in_a_thousand_communicators(build: Build, ranks: int, nodes: str) -> None:
-    """They use the same window, one after the other."""
+    """They use the same shared-memory window, one after the other."""
     (line,) = run(build, ranks, nodes, "cycles", 1000)
     found = re.fullmatch(r"cycles 1000 windows 1 bytes-per-cycle (-?[\d.]+)", line)
     assert found and float(found[1]) < MOST_BYTES_PER_CYCLE
@@ -87,7 +87,7 @@ def test_no_more_windows_than_the_library_can_bear(build: Build) -> None:
 @pytest.mark.parametrize("what", ["room", "pages", "window"])
 @pytest.mark.parametrize(("nodes", "rank"), [("4", 0), ("2", 3), ("3,1", 1)])
 def test_one_rank_gets_no_window(build: Build, what: str, nodes: str, rank: int) -> None:
-    """Then nobody has one, on any node, and nobody waits; the next communicator has."""
-    # UCX would put its own madvise before the program's.
+    """Then no rank of any node has a shared-memory window, and no rank hangs; the next communicator has one."""
+    # Otherwise UCX's madvise would interpose the program's.
     lines = run(build, 4, nodes, "refuse", what, rank, UCX_MEM_EVENTS="no")
     assert lines == ["ready 0"]

@@ -1,4 +1,4 @@
-"""The search strategies, by replay: tables of measurements instead of hardware."""
+"""The search strategies, replayed on tables of measurements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collforge.tuner.strategies import FEW, Enumeration, Strategy, Surrogate, ma
 Point = Mapping[str, Union[str, int]]
 
 SEGMENTED = {"chain": 3, "ring": 4}
-"""Algorithms that send segments, with their hops; the others have no use for segment_bytes."""
+"""Segmented algorithm -> number of hops; segment_bytes has no meaning for others."""
 SEGMENTS = [4096 << n for n in range(9)]
 LANES = [1, 2, 4]
 PHASES = ["native", "shared"]
@@ -57,7 +57,7 @@ def table(seed: int) -> dict[str, float]:
 
 
 def replay(strategy: Strategy, measured: Mapping[str, float], batch: int) -> Iterator[Point]:
-    """The points that a search measures, in order, until none is left; values are of the table."""
+    """The points that a search measures, in order, until none is left; ``measured`` has their values."""
     while not strategy.exhausted:
         points = strategy.propose(batch)
         yield from points
@@ -73,14 +73,14 @@ def test_the_surrogate_finds_a_good_point_with_few_measurements(seed: int) -> No
 
 
 def test_the_surrogate_beats_chance() -> None:
-    """Measurements until one is within 5 % of the best, summed over several tables."""
+    """Compares the measurements until one is within 5 % of the best, summed over several tables."""
     needed, by_chance = 0, 0.0
     for seed in range(12):
         measured = table(seed)
         good = {point for point in measured if measured[point] <= 1.05 * min(measured.values())}
         tried = map(name, replay(Surrogate(SPACE, seed), measured, 4))
         needed += next(n for n, point in enumerate(tried, 1) if point in good)
-        # The expected position of the first good one in a random order.
+        # The expected position of the first good point in random order.
         by_chance += (len(SPACE) + 1) / (len(good) + 1)
     assert needed < 0.85 * by_chance
 
@@ -119,7 +119,7 @@ def test_a_search_resumes_from_what_was_measured(space: list[Point]) -> None:
 
 
 def test_points_are_the_callers_own() -> None:
-    """Not numpy's: a point ends up in a variant's name."""
+    """Values must not have numpy types, because they become part of a variant's name."""
     for point in itertools.islice(replay(Surrogate(SPACE, 1), table(1), 4), 12):
         assert any(point is one for one in SPACE)
 
@@ -156,7 +156,7 @@ def test_equal_seeds_search_alike() -> None:
 
 
 def test_neighbours_tell_where_to_begin() -> None:
-    """With what a problem of half the size has measured, the first batch has a good point."""
+    """With the measurements of a problem of half the size, the first batch has a good point."""
     for seed in range(5):
         measured = table(seed)
         good = 1.05 * min(measured.values())
@@ -170,7 +170,7 @@ def test_neighbours_tell_where_to_begin() -> None:
 
 
 def test_other_algorithms_are_tried_beside_the_best_point() -> None:
-    """Though the few points of the algorithm that is best there say nothing for it elsewhere."""
+    """Even if the best algorithm has few points and other measurements do not favour it."""
 
     def value(point: Point) -> float:
         best = point["lane_algorithm"] == "binomial" and point["lanes"] == 1

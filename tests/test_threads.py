@@ -1,4 +1,4 @@
-"""Collectives in chunks that a program's OpenMP threads carry: MPI+OpenMP programs, as they are."""
+"""Collectives in chunks run by a program's OpenMP threads, with unmodified MPI+OpenMP programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collforge.toolchain import vcis
 C = Path(__file__).resolve().parent / "c"
 STEPS = 60
 SECONDS = 120
-# Ranks and their nodes: one rank a node, unequal nodes, not consecutive, one node.
+# Ranks and node map: one rank per node, unequal nodes, not consecutive, one node.
 NODES = [(3, "1"), (4, "3,1"), (4, "map:0,1,0,1"), (3, "3")]
 FORCED = {
     "thread_split": "*=thread_split",
@@ -51,7 +51,7 @@ def program(built: Installation) -> Path:
 def run(
     built: Installation, ranks: int, nodes: str, command: Sequence[str], forced: str, **more: str
 ) -> str:
-    """Runs the program preloaded, with two threads in each process; what it logged."""
+    """Runs the program preloaded, with two threads per process; returns the library's log."""
     variables = {
         "LD_PRELOAD": str(built.built.library_path),
         "COLLFORGE_NODE_MAP": nodes,
@@ -67,7 +67,7 @@ def run(
 
 
 def decisions(log: str) -> dict[str, set[str]]:
-    """Layout -> the families that calls were decided for."""
+    """Layout -> the families that calls used."""
     found: dict[str, set[str]] = {}
     for layout, family in re.findall(r"collforge: \w+@(\S+), .* bytes: (\w+)", log):
         found.setdefault(layout, set()).add(family)
@@ -80,7 +80,7 @@ def decisions(log: str) -> dict[str, set[str]]:
 def test_results(
     built: Installation, program: Path, ranks: int, nodes: str, mode: str, forced: str
 ) -> None:
-    """In mixed, ranks of one call have different numbers of idle threads: none of them may wait for ever."""
+    """In ``mixed``, ranks of one call have different numbers of idle threads; no rank may hang."""
     command = [str(program), mode, str(SEED), str(STEPS)]
     log = run(built, ranks, nodes, command, FORCED[forced], COLLFORGE_THREAD_MULTIPLE="1")
     (layout,) = decisions(log)
@@ -92,7 +92,7 @@ def test_results(
 def test_below_thread_multiple_nothing_changes(
     built: Installation, program: Path, setting: str
 ) -> None:
-    """Threads are no fact there: the layout has none, and thread_split does not apply."""
+    """The layout then has no threads, and thread_split does not apply."""
     command = [str(program), "mixed", str(SEED), "50"]
     log = run(built, 3, "1", command, "*=thread_split", COLLFORGE_THREAD_MULTIPLE=setting)
     assert set(decisions(log)) == {"3x1"}
@@ -106,14 +106,14 @@ def test_one_thread_is_none_to_split_over(built: Installation, program: Path) ->
 
 
 def test_a_team(built: Installation) -> None:
-    """Who carries what: runtime/src/base/threads.c alone."""
+    """Tests the distribution of chunks over threads (runtime/src/base/threads.c) alone."""
     team = compile_c(built, "team", str(TOP / "runtime" / "src" / "base" / "threads.c"))
     done = launch_local(built.library.name, 1, [str(team)], {"OMP_NUM_THREADS": "2"}, SECONDS)
     assert (done.returncode, done.stdout) == (0, "passed\n")
 
 
 def test_progress_of_one_communicator_is_progress_of_all(built: Installation) -> None:
-    """papers/virtual-communication-interfaces, Fig. 9, with the settings that `collforge env` prints."""
+    """Zambre et al. (2020), Fig. 9, with the settings that `collforge env` prints."""
     program = compile_c(built, "progress")
     settings = {"OMP_NUM_THREADS": "2", **vcis.thread_settings(built.library, 2)}
     done = launch_local(built.library.name, 2, [str(program)], settings, SECONDS)

@@ -1,9 +1,9 @@
-"""Adding a collective, a family, a lane algorithm or a step edits no other file.
+"""A collective, a family, a lane algorithm or a step can be added without editing other files.
 
-A toy of each is added to a copy of the package and goes all the way: proven, generated, compiled, verified.
-The toy collective is MPIX_Fan_in (the ranks' vectors combined, on rank 0), an extension function that the "MPI
-library" of this test brings along. The toy family serves it, and allreduce, with a parameter of its own; it
-takes the toy step, which keeps what a rank has. The toy lane algorithm is a bcast from node to node.
+A toy of each is added to a copy of the package, and is proven, generated, compiled and verified. The toy
+collective is MPIX_Fan_in (the ranks' vectors combined, on rank 0), an extension function that this test's MPI
+library has. The toy family serves it and allreduce, with its own parameter and the toy step, which copies a
+rank's data. The toy lane algorithm is a bcast from node to node.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ GENERATE += "render.generate(Path(sys.argv[1]))"
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
-    """A copy of the package with files added, and none edited."""
+    """A copy of the package with added files; no file is edited."""
     package = tmp_path / "collforge"
     for module in (collforge, generator, runtime, templates):
         name = module.__name__.partition(".")[2]
@@ -227,12 +227,12 @@ def test_what_is_added_needs_no_other_edit(toy: Path, mpi: str) -> None:
     by_case = {r["case"]: r for r in results if r["record"] == "result"}
     for case in CASES.split():
         assert by_case[case]["applicable"] and by_case[case]["verified"], by_case[case]
-    # The algorithm that is named runs, with the parameters that are named.
+    # The named algorithm runs with the named parameters.
     assert {"line: 7 at once", "line: 100000 at once"} <= set(log.splitlines())
 
 
 def verify(mpi: str, toy: Path, driver: Path) -> tuple[list[dict[str, object]], str]:
-    """Runs the cases on four pretended-node ranks: the driver's records, and what the ranks printed."""
+    """Runs the cases on four ranks with pretended nodes; returns the driver's records and the ranks' output."""
     launch = {
         "openmpi": "--oversubscribe --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1",
         "mpich": "",

@@ -1,4 +1,4 @@
-"""The main job for real: tuned through ReFrame into a database, which an unmodified program then obeys."""
+"""The main job: tunes through ReFrame into a database, whose winners an unmodified program then runs."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ def test_tuning_stores_decisions_and_resumes(mpi: str, built: Installation, tmp_
     assert (place.system, place.mpi, place.layout) == ("local", mpi, "2x2")
     families = {"native", "full_lane", "hierarchical", "rank_shift"}
     assert {one.variant.family for one in before} == families
-    # Nothing is measured in no time, nor does the table show what another run was asked.
+    # With a budget of 0 nothing is measured, and the table does not show the problems of another run.
     other = execute(tune_command(mpi, database, "0s", "4KiB"), timeout=280)
     assert "budget too small, 2 unsettled" in other.stdout
     assert "winners:" not in other.stdout and "1 KiB" not in other.stdout
-    # A size more: had the first run settled all it was asked, there would be nothing left to resume.
+    # One more size, so that the second run has something to do even if the first has settled all.
     assert execute(tune_command(mpi, database, "10s", "1KiB,2KiB"), timeout=280).returncode == 0
     with Store(database) as store:
         after = store.measurements(place)
@@ -75,7 +75,7 @@ def test_tuning_stores_decisions_and_resumes(mpi: str, built: Installation, tmp_
 
 
 def run_and_kill(command: list[str], seconds: float) -> None:
-    """Kills the tuner, and nothing else, after so many seconds; ReFrame ends by itself with its job."""
+    """Kills only the tuner, after ``seconds``; ReFrame and its job then end by themselves."""
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
@@ -83,11 +83,11 @@ def run_and_kill(command: list[str], seconds: float) -> None:
             process.wait(seconds)
         except subprocess.TimeoutExpired:
             os.kill(process.pid, signal.SIGKILL)
-    time.sleep(3.0)  # until the driver has noticed
+    time.sleep(3.0)  # until the driver has ended, too
 
 
 def written(database: Path) -> dict[str, set[str]]:
-    """The cases that jobs for a database have written, by the folder of the job."""
+    """Folder of a job -> cases that it has written, for the jobs of a database."""
     found: dict[str, set[str]] = {}
     for job in (home() / "runs").glob(f"*-{leftovers.LABEL}-*/{leftovers.JOB}"):
         try:
@@ -104,7 +104,7 @@ def written(database: Path) -> dict[str, set[str]]:
 
 
 def lost(database: Path) -> list[str]:
-    """What was written and is not in the database, or is there twice."""
+    """The written cases that are not in the database, or are there twice."""
     with Store(database) as store:
         measured = [one for place in store.places() for one in store.measurements(place)]
     stored: dict[str, list[str]] = {}
@@ -188,7 +188,7 @@ def program(built: Installation, tmp_path: Path) -> Path:
 
 
 def winners_database(built: Installation, path: Path) -> Path:
-    """A database in which full_lane won both collectives of the program, with what that needs on record."""
+    """A database in which full_lane won both collectives of the program, with all required rows."""
     made = manifest.load(built.home / "generated" / "manifest.json")
     version = built.library.version.splitlines()[0].strip()
     place = Place("test", built.library.name, version, "2x2")
@@ -259,7 +259,7 @@ def test_a_bad_database_means_native_and_one_warning(
 
 @mostly_one_library
 def test_a_broken_step_fails_verification(mpi: str, tmp_path: Path) -> None:
-    """The proof cannot see a mistake in the C of a step; `collforge verify` must."""
+    """The proof cannot detect an error in the C of a step; `collforge verify` must."""
     package = Path(shutil.copytree(TOP / "collforge", tmp_path / "collforge"))
     for folder in ("db", "generator", "reframe_checks", "runtime", "templates", "tuner"):
         shutil.copytree(TOP / folder, package / folder)
@@ -297,7 +297,7 @@ def test_what_became_of_cases_is_counted_apart(outcome: dict[str, int], words: s
 
 
 def test_native_winners_cost_little(built: Installation, tmp_path: Path) -> None:
-    """At most BUDGET instructions over PMPI, no call out of the runtime; callgrind's counts are repeatable."""
+    """At most BUDGET additional instructions, and no call out of the runtime; callgrind is repeatable."""
     made = manifest.load(home() / "generated" / "manifest.json")
     costs = instructions.count(built.library, built.built, made, tmp_path)
     assert {one.function for one in costs} == {

@@ -1,6 +1,6 @@
-"""The lines of the runtime that no run of an instrumented library has reached: `make coverage`.
+"""Prints the lines of the runtime that were never run in an instrumented library (`make coverage`).
 
-``python tests/uncovered.py OBJ`` reads what gcov knows below OBJ, the folder of the runtime's objects.
+``python tests/uncovered.py OBJ`` reads gcov's data below OBJ, the folder of the runtime's objects.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ SOURCES = Path(__file__).resolve().parent.parent / "runtime" / "src"
 
 
 def counts(objects: Path) -> dict[Path, dict[int, int]]:
-    """How often each line with code ran, by source; that of a header in all that include it together.
+    """Source -> line -> number of runs; the counts of a header are summed over all sources that include it.
 
-    Raises SystemExit where nothing has run.
+    Raises SystemExit if nothing has run.
     """
     data = sorted(objects.rglob("*.gcda"))
     if not data:

@@ -1,4 +1,4 @@
-"""Builds the runtime and the timing driver for one MPI library, doing only what is stale."""
+"""Builds the runtime and the timing driver for one MPI library, as far as they are out of date."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from collforge.mpi_library import MpiLibrary
 RUNTIME = Path(runtime.__file__).resolve().parent
 BUILD_SECONDS = 900
 LAST_LINES = 12
-# Of programs with threads. The last because MPICH's MPI_STATUSES_IGNORE is an array of length 0.
+# For programs with threads. The last flag is needed because MPICH's MPI_STATUSES_IGNORE has length 0.
 OPENMP_FLAGS = (
     "-std=c11",
     "-O2",
@@ -33,39 +33,39 @@ OPENMP_FLAGS = (
     "-fopenmp",
     "-Wno-stringop-overflow",
 )
-# A make above this one must not hand its own flags and jobs down.
+# Removed from the environment: an outer make must not pass its flags and job server to this build.
 FOREIGN_MAKE = ("MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "GNUMAKEFLAGS")
 
 
 class BuildError(CollforgeError):
-    """The C build failed. The first line names log and fix; the compiler's last lines follow."""
+    """The C build failed. The message names the log and the fix, then quotes the compiler's last lines."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """What a build leaves: absolute paths."""
+    """The absolute paths of the files that a build makes."""
 
     library_path: Path
     driver_path: Path
 
 
 def generated_folder(home: Path) -> Path:
-    """Where the generated C and manifest.json stand below this home."""
+    """The folder of the generated C and manifest.json below ``home``."""
     return home / "generated"
 
 
 def generate(folder: Path) -> Manifest:
-    """Writes the generated C and manifest.json to a folder, which is made; only what changes is written."""
+    """Writes the generated C and manifest.json to a folder, created if needed. Unchanged files stay."""
     return render.generate(make_folder(folder))
 
 
 def read_manifest() -> Manifest:
-    """What was generated below home(). Raises CollforgeError, naming the fix, where nothing was."""
+    """The manifest below home(). Raises CollforgeError, which names the fix, if there is none."""
     return manifest.load(generated_folder(home_module.home()) / "manifest.json")
 
 
 def current_manifest() -> Manifest:
-    """The same; generated where it is missing or of another version."""
+    """The manifest below home(), generated first if it is missing or of another version."""
     try:
         found = read_manifest()
         if found.version == collforge.__version__:
@@ -76,15 +76,15 @@ def current_manifest() -> Manifest:
 
 
 def built_paths(name: str, home: Path) -> Built:
-    """Where a build for the MPI library of this short name leaves its files, built or not."""
+    """The paths of a build for the MPI library with this short name; the files need not exist."""
     return Built(home / name / "libcollforge.so", home / name / "collforge-driver")
 
 
 def build(library: MpiLibrary, home: Path | None = None) -> Built:
-    """Generates and compiles whatever is stale below `home` (default: home()).
+    """Generates and compiles whatever is out of date below `home` (default: home()).
 
-    Two builds at once take turns. CFLAGS and LDFLAGS of the environment are respected. Raises
-    BuildError when make or the compiler fails or is missing.
+    A lock keeps concurrent builds apart. CFLAGS and LDFLAGS of the environment are respected.
+    Raises BuildError when make or the compiler fails or is missing.
     """
     home = home or home_module.home()
     make = shutil.which("make")
@@ -106,7 +106,7 @@ def build(library: MpiLibrary, home: Path | None = None) -> Built:
 
 
 def _forget_other_library(library: MpiLibrary, out: Path) -> None:
-    """Removes what another version behind the same mpicc compiled; make cannot see that."""
+    """Removes objects compiled by another version behind the same mpicc; make cannot detect that."""
     built_with = out / "built-with"
     if not built_with.is_file() or built_with.read_text(encoding="utf-8") != library.version:
         shutil.rmtree(out / "obj", ignore_errors=True)
@@ -139,7 +139,7 @@ def _make(command: list[str], library: MpiLibrary, log: Path) -> None:
 
 
 def _fix(text: str) -> str:
-    """What mends the failures that are the machine's, not the code's, as a part of the message."""
+    """The part of the error message that names the fix for failures of the machine, not of the code."""
     fixes = {
         "sqlite3.h": "run `apt-get install libsqlite3-dev`",
         "-lsqlite3": "run `apt-get install libsqlite3-dev`",
@@ -152,7 +152,7 @@ def _fix(text: str) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Holds the lock file exclusively; the system releases it however the process ends."""
+    """Holds an exclusive lock on a file; the system releases it when the process ends in any way."""
     with path.open("a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

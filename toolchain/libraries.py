@@ -1,7 +1,7 @@
-"""The MPI libraries of this machine: found by their compiler wrappers, identified by asking them.
+"""Finds the MPI libraries of this machine by their compiler wrappers and runs a program to identify them.
 
 Debian installs several side by side as `mpicc.<name>` and `mpirun.<name>`. Any other installation
-takes part through the environment: COLLFORGE_MPI_<NAME>=<prefix> names the one in <prefix>/bin.
+is named by the environment: COLLFORGE_MPI_<NAME>=<prefix> stands for the one in <prefix>/bin.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEBIAN_PACKAGES = {"openmpi": "openmpi-bin libopenmpi-dev", "mpich": "mpich libm
 PREFIX_VARIABLE = "COLLFORGE_MPI_"
 PROBE_SECONDS = 60
 
-# The version needs no MPI_Init, which may fail where the version is still worth knowing.
+# Printing the version needs no MPI_Init, which may fail.
 PROBE = r"""
 #include <mpi.h>
 #include <stdio.h>
@@ -50,11 +50,11 @@ int main(int argc, char **argv)
 
 
 class MissingLibrary(CollforgeError):
-    """No usable MPI library of that name here."""
+    """There is no usable MPI library of that name on this machine."""
 
 
 def known_names() -> list[str]:
-    """The names that find() looks for: the two of Debian, and each COLLFORGE_MPI_<NAME>."""
+    """The names that find() accepts: Debian's two, and one for each COLLFORGE_MPI_<NAME>."""
     named = (
         variable[len(PREFIX_VARIABLE) :].lower()
         for variable, prefix in os.environ.items()
@@ -116,7 +116,7 @@ class _Identity:
 
 
 def _identify(mpicc: Path) -> _Identity:
-    """Version and thread support of the library behind mpicc; remembered until mpicc changes."""
+    """Version and thread support of the library behind mpicc; cached until mpicc changes."""
     real = mpicc.resolve()
     key = hashlib.sha256(
         f"{mpicc}\n{real}\n{real.stat().st_mtime_ns}\n{PROBE}".encode()
@@ -146,7 +146,7 @@ def _probe(mpicc: Path) -> _Identity:
 
 @contextmanager
 def probe_program(mpicc: Path) -> Iterator[str]:
-    """A program that prints the library's version, a zero, and 1 if it grants MPI_THREAD_MULTIPLE."""
+    """A program that prints the library's version, a NUL, and 1 if MPI_THREAD_MULTIPLE is granted."""
     with tempfile.TemporaryDirectory(prefix="collforge-") as folder:
         source, program = Path(folder, "probe.c"), Path(folder, "probe")
         source.write_text(PROBE, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Runs a short command for what it says."""
+"""Runs a short command and captures its output."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def outcome(
     env: Mapping[str, str] | None = None,
     text: str = "",
 ) -> subprocess.CompletedProcess[str]:
-    """Its exit code and what it says; one that cannot start or takes too long has failed, code 1.
+    """The command's exit code and output. If it cannot start or takes too long, the code is 1.
 
-    ``env`` comes on top of this process's environment; ``text``: its standard input.
+    ``env`` is added to this process's environment; ``text`` is the standard input.
     """
     try:
         return subprocess.run(

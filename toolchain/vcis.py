@@ -1,8 +1,8 @@
-"""Virtual communication interfaces of an MPI library, and the settings that give threads theirs.
+"""Virtual communication interfaces (VCIs) of an MPI library, and the settings that give each thread one.
 
-MPICH's device ch4 maps each communicator to one of several interfaces with locks and resources of their own,
-when it is told how many to have (papers/virtual-communication-interfaces, section 4). A library built for one
-aborts in MPI_Init when it is asked for more, so a child process asks.
+MPICH's device ch4 can have several interfaces, each with its own locks and resources, and maps each
+communicator to one of them (Zambre, Chandramowliswharan, Balaji, 2020, section 4). A library built for one
+interface aborts in MPI_Init when more are requested, so a child process tries it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PROBE_SECONDS = 20
 
 
 def most_vcis(library: MpiLibrary) -> int:
-    """How many interfaces the library starts with, of a few powers of two; 1 where it knows of none.
+    """The largest of a few powers of two that the library accepts as its number of interfaces; at least 1.
 
-    Remembered below home() for each version of a library.
+    The answer is cached below home() for each version of a library.
     """
     if library.flavor != "mpich":
         return 1
@@ -49,10 +49,10 @@ def _ask(library: MpiLibrary) -> int:
 
 
 def thread_settings(library: MpiLibrary, threads: int) -> dict[str, str]:
-    """What a program needs in its environment for collectives to use this many of its threads.
+    """The environment variables a program needs for collectives to use ``threads`` of its threads.
 
-    The thread level and, where the library has several interfaces, one for each thread beside the one of
-    MPI_COMM_WORLD. Nothing for one thread.
+    They set the thread level and, where the library has several interfaces, one interface for each thread
+    and one for MPI_COMM_WORLD. Empty for one thread.
     """
     if threads == 1:
         return {}

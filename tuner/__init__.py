@@ -1,1 +1,1 @@
-"""The tuner: plans, runs, selects and stores; and the command line."""
+"""The tuner (plans measurements, runs them, selects winners, stores them) and the command line."""

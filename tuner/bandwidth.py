@@ -1,4 +1,4 @@
-"""The picture of `collforge report`: bandwidth of the busiest node's links against the bytes that they move."""
+"""The plot of `collforge report`: bandwidth of the busiest node's links against the bytes that they move."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ FRACTION = "fraction of link bandwidth"
 
 @dataclass(frozen=True)
 class Series:
-    """A line of a panel: of one MPI library on one layout, native or tuned."""
+    """One line of a panel: native or tuned, for one MPI library on one layout."""
 
     place: Place
     tuned: bool
     points: Mapping[float, Interval]
-    """By bytes through the links of the busiest node: bytes/s, with a 95 % interval."""
+    """Bytes through the links of the busiest node -> bytes/s with a 95 % interval."""
 
 
 def read_series(
     store: Store, made: Manifest, places: Sequence[Place], collectives: Sequence[str]
 ) -> dict[str, list[Series]]:
-    """Of each collective that was measured: native, and what was chosen at each decided size.
+    """For each measured collective, the line of native and the line of the winners at decided sizes.
 
-    Without collectives that move nothing, and without those for which one variant serves all sizes: what is
-    stored of these is a mean over sizes. The samples of native are those of all launches.
+    Left out are collectives that move no data and those with one winner for all sizes, whose stored ratio is
+    a mean over sizes. Native's points use the samples of all launches.
     """
     found: dict[str, list[Series]] = {}
     for place in places:
@@ -71,9 +71,10 @@ def read_series(
 
 
 def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
-    """A panel for each collective, on shared axes; the file's ending tells its format.
+    """Draws a panel for each collective, on shared axes; the file's ending gives its format.
 
-    As a fraction of what the links can carry where the rates of all places are known, else in MB/s.
+    The unit is the fraction of link bandwidth if the link rates of all places (database keys) are known,
+    else MB/s.
     """
     import matplotlib
 
@@ -120,7 +121,7 @@ def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
 
 
 def _draw_series(axes: Any, one: Series, number: int, scale: float) -> Any:
-    """Of the place with this number; what the legend is to explain."""
+    """Draws a line for the place (database key) with this number; returns its entry for the legend."""
     values = list(one.points.values())
     below = [(value.median - value.low) * scale for value in values]
     above = [(value.high - value.median) * scale for value in values]
@@ -139,7 +140,7 @@ def _draw_series(axes: Any, one: Series, number: int, scale: float) -> Any:
 
 
 def label(series: Series, places: Sequence[Place]) -> str:
-    """``Open MPI v4.1.4, tuned``, with system and layout where the places are on several."""
+    """``Open MPI v4.1.4, tuned``, with system and layout if the places (database keys) differ in these."""
     place = series.place
     name = " ".join(place.mpi_version.split(",")[0].replace("Version:", "").split())
     several = len({(one.system, one.layout) for one in places}) > 1
@@ -148,6 +149,6 @@ def label(series: Series, places: Sequence[Place]) -> str:
 
 
 def link_rate(system: str) -> float | None:
-    """Bytes/s of all links of a node, each way, of an emulated cluster; None where it is not known."""
+    """Bytes/s of all links of a node in each direction, for an emulated cluster; None if not known."""
     spec = ClusterSpec.of_system(system)
     return None if spec is None else spec.rails * spec.bits_per_second / 8

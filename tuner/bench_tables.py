@@ -1,4 +1,4 @@
-"""The tables and the plot of what `collforge bench` measured."""
+"""The tables and the plot of `collforge bench`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEFT = ("collective", "variant", "tuned choice")
 
 
 def new_table(title: str, names: Iterable[str]) -> Table:
-    """A table of these columns, their headings over several lines; no number is cut before a heading is."""
+    """A table with these columns. Headings may wrap, so that numbers are not cut."""
     table = Table(title=title)
     for name in names:
         side: Literal["left", "right"] = "left" if name in LEFT else "right"
@@ -33,7 +33,7 @@ def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
     legend = tables.Legend()
     title = (
         f"{where}: time of {standard}, ratios to it (above 1: faster); "
-        f"CPU: processor time over {standard}'s (above 1: burns more)"
+        f"CPU: processor time / that of {standard}"
     )
     names = ("collective", "bytes", f"{standard} ms", *families, "tuned choice", "tuned")
     has_limit = any(row.limit for row in rows)
@@ -63,7 +63,7 @@ def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
 
 
 def print_neighbours(rows: Sequence[Row], where: str) -> None:
-    """The tuned choice against native and against the better one of what is stored beside its size."""
+    """Compares the tuned choice with native and with the faster stored winner of the neighbouring sizes."""
     legend = tables.Legend()
     title = f"{where}: sizes between those that were tuned (above 1: the tuned choice is faster)"
     names = ("collective", "bytes", "native ms", "tuned choice", "over native", "95 % interval")
@@ -90,7 +90,7 @@ def print_neighbours(rows: Sequence[Row], where: str) -> None:
 
 
 def print_each(rows: Iterable[Row], where: str, standard: str) -> None:
-    """Every variant of every problem, native or what stands for it first."""
+    """Every variant of every problem; native, or its stand-in, comes first."""
     legend = tables.Legend()
     title = f"{where}: median times, ratios to {standard}'s (above 1: faster)"
     names = ("collective", "bytes", "variant", "ms", "ratio", "95 % interval")
@@ -124,7 +124,7 @@ def shown(ratio: float | None) -> str:
 
 
 def print_steps(rows: Iterable[tuple[Mapping[str, str], Row]], mpi: str) -> None:
-    """How much faster than the paper's composition each measured step is (benchmark.stages)."""
+    """The speed-up of each stage of improvements over the paper's composition (benchmark.stages)."""
     names = ("collective", "bytes", "plain ms", "lane algorithm", "node phases", "tuned")
     table = new_table(f"{mpi}: times faster than the plain full-lane composition", names)
     for of, row in rows:
@@ -142,7 +142,7 @@ def print_steps(rows: Iterable[tuple[Mapping[str, str], Row]], mpi: str) -> None
 
 
 def plot(rows: Sequence[Row], mpi: str, standard: str, path: Path) -> None:
-    """A panel for each collective: native or its stand-in, each family's best, the tuned choice, the limit."""
+    """Draws a panel for each collective: native or its stand-in, the best of each family, tuned, the limit."""
     panels: dict[str, list[Line]] = {}
     for collective in dict.fromkeys(row.collective for row in rows):
         mine = [row for row in rows if row.collective == collective]

@@ -1,4 +1,4 @@
-"""Measures native, the families' best and the tuned choice side by side, and says what they are worth."""
+"""Measures native, the best variant of each family and the tuned choice together, and compares them."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ from collforge.tuner.run import Job, Site, run_job
 from collforge.variant import NATIVE, Variant
 
 PLAIN = "full_lane"
-"""The family whose first point is the paper's composition: component collectives native, one segment."""
+"""The family whose first point is the composition of Träff and Hunold, section III.
+
+Its component collectives are native, and nothing is segmented.
+"""
 NATIVE_PHASES = "node_phase=native"
 SHARED_PHASES = "node_phase=shared"
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a place before the benchmark: the database's measurements and winners."""
+    """The stored measurements and winners of a place (database key) before the benchmark."""
 
     made: Manifest
     goal: Goal
@@ -45,9 +48,10 @@ class Known:
     """By collective and size."""
 
     def tuned(self, problem: Case) -> Variant | None:
-        """The stored winner that serves a problem (collforge.serving); None: none does, so native runs.
+        """The stored winner that serves a problem (collforge.serving); None if native runs.
 
-        Where native cannot serve, the first variant stands in for it (runtime/src/hybrid/hybrid_call.c).
+        For hybrid collectives, which native cannot serve, the first variant takes native's role
+        (runtime/src/hybrid/hybrid_call.c).
         """
         found = self._stored(problem)
         entries = self.made.variants_of(problem.collective)
@@ -57,7 +61,7 @@ class Known:
         return found
 
     def neighbours(self, problem: Case) -> list[Variant]:
-        """What is stored at the next smaller and the next larger size."""
+        """The stored winners at the next smaller and the next larger size."""
         chosen = self._choices(problem.collective)
         smaller = [size for size in chosen if size < problem.bytes]
         larger = [size for size in chosen if size > problem.bytes]
@@ -65,7 +69,7 @@ class Known:
         return list(dict.fromkeys(chosen[size].variant for size in sizes))
 
     def _choices(self, collective: str) -> dict[int, Choice]:
-        """What is stored of a collective, of variants that exist, by size."""
+        """The stored winners of a collective whose variants still exist, by size."""
         current = {entry.fingerprint for entry in self.made.variants_of(collective)}
         return {
             size: winner.choice
@@ -89,9 +93,9 @@ class Known:
         return chosen[row.bytes].variant if row else None
 
     def best(self, problem: Case, entry: VariantEntry, words: str = "") -> str:
-        """The point of a variant, of those with these words in the name, that did best in earlier launches.
+        """The name of the fastest point of a variant in earlier launches; the first point if none was measured.
 
-        The first point where none was measured.
+        Only points whose names contain ``words`` count.
         """
         native, launches = Variant(problem.collective), self.history.get(problem.problem, ())
         ratios = {
@@ -110,7 +114,7 @@ class Known:
 
 
 def read_known(made: Manifest, goal: Goal, database: Path, place: Place) -> Known:
-    """What a database knows of a place; nothing without one."""
+    """The stored measurements and winners of a place (database key); empty if there is no database."""
     if not database.exists():
         return Known(made, goal)
     with Store(database, create=False) as store:
@@ -123,14 +127,14 @@ def read_known(made: Manifest, goal: Goal, database: Path, place: Place) -> Know
 
 
 def usual_variants(known: Known, problem: Case) -> list[str]:
-    """The tuned choice, and of every family the point that did best so far."""
+    """The tuned choice, and the fastest point so far of every family."""
     tuned = known.tuned(problem)
     names = [tuned.name] if tuned else []
     return [*names, *(known.best(problem, entry) for entry in known.entries(problem))]
 
 
 def stages(known: Known, problem: Case) -> dict[str, str]:
-    """What was added to the paper's composition, one after the other; empty where it does not apply."""
+    """The stages of improvement over the paper's composition, in order; empty if it does not apply."""
     entries = [entry for entry in known.entries(problem) if entry.family == PLAIN]
     if not entries:
         return {}
@@ -183,22 +187,22 @@ class Row:
     native_low: float
     native_high: float
     families: dict[str, float]
-    """The best ratio of each family's variants."""
+    """Family -> best ratio of its variants."""
     variants: dict[str, float]
-    """The ratio of each variant."""
+    """Variant -> ratio."""
     intervals: dict[str, tuple[float, float]]
-    """Its 95 % interval."""
+    """Variant -> 95 % interval of the ratio."""
     neighbour: str
-    """The fastest of what is stored at the sizes beside this one; '' if that was not measured."""
+    """The faster of the stored winners at the neighbouring sizes; '' if not all were measured."""
     tuned: str
     ratio: float
     ratio_low: float
     ratio_high: float
     launches: int
     limit: float | None
-    """Least possible seconds, where the links' rate is known."""
+    """Least possible seconds; None if the link rate is not known."""
     native_cpu: float | None
-    """Processor seconds of a call, of all ranks together."""
+    """Processor seconds of one call, summed over all ranks."""
     tuned_cpu: float | None
     tuned_memory: int | None
     """Bytes of temporaries on the rank that has most."""
@@ -213,18 +217,18 @@ class Row:
 
     @property
     def over_neighbour(self) -> float | None:
-        """How much faster the tuned choice is than the better one of those beside it."""
+        """The speed-up of the tuned choice over `neighbour`."""
         best = {**self.variants, NATIVE: 1.0}.get(self.neighbour)
         return self.ratio / best if best else None
 
     @property
     def cpu_ratio(self) -> float | None:
-        """Processor time of the tuned choice over that of native: above 1, it burns more."""
+        """Processor time of the tuned choice / that of native."""
         return self.tuned_cpu / self.native_cpu if self.tuned_cpu and self.native_cpu else None
 
 
 def make_row(known: Known, problem: Case, measured: Measured, rate: float | None) -> Row:
-    """``rate``: bytes/s of a node's links, None where it is not known."""
+    """``rate``: bytes/s of a node's links; None if not known."""
     launches = measured.launches[problem.problem]
     native = Variant(problem.collective)
     times = median_interval([s for launch in launches for s in launch.get(native, ())])
@@ -266,7 +270,7 @@ def make_row(known: Known, problem: Case, measured: Measured, rate: float | None
 
 
 def best_of(neighbours: Sequence[Variant], compared: Mapping[Variant, Comparison]) -> str:
-    """The fastest of the neighbours' winners; '' unless all of them were measured."""
+    """The fastest of the neighbouring sizes' winners; '' unless all of them were measured."""
     ratios = {one: 1.0 for one in neighbours if one.is_native}
     ratios.update({one: compared[one].ratio for one in neighbours if one in compared})
     if not ratios or len(ratios) < len(neighbours):

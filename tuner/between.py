@@ -1,10 +1,10 @@
-"""Sizes beside each other: who speaks for a problem from there, and the problems between.
+"""Neighbouring sizes: the variants that they nominate for each other, and the problems between them.
 
-A choice that wins at two sizes may lose between them, where native changes its algorithm or its protocol, and
-between two different choices either may be the wrong one. So where both sides are decided, their winners are
-measured against native half way between, and the decision there is stored like any other. Where the winner
-half way and one beside it are far apart in speed, the nearer one serves badly somewhere between the two: there
-the quarter is measured, too. Pure functions, as in plan.py.
+A variant that wins at two sizes may be slower than native between them, where native changes its algorithm or
+protocol. If two neighbouring sizes have different winners, it is not known where one should replace the other.
+Therefore, if both sizes are decided, their winners and native are measured half way between, and the decision
+there is stored like any other. If the winner half way differs much in speed from the one at a neighbouring
+size, the size between these two (the quarter) is measured, too. Pure functions, as in plan.py.
 """
 
 from __future__ import annotations
@@ -21,23 +21,25 @@ from collforge.tuner.plan import HALFWAY, LATE, Examination, Goal, Task, Turn
 from collforge.tuner.select import Decision
 from collforge.variant import Variant
 
-# Sizes no further apart than this have nothing between them that is worth a measurement; with a half way, this.
+# Nothing is measured between two of the goal's sizes whose ratio is at most NEAR, nor between one of them and a
+# half-way size if their ratio is at most NEAR_HALF.
 NEAR, NEAR_HALF = 2, 1.3
-# Octaves.
+# A half-way size this close to a power of two, in octaves, is moved to it.
 NEAR_POWER = 0.25
-# Between half way and a size of the goal only if one's winner is slower than the other's by this, at either.
+# A quarter is measured only if, at one of the two sizes around it, the other's winner is slower by this.
 APART = math.log(1.1)
-# What a wrong choice half way is taken to cost before it is measured (a logarithm of times).
+# The assumed cost of a wrong choice half way, before it is measured, if the two sizes have one winner or two
+# (logarithm of a ratio of times).
 STAKE_OF_ONE, STAKE_OF_TWO = 0.02, 0.1
 
 Decisions = Mapping[str, Decision]
-"""By problem."""
+"""Problem -> decision."""
 
 
 def nominations(
     manifest: Manifest, goal: Goal, found: Iterable[Case], decisions: Decisions
 ) -> dict[str, list[Variant]]:
-    """The winners of the nearest decided sizes on both sides of each problem, but native."""
+    """For each problem the winners, other than native, of the nearest decided sizes on both sides."""
     nominated: dict[str, list[Variant]] = {}
     groups: dict[str, dict[str, Case]] = {}
     for one in [
@@ -59,7 +61,10 @@ def nominations(
 
 
 def halfway(manifest: Manifest, goal: Goal) -> Iterator[tuple[Case, Case, Case]]:
-    """The problems of each collective that has choices by size, in pairs next to each other, and the middle."""
+    """Triples of problems (lower, upper, half way) for neighbouring sizes of a collective.
+
+    Collectives with one decision for all sizes are left out.
+    """
     asked = sorted(plan.problems(manifest, goal), key=lambda one: (one.collective, one.bytes))
     for lower, upper in zip(asked, asked[1:]):
         sized = lower.collective == upper.collective and lower.collective not in manifest.unsized
@@ -70,7 +75,7 @@ def halfway(manifest: Manifest, goal: Goal) -> Iterator[tuple[Case, Case, Case]]
 
 
 def quarters(manifest: Manifest, goal: Goal) -> Iterator[tuple[Case, Case, Case]]:
-    """The same of each half way and the sizes beside it."""
+    """The same triples for each half-way size and the sizes next to it."""
     for lower, upper, middle in halfway(manifest, goal):
         for low, high in ((lower, middle), (middle, upper)):
             if high.bytes > NEAR_HALF * low.bytes:
@@ -78,9 +83,9 @@ def quarters(manifest: Manifest, goal: Goal) -> Iterator[tuple[Case, Case, Case]
 
 
 def half(manifest: Manifest, goal: Goal, lower: Case, upper: Case) -> Case:
-    """On the logarithmic scale, in whole doubles where there is room for one; a power of two if that is near.
+    """The problem half way between two sizes on the logarithmic scale, in whole doubles if it holds one.
 
-    At powers of two MPI libraries change their protocols and algorithms.
+    A power of two nearby is preferred, because MPI libraries change protocols and algorithms there.
     """
     nbytes = math.sqrt(lower.bytes * upper.bytes)
     power = 2.0 ** round(math.log2(nbytes))
@@ -91,11 +96,11 @@ def half(manifest: Manifest, goal: Goal, lower: Case, upper: Case) -> Case:
 
 
 def problems(seen: Examination, decisions: Decisions) -> list[tuple[Case, float]]:
-    """Those between two sizes that need a decision, and what is at stake there.
+    """The problems between two sizes that need a decision, with the stake of each (see `stake`).
 
-    Half way it is needed where a variant won one of the two. A size that its launches leave undecided
-    counts as native's: else nothing would be known next to it. At a quarter it is where the winners are far
-    apart.
+    A half-way problem needs one if a variant won at one of the two sizes. A size that is still undecided
+    after its usual launches counts as won by native; otherwise nothing next to it would be measured. A
+    quarter needs one if the two winners differ in speed by more than APART.
     """
     found = []
     for lower, upper, middle in halfway(seen.manifest, seen.goal):
@@ -118,7 +123,7 @@ def problems(seen: Examination, decisions: Decisions) -> list[tuple[Case, float]
 
 
 def distance(seen: Examination, decisions: Decisions, lower: Case, upper: Case) -> float:
-    """By how much one's winner is slower at the other's size, as far as measured: a logarithm of times."""
+    """How much slower one size's winner is at the other size, as a logarithm of times; 0 if not measured."""
     both = [decisions.get(one.problem) for one in (lower, upper)]
     if not all(one and one.settled for one in both):
         return 0.0
@@ -132,14 +137,17 @@ def distance(seen: Examination, decisions: Decisions, lower: Case, upper: Case) 
 
 
 def stake(variants: Sequence[Variant], ratios: Sequence[float]) -> float:
-    """A logarithm of times: half of what native loses where it is one of the two winners."""
+    """The expected cost of a wrong choice, as a logarithm of times.
+
+    If native is one of the two winners, it is half of the other winner's speed-up.
+    """
     if any(one.is_native for one in variants):
         return math.log(max(ratios)) / 2
     return STAKE_OF_ONE if variants[0] == variants[1] else STAKE_OF_TWO
 
 
 def tasks(seen: Examination, decisions: Decisions) -> Iterator[tuple[Turn, Task]]:
-    """What the next launch should measure between the goal's sizes, and when it is its turn."""
+    """The tasks for the next launch between the goal's sizes, each with its turn."""
     for problem, at_stake in problems(seen, decisions):
         contest = seen.contest([problem])
         if not contest.racing or not seen.is_open(contest, seen.goal.max_launches):

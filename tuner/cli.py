@@ -3,9 +3,8 @@
 - `add_parser(subparsers)`: adds its parser, through `parsing.add_command`;
 - `run(args) -> int`: does it and returns the exit code.
 
-A module there with an `add_parser` is a command with no further change. Failures that the user can
-mend are CollforgeErrors: one line and exit code 2. Whatever is slow to import is imported inside
-`run`.
+A module there with an `add_parser` is a command with no further change. Errors that the user can
+fix are CollforgeErrors: one line and exit code 2. Slow imports belong inside `run`.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ BROKEN_PIPE = 141
 
 
 def build_parser() -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser of everything, and the names of the commands."""
+    """The parser of the whole command line, and the names of the commands."""
     parser = argparse.ArgumentParser(
         prog="collforge",
         description=collforge.__doc__,
-        epilog="example: collforge doctor; `collforge COMMAND --help` shows one for each command",
+        epilog="example: collforge doctor; `collforge COMMAND --help` has an example of each command",
     )
     parser.add_argument("--version", action="version", version=f"collforge {collforge.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -46,14 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             return _run(words)
         finally:
-            # Not at exit, where a reader that has gone or a full disk could only be complained about.
+            # Flush here: at exit a closed pipe or a full disk could no longer set the exit code.
             sys.stdout.flush()
     except CollforgeError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, less) has gone. Python would complain once more when it flushes at exit.
+        # The reader (head, less) has closed the pipe. Otherwise Python's flush at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
@@ -80,7 +79,7 @@ def _fail(message: str) -> int:
 
 
 def _fix(error: OSError) -> str | None:
-    """What mends an operating system error that is the user's to mend; None for the others."""
+    """The fix for an operating system error that the user can fix; None for other errors."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "free some space, or set COLLFORGE_HOME to a folder on another disk"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -1,4 +1,4 @@
-"""How a tuning is shown while it runs: a progress bar on a terminal, a line for each launch elsewhere."""
+"""The progress of a tuning: a progress bar on a terminal, else one line per launch."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Display(Protocol):
 
 
 def make_display(label: str) -> Display:
-    """What suits standard error."""
+    """The display for standard error: the bar if it is a terminal, else the log."""
     return _Terminal(label) if sys.stderr.isatty() else _Log(label)
 
 
 class _Terminal:
-    """The progress bar: problems settled, wins so far, what is being measured, time left."""
+    """The progress bar: problems settled, wins so far, current measurement, time left."""
 
     def __init__(self, label: str) -> None:
         self.progress = Bar(
@@ -68,7 +68,7 @@ class _Terminal:
 
 
 class _Log:
-    """A line after each launch, for logs of batch jobs and pipelines."""
+    """One line after each launch, for logs of batch jobs and pipelines."""
 
     def __init__(self, label: str, write: Callable[[str], object] = sys.stderr.write) -> None:
         self.label = label

@@ -1,4 +1,4 @@
-"""What Collforge needs and what of it is here: findings, each with what mends it."""
+"""Checks whether this machine has what Collforge needs. Each finding has its fix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from collforge.toolchain.process import outcome
 from collforge.tuner.probes import message_rate
 
 PROBE_SECONDS = 30
-# The distributions of setup.cfg that are needed directly; tests/test_doctor.py compares.
+# The direct dependencies in setup.cfg; tests/test_doctor.py compares.
 DISTRIBUTIONS = (
     "ReFrame-HPC",
     "scikit-optimize",
@@ -36,13 +36,13 @@ DISTRIBUTIONS = (
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked for. `fix` is empty when there is nothing to mend."""
+    """The result for one requirement. `fix` is empty if it is met."""
 
     subject: str
     found: str
     fix: str = ""
     essential: bool = True
-    """Whether Collforge can do nothing useful without it."""
+    """Whether Collforge needs it in all cases."""
 
     @property
     def failed(self) -> bool:
@@ -50,7 +50,7 @@ class Finding:
 
 
 def examine(database: Path) -> Iterator[Finding]:
-    """Looks for everything, cheapest first."""
+    """Checks all requirements, cheapest first."""
     yield Finding("Python", platform.python_version())
     yield from (_distribution(name) for name in DISTRIBUTIONS)
     yield _tool("make", "make")
@@ -97,7 +97,7 @@ def _compiles(source: str) -> bool:
 
 
 def _mpi_libraries() -> Iterator[Finding]:
-    """One finding a library; a missing one is essential only when there is no other."""
+    """One finding per library. A missing library is essential only if there is no other."""
     works = False
     missing = []
     for name in libraries.known_names():
@@ -116,7 +116,7 @@ def _mpi_libraries() -> Iterator[Finding]:
 
 
 def _interfaces(library: MpiLibrary) -> Finding:
-    """Whether threads can have virtual communication interfaces of their own, and gain by them here."""
+    """Whether each thread can have its own virtual communication interface, and the gain in message rate."""
     subject = f"VCIs: {library.name}"
     most = vcis.most_vcis(library)
     if most == 1:
@@ -142,7 +142,7 @@ def _emulated(library: MpiLibrary) -> Finding:
 
 
 def preloaded() -> Iterator[Finding]:
-    """What stands before the library in LD_PRELOAD and defines MPI functions of its own."""
+    """The libraries before Collforge's in LD_PRELOAD that define MPI functions."""
     named = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
     places = [at for at, path in enumerate(named) if Path(path).name == "libcollforge.so"]
     if not places:
@@ -174,7 +174,7 @@ def _home() -> Finding:
 
 
 def _database(path: Path) -> Finding:
-    """A database that is not there yet is nothing to mend before the first `collforge tune`."""
+    """The state of the database. A missing one needs no fix: the first `collforge tune` creates it."""
     if not path.exists():
         return Finding("database", f"none yet at {path}", "collforge tune", essential=False)
     try:

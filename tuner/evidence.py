@@ -1,21 +1,21 @@
-"""What measurements say: ratios to native with their intervals. Pure functions, no database, no clock.
+"""Statistics of measurements: ratios to native with intervals. Pure functions, no database, no clock.
 
-The unit of statistics is the *launch*, not the sample. Identical launches of one benchmark can
-settle in different modes (medians of 4.1 and 22.6 us for the same 4-byte broadcast, each with a
-tight spread inside its launch), so a thousand samples of one launch are one observation of what
-the next launch will do, and an interval computed inside a launch is far too narrow. Therefore:
+The unit of statistics is the *launch*, not the sample. Identical launches of one benchmark can have different
+modes: for the same 4-byte broadcast, medians of 4.1 and 22.6 us, each with a small spread inside its launch.
+So a thousand samples of one launch are a single observation, and an interval inside a launch is far too
+narrow. Therefore:
 
-* inside a launch the samples of a variant and of native were taken in interleaved rounds, and are
-  reduced to one paired ratio, median(native) / median(variant) over the rounds that have both, in which the
-  drift and the mode of the launch cancel; medians, because a preempted rank makes samples with a heavy tail
-  to one side (papers/nonblocking-overlap-methodology, section 4);
-* across launches the logarithms of these ratios get a mean and a t-interval. Logarithms, because
-  twice as fast and half as fast are equally far from equal.
+* Inside a launch, samples of a variant and of native are taken in interleaved rounds. They are reduced to one
+  paired ratio, median(native) / median(variant) over the rounds that have both. Drift and mode of the launch
+  cancel in it. Medians are used because a preempted rank causes a heavy one-sided tail (Denis, Jaeger,
+  Jeannot, Reynier: A methodology for assessing computation/communication overlap, section 4).
+* Across launches, the logarithms of these ratios get a mean and a t-interval. With logarithms, twice as fast
+  and half as fast are equally far from equal.
 
-`compare` is the plain t-interval of a few launches. `estimate` is for deciding: a launch counts by what its
-rounds say of its own precision, and the spread between launches, of which three tell little, is known in
-advance from the other problems of the same library and duration (`Noise`), as worth `PRIOR_DF` degrees of
-freedom: a moderated t-statistic.
+`compare` gives the plain t-interval of a few launches. `estimate`, which decides, gives a moderated
+t-statistic: each launch is weighted by the precision of its own rounds. The spread between launches, of which
+three launches tell little, is estimated from other problems of the same library and duration (`Noise`), with
+the weight of `PRIOR_DF` degrees of freedom.
 
 A ratio above 1 means that the variant is faster.
 """
@@ -34,13 +34,13 @@ from collforge.variant import Variant
 
 CONFIDENCE = 0.95
 PRIOR_DF = 6
-"""What the pooled noise is worth beside a problem's own launches."""
+"""Degrees of freedom of the pooled noise."""
 
 REFUTED = 4.0
-"""Launches of this times the variance that the pooled noise allows are no case of it."""
+"""Pooled noise is not used if the launches' variance is this many times the variance that it predicts."""
 
 MEDIAN_ERROR = 1.2533
-"""Standard error of a median over that of a mean, of a normal distribution."""
+"""Standard error of a median / that of a mean, for a normal distribution."""
 
 Launch = Mapping[Variant, Sequence[float]]
 """The samples (seconds) of each variant on one problem in one launch, in the order of the rounds."""
@@ -51,15 +51,15 @@ History = Mapping[str, Sequence[Launch]]
 
 
 class Samples(tuple[float, ...]):
-    """The samples (seconds) of a variant in a launch, and by how much each began late (seconds)."""
+    """The samples (seconds) of a variant in a launch, and how late each started (seconds)."""
 
     errors: tuple[float, ...] = ()
-    """Empty where they are not known."""
+    """How late each sample started (seconds); empty if not known."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much faster than native a variant is: geometric mean over launches, and interval."""
+    """A variant's speed-up over native: geometric mean over launches, with interval."""
 
     variant: Variant
     ratio: float
@@ -85,7 +85,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Estimate:
-    """log(time of base / time of a variant), its standard error, and what that rests on."""
+    """log(time of base / time of a variant), its standard error, and the degrees of freedom and launches."""
 
     mean: float
     error: float
@@ -97,17 +97,17 @@ class Estimate:
         return self.mean - half, self.mean + half
 
     def comparison(self, variant: Variant) -> Comparison:
-        """As ratios, with the usual interval."""
+        """The estimate as ratios, with the usual interval."""
         low, high = self.ends(CONFIDENCE)
         return Comparison(
             variant, math.exp(self.mean), math.exp(low), math.exp(high), self.launches
         )
 
     def beyond(self, threshold: float) -> float:
-        """The value of which such a mean is expected, given that means below the threshold are not reported.
+        """The true value for which this mean is expected if only means above the threshold are reported.
 
-        Who reports what has cleared a bar reports luck, too: most where the bar was just cleared, none far
-        beyond. (The mean of a normal distribution cut off at the threshold, inverted by bisection.)
+        This corrects selection bias: reported means are too high, most so just above the threshold. The mean
+        of a truncated normal distribution is inverted by bisection.
         """
         if self.error == 0 or self.mean <= threshold:
             return self.mean
@@ -122,7 +122,7 @@ class Estimate:
 
     @property
     def gain(self) -> float:
-        """What the variant is expected to save where it is the faster one: E[max(0, true value)]."""
+        """The expected saving if the variant is used where it is faster: E[max(0, true value)]."""
         if self.error == 0:
             return max(0.0, self.mean)
         normal = statistics.NormalDist()
@@ -135,16 +135,16 @@ class Noise:
     """Standard deviations of logarithms of ratios, by the duration of native's calls (`duration_class`)."""
 
     between: Mapping[int, float] = field(default_factory=dict)
-    """Of a variant's ratio from launch to launch, beyond what its rounds tell."""
+    """Duration class -> spread of a ratio between launches, beyond the spread of its rounds."""
     within: Mapping[int, float] = field(default_factory=dict)
-    """Of a single round's ratio."""
+    """Duration class -> spread of a single round's ratio."""
 
-    # Where nothing was measured yet: calls below 1 ms, below 10 ms, longer ones (emulated cluster).
+    # Defaults for calls below 1 ms, below 10 ms, and longer ones (from the emulated cluster).
     USUAL_BETWEEN = (0.06, 0.05, 0.03)
     USUAL_WITHIN = (0.3, 0.15, 0.05)
 
     def of(self, seconds: float) -> tuple[float, float]:
-        """Between launches, and within them, for calls of so many seconds."""
+        """The spread between launches and within them, for calls of this duration."""
         of_class = duration_class(seconds)
         between = self.between.get(of_class, self.USUAL_BETWEEN[of_class])
         return between, self.within.get(of_class, self.USUAL_WITHIN[of_class])
@@ -152,14 +152,14 @@ class Noise:
 
 @cache
 def _quantile(confidence: float, df: int) -> float:
-    # Late, because scipy takes longer to import than most commands take to run.
+    # Imported here because importing scipy takes longer than most commands.
     from scipy import stats
 
     return float(stats.t.ppf((1 + confidence) / 2, df))
 
 
 def duration_class(seconds: float) -> int:
-    """0 below 1 ms, 1 below 10 ms, else 2: noise is alike in each."""
+    """0 below 1 ms, 1 below 10 ms, else 2. Noise is similar within a class."""
     return (seconds >= 1e-3) + (seconds >= 1e-2)
 
 
@@ -174,7 +174,7 @@ def by_problem(measurements: Iterable[Measurement]) -> dict[str, list[Launch]]:
 
 
 def measured_problems(history: Iterable[str], collective: str = "") -> Iterator[Case]:
-    """The problems (of a collective) with measurements, whether this goal or an earlier one asked for them."""
+    """The problems (of a collective) with measurements, from this goal or earlier ones."""
     for problem in history:
         read = parse(problem)
         if collective in ("", read.collective):
@@ -187,7 +187,7 @@ def measured_problems(history: Iterable[str], collective: str = "") -> Iterator[
 def compare(variant: Variant, base: Variant, launches: Iterable[Launch]) -> Comparison:
     """The ratio time of base / time of variant, over the launches with samples of both.
 
-    The interval is infinitely wide with fewer than two of them, and the ratio NaN with none.
+    With fewer than two such launches the interval is infinite; with none the ratio is NaN.
     """
     logs = [log_ratio(variant, base, launch) for launch in launches if has(launch, variant, base)]
     if len(logs) < 2:
@@ -206,22 +206,22 @@ def has(launch: Launch, variant: Variant, base: Variant) -> bool:
 
 
 def log_ratio(variant: Variant, base: Variant, launch: Launch) -> float:
-    """Of medians, over the rounds that have both: a loser is measured in the first ones only."""
+    """log(median of base / median of variant) over the rounds that have both (slow variants have fewer)."""
     rounds = min(len(launch[base]), len(launch[variant]))
     return math.log(
         statistics.median(launch[base][:rounds]) / statistics.median(launch[variant][:rounds])
     )
 
 
-# ---- the moderated one ---------------------------------------------------------------------------
+# ---- the moderated interval ----------------------------------------------------------------------
 
 
 def estimate(
     variant: Variant, base: Variant, launches: Iterable[Launch], noise: Noise
 ) -> Estimate | None:
-    """Over the launches with samples of both; None without one. Each weighs by its own precision.
+    """The estimate over the launches with samples of both, weighted by precision; None if there is none.
 
-    Where the launches differ by far more than the noise allows (two modes), only they themselves count.
+    If the launches differ far more than the pooled noise predicts (two modes), it is not used.
     """
     both = [launch for launch in launches if has(launch, variant, base)]
     if not both:
@@ -244,7 +244,7 @@ def estimate(
 def estimate_together(
     variant: Variant, base: Variant, series: Iterable[Sequence[Launch]], noise: Noise
 ) -> Estimate | None:
-    """The mean over several problems, of those that have both; None without one."""
+    """The mean estimate over the problems that have samples of both; None if there is none."""
     each = [estimate(variant, base, launches, noise) for launches in series]
     known = [one for one in each if one]
     if not known:
@@ -258,9 +258,9 @@ def estimate_together(
 
 
 def _inside(variant: Variant, base: Variant, launch: Launch, within: float) -> float:
-    """Variance of a launch's ratio: what the scatter of its rounds and their starts leave unknown.
+    """Variance of a launch's ratio, from the spread of its rounds and the uncertainty of their starts.
 
-    The scatter by the median absolute deviation, with `within` as worth four rounds beside it.
+    The spread is the median absolute deviation, combined with `within` at the weight of four rounds.
     """
     pairs = list(zip(launch[base], launch[variant]))
     logs = [math.log(b / v) for b, v in pairs]
@@ -268,22 +268,22 @@ def _inside(variant: Variant, base: Variant, launch: Launch, within: float) -> f
     spread = 1.4826 * statistics.median(abs(one - middle) for one in logs)
     rounds = len(pairs)
     variance = (4 * within**2 + (rounds - 1) * spread**2) / (3 + rounds)
-    # A start that was late by e adds up to e to a sample: as a uniform error it has e / sqrt(12).
+    # A start that is late by e adds 0 to e to a sample: a uniform error of standard deviation e / sqrt(12).
     late = statistics.fmean(_late(launch[one]) for one in (variant, base)) ** 2 / 6
     return MEDIAN_ERROR**2 * variance / rounds + late
 
 
 def _late(samples: Sequence[float]) -> float:
-    """By which part of a sample its start was late, at the median; 0 where that is not known."""
+    """The median of start error / sample; 0 if not known."""
     errors = getattr(samples, "errors", ())
     return statistics.median(e / s for e, s in zip(errors, samples)) if errors else 0.0
 
 
 def pooled(history: History) -> Noise:
-    """The noise of a place, from every variant that was measured in two launches of a problem or more.
+    """The noise of a place (database key), from all variants with two or more launches of a problem.
 
-    Each class of durations takes the mean variance, of which none counts for more than nine times the median
-    or so. The usual values count as much as ten of them.
+    Each duration class has the mean variance. Single variances are limited to about nine times the median.
+    The default values have the weight of ten variances.
     """
     between: dict[int, list[float]] = {}
     within: dict[int, list[float]] = {}
@@ -314,7 +314,7 @@ def _with_class(
 
 
 def _round_spread(variant: Variant, base: Variant, launch: Launch) -> float:
-    """The standard deviation of a round's ratio, by the median absolute deviation."""
+    """The standard deviation of a round's ratio, estimated by the median absolute deviation."""
     logs = [math.log(b / v) for b, v in zip(launch[base], launch[variant])]
     middle = statistics.median(logs)
     return 1.4826 * statistics.median(abs(one - middle) for one in logs)
@@ -333,10 +333,10 @@ def _typical(found: Mapping[int, Sequence[float]], usual: Sequence[float]) -> di
 
 
 def advantages(series: Iterable[Sequence[Launch]], base: Variant) -> dict[Variant, float]:
-    """log(time of base / time of a variant) of each, by all that ran beside it; in several problems the mean.
+    """log(time of base / time of a variant) for each variant; the mean if there are several problems.
 
-    Least squares of log(median time) = variant + launch. What befell base in one launch so says less for the
-    variants that were in this one, and against those that were in others, the more of them were in both.
+    A least squares fit of log(median time) = variant + launch. It uses all variants of a launch, so that an
+    outlier of base in one launch affects the variants of that launch less.
     """
     import numpy as np
 
@@ -361,11 +361,11 @@ def advantages(series: Iterable[Sequence[Launch]], base: Variant) -> dict[Varian
 
 
 def median_interval(samples: Sequence[float], confidence: float = CONFIDENCE) -> Interval:
-    """The median with an interval of order statistics, which assumes no distribution.
+    """The median with a nonparametric interval from order statistics.
 
-    How many samples lie below the true median is binomial(n, 1/2); the interval leaves at most (1
-    - confidence) / 2 of it out on each side. Fewer than six samples cannot reach 95 %: then it is
-    their whole range. Raises ValueError without samples.
+    The number of samples below the true median is binomial(n, 1/2). The interval leaves out at most
+    (1 - confidence) / 2 of that distribution on each side. Fewer than six samples cannot reach 95 %;
+    the interval is then their whole range. Raises ValueError without samples.
     """
     if not samples:
         raise ValueError("the median of no samples")

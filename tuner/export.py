@@ -1,8 +1,8 @@
-"""A tuning file of the MPI library's own, for those who cannot preload: its best native algorithms.
+"""Writes a tuning file in the MPI library's own format, for applications that cannot preload.
 
-Open MPI lets one name the algorithm of each collective; every one that the library lists is timed as
-native, in launches of its own, and the file names those that beat the library's own choice. Whether the
-library takes the file is for `collforge.tuner.read_back` to prove.
+Open MPI lets users select the algorithm of each collective. Every algorithm that the library lists is timed,
+each in its own launches. The file selects those that are faster than the library's own choice.
+`collforge.tuner.read_back` checks that the library follows the file.
 """
 
 from __future__ import annotations
@@ -47,29 +47,30 @@ NOT_EXPORTED = {
     "reduce_scatter": _IRREGULAR,
     "barrier": "it has no bytes, and its algorithms are not timed here",
 }
-"""Why not, by collective. What is neither here nor above is no collective of the MPI library."""
-# Whose message size in a rules file is that of the whole buffer, not of one block.
+"""Collective -> why it is not exported. A collective in neither table is not one of MPI's."""
+# Collectives whose message size in a rules file is that of the whole buffer, not of one block.
 WHOLE_BUFFER = ("allgather", "alltoall", "reduce_scatter_block")
-# Whose size in a rules file is that of one element times the ranks (coll_tuned_decision_dynamic.c, 4.1.4
-# to main): the same for any number of elements, so that one rule holds for all sizes.
+# Collectives whose size in a rules file is that of one element x ranks (coll_tuned_decision_dynamic.c, 4.1.4
+# to main). It does not depend on the number of elements, so one rule holds for all sizes.
 UNSIZED = ("exscan", "scan")
-# Components that do not compete with tuned whatever their priority: for other communicators, or on demand.
+# Components that do not compete with coll/tuned, whatever their priority: they serve other communicators or
+# run on demand.
 NO_RIVALS = ("self", "inter", "sync", "monitoring", "demo", "libnbc", "ftagree")
 OWN_CHOICE = 0
 OWN_UNDER_SETTINGS = -1
-"""Times of what runs where the file has no rule, if its settings switch components off."""
+"""Key for the times of calls without a rule under the file's settings, if these switch components off."""
 SAMPLING_SECONDS = 2.0
 LAUNCH_SECONDS = 12.0
-"""About what a launch takes beside the sampling."""
+"""Approximate seconds of a launch without the sampling."""
 
 Times = dict[str, dict[int, list[float]]]
-"""Median seconds of each launch, by problem and algorithm."""
+"""Problem -> algorithm -> median seconds of each launch."""
 Choices = Mapping[str, Mapping[int, int]]
-"""The algorithm's number by collective and bytes of a block."""
+"""Collective -> bytes of a block -> algorithm number."""
 
 
 def openmpi_algorithms(library: MpiLibrary) -> dict[str, dict[int, str]]:
-    """Names of the algorithms of each collective, by number, as ompi_info lists them."""
+    """Collective -> algorithm number -> name, as ompi_info lists them."""
     found: dict[str, dict[int, str]] = {}
     for name, number, title in re.findall(
         r"coll_tuned_(\w+)_algorithm:enumerator:value:(\d+):(\S+)", _ompi_info(library, "tuned")
@@ -80,10 +81,10 @@ def openmpi_algorithms(library: MpiLibrary) -> dict[str, dict[int, str]]:
 
 
 def openmpi_settings(library: MpiLibrary) -> dict[str, str]:
-    """The parameters under which a rules file is taken, but for the file's name.
+    """The MCA parameters that make the library use a rules file, without the file's name.
 
-    Components of a higher priority than tuned take the calls before it looks at its rules: Open MPI 5's han
-    does on several nodes. They get the priority 0.
+    A component with a higher priority than coll/tuned serves calls before the rules are read, as Open MPI 5's
+    han does on several nodes. Such components get priority 0.
     """
     found = re.findall(r"coll_(\w+)_priority:value:(-?\d+)", _ompi_info(library, "all"))
     priorities = {name: int(value) for name, value in found}
@@ -99,8 +100,8 @@ def openmpi_settings(library: MpiLibrary) -> dict[str, str]:
 def _ompi_info(library: MpiLibrary, component: str) -> str:
     if library.flavor != "openmpi":
         raise CollforgeError(
-            f"{library.name} is no Open MPI, whose algorithms can be named: use --to openmpi; "
-            "MPICH's selection file replaces its whole built-in tree, which its packages do not ship"
+            f"{library.name} is not Open MPI, whose algorithms can be selected: use --to openmpi; "
+            "MPICH needs a complete selection file, which its packages do not ship"
         )
     program = library.mpirun.with_name("ompi_info")
     command = [str(program), "--param", "coll", component, "--level", "9", "--parsable"]
@@ -120,9 +121,9 @@ def measure(
     folder: Path,
     say: Callable[[str], None],
 ) -> Times:
-    """Times every algorithm of every problem as native; an algorithm that fails leaves no times.
+    """Times every algorithm on every problem, as native; an algorithm that fails has no times.
 
-    The library's own choice is timed as the library comes, the algorithms under the file's settings.
+    The library's own choice is timed with default settings, the algorithms with the file's settings.
     """
     times: Times = {}
     rivals = [OWN_UNDER_SETTINGS] if len(settings) > 1 else []
@@ -162,7 +163,7 @@ def _add_times(times: Times, number: int, report: ingest.Report) -> None:
 
 
 def choose(times: Mapping[int, Sequence[float]]) -> int:
-    """The algorithm that beats the library's own choice by the margin in every launch, the fastest of them."""
+    """The fastest algorithm that beats the library's own choice by the margin in every launch."""
     own = times.get(OWN_CHOICE, ())
     best = (1.0, OWN_CHOICE)
     for number, seconds in times.items():
@@ -175,7 +176,7 @@ def choose(times: Mapping[int, Sequence[float]]) -> int:
 
 
 def lost(times: Mapping[int, Sequence[float]]) -> float:
-    """How many times as long a call without a rule takes under the file's settings, if beyond doubt; else 1."""
+    """The slow-down of a call without a rule under the file's settings, if significant; else 1."""
     own, under = times.get(OWN_CHOICE, ()), times.get(OWN_UNDER_SETTINGS, ())
     ratios = [mine / theirs for mine, theirs in zip(under, own)]
     if not ratios or len(own) != len(under) or min(ratios) < 1 + MARGIN:
@@ -184,7 +185,7 @@ def lost(times: Mapping[int, Sequence[float]]) -> float:
 
 
 def not_expressible(choices: Choices) -> dict[str, str]:
-    """The collectives whose choices no rules file can express, with the reason."""
+    """Collective -> the reason why a rules file cannot express its choices."""
     reasons = {}
     for name in UNSIZED:
         rules = choices.get(name, {})
@@ -210,9 +211,9 @@ def openmpi_rules(
 ) -> str:
     """The text of a dynamic rules file: algorithm numbers by collective and bytes of a block.
 
-    Rules hold for communicators of just this size; any other keeps the library's own choice. Sizes between
-    measured ones take the rule of the nearest on a logarithmic scale. ``settings`` are told in the header, and
-    then the remarks.
+    Rules hold for communicators of exactly this size; others keep the library's own choice. Sizes between
+    measured ones get the rule of the nearest size on a logarithmic scale. The header has ``settings`` and the
+    remarks.
     """
     chosen = {name: rules for name, rules in choices.items() if any(rules.values())}
     mca = {"coll_tuned_use_dynamic_rules": "1", **(settings or {})}
@@ -231,7 +232,7 @@ def openmpi_rules(
 
 
 def _steps(name: str, rules: Mapping[int, int], ranks: int) -> list[tuple[int, int]]:
-    """From which message size on, as Open MPI counts it, which algorithm runs."""
+    """Pairs (least message size as Open MPI counts it, algorithm number)."""
     if name in UNSIZED:
         return [(0, next(iter(rules.values())))]
     scale = ranks if name in WHOLE_BUFFER else 1

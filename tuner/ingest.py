@@ -1,8 +1,7 @@
-"""Reads a ReFrame run report and the results its jobs left.
+"""Reads a ReFrame run report and the results of its jobs.
 
-One job of the timing driver is one launch, hence one run record. Its uuid is that of ReFrame's
-test case (session:run:case), so reading a report twice yields the same records and stores them
-once.
+One job of the timing driver is one launch and gives one run record. Its uuid is that of ReFrame's
+test case (session:run:case), so that reading a report twice stores its records once.
 """
 
 from __future__ import annotations
@@ -28,11 +27,11 @@ Json = Mapping[str, Any]
 
 
 class BadReport(CollforgeError):
-    """The report is not one of a ReFrame that Collforge knows."""
+    """The report was not written by a ReFrame version that Collforge knows."""
 
 
 class NothingRan(CollforgeError):
-    """ReFrame ran no test, which it counts as a success and writes no report of."""
+    """ReFrame ran no test. It counts that as a success and writes no report."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(
@@ -42,7 +41,7 @@ class NothingRan(CollforgeError):
 
 
 class Incomplete(CollforgeError):
-    """Jobs ran, but not all that was asked for was measured."""
+    """Jobs ran, but some of the requested cases were not measured."""
 
     def __init__(self, report: Report) -> None:
         listed = "".join(f"\n  {trouble}" for trouble in report.troubles)
@@ -51,7 +50,7 @@ class Incomplete(CollforgeError):
 
 @dataclass(frozen=True)
 class Trouble:
-    """What went wrong in a test case, for the user to read."""
+    """A failure in a test case, as a message for the user."""
 
     test: str
     what: str
@@ -62,50 +61,49 @@ class Trouble:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a call costs beside its time; not stored."""
+    """The costs of a call other than its time; not stored."""
 
     cpu: float
-    """Seconds of processor time, of all ranks together."""
+    """Seconds of processor time, summed over all ranks."""
     memory: int
     """Bytes of temporaries on the rank that has most."""
 
 
 Costs = Mapping[tuple[str, Variant], Sequence[Cost]]
-"""By problem and variant, one for each launch that measured them."""
+"""(problem, variant) -> one cost for each launch that measured it."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that was measured in a ReFrame session, and what went wrong."""
+    """All measurements and failures of a ReFrame session."""
 
     runs: tuple[RunRecord, ...]
     troubles: tuple[Trouble, ...]
     costs: Costs
     measuring: float = 0.0
-    """Seconds that the driver verified and timed, of the jobs that ended."""
+    """Seconds that the driver spent verifying and timing, in the jobs that finished."""
 
 
 @dataclass(frozen=True)
 class _Measured:
-    """What could be read of one job's records, up to the first that makes no sense."""
+    """The contents of one job's records, up to the first invalid one."""
 
     job: Job | None
     results: tuple[Result, ...] = ()
     costs: tuple[Cost, ...] = ()
-    """Of each result, or none at all."""
+    """One for each result, or empty."""
     trouble: str = ""
     measuring: float = 0.0
-    """Seconds; 0 of a job that did not end."""
+    """Seconds; 0 for a job that did not finish."""
 
 
 def read_report(path: Path, place: Place) -> Report:
-    """The runs, at `place`, and troubles of the report that ReFrame's --report-file wrote.
+    """The runs and failures in a report that ReFrame's --report-file wrote; `place` is their database key.
 
-    A place bears the names that the site asked for; what a job says of itself is only held against them.
+    The place has the names that the site requested. What a job records about itself is compared with them.
 
-    The results of a passing test case are in its output directory, those of any other in its stage
-    directory; of a job that was killed, the complete results are kept.
-    Raises NothingRan and BadReport.
+    The results of a passing test case are in its output directory, others in its stage directory. Of a job
+    that was killed, the complete results are kept. Raises NothingRan and BadReport.
     """
     report = _load(path)
     session = report["session_info"]
@@ -133,7 +131,7 @@ def read_report(path: Path, place: Place) -> Report:
 
 
 def read_leftovers(folder: Path, place: Place, started: float) -> RunRecord | None:
-    """What a job that was killed had written below its folder; None: nothing. ``started``: Unix time."""
+    """The results that a killed job wrote below its folder; None if there are none. ``started``: Unix time."""
     for path in sorted(folder.glob(f"**/{records.FILE}")):
         found = _read_records(path, place)
         if found.job and found.results:
@@ -167,7 +165,7 @@ def _load(path: Path) -> Json:
 
 
 def _tests(report: Json) -> Iterator[Json]:
-    """The test cases of all runs: ReFrame counts every retry and rerun in a session as one more."""
+    """The test cases of all runs. ReFrame counts every retry and rerun in a session as a run."""
     for run in report["runs"]:
         yield from run["testcases"]
 
@@ -184,7 +182,7 @@ def _read_records(path: Path, place: Place) -> _Measured:
     trouble = output.damage or _mismatch(output.job, place)
     results: dict[tuple[str, Variant], Result] = {}
     costs: list[Cost] = []
-    # A header that does not fit is none: what follows it was measured elsewhere.
+    # If the header does not match the place, the records were measured elsewhere and are not used.
     of_place = output.job if output.job and not _mismatch(output.job, place) else None
     for number, record in enumerate(output.results if of_place else (), 2):
         try:
@@ -208,7 +206,10 @@ def _read_records(path: Path, place: Place) -> _Measured:
 
 
 def _mismatch(job: Job | None, place: Place) -> str:
-    """Why what a job measured is not of a place; '' where it is. A job without a first record is of none."""
+    """Why a job's results do not belong to a place (database key); '' if they do.
+
+    A job without a first record belongs to no place.
+    """
     if job is None:
         return "no record of the job"
     if job.layout != place.layout:
@@ -228,7 +229,7 @@ def _mismatch(job: Job | None, place: Place) -> str:
 
 
 def _result(record: CaseResult, place: Place) -> Result:
-    """Raises ValueError, or CollforgeError for what is no case string, where the record makes no sense."""
+    """The result in a record. Raises ValueError if it is invalid, CollforgeError if its case string is."""
     one = case.parse(record.case)
     if one.layout != place.layout:
         raise ValueError(f"case {one} is not of layout {place.layout}")

@@ -1,8 +1,8 @@
-"""Jobs whose tuner did not live to store them: what they had written is taken in at the next start.
+"""Recovers results of jobs whose tuner was killed before it stored them; done at the next start.
 
-The folder of a job names the place and the database that its results are for. The tuner that runs it holds a
-lock on the folder, which the system releases however that process ends, and leaves a mark when all is stored.
-A run is stored under the name of its folder, so that nothing is counted twice.
+The folder of a job names the place (database key) and the database for its results. The tuner holds a lock on
+the folder, which the system releases when the process ends in any way, and marks the folder when all is
+stored. A run is stored under the name of its folder, so that nothing is counted twice.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from collforge.tuner import ingest
 
 JOB, STORED = "job.json", "stored"
 LABEL = "tune"
-"""Of the folders of such jobs (request.new_folder)."""
+"""The label in the names of such jobs' folders (request.new_folder)."""
 
 
 @dataclass(frozen=True)
 class _Claim:
-    """For what a job's results are."""
+    """The place (database key) and the database for a job's results."""
 
     database: str
     place: Place
@@ -37,7 +37,7 @@ class _Claim:
 
 @contextmanager
 def claimed(folder: Path, place: Place, database: Path) -> Iterator[None]:
-    """Claims a job's new folder for its results; marks it as stored where the block ends without an error."""
+    """Claims a job's new folder. Marks it as stored if the block ends without an error."""
     with (folder / JOB).open("w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write(msgspec.json.encode(_Claim(str(database.absolute()), place)).decode())
@@ -47,15 +47,15 @@ def claimed(folder: Path, place: Place, database: Path) -> Iterator[None]:
 
 
 def take_in(runs: Path, database: Path, quiet: float = 4.0) -> int:
-    """Stores what jobs for this database had written when their tuners died; returns how many results.
+    """Stores the results of jobs for this database whose tuners died; returns their number.
 
-    Waits until nothing was written for `quiet` seconds.
+    Waits until the job has written nothing for `quiet` seconds.
     """
     taken = 0
     for folder in sorted(runs.glob(f"*-{LABEL}-*")):
         if (folder / STORED).exists() or not (folder / JOB).exists():
             continue
-        # Open for writing, as network file systems want it for an exclusive lock.
+        # Opened for writing because network file systems require it for an exclusive lock.
         with (folder / JOB).open("r+", encoding="utf-8") as file:
             if _is_free(file):
                 taken += _take(folder, file.read(), database, quiet)
@@ -71,7 +71,7 @@ def _is_free(file: TextIO) -> bool:
 
 
 def _wait_until_quiet(folder: Path, quiet: float) -> None:
-    """The driver may outlive its tuner by some seconds, and what it still writes counts."""
+    """Waits for a driver that outlives its tuner by some seconds and still writes results."""
     for _ in range(10):
         newest = max(
             (path.stat().st_mtime for path in folder.glob(f"**/{records.FILE}")), default=0.0
@@ -86,7 +86,7 @@ def _take(folder: Path, job: str, database: Path, quiet: float) -> int:
     try:
         claim = msgspec.json.decode(job, type=_Claim)
     except ValueError:
-        return 0  # the tuner died while it wrote this: the job had not begun
+        return 0  # the tuner died while it wrote this file, before the job began
     if claim.database != str(database.absolute()):
         return 0
     _wait_until_quiet(folder, quiet)

@@ -1,16 +1,14 @@
-"""Plans what is measured next. Pure functions: the database's measurements in, case strings out.
+"""Plans the next measurements. Pure functions from the database's measurements to case strings.
 
-A *problem* is one collective at one size on one layout. It is settled when a decision rests on enough
-launches; until then each launch measures native, the variants still in the race, and new parameter points
-that a strategy proposes. Where a choice cannot follow the size, the problems of all sizes are one *contest*:
-they measure the same variants, which stay in the race by what they are worth over all sizes. Nothing is
-remembered between launches but what the database holds, so that a tuner that was killed goes on where it
-stopped.
+A *problem* is one collective at one size on one layout. It is settled when its decision has enough launches.
+Until then each launch measures native, the variants still in the race, and new parameter points from a search
+strategy. If one decision must serve all sizes, the problems of all sizes form one *contest*: they measure the
+same variants, which are judged over all sizes. All state is in the database, so a tuner that was killed can
+continue.
 
-Sizes are refined from coarse to fine: first the smallest and the largest size of every collective, then those
-half way between, and so on; each new size begins with what the ones around it have taught. So a run that is cut
-short leaves decisions at sizes far apart, which serve those near them, rather than half of a decision at every
-size.
+Sizes are refined from coarse to fine: first the smallest and the largest size of every collective, then the
+one half way between, and so on. Each new size starts from the results at neighbouring sizes. So a run that
+ends early leaves complete decisions at a few sizes, which also serve sizes nearby.
 """
 
 from __future__ import annotations
@@ -32,39 +30,42 @@ from collforge.tuner.search import LEAST_GAIN, Known
 from collforge.tuner.select import FINALISTS, Decision, Rule, decide, finalists
 from collforge.variant import Point, Variant
 
-# New points are proposed in so many launches of a problem; afterwards the race is among those that are known.
+# New points are proposed in the first launches of a problem, this many; later launches compare known points.
 SEARCHES = 2
-# In time to spare the search goes on where all is settled, while a problem had fewer launches than this.
+# In spare time, a settled problem is searched further until it has had this many launches.
 SPARE_LAUNCHES = 8
-# How many of the first are measured again while one launch more or less says little.
+# How many of the fastest variants are measured again while a problem has few launches.
 EARLY_RACE = 6
-# Bytes of the double that problems are measured with.
+# Bytes of a double, the type with which problems are measured.
 WORD = 8
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What is to be tuned, and how sure the decisions have to be."""
+    """What is to be tuned, and the required confidence of decisions."""
 
     layout: Layout
     collectives: tuple[str, ...]
     sizes: tuple[int, ...]
     per: str = "block"
-    """What the sizes are of: a call's "block", or what the links of the busiest "node" move at least."""
+    """The meaning of sizes: bytes of a "block", or the least bytes that the busiest "node" must move."""
     min_launches: int = 3
-    """Of a claim (select.py), so a problem takes one more."""
+    """The launches that a claim needs (select.py); a problem needs one more."""
     max_launches: int = 16
     margin: float = MARGIN
     seed: int = 7
 
     def is_late(self, launches: int) -> bool:
-        """Whether a problem of so many has had the launches of a usual decision."""
+        """Whether a problem with this number of launches has had those of a usual decision."""
         return launches > self.min_launches
 
 
 @dataclass(frozen=True)
 class Task:
-    """The cases of one problem for one launch; the first is native. ``seconds``: of one call of each, about."""
+    """The cases of one problem for one launch; the first is native.
+
+    ``seconds``: the estimated time of one call of each case.
+    """
 
     problem: Case
     cases: tuple[Case, ...]
@@ -73,21 +74,21 @@ class Task:
 
 @dataclass(frozen=True, order=True)
 class Turn:
-    """When a problem is measured: the least first."""
+    """The order in which problems are measured: smaller turns first."""
 
     stage: int
-    """Coarse sizes before fine ones, then those between (`HALFWAY`), then what is still undecided (`LATE`),
-    then what is settled and may gain by a longer search (`SPARE`)."""
+    """Coarse sizes before fine ones, then sizes between those of the goal (`HALFWAY`), then problems still
+    undecided (`LATE`), then settled problems that may gain by a longer search (`SPARE`)."""
     launches: int
     stake: float
-    """What can be lost by leaving it: the logarithm of a ratio of times, negative."""
+    """Minus the expected cost of not measuring it, as the logarithm of a ratio of times."""
 
 
 HALFWAY, LATE, SPARE = 100, 101, 102
 
 
 def problems(manifest: Manifest, goal: Goal) -> list[Case]:
-    """Every problem of a goal, small sizes first: they are cheap and tell what the large ones take."""
+    """Every problem of a goal. Small sizes come first: they are cheap and predict the time of large ones."""
     each = (
         problem_at(manifest, goal, collective, size)
         for size in goal.sizes
@@ -97,7 +98,7 @@ def problems(manifest: Manifest, goal: Goal) -> list[Case]:
 
 
 def problem_at(manifest: Manifest, goal: Goal, collective: str, size: int) -> Case:
-    """The problem of a collective at one of a goal's sizes; bytes per node become whole doubles per block."""
+    """The problem of a collective at a size of the goal. Bytes per node are converted to doubles per block."""
     nbytes = size
     if goal.per == "node":
         entry = manifest.collective(collective)
@@ -107,7 +108,7 @@ def problem_at(manifest: Manifest, goal: Goal, collective: str, size: int) -> Ca
 
 
 def contests(manifest: Manifest, found: Iterable[Case]) -> list[list[Case]]:
-    """The problems by the choice that serves them: those of an unsized collective have one together."""
+    """Groups problems by the decision that serves them. All problems of an unsized collective share one."""
     groups: dict[str, list[Case]] = {}
     for problem in found:
         together = problem.collective in manifest.unsized
@@ -118,28 +119,28 @@ def contests(manifest: Manifest, found: Iterable[Case]) -> list[list[Case]]:
 
 @dataclass(frozen=True)
 class Contest:
-    """Problems with one decision, and what their launches say so far."""
+    """Problems that share a decision, and the decision so far."""
 
     problems: Sequence[Case]
     series: Sequence[Sequence[Launch]]
-    """The launches of each problem; then those of problems of earlier goals that share the decision."""
+    """The launches of each problem, followed by those of earlier goals' problems that share the decision."""
     racing: Sequence[Variant]
     decision: Decision
     wanted: Sequence[Wanted] = ()
     open: Sequence[Case] = ()
     """The problems that need another launch."""
     spare: bool = False
-    """All is settled: another launch is for new points only."""
+    """Whether all problems are settled, so that another launch only tries new points."""
 
     @property
     def stake(self) -> float:
-        """What is lost, as far as one can expect, by leaving the decision as it is."""
+        """The expected cost of keeping the decision as it is."""
         return self.decision.regret
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A variant of which so many new parameter points are wanted; ``points``: all there are, by name."""
+    """A variant of which ``count`` new parameter points are wanted; ``points``: all its points, by name."""
 
     entry: VariantEntry
     points: Mapping[str, Point]
@@ -147,27 +148,30 @@ class Wanted:
 
 
 def new_points(space: int, first: bool) -> int:
-    """How many points a launch adds, of a variant that has so many: most of them once a model knows some."""
+    """How many new points of a variant a launch tries, from the number of its points.
+
+    The first launch tries more points, from which the search's model learns.
+    """
     return min(12, max(6, space // 12)) if first else min(8, max(4, space // 12))
 
 
 @dataclass(frozen=True)
 class Examination:
-    """What contests are judged by, beside their own launches."""
+    """The data by which contests are judged."""
 
     manifest: Manifest
     goal: Goal
     history: History
     rule: Rule
     failed: Collection[Variant] = ()
-    """Variants that gave a wrong result or did not finish; they are out."""
+    """Variants that gave a wrong result or did not finish; they are excluded."""
     verified: Collection[Variant] | None = None
-    """Those that may win; None: all that were measured."""
+    """The variants that may win; None: all that were measured."""
     nominated: Mapping[str, Collection[Variant]] = field(default_factory=dict)
-    """By problem: the winners of the sizes beside it."""
+    """Problem -> winners of the neighbouring sizes."""
 
     def contest(self, asked: Sequence[Case]) -> Contest:
-        """The contest of these problems as it stands."""
+        """The current state of the contest of these problems."""
         entries = applicable(self.manifest, self.goal, asked[0])
         current = {entry.fingerprint for entry in entries}
         series = [launches_of(current, self.history.get(one.problem, ())) for one in asked]
@@ -188,7 +192,7 @@ class Examination:
         collective = asked[0].collective
         entry = self.manifest.collective(collective)
         rule = replace(self.rule, native_serves=not entry.hybrid)
-        # A size that joins those of an earlier goal neither undoes their decision nor forgets their winner.
+        # A size added to those of an earlier goal must not undo their decision or drop their winner.
         grown = [one for one in everything if len(one) > self.goal.min_launches]
         if grown and len(grown) < len(everything):
             decision = decide(collective, grown, eligible, rule)
@@ -209,7 +213,7 @@ class Examination:
         return Contest(asked, everything, racing, decision, wanted)
 
     def is_unsure(self, decision: Decision) -> bool:
-        """Whether another choice is expected to save more than the margin."""
+        """Whether another variant is expected to save more than the margin."""
         return decision.regret > math.log1p(self.goal.margin)
 
     def _wanted(
@@ -224,7 +228,7 @@ class Examination:
         return wanted
 
     def is_open(self, contest: Contest, most: int) -> bool:
-        """Whether another launch is worth it, while there were fewer than `most`."""
+        """Whether the contest needs another launch and has had fewer than `most`."""
         if not contest.racing and not contest.wanted:
             return False
         launches = min(map(len, contest.series[: len(contest.problems)]))
@@ -234,7 +238,7 @@ class Examination:
 
 
 def open_contests(seen: Examination) -> list[Contest]:
-    """Those of the goal that need another launch and may have one, and those to search in spare time."""
+    """The goal's contests that need another launch and may have one, and those to search in spare time."""
     found = []
     for asked in contests(seen.manifest, problems(seen.manifest, seen.goal)):
         contest = seen.contest(asked)
@@ -250,11 +254,11 @@ def open_contests(seen: Examination) -> list[Contest]:
 def next_tasks(
     seen: Examination, waiting: Sequence[Contest], elsewhere: History = MappingProxyType({})
 ) -> Iterator[tuple[Turn, Task]]:
-    """What the next launch should measure of the problems of open contests, and when it is its turn.
+    """The tasks for the next launch from open contests, each with its turn.
 
-    Of the sizes that were never measured only the coarsest are begun, so that the others begin with what these
-    have taught. Each is planned when it is asked for: a search takes time, and only a job's tasks are needed.
-    ``elsewhere``: what other layouts have measured, for where a search begins.
+    Of the sizes that were never measured only the coarsest are started, so that finer ones can start from
+    their results. The generator plans each task when it is requested, because a search takes time and a job
+    needs only some tasks. ``elsewhere``: measurements of other layouts, from which a search starts.
     """
     out = {(variant.collective, variant.name) for variant in seen.failed}
     names: dict[str, list[str]] = {}
@@ -275,7 +279,7 @@ def next_tasks(
 
 
 def in_turn(seen: Examination, waiting: Sequence[Contest]) -> list[tuple[Turn, Case, Contest]]:
-    """The open problems with their contests, in the order in which they are measured."""
+    """The open problems with their turns and contests, in the order of measuring."""
     contest_of = {problem.problem: contest for contest in waiting for problem in contest.open}
     found: list[tuple[Turn, Case, Contest]] = []
     for collective in seen.goal.collectives:
@@ -293,7 +297,7 @@ def in_turn(seen: Examination, waiting: Sequence[Contest]) -> list[tuple[Turn, C
 
 
 def levels(count: int) -> list[int]:
-    """Of so many sizes in a row: 0 for the first and the last, 1 for the one half way between, and so on."""
+    """The level of each of ``count`` sizes: 0 for the first and the last, 1 for the one half way, and so on."""
     found = [0] * count
     spans = [(0, count - 1, 1)]
     while spans:
@@ -306,7 +310,7 @@ def levels(count: int) -> list[int]:
 
 
 def launches_of(fingerprints: Collection[str], launches: Iterable[Launch]) -> list[Launch]:
-    """Those with a variant that exists: what older ones have measured settles nothing."""
+    """The launches with a variant that still exists; launches of older variants settle nothing."""
     return [one for one in launches if any(v.fingerprint in fingerprints for v in one)]
 
 
@@ -327,7 +331,7 @@ def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
 def earlier(
     manifest: Manifest, contest: Sequence[Case], history: History
 ) -> list[Sequence[Launch]]:
-    """The launches of problems that share the contest's decision, but are of earlier goals."""
+    """The launches of earlier goals' problems that share the contest's decision."""
     collective = contest[0].collective
     if collective not in manifest.unsized:
         return []
@@ -336,7 +340,7 @@ def earlier(
 
 
 def points(manifest: Manifest, entry: VariantEntry, asked: Sequence[Case]) -> dict[str, Point]:
-    """The points of a variant that differ in at least one of the problems, by name."""
+    """The points of a variant that differ in effect in at least one of the problems, by name."""
     largest = max(asked, key=lambda problem: problem.bytes)
     layout = from_name(largest.layout)
     total = manifest.collective(entry.collective).total_bytes(layout.size, largest.bytes)
@@ -345,13 +349,13 @@ def points(manifest: Manifest, entry: VariantEntry, asked: Sequence[Case]) -> di
 
 
 def applicable(manifest: Manifest, goal: Goal, problem: Case) -> list[VariantEntry]:
-    """The variants that the problem's facts admit; the rest would run native."""
+    """The variants that apply to a problem; others would run native."""
     facts = manifest.facts(problem.collective, goal.layout, problem.bytes)
     return [v for v in manifest.variants_of(problem.collective) if v.applies(facts)]
 
 
 def estimate(manifest: Manifest, goal: Goal, problem: Case, history: History) -> float:
-    """About how many seconds one call of native takes here: measured, or scaled from another size."""
+    """The estimated seconds of one native call: measured, or scaled from another size."""
     best: tuple[float, float] = (math.inf, 1e-3 + problem.bytes * goal.layout.size / 20e6)
     for size in goal.sizes:
         other = problem_at(manifest, goal, problem.collective, size)
@@ -367,10 +371,10 @@ def estimate(manifest: Manifest, goal: Goal, problem: Case, history: History) ->
 
 
 def chunk(turns: Iterable[tuple[Turn, Task]], least: float, most: float) -> list[Task]:
-    """The tasks of a job of about ``most`` seconds; at least one.
+    """The tasks of a job of about ``most`` seconds; at least one task.
 
-    Of later stages than the first one's only what it takes to fill ``least`` seconds: the first is to be
-    decided soon, but each job's start costs seconds, too.
+    Tasks of stages after the first task's are added only to fill ``least`` seconds: the first stage should be
+    decided soon, but starting a job costs seconds, too.
     """
     job: list[Task] = []
     first: int | None = None

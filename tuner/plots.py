@@ -20,7 +20,7 @@ class Line:
     label: str
     style: str
     points: Sequence[tuple[int, float]]
-    """(bytes, seconds), or whatever `draw` is told that it is"""
+    """(bytes, value); `draw` gives the unit of the value, usually seconds"""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Dots:
 
     label: str
     values: Mapping[str, Interval]
-    """In the unit that `draw_dots` is told"""
+    """Name -> value; `draw_dots` gives the unit"""
 
 
 def draw(
     panels: Mapping[str, Sequence[Line]], path: Path, scale: float = 1e3, unit: str = "ms"
 ) -> None:
-    """Writes a panel for each title into one picture; the file's ending tells its format.
+    """Writes a panel for each title into one picture; the file's ending gives its format.
 
-    What the lines have beside the bytes is shown times ``scale``, in this unit.
+    Values are multiplied by ``scale`` and shown in ``unit``.
     """
     colours = _colours(line.label for lines in panels.values() for line in lines)
     with _figure(panels, path, COLUMNS, (3.2, 2.8)) as (grid, shown):
@@ -55,9 +55,9 @@ def draw(
 def draw_dots(
     panels: Mapping[str, Sequence[Dots]], path: Path, title: str, mark: float | None = None
 ) -> None:
-    """Writes a panel for each unit into one picture: a row for each name, its dots and their intervals.
+    """Writes a panel for each unit into one picture: a row for each name, with its dots and intervals.
 
-    ``mark``: where a line stands in all panels, such as 1 for what native takes.
+    ``mark``: the position of a reference line in all panels, such as 1 for native.
     """
     colours = _colours(dots.label for series in panels.values() for dots in series)
     most = max((len(dots.values) for series in panels.values() for dots in series), default=1)
@@ -96,7 +96,7 @@ def _colours(labels: Iterable[str]) -> dict[str, str]:
 def _figure(
     panels: Mapping[str, object], path: Path, most_columns: int, size: tuple[float, float]
 ) -> Iterator[tuple[Sequence[Any], dict[str, Any]]]:
-    """Yields axes for each panel of this size in inches, and what the legend is to explain; writes it all."""
+    """Yields the axes of the panels (size in inches) and a dict for the legend; then writes the file."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,8 +1,8 @@
-"""What the measurements of some sizes and layouts let expect for others.
+"""Predicts the fastest variants at sizes and layouts that were not measured.
 
-papers/thread-split-rank-shift, section 4, leaves it open how many threads a collective should have for a
-vector's length and a machine's topology. Here the search's own model answers (strategies/surrogate.py): it
-has learnt from all problems of a collective, by their bytes, nodes, ranks on a node and threads.
+Mahéo et al. (2014), section 4, leave open how many threads a collective should use for a given vector length
+and topology. Here the search's model (strategies/surrogate.py) predicts it. It is trained on all problems of
+the collective, described by bytes, nodes, ranks per node and threads.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from collforge.variant import NATIVE, Variant
 
 @dataclass(frozen=True)
 class Expected:
-    """The variant expected to be the fastest in a problem."""
+    """The variant that is expected to be the fastest for a problem."""
 
     problem: Case
     variant: str
     ratio: float
-    """Of native's time to its time."""
+    """The expected time of native / time of the variant."""
     known: int
-    """The problems that the expectation rests on."""
+    """The number of problems that the prediction is based on."""
 
 
 def predict(manifest: Manifest, goal: Goal, problem: Case, history: History) -> Expected:
-    """The best of all variants that apply; native where none is expected to win by the goal's margin.
+    """The best of all variants that apply; native if none is expected to win by the goal's margin.
 
-    The problem's own measurements, where there are any, are not looked at.
+    Measurements of the problem itself are not used.
     """
     native = Variant(problem.collective)
     near = search.neighbours([problem], history)

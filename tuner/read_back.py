@@ -1,4 +1,4 @@
-"""Proof that an exported rule is taken: a launch under the file, and which algorithms ran in it."""
+"""Checks that the library follows exported rules: a launch with the rules file records which algorithms run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENDED = "the launch ended before or in this call"
 
 @dataclass(frozen=True)
 class Asked:
-    """One row of a rules file: the algorithm, by ompi_info's title, for a block of so many bytes."""
+    """One rule of a rules file: the algorithm, by ompi_info's title, for a block of this many bytes."""
 
     collective: str
     bytes: int
@@ -26,15 +26,15 @@ class Asked:
 
 @dataclass(frozen=True)
 class Row:
-    """What became of it."""
+    """A rule and whether the library followed it."""
 
     asked: Asked
     ran: str
-    """The title of the algorithm that ran; '' when none of coll/tuned's was seen."""
+    """The title of the algorithm that ran; '' if none of coll/tuned's ran."""
     why_not: str
-    """'' when the algorithm asked for is the one that ran."""
+    """Why the rule was not followed; '' if it was."""
     handed_over: bool = False
-    """Whether the rule was taken, but its algorithm left the call to the one that ran."""
+    """Whether the rule was followed, but its algorithm delegated the call to the one that ran."""
 
     def __str__(self) -> str:
         size = request.format_size(self.asked.bytes)
@@ -45,16 +45,16 @@ class Row:
 
 
 def mca_variables(settings: Mapping[str, str]) -> dict[str, str]:
-    """Open MPI's parameters as the environment that stands for `--mca NAME VALUE`."""
+    """Open MPI's parameters as environment variables, equivalent to `--mca NAME VALUE`."""
     return {f"OMPI_MCA_{name}": value for name, value in settings.items()}
 
 
 def launch(
     site: Site, layout: str, settings: Mapping[str, str], asked: Sequence[Asked], folder: Path
 ) -> list[Row]:
-    """Calls every row's collective once, in one launch under these settings, and looks what ran.
+    """Calls every rule's collective once, in one launch under these settings, and reports what ran.
 
-    Raises CollforgeError when no launch came about.
+    Raises CollforgeError if the launch failed.
     """
     variables = {**site.variables, **mca_variables(settings)}
     calls = [f"{one.collective}:{one.bytes}" for one in asked]
@@ -69,7 +69,7 @@ def launch(
 
 
 def judge(asked: Asked, entered: Entered | None) -> Row:
-    """Whether a call shows that the algorithm asked for is the one that runs."""
+    """Compares the algorithm that ran in a call with the one that the rule names."""
     if entered is None:
         return Row(asked, "", ENDED)
     ran = read_back.title(asked.collective, entered.first) if entered.first else ""

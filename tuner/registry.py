@@ -1,4 +1,4 @@
-"""Modules that register themselves by being in a package: the commands and the probes."""
+"""Finds the modules of a package that are commands or probes; no other registration is needed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import ModuleType
 
 
 def find(package: ModuleType, needed: str) -> dict[str, ModuleType]:
-    """The modules of a package that define `needed`, in order, by the name a user types (`message-rate`)."""
+    """The modules of a package that define `needed`, sorted, by the name that a user types (`message-rate`)."""
     names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
     modules = {name: importlib.import_module(f"{package.__name__}.{name}") for name in names}
     return {

@@ -1,4 +1,4 @@
-"""What the commands are asked for, in the words of the command line: sizes, durations, layouts, names."""
+"""Parses and formats values of the command line: sizes, durations, layouts, collectives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from collforge.tuner.run import Site
 SIZES = "1KiB..1MiB"
 SIZE_STEP = 4
 PROBLEM_SECONDS = 8.0
-"""The usual budget of a problem: about what three launches of it take on the emulated cluster."""
+"""The default budget of a problem, about the time of three launches on the emulated cluster."""
 LAYOUTS = {"emulated": "4x2", "local": "2x2"}
 
 _SIZE = re.compile(r"(\d+)\s*(|B|K|KiB|M|MiB|G|GiB)")
@@ -29,7 +29,7 @@ _SECONDS = {"s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def parse_size(text: str) -> int:
-    """Bytes of ``4096``, ``4KiB``, ``1M``. Units are powers of 1024."""
+    """The bytes of a size such as ``4096``, ``4KiB`` or ``1M``. Units are powers of 1024."""
     match = _SIZE.fullmatch(text.strip())
     if not match or int(match[1]) == 0:
         raise CollforgeError(f"size {text!r} is not a number of bytes such as 4096, 4KiB or 1MiB")
@@ -54,7 +54,7 @@ def parse_sizes(text: str) -> tuple[int, ...]:
 
 
 def format_size(nbytes: int) -> str:
-    """``1 MiB`` where it is a whole number of units, else bytes."""
+    """``1 MiB`` if it is a whole number of units, else bytes."""
     for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if nbytes % (1 << shift) == 0:
             return f"{nbytes >> shift} {unit}"
@@ -62,7 +62,7 @@ def format_size(nbytes: int) -> str:
 
 
 def format_about(nbytes: int) -> str:
-    """``1.4 MiB``: three digits and the largest unit that leaves a whole one."""
+    """``1.4 MiB``: at most three digits, in the largest unit that is not larger than the value."""
     for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
         if nbytes >> shift:
             return f"{nbytes / (1 << shift):.3g} {unit}"
@@ -70,7 +70,7 @@ def format_about(nbytes: int) -> str:
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of ``90``, ``90s``, ``10m``, ``1.5h``."""
+    """The seconds of a duration such as ``90``, ``90s``, ``10m`` or ``1.5h``."""
     match = _DURATION.fullmatch(text.strip())
     if not match:
         raise CollforgeError(f"{text!r} is not a duration such as 90s, 10m or 1.5h")
@@ -83,19 +83,19 @@ def format_duration(seconds: float) -> str:
 
 
 def parse_layout(text: str | None, system: str) -> Layout:
-    """The layout asked for, or the usual one of a system.
+    """The requested layout, or the default layout of a system.
 
-    Raises CollforgeError when the layout does not fit the system.
+    Raises CollforgeError if the layout does not fit the system.
     """
     asked = text or LAYOUTS.get(system)
     if asked is None:
         raise CollforgeError(
-            f"system {system} has no usual layout: give one with --layout, e.g. 4x2"
+            f"system {system} has no default layout: give one with --layout, e.g. 4x2"
         )
     read = layout.from_name(asked)
     if read.name.startswith("map#"):
         raise CollforgeError(
-            f"layout {asked} cannot be tuned: so many ranks in no order have no name that can be read"
+            f"layout {asked} cannot be tuned: its name is too long and was replaced by a hash"
         )
     if system == "emulated" and not read.regular:
         raise CollforgeError(
@@ -106,11 +106,10 @@ def parse_layout(text: str | None, system: str) -> Layout:
 
 
 def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
-    """The collectives asked for by name or group, by default ``mpi``.
+    """The collectives requested by name or group; the default is ``mpi``.
 
-    Groups are ``mpi`` (those of the MPI standard), of which ``irregular`` are those whose blocks may differ in
-    size and ``regular`` the others; ``hybrid`` (those of collforge_hybrid.h); and ``all``. Raises
-    CollforgeError for an unknown name.
+    Groups: ``mpi`` (those of the MPI standard), which is ``irregular`` (block sizes may differ) and ``regular``
+    (the others); ``hybrid`` (those of collforge_hybrid.h); ``all``. Raises CollforgeError for an unknown name.
     """
     known = manifest.collectives
     groups = {
@@ -129,12 +128,12 @@ def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
 
 
 def place_of(site: Site, at: str) -> Place:
-    """The key of what jobs measure at a site on a layout of this name."""
+    """The database key of measurements at a site on a layout of this name."""
     return Place.of(site.system, libraries.find(site.mpi), layout.from_name(at))
 
 
 def lower_bound(manifest: Manifest, collective: str, at: Layout, nbytes: int, rate: float) -> float:
-    """Seconds that a call takes at least when each node has links of ``rate`` bytes/s in each direction."""
+    """The least seconds of a call if each node's links have ``rate`` bytes/s in each direction."""
     sizes: Sequence[int] = at.node_sizes
     return manifest.collective(collective).least_bytes(at.nodes, max(sizes), nbytes) / rate
 

@@ -1,4 +1,4 @@
-"""Runs cases through ReFrame: one job, many cases, as a subprocess; its report is all that comes back."""
+"""Runs the cases of a job through ReFrame as a subprocess. The only result is ReFrame's report."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from collforge import reframe_checks
 from collforge.case import Case
 from collforge.errors import CollforgeError
 
-# What a job may take beyond the time that its cases were estimated to take: builds, launch, verification.
+# Seconds that a job may take beyond the estimate for its cases, for builds, launch and verification.
 GRACE = 300.0
 
 
 class JobError(CollforgeError):
-    """ReFrame could not run the job; the message has its last words and the fix."""
+    """ReFrame could not run the job; the message has the end of its output and the fix."""
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where jobs run: a system of a ReFrame configuration, and one MPI library's environment on it."""
+    """Where jobs run: a system of a ReFrame configuration, and its environment of one MPI library."""
 
     system: str
     mpi: str
     config: Path = field(default_factory=lambda: reframe_checks.SETTINGS)
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment of the ReFrame process, e.g. the rails of the emulated system."""
+    """Environment variables of the ReFrame process, e.g. the rails of the emulated system."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """The cases of one launch, and how long it may take."""
+    """The cases of one launch, and how they are measured."""
 
     cases: Sequence[Case]
     layout: str
@@ -48,12 +48,13 @@ class Job:
     time_limit: float
     verify_only: bool = False
     prune: bool = False
-    """Variants that are clearly behind get fewer samples."""
+    """Whether clearly slower variants get fewer samples."""
     costs: bool = False
     in_a_row: int = 1
-    """Calls in a row in each sample, at least, where every rank waits for all (allreduce, alltoall, ...)."""
+    """The least number of consecutive calls per sample, for collectives in which every rank waits for all
+    others (allreduce, alltoall, ...)."""
     drop_in_by: Path | None = None
-    """The database by which native of hybrid collectives is the drop-in one; None: it is native."""
+    """A database: hybrid collectives are compared with the drop-in collective that it selects. None: native."""
 
 
 def run_job(
@@ -62,8 +63,8 @@ def run_job(
     """Runs a job and returns the path of ReFrame's report.
 
     ``folder`` (new or empty) receives the cases, the report, and the stage and output files. ``watch`` is
-    called a few times a second with the folder while the job runs. Raises JobError when ReFrame leaves no
-    report; a report of failed checks is for the caller to read.
+    called a few times per second with the folder while the job runs. Raises JobError if ReFrame writes no
+    report. Failed checks raise nothing; they are in the report.
     """
     folder.mkdir(parents=True, exist_ok=True)
     cases = folder / "cases.txt"
@@ -77,7 +78,7 @@ def run_job(
 
 @dataclass(frozen=True)
 class Watch:
-    """How long ReFrame may take, how its job is called in the message, and who looks on meanwhile."""
+    """The time limit of ReFrame, the job's name in messages, and the callback while it runs."""
 
     seconds: float
     what: str
@@ -85,9 +86,9 @@ class Watch:
 
 
 def run_read_back(site: Site, layout: str, calls: Sequence[str], folder: Path) -> str:
-    """Runs each COLLECTIVE:BYTES in one launch (checks/read_back.py); returns the lines that were written.
+    """Calls each COLLECTIVE:BYTES in one launch (checks/read_back.py); returns the lines that were written.
 
-    Fewer lines than calls: the launch was ended early. Raises JobError as run_job does.
+    If the launch ended early, there are fewer lines than calls. Raises JobError as run_job does.
     """
     folder.mkdir(parents=True, exist_ok=True)
     lines = folder / "read_back.jsonl"
@@ -98,7 +99,7 @@ def run_read_back(site: Site, layout: str, calls: Sequence[str], folder: Path) -
 
 
 def _run_reframe(site: Site, command: list[str], folder: Path, watch: Watch) -> None:
-    """Runs it to its end; its report must be at folder/report.json then."""
+    """Runs ReFrame until it ends. Raises JobError if there is no folder/report.json then."""
     with (
         (folder / "reframe.out").open("w", encoding="utf-8") as out,
         _child(command, {**os.environ, **site.variables}, out.fileno()) as process,
@@ -137,10 +138,10 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
 def _reframe(
     site: Site, check: str, settings: Mapping[str, object], folder: Path, report: Path
 ) -> list[str]:
-    # Should this process be killed, ReFrame ends its job instead of running beside the next tuner's.
+    # If this process is killed, ReFrame must end too, so that its job does not disturb the next tuner's.
     command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     command.append(str(_REFRAME) if _REFRAME.exists() else "reframe")
-    # Of one file: to load all checks takes longer than ReFrame itself.
+    # Only one file, because loading all checks takes longer than ReFrame itself.
     command += ["-C", str(site.config), "-c", str(reframe_checks.CHECKS / CHECKS[check])]
     command += ["--system", f"{site.system}:{site.mpi}", "-n", f"^{check}"]
     command += ["--prefix", str(folder), "--report-file", str(report)]
@@ -151,10 +152,10 @@ def _reframe(
 
 
 CHECKS = {"MeasureCases": "measure.py", "ReadBack": "read_back.py"}
-"""The files of the checks that are run here."""
+"""Check -> its file, for the checks that are run here."""
 
 STRICT = ["--warn-as-error"] if sys.version_info >= (3, 10) else []
-"""For the `reframe` command; Python 3.9 has ReFrame 4.9, which cannot."""
+"""Options of the `reframe` command; Python 3.9 has ReFrame 4.9, which lacks this one."""
 
 _REFRAME = Path(sys.executable).with_name("reframe")
 
@@ -163,7 +164,7 @@ _REFRAME = Path(sys.executable).with_name("reframe")
 def _child(
     command: list[str], env: Mapping[str, str], out: int
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process group of its own, which does not outlive the block, however that is left."""
+    """Starts a process in its own process group, which is ended when the block is left in any way."""
     process = subprocess.Popen(
         command,
         env=env,

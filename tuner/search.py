@@ -1,4 +1,4 @@
-"""Which parameter points to try next, by a model of what was measured here, near by, and elsewhere."""
+"""Proposes parameter points by a model of the measurements of this problem, other sizes and other layouts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from collforge.tuner import strategies
 from collforge.tuner.evidence import History, Launch, advantages, measured_problems
 from collforge.variant import Point, Variant
 
-# Of the parameter points that are best for other collectives, so many are tried beside what the model proposes.
+# Beside the model's proposals, this many points are tried that are the best for other collectives.
 KIN_POINTS = 2
-# A search ends when the next point is expected to gain less than this part of the margin.
+# A search ends when the next point is expected to gain less than this fraction of the margin.
 LEAST_GAIN = 0.1
 
 Coordinates = tuple[float, float, float, float]
-"""Where a problem lies among its neighbours: log2 of bytes, nodes, ranks on a node, threads."""
+"""The coordinates of a problem: log2 of bytes, nodes, ranks per node and threads."""
 
 
 def coordinates(problem: Case) -> Coordinates:
@@ -33,14 +33,14 @@ def coordinates(problem: Case) -> Coordinates:
 def neighbours(
     contest: Sequence[Case], history: History
 ) -> list[tuple[Coordinates, Sequence[Launch]]]:
-    """The launches of the collective's problems outside the contest, with where these lie."""
+    """The launches of the collective's problems outside the contest, with the coordinates of the problems."""
     others = measured_problems(history, contest[0].collective)
     inside = {problem.problem for problem in contest}
     return [(coordinates(o), history[o.problem]) for o in others if o.problem not in inside]
 
 
 def relatives(problem: Case, history: History) -> list[Sequence[Launch]]:
-    """The launches of other collectives on the same layout, those of the nearest size first."""
+    """The launches of other collectives on the same layout, nearest size first."""
     others = [
         (abs(math.log2(other.bytes / problem.bytes)), history[other.problem])
         for other in measured_problems(history)
@@ -51,7 +51,7 @@ def relatives(problem: Case, history: History) -> list[Sequence[Launch]]:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known for a search among the points of one variant's parameters."""
+    """The data for a search among the parameter points of one variant."""
 
     entry: VariantEntry
     points: Mapping[str, Point]
@@ -62,7 +62,10 @@ class Known:
 
 
 def best_of_kin(known: Known, kin: Iterable[Sequence[Launch]]) -> list[str]:
-    """New points of a variant that are its family's best for other collectives: lane algorithms are shared."""
+    """New points of a variant that are the best of its family for other collectives.
+
+    Collectives share lane algorithms, so good points are often the same.
+    """
     entry = known.entry
     names = known.points.keys() - {variant.name for variant in measured(entry, known.series)}
     found: dict[str, None] = {}
@@ -80,9 +83,9 @@ def best_of_kin(known: Known, kin: Iterable[Sequence[Launch]]) -> list[str]:
 
 
 def propose(known: Known, count: int, seed: int, least_gain: float) -> list[str]:
-    """New parameter points of a variant, by name, learnt from what the launches say about the old ones.
+    """New parameter points of a variant, by name, proposed by a model of the measured points.
 
-    None where the next point is expected to gain less than ``least_gain`` (a logarithm of times).
+    Empty if the next point is expected to gain less than ``least_gain`` (a logarithm of times).
     """
     entry, native = known.entry, Variant(known.entry.collective)
     if not entry.parameters:
@@ -105,6 +108,6 @@ def propose(known: Known, count: int, seed: int, least_gain: float) -> list[str]
 
 
 def measured(entry: VariantEntry, series: Iterable[Sequence[Launch]]) -> list[Variant]:
-    """The points of a variant that the launches have."""
+    """The points of a variant that were measured in the launches."""
     found = {v for one in series for launch in one for v in launch}
     return sorted(v for v in found if v.fingerprint == entry.fingerprint)

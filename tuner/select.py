@@ -1,22 +1,20 @@
 """Decides from measurements which variant serves a problem. Pure functions, no database, no clock.
 
-Whoever is picked from many for having been fast was lucky, too, and who looks after each launch whether it
-has won sees luck more often. Therefore a claim never rests on the launches that led to it: a variant is
-*nominated* by what is known before a launch (it is among the first of the earlier launches, or it is the winner
-of a neighbouring size), and only launches after its nomination count for its claim. Their interval is widened
-for the number of nominated variants and of looks (Bonferroni), and the ratio that is stored is what one expects
-behind a claim that has cleared that bar.
+A variant picked as the fastest of many looks faster than it is (selection bias). Testing after each launch
+makes false wins more likely, too. Therefore the launches that nominate a variant do not count for its claim.
+A variant is *nominated* before a launch, because it is among the fastest in earlier launches or wins a
+neighbouring size; only launches after its nomination count. The claim's interval is widened for the number of
+nominated variants and of tests (Bonferroni). The stored ratio is corrected for selection bias.
 
-A problem ends in one of three ways, or is open:
+The outcome of a problem is one of three:
 
-* *decided* for a variant: the low end of its claim clears 1 + margin; or for native: no nominated variant
-  can be faster by the margin;
-* *tie*: by staying native one loses less than the margin, as far as one can expect;
-* *undecided*: too few launches, or they do not tell. Nothing is stored then.
+* *decided* for a variant: the low end of its claim is above 1 + margin. Or decided for native: no nominated
+  variant can be faster by the margin;
+* *tie*: the expected cost of staying native is less than the margin;
+* *undecided*: too few launches, or inconclusive ones. Nothing is stored.
 
-Where a choice cannot follow the size of a call, because the ranks do not know it alike, the problems
-of all sizes have one decision together: a variant has to win at one size or more, and at none may
-its ratio show it slower than native beyond the margin.
+If the ranks cannot agree on the size of a call, the problems of all sizes share one decision: a variant must
+win at one size or more, and at no size may it be slower than native by more than the margin.
 """
 
 from __future__ import annotations
@@ -41,31 +39,31 @@ from collforge.tuner.evidence import (
 from collforge.variant import Variant
 
 LAG = 0.07
-"""A variant this much slower than the best one (or native), beyond doubt, is not nominated."""
+"""A variant significantly slower than the best one (or native) by this is not nominated."""
 FINALISTS = 3
-"""How many of the first are nominated before a launch."""
+"""How many of the fastest variants are nominated before a launch."""
 
 Series = Sequence[Sequence[Launch]]
-"""The launches of each problem that shares a decision; of most problems, one sequence."""
+"""One sequence of launches for each problem that shares the decision; usually there is one problem."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How sure a decision has to be."""
+    """The required confidence of a decision."""
 
     min_launches: int = 3
-    """Of a claim."""
+    """The launches that a claim needs."""
     margin: float = MARGIN
     noise: Noise = field(default_factory=Noise)
     native_serves: bool = True
-    """False where native has a copy per rank, the call one per node: the best variant wins, even if slower."""
+    """False for hybrid collectives, which native cannot serve: the best variant wins, even if slower."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The winner of a problem and why; native, compared with itself, if nothing beats it.
+    """The winner of a problem and the reason. If native wins, `winner` compares native with itself.
 
-    ``winner.launches`` are those of the claim.
+    ``winner.launches``: the number of launches of the claim.
     """
 
     winner: Comparison
@@ -75,7 +73,7 @@ class Decision:
     others: tuple[Comparison, ...]
     """Every other variant that was measured, fastest first, by all its launches."""
     regret: float = 0.0
-    """What another variant is expected to save over this choice: a logarithm of times."""
+    """The expected saving of another variant over this winner, as a logarithm of times."""
 
     @property
     def settled(self) -> bool:
@@ -91,9 +89,9 @@ def decide(
 ) -> Decision:
     """Chooses the variant of a collective that serves one problem, or several together.
 
-    `eligible` are the variants that are verified and still exist; `nominated` those that other problems speak
-    for, so that all launches of this one count for their claims. Problems in which no eligible variant was
-    measured are left out: they are older than the variants.
+    `eligible`: the verified variants that still exist. `nominated`: the variants that other problems nominate,
+    so that all launches of this one count for their claims. Problems without measurements of an eligible
+    variant are ignored, because they are older than the variants.
     """
     native = Variant(collective)
     current = [one for one in series if any(v in eligible for launch in one for v in launch)]
@@ -103,7 +101,7 @@ def decide(
     compared = _compare_all(series, native, rule)
     judged = {variant: _judge(variant, native, found, rule) for variant in found}
     winning = [variant for variant, one in judged.items() if not one.obstacle]
-    # What fell out of the race lags beyond doubt: native has to stand against the others only.
+    # Variants out of the race are significantly slower, so native is compared only with the others.
     racing = {*finalists(series, native, eligible, rule), *nominated}
     rivals = {variant: one for variant, one in judged.items() if variant in racing}
     if winning:
@@ -129,13 +127,13 @@ def finalists(
     rule: Rule,
     most: int = FINALISTS,
 ) -> list[Variant]:
-    """The first of these launches, and those that lag little behind, or may not; so many at most.
+    """The fastest variants in these launches that are not significantly slower than the best; ``most`` at most.
 
-    Over several problems the best one may be slower than native in some, and so be no choice: the best of those
-    that are not are nominated beside it.
+    With several problems, the best variant may be slower than native in some and so cannot win. Up to ``most``
+    of the variants that are slower in none are then added.
     """
     faster = advantages(series, native)
-    # Of several problems only what was measured in all: a mean over other problems is no comparison.
+    # With several problems, only variants measured in all of them: means over other problems do not compare.
     each = [{v for launch in launches for v in launch} for launches in series if launches]
     common = set(eligible).intersection(*each) or set(eligible)
     ranking = sorted((v for v in faster if v in common), key=lambda v: (-faster[v], v))
@@ -176,9 +174,9 @@ def claims(
     rule: Rule,
     nominated: Collection[Variant] = (),
 ) -> dict[Variant, list[list[Launch]]]:
-    """For each variant that was ever nominated: the launches of each problem after its nomination.
+    """For each variant that was ever nominated, the launches of each problem after its nomination.
 
-    Of several problems it is the youngest for which the others can speak.
+    With several problems, `nominated` only applies to the one with the fewest launches.
     """
     found: dict[Variant, list[list[Launch]]] = {}
     youngest = min(range(len(series)), key=lambda at: len(series[at]), default=0)
@@ -200,13 +198,13 @@ def claims(
 @dataclass(frozen=True)
 class _Judged:
     comparison: Comparison
-    """By its claim."""
+    """The speed-up by the launches of its claim."""
     obstacle: str
-    """Why it cannot win; '' if it can."""
+    """Why the variant cannot win; '' if it can."""
     gain: float
-    """What it is expected to save where native serves."""
+    """The expected saving over native."""
     beaten: bool
-    """It cannot be faster than native by the margin, or it is slower than native in one of several problems."""
+    """Whether it cannot be faster than native by the margin, or is slower in one of several problems."""
 
 
 def _judge(
@@ -219,7 +217,7 @@ def _judge(
     whole = estimate_together(variant, native, each, rule.noise)
     assert whole is not None, "a nominated variant has a launch"
     low, high = whole.ends(confidence)
-    # It wins where its low end clears the margin, hence where its mean clears this.
+    # The variant wins if its low end is above the margin, which is if its mean is above this.
     bar = math.log1p(rule.margin) + whole.mean - low if rule.native_serves else -math.inf
     ratio = math.exp(max(whole.beyond(bar), low))
     comparison = Comparison(variant, ratio, math.exp(low), math.exp(high), launches)
@@ -239,9 +237,9 @@ def _judge(
 
 
 def _corrected(each: Series, found: Mapping[Variant, Series], rule: Rule) -> float:
-    """The confidence at which several looks at several variants together err about as often as one at one.
+    """The confidence for which several tests of several variants together err about as often as one test.
 
-    Looks after each launch see almost the same data: those of twice as many launches count as one more.
+    Tests after successive launches see almost the same data, so doubling the launches counts as one more test.
     """
     looks = 1 + max(0.0, math.log2(max(1, min(map(len, each))) / rule.min_launches))
     rivals = sum(min(map(len, other)) >= rule.min_launches for other in found.values())
@@ -250,7 +248,7 @@ def _corrected(each: Series, found: Mapping[Variant, Series], rule: Rule) -> flo
 
 def _shortfall(each: Sequence[Estimate], confidence: float, margin: float) -> str:
     if all(one.ends(confidence)[0] <= math.log1p(margin) for one in each):
-        return f"does not clear {1 + margin:.2f} with its low end"
+        return f"does not clear {1 + margin:.2f} with the low end of its interval"
     slowest = math.exp(min(one.mean for one in each))
     if slowest < 1 / (1 + margin):
         return f"is slower than native at some size ({slowest:.2f}x)"
@@ -261,7 +259,7 @@ def _why(choice: Comparison, problems: int, rule: Rule) -> str:
     if not rule.native_serves:
         return f"{choice}: the best that has one copy per node"
     together = ", and it is slower than native at no size" if problems > 1 else ""
-    return f"{choice}: the low end clears {1 + rule.margin:.2f}{together}"
+    return f"{choice}: the low end is above {1 + rule.margin:.2f}{together}"
 
 
 def _without_winner(
@@ -270,7 +268,7 @@ def _without_winner(
     eligible: Collection[Variant],
     rule: Rule,
 ) -> tuple[str, str]:
-    """What the problem is where no variant wins, and why."""
+    """The outcome of a problem if no variant wins, and the reason."""
     if not rivals:
         if compared and all(one.variant not in eligible for one in compared):
             what = "failed a verification, has none, or is no longer generated"
@@ -289,13 +287,13 @@ def _without_winner(
 
 
 def _launches_for_native(rivals: Mapping[Variant, _Judged], series: Series, native: Variant) -> int:
-    """Launches behind a decision for native: those of its longest rival; without one, native's own."""
+    """The launches behind a decision for native: the most of any rival; without rivals, native's own."""
     own = min((sum(native in launch for launch in one) for one in series), default=0)
     return max((one.comparison.launches for one in rivals.values()), default=own)
 
 
 def _compare_all(series: Series, native: Variant, rule: Rule) -> list[Comparison]:
-    """Every variant that ran beside native, fastest first, ties by name."""
+    """Every variant measured together with native, fastest first; equally fast ones by name."""
     variants = {v for launches in series for launch in launches for v in launch} - {native}
     found = []
     for variant in sorted(variants):
@@ -306,7 +304,7 @@ def _compare_all(series: Series, native: Variant, rule: Rule) -> list[Comparison
 
 
 def _gain(variant: Variant, over: Variant, series: Series, rule: Rule) -> float:
-    """What a variant is expected to save over another, by their common launches."""
+    """The expected saving of a variant over another, by their common launches."""
     known = estimate_together(variant, over, series, rule.noise)
     return known.gain if known else 0.0
 
@@ -314,10 +312,10 @@ def _gain(variant: Variant, over: Variant, series: Series, rule: Rule) -> float:
 def _simplest_of_the_best(
     winning: Sequence[Variant], faster: Mapping[Variant, float], series: Series, rule: Rule
 ) -> Variant:
-    """The fastest by all launches, or a simpler one that these cannot tell from it.
+    """The fastest variant by all launches, or a simpler one that is not significantly slower.
 
-    The two are compared in their common launches and not by their intervals against native, which
-    contain the noise of native too. The margin bounds what a wide interval may cost.
+    The two are compared in their common launches, because their intervals against native include native's
+    noise. The margin limits the cost if the interval is wide.
     """
     first = max(winning, key=lambda v: (faster[v], v))
 

@@ -1,4 +1,4 @@
-"""Where a tuning stands: every decision that the measurements of a place allow, and what is stored of it."""
+"""The state of a tuning: all decisions from the measurements of a place (database key), and the stored rows."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from collforge.variant import Variant
 
 @dataclass(frozen=True)
 class Standing:
-    """What the database says of a place."""
+    """The decisions for a place (database key)."""
 
     seen: Examination
-    """With the launches of each problem so far, but for failed variants: a wrong result is often a fast one."""
+    """Includes the launches of each problem, without failed variants: a wrong result is often a fast one."""
     elsewhere: History
-    """Those of other layouts of the same system and MPI library."""
+    """The launches of other layouts of the same system and MPI library."""
     decisions: Mapping[str, Decision]
-    """By problem."""
+    """Problem -> decision."""
 
     def stored(self, collective: str) -> tuple[list[Choice], list[Undecided]]:
         """The winners of a collective, and its sizes without one."""
         return stored(self.seen, self.decisions, collective)
 
     def asked(self) -> list[Case]:
-        """The problems of the goal, and those half way between them that need a decision."""
+        """The problems of the goal, and those between its sizes that need a decision."""
         seen = self.seen
         own = [one for one in plan.problems(seen.manifest, seen.goal) if self.can_be_tuned(one)]
         return [*own, *(one for one, _ in between.problems(seen, self.decisions))]
@@ -55,7 +55,7 @@ class Standing:
         return decision is not None and decision.settled
 
     def is_exhausted(self, problem: Case) -> bool:
-        """Undecided, and no launch more is planned: it had its most, or nothing is left that works."""
+        """Whether a problem is undecided and gets no more launches: it had the most, or no variant works."""
         launches = len(self.seen.history.get(problem.problem, ()))
         if self.is_settled(problem) or launches == 0:
             return False
@@ -65,7 +65,7 @@ class Standing:
 
 
 def read_standing(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:
-    """Decides every problem of the goal's collectives that was measured at a place."""
+    """Decides every measured problem of the goal's collectives at a place (database key)."""
     history = by_problem(store.measurements(place))
     others = [p for p in store.places() if replace(p, layout=place.layout) == place != p]
     elsewhere = by_problem(one for other in others for one in store.measurements(other))
@@ -82,7 +82,7 @@ def judge(
     failed: Collection[Variant] = (),
     verified: Collection[Variant] | None = None,
 ) -> tuple[Examination, dict[str, Decision]]:
-    """Every decision, in two passes: the winners of the first speak for the sizes beside theirs."""
+    """All decisions, in two passes: winners of the first pass are nominated for neighbouring sizes."""
     rule = Rule(goal.min_launches, goal.margin, pooled(history))
     seen = Examination(made, goal, history, rule, failed, verified)
     found = [one for one in measured_problems(history) if one.collective in goal.collectives]
@@ -100,7 +100,7 @@ def decide_each(seen: Examination, found: Sequence[Case]) -> dict[str, Decision]
 
 
 def without(history: History, failed: Collection[Variant]) -> dict[str, list[Launch]]:
-    """The launches as if these variants had not been in them."""
+    """The launches without the samples of these variants."""
     return {
         problem: [{v: s for v, s in launch.items() if v not in failed} for launch in launches]
         for problem, launches in history.items()
@@ -110,10 +110,11 @@ def without(history: History, failed: Collection[Variant]) -> dict[str, list[Lau
 def stored(
     seen: Examination, decisions: Mapping[str, Decision], collective: str
 ) -> tuple[list[Choice], list[Undecided]]:
-    """What is stored of a collective's decisions: winners, and the sizes without one.
+    """The rows stored for a collective: its winners, and the sizes without one.
 
-    At an undecided size the winner of a size beside it serves that was not slower than native here (evidence
-    `BETWEEN`); where those may be slower by the margin, native bounds them (`BARRIER`).
+    At an undecided size, a neighbouring size's winner serves if it was not slower than native there (evidence
+    `BETWEEN`). If it may be slower by the margin, native is stored (`BARRIER`), so that the winner does not
+    reach this size.
     """
     entry = seen.manifest.collective(collective)
     found = list(measured_problems(seen.history, collective))
@@ -132,7 +133,7 @@ def stored(
             continue
         below = _nearest(rows[:at][::-1])
         best = _best_of(seen, contest[0], [*below, *_nearest(rows[at + 1 :])])
-        # A tie's launches tell; the few of an undecided size have to leave little doubt.
+        # A tie has enough launches. An undecided size has few, so the standard error is subtracted.
         doubt = 0.0 if best is None or decision.settled else best[1].error
         is_slower = best is not None and best[1].mean - doubt < -math.log1p(seen.goal.margin)
         if is_slower and not entry.hybrid:
@@ -144,13 +145,13 @@ def stored(
             ends = (known.ratio, known.low, known.high, known.launches)
             choices.append(Choice(nbytes, known.variant, *ends, BETWEEN))
         elif below and at + 1 == len(rows):
-            # Without a row for the largest size the winner below it would serve all that is larger.
+            # Without a row for the largest size, the winner below it would serve all larger sizes.
             choices.append(replace(own, evidence=BARRIER))
     return choices, undecided
 
 
 def _nearest(rows: Sequence[tuple[Sequence[Case], Decision]]) -> list[Variant]:
-    """The winner of the first decided row; none where native is."""
+    """The winner of the first decided row; empty if it is native."""
     for _, decision in rows:
         if decision.settled:
             return [] if decision.winner.variant.is_native else [decision.winner.variant]
@@ -160,7 +161,7 @@ def _nearest(rows: Sequence[tuple[Sequence[Case], Decision]]) -> list[Variant]:
 def _best_of(
     seen: Examination, problem: Case, variants: Sequence[Variant]
 ) -> tuple[Variant, Estimate] | None:
-    """The fastest of these in a problem; None: none of them was measured there."""
+    """The fastest of these variants in a problem; None if none of them was measured there."""
     native = Variant(problem.collective)
     launches = seen.history.get(problem.problem, ())
     known = ((one, estimate(one, native, launches, seen.rule.noise)) for one in variants)

@@ -22,19 +22,19 @@ from collforge.tuner.request import format_size
 from collforge.variant import NATIVE
 
 EVIDENCE = (
-    "evidence: decided; tie: native is as fast as the best variant. Undecided so far: between: served by the "
-    "winner beside it, not slower than native here; barrier: served by native, for that winner was slower "
-    "here or not measured"
+    "evidence: decided; tie: native is as fast as the best variant. For undecided sizes: between: served by a "
+    "neighbouring size's winner, which is not slower than native here; barrier: served by native, because that "
+    "winner was slower here or not measured"
 )
 
 Open = tuple[Place, Undecided]
-"""A size that was measured and has no winner yet, and where."""
+"""A measured size without a winner, with its place (database key)."""
 
 
 def print_winners(
     winners: Sequence[Winner], undecided: Sequence[Open] = (), unsized: Collection[str] = ()
 ) -> None:
-    """A row for each winner and undecided size; the winners of `unsized` collectives serve every size."""
+    """Prints a row for each winner and undecided size. Winners of `unsized` collectives serve all sizes."""
     if not winners and not undecided:
         print("no winners yet: run `collforge tune`")
         return
@@ -66,7 +66,7 @@ def winner_rows(
 ) -> list[dict[str, object]]:
     """Winners and undecided sizes as plain rows, for csv and json, sorted.
 
-    The ``evidence`` of a row is decided or tie; or, where nothing was decided, between or barrier (schema.sql),
+    The ``evidence`` of a row is decided or tie; for an undecided size it is between or barrier (schema.sql),
     or undecided if nothing is stored.
     """
     rows: list[dict[str, object]] = [
@@ -109,7 +109,7 @@ def write_json(rows: object) -> None:
 
 
 def save(args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]]) -> None:
-    """Writes what a command measured to its --json, if given, with the words that measure it again."""
+    """Writes a command's measurements to its --json file, if given, with the command line that repeats them."""
     if args.json:
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         command = shlex.join(["collforge", *args.words])
@@ -118,14 +118,14 @@ def save(args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]
 
 
 class Legend:
-    """Short names for a table's variants, whose full names take up to ten lines of a narrow column."""
+    """Short names for a table's variants; full names would need up to ten lines of a narrow column."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        """By full name; of the form ``FAMILY.NUMBER``."""
+        """Full name -> short name of the form ``FAMILY.NUMBER``."""
 
     def short(self, variant: str) -> str:
-        """``full_lane.2`` for the second variant of a family; a name without parameters as it is."""
+        """``full_lane.2`` for the second variant of a family; a name without parameters is not shortened."""
         if "[" not in variant:
             return variant
         family = variant.split("[", 1)[0]
@@ -133,14 +133,14 @@ class Legend:
         return self.names.setdefault(variant, f"{family}.{number}")
 
     def show(self) -> None:
-        """Prints each short name with what it stands for, unbroken, so that it can be copied."""
+        """Prints each short name with its full name on one line, so that it can be copied."""
         width = max(map(len, self.names.values()), default=0)
         for variant, short in sorted(self.names.items(), key=lambda item: item[1].split(".")[0]):
             print(f"{short:{width}} = {variant}")
 
 
 def show(table: Table) -> None:
-    """Prints a table; as wide as it needs where the output is no terminal."""
+    """Prints a table; without a terminal its width is not limited."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=max(160, Console(width=10000).measure(table).maximum))

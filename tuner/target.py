@@ -1,4 +1,4 @@
-"""What a measuring command is aimed at: the system, the cluster it stands for, the problems."""
+"""Options of measuring commands: the system, the emulated cluster and the problems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collforge.tuner.run import Site
 
 
 def add_system(parser: argparse.ArgumentParser) -> None:
-    """Adds --system and what describes it."""
+    """Adds --system and the options that describe it."""
     parser.add_argument(
         "--system",
         default="emulated",
@@ -32,7 +32,7 @@ def add_system(parser: argparse.ArgumentParser) -> None:
 
 
 def add_rails(parser: argparse.ArgumentParser) -> None:
-    """Adds what describes the links of an emulated cluster."""
+    """Adds the options for the links of an emulated cluster."""
     parser.add_argument(
         "--rails", type=int, default=2, help="emulated: links of a node (default: 2)"
     )
@@ -52,9 +52,8 @@ def add_problems(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--collective",
         default="regular",
-        help="names with commas, e.g. bcast,allreduce, or groups: mpi, of which irregular are those whose "
-        "blocks may differ in size, and regular the others; hybrid: those of collforge_hybrid.h; all "
-        "(default: %(default)s)",
+        help="names separated by commas, e.g. bcast,allreduce, or groups: mpi, which is irregular (block sizes "
+        "may differ) and regular (the others); hybrid: those of collforge_hybrid.h; all (default: %(default)s)",
     )
     parser.add_argument(
         "--sizes",
@@ -65,13 +64,13 @@ def add_problems(parser: argparse.ArgumentParser) -> None:
         "--per",
         choices=("block", "node"),
         default="block",
-        help="what --sizes are of: a block of the call, or what the links of the busiest node have to move "
+        help="meaning of --sizes: bytes of a block, or bytes that the links of the busiest node must move "
         "(default: %(default)s)",
     )
 
 
 def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:
-    """What --layout, --collective, --sizes and --per ask for."""
+    """The goal that --layout, --collective, --sizes and --per describe."""
     return Goal(
         layout=request.parse_layout(args.layout, args.system),
         collectives=request.parse_collectives(args.collective, made),
@@ -87,14 +86,14 @@ def cluster(args: argparse.Namespace) -> ClusterSpec:
 
 
 def rails(args: argparse.Namespace, at: Layout) -> ClusterSpec:
-    """The same for nodes of a layout, which must be of one size."""
+    """The emulated cluster for a layout, whose nodes must have the same size."""
     return ClusterSpec(at.nodes, at.node_sizes[0], args.rails, args.rate, args.rail_model)
 
 
 def site(args: argparse.Namespace, mpi: str) -> Site:
     """Where jobs of an MPI library run.
 
-    Raises CollforgeError, naming the fix, for an unknown system or when this machine cannot emulate one.
+    Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
     """
     if args.system not in request.LAYOUTS and not args.config:
         raise CollforgeError(
@@ -115,12 +114,12 @@ def site(args: argparse.Namespace, mpi: str) -> Site:
 
 
 def system_name(args: argparse.Namespace) -> str:
-    """The system's name in the database: differently shaped emulated clusters are kept apart."""
+    """The system's name in the database. Emulated clusters with different links have different names."""
     return cluster(args).system if args.system == "emulated" else str(args.system)
 
 
 def link_rate(args: argparse.Namespace) -> float | None:
-    """Bytes per second of all links of a node, in each direction, where it is known."""
+    """Bytes per second of all links of a node in each direction; None if not known."""
     if args.system != "emulated":
         return None
     spec = cluster(args)

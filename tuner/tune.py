@@ -1,4 +1,4 @@
-"""The main job: plan, run, ingest, store, decide, until everything is settled or the budget is spent."""
+"""The main loop: plan, run, ingest, store, decide, until all problems are settled or the budget is spent."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ from collforge.tuner.run import Job, JobError, Site, run_job
 from collforge.tuner.standing import Standing, read_standing
 from collforge.variant import NATIVE, Variant, split_name
 
-# A job is one launch of many problems. Its start costs some seconds; what it has written outlives its tuner.
+# A job is one launch of many problems. Starting it costs some seconds.
 MOST_JOB_SECONDS = 120.0
 LEAST_JOB_SECONDS = 50.0
-# The most rounds of a problem, and the seconds after which it ends (with two rounds at least): more rounds in a
-# launch are cheaper than more launches, and slow problems must not starve the rest.
+# Limits of a problem in a launch: rounds, and seconds (but at least two rounds). More rounds are cheaper than
+# more launches, but slow problems must leave time for the others.
 SAMPLES = 40
 PROBLEM_SECONDS = 0.8
-# A job of few problems takes up to so many times as many rounds of each: its start costs the same.
+# A job with few problems may have up to this many times as many rounds of each, to use the cost of its start.
 MOST_STRETCH = 6.0
-# Calls per sample round that are not samples: warm-up and verification.
+# Calls of a problem that are not samples: warm-up and verification.
 OVERHEAD_CALLS = 2
-# By host name the runtime tells whose winners apply (the emulated nodes are called node0, node1, ...).
+# The runtime selects the system's winners by host name (emulated nodes are called node0, node1, ...).
 HOST_PATTERNS = {"emulated": "node[0-9]+"}
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a tuning is."""
+    """The progress of a tuning."""
 
     settled: int
     problems: int
     wins: int
-    """Problems that a variant won."""
+    """Problems won by a variant."""
     launches: int
-    """Of this run."""
+    """Launches of this run."""
     doing: str
     seconds_left: float
 
 
 @dataclass
 class Spent:
-    """Where the seconds of a tuning went."""
+    """The seconds that a tuning spent, by purpose."""
 
     measuring: float = 0.0
-    """In the driver: verifying and timing."""
+    """Verifying and timing in the driver."""
     launching: float = 0.0
-    """ReFrame, the cluster and MPI's start and end: a job's seconds outside the driver's work."""
+    """The rest of a job: ReFrame, the cluster, and starting and ending MPI."""
     building: float = 0.0
     thinking: float = 0.0
-    """Planning, deciding, storing."""
+    """Planning, deciding and storing."""
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,10 @@ class Session:
 
 
 def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> Standing:
-    """Measures until every problem is settled or ``budget`` seconds are spent; stores winners all along.
+    """Measures until every problem is settled or ``budget`` seconds are spent; stores winners after each job.
 
-    Returns where it stands. Interrupted at any moment, it loses nothing that the running job has written: that
-    is taken in at once, or at the next start.
+    Returns the state of the tuning. If it is interrupted, the running job's results are stored at once or at
+    the next start.
     """
     deadline = time.monotonic() + budget
     leftovers.take_in(session.folder, session.database)
@@ -105,7 +105,7 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> S
 
 
 def record_sources(session: Session) -> None:
-    """Stores what each variant is made of that this tuning may verify."""
+    """Stores the file hashes of each variant that this tuning may verify."""
     with Store(session.database) as store, store.transaction():
         for collective in session.goal.collectives:
             for entry in session.manifest.variants_of(collective):
@@ -129,7 +129,7 @@ def report_progress(standing: Standing, launches: int, seconds_left: float) -> P
 
 
 def tasks_in_turn(standing: Standing) -> Iterator[tuple[Turn, Task]]:
-    """What the next launch should measure: the searches and the half-way problems, each when it is its turn."""
+    """The tasks for the next launch, of the goal's sizes and of those between, in the order of their turns."""
     seen = standing.seen
     contests = plan.open_contests(seen)
     searches = plan.next_tasks(seen, contests, standing.elsewhere)
@@ -143,7 +143,7 @@ def tasks_in_turn(standing: Standing) -> Iterator[tuple[Turn, Task]]:
 
 
 def next_job(session: Session, standing: Standing, left: float) -> Job | None:
-    """The next launch: the first of the tasks, and only what the budget still allows."""
+    """The next job: the first tasks that fit into the remaining budget."""
     if left <= 0:
         return None
     sized = (
@@ -167,7 +167,7 @@ def next_job(session: Session, standing: Standing, left: float) -> Job | None:
 
 
 def task_seconds(task: Task) -> float:
-    """About how long a task takes in a job: its samples, within the limits, and the calls around them."""
+    """The estimated seconds of a task in a job: its samples, within the limits, and its other calls."""
     rounds = max(2.0, min(SAMPLES, PROBLEM_SECONDS / task.seconds))
     return task.seconds * (rounds + OVERHEAD_CALLS) + 0.05
 
@@ -179,7 +179,7 @@ def run_one(
     deadline: float,
     show: Callable[[Progress], None],
 ) -> None:
-    """Runs a job and stores what it found."""
+    """Runs a job and stores its results."""
 
     def watch(folder: Path) -> None:
         latest = last_case(folder) or str(job.cases[0])
@@ -196,10 +196,10 @@ def run_one(
 
 
 def finished(session: Session, job: Job, report: ingest.Report) -> RunRecord:
-    """The run of a report; where the job died in a case, that case counts as failed.
+    """The run in a report. If the job died in a case, that case counts as failed.
 
-    So a variant that hangs or crashes is not tried again. Raises JobError when native itself did, or
-    when there is nothing to learn from the job.
+    So a variant that hangs or crashes is not tried again. Raises JobError if native itself hung or crashed,
+    or if the job has no results.
     """
     troubles = "; ".join(map(str, report.troubles))
     if not report.runs:

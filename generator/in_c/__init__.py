@@ -1,1 +1,1 @@
-"""Decides what the generated C says, so that the templates only lay it out."""
+"""Computes the contents of the generated C; the templates only lay it out."""

@@ -1,11 +1,11 @@
-"""Decides what the Fortran entry points say: their names, their arguments and the C call behind each.
+"""The Fortran entry points: their names, their arguments and the C call behind each.
 
-What a Fortran program refers to depends on the MPI library (`nm -D` on the libraries shows it):
+The symbols that a Fortran program calls depend on the MPI library (`nm -D` on the libraries shows them):
 
-* Open MPI: mpif.h and `use mpi` refer to ``mpi_bcast_``, and ``use mpi_f08`` comes to ``ompi_bcast_f``, of
-  which the former is a second name. It calls PMPI_Bcast, which nobody can interpose: both names are ours.
-* MPICH: everything with a buffer comes to MPI_Bcast (or MPI_Bcast_c), the C wrapper, by itself; only the
-  routines of ``use mpi_f08`` without a buffer, such as ``mpi_barrier_f08_``, call PMPI directly.
+* Open MPI: mpif.h and ``use mpi`` call ``mpi_bcast_``, an alias of ``ompi_bcast_f``, which ``use mpi_f08``
+  calls. That function calls PMPI_Bcast, which cannot be interposed, so both names are defined here.
+* MPICH: every routine with a buffer calls the C function MPI_Bcast (or MPI_Bcast_c), which the C wrapper
+  serves. Only routines of ``use mpi_f08`` without a buffer, such as ``mpi_barrier_f08_``, call PMPI directly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CONVERSIONS = {
     "op": "PMPI_Op_f2c(*{name})",
     "comm": "PMPI_Comm_f2c(*{name})",
 }
-# The sides whose buffer may be MPI_IN_PLACE on some rank, by the spec's in_place.
+# By the spec's in_place: the sides whose buffer may be MPI_IN_PLACE on some rank.
 _IN_PLACE = {
     "send_all": ("send_buffer",),
     "send_root": ("send_buffer",),
@@ -32,36 +32,36 @@ _IN_PLACE = {
 
 @dataclass(frozen=True)
 class Routine:
-    """One Fortran routine that is ours; ``call`` is the C that it comes to.
+    """One Fortran routine that the library defines; ``call`` is the C call that it makes.
 
-    ``parameters`` are C declarations without the trailing ``MPI_Fint *ierror``; all are addresses.
+    ``parameters`` are C declarations of pointers, without the trailing ``MPI_Fint *ierror``.
     """
 
     stem: str  # the name in lower case, "mpi_bcast"
     parameters: tuple[str, ...]
     names: tuple[str, ...]
     call: str
-    openmpi_only: bool  # MPICH's own leads to a C function of ours, or needs none
-    condition: str = ""  # of the preprocessor; not in every Open MPI
+    openmpi_only: bool  # MPICH's routine calls a wrapped C function, or needs no wrapper
+    condition: str = ""  # preprocessor condition, for routines that some Open MPI versions lack
 
     @property
     def openmpi_name(self) -> str:
-        """Open MPI's own name, to which `use mpi_f08` comes."""
+        """Open MPI's internal name, which `use mpi_f08` calls."""
         return f"o{self.stem}_f"
 
     @property
     def fortran_name(self) -> str:
-        """What mpif.h and `use mpi` refer to, as gfortran and most compilers spell it."""
+        """The symbol that mpif.h and `use mpi` call, as gfortran and most compilers spell it."""
         return f"{self.stem}_"
 
     @property
     def mpich_name(self) -> str:
-        """What `use mpi_f08` of MPICH refers to where there is no buffer."""
+        """The symbol that MPICH's `use mpi_f08` calls for a routine without a buffer."""
         return f"{self.stem}_f08_"
 
 
 def routines(collectives: Iterable[Collective]) -> list[Routine]:
-    """The routines that start and end the runtime and the life of a communicator, and the collectives."""
+    """The routines that start and end MPI, those that make and free communicators, and the collectives."""
     start = Routine("mpi_init", (), (), "MPI_Init(NULL, NULL)", False)
     start_thread = Routine(
         "mpi_init_thread",
@@ -130,13 +130,13 @@ def _value(collective: Collective, argument: Argument) -> str:
     if argument.role in _BUFFERS:
         place = argument.role in _IN_PLACE.get(collective.in_place, ())
         return f"{'data_or_in_place' if place else 'data'}({argument.name})"
-    # Arrays of INTEGER are arrays of int: the template asserts it.
+    # INTEGER arrays are passed as int arrays; the template asserts that both have the same size.
     return _CONVERSIONS.get(argument.role, "{name}").format(name=argument.name)
 
 
 @dataclass(frozen=True)
 class HybridRoutine:
-    """A function of collforge_hybrid.h as templates/hybrid.c.j2 and collforge_hybrid.f90.j2 want it."""
+    """A function of collforge_hybrid.h, for templates/hybrid.c.j2 and collforge_hybrid.f90.j2."""
 
     name: str
     names: tuple[str, ...]
@@ -150,7 +150,7 @@ _INTEGER = "integer(c_int), value :: {name}"
 _NEW = "type(c_ptr), intent(out) :: {name}"
 _HYBRID = "struct collforge_hybrid *"
 _REQUEST = "struct collforge_hybrid_request *"
-# kind of an argument -> its C parameter, what is passed on, its Fortran declaration
+# kind of an argument -> its C parameter, the expression passed on, its Fortran declaration
 _KINDS = {
     "buffer": ("void *{name}", "{name}", _POINTER),
     "send_buffer": ("const void *{name}", "{name}", _POINTER),
@@ -184,7 +184,7 @@ _LIFE: dict[str, tuple[tuple[str, str], ...]] = {
 
 
 def hybrid_routines(collectives: Iterable[Collective]) -> list[HybridRoutine]:
-    """The life of packages, the hybrid collectives and their persistent forms."""
+    """The routines that make and free packages, the hybrid collectives and their persistent forms."""
     found = [_hybrid_routine(f"collforge_hybrid_{name}", rows) for name, rows in _LIFE.items()]
     for collective in collectives:
         rows = tuple((argument.name, argument.role) for argument in collective.arguments)

@@ -1,4 +1,4 @@
-"""Decides what the wrappers of MPI-4's large-count functions (MPI_Bcast_c, ...) say."""
+"""The contents of the wrappers of MPI-4's large-count functions (MPI_Bcast_c, ...)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _DISPLACEMENTS = ("send_displs", "recv_displs")
 
 @dataclass(frozen=True)
 class LargeFunction:
-    """The large-count form of a collective; every field is C."""
+    """The large-count form of a collective; every field is C code."""
 
     name: str
     parameters: str
     arguments: str
     collective: str
-    choose: str  # the call that chooses; empty where the blocks differ
+    choose: str  # the call that chooses a variant; empty where block sizes differ
     fields: str  # the initializers of struct cf_args, without arrays of counts
     send_counts: str
     recv_counts: str
@@ -31,16 +31,16 @@ def large_functions(
     fields: Mapping[str, tuple[str, ...]],
     choose: Callable[[Collective], str],
 ) -> list[LargeFunction]:
-    """The large-count functions, of every collective that has counts.
+    """The large-count functions of all collectives that have counts.
 
-    ``fields`` gives the members of struct cf_args that a role fills in the plain function, ``choose`` the
-    call by which that one chooses.
+    ``fields``: the members of struct cf_args that each role fills in the plain function. ``choose``: the call
+    by which the plain function chooses a variant.
     """
     return [_function(c, fields, choose) for c in collectives if has_large_form(c)]
 
 
 def has_large_form(collective: Collective) -> bool:
-    """Whether MPI-4 has one: as it has for every function of the standard's that takes counts."""
+    """Whether MPI-4 has a large-count form: it has one for every function of the standard with counts."""
     counts = any(argument.role in (*_COUNTS, *_ARRAYS) for argument in collective.arguments)
     return counts and collective.function.startswith("MPI_")
 

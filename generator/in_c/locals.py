@@ -1,4 +1,4 @@
-"""The locals of a variant's C function: those that its steps use, each after what it is made from."""
+"""The local variables of a variant's C function: those that its steps use, in order of dependence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..steps import PLACES, STEPS
 
 
 def declarations(variant: Variant, text: str) -> list[str]:
-    """The locals that the steps use and that follow from layout and root."""
+    """The declarations of used locals that depend on layout and root only."""
     full = variant.family.lanes == "full"
     rooted = variant.collective.rooted
     known: list[tuple[str, str, str]] = [
@@ -47,7 +47,7 @@ def _lanes(variant: Variant) -> str:
 
 
 def call_declarations(variant: Variant, text: str) -> list[str]:
-    """The locals that follow from the call's operands."""
+    """The declarations of used locals that depend on the call's operands."""
     permutes = [step for step in variant.composition.steps if step.call == "permute"]
     condition = permutes[0].where if permutes else None
     kinds = dict.fromkeys(step.call for step in variant.composition.steps)
@@ -72,14 +72,14 @@ def call_declarations(variant: Variant, text: str) -> list[str]:
 
 
 def _all_units(variant: Variant) -> str:
-    """Room for all blocks of a rank: of an all-to-all, for its row as well as for its column."""
+    """Space for all blocks of a rank; in an all-to-all, for those it sends and those it receives."""
     if variant.collective.all_to_all:
         return "cf_larger(cf_all_units(at, &row), cf_all_units(at, &column))"
     return "cf_all_units(at, blocks)"
 
 
 def _needed(known: Sequence[tuple[str, str, str]], text: str) -> list[str]:
-    """The declarations of the names that the text uses, each after those it is made from."""
+    """The declarations of the names that the text uses, each after those that it depends on."""
     needed: list[str] = []
     for name, ctype, value in reversed(known):
         if re.search(rf"(?<!->)(?<!\.)\b{name}\b", text):

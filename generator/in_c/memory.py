@@ -1,4 +1,4 @@
-"""The memory of a variant's C: its splits, the parts of the node's piece, and its temporaries."""
+"""The memory of a variant's C: its splits, its views of the node's shared memory, and its temporaries."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..model import Variant
 from ..splits import SHAPES, SPLITS
 from ..steps import PLACES, STEPS
 
-# view of a piece (generator/window.py) -> the split that it is a part of and the C of that part's number; the
-# others are addressed block by block.
+# view of a node's shared memory (generator/window.py) -> the split that it is a part of, and the C expression
+# of that part's index. Other views are addressed block by block.
 VIEW_SPLITS = {
     "slice": ("slices", "at->node_rank"),
     "node_slice": ("lane_slices", "at->node"),
@@ -19,7 +19,7 @@ VIEW_SPLITS = {
 
 @dataclass(frozen=True)
 class NamedSetup:
-    """A split with the call that fills it."""
+    """A split (struct cf_split) with the C call that fills it."""
 
     name: str
     setup: str
@@ -27,7 +27,7 @@ class NamedSetup:
 
 @dataclass(frozen=True)
 class View:
-    """A part of the node's piece that stands together: its name and its address, in C."""
+    """A contiguous part of the node's shared memory: its name and its address, in C."""
 
     name: str
     address: str
@@ -35,9 +35,9 @@ class View:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A temporary: its slot and its units on this rank, in C.
+    """A temporary: its slot and its size in units on this rank, in C.
 
-    Where ``needed`` does not hold, the buffer is another one's memory: ``otherwise``.
+    Where ``needed`` is false, no temporary is used but the buffer ``otherwise``.
     """
 
     name: str
@@ -48,11 +48,14 @@ class Buffer:
 
 
 def temporaries(variant: Variant) -> list[tuple[str, str]]:
-    """The members of struct cf_temporaries: how many of each shape, for lane algorithms and chunks, too."""
+    """The members of struct cf_temporaries: the number of temporaries of each shape.
+
+    Temporaries of lane algorithms and chunks are included.
+    """
     steps = variant.composition.steps
     names = {step.writes for step in steps} & variant.family.buffers.keys()
     shapes = sorted(SHAPES[variant.family.buffers[name]].memory for name in names)
-    # Lane algorithms have up to twice what they are given (lane.h).
+    # A lane algorithm needs up to twice the size of its data (lane.h).
     given = "lane" if variant.collective.has_blocks else "slice"
     shapes += ["crossing" if "crossing" in shapes else given] * (2 if variant.algorithms else 0)
     shapes += ["vector", "vector"] if any(step.get("over") == "all" for step in steps) else []
@@ -86,14 +89,14 @@ def splits(variant: Variant) -> list[NamedSetup]:
 
 
 def _viewed(variant: Variant) -> list[str]:
-    """The parts of the piece that the steps name."""
+    """The views of the node's shared memory that the steps use."""
     steps = variant.composition.steps
     names = dict.fromkeys(name for step in steps for name in (step.reads, step.writes))
     return [name for name in names if name in variant.family.views]
 
 
 def views(variant: Variant) -> list[View]:
-    """The parts of the piece that stand together."""
+    """The contiguous views of the node's shared memory that the steps use."""
     out = []
     for name in _viewed(variant):
         kind = variant.family.views[name]
@@ -122,7 +125,7 @@ def _buffer(variant: Variant, name: str) -> Buffer:
         if step.call == "permute" and name == step.writes:
             return Buffer(name, slot, units, "permuted", f"(void *){pointer(step.reads, variant)}")
         if step.call == "permute" and name == step.reads:
-            # Rank 0 comes first in either order: its result needs no move, and may be none.
+            # Rank 0 comes first in either order: its result is not moved, and may be undefined (exscan).
             return Buffer(
                 name, slot, units, "permuted && at->rank > 0", pointer(step.writes, variant)
             )

@@ -1,4 +1,4 @@
-"""A variant's steps, and those that overlap with the lane algorithm, in C."""
+"""A variant's steps in C, and the pipe of steps that overlap with the lane algorithm."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROOTS = {"root": "root_rank", "leader": "leader", "root_node": "root_node"}
 
 @dataclass(frozen=True)
 class StepView:
-    """A step as templates/variant.c.j2 wants it: a comment, the C of a condition (or nothing), a statement."""
+    """A step for templates/variant.c.j2: a comment, a C condition ('' for none) and a C statement."""
 
     comment: str
     guard: str
@@ -109,14 +109,14 @@ def _named(names: dict[str, str], step: Step, key: str) -> str:
 
 
 def _blocks(variant: Variant, step: Step) -> str:
-    """The blocks that a step on one rank puts in order."""
+    """The blocks that a step on one rank reorders."""
     if step.call != "reorder" or not variant.collective.all_to_all:
         return "blocks"
     return "&row" if step["direction"] == "to_lanes" else "&column"
 
 
 def is_shared(variant: Variant) -> bool:
-    """Whether there is no way without shared memory: such a variant leaves the call to native."""
+    """Whether the variant needs shared memory. Without it such a variant leaves the call to native."""
     phase = variant.parameter(NODE_PHASE)
     return phase is not None and phase.values == ("shared",)
 
@@ -130,7 +130,7 @@ def _way(variant: Variant, over: str) -> str:
 
 
 def _pieces(variant: Variant) -> Pieces:
-    """The steps that may overlap with the one over a lane; none where the variant cannot."""
+    """The steps that may overlap with the lane step; none if the variant cannot overlap."""
     if not variant.parameter(OVERLAP):
         return Pieces()
     return pieces(variant.family, variant.composition)

@@ -1,4 +1,4 @@
-"""What templates/variant.c.j2 reads of a variant."""
+"""The values of a variant for templates/variant.c.j2."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def view(variant: Variant) -> dict[str, Any]:
 
 
 def _lane_tables(variant: Variant) -> dict[str, list[str]]:
-    """For each component collective over a lane the initializers of struct cf_lane_choice, native's first."""
+    """The initializers of struct cf_lane_choice for each component collective over a lane, native first."""
     over_lane = [step.call for step in variant.composition.steps if step.get("over") == "lane"]
     calls = dict.fromkeys(over_lane if variant.algorithms else ())
     return {
@@ -80,7 +80,7 @@ def _lane_choice(algorithm: Algorithm, call: str) -> str:
 
 
 def _symbols(variant: Variant) -> list[str]:
-    """The values of the family's own symbolic parameters, one enumeration each."""
+    """One enumeration for each of the family's own symbolic parameters."""
     own = [p for p in variant.parameters if p in variant.family.parameters and p.name != NODE_PHASE]
     return [
         ", ".join(f"{parameter.name}_{symbol}".upper() for symbol in parameter.symbols)

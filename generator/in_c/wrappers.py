@@ -1,4 +1,4 @@
-"""What the wrappers of a collective say: how it is chosen, and its arguments by their roles."""
+"""The contents of a collective's wrappers: how a variant is chosen, and the arguments by role."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def block_argument(collective: Collective, what: str, in_place: bool) -> str | N
 
 
 def choose(collective: Collective, function: str = "cf_choose") -> str:
-    """The C call that chooses, by what the standard makes known alike on all ranks."""
+    """The C call that chooses a variant, by values that the standard makes equal on all ranks."""
     which = f"CF_{collective.name.upper()}, comm"
     if collective.sized == "none":
         return f"{function}_unsized({which})"
@@ -28,7 +28,7 @@ def choose(collective: Collective, function: str = "cf_choose") -> str:
     count, datatype = (block_argument(collective, what, False) for what in ("count", "type"))
     guard = _in_place_guard(collective)
     if guard:
-        # Where this rank is in place, its block's size stands on the other side.
+        # If this rank passes MPI_IN_PLACE, the other side's arguments give the size of its block.
         count = f"{guard} ? {block_argument(collective, 'count', True)} : {count}"
         datatype = f"{guard} ? {block_argument(collective, 'type', True)} : {datatype}"
     return f"{function}({which}, {count}, {datatype})"
@@ -61,7 +61,7 @@ FIELDS = {
     "hybrid": (),
 }
 
-# What a plain call of a collective passes (templates/calls.c.j2).
+# The arguments of a plain call of a collective (templates/calls.c.j2).
 _PLAIN = {
     "buffer": "receive",
     "send_buffer": "send",
@@ -89,7 +89,7 @@ PLACES = ("rank", "root", "size")
 
 
 def part(collective: Collective) -> list[tuple[str, str]]:
-    """The fields of struct cf_part in C. What a rank gets by an empty combination is nothing."""
+    """The fields of struct cf_part in C. A rank whose combination is empty gets no blocks."""
     result = collective.result
     names = {**{name: name for name in PLACES}, "block": "0"}
     first, last = result.first.to_c(names), result.last.to_c(names)
@@ -102,7 +102,7 @@ def part(collective: Collective) -> list[tuple[str, str]]:
 
 
 def part_unused(collective: Collective) -> list[str]:
-    """The parameters that the functions of part do not read."""
+    """The parameters that the functions of `part` do not read."""
     return [name for name in PLACES if all(name not in text for _, text in part(collective))]
 
 

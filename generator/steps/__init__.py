@@ -1,6 +1,6 @@
-"""The steps that compositions are made of: what each may say, what it means, and its C.
+"""The kinds of steps of compositions: for each its keys in specs, its meaning and its C.
 
-A step is one class, in any module of this folder, and is known by being there.
+Each kind is one class in any module of this folder; the modules are found automatically.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ Group = Sequence[int]
 
 
 def _parts(m: Machine, step: Step, group: Group, data: Reader) -> list[Cells]:
-    """Everybody's part, which must have the size that the split says."""
+    """The part of each member, whose size must be that of the split."""
     counts = sent(step["split"], m, group, group[0])
     parts = [data(rank) if count else [] for rank, count in zip(group, counts)]
     if [len(part) for part in parts] != counts:
@@ -86,7 +86,9 @@ class Alltoall(GroupStep):
         for index, rank in enumerate(group):
             arrived = [parts[source][index] for source in group]
             if [len(part) for part in arrived] != received(split, m, group, rank):
-                raise ProofError(f"alltoall: rank {rank} expects other sizes than are sent")
+                raise ProofError(
+                    f"alltoall: rank {rank} expects sizes that differ from the sent ones"
+                )
             out[rank] = join(arrived)
         return out
 
@@ -114,7 +116,7 @@ class Bcast(GroupStep):
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         root = m.member(group, step["root"])
-        # Nothing is stored at the root.
+        # The root has the data already and writes nothing.
         return {rank: list(data(root)) for rank in group if rank != root}
 
     def to_c(self, c: InC) -> str:
@@ -122,7 +124,7 @@ class Bcast(GroupStep):
 
 
 class Reduction(GroupStep):
-    """One that combines whole vectors by the call's op."""
+    """A component collective that combines whole vectors by the call's op."""
 
     whole = True
     takes_op = True
@@ -171,7 +173,7 @@ class ReduceScatter(GroupStep):
         return dict(zip(group, cut(_total(group, data), sent(step["split"], m, group, group[0]))))
 
     def meeting(self, step: Step) -> Meeting | None:
-        # Who gets no part waits for nobody.
+        # A rank that gets no part waits for no other rank.
         return None if step["over"] == "lane" else Meeting("carriers", "all", sees=False)
 
     def to_c(self, c: InC) -> str:

@@ -1,4 +1,4 @@
-"""What every step is, and what it is told when it writes its C."""
+"""The base classes of steps, and the values from which a step writes its C."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ..model import Step
 from ..splits import SPLITS
 
 Keys = Mapping[str, "str | tuple[str, ...]"]
-"""What a step may say beside ``call`` and ``where``: a buffer (BUFFER), or one of a few words."""
+"""The keys of a step beside ``call`` and ``where``. The value is a buffer (BUFFER) or one of a few words."""
 
 BUFFER = "buffer"
 MOVE: Keys = {"from": BUFFER, "to": BUFFER}
-# A node, a lane, or all ranks: these in chunks, each on a communicator of its own (chunks.h).
+# Communicators: of a node, of a lane, or of all ranks. Steps over all ranks work in chunks (chunks.h).
 OVER = ("node", "lane", "all")
 ROOTS = ("root", "leader", "root_node")
-MEMBERS = ("all", "carriers", "root")  # of a node
+MEMBERS = ("all", "carriers", "root")  # ranks of a node that can wait or be waited for
 CUTS = tuple(
     name for name in SPLITS if name not in ("collecting", "arriving", "targets", "sources")
 )
 OPTIONAL = ("blocks",)
 
-# What the condition of a step may ask (Machine.facts), in C.
+# The names in the condition of a step (Machine.facts), in C.
 PLACES: Mapping[str, str] = {
     "node": "at->node",
     "nodes": "at->nodes",
@@ -41,7 +41,10 @@ PLACES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Meeting:
-    """Some ranks of a node (MEMBERS) wait for others; ``sees``: and see what these have stored before."""
+    """The ranks ``ranks`` of a node wait for the ranks ``awaited`` (both of MEMBERS).
+
+    ``sees``: they then also see the earlier stores of those ranks.
+    """
 
     ranks: str
     awaited: str
@@ -50,7 +53,10 @@ class Meeting:
 
 @dataclass(frozen=True)
 class InC:
-    """A step in the C of a variant. All but the step and the last four are C; what a step has not is empty."""
+    """A step with the C expressions of a variant.
+
+    All fields but ``step`` and the last four are C; a field without meaning for the step is empty.
+    """
 
     step: Step
     comm: str
@@ -65,22 +71,22 @@ class InC:
     receiver: str
     waiting: str  # struct cf_ranks
     awaited: str
-    # "lane": by the lane algorithm; "phase": as the parameter node_phase says; "chunks": of all ranks;
-    # "shared"; "native"
+    # How the step runs. "lane": by the lane algorithm; "phase": by the parameter node_phase; "chunks": in
+    # chunks over all ranks; "shared": through shared memory; "native": by the MPI library
     way: str
     piped: bool  # the steps around it may overlap with it
-    chosen_sync: bool  # a parameter says how ranks of a node wait
-    part_of: str  # "share" or "lane": whose blocks are collected or placed
+    chosen_sync: bool  # the parameter sync says how ranks of a node wait
+    part_of: str  # "share" or "lane": the blocks that are collected or placed
 
     @property
     def extent(self) -> dict[str, str]:
-        """The argument that says how much each rank has: chunks are of blocks that are all alike."""
+        """The argument with the amount of data of each rank: a count in chunks, else the parts of a split."""
         return {"count": self.units} if self.way == "chunks" else {"parts": self.split}
 
     def component(self, given: Mapping[str, str]) -> str:
         """The call of the component collective of the step's name.
 
-        ``given``: its arguments after the communicator, in order, by their names in struct cf_lane_call.
+        ``given``: the arguments after the communicator, in order, keyed by their names in struct cf_lane_call.
         """
         name, values = self.step.call, ", ".join(["comm", *given.values()])
         if self.way == "lane":
@@ -101,34 +107,36 @@ class InC:
 
 
 class StepKind(ABC):
-    """A kind of step. Its name in specs is the class's, in lower case with underscores (``call``)."""
+    """A kind of step. Its name in specs (``call``) is the class name in lower case with underscores."""
 
     call: ClassVar[str]
     keys: ClassVar[Keys] = MOVE
-    sentence: ClassVar[str]  # of {reads}, {writes}, {over} and the keys' words
-    header: ClassVar[str] = ""  # of runtime/src, where variant.h does not have its C function
-    whole: ClassVar[bool] = False  # it takes a whole buffer, by its units
+    sentence: ClassVar[str]  # C comment: a format of {reads}, {writes}, {over} and the keys
+    header: ClassVar[str] = (
+        ""  # the header in runtime/src with its C function, if variant.h lacks it
+    )
+    whole: ClassVar[bool] = False  # it works on a whole buffer, given in units
     takes_op: ClassVar[bool] = False
-    # What it is in a pipe around a lane algorithm (lane.h): "splits" or "assembles" the ranks' parts, or takes
-    # vectors "elementwise"; "": it has no place there.
+    # Its role in a pipe around a lane algorithm (lane.h): it "splits" or "assembles" the ranks' parts, or works
+    # on vectors "elementwise". "": it cannot be in a pipe.
     in_pipe: ClassVar[str] = ""
-    # C variables of its own beside those of in_c/locals.py: name -> (type, value)
+    # C variables that it adds to those of in_c/locals.py: name -> (type, value)
     variables: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     @abstractmethod
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
-        """What the step writes, by rank. Raises ProofError for what would hang or read nothing."""
+        """The cells that the step writes, by rank. Raises ProofError if it would hang or read unset data."""
 
     @abstractmethod
     def to_c(self, c: InC) -> str:
         """The C statement."""
 
     def meeting(self, step: Step) -> Meeting | None:
-        """Who waits for whom on a node before the step is over; those who do write before it, too."""
+        """The wait of a node's ranks that ends the step, if any."""
         return None
 
     def splits(self, step: Step) -> list[str]:
-        """The splits that it needs: on the sending side, then on the receiving one."""
+        """The names of the splits that it needs: of the sent data, then of the received data."""
         kind = step.get("split")
         return [kind] if kind and kind != "ranks" else []
 
@@ -143,7 +151,7 @@ STEPS: dict[str, StepKind] = {}
 
 
 class GroupStep(StepKind):
-    """A step that the members of a communicator take together; without ``over`` those of a node."""
+    """A step that all members of a communicator execute together; without ``over``, those of a node."""
 
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
         written: dict[int, Cells] = {}
@@ -161,24 +169,24 @@ class GroupStep(StepKind):
     def on_group(
         self, m: Machine, step: Step, group: Sequence[int], data: Reader
     ) -> dict[int, Cells]:
-        """What the members write."""
+        """The cells that each member writes."""
 
 
 class RankStep(StepKind):
-    """A step that each rank takes alone."""
+    """A step that each rank executes alone."""
 
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
         ranks = [rank for rank in range(m.layout.size) if m.runs(step, rank)]
         return {rank: self.on_rank(m, step, rank, memory) for rank in ranks}
 
     def on_rank(self, m: Machine, step: Step, rank: int, memory: Memory) -> Cells:
-        """What the rank writes."""
+        """The cells that the rank writes."""
         return list(read(memory, rank, step.reads))
 
 
 @dataclass(frozen=True)
 class Reader:
-    """A buffer of all ranks."""
+    """Reads a named buffer of any rank."""
 
     memory: Memory
     buffer: str

@@ -1,4 +1,4 @@
-"""Steps that each rank takes alone."""
+"""Steps that each rank executes alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Copy(RankStep):
 
 class Combine(RankStep):
     call = "combine"
-    sentence = "Combine {reads} with {writes}: what lies before comes first."
+    sentence = "Combine {reads} with {writes}; {reads} comes first."
     whole = True
     takes_op = True
     in_pipe = "elementwise"
@@ -34,11 +34,11 @@ class Combine(RankStep):
 
 
 class Reorder(RankStep):
-    """Blocks by rank into the order of the lanes or the nodes, or back."""
+    """Reorders blocks between rank order and the order of lanes or nodes."""
 
     call = "reorder"
     keys = {"direction": ("to_lanes", "to_ranks", "nodes_to_ranks"), **MOVE}
-    sentence = "Put {reads} in order as {writes}."
+    sentence = "Reorder {reads} into {writes}."
 
     def on_rank(self, m: Machine, step: Step, rank: int, memory: Memory) -> Cells:
         blocks = cut(read(memory, rank, step.reads), [m.cells] * m.layout.size)
@@ -58,7 +58,7 @@ class Reorder(RankStep):
 
 
 class Regroup(RankStep):
-    """Blocks of pairs of ranks, on their way over a lane."""
+    """Regroups the blocks of pairs of ranks before or after they are sent over a lane."""
 
     call = "regroup"
     keys = {"direction": ("by_target_node", "by_target_rank"), **MOVE}

@@ -1,4 +1,4 @@
-"""Steps among the ranks of a node: by messages to and from carriers, or in the node's piece of memory."""
+"""Steps among the ranks of a node: messages to and from carriers, or access to the node's shared memory."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Unfold(Fold):
 
 
 class Release(GroupStep):
-    """No data: the carriers let the other ranks go on."""
+    """The carriers let the other ranks continue; no data are moved."""
 
     call = "release"
-    sentence = "Let the ranks go on whose lane I carry."
+    sentence = "Release the ranks whose lane I carry."
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return {rank: list(data(group[index % m.lanes.k])) for index, rank in enumerate(group)}
@@ -69,11 +69,11 @@ class Move(GroupStep):
 
 
 class Wait(GroupStep):
-    """Some ranks of the node wait for others, and see what these have written before."""
+    """Some ranks of the node wait for others and then see their earlier stores."""
 
     call = "wait"
     keys = {"ranks": MEMBERS, "for": MEMBERS, "data": BUFFER}
-    sentence = "Waiting: {ranks} for {for}, to see what has been stored."
+    sentence = "Wait ({ranks} for {for}) to see earlier stores."
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return {}
@@ -87,10 +87,10 @@ class Wait(GroupStep):
 
 
 class Collect(RankStep):
-    """Blocks out of the node's piece."""
+    """Copies blocks out of the node's shared memory."""
 
     call = "collect"
-    sentence = "Collect {reads} out of the piece as {writes}."
+    sentence = "Copy {reads} out of the node's shared memory to {writes}."
 
     def to_c(self, c: InC) -> str:
         arguments = f"comm, lanes, lane, {c.source}, {c.target}, {c.blocks}, unit"
@@ -98,7 +98,7 @@ class Collect(RankStep):
 
 
 class Place(Collect):
-    """Blocks into the node's piece."""
+    """Copies blocks into the node's shared memory."""
 
     call = "place"
-    sentence = "Place {reads} in the piece as {writes}."
+    sentence = "Copy {reads} to {writes} in the node's shared memory."

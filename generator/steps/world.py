@@ -26,7 +26,7 @@ CF_TRY(cf_exchange_run(&exchange));"""
 
 
 class Permute(StepKind):
-    """Between the order of the ranks and that of the nodes; where it does not run, its two buffers are one."""
+    """Permutes data between rank order and node order. If it does not run, its two buffers are the same."""
 
     call = "permute"
     keys = {"direction": ("to_node_order", "to_rank_order"), **MOVE}
@@ -47,7 +47,7 @@ class Permute(StepKind):
 
 
 class Exchange(StepKind):
-    """Every one's block to every other."""
+    """Sends a block from every rank to every other rank."""
 
     call = "exchange"
     sentence = "Exchange {reads} with all ranks, pair by pair, into {writes}."

@@ -1,4 +1,4 @@
-"""Runs the MPI+OpenMP programs of examples/, each in two ways whose results must be the same."""
+"""Runs the MPI+OpenMP programs of examples/, each in two ways that must have the same result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from collforge.toolchain.build import built_paths
 
 
 class BuildApplications(BuildPrograms):
-    """The programs."""
+    """Builds the programs."""
 
     driver = fixture(BuildDriver, scope="environment")
 
@@ -39,15 +39,15 @@ class BuildApplications(BuildPrograms):
 
 @rfm.simple_test
 class Application(DriverCheck):
-    """Two ways of one program, which take turns; reported are the medians of their seconds."""
+    """Runs a program in two ways in turn and reports the median seconds of each."""
 
     application = parameter(list(WAYS), loggable=True)
 
     system = variable(str, value="")
-    """Whose winners apply to the preloaded program; by default the runtime looks at the host."""
+    """The system whose winners apply to the preloaded program; by default found by host name."""
 
     threads = variable(int, value=2)
-    """Of each process, where the layout says nothing of them."""
+    """Threads per process, unless the layout gives them."""
 
     launches = 3
     built = fixture(BuildApplications, scope="environment")
@@ -57,7 +57,7 @@ class Application(DriverCheck):
         threads = self.rank_layout.threads if self.rank_layout.threads > 1 else self.threads
         self.env_vars["OMP_NUM_THREADS"] = str(threads)
         if {"rails", "pretend_nodes"} & set(self.current_partition.extras):
-            # The nodes share this machine's cores: threads that spin would keep others from running.
+            # The nodes share this machine's cores: threads that poll would keep others from running.
             self.env_vars["OMP_WAIT_POLICY"] = "passive"
         library = libraries.find(mpi_name(self.current_environ))
         self.env_vars.update(vcis.thread_settings(library, threads))
@@ -72,7 +72,7 @@ class Application(DriverCheck):
         self.postrun_cmds = [f"{other} {shlex.join(self._words(second))}", "done"]
 
     def _launch(self) -> str:
-        """The words that launch the second way; ReFrame sets the job's numbers again later."""
+        """The command that launches the second way; ReFrame sets the job's task counts again later."""
         self.job.num_tasks, self.job.num_tasks_per_node = self.num_tasks, self.num_tasks_per_node
         self.job.num_cpus_per_task = self.num_cpus_per_task
         return str(self.job.launcher.run_command(self.job))
@@ -87,7 +87,7 @@ class Application(DriverCheck):
 
     @property
     def lines(self) -> list[Line]:
-        """What the runs printed."""
+        """The lines that the runs printed."""
         path = Path(self.stagedir, str(self.job.stdout))
         text = path.read_text(encoding="utf-8", errors="replace")
         return applications.printed(self.application, text)

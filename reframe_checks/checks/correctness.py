@@ -13,7 +13,7 @@ from collforge.reframe_checks.manifest import MANIFEST
 
 @rfm.simple_test
 class Correctness(DriverCheck):
-    """One variant on the calls that collforge.reframe_checks.cases chooses; nothing is timed."""
+    """Verifies one variant with the cases of collforge.reframe_checks.cases; nothing is timed."""
 
     variant = parameter([f"{v.collective}:{v.family}" for v in MANIFEST.variants], loggable=True)
 
@@ -29,7 +29,7 @@ class Correctness(DriverCheck):
         raise AssertionError(self.variant)
 
     def fault(self, output: Output) -> str:
-        """All cases were chosen such that the variant applies; it may decline a call, and says so."""
+        """As DriverLaunch.fault. The variant applies to all chosen cases, but may decline a call and say so."""
         skipped = [one.case for one in output.results if not one.applicable and not one.detail]
         return super().fault(output) or (f"{skipped[0]}: does not apply" if skipped else "")
 

@@ -1,5 +1,5 @@
-"""Self-consistent performance guidelines (papers/multi-lane-decomposition, section I): a collective
-of a library is to be no slower than the same one put together from the library's others."""
+"""Self-consistent performance guidelines (Träff, Hunold, section I): a collective of a library should
+not be slower than an implementation of it with the library's other collectives."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from collforge.reframe_checks.results import Range
 class Guideline(RatioCheck):
     """Times a collective's variants, at every parameter point, against native.
 
-    A variant that beats native by more than the margin in every launch is a violation by the MPI
-    library.
+    If a variant beats native by more than the margin in every launch, the MPI library violates the
+    guideline.
     """
 
     collective = parameter(

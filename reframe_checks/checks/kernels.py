@@ -25,7 +25,7 @@ from collforge.toolchain.build import built_paths
 
 
 class BuildKernels(BuildPrograms):
-    """All versions of all kernels."""
+    """Builds all versions of all kernels."""
 
     driver = fixture(BuildDriver, scope="environment")
 
@@ -41,20 +41,20 @@ class BuildKernels(BuildPrograms):
 
 @rfm.simple_test
 class Kernel(DriverCheck):
-    """One kernel: the versions take turns, in so many launches each, and must agree.
+    """Runs the versions of a kernel in turn, ``launches`` times each; their results must agree.
 
-    Those with MPI alone and with shared memory run on all ranks of the layout, the one with OpenMP
-    in one rank per node, with as many threads as the fullest node has ranks. Reported are the
-    medians of their seconds, their lines of code, and what the hybrid version adds.
+    The MPI and the hybrid version run on all ranks of the layout. The OpenMP version runs with one rank
+    per node and as many threads as the largest node has ranks. Reported are the median seconds, the
+    lines of code, and the lines that the hybrid version adds.
     """
 
     kernel = parameter(KERNELS, loggable=True)
 
     size = variable(int, value=0)
-    """Of the problem; rounded up so that it can be cut. 0: the kernel's usual one."""
+    """Problem size, rounded up to one that can be cut evenly. 0: the kernel's default."""
 
     iterations = variable(int, value=0)
-    """0: the kernel's usual number."""
+    """0: the kernel's default."""
 
     launches = 3
     built = fixture(BuildKernels, scope="environment")
@@ -68,7 +68,7 @@ class Kernel(DriverCheck):
         self.executable_opts = [str(size), *([str(self.iterations)] if self.iterations else [])]
         self.env_vars["OMP_NUM_THREADS"] = str(max(self.rank_layout.node_sizes))
         if {"rails", "pretend_nodes"} & set(self.current_partition.extras):
-            # The nodes share this machine's cores: threads that spin would keep others from running.
+            # The nodes share this machine's cores: threads that poll would keep others from running.
             self.env_vars["OMP_WAIT_POLICY"] = "passive"
         self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
         self.executable = self._program("mpi")
@@ -79,18 +79,18 @@ class Kernel(DriverCheck):
         return shlex.quote(str(Path(self.built.stagedir, f"{self.kernel}_{version}")))
 
     def _launch(self, version: str, ranks: int, per_node: int | None) -> str:
-        """The command that launches one version; ReFrame sets the job's numbers again later."""
+        """The command that launches one version; ReFrame sets the job's task counts again later."""
         self.job.num_tasks, self.job.num_tasks_per_node = ranks, per_node
         launcher = self.job.launcher
         words = [launcher.run_command(self.job)]
-        if launcher.registered_name == "srun":  # it has the numbers from the allocation
+        if launcher.registered_name == "srun":  # srun takes the task counts from the allocation
             words.append(f"--ntasks={ranks}")
             words += [f"--ntasks-per-node={per_node}"] if per_node else []
         return " ".join([*words, self._program(version), *self.executable_opts])
 
     @property
     def lines(self) -> list[Line]:
-        """What the programs printed."""
+        """The lines that the programs printed."""
         path = Path(self.stagedir, str(self.job.stdout))
         return kernels.printed(self.kernel, path.read_text(encoding="utf-8", errors="replace"))
 

@@ -1,4 +1,4 @@
-"""Measures given cases: how `collforge tune`, `bench` and `verify` use ReFrame."""
+"""Measures given cases, for `collforge tune`, `bench` and `verify`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from collforge.reframe_checks.driver_check import DriverLaunch
 
 @rfm.simple_test
 class MeasureCases(DriverLaunch):
-    """Runs the case strings of a file, one a line, in the order given.
+    """Runs the case strings of a file, one per line, in order.
 
-    The commands have built the driver before: once, not in every job.
+    The command has built the driver before, so that not every job builds it.
 
-    The driver's JSON lines are in results.jsonl, in the output directory of a test that passed,
-    else in its stage directory.
+    The driver's JSON lines are in results.jsonl, in the output directory if the test passed, else in
+    the stage directory.
     """
 
     cases = variable(str, value="")
-    """Path of the file. Without one the check is skipped."""
+    """Path of the file with the case strings. If empty, the check is skipped."""
 
     @run_after("init")
     def need_cases(self) -> None:

@@ -1,4 +1,4 @@
-"""Message rates of threads (papers/virtual-communication-interfaces, section 5)."""
+"""Message rates of threads (Zambre et al., 2020, section 5)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from collforge.toolchain import libraries, vcis
 
 
 class BuildProbe(BuildPrograms):
-    """The probe."""
+    """Builds the probe."""
 
     def compile_commands(self, mpicc: str, out: Path) -> list[list[str]]:
         return [message_rate.compile_command(mpicc, out / "message_rate")]
@@ -32,7 +32,7 @@ class BuildProbe(BuildPrograms):
 
 @rfm.simple_test
 class MessageRate(rfm.RunOnlyRegressionTest):
-    """Pairs of threads of two ranks on two nodes, or of processes: messages a second of all together."""
+    """Messages per second of all pairs of threads, or of processes, between two nodes."""
 
     mode = parameter(MODES, loggable=True)
     call = parameter(CALLS, loggable=True)
@@ -42,7 +42,7 @@ class MessageRate(rfm.RunOnlyRegressionTest):
     """Threads of a rank, or pairs of processes."""
 
     seconds = variable(float, value=message_rate.SECONDS)
-    """About so long each size is measured."""
+    """Approximate seconds of measuring per size."""
 
     time_limit = "10m"
     sourcesdir = None
@@ -68,7 +68,7 @@ class MessageRate(rfm.RunOnlyRegressionTest):
         self.executable_opts = setting.arguments(seconds=self.seconds)
 
     def rates(self) -> dict[int, float]:
-        """What the probe printed."""
+        """The probe's output: bytes -> messages per second."""
         path = Path(self.stagedir, str(self.job.stdout))
         try:
             return message_rate.read(path.read_text(encoding="utf-8", errors="replace"))

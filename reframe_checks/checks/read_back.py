@@ -1,4 +1,4 @@
-"""Launches given collectives and records which of Open MPI's algorithms ran: `collforge export`."""
+"""Calls given collectives and records which of Open MPI's algorithms ran, for `collforge export`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from collforge.reframe_checks.driver_check import BuildPrograms, DriverCheck
 
 
 class BuildReadBack(BuildPrograms):
-    """The program that tells."""
+    """Builds the program that records the algorithms."""
 
     def compile_commands(self, mpicc: str, out: Path) -> list[list[str]]:
         return [read_back.compile_command(mpicc, out / "which_algorithm")]
@@ -29,13 +29,13 @@ class BuildReadBack(BuildPrograms):
 
 @rfm.simple_test
 class ReadBack(DriverCheck):
-    """Calls `calls` on all ranks of the layout. What chooses the algorithms is in the environment."""
+    """Runs `calls` on all ranks of the layout. The environment has the settings that select algorithms."""
 
     calls = variable(str, value="")
-    """COLLECTIVE:BYTES, with blanks between them. Without any the check is skipped."""
+    """Items COLLECTIVE:BYTES, separated by blanks. If empty, the check is skipped."""
 
     lines = variable(str, value="")
-    """Path of the file for the program's lines, which the first rank writes."""
+    """Path of the file to which the first rank writes the program's lines."""
 
     time_limit = "10m"
     driver: Any = fixture(BuildReadBack, scope="environment")

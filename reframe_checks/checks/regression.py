@@ -1,4 +1,4 @@
-"""Whether stored winners still win."""
+"""Checks whether stored winners are still faster than native."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from collforge.variant import NATIVE
 
 @dataclass(frozen=True)
 class Row:
-    """What is read of each row of the file; one without a variant is undecided: nothing is stored there."""
+    """A row of the file. A row without a variant is undecided; nothing is stored for it."""
 
     system: str
     mpi: str
@@ -42,15 +42,15 @@ class Row:
 class Regression(RatioCheck):
     """Times the winners of this system, MPI library and layout against native.
 
-    One that is slower than native in every launch is a lost winner: tune again. A winner that serves
-    every size is timed at some; there it may be as much slower as the tuner allows.
+    A winner that is slower than native in every launch is a finding: tune again. A winner that serves
+    all sizes is timed at some sizes, where it may be slower by the margin that the tuner allows.
     """
 
     winners = variable(str, value=os.environ.get("COLLFORGE_WINNERS", ""))
-    """Path of what `collforge winners --format json` wrote. Without one the check is skipped."""
+    """Path of the output of `collforge winners --format json`. If empty, the check is skipped."""
 
     sizes = variable(typ.List[int], value=[1024, 32768, 1048576])
-    """Bytes of a block, for winners that serve every size."""
+    """Bytes of a block, for winners that serve all sizes."""
 
     margin = 0.0
     reference: ClassVar = {"*": {"lost_winners": (0, None, 0, "count")}}
@@ -63,7 +63,7 @@ class Regression(RatioCheck):
         )
 
     def case_strings(self) -> list[str]:
-        """Of the winners that the runtime would load here: those of the layout that serves this one."""
+        """The case strings of the winners that the runtime would load here."""
         here = self._system(), mpi_name(self.current_environ)
         rows = [row for row in self._read() if (row.system, row.mpi) == here]
         layouts = {row.layout for row in rows if row.variant}

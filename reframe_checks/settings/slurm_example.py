@@ -7,19 +7,19 @@ Copy it, put in the names of your own partitions and modules, and run
 
 What Collforge needs of a configuration:
 
-- An environment says in its ``extras`` which MPI library it is: {'mpi': 'openmpi'}. The variable
-  COLLFORGE_MPI_OPENMPI holds the prefix that this library is installed in, COLLFORGE_MPI_MPICH that
-  of the other one; the shell expands it, so that it can be a variable which the module sets.
-- One partition for each MPI library: a launcher belongs to a partition, and a wrong launcher often
-  starts p programs of one rank. (The checks fail then: they count processes.) Calling the
-  partition as the library, `collforge tune --mpi openmpi` finds it as cluster:openmpi.
-- ``extras`` {'layout': '8x16'} of a partition: 8 nodes with 16 ranks each, unless a check is told
-  otherwise. Ranks must be placed consecutively, hence --distribution=block.
-- Nodes to itself (--exclusive), or there is nothing to measure.
+- An environment names its MPI library in ``extras``: {'mpi': 'openmpi'}. The variable
+  COLLFORGE_MPI_OPENMPI has the installation prefix of Open MPI, COLLFORGE_MPI_MPICH that of MPICH.
+  The shell expands the value, so it may be a variable that the module sets.
+- There is one partition for each MPI library, because a launcher belongs to a partition, and a wrong
+  launcher often starts p programs of one rank. (The checks count processes and then fail.) If the
+  partition has the library's name, `collforge tune --mpi openmpi` finds it as cluster:openmpi.
+- ``extras`` {'layout': '8x16'} of a partition gives the default layout, 8 nodes with 16 ranks each.
+  Ranks must be placed consecutively, hence --distribution=block.
+- Jobs need exclusive nodes (--exclusive); otherwise they measure the neighbours.
 
 The scheduler here is ``squeue``, which needs no accounting; ``slurm`` needs sacct. With srun, an
-MPI library needs its own PMI: with Slurm 22.05, Open MPI 4 pmix, MPICH 4 pmi2. Where srun knows
-none that fits, use the library's mpirun (launcher ``mpirun``), which must be first in PATH then.
+MPI library needs its own PMI: with Slurm 22.05, pmix for Open MPI 4 and pmi2 for MPICH 4. If srun
+has none that fits, use the library's mpirun (launcher ``mpirun``), which must then be first in PATH.
 """
 
 from __future__ import annotations

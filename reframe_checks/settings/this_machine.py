@@ -3,10 +3,10 @@
 ``local``
     This machine. The ranks of a job pretend to be on several nodes (COLLFORGE_NODE_MAP).
 ``emulated``
-    Nodes and rails made of namespaces and shaped links. The environment sets the rails:
+    Nodes and links emulated by namespaces and traffic shaping. The environment sets the links:
     COLLFORGE_RAILS (2), COLLFORGE_RATE (100mbit), COLLFORGE_RAIL_MODEL (tied).
 
-Each has a partition for every MPI library. Whatever ReFrame writes is below `home()`/reframe.
+Each has a partition for every MPI library. ReFrame writes all files below `home()`/reframe.
 """
 
 from __future__ import annotations

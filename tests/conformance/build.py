@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 FLAGS = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-O1", "-pthread"]
 FLAGS += ["-Wall", "-Wextra", "-Wmissing-prototypes", "-Werror"]
 
-# What a function of a collective's result is asked about.
+# The arguments of the functions that describe a collective's result.
 FIELDS = {
     "in_blocks": ("rank", "root", "size"),
     "out_blocks": ("rank", "root", "size"),
@@ -58,7 +58,7 @@ def compile_program(mpicc: str, folder: Path) -> Path:
 
 
 def compile_faulty(mpicc: str, folder: Path) -> Path:
-    """A library with faults (faults/faulty.c), for proving that the checks find them."""
+    """A library with faults (faults/faulty.c), to test that the checks detect them."""
     target = folder / "faulty.so"
     source = HERE / "faults" / "faulty.c"
     command = [mpicc, *FLAGS, "-fPIC", "-shared", str(source), "-o", str(target)]

@@ -1,4 +1,4 @@
-"""Databases that a tuner could have written, and what may become of them."""
+"""Makes valid databases and damaged copies of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from collforge.variant import Variant
 NEVER = "2026-01-01T00:00:00Z"
 SIZES = [1 << shift for shift in range(21)]
 
-# Of the registry in loader.c: collective, family, parameters, fingerprint.
+# The registry in loader.c: collective, family, parameters, fingerprint.
 LOADER_VARIANTS = [
     Variant("bcast", "full_lane", "lane_algorithm=ring,segment_bytes=4096", "b1b1"),
     Variant("bcast", "hierarchical", "", "b2b2"),
@@ -47,7 +47,7 @@ def write(
     layouts: Iterable[str] = ("2x2",),
     system: str = "here",
 ) -> Path:
-    """Winners at all SIZES: the variants of a collective take turns."""
+    """Stores winners at all SIZES; the variants of a collective take turns."""
     with Store(path) as store:
         for layout in layouts:
             place = Place(system, library.name, library.version.splitlines()[0].strip(), layout)
@@ -74,7 +74,7 @@ def write(
 
 
 def rewrite(path: Path, script: str) -> Path:
-    """Runs SQL that no tuner would: triggers and checks guard nothing any more."""
+    """Runs SQL without the schema's triggers and checks."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         db.execute("PRAGMA synchronous = 0")
         db.execute("PRAGMA ignore_check_constraints = 1")
@@ -85,7 +85,7 @@ def rewrite(path: Path, script: str) -> Path:
 
 
 def unguard(path: Path) -> Path:
-    """A copy beside it whose tables hold any value, duplicates too, and have no indexes."""
+    """A copy whose tables accept any value and duplicates, and have no indexes."""
     copy = path.with_suffix(".unguarded")
     shutil.copy(path, copy)
     statements = ["PRAGMA legacy_alter_table = 1"]

@@ -1,4 +1,4 @@
-"""The runtime's reader of databases and settings, on everything that may be wrong with them (loader.c)."""
+"""The runtime's reader of databases and settings, with all kinds of damage (loader.c)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SOURCES = (
 SANITIZERS = {"plain": [], "sanitized": ["-fsanitize=address,undefined", "-fno-sanitize-recover"]}
 LAYOUTS = ("2x2", "3+1", "cyclic:2x3")
 MOST_MIB = 100
-# Root, too, then meets the permissions of files.
+# Command prefix that makes file permissions apply to root, too.
 UNPRIVILEGED = (
     ["setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner"]
     if os.geteuid() == 0
@@ -53,7 +53,7 @@ class Loader:
     sanitized: bool
 
     def run(self, *arguments: str, timeout: float = 300) -> list[str]:
-        """The lines that it prints; without a sanitizer, memory has to stay small."""
+        """Runs loader.c and returns its lines; without a sanitizer its memory is limited."""
         done = execute([*UNPRIVILEGED, str(self.program), *arguments], timeout=timeout)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         *lines, last = done.stdout.rstrip("\n").split("\n")
@@ -61,11 +61,11 @@ class Loader:
         return lines
 
     def load(self, *paths: Path, system: str = "", timeout: float = 300) -> list[str]:
-        """For each path the number of winners and a hash of the rules, or "error: ..."."""
+        """For each path, the number of winners and a hash of the rules, or "error: ..."."""
         return self.run("load", system, *map(str, paths), timeout=timeout)
 
     def tally(self, *arguments: str) -> tuple[int, int, int]:
-        """How many files gave the winners as stored, other ones, and none."""
+        """The number of files that gave the stored winners, other winners, and none."""
         (line,) = self.run(*arguments)
         found = re.search(r"as stored (\d+), other winners (\d+), refused (\d+)", line)
         assert found
@@ -96,7 +96,7 @@ def good(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small(good: Path) -> Path:
-    """The same in pages of 512 bytes, nearly all of which are used."""
+    """The database `good` with pages of 512 bytes, nearly all of which are used."""
     path = good.with_name("small.db")
     shutil.copy(good, path)
     with closing(sqlite3.connect(path)) as db:
@@ -195,7 +195,7 @@ def test_any_value_in_any_column(loader: Loader, good: Path, value: str) -> None
         )
     lines = dict(zip([path.stem for path in paths], loader.load(*paths)))
     stored = loader.load(good)[0]
-    # What the runtime does not read does not disturb it.
+    # Damage in columns that the runtime does not read has no effect.
     assert lines["winner.ratio"] == lines["measurement.samples"] == lines["run.hosts"] == stored
     for name in ("winner.collective", "variant.family", "variant.fingerprint", "layout.name"):
         assert lines[name] != stored, name
@@ -234,13 +234,13 @@ def test_a_winner_that_does_not_fit(loader: Loader, good: Path, script: str, wor
 
 
 def test_a_newer_schema_serves_as_long_as_it_has_what_is_read(loader: Loader, good: Path) -> None:
-    """So that a deployed library goes on where a newer Collforge tunes."""
+    """A deployed library must still work if a newer Collforge tunes."""
     script = "PRAGMA user_version = 9; ALTER TABLE winner ADD COLUMN news TEXT"
     assert loader.load(changed(good, script)) == loader.load(good)
 
 
 def test_duplicates_give_the_same_on_all_ranks(loader: Loader, good: Path) -> None:
-    """Each of two winners of one problem may come first in the file."""
+    """Either of two winners of a problem may come first in the file."""
     unguarded = databases.unguard(good)
     paths = [good.with_name(f"{order}.db") for order in ("ASC", "DESC")]
     for path in paths:
@@ -309,7 +309,7 @@ NUMBERS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE 
     ],
 )
 def test_many_rows(loader: Loader, good: Path, kind: str, rows: int, words: str) -> None:
-    """Without words the rows may be too many for the time that there is, or do no harm."""
+    """If ``words`` is empty, the rows may exceed the time limit or be harmless."""
     expected = [words] if words else [loader.load(good)[0], "takes too long"]
     script = f"{NUMBERS.format(rows=rows)}{MANY[kind]}; {MORE.get(kind, '')}"
     line = loader.load(changed(good, script), timeout=60)[0]
@@ -377,7 +377,7 @@ def test_locked_by_a_tuner(loader: Loader, good: Path, mode: str) -> None:
 
 
 def copy_in_the_middle(good: Path, folder: Path, mode: str) -> Path:
-    """What a tuner that is killed leaves: a database with a journal, in which its last work stands."""
+    """A copy of the database as a killed tuner leaves it, with a journal of its last transaction."""
     folder.mkdir()
     with closing(sqlite3.connect(good, isolation_level=None)) as db:
         db.execute(f"PRAGMA journal_mode = {mode}")

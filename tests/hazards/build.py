@@ -1,4 +1,4 @@
-"""How the programs of this folder are built."""
+"""Builds the programs of this folder."""
 
 from __future__ import annotations
 

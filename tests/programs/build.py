@@ -21,11 +21,11 @@ BUILD_SECONDS = 1200
 
 
 class Failed(Exception):
-    """A command that fetches or builds did not succeed; says which, and where its output is."""
+    """A command that fetches or builds failed; the message names it and the file with its output."""
 
 
 def build(recipe: Recipe, mpi: str) -> Path:
-    """The folder in which `recipe` is built for an MPI library; made when it is not there. Raises Failed."""
+    """The folder in which `recipe` is built for an MPI library; built if missing. Raises Failed."""
     folder = HOME / mpi / recipe.name
     wanted = hashlib.sha256(f"{recipe.source!r}\n{recipe.build}".encode()).hexdigest()
     stamp = folder.parent / f"{recipe.name}.built"
@@ -68,7 +68,7 @@ def _run(command: list[str], folder: Path, seconds: float) -> None:
 
 
 def _unpack(archive: Path, source: Source, folder: Path) -> None:
-    """The archive's top folder becomes `folder`."""
+    """Unpacks the archive; its top folder becomes `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
     temporary = folder.parent / f"{folder.name}.unpacked"
     shutil.rmtree(temporary, ignore_errors=True)
@@ -79,7 +79,7 @@ def _unpack(archive: Path, source: Source, folder: Path) -> None:
 
 
 def _fetch(source: Source) -> Path:
-    """The source's archive, known by its hash, whatever its name."""
+    """The source's archive, found by its hash."""
     folder = HOME / "sources" / f"{source.package}-{source.version}"
     folder.mkdir(parents=True, exist_ok=True)
     if not (found := _find(folder, source)):
@@ -105,7 +105,7 @@ def _fetch_pip(source: Source, folder: Path) -> None:
 
 
 def _fetch_apt(source: Source, folder: Path) -> None:
-    """By apt-get source, from the same places as this machine's packages, in an apt state of its own."""
+    """Fetches with apt-get source from this machine's package archives, with a separate apt state."""
     state = HOME / "apt"
     (state / "lists" / "partial").mkdir(parents=True, exist_ok=True)
     (state / "sources").mkdir(exist_ok=True)
@@ -123,7 +123,7 @@ def _fetch_apt(source: Source, folder: Path) -> None:
 
 
 def _write_source_places(folder: Path) -> None:
-    """The machine's own list of package archives, with sources in place of binaries."""
+    """Writes the machine's list of package archives, for source instead of binary packages."""
     system = Path("/etc/apt")
     for path in [system / "sources.list", *sorted((system / "sources.list.d").glob("*"))]:
         if path.suffix in {".list", ".sources"} and path.is_file():

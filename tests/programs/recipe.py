@@ -1,4 +1,4 @@
-"""What is known of each program: where its source comes from, how it is built, run and judged."""
+"""The description of each program: its source, build, runs and expected answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECIPES = Path(__file__).resolve().parent
 
 @dataclass(frozen=True)
 class Source:
-    """A package's source archive: `package` at `version` from the registry that `tool` speaks to."""
+    """A package's source archive: `package` at `version` from the registry of `tool`."""
 
     tool: str
     """``apt`` (a Debian source package) or ``pip`` (a source distribution)."""
@@ -27,7 +27,7 @@ class Source:
     folder: str
     """The archive's top folder."""
     sha256: str
-    """Of the archive."""
+    """The archive's SHA-256 sum."""
 
     def __str__(self) -> str:
         return f"{self.package} {self.version} ({self.tool})"
@@ -47,20 +47,20 @@ class Run:
     """Its time limit."""
     files: tuple[str, ...] = ()
     output: str = ""
-    """A file that it writes into its folder, read as its output as well."""
+    """A file in its folder that also counts as output."""
     answers: tuple[str, ...] = ()
-    """Regular expressions: what matches, in any order, is the answer, to be that of the native run."""
+    """Regular expressions; their matches, in any order, must equal those of the native run."""
     tolerance: float = 0.0
-    """Relative, of the numbers in the answers: where native's differ from run to run."""
+    """Relative tolerance of the numbers in the answers, if native's differ between runs."""
     proofs: tuple[tuple[str, int], ...] = ()
-    """Regular expressions and how often each matches when the program found its results right."""
+    """Regular expressions, with the number of matches when the program's own checks succeed."""
     collectives: tuple[str, ...] = ()
-    """It calls at least these."""
+    """Collectives that it calls, possibly among others."""
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A program. `testlists` names files in the format of MPICH's test suite, one run a line."""
+    """A program. `testlists` names files in the format of MPICH's test suite, one run per line."""
 
     name: str
     title: str
@@ -87,7 +87,7 @@ def _make(kind: type, table: dict[str, Any], where: str) -> Any:
 
 
 def load(path: Path) -> Recipe:
-    """Raises UnknownKey, and TypeError for a key that is missing."""
+    """Reads a recipe. Raises UnknownKey, and TypeError for a missing key."""
     table = tomllib.loads(path.read_text())
     table["name"] = path.stem
     table["source"] = _make(Source, table["source"], f"{path.name}: source")

@@ -1,7 +1,7 @@
-"""Runs the programs natively and under the preload, and compares.
+"""Runs the programs natively and under the preload, and compares the answers.
 
 By hand: `python tests/programs/run.py [--program NAME] [--mpi NAME]` builds them below build/programs
-and prints a line for each program, library, choice and node map: how many runs gave native's answers.
+and prints one line for each program, library, choice and node map, with the number of runs that agree.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from collforge.toolchain import build as runtime_build
 from collforge.toolchain import libraries
 
 MAPS = {"2": "2x2", "3,1": "3+1", "map:0,1,0,1": "cyclic:2x2", "4": "1x4"}
-"""The node maps, and the layouts they make of four ranks."""
+"""Node map -> layout of four ranks."""
 OBSERVED = ("2", "4")
 SPECS = load.load_specs()
 FAMILIES = SPECS.standard_families
@@ -43,19 +43,19 @@ NUMBER = re.compile(r"[-+]?\d+\.?\d*(?:[eED][-+]?\d+)?")
 
 @dataclass(frozen=True)
 class Setting:
-    """What the library is told. Choice: a family, ``tuned`` by a database, or ``none`` (preloaded only)."""
+    """The library's settings. Choice: a family, ``tuned`` (by a database), or ``none`` (preloaded only)."""
 
     choice: str
     node_map: str
 
     @property
     def observed(self) -> bool:
-        """The library keeps a profile. It decides on another path then, so some runs go without."""
+        """Whether the library writes a profile. That is another code path, so some runs have none."""
         return self.node_map in OBSERVED
 
     @property
     def serves(self) -> set[str]:
-        """The collectives that may have a variant."""
+        """The collectives that may run a variant."""
         family = FAMILIES.get(self.choice)
         return set(family.compositions if family else {c.name for c in SPECS.standard})
 
@@ -70,14 +70,14 @@ def settings() -> list[Setting]:
 
 @dataclass(frozen=True)
 class Installed:
-    """A program that is built for an MPI library."""
+    """A program built for an MPI library."""
 
     recipe: Recipe
     mpi: str
     folder: Path
 
     def runs(self) -> list[Run]:
-        """Those of the test lists whose program could be built among them."""
+        """The program's runs, including those of the test lists whose programs could be built."""
         listed = listed_runs(self.recipe, self.folder)
         return [*self.recipe.runs, *(run for run in listed if self._argv(run)[0].is_file())]
 
@@ -89,7 +89,7 @@ class Installed:
         return [Path(word.format(build=self.folder)) for word in run.argv[:1]]
 
     def launch(self, run: Run, folder: Path, variables: dict[str, str]) -> Output:
-        """Runs in `folder`, which is empty."""
+        """Runs the program in `folder`, which is empty."""
         for name in run.files:
             shutil.copy(self.folder / name, folder)
         argv = [word.replace("{build}", str(self.folder)) for word in run.argv]
@@ -104,21 +104,21 @@ class Installed:
 
 @dataclass(frozen=True)
 class Output:
-    """What a run left: its exit code (None: killed at its time limit), standard output, standard error."""
+    """A run's exit code (None: killed at its time limit), standard output and standard error."""
 
     code: int | None
     out: str
     err: str
 
     def text(self) -> str:
-        """Without the library's own lines."""
+        """The output without the library's own lines."""
         return self.out + re.sub(r"^collforge: .*\n?", "", self.err, flags=re.MULTILINE)
 
     def answers(self, run: Run) -> list[str]:
         return sorted(found for regex in run.answers for found in re.findall(regex, self.text()))
 
     def flaw(self, run: Run) -> str:
-        """Why the program itself would not call its results right, '' if it would."""
+        """Why the program's own checks failed; '' if they succeeded."""
         if self.code != 0:
             return (
                 f"ended with {'its time limit' if self.code is None else f'exit code {self.code}'}"
@@ -131,7 +131,7 @@ class Output:
 
 
 def difference(run: Run, ours: Output, native: Output) -> str:
-    """Where a run departs from the native one, '' where it does not."""
+    """The difference between a run and the native one; '' if there is none."""
     flaws = ours.flaw(run), native.flaw(run)
     if run.answers and flaws[1]:
         return f"native itself {flaws[1]}"
@@ -163,7 +163,7 @@ def _build(mpi: str) -> tuple[MpiLibrary, runtime_build.Built]:
 
 
 def variables(mpi: str, setting: Setting, folder: Path) -> dict[str, str]:
-    """What the ranks' environment holds under a setting. `folder` takes the profile and the database."""
+    """The ranks' environment for a setting. Profile and database are written to `folder`."""
     library, built = _build(mpi)
     found = {"LD_PRELOAD": str(built.library_path), "COLLFORGE_NODE_MAP": setting.node_map}
     if setting.choice == "tuned":
@@ -177,7 +177,7 @@ def variables(mpi: str, setting: Setting, folder: Path) -> dict[str, str]:
 
 
 def unserved(run: Run, setting: Setting, output: Output, folder: Path) -> str:
-    """What shows that the program's collectives did not come to the library, '' if they all did."""
+    """The evidence that some of the program's collectives did not reach the library; '' if all did."""
     if not setting.observed:
         return ""
     profile = folder / "profile.csv"
@@ -195,7 +195,7 @@ def unserved(run: Run, setting: Setting, output: Output, folder: Path) -> str:
 
 
 class Comparison:
-    """Runs of one program with one library, each compared with its native run, which is done once."""
+    """Compares runs of a program with their native runs, each of which is made once."""
 
     def __init__(self, program: Installed) -> None:
         self.program = program
@@ -208,7 +208,7 @@ class Comparison:
         return self._native[run.name]
 
     def compare(self, run: Run, setting: Setting) -> str:
-        """How the run under `setting` departs from native, '' if it does not."""
+        """The difference between the run under `setting` and native; '' if there is none."""
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             work = folder / "work"
@@ -222,7 +222,7 @@ class Comparison:
 
 
 def install(recipe: Recipe, mpi: str) -> Installed:
-    """Raises build.Failed."""
+    """Builds a program and finds its runs. Raises build.Failed."""
     return Installed(recipe, mpi, build.build(recipe, mpi))
 
 
@@ -231,7 +231,7 @@ def table(programs: list[Recipe], mpis: list[str]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     for recipe in programs:
         for mpi in mpis:
-            # What is launched prints its output too.
+            # The launched programs also write to standard output.
             with redirect_stdout(io.StringIO()):
                 comparison = Comparison(install(recipe, mpi))
             runs = comparison.program.runs()

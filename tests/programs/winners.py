@@ -1,4 +1,4 @@
-"""A database in which the families take turns from size to size: what a tuned program meets, and more."""
+"""Writes a database in which the families take turns from size to size."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from collforge.variant import Variant
 
 SYSTEM = "programs"
 LAYOUTS = {"2x2": (2, 4), "3+1": (2, 4), "cyclic:2x2": (2, 4)}
-"""Nodes and ranks of the layouts that have winners; all others are native."""
+"""Layout with winners -> (nodes, ranks); other layouts are native."""
 SIZES = (1, 8, 64, 512, 4096, 32768, 262144)
 
 
 def write(path: Path, library: MpiLibrary, home: Path) -> Path:
-    """Winners for every collective, with points of each family's parameters."""
+    """Stores winners for every collective, with various points of each family's parameters."""
     known = manifest.load(home / "generated" / "manifest.json")
     by_collective: dict[str, list[Variant]] = {}
     for entry in known.variants:
@@ -44,7 +44,7 @@ def write(path: Path, library: MpiLibrary, home: Path) -> Path:
             )
             store.record_run(run)
             for collective, variants in by_collective.items():
-                # A stride that no number of points divides: every family and parameter has its turn.
+                # A stride coprime to the number of points, so that every family and parameter gets a turn.
                 turns = [variants[(7 * i + number) % len(variants)] for i in range(len(SIZES))]
                 choices = [
                     Choice(size, variant, 2.0, 1.9, 2.1, 3)

@@ -1,1 +1,1 @@
-"""The commands, one module each; collforge.tuner.cli says what such a module has."""
+"""The commands, one module each; collforge.tuner.cli describes such a module."""

@@ -1,4 +1,4 @@
-"""`collforge bench`: native, every variant and the tuned choice, side by side in one run."""
+"""`collforge bench`: native, variants and the tuned choice, compared in one run."""
 
 from __future__ import annotations
 
@@ -49,33 +49,32 @@ def add_parser(subparsers: Subparsers) -> None:
         type=int,
         metavar="N",
         default=1,
-        help="time N calls in a row, as OSU's and Intel's benchmarks do, where every rank waits for all "
-        "in each (allreduce, alltoall, ...); default: single calls, but for very short ones",
+        help="time N consecutive calls, as the OSU and Intel benchmarks do, for collectives in which every "
+        "rank waits for all (allreduce, alltoall, ...); default: single calls, except very short ones",
     )
     parser.add_argument(
         "--over-drop-in",
         action="store_true",
-        help="compare hybrid collectives with the drop-in ones by the winners of --db instead of native ones",
+        help="compare hybrid collectives with the tuned drop-in ones of --db instead of native",
     )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
     which.add_argument(
         "--neighbours",
         action="store_true",
-        help="native, the tuned choice, and what is stored at the sizes beside each: whether a size that was "
-        "not tuned is served well",
+        help="for sizes that were not tuned: native, the tuned choice, and the winners of neighbouring sizes",
     )
     which.add_argument(
         "--steps",
         action="store_true",
-        help="the paper's plain full-lane composition, and how much faster each step beyond it is",
+        help="the plain full-lane composition of the multi-lane paper, and the speed-up of each step beyond it",
     )
     which.add_argument(
         "--each",
         action="store_true",
-        help="a row for each variant, not for the best of each family",
+        help="a row for each variant instead of the best of each family",
     )
-    parser.add_argument("--seed", type=int, default=7, help="of inputs (default: 7)")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the inputs (default: 7)")
     add_output(parser)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="case strings")
 
@@ -117,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
 def show(
     args: argparse.Namespace, known: Known, found: Sequence[tuple[Case, Row]], standard: str
 ) -> None:
-    """Prints the table that the options ask for."""
+    """Prints the table that the options select."""
     rows = [row for _, row in found]
     where = f"{args.mpi}, {known.goal.layout.name}"
     if args.steps:
@@ -131,7 +130,7 @@ def show(
 
 
 def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
-    """Of every problem asked for: native, and the variants named or, if none is, the usual ones."""
+    """The cases of every requested problem: native, and the named variants or, by default, the usual ones."""
     asked = [case.parse(text) for text in args.cases]
     groups: dict[str, dict[str, Case]] = {}
     for one in asked or plan.problems(known.made, known.goal):
@@ -149,7 +148,7 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
 
 
 def entry_of(known: Known, asked: Case) -> VariantEntry:
-    """Raises CollforgeError where the collective has no such variant."""
+    """The entry of a case's variant. Raises CollforgeError if the collective has no such variant."""
     family, _ = split_name(asked.variant)
     entries = {entry.family: entry for entry in known.made.variants_of(asked.collective)}
     if family not in entries:
@@ -169,6 +168,6 @@ def default_variants(args: argparse.Namespace, known: Known, problem: Case) -> l
 
 
 def with_variant(text: str) -> str:
-    """A case string, with native for its variant where it names none."""
+    """A case string, with native as its variant if it names none."""
     head, _, tail = text.partition("@")
     return text if ":" in head else f"{head}:{NATIVE}@{tail}"

@@ -1,4 +1,4 @@
-"""`collforge doctor`: what was found, what is missing, and the command that installs it."""
+"""`collforge doctor`: what was found, what is missing, and the commands that install it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`collforge env`: what puts the tuned collectives under an unmodified application."""
+"""`collforge env`: the environment that preloads the tuned collectives into an unmodified application."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OTHERS = (
     r""""$(printf %s "${LD_PRELOAD:-}" | tr ': ' '\n\n' |"""
     r''' sed -n '/libcollforge\.so$/d; s/^./:&/p' | tr -d '\n')"'''
 )
-"""For the shell: what is preloaded already stays, behind the runtime, but for that of another MPI library."""
+"""Shell code: keeps existing preloads, after the runtime, except a runtime for another MPI library."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--system",
         metavar="SYS",
-        help="whose winners apply (default: the runtime looks at the host)",
+        help="system whose winners apply (default: found by host name)",
     )
     add_database(parser)
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 def thread_settings(
     library: MpiLibrary, system: str | None, places: Iterable[Place]
 ) -> dict[str, str]:
-    """What winners of layouts with threads need, of this system or of any."""
+    """The variables that winners of layouts with threads need, for this system or any."""
     threads = [
         layout.from_name(place.layout).threads
         for place in places

@@ -1,4 +1,4 @@
-"""`collforge export`: the library's own algorithms, measured, written as its own tuning file, and read back."""
+"""`collforge export`: times the library's own algorithms, writes its tuning file and reads that back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ collforge export --to openmpi --system emulated --output rules.conf
 
 For those who cannot preload: it names the best of the library's own algorithms, no variant of ours. The
 header of the file has all the settings it needs. When the file is written, every rule is tried in a launch
-under these settings: a rule that the library does not take is removed again, and the exit status is 1."""
+under these settings: rules that the library does not follow are removed, and the exit status is then 1."""
 FILE_SETTING = "coll_tuned_dynamic_rules_filename"
 
 
@@ -39,7 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def say(text: str) -> None:
-    """Progress: a line at once, so that a log file shows it, too."""
+    """Prints a line of progress and flushes it, so that a log file shows it at once."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     settings = export.openmpi_settings(library)
     args.mpi = library.name
     site = target.site(args, library.name)
-    say(f"building for {library.name}, where stale")
+    say(f"building for {library.name}, if out of date")
     build.build(library)
     made = build.read_manifest()
     asked = target.goal(args, made)
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class RulesFile:
-    """The file, and what is written into every version of it."""
+    """The rules file, and the contents that all its versions share."""
 
     path: Path
     ranks: int
@@ -102,12 +102,12 @@ class RulesFile:
         self.path.write_text(text, encoding="utf-8")
 
     def number(self, row: Row) -> int:
-        """What the rule says instead: the algorithm that the one asked for hands over to, else none."""
+        """The number in the corrected rule: the algorithm that the requested one calls, or OWN_CHOICE."""
         titles = self.algorithms[row.asked.collective] if row.handed_over else {}
         return next((n for n, title in titles.items() if title == row.ran), export.OWN_CHOICE)
 
     def asked(self, choices: Choices) -> list[Asked]:
-        """The rows that name an algorithm."""
+        """The rules that name an algorithm."""
         return [
             Asked(name, nbytes, self.algorithms[name][number])
             for name, rules in choices.items()
@@ -119,9 +119,10 @@ class RulesFile:
 def prove(
     site: Site, layout: str, file: RulesFile, choices: dict[str, dict[int, int]], runs: Path
 ) -> int:
-    """Writes the file and reads it back, until it has no rule but those that are taken.
+    """Writes the file and reads it back until the library follows every rule in it.
 
-    An algorithm that hands calls of this size over to another was timed as that one: the rule then names it.
+    If an algorithm delegates calls of this size to another, the other's time was measured; the rule then
+    names the other.
     """
     handed: list[Row] = []
     refused: list[Row] = []
@@ -135,7 +136,7 @@ def prove(
         settings = {**file.settings, FILE_SETTING: str(file.path)}
         rows = read_back.launch(site, layout, settings, asked, runs)
         again = [row for row in rows if row.why_not and row.why_not != read_back.ENDED]
-        # Of the calls after the one that ended the launch nothing is known yet.
+        # Nothing is known yet about the calls after the one that ended the launch.
         again += [row for row in rows if row.why_not == read_back.ENDED][:1]
         if not again:
             break

@@ -1,4 +1,4 @@
-"""What the commands share: how one is added, and the options that mean the same everywhere."""
+"""Shared by the commands: adding a command, and common options."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def add_database(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Adds --json FILE and --plot FILE, for what was measured; each is an absolute path or None."""
+    """Adds --json FILE and --plot FILE for measured values; each becomes an absolute path or None."""
     for name, what in (
         ("json", "write what was measured, with the command, the date and the library"),
         ("plot", "draw it (.png, .svg, .pdf)"),
@@ -72,7 +72,7 @@ def _path(text: str) -> Path:
 
 
 def _output(text: str) -> Path:
-    """Refuses a file that cannot be written before minutes are spent on what it is for."""
+    """Refuses a file that cannot be written, before minutes are spent on measuring."""
     path = _path(text)
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
@@ -80,9 +80,9 @@ def _output(text: str) -> Path:
 
 
 def find_libraries(names: str | None) -> list[MpiLibrary]:
-    """The libraries that --mpi names, comma-separated; all that work here when it is None.
+    """The libraries in the comma-separated --mpi; if it is None, all that work on this machine.
 
-    Raises CollforgeError for one that is unknown or missing, or when there is none.
+    Raises CollforgeError if a library is unknown or missing, or if none works.
     """
     if names is not None:
         return [libraries.find(name) for name in split(names)]

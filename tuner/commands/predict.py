@@ -1,4 +1,4 @@
-"""`collforge predict`: what is expected to be fastest where nothing was measured."""
+"""`collforge predict`: the variants expected to be fastest at sizes and layouts that were not measured."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def measured(store: Store, here: Place) -> History:
-    """What is known of the same system and version of the MPI library, on any layout."""
+    """The measurements of the same system and MPI library version, on all layouts."""
     places = (place for place in store.places() if replace(place, layout=here.layout) == here)
     return by_problem([one for place in places for one in store.measurements(place)])
 

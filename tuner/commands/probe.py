@@ -1,4 +1,4 @@
-"""`collforge probe NAME`: what the machine, or Collforge itself, costs and can do."""
+"""`collforge probe NAME`: measures properties of the machine or costs of Collforge itself."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def list_probes(args: argparse.Namespace) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """1 where what was measured breaks a promise of Collforge's."""
+    """Returns 1 if the measurement violates a guarantee of Collforge, else 0."""
     library = libraries.find(args.mpi)
     result: probes.Result = args.module.run(library, args)
     tables.show(result.table())

@@ -1,4 +1,4 @@
-"""`collforge reframe-path`: where the ReFrame checks are, for a site's own ReFrame."""
+"""`collforge reframe-path`: the folder of the ReFrame checks, for a site's own ReFrame."""
 
 from __future__ import annotations
 

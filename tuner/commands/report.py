@@ -1,4 +1,4 @@
-"""`collforge report`: what was chosen and why, and a plot of it."""
+"""`collforge report`: the winners, the evidence for them, and a plot."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ collforge report
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = add_command(subparsers, "report", "tell what was chosen, and why", EXAMPLE, run)
+    parser = add_command(
+        subparsers, "report", "show the winners and the evidence for them", EXAMPLE, run
+    )
     add_database(parser)
     parser.add_argument("--mpi", help="one MPI library only")
     parser.add_argument("--collective", help="one collective only")
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def explain(made: Manifest, standing: Standing) -> None:
-    """Prints each decision, what it rests on, and what came next."""
+    """Prints each decision, its evidence, and the runners-up."""
     decided = measured_problems(p for p in standing.seen.history if p in standing.decisions)
     for contest in plan.contests(made, decided):
         collective = contest[0].collective
@@ -68,7 +70,7 @@ def explain(made: Manifest, standing: Standing) -> None:
 
 
 def explain_stale(made: Manifest, store: Store, place: Place) -> None:
-    """Prints which winners no longer serve, and what has changed in them since they were verified."""
+    """Prints the winners that no longer apply, and which of their C files changed since verification."""
     current = {entry.fingerprint: entry for entry in made.variants}
     for winner in store.winners(place.system, place.mpi, place.layout):
         variant = winner.choice.variant
@@ -84,7 +86,7 @@ def _changed(was: Mapping[str, str], now: Sequence[Mapping[str, str]]) -> str:
     if not now:
         return "the family no longer serves the collective"
     if not was:
-        return "it was tuned by a version that did not store what variants are made of"
+        return "it was tuned by a version that did not store the files of variants"
     (parts,) = now
     files = sorted(f for f in {*was, *parts} if was.get(f) != parts.get(f))
     shown = ["its composition or template" if file == "variant" else file for file in files]

@@ -34,7 +34,7 @@ EXAMPLE = """\
 collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
   collforge tune --system local --mpi openmpi --collective bcast --sizes 1KiB..64KiB
 
-Interrupt it at any moment: the next call goes on from the database."""
+It can be interrupted at any time: the next call continues from the database."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -47,28 +47,28 @@ def add_parser(subparsers: Subparsers) -> None:
     add_database(parser)
     parser.add_argument(
         "--budget",
-        help="how long to measure, e.g. 90s, 10m; compiling what is stale comes on top "
+        help="time for measuring, without compiling, e.g. 90s, 10m "
         f"(default: {request.PROBLEM_SECONDS:.0f}s for each collective and size with each MPI library)",
     )
     parser.add_argument(
         "--margin", type=float, default=MARGIN, help="least gain (default: %(default)s)"
     )
     parser.add_argument(
-        "--launches", type=int, default=3, help="least launches behind a decision (default: 3)"
+        "--launches", type=int, default=3, help="least launches of a decision (default: 3)"
     )
     parser.add_argument("--seed", type=int, default=7, help="of inputs and proposals (default: 7)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Shares a budget evenly between the MPI libraries, and what one leaves over among the rest."""
+    """Tunes the MPI libraries one after the other. Each gets an equal share of the remaining budget."""
     if args.launches < 1:
-        raise CollforgeError(f"--launches {args.launches}: a decision takes 1 launch or more")
+        raise CollforgeError(f"--launches {args.launches}: a decision needs 1 launch or more")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     budget = request.parse_duration(args.budget) if args.budget else None
     found = find_libraries(args.mpi)
     sites = [target.site(args, library.name) for library in found]
     sessions = [open_session(args, *both) for both in zip(found, sites)]
-    # The budget is for measuring: a first run must not spend it on the compiler.
+    # The budget does not include compiling.
     deadline = None if budget is None else time.monotonic() + budget
     standings = []
     for number, (library, session) in enumerate(zip(found, sessions)):
@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def open_session(args: argparse.Namespace, library: MpiLibrary, site: Site) -> Session:
-    """Builds what is needed for one MPI library, and says where its numbers will go."""
+    """Builds what is needed for one MPI library and prints where its results will be stored."""
     begin = time.monotonic()
     build.build(library)
     made = build.read_manifest()
@@ -103,7 +103,7 @@ def open_session(args: argparse.Namespace, library: MpiLibrary, site: Site) -> S
 def print_result(
     args: argparse.Namespace, sessions: Sequence[Session], standings: Sequence[Standing]
 ) -> None:
-    """The winners of what was asked, what is open and how to go on, and where the time went."""
+    """Prints the requested winners, the open problems with the command that continues, and the time spent."""
     with Store(args.db) as store:
         for session, standing in zip(sessions, standings):
             print_asked(store, session, standing)
@@ -128,11 +128,11 @@ def print_result(
         )
     if going_on:
         words = shlex.join(["collforge", *args.words])
-        print(f"to go on with what is open, run it again: {words}")
+        print(f"to continue with the open problems, run again: {words}")
 
 
 def print_asked(store: Store, session: Session, standing: Standing) -> None:
-    """The stored winners of the problems that this run was asked to decide, of no other sizes."""
+    """Prints the stored winners of this run's problems only."""
     place, made = session.place, session.manifest
     asked = {
         (one.collective, made.collective(one.collective).choice_bytes(one.bytes))
@@ -156,7 +156,7 @@ def print_asked(store: Store, session: Session, standing: Standing) -> None:
 
 
 def names(problems: Sequence[Case]) -> list[str]:
-    """Of each collective its sizes: ``bcast 4 KiB 16 KiB``."""
+    """Each collective with its sizes: ``bcast 4 KiB 16 KiB``."""
     sizes: dict[str, list[str]] = {}
     for one in problems:
         sizes.setdefault(one.collective, []).append(request.format_about(one.bytes))

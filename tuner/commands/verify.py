@@ -1,4 +1,4 @@
-"""`collforge verify`: the correctness of every variant, on pretended placements of this machine."""
+"""`collforge verify`: checks every variant's results on this machine, with pretended placements of ranks."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from collforge.tuner import ingest, request
 from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi, find_libraries
 from collforge.tuner.run import Job, Site, run_job
 
-# One node, for what serves a node alone. Several nodes, and not a power of two, for the algorithms
-# between them: of 3 nodes two pair up and one is left over, of 5 nodes four do, in two steps. Nodes of
-# one size, unequal ones, and ranks that are not consecutive. Processes with threads, for what uses them.
+# One node: for variants of a single node. 3 and 5 nodes: lane algorithms that pair nodes have nodes left over,
+# after one and two steps. Nodes of equal and unequal size, and ranks that are not consecutive. Threads: for
+# variants that use them.
 LAYOUTS = {
     "small": ("1x3", "3x2", "3+1", "3x1x2"),
     "full": ("1x3", "3x2", "1+3+1+1+1", "cyclic:2x3", "3x1x2", "cyclic:2x2x2"),
@@ -44,7 +44,7 @@ LAYOUTS = {
         "cyclic:2x2x2",
     ),
 }
-# One launch verifies so many cases: enough that launching costs little.
+# Cases per launch: so many that the cost of launching is small.
 CASES_PER_JOB = 20000
 
 EXAMPLE = """\
@@ -58,10 +58,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--family", help="one family only")
     parser.add_argument("--collective", help="with commas, or regular or irregular (default: all)")
     parser.add_argument(
-        "--tier", choices=TIERS, default="small", help="how much (default %(default)s)"
+        "--tier", choices=TIERS, default="small", help="number of cases (default %(default)s)"
     )
     parser.add_argument("--layout", help="placements with commas (default: those of the tier)")
-    parser.add_argument("--seed", type=int, default=7, help="of the inputs (default %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=7, help="seed of the inputs (default %(default)s)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def describe(outcome: Counter[str]) -> str:
-    """``12 verified, 0 failed, 3 do not apply``: the first two always, the others where there are any."""
+    """``12 verified, 0 failed, 3 do not apply``: the first two always, other counts only if not zero."""
     kinds = ("verified", "failed", *sorted(set(outcome) - {"verified", "failed"}))
     return ", ".join(
         f"{outcome[kind]} {kind}" for kind in kinds if outcome[kind] or kind in kinds[:2]
@@ -110,7 +112,7 @@ def describe(outcome: Counter[str]) -> str:
 
 
 def select(made: Manifest, family: str | None, collective: str | None) -> list[VariantEntry]:
-    """The variants asked for. Raises CollforgeError for an unknown name or when none is left."""
+    """The requested variants. Raises CollforgeError for an unknown name or if there is none."""
     collectives = request.parse_collectives(collective or "all", made)
     families = [entry.name for entry in made.families]
     if family and family not in families:
@@ -124,12 +126,12 @@ def select(made: Manifest, family: str | None, collective: str | None) -> list[V
 
 
 def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[dict[str, int], list[str]]:
-    """Runs a job that only verifies. Returns what became of how many cases, and the failures in words."""
+    """Runs a job that only verifies. Returns the number of cases by outcome, and the failures as text."""
     folder = request.new_folder(home() / "runs", "verify")
     job = Job(cases, at, 0, 0.0, seed, time_limit=1800.0, verify_only=True)
     site = Site("local", mpi)
     report = ingest.read_report(run_job(site, job, folder), request.place_of(site, at))
-    # In the output directory of a test that passed, else in the stage directory.
+    # ReFrame moves files to the output directory if the test passed, else they stay in the stage directory.
     paths = (path for at in ("output", "stage") for path in folder.glob(f"{at}/**/{records.FILE}"))
     results = [one for path in itertools.islice(paths, 1) for one in records.read(path).results]
     applicable = [one for one in results if one.applicable]

@@ -1,4 +1,4 @@
-"""`collforge winners`: what was chosen."""
+"""`collforge winners`: lists the winners."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def add_parser(subparsers: Subparsers) -> None:
         run,
     )
     for name in ("system", "layout", "collective"):
-        parser.add_argument(f"--{name}", metavar="NAME", default="", help="only those of this one")
+        parser.add_argument(f"--{name}", metavar="NAME", default="", help="show only this one")
     add_mpi(parser)
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
     add_database(parser)
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_names(args: argparse.Namespace, everything: Sequence[Winner | tables.Open]) -> None:
-    """A name for which nothing was measured is a mistake to report, not an empty table."""
+    """Raises CollforgeError for a name without measurements, instead of showing an empty table."""
     known: dict[str, set[str]] = {
         "system": set(),
         "mpi": set(),

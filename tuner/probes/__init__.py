@@ -1,12 +1,12 @@
-"""What `collforge probe NAME` measures of the machine or of Collforge itself, one module each.
+"""The probes of `collforge probe NAME`, one module each.
 
 A module here with a `run` is a probe, under the module's name, with no further change. It has
 
 - `SUMMARY`: what it measures, in one line;
-- `add_arguments(parser)`: adds its own options; --mpi, --json and --plot are every probe's;
+- `add_arguments(parser)`: adds its own options; every probe has --mpi, --json and --plot;
 - `run(library, args)`: measures, and returns a `Result`.
 
-Like a command, it imports inside `run` what is slow to import.
+As in a command, slow imports belong inside `run`.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Result(ABC):
-    """What a probe found."""
+    """The result of a probe."""
 
     title: str
-    """What was measured, on which library and how often: the head of the table and of the plot."""
+    """The title of table and plot: what was measured, with which library and how often."""
     rows: Sequence[Any]
-    """Dataclasses of plain data, for --json: their fields are described where they are defined."""
+    """Dataclasses of plain data for --json."""
 
     @abstractmethod
     def table(self) -> Table: ...
@@ -40,5 +40,5 @@ class Result(ABC):
         return ""
 
     def failed(self) -> bool:
-        """Whether what was measured breaks a promise of Collforge's."""
+        """Whether the measurement violates a guarantee of Collforge."""
         return False

@@ -1,8 +1,8 @@
-"""What a call costs when native is its winner: instructions over PMPI, counted by callgrind.
+"""Counts the instructions that the preload adds to a call for which native won, by callgrind.
 
-Rank 0 of four runs under callgrind with the library preloaded and a database in which every collective has a
-variant for large messages and native for small ones; small ones are called, so that the size matters. Counts
-are repeatable, so a test asserts them.
+Rank 0 of four runs under callgrind with the library preloaded. In the database every collective has a variant
+for large messages and native for small ones. Small messages are sent, so the library must look at the size.
+Counts are repeatable, so a test asserts them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Cost:
     function: str
     instructions: float
     foreign: tuple[str, ...]
-    """What the runtime calls outside itself in every call, PMPI's own function apart: should be nothing."""
+    """Functions outside the runtime that it calls each time, other than the PMPI function; should be empty."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Instructions(Result):
 
 
 def add_arguments(_: argparse.ArgumentParser) -> None:
-    """Counts are repeatable: there is nothing to choose."""
+    """The probe has no options of its own: counts are repeatable."""
 
 
 def run(library: MpiLibrary, _: argparse.Namespace) -> Instructions:
@@ -78,7 +78,7 @@ def run(library: MpiLibrary, _: argparse.Namespace) -> Instructions:
 
 
 def count(library: MpiLibrary, built: Built, made: Manifest, folder: Path) -> list[Cost]:
-    """Counts for every collective. Raises CollforgeError when valgrind is missing or the program fails."""
+    """Counts for every collective. Raises CollforgeError if valgrind is missing or the program fails."""
     if shutil.which("valgrind") is None:
         raise CollforgeError("valgrind is missing: apt-get install valgrind")
     program = folder / "calls"
@@ -112,10 +112,10 @@ def count(library: MpiLibrary, built: Built, made: Manifest, folder: Path) -> li
 
 
 def cost(text: str, function: str) -> Cost:
-    """Reads callgrind's output: the instructions of a wrapper and its callees, but for PMPI's.
+    """Reads callgrind's output: the instructions of a wrapper and its callees, without those in PMPI.
 
-    Format: "fn=(id) name" opens a function; "cfn=(id) name" and "calls=N ..." announce that the next line's
-    cost is a callee's; names stand only where an id is first met.
+    Format: "fn=(id) name" opens a function. After "cfn=(id) name" and "calls=N ...", the cost in the next line
+    is that of a callee. A name is given only at the first use of its id.
     """
     names: dict[str, str] = {}
     total, caller, callee, calls = 0, "", "", 0
@@ -130,7 +130,7 @@ def cost(text: str, function: str) -> Cost:
         elif line.startswith("calls="):
             calls = int(line[6:].split()[0])
         elif re.match(r"[+\-*\d]", line):
-            # What the first call on a communicator does once is no cost of a call.
+            # The set-up in the first call on a communicator is not counted.
             usual = not callee or calls > CALLS // 2
             if caller == function and usual and callee != f"P{function}":
                 total += int(line.split()[1])

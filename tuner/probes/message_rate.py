@@ -1,4 +1,4 @@
-"""What threads of an MPI program gain by communicators and interfaces of their own, on this machine."""
+"""Message rates of threads on this machine, with shared or separate communicators and interfaces (VCIs)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from collforge.tuner.probes import Result, programs
 SUMMARY = "message rates of threads, by communicators and interfaces (VCIs) of the MPI library"
 LAUNCHES = 5
 PAYS = 1.1
-"""Interfaces pay where threads on communicators of their own send this many times as fast as over one."""
+"""Several interfaces pay off if threads on separate communicators send this many times as fast as over one."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """Messages a second of all pairs together: the median over launches, the least and the most."""
+    """Messages per second of all pairs together: median, minimum and maximum over launches."""
 
     setting: Setting
     bytes: int
@@ -42,7 +42,7 @@ class Rate:
 class Rates(Result):
     rows: Sequence[Rate]
     most_vcis: int
-    """Interfaces that the library starts with."""
+    """The most interfaces that the library accepts."""
 
     def table(self) -> Table:
         table = Table(title=self.title)
@@ -59,7 +59,7 @@ class Rates(Result):
         return list(dict.fromkeys(rate.setting for rate in self.rows))
 
     def plot(self, path: Path) -> None:
-        """A panel for each call: messages a second against bytes, a line for each way."""
+        """Draws a panel for each MPI call: messages per second against bytes, one line for each setting."""
         panels: dict[str, list[Line]] = {}
         for setting in self.settings():
             points = [(rate.bytes, rate.rate) for rate in self.rows if rate.setting == setting]
@@ -102,7 +102,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Rates:
 
 
 def compile_probe(library: MpiLibrary, folder: Path) -> Path:
-    """Compiles the probe in this folder."""
+    """Compiles the probe in this folder and returns its path."""
     program = folder / "message_rate"
     command = message_rate.compile_command(str(library.mpicc), program)
     programs.run_program(command, {}, "message_rate cannot be compiled")
@@ -116,7 +116,7 @@ def measure(
     sizes: Sequence[int],
     launches: int,
 ) -> list[Rate]:
-    """All settings in turn, so many times over."""
+    """The rates of all settings; in each of ``launches`` rounds all settings are measured in turn."""
     found: dict[tuple[Setting, int], list[float]] = {}
     for _ in range(launches):
         for setting in settings:
@@ -131,7 +131,7 @@ def measure(
 def launch(
     library: MpiLibrary, program: Path, setting: Setting, sizes: Sequence[int]
 ) -> dict[int, float]:
-    """One launch on this machine: messages a second by bytes."""
+    """One launch on this machine: bytes -> messages per second."""
     command = local_command(library.name, setting.ranks, setting.threads)
     command += [str(program), *setting.arguments(sizes)]
     text = programs.run_program(command, setting.variables, "message_rate failed")
@@ -139,9 +139,9 @@ def launch(
 
 
 def gain(rates: Iterable[Rate], nbytes: int) -> float:
-    """How many times the message rate of threads with a communicator each is what one interface gives them.
+    """The gain in message rate of several interfaces over one, for threads with separate communicators.
 
-    Of isends of this size, with the number of interfaces that is best; 1 where the library has one.
+    It is for MPI_Isend of this size, with the best number of interfaces; 1 if the library has only one.
     """
     by_vcis: Mapping[int, float] = {
         rate.setting.vcis: rate.rate
@@ -152,7 +152,7 @@ def gain(rates: Iterable[Rate], nbytes: int) -> float:
 
 
 def probe_gain(library: MpiLibrary, folder: Path, threads: int = 2, nbytes: int = 8) -> float:
-    """A quick answer to the same question, from three launches each way."""
+    """A quick estimate of `gain`, from three launches with one interface and three with several."""
     numbers = [1, min(threads + 1, vcis.most_vcis(library))]
     settings = [Setting("par_comm", "isend", threads, number) for number in numbers]
     program = compile_probe(library, folder)

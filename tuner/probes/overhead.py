@@ -1,4 +1,4 @@
-"""What the preload costs a program that only makes calls for which native won."""
+"""The cost of the preload for a program whose calls all run native."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collforge.tuner.probes import programs, ratios
 from collforge.tuner.probes.programs import Programs
 from collforge.tuner.probes.ratios import Ratio, Ratios
 
-SUMMARY = "time a program for which native won everywhere, with and without the preload"
-LAYOUT = "2x1"  # ranks that wait for a core would hide what is looked for
+SUMMARY = "time a program whose calls all run native, with and without the preload"
+LAYOUT = "2x1"  # one rank per core: waiting for a core would hide the overhead
 COUNT = 128  # doubles of a block
 
 
@@ -28,10 +28,10 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Ratios:
 
 
 def measure(started: Programs, at: Layout, launches: int, rounds: int) -> list[Ratio]:
-    """Paired launches with and without the preload; and, inside each, paired rounds of calls.
+    """Paired launches with and without the preload, and in each launch paired rounds of calls.
 
-    The last row measures calls without the preload, through MPI_ and PMPI_, which are then the same
-    functions: how far its ratio is from 1 is what the method cannot tell.
+    The last row compares MPI_ and PMPI_ calls without the preload, which are the same functions. The
+    deviation of its ratio from 1 is the error of the method.
     """
     whole: list[tuple[float, float]] = []
     calls: dict[str, list[list[tuple[float, float]]]] = {"tuned": [], "native": []}

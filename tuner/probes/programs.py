@@ -1,4 +1,4 @@
-"""What the probes of the preload share: programs that are compiled, and launched with and without it."""
+"""Shared by the probes of the preload: compiling programs and launching them with and without it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from collforge.variant import Variant
 
 LAUNCHES = 10
 SYSTEM = "probe"
-"""Under this name the winners of a probe's own database are stored."""
+"""The system name in a probe's own database."""
 SMALL, LARGE = 1024, 1 << 20
 TIME_LIMIT = 300
 NEVER = "1970-01-01T00:00:00Z"
@@ -35,7 +35,7 @@ NEVER = "1970-01-01T00:00:00Z"
 
 @dataclass(frozen=True)
 class Programs:
-    """What is launched, for one MPI library."""
+    """The compiled programs for one MPI library, and where they run."""
 
     library: MpiLibrary
     overhead: Path
@@ -43,20 +43,20 @@ class Programs:
     preload: Path
     database: Path
     cluster: ClusterSpec | None = None
-    """An emulated cluster's rails; its nodes are those of each layout. None: ranks of this machine."""
+    """The rails of an emulated cluster, whose nodes follow each layout. None: this machine."""
 
     def start(self, at: Layout) -> list[str]:
-        """The words before a command that start it on all ranks."""
+        """The command prefix that starts a program on all ranks."""
         if self.cluster is None:
             return local_command(self.library.name, at.size)
         spec = replace(self.cluster, nodes=at.nodes, ranks_per_node=at.node_sizes[0])
         return cluster_command(self.library.name, spec)
 
     def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
-        """One launch of `program numbers`; what it prints.
+        """Launches `program numbers` and returns its output.
 
-        ``kind``: native, without the preload; inactive, with it but no database; tuned, with both; or the
-        family that the preloaded library is to use wherever that applies.
+        ``kind``: native (no preload), inactive (preload without database), tuned (preload and database), or a
+        family that the preloaded library is forced to use where it applies.
         """
         env = {"COLLFORGE_SYSTEM": SYSTEM}
         if self.cluster is None:
@@ -65,7 +65,7 @@ class Programs:
             env["COLLFORGE_DB"] = str(self.database)
         elif kind not in ("native", "inactive"):
             env["COLLFORGE_FORCE"] = f"*={kind}"
-        # communicators has the library inside.
+        # The program `communicators` is linked with the library, so it needs no preload.
         bare = kind == "native" or program == self.communicators
         words = [] if bare else ["sh", "-c", PRELOAD, str(self.preload)]
         command = [*self.start(at), *words, str(program)]
@@ -76,7 +76,7 @@ class Programs:
 
 
 def build_all(library: MpiLibrary) -> tuple[Built, Manifest]:
-    """Builds what is stale of the runtime."""
+    """Builds the runtime as far as it is out of date."""
     return build.build(library), build.read_manifest()
 
 
@@ -117,7 +117,7 @@ def add_launches(parser: argparse.ArgumentParser, default: int = LAUNCHES) -> No
 
 
 def run_program(command: Sequence[str], env: dict[str, str], what: str) -> str:
-    """What the command prints. Raises CollforgeError, which begins with `what`, when it fails."""
+    """The output of a command. If it fails, raises CollforgeError, whose message begins with `what`."""
     done = outcome(command, TIME_LIMIT, env)
     if done.returncode != 0:
         raise CollforgeError(f"{what}:\n{done.stderr.strip()[-2000:]}")
@@ -125,7 +125,7 @@ def run_program(command: Sequence[str], env: dict[str, str], what: str) -> str:
 
 
 def store_native_winners(database: Path, library: MpiLibrary, made: Manifest, at: Layout) -> None:
-    """Adds to a database: on a layout native won at SMALL and a variant at LARGE, for every collective."""
+    """Stores winners for every collective on a layout: native at size SMALL and a variant at size LARGE."""
     place = Place.of(SYSTEM, library, at)
     variants = {}
     for entry in made.variants:

@@ -1,4 +1,4 @@
-"""What is timed with and without the preload in turn: the ratio of both, over launches."""
+"""Ratios of times with and without the preload, measured in turn, over launches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUNDS = 200  # at most 1000: templates/overhead.c.j2
 
 @dataclass(frozen=True)
 class Ratio:
-    """Median seconds without and with the preload; with over without, and its 95 % interval."""
+    """Median seconds without and with the preload; the ratio with / without, and its 95 % interval."""
 
     what: str
     without: float
@@ -37,7 +37,7 @@ class Ratio:
 class Ratios(Result):
     rows: Sequence[Ratio]
     unit: str
-    """ms or us, of what the table shows"""
+    """The unit in the table: ms or us"""
 
     def table(self) -> Table:
         scale = {"ms": 1e3, "us": 1e6}[self.unit]
@@ -74,9 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser, layout: str) -> None:
 
 
 def ratio(what: str, launches: Sequence[Sequence[tuple[float, float]]]) -> Ratio:
-    """From each launch's pairs of seconds (without, preloaded), taken one right after the other."""
+    """The ratio over launches, each a sequence of pairs of seconds (without, preloaded).
+
+    The two times of a pair were measured one right after the other.
+    """
     without, preloaded = Variant("program"), Variant("program", "preloaded")
-    # The pairs share the load of the machine in their moment, so each gives a ratio of its own.
+    # Both times of a pair were measured under the same load, so ratios are taken per pair.
     ratios = [
         {without: [1.0], preloaded: [statistics.median(b / a for a, b in pairs)]}
         for pairs in launches

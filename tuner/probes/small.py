@@ -1,4 +1,4 @@
-"""What calls of 8 bytes a block cost between ranks that share memory, preloaded and native."""
+"""Times of calls with 8 bytes per block between ranks that share memory, preloaded and native."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Ratios:
 
 
 def measure(started: Programs, at: Layout, launches: int, rounds: int) -> list[Ratio]:
-    """Of every collective calls through PMPI_ and, with FAMILY forced, through MPI_ in turn."""
+    """Times every collective in turn through PMPI_ (native) and through MPI_ with FAMILY forced."""
     calls: dict[str, list[list[tuple[float, float]]]] = {}
     for _ in range(launches):
         found = started.launch(at, started.overhead, FAMILY, rounds, 1)

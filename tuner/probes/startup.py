@@ -1,9 +1,9 @@
-"""What the preload costs a program once, at start and for each communicator.
+"""The one-off costs of the preload: at program start and for each communicator.
 
-The one-off costs are those of the hybrid paper's Table 2 (papers/hybrid-mpi-plus-mpi): MPI_Init,
-and what each communicator needs at its first call (layout and rules: local) and at the first call
-that runs a variant (communicators of nodes and lanes: collective). A launch is the unit of
-statistics, as everywhere (evidence.py): a cell is the median over launches of the medians in each.
+They correspond to Table 2 of Zhou et al. (2020): MPI_Init, the first call on a communicator (layout
+and rules, local), and the first call that runs a variant (node and lane communicators, collective).
+The launch is the unit of statistics (evidence.py): a cell is the median over launches of the
+medians in each.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from collforge.tuner.plots import Dots
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.probes.programs import Programs
 
-SUMMARY = "time what MPI_Init and each communicator cost once, with and without the preload"
+SUMMARY = "time the one-off costs of MPI_Init and each communicator, with and without the preload"
 LAYOUTS = "2x1,2x2,4x2"
-COMMUNICATORS = 160  # at most so many: runtime/bench/programs/communicators.c
+COMMUNICATORS = 160  # the most that runtime/bench/programs/communicators.c allows
 
-# How a program is started, and the words of the table for its MPI_Init.
+# The kind of a launch -> the table's words for its MPI_Init.
 STARTS = {
     "native": "MPI_Init, native",
     "inactive": "MPI_Init, preloaded, no database",
     "tuned": "MPI_Init, preloaded, database",
 }
 ADDED = {"inactive": "added, no database", "tuned": "added, database"}
-# What communicators prints, in the order of the table.
+# The output of the program `communicators`, in the order of the table.
 STAGES = {
     "dup": "MPI_Comm_dup, native",
     "stage_one": "stage one: layout and rules",
@@ -55,13 +55,13 @@ MEMORY = ("dup", "stage_one", "stage_two")
 
 @dataclass(frozen=True)
 class Row:
-    """One primitive: what it costs on each layout."""
+    """The cost of one operation on each layout."""
 
     primitive: str
     unit: str
-    """ms, us or bytes; of one call or one communicator, on the slowest or largest rank."""
+    """ms, us or bytes, per call or communicator, on the slowest or largest rank."""
     cells: dict[str, Interval]
-    """By layout."""
+    """Layout -> cost."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ def measure(started: Programs, layouts: Sequence[Layout], launches: int) -> list
 
 
 def format_cell(cell: Interval) -> str:
-    """``1.23 (1.20 .. 1.31)``; whole numbers alone where they never differ."""
+    """``1.23 (1.20 .. 1.31)``; no interval for whole numbers that never differ."""
     shown = [
         f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
         for value in (cell.median, cell.low, cell.high)

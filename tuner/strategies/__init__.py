@@ -1,7 +1,6 @@
-"""How the points of a parameter space are searched: whole when few, with a model when many.
+"""Search strategies for parameter points: a small space is measured completely, a large one with a model.
 
-A space is the list of its distinct points, which the generator knows
-(VariantEntry.points).
+A space is the list of its distinct points (VariantEntry.points).
 """
 
 from __future__ import annotations
@@ -16,36 +15,36 @@ from collforge.variant import Point
 __all__ = ["FEW", "Enumeration", "Strategy", "Surrogate", "make"]
 
 FEW = 12
-"""Up to this many points, measuring all of them costs less than being wrong."""
+"""A space of at most this many points is measured completely."""
 
 
 class Strategy(Protocol):
-    """Proposes points and learns from what was measured at them."""
+    """Proposes points and learns from their measured values."""
 
     def propose(self, n: int) -> list[Point]:
-        """Up to n points that were neither proposed nor observed before; fewer at the end."""
+        """At most n points that were neither proposed nor observed; fewer when the space is exhausted."""
 
     def observe(self, point: Point, value: float) -> None:
-        """Takes a measured value, smaller is better: log(time of the variant / time of native).
+        """Takes a measured value, log(time of the variant / time of native); smaller is better.
 
-        Infinity says that the point does not work. Points that were never proposed are welcome:
-        that is how an interrupted search resumes.
+        Infinity means that the point does not work. Points that were never proposed are allowed, so
+        that an interrupted search can resume.
         """
 
     def recall(self, point: Point, value: float, where: Sequence[float]) -> None:
-        """Takes a value measured in another problem, at the coordinates ``where``: a warm start."""
+        """Takes a value measured in another problem, whose coordinates are ``where`` (warm start)."""
 
     @property
     def exhausted(self) -> bool:
-        """Nothing is left that is worth proposing."""
+        """Whether no point is left that is worth proposing."""
 
 
 def make(
     points: Sequence[Point], seed: int, here: Sequence[float] = (), least_gain: float = 0.0
 ) -> Strategy:
-    """The strategy for a space; equal seeds and observations give equal proposals.
+    """The strategy for a space. Equal seeds and observations give equal proposals.
 
-    ``here``: the coordinates of the problem among those that are recalled (size, layout).
-    ``least_gain``: a large space is exhausted when the model expects less (a logarithm, like the values).
+    ``here``: the coordinates (size, layout) of the problem. ``least_gain``: a large space is exhausted when
+    the model expects a smaller gain (a logarithm, as the values).
     """
     return Enumeration(points) if len(points) <= FEW else Surrogate(points, seed, here, least_gain)

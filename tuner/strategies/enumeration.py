@@ -1,4 +1,4 @@
-"""Small spaces are measured whole."""
+"""The strategy for small spaces: every point is measured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from collforge.variant import ParameterValue, Point
 
 Key = tuple[tuple[str, ParameterValue], ...]
-"""A point that can be looked up, whatever the order of its parameters."""
+"""A point as a dictionary key, independent of the order of its parameters."""
 
 
 def key(point: Point) -> Key:
@@ -15,23 +15,23 @@ def key(point: Point) -> Key:
 
 
 class Enumeration:
-    """Proposes each of the points once, in order."""
+    """Proposes each point once, in order."""
 
     def __init__(self, points: Iterable[Point]) -> None:
         self._remaining = {key(point): point for point in points}
 
     def propose(self, n: int) -> list[Point]:
-        """Up to n points that were neither proposed nor observed before; fewer at the end."""
+        """At most n points that were neither proposed nor observed; fewer when the space is exhausted."""
         return [self._remaining.pop(first) for first in list(self._remaining)[:n]]
 
     def observe(self, point: Point, value: float) -> None:  # noqa: ARG002
-        """Takes a measured value; what was measured needs no proposal."""
+        """Takes a measured value; the point is not proposed any more."""
         self._remaining.pop(key(point), None)
 
     def recall(self, point: Point, value: float, where: Sequence[float]) -> None:
-        """Does nothing: all points will be measured here."""
+        """Does nothing, because all points are measured in this problem."""
 
     @property
     def exhausted(self) -> bool:
-        """Nothing is left to propose."""
+        """Whether no point is left to propose."""
         return not self._remaining

@@ -1,4 +1,4 @@
-"""Large spaces are searched with a model of what was measured so far."""
+"""The strategy for large spaces: Bayesian optimisation with a model of the measured values."""
 
 from __future__ import annotations
 
@@ -15,23 +15,21 @@ from collforge.variant import Point
 class Surrogate(Enumeration):
     """Bayesian optimisation: extra trees as the model, expected improvement as the acquisition.
 
-    Uses scikit-optimize's parts and not its Optimizer: that one samples its candidates from the
-    product of the values, so in a discrete space with parameters that do not always matter it soon
-    repeats points, and it never notices that none is left. Here the candidates are the remaining
-    points, all of them, so neither can happen.
+    Uses parts of scikit-optimize but not its Optimizer, which samples candidates from the product of
+    all values. In a discrete space with parameters that do not always matter, that repeats points and
+    never ends. Here the candidates are all remaining points.
 
-    The model's features are a point's parameters and the coordinates of its problem. What was measured
-    in other problems (other sizes, other layouts) so tells where to begin in this one, and is outvoted
-    where this one has values of its own.
+    The model's features are a point's parameters and the coordinates of its problem. So measurements of
+    other problems (sizes, layouts) give a start, and this problem's own values override them.
     """
 
     INITIAL = 6
-    """Values without which the model is not asked, but points are drawn at random."""
+    """With fewer values than this, points are drawn at random instead of by the model."""
 
     TREES = 30
 
     NOISE = 0.01
-    """Standard deviation of a measured value; of a logarithm of times, so 1 %."""
+    """Standard deviation of a measured value; a logarithm of times, so it means 1 %."""
 
     def __init__(
         self,
@@ -67,7 +65,7 @@ class Surrogate(Enumeration):
             self._pending.pop(key(point), None)
 
     def recall(self, point: Point, value: float, where: Sequence[float]) -> None:
-        """Takes a value of another problem; one of a point that is not in the space is ignored."""
+        """Takes a value of another problem; a point that is not in the space is ignored."""
         if key(point) in self._codes and math.isfinite(value):
             self._recalled.append(([*self._codes[key(point)], *where], value))
 
@@ -77,25 +75,25 @@ class Surrogate(Enumeration):
         return bool(self._finite())
 
     def expect(self) -> tuple[Point, float]:
-        """The point that is expected to do best here, and its value. Needs a value to learn from."""
+        """The point with the best expected value here, and that value. At least one value must be known."""
         candidates = list(self._codes)
         values = self._model().predict([self._features(one) for one in candidates])
         best = int(values.argmin())
         return dict(candidates[best]), float(values[best])
 
     def _finite(self) -> list[float]:
-        """The values of this problem; those of others as long as it has none."""
+        """The finite values of this problem; those of other problems if it has none."""
         own = [value for value in self._known.values() if math.isfinite(value)]
         return own or [value for _, value in self._recalled]
 
     def _most_promising(self, count: int) -> list[Key]:
-        """The point of the largest expected improvement, then the best of single trees.
+        """The point with the largest expected improvement, then the best points of single trees.
 
-        Each tree is a sample of what the space may be like (Thompson sampling), so that the points of
-        one batch differ where the trees do, without a model for each. None, and none ever again, where
-        this problem's own values leave less to gain than is worth a measurement.
+        Each tree is a sample of the possible values (Thompson sampling), so that the points of a batch differ
+        without training a model for each. Once this problem's own values show that the expected gain is
+        too small, the result is empty, from then on always.
         """
-        # Late: scikit-optimize takes over a second to import.
+        # Imported here because importing scikit-optimize takes over a second.
         from skopt.acquisition import gaussian_ei
 
         model = self._model()
@@ -116,10 +114,10 @@ class Surrogate(Enumeration):
         return [*chosen, *(one for one in candidates if one not in chosen)][:count]
 
     def _one_step_off(self) -> list[Key]:
-        """What the best known point would be with another value of one symbolic parameter, of those not tried.
+        """Untried points that differ from the best known one in one symbolic parameter.
 
-        The trees may see no reason to: an algorithm without parameters of its own has few points, so that
-        most of what the model learns from, and most of what it may propose, is of the others.
+        The model alone may never propose them: an algorithm without parameters has few points, so most
+        training data and most candidates are of other algorithms.
         """
         if not self._known:
             return []
@@ -133,7 +131,7 @@ class Surrogate(Enumeration):
         return list(found)
 
     def _nearest(self, point: Point, name: str) -> list[Key]:
-        """The points with this value of a parameter that have most of the other values in common."""
+        """The points with this point's value of parameter ``name`` that share the most other values with it."""
         alike = {
             one: len(point.items() & dict(one).items())
             for one in self._codes
@@ -144,8 +142,8 @@ class Surrogate(Enumeration):
     def _model(self) -> Any:
         from skopt.learning import ExtraTreesRegressor
 
-        # A point that does not work is as bad as the worst that does; one under way is believed to
-        # be average.
+        # A point that does not work gets the worst finite value; a proposed point without a value gets
+        # the mean.
         finite = self._finite()
         values = {one: min(value, max(finite)) for one, value in self._known.items()}
         values.update((one, statistics.fmean(finite)) for one in self._pending)
@@ -160,7 +158,7 @@ class Surrogate(Enumeration):
 
 
 def _encode(points: Sequence[Point]) -> dict[Key, list[float]]:
-    """Integers as they are, for trees look only at their order; else a column per value."""
+    """Feature vectors: integers as they are, because trees use only their order; else one column per value."""
     columns: dict[str, list[str]] = {}
     for name in points[0] if points else ():
         values = [point[name] for point in points]

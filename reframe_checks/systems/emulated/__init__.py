@@ -1,16 +1,16 @@
 """A cluster of several nodes and network rails, emulated on one Linux machine.
 
-`run` starts an MPI program on it; the modules are
+`run` starts an MPI program on it. The modules are
 
-- ``spec``: what a cluster looks like, and the errors;
+- ``spec``: the parameters of a cluster, and the errors;
 - ``preflight``: whether this machine can emulate one;
 - ``network``: the addresses, and the ``ip`` and ``tc`` commands that build the rails;
 - ``launch``: the command lines of the MPI libraries, and `run`;
-- ``switch.py``: process 1 of a running cluster, and ``node.sh``, ``agent.sh``, ``rank.sh`` that it
-  starts.
+- ``switch.py``: process 1 of a running cluster, which starts ``node.sh``, ``agent.sh`` and
+  ``rank.sh``.
 
-A cluster lives in namespaces of its own, its bridges too: nothing of it shows outside, several run
-side by side, and the kernel removes everything with the cluster's process 1.
+A cluster, including its bridges, has its own namespaces. It is not visible outside, several can run
+at once, and the kernel removes all of it when the cluster's process 1 ends.
 """
 
 from __future__ import annotations

@@ -30,15 +30,15 @@ from collforge.toolchain import vcis
 
 _PACKAGE = Path(__file__).parent
 
-# Ranks wait for each other on few cores, over links that a shared-memory device must not bypass.
-# A caller's own values win.
+# Ranks share few cores, so they yield while they wait. No device may bypass the emulated links between nodes.
+# The caller's own values take precedence.
 _OPENMPI_DEFAULTS = {
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl": "tcp,vader,self",
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
 
-# Far longer than either takes, on a busy machine too.
+# Time limits, far longer than needed even on a busy machine.
 _BUILD_SECONDS = 120.0
 _TEARDOWN_SECONDS = 30.0
 
@@ -54,16 +54,15 @@ def run(
 ) -> int:
     """Build the cluster, run `command` as an MPI program on all its ranks, tear it down.
 
-    The command's working directory, standard streams and files
-    are the caller's, except that each node has its own /dev/shm, /etc/hosts, /sys and TMPDIR. All
-    variables of `env` (default: the caller's) reach the ranks; LD_PRELOAD reaches only them, not
-    the library's mpirun. `cache_dir` (default: the user's cache directory) keeps what the
-    emulation compiles.
+    The command has the caller's working directory, standard streams and files, except that each node
+    has its own /dev/shm, /etc/hosts, /sys and TMPDIR. The ranks get all variables of `env` (default:
+    the caller's). LD_PRELOAD is set for the ranks only, not for mpirun. `cache_dir` (default: the
+    user's cache directory) keeps compiled helpers.
 
-    Returns mpirun's exit code, 128 + number when it ended by a signal, or TIMEOUT_EXIT_CODE when
-    `timeout` seconds were over. Raises ClusterError when there can be no such cluster here. In all
-    these cases, and at any other exception, nothing of the cluster is left on return; when this
-    process is killed, the kernel tears the cluster down.
+    Returns mpirun's exit code, 128 + number if it ended by a signal, or TIMEOUT_EXIT_CODE after
+    `timeout` seconds. Raises ClusterError if this machine cannot run such a cluster. In all cases, and
+    after any other exception, the cluster is gone on return. If this process is killed, the kernel
+    removes the cluster.
     """
     check(mpi.flavor)
     environment = dict(os.environ if env is None else env)
@@ -97,8 +96,8 @@ def make_plan(
     env: Mapping[str, str],
     cache_dir: Path,
 ) -> Plan:
-    """What the cluster's process 1 is to do. Makes `cache_dir` and what belongs there."""
-    # All clusters mount their file system on this directory, each in its own mount namespace.
+    """The plan for the cluster's process 1. Creates `cache_dir` and its files."""
+    # Every cluster mounts a file system on this directory, in its own mount namespace.
     directory = cache_dir / "cluster"
     if any(character.isspace() for character in str(directory)):
         raise ClusterError(
@@ -134,7 +133,7 @@ def make_plan(
 
 
 def _defaults(mpi: MpiLibrary, env: Mapping[str, str]) -> Mapping[str, str]:
-    """What ranks need here, unless the caller knows better."""
+    """Default variables for the ranks; the caller's values take precedence."""
     if mpi.flavor == "openmpi":
         return _OPENMPI_DEFAULTS
     # MPICH 5.0.2 cannot connect several interfaces through UCX over TCP: it waits forever.
@@ -151,7 +150,7 @@ def mpirun(spec: ClusterSpec, mpi: MpiLibrary, agent: Path) -> list[str]:
         options = ["-launcher", "rsh", "-launcher-exec", str(agent)]
         options += ["-iface", network.MANAGEMENT_DEVICE, "-hosts", hosts, "-n", str(spec.ranks)]
         return [str(mpi.mpirun), *options]
-    # From Open MPI 5 on, PRRTE launches, with parameters of its own.
+    # From Open MPI 5 on, PRRTE is the launcher; it has its own parameters.
     ours, kind = (
         ("--mca", "rsh")
         if mpi.version.startswith(("Open MPI v3", "Open MPI v4"))
@@ -195,14 +194,14 @@ def _check_command(command: Sequence[str], env: Mapping[str, str]) -> None:
 
 
 def _own_environment() -> dict[str, str]:
-    """The environment of the cluster's process 1, which is no rank."""
+    """The environment of the cluster's process 1 (not a rank)."""
     environment = {**os.environ, "PATH": system_path(os.environ.get("PATH"))}
     environment.pop("LD_PRELOAD", None)
     return environment
 
 
 def _build(control: socket.socket, plan: Plan) -> None:
-    """Have process 1 carry out `plan`; return when the command runs. Raises ClusterError."""
+    """Lets process 1 execute `plan`; returns when the command runs. Raises ClusterError."""
     control.settimeout(_BUILD_SECONDS)
     try:
         control.sendall(plan.to_json().encode())
@@ -216,10 +215,10 @@ def _build(control: socket.socket, plan: Plan) -> None:
 
 
 def _tear_down(process: subprocess.Popen[bytes], control: socket.socket) -> None:
-    """End the cluster if it still runs; return when all its processes are gone.
+    """Ends the cluster if it still runs; returns when all its processes are gone.
 
-    Process 1 exits when the control socket is closed. That the kernel has ended all others with it
-    is what its parent, `process`, waits for; killing that one instead would not wait.
+    Process 1 exits when the control socket is closed. Its parent, `process`, waits until the kernel has
+    ended all other processes. Do not kill `process` instead: nothing would wait then.
     """
     control.close()
     try:
@@ -230,7 +229,7 @@ def _tear_down(process: subprocess.Popen[bytes], control: socket.socket) -> None
 
 
 def build_mpich_progress(cache_dir: Path) -> Path:
-    """The library preloaded into MPICH's ranks (see mpich_progress.c), compiled if need be."""
+    """The path of the library preloaded into MPICH's ranks (mpich_progress.c), compiled if needed."""
     source = _PACKAGE / "mpich_progress.c"
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
     library = cache_dir / f"mpich_progress-{digest}.so"

@@ -11,9 +11,9 @@ rail<r>  eth<r>        10.r.0.n/16   messages; both ends of the cable send at th
 (none)   bond0         10.254.0.n/16 with hashed rails: routed over all rails, by connection
 ======== ============= ============= ===========================================================
 
-With tied rails a message between ranks of different rails travels on the receiver's.
+With tied rails, a message between ranks of different rails uses the receiver's rail.
 
-The functions are pure; their lines are for ``ip -batch`` and ``tc -batch``.
+The functions are pure; they return lines for ``ip -batch`` and ``tc -batch``.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ MANAGEMENT_DEVICE = "ethm"
 _MANAGEMENT_NETWORK = 255
 _BOND_NETWORK = 254
 
-# In network namespaces that see the cluster's process numbers, the switch is where process 1 is.
+# The switch's network namespace, named by the cluster's process 1, which runs in it.
 _SWITCH = "netns 1"
 
-# A larger burst lets small messages beat the limit; a shorter queue drops packets when several
-# nodes send to one, which makes outliers of two to three times.
+# With a larger burst, small messages exceed the rate. With a shorter queue, packets are dropped when several
+# nodes send to one, which causes outliers of two to three times the usual time.
 _BUCKET = "burst 16kb latency 400ms"
 
-# Below the burst, with room for the headers: the bucket would cut a larger send into packets. That is
-# the work of a network adapter, and takes these cores so long that deep queues run at half a rail's rate.
+# Less than the burst, with room for headers. The token bucket would cut a larger send into packets, which a
+# real network adapter does in hardware. On this machine's cores that halves a rail's rate with deep queues.
 _SEND_OFFLOAD_BYTES = 15000
 
 
 def rail_devices(spec: ClusterSpec) -> tuple[str, int]:
-    """The devices between which a node's ranks take turns: a name without its number, and how
-    many of them there are."""
+    """The network devices over which a node's ranks are distributed: the name without its number, and how
+    many there are."""
     return ("eth", spec.rails) if spec.rail_model == "tied" else ("bond", 1)
 
 
@@ -54,7 +54,7 @@ def hosts_file(spec: ClusterSpec) -> str:
 def node_sysctls(spec: ClusterSpec) -> dict[str, str]:
     """Settings of a node's kernel, as file under /proc/sys -> value."""
     sysctls = {
-        # A rank's packets may come in on another rail than the one its own leave by.
+        # A rank may receive packets on another rail than the one on which it sends.
         "net/ipv4/conf/all/rp_filter": "0",
         "net/ipv4/conf/default/rp_filter": "0",
     }
@@ -64,7 +64,7 @@ def node_sysctls(spec: ClusterSpec) -> dict[str, str]:
 
 
 def node_links(spec: ClusterSpec, node: int) -> list[str]:
-    """``ip`` lines that, run on a node, lay its cables to the switch and set its routes."""
+    """``ip`` lines for a node, which connect it to the switch and set its routes."""
     lines = ["link set lo up"]
     lines += _cable(MANAGEMENT_DEVICE, f"m{node}", _address(_MANAGEMENT_NETWORK, node))
     for rail in range(spec.rails):
@@ -80,7 +80,7 @@ def node_shaping(spec: ClusterSpec) -> list[str]:
 
 
 def switch_links(spec: ClusterSpec) -> list[str]:
-    """``ip`` lines that, run on the switch, make the bridges and plug all nodes' cables in."""
+    """``ip`` lines for the switch, which make the bridges and attach all nodes' cables."""
     lines = ["link set lo up"]
     for bridge in ["mgmt", *(f"rail{rail}" for rail in range(spec.rails))]:
         lines += [f"link add {bridge} type bridge", f"link set {bridge} up"]
@@ -117,9 +117,9 @@ def _cable(device: str, port: str, address: str) -> list[str]:
 
 
 def _bond(spec: ClusterSpec, node: int) -> list[str]:
-    """An address of the node as a whole, and routes over all rails to those of the others.
+    """``ip`` lines that give the node a common address, and routes over all rails to the other nodes'.
 
-    The address sits on one end of a cable within the node: UCX does not find one on lo.
+    The address is on one end of a veth pair inside the node, because UCX does not find addresses on lo.
     """
     own = _address(_BOND_NETWORK, node)
     lines = [

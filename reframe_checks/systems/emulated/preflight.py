@@ -25,10 +25,10 @@ _PROBE_SECONDS = 10.0
 
 
 def check(flavor: str | None = None) -> None:
-    """Make sure that clusters can run here, with an MPI library of this flavor if one is given.
+    """Checks that clusters can run here, with an MPI library of this flavor if one is given.
 
-    Raises ClusterError for what is missing first: a tool, the privilege to make namespaces, the
-    kernel's traffic shaping.
+    Raises ClusterError for the first thing that is missing: a tool, the privilege to make
+    namespaces, or the kernel's traffic shaping.
     """
     if flavor is not None and flavor not in FLAVORS:
         raise ClusterError(
@@ -50,10 +50,10 @@ def check(flavor: str | None = None) -> None:
 
 
 def namespace_command() -> list[str]:
-    """The command that runs the words after it as process 1 of a cluster's namespaces.
+    """The command prefix that runs a program as process 1 of a cluster's namespaces.
 
-    The kernel kills that process, and all in its PID namespace with it, when the command dies, and
-    the command when the thread that started it dies.
+    If the command dies, the kernel kills process 1 and all processes in its PID namespace. If the
+    thread that started the command dies, the kernel kills the command.
     """
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", "--fork", "--kill-child", "--pid"]
     command += ["--mount-proc", "--mount", "--net", "--ipc", "--uts"]
@@ -63,7 +63,7 @@ def namespace_command() -> list[str]:
 
 
 def system_path(path: str | None) -> str:
-    """`path` with the system's directories behind it: users' often lack those of ip and tc."""
+    """`path` followed by the system's directories; a user's PATH often lacks those of ip and tc."""
     return f"{path}:{_SYSTEM_PATH}" if path else _SYSTEM_PATH
 
 
@@ -76,7 +76,7 @@ def _check_tools(tools: dict[str, str]) -> None:
 
 
 def _probe(command: list[str]) -> str | None:
-    """What goes wrong when `command` runs in new namespaces, None when nothing does."""
+    """The error when `command` runs in new namespaces; None if there is none."""
     environment = {**os.environ, "PATH": system_path(os.environ.get("PATH")), "LC_ALL": "C"}
     environment.pop("LD_PRELOAD", None)
     done = subprocess.run(

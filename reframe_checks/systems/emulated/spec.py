@@ -1,4 +1,4 @@
-"""What an emulated cluster looks like."""
+"""The parameters of an emulated cluster."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from collforge.errors import CollforgeError
 
 FLAVORS = ("openmpi", "mpich")
-"""The MPI libraries whose mpirun can be told of nodes that are namespaces (MpiLibrary.flavor)."""
+"""The flavors of MPI libraries (MpiLibrary.flavor) whose mpirun can use namespaces as nodes."""
 
 RAIL_MODELS = ("tied", "hashed")
 
 TIMEOUT_EXIT_CODE = 124
 """Exit code of a command that was stopped at its time limit, as with timeout(1)."""
 
-# A node's number is the last byte of its addresses, a rail's number the second one; 254 and 255
-# there belong to the other two networks.
+# A node's number is the last byte of its addresses, a rail's number the second. The second bytes 254 and 255
+# belong to the other two networks.
 MAX_NODES = 250
 MAX_RAILS = 16
 
@@ -25,7 +25,7 @@ _PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 
 
 class ClusterError(CollforgeError, ValueError):
-    """A cluster that cannot be had. The message says what to do about it."""
+    """The cluster cannot be made. The message names the fix."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,11 @@ class ClusterSpec:
     Ranks are placed on the nodes consecutively, `ranks_per_node` on each. Every node is connected
     to each of the `rails` by one full-duplex link of `rate`, written as for tc(8): ``100mbit``.
 
-    `rail_model` says which rail carries what: with ``tied`` rails a rank uses the rail with the
-    number (rank on its node) mod `rails`, as a socket uses the adapter next to it; with ``hashed``
-    rails every connection sticks to a rail that depends on its addresses and ports, as on bonded
-    Ethernet.
+    `rail_model`: with ``tied`` rails, a rank uses the rail with number (node rank) mod `rails`, as a
+    socket uses the adapter next to it. With ``hashed`` rails, every connection uses one rail that
+    depends on its addresses and ports, as on bonded Ethernet.
 
-    Raises ClusterError when a value is out of range.
+    Raises ClusterError if a value is out of range.
     """
 
     nodes: int = 4
@@ -64,7 +63,7 @@ class ClusterSpec:
 
     @property
     def system(self) -> str:
-        """The name under which the database keeps what was measured on such rails."""
+        """The system name in the database for measurements on such rails."""
         usual = (ClusterSpec.rails, ClusterSpec.rate, ClusterSpec.rail_model)
         if (self.rails, self.rate, self.rail_model) == usual:
             return "emulated"
@@ -72,7 +71,7 @@ class ClusterSpec:
 
     @classmethod
     def of_system(cls, name: str) -> ClusterSpec | None:
-        """The rails under this name of a database; None where it is no emulated cluster's."""
+        """The rails of a system name; None if it is not that of an emulated cluster."""
         found = re.fullmatch(r"emulated(?:-(\d+)x([^-]+)-([a-z]+))?", name)
         if found is None:
             return None
@@ -84,7 +83,7 @@ class ClusterSpec:
 
     @property
     def ranks(self) -> int:
-        """Number of ranks on all nodes together."""
+        """Number of ranks on all nodes."""
         return self.nodes * self.ranks_per_node
 
     @property
@@ -94,6 +93,6 @@ class ClusterSpec:
 
     @property
     def bits_per_second(self) -> float:
-        """Rate of one rail's link in one direction; 0 when `rate` is not a rate."""
+        """Rate of one rail's link in one direction; 0 if `rate` is not a rate."""
         match = _RATE.fullmatch(self.rate)
         return float(match[1]) * _PREFIXES[match[2].lower()] if match else 0.0

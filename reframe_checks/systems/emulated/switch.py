@@ -1,10 +1,10 @@
-"""Process 1 of an emulated cluster: builds it, runs one command on node 0, ends with it.
+"""Process 1 of an emulated cluster: builds it, runs one command on node 0 and ends with it.
 
-Runs as a program of its own, by path and with only the standard library, in new namespaces (PID,
-mount, network, IPC, UTS); its network namespace is the switch that the nodes are plugged into.
-It is started by ``launch.run`` with one argument, the number of a socket. From there it gets a
-`Plan` as one line of JSON, and answers with one line: empty when the command has been started,
-otherwise what went wrong. When the other end is closed, it exits.
+It is a separate program, started by path, that uses only the standard library. It runs in new namespaces
+(PID, mount, network, IPC, UTS); its network namespace is the switch to which the nodes are connected.
+``launch.run`` starts it with one argument, the number of a socket. It reads a `Plan` from there, as one line
+of JSON, and answers with one line: empty if the command was started, else the error. It exits when the other
+end is closed.
 
 Every process of the cluster is in its PID namespace, so the kernel kills them all when it exits.
 The nodes are network, mount, IPC and UTS namespaces below its own.
@@ -29,23 +29,23 @@ EXIT_SETUP_FAILED = 1
 
 @dataclass(frozen=True)
 class Plan:
-    """What process 1 is to do."""
+    """The instructions for process 1."""
 
     directory: str
-    """An existing directory. The cluster sees a file system of its own there."""
+    """An existing directory, on which the cluster mounts its own file system."""
     files: dict[str, str]
     """Name below `directory` -> text."""
     scripts: dict[str, str]
     """As `files`, executable."""
     hosts: list[str]
-    """The nodes; each has files of the cluster's in a subdirectory of its name (see node.sh)."""
+    """The nodes; each has its files in a subdirectory of its name (see node.sh)."""
     command: list[str]
-    """Runs on the first node."""
+    """The command to run on the first node."""
     working_directory: str
     environment: dict[str, str]
 
     def to_json(self) -> str:
-        """The plan as one line."""
+        """The plan as one line of JSON."""
         return json.dumps(dataclasses.asdict(self)) + "\n"
 
 
@@ -54,15 +54,15 @@ def main() -> int:
     requests = control.makefile("r", encoding="utf-8")
     plan = Plan(**json.loads(requests.readline()))
     threading.Thread(target=_exit_at_end, args=(requests,), daemon=True).start()
-    # A Ctrl-C reaches all processes of the terminal; the cluster's owner decides what follows.
-    # (Not SIG_IGN: the command would inherit it.)
+    # Ctrl-C reaches all processes of the terminal, but only the process that started the cluster reacts.
+    # (Not SIG_IGN, which the command would inherit.)
     signal.signal(signal.SIGINT, lambda *_: None)
     try:
         _build(plan)
         there = [*_on_node(plan, plan.hosts[0]), "env", f"--chdir={plan.working_directory}"]
         command = subprocess.Popen([*there, *plan.command], env=plan.environment)
     except (OSError, subprocess.SubprocessError) as error:
-        # A failed tool has said more than the exception does.
+        # The standard error of a failed tool says more than the exception.
         said = getattr(error, "stderr", None) or str(error)
         control.sendall((" ".join(said.split()) + "\n").encode())
         return EXIT_SETUP_FAILED
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def _build(plan: Plan) -> None:
-    """Build the cluster. Raises OSError or CalledProcessError, the latter with its stderr."""
+    """Builds the cluster. Raises OSError or CalledProcessError, the latter with its stderr."""
     directory = Path(plan.directory)
     _run("mount", "-t", "tmpfs", "tmpfs", plan.directory)
     (directory / "tmp").mkdir()
@@ -114,7 +114,7 @@ def _run(*command: str) -> None:
 
 
 def _exit_code(pid: int) -> int:
-    """Wait for the child `pid`; orphans that end meanwhile are process 1's to reap."""
+    """Waits for the child `pid` and returns its exit code; process 1 also reaps orphans."""
     while True:
         ended, status = os.wait()
         if ended == pid:
