@@ -187,17 +187,21 @@ static inline bool add_few(const void *before, void *after, int count, MPI_Datat
 static int combine_copies(struct cf_comm *comm, const void *before, void *after, int count,
                           const struct cf_unit *unit, MPI_Op op) {
     enum { ROOM = 16 << 10 }; /* bytes */
-    const int fit = ROOM / (unit->size > 0 ? unit->size : 1);
-    const int few = fit < 1 ? 1 : fit < count ? fit : count;
+    const MPI_Aint stride = unit->extent < 0 ? -unit->extent : unit->extent;
+    const MPI_Aint span = stride > unit->true_extent ? stride : unit->true_extent;
+    const int fit = span > ROOM ? 1 : (int)(ROOM / (span > 0 ? span : 1));
+    const int few = fit < count ? fit : count;
     void *copy = cf_temp(comm, CF_SLOT_COPIES, few, unit);
 
     if (copy == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    for (int first = 0; first < count; first += few) {
-        const int units = count - first < few ? count - first : few;
+    for (int rest = count; rest > 0;) {
+        const int units = rest < few ? rest : few;
+        const int first = count - rest;
         CF_TRY(cf_copy(comm, copy, cf_at(unit, before, first), units, unit));
         CF_TRY(PMPI_Reduce_local(copy, cf_at(unit, after, first), units, unit->type, op));
+        rest -= units;
     }
     return MPI_SUCCESS;
 }
