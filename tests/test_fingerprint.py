@@ -70,7 +70,7 @@ def test_a_change_of_a_step_reaches_what_takes_it(changed: Changed) -> None:
 
 
 def test_comments_and_layout_change_nothing(changed: Changed, generated: dict[str, str]) -> None:
-    assert not changed(RING, "Every part is summed up", "Each part is summed up")
+    assert not changed(RING, "Each part is summed", "Each part is summed up")
     assert not changed(RING, "    ", "\t \n")
     name = "full_lane_bcast"
     sources = Sources(RUNTIME)
