@@ -162,36 +162,47 @@ def test_a_number_of_bytes_of_any_length(
     assert ("does not apply" not in done.stderr) == served
 
 
-OPS = ("allreduce", "reduce", "reduce_scatter_block", "scan", "exscan")
-STORED_INTO = {
-    "shared_window": ("8", "*=shared_window"),
+REDUCTIONS = ("allreduce", "reduce", "reduce_scatter_block", "scan", "exscan")
+STORING = {
+    "shared_window": (8, REDUCTIONS, "shared_window"),
     **{
-        name: (
-            "2",
-            ";".join(
-                f"{call}=full_lane[lane_algorithm={name},node_phase=shared]" for call in calls
-            ),
-        )
+        name: (2, calls, f"full_lane[lane_algorithm={name},node_phase=shared]")
         for name, calls in INTERLEAVED.items()
     },
 }
+"""Case -> ranks per node, collectives and their variant. No step is a reduction of the MPI library."""
 
 
-@pytest.mark.parametrize("name", STORED_INTO)
+@pytest.mark.parametrize("case", STORING)
 def test_an_op_that_stores_into_both_operands(
-    built: Installation, launch: Launch, name: str
+    built: Installation, launch: Launch, case: str
 ) -> None:
     """MPICH's own collectives fail in this case."""
+    node, calls, variant = STORING[case]
+    check_storing_op(launch, built, 8, node, calls, variant)
+
+
+@pytest.mark.parametrize("family", ["full_lane", "hierarchical", "rank_shift"])
+def test_a_storing_op_in_steps_of_the_mpi_library(
+    built: Installation, launch: Launch, family: str
+) -> None:
+    """Of the native collectives, these two are right."""
+    if built.library.flavor == "mpich":
+        pytest.skip("its native collectives fail")
+    check_storing_op(launch, built, 4, 2, ("allreduce", "scan"), family)
+
+
+def check_storing_op(
+    launch: Launch, built: Installation, ranks: int, node: int, calls: tuple[str, ...], variant: str
+) -> None:
+    """``node``: ranks of a node."""
     program = compiled(built, "storing_op")
-    nodes, force = STORED_INTO[name]
-    forced = [one.partition("=")[0] for one in force.split(";")]
-    calls = OPS if forced == ["*"] else forced
     env = {
         "LD_PRELOAD": str(built.built.library_path),
-        "COLLFORGE_NODE_MAP": nodes,
-        "COLLFORGE_FORCE": force,
+        "COLLFORGE_NODE_MAP": str(node),
+        "COLLFORGE_FORCE": ";".join(f"{call}={variant}" for call in calls),
     }
-    done = launch(built.library.name, 8, [str(program), *calls], env, timeout=TIME)
+    done = launch(built.library.name, ranks, [str(program), *calls], env, timeout=TIME)
     assert (done.returncode, done.stdout) == (0, "passed\n")
 
 
@@ -243,6 +254,37 @@ def test_the_build_for_another_mpi_library(built: Installation, launch: Launch) 
 
 
 # ---- other tools ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("who", ["all", "half"])
+def test_a_duplication_hidden_by_a_tool(built: Installation, launch: Launch, who: str) -> None:
+    """No communicators are made. The library says so, if this matters to the MPI library."""
+    program = compiled(built, "idup")
+    tool = compiled(built, "tool_idup", "-shared", "-fPIC")
+    env = {
+        "LD_PRELOAD": f"{tool}:{built.built.library_path}",
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_FORCE": "bcast=shared_window;*=full_lane",
+    }
+    done = launch(built.library.name, 8, [str(program), who], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+    warned = "MPI_Comm_idup is called in" in done.stderr
+    assert warned == (built.library.flavor == "openmpi")
+
+
+def test_a_program_that_takes_addresses(built: Installation, launch: Launch) -> None:
+    """Its own entry of a function's name, which is no definition, is not taken for a tool."""
+    program = compiled(built, "addresses", "-no-pie", "-fno-pic")
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_VERBOSE": "2",
+        "COLLFORGE_FORCE": "bcast=full_lane",
+    }
+    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+    assert "passes this library by" not in done.stderr
+    assert tuned(done.stderr, "full_lane") == {"bcast"}
 
 
 @pytest.mark.parametrize("first", ["tool", "collforge"])

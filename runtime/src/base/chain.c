@@ -1,7 +1,8 @@
-#define _GNU_SOURCE /* RTLD_NEXT, dladdr */
+#define _GNU_SOURCE /* RTLD_NEXT, dladdr1 */
 #include "base/chain.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stddef.h>
 
 #include "base/cf.h"
@@ -12,25 +13,38 @@ void cf_chain(const char *name, void *function) {
     (void)cf_symbol(RTLD_NEXT, name, function);
 }
 
-/* The file whose definition of a name the program uses, if it is not this library; else NULL. */
+/*
+ * The file whose definition of a name the program uses, if it is not this library; else NULL. A
+ * program that takes a function's address may have an entry of that name that is no definition.
+ */
 static const char *file_before(const char *name) {
     Dl_info own;
     Dl_info first;
+    const ElfW(Sym) *symbol = NULL;
     void *found = dlsym(RTLD_DEFAULT, name);
-    if (found == NULL || dladdr(found, &first) == 0 || dladdr(cf_fingerprint, &own) == 0)
+    if (found == NULL || dladdr1(found, &first, (void **)&symbol, RTLD_DL_SYMENT) == 0 ||
+        symbol == NULL || symbol->st_shndx == SHN_UNDEF || dladdr(cf_fingerprint, &own) == 0)
         return NULL;
     return first.dli_fbase == own.dli_fbase ? NULL : first.dli_fname;
 }
 
-void cf_chain_check(void) {
+bool cf_chain_is_passed(const char *name) {
+    return file_before(name) != NULL;
+}
+
+static bool warn_if_passed(const char *name) {
+    const char *file = file_before(name);
+    if (file != NULL)
+        cf_warn("%s is called in %s and passes this library by: preload libcollforge.so before it",
+                name, file);
+    return file != NULL;
+}
+
+void cf_chain_check(const char *const others[]) {
     for (int i = 0; i < cf_ncollectives; i++) {
-        const char *file =
-            cf_collectives[i].hybrid ? NULL : file_before(cf_collectives[i].function);
-        if (file != NULL) {
-            cf_warn(
-                "%s is called in %s and passes this library by: preload libcollforge.so before it",
-                cf_collectives[i].function, file);
+        if (!cf_collectives[i].hybrid && warn_if_passed(cf_collectives[i].function))
             return;
-        }
     }
+    for (int i = 0; others[i] != NULL && !warn_if_passed(others[i]); i++)
+        continue;
 }

@@ -255,7 +255,7 @@ static int reduce_then_scatter(struct cf_comm *comm, const struct job *job, MPI_
     if (sum == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    CF_TRY(PMPI_Reduce(job->from, sum, units, job->unit->type, op, 0, whole->comm));
+    CF_TRY(cf_reduce(comm, job->from, sum, units, job->unit, op, 0, whole->comm));
     find_parts(job, whole, 0, job->count);
     return PMPI_Scatterv(sum, whole->counts, whole->displs, job->unit->type, job->to, job->count,
                          job->unit->type, 0, whole->comm);

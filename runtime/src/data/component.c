@@ -79,6 +79,24 @@ int cf_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
     return PMPI_Bcast(to, count, unit->type, 0, over);
 }
 
+/*
+ * Sets from to a copy of it, if MPI calls a user's op, which may store into its first operand. Open
+ * MPI hands it the send buffer, which later steps read.
+ */
+static int lend(struct cf_comm *comm, const void **from, int count, const struct cf_unit *unit,
+                MPI_Op op) {
+    if (cf_op_is_predefined(op) || count == 0) {
+        return MPI_SUCCESS;
+    }
+    void *copy = cf_temp(comm, CF_SLOT_COPIES, count, unit);
+    if (copy == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    CF_TRY(cf_copy(comm, copy, *from, count, unit));
+    *from = copy;
+    return MPI_SUCCESS;
+}
+
 /* For ops that MPI_Reduce_scatter(_block) does not serve correctly. */
 static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
                                const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
@@ -88,7 +106,7 @@ static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
     if (total == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    CF_TRY(PMPI_Reduce(from, total, split->total, unit->type, op, 0, over));
+    CF_TRY(cf_reduce(comm, from, total, split->total, unit, op, 0, over));
     return cf_scatter(comm, total, split, to, unit, 0, over);
 }
 
@@ -120,6 +138,7 @@ int cf_reduce(struct cf_comm *comm, const void *from, void *to, int count,
               const struct cf_unit *unit, MPI_Op op, int root, MPI_Comm over) {
     int rank = 0;
 
+    CF_TRY(lend(comm, &from, count, unit, op));
     if (to != MPI_BOTTOM) {
         return PMPI_Reduce(from, to, count, unit->type, op, root, over);
     }
@@ -137,14 +156,20 @@ int cf_reduce(struct cf_comm *comm, const void *from, void *to, int count,
 
 int cf_scan(struct cf_comm *comm, const void *from, void *to, int count, const struct cf_unit *unit,
             MPI_Op op, MPI_Comm over) {
-    (void)comm;
-    return PMPI_Scan(from == to ? MPI_IN_PLACE : from, to, count, unit->type, op, over);
+    if (from == to) {
+        return PMPI_Scan(MPI_IN_PLACE, to, count, unit->type, op, over);
+    }
+    CF_TRY(lend(comm, &from, count, unit, op));
+    return PMPI_Scan(from, to, count, unit->type, op, over);
 }
 
 int cf_exscan(struct cf_comm *comm, const void *from, void *to, int count,
               const struct cf_unit *unit, MPI_Op op, MPI_Comm over) {
-    (void)comm;
-    return PMPI_Exscan(from == to ? MPI_IN_PLACE : from, to, count, unit->type, op, over);
+    if (from == to) {
+        return PMPI_Exscan(MPI_IN_PLACE, to, count, unit->type, op, over);
+    }
+    CF_TRY(lend(comm, &from, count, unit, op));
+    return PMPI_Exscan(from, to, count, unit->type, op, over);
 }
 
 int cf_barrier(struct cf_comm *comm, MPI_Comm over) {

@@ -81,7 +81,7 @@ void *cf_temps(struct cf_comm *comm, int slot, int n, MPI_Aint count, const stru
                MPI_Aint *apart) {
     enum { ALIGNMENT = 16 };
     const MPI_Aint steps = count > 0 ? count - 1 : 0;
-    const MPI_Aint stride = unit->extent < 0 ? -unit->extent : unit->extent;
+    const MPI_Aint stride = cf_stride(unit);
     const MPI_Aint span = steps * stride + unit->true_extent;
 
     *apart = (span + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -187,7 +187,7 @@ static inline bool add_few(const void *before, void *after, int count, MPI_Datat
 static int combine_copies(struct cf_comm *comm, const void *before, void *after, int count,
                           const struct cf_unit *unit, MPI_Op op) {
     enum { ROOM = 16 << 10 }; /* bytes */
-    const MPI_Aint stride = unit->extent < 0 ? -unit->extent : unit->extent;
+    const MPI_Aint stride = cf_stride(unit);
     const MPI_Aint span = stride > unit->true_extent ? stride : unit->true_extent;
     const int fit = span > ROOM ? 1 : (int)(ROOM / (span > 0 ? span : 1));
     const int few = fit < count ? fit : count;

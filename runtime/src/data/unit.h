@@ -22,6 +22,11 @@ struct cf_unit {
 
 int cf_unit_of(MPI_Datatype type, struct cf_unit *unit);
 
+/* Bytes between the beginnings of two elements that follow each other. */
+static inline MPI_Aint cf_stride(const struct cf_unit *unit) {
+    return unit->extent < 0 ? -unit->extent : unit->extent;
+}
+
 static inline void *cf_at(const struct cf_unit *unit, const void *buffer, MPI_Aint index) {
     return (char *)buffer + index * unit->extent;
 }

@@ -72,8 +72,19 @@ COLLFORGE_PUBLIC int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_C
 }
 #endif
 
+const char *const cf_idup_names[] = {"MPI_Comm_idup", "MPI_Comm_idup_with_info", "mpi_comm_idup_",
+                                     NULL};
+
 bool cf_idup_may_run(void) {
-    return atomic_load(&idup_begun);
+    static atomic_int passed = -1;
+    int known = atomic_load(&passed);
+    if (known < 0) {
+        known = 0;
+        for (int i = 0; cf_idup_names[i] != NULL; i++)
+            known |= cf_chain_is_passed(cf_idup_names[i]);
+        atomic_store(&passed, known);
+    }
+    return known || atomic_load(&idup_begun);
 }
 
 static bool may_make(const struct cf_comm *comm, int number) {
@@ -89,6 +100,8 @@ static bool may_make(const struct cf_comm *comm, int number) {
 }
 
 #else
+
+const char *const cf_idup_names[] = {NULL};
 
 bool cf_idup_may_run(void) {
     return false;
