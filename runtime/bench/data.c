@@ -8,12 +8,6 @@
 #include "oracle.h"
 #include "report.h"
 
-enum {
-    GUARD = 64,    /* bytes before and after the elements */
-    HEAD = 16,     /* room for negative bounds; keeps the alignment */
-    PATTERN = 0xa5 /* in guards, gaps, holes and results before the call */
-};
-
 /* ---- words ---------------------------------------------------------------------------------- */
 
 /*
@@ -56,23 +50,10 @@ static bool result_block(struct data *data, int rank, int block, int size) {
     return true;
 }
 
-/* ---- images --------------------------------------------------------------------------------- */
+/* ---- hybrid pieces --------------------------------------------------------------------------- */
 
 static bool is_hybrid(const struct data *data) {
     return cf_collectives[data->problem->collective].hybrid;
-}
-
-static char *base(const struct memory *memory) {
-    return memory->data + GUARD + HEAD;
-}
-
-/* The address passed to the call. */
-static char *address(const struct image *image) {
-    return (image->device.used ? image->device.data : image->work.data) + GUARD + HEAD;
-}
-
-static size_t bytes_of(const struct problem *problem, size_t elements) {
-    return elements * (size_t)problem->element->extent;
 }
 
 /* Equal on all ranks, because images of a hybrid piece have the same size. */
@@ -86,47 +67,6 @@ static void reserve_piece(struct data *data, size_t bytes) {
     must(collforge_hybrid_alloc(data->hybrid, (MPI_Aint)bytes, &data->piece.data),
          "collforge_hybrid_alloc");
     data->piece.capacity = bytes;
-}
-
-static void reserve(struct memory *memory, size_t bytes) {
-    if (bytes <= memory->capacity)
-        return;
-    free(memory->data);
-    memory->data = xmalloc(bytes);
-    memory->capacity = bytes;
-}
-
-/* Stores count elements from this element on. */
-static void put_words(const struct problem *problem, struct memory *memory, size_t place, int count,
-                      const uint32_t *words) {
-    const struct element *element = problem->element;
-    char *at = base(memory) + bytes_of(problem, place);
-
-    for (int i = 0; i < count; i++, at += element->extent) {
-        for (int lane = 0; lane < element->lanes; lane++, words++) {
-            const double number = (int32_t)*words;
-            const unsigned char byte = (unsigned char)*words;
-            const void *word = element->kind == WORD_DOUBLE ? (const void *)&number
-                               : element->kind == WORD_BYTE ? (const void *)&byte
-                                                            : (const void *)words;
-            memcpy(at + element->offset[lane], word, (size_t)element->word_bytes);
-        }
-    }
-}
-
-static void image_create(struct image *image, const struct problem *problem, const char *name,
-                         const struct placing *placing, size_t elements) {
-    image->name = name;
-    image->placing = placing;
-    image->elements = elements;
-    image->open = placing->elements < elements ? placing->elements : elements;
-    image->bytes = bytes_of(problem, elements) + 2 * GUARD + HEAD;
-    reserve(&image->own, image->bytes);
-    image->work = image->own;
-    device_reserve(&image->device, image->bytes);
-    reserve(&image->before, image->bytes);
-    reserve(&image->after, image->bytes);
-    memset(image->before.data, PATTERN, image->bytes);
 }
 
 /* ---- arguments ------------------------------------------------------------------------------ */
@@ -237,7 +177,7 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
     int *const nothing = garbage(problem->seed);
 
     data->args = (struct cf_args){
-        .sendbuf = form->sends ? address(&data->send) : garbage(problem->seed),
+        .sendbuf = form->sends ? image_address(&data->send) : garbage(problem->seed),
         .sendcount = count_of(oracle->sendcounts || (one_type && oracle->recvcounts), sends, sent),
         .sendcounts = !oracle->sendcounts ? NULL
                       : sends             ? out->counts
@@ -246,7 +186,7 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
                    : sends          ? out->displs
                                     : nothing,
         .sendtype = sends ? type : MPI_DATATYPE_NULL,
-        .recvbuf = form->receives ? address(&data->recv) : garbage(problem->seed + 1),
+        .recvbuf = form->receives ? image_address(&data->recv) : garbage(problem->seed + 1),
         .recvcount = count_of(oracle->recvcounts, receives, received),
         .recvcounts = !oracle->recvcounts ? NULL
                       : receives          ? in->counts
@@ -269,14 +209,14 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
 static void fill_images(struct data *data, struct image *input, int rank, int size) {
     for (int block = 0; block < data->input.blocks; block++) {
         input_block(data, rank, block, data->words[0]);
-        put_words(data->problem, &input->before, data->input.at[block], data->input.count[block],
+        image_put(data->problem, &input->before, data->input.at[block], data->input.count[block],
                   data->words[0]);
     }
     memcpy(data->send.after.data, data->send.before.data, data->send.bytes);
     memcpy(data->recv.after.data, data->recv.before.data, data->recv.bytes);
     for (int block = 0; data->recv.elements > 0 && block < data->output.blocks; block++) {
         if (result_block(data, rank, block, size))
-            put_words(data->problem, &data->recv.after, data->output.at[block],
+            image_put(data->problem, &data->recv.after, data->output.at[block],
                       data->output.count[block], data->words[0]);
     }
     memcpy(data->send.work.data, data->send.before.data, data->send.bytes);
@@ -322,12 +262,12 @@ static void reset_piece(struct data *data) {
 
     must(collforge_hybrid_sync(data->hybrid), "collforge_hybrid_sync");
     if (data->hybrid->node_rank == 0)
-        memset(image->work.data, PATTERN, image->bytes);
+        memset(image->work.data, IMAGE_PATTERN, image->bytes);
     must(collforge_hybrid_sync(data->hybrid), "collforge_hybrid_sync");
     for (int block = 0; data->send.elements == 0 && block < data->input.blocks; block++) {
-        const size_t at = bytes_of(data->problem, data->input.at[block]);
-        memcpy(base(&image->work) + at, base(&image->before) + at,
-               bytes_of(data->problem, (size_t)data->input.count[block]));
+        const size_t at = image_bytes_of(data->problem, data->input.at[block]);
+        memcpy(image_base(&image->work) + at, image_base(&image->before) + at,
+               image_bytes_of(data->problem, (size_t)data->input.count[block]));
     }
     must(collforge_hybrid_sync(data->hybrid), "collforge_hybrid_sync");
 }
@@ -336,7 +276,7 @@ void data_reset(struct data *data, bool native) {
     /* The send buffer needs no reset: data_check restores it. */
     if (is_hybrid(data)) {
         data->recv.work = native ? data->recv.own : data->piece;
-        data->args.recvbuf = base(&data->recv.work);
+        data->args.recvbuf = image_base(&data->recv.work);
     }
     if (is_hybrid(data) && !native)
         reset_piece(data);
@@ -347,94 +287,25 @@ void data_reset(struct data *data, bool native) {
 
 /* ---- checking ------------------------------------------------------------------------------- */
 
-/* Finds the first difference between the image and its expected contents in [from, to). */
-static bool differs(const struct image *image, const struct memory *should, size_t from, size_t to,
-                    size_t *at) {
-    const char *is = image->work.data;
-
-    if (memcmp(is + from, should->data + from, to - from) == 0)
-        return false;
-    for (*at = from; is[*at] == should->data[*at]; ++*at)
-        ;
-    return true;
-}
-
-/* From element open on the contents may be anything: an in-place reduce_scatter may overwrite
- * them. */
-static bool is_right(const struct problem *problem, const struct image *image,
-                     const struct memory *should, size_t *at) {
-    const size_t start = (size_t)(GUARD + HEAD + problem->element->lb);
-    const size_t open = should == &image->after ? image->open : image->elements;
-    const size_t end = start + bytes_of(problem, image->elements);
-
-    return !differs(image, should, 0, start + bytes_of(problem, open), at) &&
-           !differs(image, should, end, image->bytes, at);
-}
-
 /* Checks this rank's blocks only: in a hybrid piece other ranks' results lie between them. */
 static bool is_right_in_piece(const struct data *data, const struct image *image, int rank,
                               size_t *at) {
     const struct cf_oracle *oracle = &cf_oracles[data->problem->collective];
     const int root = data->problem->root;
     const int size = data->sizes.ranks;
-    const size_t start = GUARD + HEAD;
-    const size_t end = start + bytes_of(data->problem, image->elements);
-    bool right = !differs(image, &image->after, 0, start, at) &&
-                 !differs(image, &image->after, end, image->bytes, at);
+    const size_t start = IMAGE_HEAD;
+    const size_t end = start + image_bytes_of(data->problem, image->elements);
+    bool right = !image_differs(image, &image->after, 0, start, at) &&
+                 !image_differs(image, &image->after, end, image->bytes, at);
 
     for (int block = 0; block < data->output.blocks && right; block++) {
-        const size_t begin = start + bytes_of(data->problem, data->output.at[block]);
-        const size_t bytes = bytes_of(data->problem, (size_t)data->output.count[block]);
+        const size_t begin = start + image_bytes_of(data->problem, data->output.at[block]);
+        const size_t bytes = image_bytes_of(data->problem, (size_t)data->output.count[block]);
         const bool defined =
             oracle->first(rank, block, root, size) < oracle->last(rank, block, root, size);
-        right = !defined || !differs(image, &image->after, begin, begin + bytes, at);
+        right = !defined || !image_differs(image, &image->after, begin, begin + bytes, at);
     }
     return right;
-}
-
-/* The block that contains this element of an image, or -1. */
-static int block_at(const struct placing *placing, size_t index) {
-    for (int block = 0; block < placing->blocks; block++) {
-        const size_t at = placing->at[block];
-        if (at <= index && index < at + (size_t)placing->count[block])
-            return block;
-    }
-    return -1;
-}
-
-/* Describes what the byte at this index of the image belongs to, and what is wrong with it. */
-static void describe(const struct problem *problem, const struct image *image,
-                     const struct memory *should, size_t place, char *text, size_t size) {
-    const struct element *element = problem->element;
-    const ptrdiff_t at = (ptrdiff_t)place - (GUARD + HEAD + element->lb);
-    const ptrdiff_t length = (ptrdiff_t)bytes_of(problem, image->elements);
-
-    if (at < 0 || at >= length) {
-        snprintf(text, size, "%s: overwritten %td bytes %s it", image->name,
-                 at < 0 ? -at : at - length + 1, at < 0 ? "before" : "behind");
-        return;
-    }
-    const size_t index = (size_t)(at / element->extent);
-    const int within = (int)(at % element->extent) + element->lb;
-    const int block = block_at(image->placing, index);
-    if (block < 0) {
-        snprintf(text, size, "%s: overwritten between the blocks, at element %zu of it",
-                 image->name, index);
-        return;
-    }
-    const int used = snprintf(text, size, "%s: block %d, element %zu", image->name, block,
-                              index - image->placing->at[block]);
-    for (int lane = 0; lane < element->lanes; lane++) {
-        const int offset = element->offset[lane];
-        if (within < offset || within >= offset + element->word_bytes)
-            continue;
-        const ptrdiff_t word = (ptrdiff_t)index * element->extent + offset;
-        snprintf(text + used, size - (size_t)used, ", lane %d: expected %.17g, got %.17g", lane,
-                 types_word(element, base(should) + word),
-                 types_word(element, base(&image->work) + word));
-        return;
-    }
-    snprintf(text + used, size - (size_t)used, ": the hole in it is overwritten");
 }
 
 bool data_check(struct data *data, int err, int rank, char *detail, size_t size) {
@@ -457,8 +328,8 @@ bool data_check(struct data *data, int err, int rank, char *detail, size_t size)
         const struct memory *should = err == CF_DECLINED ? &images[i]->before : &images[i]->after;
         const bool in_piece = images[i]->work.data == data->piece.data;
         if (in_piece ? !is_right_in_piece(data, images[i], rank, &at)
-                     : !is_right(data->problem, images[i], should, &at))
-            describe(data->problem, images[i], should, at, what, sizeof what);
+                     : !image_is_right(data->problem, images[i], should, &at))
+            image_describe(data->problem, images[i], should, at, what, sizeof what);
     }
     if (what[0] == '\0')
         return true;
@@ -475,10 +346,7 @@ void data_free(struct data *data) {
     struct arrays *const arrays[] = {&data->send_arrays, &data->recv_arrays};
 
     for (int i = 0; i < 2; i++) {
-        free(images[i]->own.data);
-        device_free(&images[i]->device);
-        free(images[i]->before.data);
-        free(images[i]->after.data);
+        image_free(images[i]);
         free(arrays[i]->counts);
         free(arrays[i]->displs);
         free(data->words[i]);

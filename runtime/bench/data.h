@@ -2,37 +2,15 @@
  * The operands of one problem on this rank: inputs, expected results, and the check after a call.
  *
  * Inputs are a pure function of (seed, rank, block, element, lane), so every rank can compute the
- * expected result of any rank without MPI. Each buffer is kept as an image: its memory with a guard
- * before and after, filled with a pattern before the words are stored. After a call one memcmp
- * compares the whole image. It finds wrong results, overwritten guards and holes, changed inputs,
- * and results where the standard defines none. The images depend on the problem only; all variants
- * of a group share them.
+ * expected result of any rank without MPI. The images (image.h) of its buffers depend on the
+ * problem only; all variants of a group share them.
  */
 #ifndef COLLFORGE_BENCH_DATA_H_INCLUDED
 #define COLLFORGE_BENCH_DATA_H_INCLUDED
 
 #include "cases.h"
 #include "collforge_hybrid.h"
-#include "device.h"
-#include "placing.h"
-
-struct memory {
-    char *data;
-    size_t capacity;
-};
-
-struct image {
-    const char *name;
-    const struct placing *placing; /* of the blocks that are defined after the call */
-    size_t elements;
-    size_t open; /* from this element on, the buffer is undefined after the call */
-    size_t bytes;
-    struct memory work; /* the call's memory: own, or a hybrid piece of the node */
-    struct memory own;
-    struct device_memory device; /* if used, the call gets this memory, and work is its copy */
-    struct memory before;        /* contents before the call */
-    struct memory after;         /* expected contents after the call */
-};
+#include "image.h"
 
 /* The arrays of counts and displacements of one side of a call, in elements of its type. */
 struct arrays {

@@ -1,10 +1,7 @@
 /* See operands.h. */
 #include "data/operands.h"
 
-#include <limits.h>
-#include <string.h>
-
-#include "base/hash.h"
+#include "data/block_sizes.h"
 #include "data/facts.h"
 #include "data/sizes.h"
 
@@ -22,22 +19,10 @@ static struct cf_side recv_side(const struct cf_args *args) {
                             args->rdispls, args->large_rdispls, args->recvtype};
 }
 
-/* Elements in block index, and its displacement in extents. */
-static int side_count(const struct cf_side *side, int index) {
-    return side->counts == NULL ? side->count : side->counts[index];
-}
-
-static MPI_Aint side_begin(const struct cf_side *side, int index) {
-    if (side->counts == NULL) {
-        return (MPI_Aint)index * side->count;
-    }
-    return side->large_displs != NULL ? side->large_displs[index] : side->displs[index];
-}
-
 /* Whether n blocks from first on are contiguous. */
 static bool side_is_tight(const struct cf_side *side, int first, int n) {
     for (int i = first + 1; i < first + n; i++) {
-        if (side_begin(side, i) != side_begin(side, i - 1) + side_count(side, i - 1)) {
+        if (cf_side_begin(side, i) != cf_side_begin(side, i - 1) + cf_side_count(side, i - 1)) {
             return false;
         }
     }
@@ -45,7 +30,7 @@ static bool side_is_tight(const struct cf_side *side, int first, int n) {
 }
 
 static void *side_at(const struct cf_side *side, const struct cf_unit *unit, int index) {
-    return cf_at(unit, side->buffer, side_begin(side, index));
+    return cf_at(unit, side->buffer, cf_side_begin(side, index));
 }
 
 static MPI_Aint side_bytes(const struct cf_side *side, const struct cf_unit *unit, int first,
@@ -53,7 +38,7 @@ static MPI_Aint side_bytes(const struct cf_side *side, const struct cf_unit *uni
     MPI_Aint elements = 0;
 
     for (int i = first; i < first + n; i++) {
-        elements += side_count(side, i);
+        elements += cf_side_count(side, i);
     }
     return elements * unit->size;
 }
@@ -80,185 +65,9 @@ static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int
         return MPI_ERR_NO_MEM;
     }
     for (int i = first; i < first + n && fill; i++) {
-        CF_TRY(cf_pack(side_at(side, &unit, i), side_count(side, i), side->type, *staged, bytes,
+        CF_TRY(cf_pack(side_at(side, &unit, i), cf_side_count(side, i), side->type, *staged, bytes,
                        &position, comm->layout.node_comm));
     }
-    return MPI_SUCCESS;
-}
-
-/* ---- the sizes of the blocks ----------------------------------------------------------------- */
-
-/* The bytes of one block of a side; negative if the user's arguments are illegal or too large. */
-static int block_bytes(const struct cf_side *side, int index) {
-    const int64_t size = side->type == MPI_DATATYPE_NULL ? -1 : cf_type_size(side->type);
-
-    if (size < 0 || side_count(side, index) < 0) {
-        return -1;
-    }
-    const int64_t bytes = side_count(side, index) * size;
-    return bytes > INT_MAX ? -1 : (int)bytes;
-}
-
-static bool side_is_legal(const struct cf_side *side, int n) {
-    for (int i = 0; i < n; i++) {
-        if (block_bytes(side, i) < 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/*
- * A hash of the block sizes by the other side's arguments, if this rank passes all blocks there.
- * Every rank compares it with the exchanged sizes. MPI demands equal sizes on both sides, but MPI
- * libraries also accept receivers with spare room.
- */
-static int hash_of_other_side(const struct cf_roles *roles, const struct cf_side *input,
-                              const struct cf_side *output, int size) {
-    const struct cf_side *other = roles->varies == CF_VARIES_TARGET ? input : output;
-    const int blocks = roles->varies == CF_VARIES_TARGET ? roles->in_blocks : roles->out_blocks;
-    uint64_t hash = CF_HASH_BEGIN;
-
-    for (int i = 0; blocks == size && i < size; i++) {
-        const int bytes = block_bytes(other, i);
-        hash = cf_hash(hash, &bytes, sizeof bytes);
-    }
-    return (int)(hash & INT_MAX);
-}
-
-/* Whether each rank's hash equals that of the exchanged sizes. units: [size][own + 1], each rank's
- * sizes and its hash. */
-static bool sides_agree(const int *units, int size, int own, int root) {
-    for (int rank = 0; rank < size; rank++) {
-        uint64_t hash = CF_HASH_BEGIN;
-        if (own == 1 && rank != root) {
-            continue;
-        }
-        for (int i = 0; i < size; i++) {
-            const MPI_Aint row = (MPI_Aint)i * (own + 1);
-            hash = cf_hash(hash, &units[row + (own == 1 ? 0 : rank)], sizeof *units);
-        }
-        if (units[(MPI_Aint)rank * (own + 1) + own] != (int)(hash & INT_MAX)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/*
- * All ranks exchange the sizes of their blocks: each rank its own block, or its row of pairs. A
- * rank with illegal arguments sends -1. If it left alone, the others would hang.
- */
-static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *roles,
-                          const struct cf_side *input, const struct cf_side *output,
-                          const struct cf_args *args, struct cf_comm *comm) {
-    const int size = comm->layout.size;
-    const int own = roles->varies == CF_VARIES_PAIR ? size : 1;
-    const bool legal =
-        side_is_legal(input, roles->in_blocks) && side_is_legal(output, roles->out_blocks);
-    int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS,
-                           ((size_t)size + 1) * ((size_t)own + 1) * sizeof *units);
-    int64_t total = 0;
-
-    if (units == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
-    int *mine = units + (MPI_Aint)size * (own + 1);
-    /* The side where this rank has one block; a rank with all blocks there takes its own of them.
-     */
-    const struct cf_side *side = roles->varies == CF_VARIES_TARGET ? output : input;
-    for (int i = 0; i < own; i++) {
-        const int index = own == 1 && side->counts != NULL ? comm->layout.rank : i;
-        mine[i] = legal ? block_bytes(side, index) : -1;
-    }
-    mine[own] = hash_of_other_side(roles, input, output, size);
-    CF_TRY(PMPI_Allgather(mine, own + 1, MPI_INT, units, own + 1, MPI_INT, args->comm));
-    operands->declined = !sides_agree(units, size, own, args->root);
-    for (int rank = 0; rank < size; rank++) {
-        for (int i = 0; i < own; i++) {
-            const int told = units[(MPI_Aint)rank * (own + 1) + i];
-            units[(MPI_Aint)rank * own + i] = told;
-            total += told;
-            operands->declined = operands->declined || told < 0;
-        }
-    }
-    operands->declined = operands->declined || total > CF_MOST_BYTES;
-    operands->blocks = (struct cf_blocks){units, 1, 0};
-    return MPI_SUCCESS;
-}
-
-/* The most bytes that any rank sends or receives, of the blocks of all pairs. */
-static int64_t most_of_a_rank(const int *units, int size) {
-    int64_t most = 0;
-
-    for (int rank = 0; rank < size; rank++) {
-        int64_t sent = 0;
-        int64_t received = 0;
-        for (int other = 0; other < size; other++) {
-            sent += units[(MPI_Aint)rank * size + other];
-            received += units[(MPI_Aint)other * size + rank];
-        }
-        most = sent > most ? sent : most;
-        most = received > most ? received : most;
-    }
-    return most;
-}
-
-bool cf_operands_fit(const struct cf_operands *operands, const struct cf_variant *variant,
-                     const int *parameter, const struct cf_comm *comm) {
-    const int size = comm->layout.size;
-    const int *units = operands->blocks.units;
-    struct cf_choice choice = {.variant = variant};
-    struct cf_facts facts;
-    int64_t total = 0;
-    int64_t most = 0;
-
-    memcpy(choice.parameter, parameter, (size_t)variant->nparameters * sizeof *parameter);
-    for (int rank = 0; rank < size; rank++) {
-        total += units[rank];
-        most = units[rank] > most ? units[rank] : most;
-    }
-    if (cf_collectives[variant->collective].varies == CF_VARIES_PAIR) {
-        total = most_of_a_rank(units, size);
-        most = (total + size - 1) / size;
-    }
-    cf_facts_fill(&facts, &comm->layout, variant->collective, most, MPI_OP_NULL);
-    facts.total_bytes = total;
-    return cf_memory_suffices(&choice, &facts);
-}
-
-/* Block sizes that every rank was passed: the counts of all blocks, in bytes or elements. */
-static int known_sizes(struct cf_operands *operands, const int *counts, struct cf_comm *comm,
-                       int size) {
-    int *units =
-        cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS, (size_t)comm->layout.size * sizeof *units);
-
-    if (units == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
-    for (int i = 0; i < comm->layout.size; i++) {
-        units[i] = counts[i] * size;
-    }
-    operands->blocks = (struct cf_blocks){units, 1, 0};
-    return MPI_SUCCESS;
-}
-
-static int find_sizes(struct cf_operands *operands, const struct cf_roles *roles,
-                      const struct cf_side *input, const struct cf_side *output,
-                      const struct cf_side *uniform, const struct cf_args *args,
-                      struct cf_comm *comm) {
-    if (roles->exchanged) {
-        return exchange_sizes(operands, roles, input, output, args, comm);
-    }
-    const int64_t size = cf_type_size(uniform->type);
-    if (size < 0) {
-        return MPI_ERR_TYPE;
-    }
-    if (roles->varies != CF_VARIES_NO) {
-        return known_sizes(operands, uniform->counts, comm, (int)size);
-    }
-    operands->block = uniform->count * (int)size;
-    operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
     return MPI_SUCCESS;
 }
 
@@ -298,7 +107,7 @@ static int begin_in_piece(struct cf_operands *operands, const struct cf_roles *r
     }
     operands->input = operands->output = args->recvbuf;
     if (roles->varies != CF_VARIES_NO) {
-        return known_sizes(operands, args->recvcounts, comm, (int)size);
+        return cf_known_sizes(operands, args->recvcounts, comm, (int)size);
     }
     operands->block = args->recvcount * (int)size;
     operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
@@ -314,7 +123,7 @@ static int fill_up(struct cf_operands *operands, const struct cf_side *send,
     int position = 0;
     void *whole = NULL;
 
-    if (block_bytes(send, 0) >= block) {
+    if (cf_block_bytes(send, 0) >= block) {
         return MPI_SUCCESS;
     }
     CF_TRY(stage(comm, CF_SLOT_INPUT, recv, comm->layout.rank, 1, true, &whole, &packed));
@@ -340,7 +149,7 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
     bool apart = roles->apart && in_place;
     bool packed = false;
 
-    CF_TRY(find_sizes(operands, roles, input, output, use_send ? &send : &recv, args, comm));
+    CF_TRY(cf_find_sizes(operands, roles, input, output, use_send ? &send : &recv, args, comm));
     if (operands->declined) {
         return MPI_SUCCESS;
     }
@@ -419,7 +228,7 @@ CF_APART static int begin_reduction(struct cf_operands *operands, const struct c
     operands->commutes = commutes;
     CF_TRY(cf_unit_of(args->recvtype, &operands->unit));
     if (roles->varies != CF_VARIES_NO) {
-        CF_TRY(known_sizes(operands, args->recvcounts, comm, 1));
+        CF_TRY(cf_known_sizes(operands, args->recvcounts, comm, 1));
     } else {
         operands->block = args->recvcount;
         operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
@@ -454,7 +263,7 @@ int cf_operands_unpack(const struct cf_operands *operands, struct cf_comm *comm)
     const int bytes = (int)side_bytes(side, &unit, 0, operands->unpack_blocks);
     for (int i = 0; i < operands->unpack_blocks; i++) {
         CF_TRY(cf_unpack(operands->output, bytes, &position, side_at(side, &unit, i),
-                         side_count(side, i), side->type, comm->layout.node_comm));
+                         cf_side_count(side, i), side->type, comm->layout.node_comm));
     }
     return MPI_SUCCESS;
 }

@@ -3,6 +3,7 @@
 #define COLLFORGE_OPERANDS_H_INCLUDED
 
 #include "data/blocks.h"
+#include "data/side.h"
 #include "data/unit.h"
 
 /* What the spec of a collective says about this rank's buffers. */
@@ -21,16 +22,6 @@ struct cf_roles {
     int out_blocks;     /* blocks this rank receives; 0: its receive arguments are not read */
     int in_place_block; /* the block of recvbuf with its contribution when in place */
     bool apart;         /* a step writes the output before it has read the whole input */
-};
-
-/* One side of a call as the user passed it: count elements per block, or counts and displs. */
-struct cf_side {
-    void *buffer;
-    int count;
-    const int *counts;            /* NULL: count elements in each block */
-    const int *displs;            /* in extents */
-    const MPI_Aint *large_displs; /* of a _c function, instead of displs */
-    MPI_Datatype type;
 };
 
 /*
@@ -55,10 +46,6 @@ int cf_operands_unpack(const struct cf_operands *operands, struct cf_comm *comm)
 /* Fills operands and packs what is not dense. Local, unless roles->exchanged. */
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm);
-/* For a call whose sizes were exchanged by cf_operands_begin: whether the variant's temporaries are
- * allowed (cf_memory_suffices). Equal on all ranks. */
-bool cf_operands_fit(const struct cf_operands *operands, const struct cf_variant *variant,
-                     const int *parameter, const struct cf_comm *comm);
 /* Unpacks the output into the user's buffer if it was packed. Local. */
 static inline int cf_operands_end(const struct cf_operands *operands, struct cf_comm *comm) {
     return operands->unpack.type == MPI_DATATYPE_NULL ? MPI_SUCCESS

@@ -1,0 +1,179 @@
+#include "data/block_sizes.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "data/facts.h"
+#include "data/sizes.h"
+
+int cf_block_bytes(const struct cf_side *side, int index) {
+    const int64_t size = side->type == MPI_DATATYPE_NULL ? -1 : cf_type_size(side->type);
+
+    if (size < 0 || cf_side_count(side, index) < 0) {
+        return -1;
+    }
+    const int64_t bytes = cf_side_count(side, index) * size;
+    return bytes > INT_MAX ? -1 : (int)bytes;
+}
+
+static bool side_is_legal(const struct cf_side *side, int n) {
+    for (int i = 0; i < n; i++) {
+        if (cf_block_bytes(side, i) < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * A hash of the block sizes by the other side's arguments, if this rank passes all blocks there.
+ * Every rank compares it with the exchanged sizes. MPI demands equal sizes on both sides, but MPI
+ * libraries also accept receivers with spare room.
+ */
+static int hash_of_other_side(const struct cf_roles *roles, const struct cf_side *input,
+                              const struct cf_side *output, int size) {
+    const struct cf_side *other = roles->varies == CF_VARIES_TARGET ? input : output;
+    const int blocks = roles->varies == CF_VARIES_TARGET ? roles->in_blocks : roles->out_blocks;
+    uint64_t hash = CF_HASH_BEGIN;
+
+    for (int i = 0; blocks == size && i < size; i++) {
+        const int bytes = cf_block_bytes(other, i);
+        hash = cf_hash(hash, &bytes, sizeof bytes);
+    }
+    return (int)(hash & INT_MAX);
+}
+
+/* Whether each rank's hash equals that of the exchanged sizes. units: [size][own + 1], each rank's
+ * sizes and its hash. */
+static bool sides_agree(const int *units, int size, int own, int root) {
+    for (int rank = 0; rank < size; rank++) {
+        uint64_t hash = CF_HASH_BEGIN;
+        if (own == 1 && rank != root) {
+            continue;
+        }
+        for (int i = 0; i < size; i++) {
+            const MPI_Aint row = (MPI_Aint)i * (own + 1);
+            hash = cf_hash(hash, &units[row + (own == 1 ? 0 : rank)], sizeof *units);
+        }
+        if (units[(MPI_Aint)rank * (own + 1) + own] != (int)(hash & INT_MAX)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * All ranks exchange the sizes of their blocks: each rank its own block, or its row of pairs. A
+ * rank with illegal arguments sends -1. If it left alone, the others would hang.
+ */
+static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *roles,
+                          const struct cf_side *input, const struct cf_side *output,
+                          const struct cf_args *args, struct cf_comm *comm) {
+    const int size = comm->layout.size;
+    const int own = roles->varies == CF_VARIES_PAIR ? size : 1;
+    const bool legal =
+        side_is_legal(input, roles->in_blocks) && side_is_legal(output, roles->out_blocks);
+    int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS,
+                           ((size_t)size + 1) * ((size_t)own + 1) * sizeof *units);
+    int64_t total = 0;
+
+    if (units == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    int *mine = units + (MPI_Aint)size * (own + 1);
+    /* The side where this rank has one block; a rank with all blocks there takes its own of them.
+     */
+    const struct cf_side *side = roles->varies == CF_VARIES_TARGET ? output : input;
+    for (int i = 0; i < own; i++) {
+        const int index = own == 1 && side->counts != NULL ? comm->layout.rank : i;
+        mine[i] = legal ? cf_block_bytes(side, index) : -1;
+    }
+    mine[own] = hash_of_other_side(roles, input, output, size);
+    CF_TRY(PMPI_Allgather(mine, own + 1, MPI_INT, units, own + 1, MPI_INT, args->comm));
+    operands->declined = !sides_agree(units, size, own, args->root);
+    for (int rank = 0; rank < size; rank++) {
+        for (int i = 0; i < own; i++) {
+            const int told = units[(MPI_Aint)rank * (own + 1) + i];
+            units[(MPI_Aint)rank * own + i] = told;
+            total += told;
+            operands->declined = operands->declined || told < 0;
+        }
+    }
+    operands->declined = operands->declined || total > CF_MOST_BYTES;
+    operands->blocks = (struct cf_blocks){units, 1, 0};
+    return MPI_SUCCESS;
+}
+
+/* The most bytes that any rank sends or receives, of the blocks of all pairs. */
+static int64_t most_of_a_rank(const int *units, int size) {
+    int64_t most = 0;
+
+    for (int rank = 0; rank < size; rank++) {
+        int64_t sent = 0;
+        int64_t received = 0;
+        for (int other = 0; other < size; other++) {
+            sent += units[(MPI_Aint)rank * size + other];
+            received += units[(MPI_Aint)other * size + rank];
+        }
+        most = sent > most ? sent : most;
+        most = received > most ? received : most;
+    }
+    return most;
+}
+
+bool cf_operands_fit(const struct cf_operands *operands, const struct cf_variant *variant,
+                     const int *parameter, const struct cf_comm *comm) {
+    const int size = comm->layout.size;
+    const int *units = operands->blocks.units;
+    struct cf_choice choice = {.variant = variant};
+    struct cf_facts facts;
+    int64_t total = 0;
+    int64_t most = 0;
+
+    memcpy(choice.parameter, parameter, (size_t)variant->nparameters * sizeof *parameter);
+    for (int rank = 0; rank < size; rank++) {
+        total += units[rank];
+        most = units[rank] > most ? units[rank] : most;
+    }
+    if (cf_collectives[variant->collective].varies == CF_VARIES_PAIR) {
+        total = most_of_a_rank(units, size);
+        most = (total + size - 1) / size;
+    }
+    cf_facts_fill(&facts, &comm->layout, variant->collective, most, MPI_OP_NULL);
+    facts.total_bytes = total;
+    return cf_memory_suffices(&choice, &facts);
+}
+
+int cf_known_sizes(struct cf_operands *operands, const int *counts, struct cf_comm *comm,
+                   int size) {
+    int *units =
+        cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS, (size_t)comm->layout.size * sizeof *units);
+
+    if (units == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int i = 0; i < comm->layout.size; i++) {
+        units[i] = counts[i] * size;
+    }
+    operands->blocks = (struct cf_blocks){units, 1, 0};
+    return MPI_SUCCESS;
+}
+
+int cf_find_sizes(struct cf_operands *operands, const struct cf_roles *roles,
+                  const struct cf_side *input, const struct cf_side *output,
+                  const struct cf_side *uniform, const struct cf_args *args, struct cf_comm *comm) {
+    if (roles->exchanged) {
+        return exchange_sizes(operands, roles, input, output, args, comm);
+    }
+    const int64_t size = cf_type_size(uniform->type);
+    if (size < 0) {
+        return MPI_ERR_TYPE;
+    }
+    if (roles->varies != CF_VARIES_NO) {
+        return cf_known_sizes(operands, uniform->counts, comm, (int)size);
+    }
+    operands->block = uniform->count * (int)size;
+    operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
+    return MPI_SUCCESS;
+}
