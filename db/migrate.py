@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from collforge.db.errors import NotACollforgeDatabase, SchemaTooNew
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
 
 APPLICATION_ID = int.from_bytes(b"Colf", "big")
 VERSION = 3
@@ -22,56 +25,31 @@ class Connection(Protocol):
     def execute(self, sql: str, /) -> Any: ...
 
 
-Step = Callable[[Connection], None]
+def steps() -> dict[int, list[str]]:
+    """The statements that turn schema version v into v + 1 and keep all measurements: steps/to_{v + 1}.sql.
 
-
-def _add_evidence(connection: Connection) -> None:
-    """Version 1 to 2: adds how a winner was decided, undecided sizes, and the start error of each sample.
-
-    Version 1 stored native where nothing was decided. Native rows with fewer launches than a decision needs
-    are dropped, except at the largest size of a collective, where such a row limits the winners below it.
-    `collforge tune` rebuilds all winners from the measurements.
+    They are those of their time: a later change of schema.sql must not change them.
     """
-    text = "TEXT NOT NULL DEFAULT"
-    connection.execute(f"ALTER TABLE measurement ADD COLUMN start_errors {text} '[]'")
-    connection.execute(f"ALTER TABLE winner ADD COLUMN evidence {text} 'decided'")
-    few = "verification IS NULL AND launches < 3"
-    place = "system, mpi_library, layout, collective"
-    connection.execute(
-        f"CREATE TEMP TABLE bound AS SELECT * FROM winner WHERE {few} AND ({place}, bytes) IN"
-        f" (SELECT {place}, max(bytes) FROM winner GROUP BY {place})"
-    )
-    connection.execute(f"DELETE FROM winner WHERE {few}")
-    connection.execute("UPDATE bound SET evidence = 'barrier'")
-    connection.execute("INSERT INTO winner SELECT * FROM bound")
-    connection.execute("DROP TABLE bound")
-    connection.execute("DROP VIEW winner_view")
-    for statement in _statements():
-        if "CREATE TABLE undecided" in statement or "CREATE VIEW winner_view" in statement:
-            connection.execute(statement)
-
-
-def _add_source(connection: Connection) -> None:
-    """Version 2 to 3: adds the hashes of a variant's C files, for reports of why a winner is stale."""
-    (statement,) = [one for one in _statements() if "CREATE TABLE source" in one]
-    connection.execute(statement)
-
-
-STEPS: Mapping[int, Step] = {1: _add_evidence, 2: _add_source}
-"""STEPS[v] turns schema version v into v + 1 and keeps all measurements. It runs inside a transaction."""
+    folder = resources.files("collforge.db") / "steps"
+    files = {before: folder / f"to_{before + 1}.sql" for before in range(1, VERSION)}
+    return {before: _statements(file) for before, file in files.items() if file.is_file()}
 
 
 def prepare(
-    connection: Connection, path: Path, version: int = VERSION, steps: Mapping[int, Step] = STEPS
+    connection: Connection,
+    path: Path,
+    version: int = VERSION,
+    known: Mapping[int, Sequence[str]] | None = None,
 ) -> None:
     """Makes the open file `path` a database of schema `version`, all or nothing.
 
-    An empty file gets the schema, an older database its missing steps, in one transaction. Foreign
-    keys must still be off on the connection, so that a step may rebuild a table.
+    An empty file gets the schema, an older database its missing steps (``known``, by default steps()), in one
+    transaction. Foreign keys must still be off on the connection, so that a step may rebuild a table.
     Raises SchemaTooNew or NotACollforgeDatabase; the file is then unchanged.
     """
     if _version(connection, path, version) == version:
         return
+    known = steps() if known is None else known
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Read the version again: another process may have migrated the file while this one waited.
@@ -79,9 +57,10 @@ def prepare(
         if found is None:
             _create(connection)
         for step in range(version if found is None else found, version):
-            if step not in steps:
+            if step not in known:
                 raise NotACollforgeDatabase(path, f"no step leads on from schema version {step}")
-            steps[step](connection)
+            for statement in known[step]:
+                connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("COMMIT")
     finally:
@@ -114,11 +93,10 @@ def _version(connection: Connection, path: Path, newest: int) -> int | None:
 
 def _create(connection: Connection) -> None:
     # Not executescript(), which would commit the transaction around it.
-    for statement in _statements():
+    for statement in _statements(resources.files("collforge.db") / "schema.sql"):
         connection.execute(statement)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
 
 
-def _statements() -> list[str]:
-    schema = resources.files("collforge.db").joinpath("schema.sql").read_text(encoding="utf-8")
-    return schema.split("\n\n")
+def _statements(file: Traversable) -> list[str]:
+    return file.read_text(encoding="utf-8").split("\n\n")

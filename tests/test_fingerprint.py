@@ -122,14 +122,16 @@ def test_a_report_says_why_a_winner_is_stale(
     with Store(tmp_path / "db") as store:
         store.record_run(run)
         store.replace_winners(PLACE, "bcast", [Choice(8, variant, 2.0, 1.9, 2.1, 3)])
-        explain_stale(made, store, PLACE)
+        explain_stale(made, store, PLACE, ["bcast"])
         store.record_sources("old", {**entry.parts, "lane/ring.c": "another"})
-        explain_stale(made, store, PLACE)
+        explain_stale(made, store, PLACE, ["bcast"])
+        explain_stale(made, store, PLACE, ["reduce"])
         lines = capsys.readouterr().out.splitlines()
         assert "did not store the files of variants" in lines[0]
+        assert len(lines) == 2
         assert lines[1].endswith("is stale: since it was verified lane/ring.c changed")
         current = replace(variant, fingerprint=entry.fingerprint)
         store.record_run(replace(run, uuid="b", results=(replace(result, variant=current),)))
         store.replace_winners(PLACE, "bcast", [Choice(8, current, 2.0, 1.9, 2.1, 3)])
-        explain_stale(made, store, PLACE)
+        explain_stale(made, store, PLACE, ["bcast"])
         assert not capsys.readouterr().out

@@ -226,6 +226,15 @@ def test_receivers_with_room_to_spare(built: Installation, launch: Launch, famil
     check(launch, built, 4, [str(program)], COLLFORGE_NODE_MAP="2", COLLFORGE_FORCE=force)
 
 
+@pytest.mark.parametrize("empty", ["0", "1"])
+@pytest.mark.parametrize("name", ["allgatherv", "gatherv", "scatterv", "alltoallv"])
+def test_blocks_without_data(built: Installation, launch: Launch, name: str, empty: str) -> None:
+    """MPICH's MPI_Unpack divides by the size of the type."""
+    program = compiled(built, "empty_blocks")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": f"{name}=full_lane"}
+    check(launch, built, 4, [str(program), name, empty], **env)
+
+
 @pytest.mark.parametrize("family", ["full_lane", "hierarchical"])
 def test_temporaries_are_bounded_and_given_back(
     built: Installation, launch: Launch, family: str

@@ -27,30 +27,22 @@ def create_version_0(path: Path) -> None:
         connection.commit()
 
 
-def rename(connection: migrate.Connection) -> None:
-    connection.execute("ALTER TABLE old RENAME TO young")
-
-
-def extend(connection: migrate.Connection) -> None:
-    connection.execute("ALTER TABLE young ADD COLUMN age INTEGER NOT NULL DEFAULT 1")
-
-
-def fail(connection: migrate.Connection) -> None:
-    extend(connection)
-    raise sqlite3.OperationalError("database or disk is full")
+RENAME = ["ALTER TABLE old RENAME TO young"]
+EXTEND = ["ALTER TABLE young ADD COLUMN age INTEGER NOT NULL DEFAULT 1"]
+FAIL = [*EXTEND, "SELECT no_such_function()"]
 
 
 def test_migration_goes_step_by_step_and_keeps_the_rows(path: Path) -> None:
     create_version_0(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        migrate.prepare(connection, path, 2, {0: rename, 1: extend})
+        migrate.prepare(connection, path, 2, {0: RENAME, 1: EXTEND})
         migrate.prepare(connection, path, 2, {})
         assert connection.execute("SELECT * FROM young").fetchall() == [("kept", 1)]
         assert connection.execute("PRAGMA user_version").fetchone() == (2,)
 
 
-@pytest.mark.parametrize("steps", [{0: rename, 1: fail}, {0: rename}], ids=["fails", "missing"])
-def test_a_failed_migration_changes_nothing(path: Path, steps: dict[int, migrate.Step]) -> None:
+@pytest.mark.parametrize("steps", [{0: RENAME, 1: FAIL}, {0: RENAME}], ids=["fails", "missing"])
+def test_a_failed_migration_changes_nothing(path: Path, steps: dict[int, list[str]]) -> None:
     create_version_0(path)
     before = path.read_bytes()
     connection = sqlite3.connect(path, isolation_level=None)
@@ -63,7 +55,7 @@ def test_a_failed_migration_changes_nothing(path: Path, steps: dict[int, migrate
 
 
 def test_every_older_version_has_a_step() -> None:
-    assert sorted(migrate.STEPS) == list(range(1, migrate.VERSION))
+    assert sorted(migrate.steps()) == list(range(1, migrate.VERSION))
 
 
 def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
@@ -104,8 +96,8 @@ def test_a_newer_schema_is_refused_and_untouched(path: Path) -> None:
     with Store(path):
         pass
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 4")
+        connection.execute(f"PRAGMA user_version = {migrate.VERSION + 1}")
     before = path.read_bytes()
-    with pytest.raises(SchemaTooNew, match=r"collforge\.db: .*version 4.*upgrade Collforge"):
+    with pytest.raises(SchemaTooNew, match=r"collforge\.db: .*upgrade Collforge"):
         Store(path)
     assert path.read_bytes() == before

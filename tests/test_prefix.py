@@ -14,7 +14,7 @@ from conftest import Launch
 from support import PREFIXES, SHARED_HOME, execute
 
 from collforge.db import Choice, Store
-from collforge.reframe_checks.launchers import local_command
+from collforge.reframe_checks.mpirun import local_command
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.reframe_checks.systems.emulated.launch import mpirun
 from collforge.toolchain import libraries

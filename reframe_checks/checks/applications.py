@@ -20,7 +20,7 @@ from collforge.reframe_checks.driver_check import (
     DriverCheck,
     mpi_name,
 )
-from collforge.reframe_checks.launchers import PRELOAD
+from collforge.reframe_checks.mpirun import PRELOAD
 from collforge.toolchain import libraries, vcis
 from collforge.toolchain.build import built_paths
 

@@ -3,7 +3,7 @@
 #include <mpi.h>
 #include <stdio.h>
 
-enum { DUPLICATES = 40, OWN = 900, WORDS = 512 };
+enum { DUPLICATES = 40, OWN = 1400, WORDS = 512 };
 
 int main(int argc, char **argv) {
     static int a[WORDS], b[2 * WORDS];

@@ -26,7 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers,
         "env",
         "print the export lines for an application that the runtime is preloaded to",
-        'eval "$(collforge env --mpi openmpi --system emulated)"',
+        "collforge env --mpi openmpi --system emulated > tuned.sh",
         run,
     )
     add_mpi(parser, required=True)

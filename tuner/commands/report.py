@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             goal = Goal(from_name(place.layout), tuple(collectives), ())
             print(f"{place.system}, {place.mpi_version}, {place.layout}:")
             explain(made, read_standing(store, made, goal, place))
-            explain_stale(made, store, place)
+            explain_stale(made, store, place, collectives)
         panels = bandwidth.read_series(store, made, places, collectives)
     if args.plot and not panels:
         raise CollforgeError("nothing was measured that moves data between nodes: no plot")
@@ -69,12 +69,14 @@ def explain(made: Manifest, standing: Standing) -> None:
             print(f"      next: {other}")
 
 
-def explain_stale(made: Manifest, store: Store, place: Place) -> None:
-    """Prints the winners that no longer apply, and which of their C files changed since verification."""
+def explain_stale(made: Manifest, store: Store, place: Place, collectives: Sequence[str]) -> None:
+    """Prints these collectives' winners that no longer apply, and the C files that changed since verification."""
     current = {entry.fingerprint: entry for entry in made.variants}
     for winner in store.winners(place.system, place.mpi, place.layout):
         variant = winner.choice.variant
-        if winner.place != place or variant.is_native or variant.fingerprint in current:
+        if winner.place != place or variant.collective not in collectives:
+            continue
+        if variant.is_native or variant.fingerprint in current:
             continue
         was = store.sources(variant.fingerprint)
         now = [e.parts for e in made.variants_of(variant.collective) if e.family == variant.family]

@@ -21,7 +21,7 @@ from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.home import home
 from collforge.mpi_library import MpiLibrary
-from collforge.reframe_checks.launchers import local_command
+from collforge.reframe_checks.mpirun import local_command
 from collforge.toolchain import build
 from collforge.toolchain.build import Built
 from collforge.tuner import plots, request

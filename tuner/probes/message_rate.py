@@ -14,8 +14,8 @@ from rich.table import Table
 from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks import message_rate
-from collforge.reframe_checks.launchers import local_command
 from collforge.reframe_checks.message_rate import Setting
+from collforge.reframe_checks.mpirun import local_command
 from collforge.toolchain import vcis
 from collforge.tuner import plots, request
 from collforge.tuner.plots import Line

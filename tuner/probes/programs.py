@@ -17,7 +17,7 @@ from collforge.home import home
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
-from collforge.reframe_checks.launchers import PRELOAD, cluster_command, local_command
+from collforge.reframe_checks.mpirun import PRELOAD, cluster_command, local_command
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.toolchain import build
 from collforge.toolchain.build import Built

@@ -22,7 +22,8 @@
         "native collectives wherever an op is applied: float results are bit-identical to " \
         "native") \
     use(MEMORY, "SIZE", \
-        "what temporaries may take in a process (64M); calls that need more are native") \
+        "what temporaries may take in a process (64M); calls that need more are native, except at " \
+        "sizes up to twice the measured one") \
     use(GPU, "stage or native", \
         "calls with buffers in a GPU's memory: on copies in host memory (stage), or all " \
         "native") \

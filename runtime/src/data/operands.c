@@ -46,10 +46,10 @@ static MPI_Aint side_bytes(const struct cf_side *side, const struct cf_unit *uni
 /*
  * Sets *staged to n blocks of a side, from first on, as packed bytes. That is the user's memory if
  * the bytes lie so there and *packed is false. Otherwise it is the slot's memory, with a copy if
- * fill is set, and *packed becomes true.
+ * the slot is that of the input, and *packed becomes true.
  */
 static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int first, int n,
-                 bool fill, void **staged, bool *packed) {
+                 void **staged, bool *packed) {
     struct cf_unit unit;
     int position = 0;
 
@@ -64,7 +64,7 @@ static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int
     if (*staged == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    for (int i = first; i < first + n && fill; i++) {
+    for (int i = first; i < first + n && slot == CF_SLOT_INPUT; i++) {
         CF_TRY(cf_pack(side_at(side, &unit, i), cf_side_count(side, i), side->type, *staged, bytes,
                        &position, comm->layout.node_comm));
     }
@@ -126,7 +126,7 @@ static int fill_up(struct cf_operands *operands, const struct cf_side *send,
     if (cf_block_bytes(send, 0) >= block) {
         return MPI_SUCCESS;
     }
-    CF_TRY(stage(comm, CF_SLOT_INPUT, recv, comm->layout.rank, 1, true, &whole, &packed));
+    CF_TRY(stage(comm, CF_SLOT_INPUT, recv, comm->layout.rank, 1, &whole, &packed));
     operands->input = whole;
     return cf_pack(send->buffer, send->count, send->type, whole, block, &position,
                    comm->layout.node_comm);
@@ -155,7 +155,7 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
     }
     if (roles->in_blocks > 0) {
         const int first = in_place ? roles->in_place_block : 0;
-        CF_TRY(stage(comm, CF_SLOT_INPUT, input, first, roles->in_blocks, true, &staged, &apart));
+        CF_TRY(stage(comm, CF_SLOT_INPUT, input, first, roles->in_blocks, &staged, &apart));
         operands->input = staged;
         if (input == &send && roles->varies == CF_VARIES_SOURCE && !roles->exchanged) {
             CF_TRY(fill_up(operands, &send, &recv, comm));
@@ -173,8 +173,7 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
         operands->output = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_OUTPUT, (size_t)own);
         return operands->output == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     }
-    CF_TRY(stage(comm, CF_SLOT_OUTPUT, output, 0, roles->out_blocks, false, &operands->output,
-                 &packed));
+    CF_TRY(stage(comm, CF_SLOT_OUTPUT, output, 0, roles->out_blocks, &operands->output, &packed));
     if (packed) {
         operands->unpack = *output;
         operands->unpack_blocks = roles->out_blocks;

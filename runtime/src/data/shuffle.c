@@ -121,88 +121,93 @@ static const MPI_Aint *begins_by_rank(struct cf_comm *comm, const struct cf_bloc
     return begins;
 }
 
-int cf_reorder_to_lanes(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
-                        void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+/* A list of ranks whose blocks are contiguous in a packed buffer. */
+struct ranks {
+    const int *ranks;
+    int n;
+};
+
+static struct ranks ranks_of_all(const struct cf_comm *comm, const struct cf_lanes *lanes) {
+    return (struct ranks){lanes->order, comm->layout.size};
+}
+
+static struct ranks ranks_of_share(const struct cf_comm *comm, const struct cf_lanes *lanes,
+                                   int lane) {
+    const struct cf_layout *at = &comm->layout;
+
+    return (struct ranks){cf_share_ranks(at, lanes, lane, at->node),
+                          lanes->share_size[lane * at->nodes + at->node]};
+}
+
+static struct ranks ranks_of_lane(const struct cf_comm *comm, const struct cf_lanes *lanes,
+                                  int lane) {
+    return (struct ranks){cf_share_ranks(&comm->layout, lanes, lane, 0), lanes->lane_size[lane]};
+}
+
+/* Packs the blocks of some ranks, from all blocks in rank order. */
+static int collect(struct cf_comm *comm, struct ranks of, const void *all, void *packed,
+                   const struct cf_blocks *blocks, const struct cf_unit *unit) {
     const MPI_Aint *begins = begins_by_rank(comm, blocks);
     MPI_Aint filled = 0;
 
     if (begins == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    for (int i = 0; i < comm->layout.size; i++) {
-        const int rank = lanes->order[i];
-        CF_TRY(cf_copy(comm, cf_at(unit, to, filled), cf_at(unit, from, begins[rank]),
-                       cf_block(blocks, rank), unit));
-        filled += cf_block(blocks, rank);
+    for (int i = 0; i < of.n; i++) {
+        const int units = cf_block(blocks, of.ranks[i]);
+        CF_TRY(cf_copy(comm, cf_at(unit, packed, filled), cf_at(unit, all, begins[of.ranks[i]]),
+                       units, unit));
+        filled += units;
     }
     return MPI_SUCCESS;
 }
 
-int cf_reorder_to_ranks(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
-                        void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+/* The inverse of collect. */
+static int place(struct cf_comm *comm, struct ranks of, const void *packed, void *all,
+                 const struct cf_blocks *blocks, const struct cf_unit *unit) {
     const MPI_Aint *begins = begins_by_rank(comm, blocks);
     MPI_Aint taken = 0;
 
     if (begins == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    for (int i = 0; i < comm->layout.size; i++) {
-        const int rank = lanes->order[i];
-        CF_TRY(cf_copy(comm, cf_at(unit, to, begins[rank]), cf_at(unit, from, taken),
-                       cf_block(blocks, rank), unit));
-        taken += cf_block(blocks, rank);
+    for (int i = 0; i < of.n; i++) {
+        const int units = cf_block(blocks, of.ranks[i]);
+        CF_TRY(cf_copy(comm, cf_at(unit, all, begins[of.ranks[i]]), cf_at(unit, packed, taken),
+                       units, unit));
+        taken += units;
     }
     return MPI_SUCCESS;
 }
 
-/* Copies between the packed blocks of n ranks and all blocks in rank order. */
-static int copy_blocks(struct cf_comm *comm, const int *ranks, int n, void *packed, void *all,
-                       bool collect, const struct cf_blocks *blocks, const struct cf_unit *unit) {
-    const MPI_Aint *begins = begins_by_rank(comm, blocks);
-    MPI_Aint done = 0;
+int cf_reorder_to_lanes(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
+                        void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    return collect(comm, ranks_of_all(comm, lanes), from, to, blocks, unit);
+}
 
-    if (begins == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
-    for (int i = 0; i < n; i++) {
-        const int units = cf_block(blocks, ranks[i]);
-        void *here = cf_at(unit, packed, done);
-        void *there = cf_at(unit, all, begins[ranks[i]]);
-        CF_TRY(collect ? cf_copy(comm, here, there, units, unit)
-                       : cf_copy(comm, there, here, units, unit));
-        done += units;
-    }
-    return MPI_SUCCESS;
+int cf_reorder_to_ranks(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
+                        void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
+    return place(comm, ranks_of_all(comm, lanes), from, to, blocks, unit);
 }
 
 int cf_collect_share(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
                      void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
-    const struct cf_layout *at = &comm->layout;
-
-    return copy_blocks(comm, cf_share_ranks(at, lanes, lane, at->node),
-                       lanes->share_size[lane * at->nodes + at->node], to, (void *)from, true,
-                       blocks, unit);
+    return collect(comm, ranks_of_share(comm, lanes, lane), from, to, blocks, unit);
 }
 
 int cf_collect_lane(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
                     void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
-    return copy_blocks(comm, cf_share_ranks(&comm->layout, lanes, lane, 0), lanes->lane_size[lane],
-                       to, (void *)from, true, blocks, unit);
+    return collect(comm, ranks_of_lane(comm, lanes, lane), from, to, blocks, unit);
 }
 
 int cf_place_share(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
                    void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
-    const struct cf_layout *at = &comm->layout;
-
-    return copy_blocks(comm, cf_share_ranks(at, lanes, lane, at->node),
-                       lanes->share_size[lane * at->nodes + at->node], (void *)from, to, false,
-                       blocks, unit);
+    return place(comm, ranks_of_share(comm, lanes, lane), from, to, blocks, unit);
 }
 
 int cf_place_lane(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
                   void *to, const struct cf_blocks *blocks, const struct cf_unit *unit) {
-    return copy_blocks(comm, cf_share_ranks(&comm->layout, lanes, lane, 0), lanes->lane_size[lane],
-                       (void *)from, to, false, blocks, unit);
+    return place(comm, ranks_of_lane(comm, lanes, lane), from, to, blocks, unit);
 }
 
 int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,

@@ -80,9 +80,6 @@ int cf_requests_wait(MPI_Request *send, int n);
         }                                                                                          \
     } while (0)
 
-/* The same in a function with the variables receive, send and window. */
-#define CF_TRY_IN_WINDOW(call) CF_TRY_OR_END(receive, send, window, call)
-
 int cf_send(const void *data, int count, const struct cf_unit *unit, int target, int tag,
             MPI_Comm comm);
 int cf_receive(void *data, int count, const struct cf_unit *unit, int source, int tag,

@@ -8,10 +8,10 @@
 #include "base/cf.h"
 
 /*
- * Limit per process, shared-memory windows included: half of MPICH's communicator numbers. The
- * other half is left to the program.
+ * Limit per process, shared-memory windows included: a quarter of MPICH's communicator numbers. The
+ * others are left to the program.
  */
-enum { CF_MOST_HIDDEN = 1024 };
+enum { CF_MOST_HIDDEN = 512 };
 
 /*
  * As MPI_Comm_split, with MPI_ERRORS_RETURN set and counted as hidden. All ranks must call it,

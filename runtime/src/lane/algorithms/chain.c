@@ -2,124 +2,172 @@
 #include "lane/lane.h"
 #include "lane_algorithms.h"
 
+/* The segments that stream along the chain, with the requests of those under way. */
+struct chain {
+    const struct cf_lane_call *call;
+    int window;   /* segments under way, each way */
+    int segment;  /* units */
+    int cut;      /* units by which the vector is cut, on all lanes */
+    int segments; /* of cut units */
+    MPI_Request receive[CF_MAX_WINDOW];
+    MPI_Request send[CF_MAX_WINDOW];
+};
+
+#define TRY(call) CF_TRY_OR_END(chain.receive, chain.send, chain.window, call)
+
+static void begin(struct chain *chain, const struct cf_lane_call *call) {
+    chain->call = call;
+    chain->window = cf_window(call->parameter[CF_CHAIN_WINDOW]);
+    chain->segment = cf_segment_units(call->parameter[CF_CHAIN_SEGMENT_BYTES], call->unit);
+    chain->cut = cf_pipe_cut(call->pipe, call->count);
+    chain->segments = cf_segments(chain->cut, chain->segment);
+    cf_requests_clear(chain->receive, chain->window);
+    cf_requests_clear(chain->send, chain->window);
+}
+
+static void *segment_at(const struct chain *chain, const void *buffer, int s) {
+    return cf_at(chain->call->unit, buffer, (MPI_Aint)s * chain->segment);
+}
+
+/* The units that this lane has of a segment. */
+static int units_of(const struct chain *chain, int s) {
+    return cf_segment_count(s, chain->segment, chain->call->count);
+}
+
+/* Memory for as many segments as are under way. */
+static void *window_of_segments(const struct chain *chain) {
+    const struct cf_lane_call *call = chain->call;
+    const int units = cf_window_units(chain->window, chain->segment, call->count);
+
+    return cf_temp(call->comm, CF_SLOT_LANE, units, call->unit);
+}
+
+/* Begins to receive segment s. The request's earlier segment has arrived. */
+static int request(struct chain *chain, int s, void *to, int source) {
+    return PMPI_Irecv(to, units_of(chain, s), chain->call->unit->type, source, 0,
+                      chain->call->comm->layout.lane_comm, &chain->receive[s % chain->window]);
+}
+
+static int wait_for(struct chain *chain, int s) {
+    return cf_wait(&chain->receive[s % chain->window]);
+}
+
+static int wait_until_sent(struct chain *chain, int s) {
+    return cf_wait(&chain->send[s % chain->window]);
+}
+
+/* Begins to send segment s. The request's earlier segment was sent. */
+static int pass_on(struct chain *chain, int s, const void *from, int target) {
+    return PMPI_Isend(from, units_of(chain, s), chain->call->unit->type, target, 0,
+                      chain->call->comm->layout.lane_comm, &chain->send[s % chain->window]);
+}
+
+static int node_steps_before(const struct chain *chain, int s) {
+    return cf_pipe_before(chain->call->pipe, s * chain->segment,
+                          cf_segment_count(s, chain->segment, chain->cut));
+}
+
+static int node_steps_after(const struct chain *chain, int s) {
+    return cf_pipe_after(chain->call->pipe, s * chain->segment,
+                         cf_segment_count(s, chain->segment, chain->cut));
+}
+
 /*
  * The lane's ranks form a chain from the root on. Each rank passes on a segment when it has
  * arrived. With 3 nodes, root 0 and 2 segments: 0 sends s0, s1; 1 passes s0 on while s1 arrives; 2
  * receives both.
  */
 int cf_chain_bcast(const struct cf_lane_call *call) {
-    const struct cf_unit *unit = call->unit;
     const struct cf_layout *at = &call->comm->layout;
     const int position = cf_position(at, call->root);
     const int before = (at->node - 1 + at->nodes) % at->nodes;
     const int after = (at->node + 1) % at->nodes;
-    const int window = cf_window(call->parameter[CF_CHAIN_WINDOW]);
-    const int segment = cf_segment_units(call->parameter[CF_CHAIN_SEGMENT_BYTES], unit);
-    const int cut = cf_pipe_cut(call->pipe, call->count);
-    const int segments = cf_segments(cut, segment);
-    MPI_Request receive[CF_MAX_WINDOW];
-    MPI_Request send[CF_MAX_WINDOW];
+    struct chain chain;
 
-    cf_requests_clear(receive, window);
-    cf_requests_clear(send, window);
-    for (int s = 0; s < segments + window; s++) {
+    begin(&chain, call);
+    for (int s = 0; s < chain.segments + chain.window; s++) {
         /* The segment passed on when segment s is requested. */
-        const int done = s - window;
+        const int done = s - chain.window;
         if (done >= 0) {
-            const int units = cf_segment_count(done, segment, cut);
-            CF_TRY_IN_WINDOW(cf_wait(&receive[done % window]));
+            TRY(wait_for(&chain, done));
             if (position < at->nodes - 1) {
-                CF_TRY_IN_WINDOW(cf_wait(&send[done % window]));
-                CF_TRY_IN_WINDOW(cf_pipe_before(call->pipe, done * segment, units));
-                CF_TRY_IN_WINDOW(PMPI_Isend(cf_at(unit, call->to, (MPI_Aint)done * segment),
-                                            cf_segment_count(done, segment, call->count),
-                                            unit->type, after, 0, at->lane_comm,
-                                            &send[done % window]));
+                TRY(wait_until_sent(&chain, done));
+                TRY(node_steps_before(&chain, done));
+                TRY(pass_on(&chain, done, segment_at(&chain, call->to, done), after));
             }
-            CF_TRY_IN_WINDOW(cf_pipe_after(call->pipe, done * segment, units));
+            TRY(node_steps_after(&chain, done));
         }
-        if (position > 0 && s < segments) {
-            CF_TRY_IN_WINDOW(PMPI_Irecv(cf_at(unit, call->to, (MPI_Aint)s * segment),
-                                        cf_segment_count(s, segment, call->count), unit->type,
-                                        before, 0, at->lane_comm, &receive[s % window]));
+        if (position > 0 && s < chain.segments) {
+            TRY(request(&chain, s, segment_at(&chain, call->to, s), before));
         }
     }
-    return cf_requests_wait(send, window);
+    return cf_requests_wait(chain.send, chain.window);
+}
+
+/* The chain of an op that does not commute ends at rank 0, which sends the result to the root. */
+static int send_to_root(const struct cf_lane_call *call, int end) {
+    const struct cf_layout *at = &call->comm->layout;
+
+    if (at->node == end) {
+        return cf_send(call->to, call->count, call->unit, call->root, 1, at->lane_comm);
+    }
+    if (at->node == call->root) {
+        CF_TRY(cf_receive(call->to, call->count, call->unit, end, 1, at->lane_comm));
+        return cf_pipe_after(call->pipe, 0, cf_pipe_cut(call->pipe, call->count));
+    }
+    return MPI_SUCCESS;
 }
 
 /*
  * Partial results flow along the chain in rank order, so x0 o x1 o x2 is computed as x0 o (x1 o
- * x2). The chain ends at the root if the op commutes, else at rank 0, which sends the result to the
- * root.
+ * x2). The chain ends at the root if the op commutes, else at rank 0.
  */
 int cf_chain_reduce(const struct cf_lane_call *call) {
-    const struct cf_unit *unit = call->unit;
     const struct cf_layout *at = &call->comm->layout;
-    const int window = cf_window(call->parameter[CF_CHAIN_WINDOW]);
-    const int segment = cf_segment_units(call->parameter[CF_CHAIN_SEGMENT_BYTES], unit);
-    const int cut = cf_pipe_cut(call->pipe, call->count);
-    const int segments = cf_segments(cut, segment);
-    MPI_Request receive[CF_MAX_WINDOW];
-    MPI_Request send[CF_MAX_WINDOW];
-
     const int end = call->commutes ? call->root : 0;
     const int position = cf_position(at, end);
     const int below = (at->node - 1 + at->nodes) % at->nodes;
     const int above = (at->node + 1) % at->nodes;
     const bool first = position == at->nodes - 1;
     const bool last = position == 0;
+    struct chain chain;
+
+    begin(&chain, call);
     /* The end combines in the result buffer. Ranks in the middle have `window` segments, which are
      * reused after they were sent. */
-    char *partial = last ? call->to
-                         : cf_temp(call->comm, CF_SLOT_LANE,
-                                   cf_window_units(window, segment, call->count), unit);
+    const int reused = last ? chain.segments : chain.window;
+    void *partial = last ? call->to : window_of_segments(&chain);
     if (!last && partial == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    cf_requests_clear(receive, window);
-    cf_requests_clear(send, window);
-    for (int s = 0; s < segments + window / 2; s++) {
+    for (int s = 0; s < chain.segments + chain.window / 2; s++) {
         /* The segment combined when segment s is requested. */
-        const int done = s - window / 2;
-        if (s < segments && !first) {
-            CF_TRY_IN_WINDOW(cf_wait(&send[s % window]));
-            CF_TRY_IN_WINDOW(
-                PMPI_Irecv(cf_at(unit, partial, (MPI_Aint)(last ? s : s % window) * segment),
-                           cf_segment_count(s, segment, call->count), unit->type, above, 0,
-                           at->lane_comm, &receive[s % window]));
+        const int done = s - chain.window / 2;
+        if (s < chain.segments && !first) {
+            TRY(wait_until_sent(&chain, s));
+            TRY(request(&chain, s, segment_at(&chain, partial, s % reused), above));
         }
-        if (s < segments) {
-            CF_TRY_IN_WINDOW(
-                cf_pipe_before(call->pipe, s * segment, cf_segment_count(s, segment, cut)));
+        if (s < chain.segments) {
+            TRY(node_steps_before(&chain, s));
         }
         if (done < 0) {
             continue;
         }
-        const int units = cf_segment_count(done, segment, call->count);
-        const void *own = cf_at(unit, call->from, (MPI_Aint)done * segment);
-        void *sum = cf_at(unit, partial, (MPI_Aint)(last ? done : done % window) * segment);
+        const void *own = segment_at(&chain, call->from, done);
+        void *sum = segment_at(&chain, partial, done % reused);
         if (!first) {
-            CF_TRY_IN_WINDOW(cf_wait(&receive[done % window]));
-            CF_TRY_IN_WINDOW(cf_combine(call->comm, own, sum, units, unit, call->op));
+            TRY(wait_for(&chain, done));
+            TRY(cf_combine(call->comm, own, sum, units_of(&chain, done), call->unit, call->op));
         }
         if (!last) {
-            CF_TRY_IN_WINDOW(cf_wait(&send[done % window]));
-            CF_TRY_IN_WINDOW(PMPI_Isend(first ? own : sum, units, unit->type, below, 0,
-                                        at->lane_comm, &send[done % window]));
+            TRY(wait_until_sent(&chain, done));
+            TRY(pass_on(&chain, done, first ? own : sum, below));
         } else if (end == call->root) {
-            CF_TRY_IN_WINDOW(
-                cf_pipe_after(call->pipe, done * segment, cf_segment_count(done, segment, cut)));
+            TRY(node_steps_after(&chain, done));
         }
     }
-    CF_TRY(cf_requests_wait(send, window));
-    if (end != call->root && at->node == end) {
-        return cf_send(call->to, call->count, unit, call->root, 1, at->lane_comm);
-    }
-    if (end != call->root && at->node == call->root) {
-        CF_TRY(cf_receive(call->to, call->count, unit, end, 1, at->lane_comm));
-        return cf_pipe_after(call->pipe, 0, cut);
-    }
-    return MPI_SUCCESS;
+    CF_TRY(cf_requests_wait(chain.send, chain.window));
+    return end == call->root ? MPI_SUCCESS : send_to_root(call, end);
 }
 
 /*
@@ -129,53 +177,39 @@ int cf_chain_reduce(const struct cf_lane_call *call) {
 int cf_chain_exscan(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
     const struct cf_layout *at = &call->comm->layout;
-    const int window = cf_window(call->parameter[CF_CHAIN_WINDOW]);
-    const int segment = cf_segment_units(call->parameter[CF_CHAIN_SEGMENT_BYTES], unit);
-    const int cut = cf_pipe_cut(call->pipe, call->count);
-    const int segments = cf_segments(cut, segment);
     const bool first = at->node == 0;
     const bool last = at->node == at->nodes - 1;
-    MPI_Request receive[CF_MAX_WINDOW];
-    MPI_Request send[CF_MAX_WINDOW];
-    char *next =
-        cf_temp(call->comm, CF_SLOT_LANE, cf_window_units(window, segment, call->count), unit);
+    struct chain chain;
 
+    begin(&chain, call);
+    void *next = window_of_segments(&chain);
     if (next == NULL) {
         return MPI_ERR_NO_MEM;
     }
-    cf_requests_clear(receive, window);
-    cf_requests_clear(send, window);
-    for (int s = 0; s < segments + window; s++) {
+    for (int s = 0; s < chain.segments + chain.window; s++) {
         /* The segment passed on when segment s is requested. */
-        const int done = s - window;
+        const int done = s - chain.window;
         if (done >= 0) {
-            const int units = cf_segment_count(done, segment, call->count);
-            const void *own = cf_at(unit, call->from, (MPI_Aint)done * segment);
-            void *sum = cf_at(unit, next, (MPI_Aint)(done % window) * segment);
-            CF_TRY_IN_WINDOW(cf_wait(&receive[done % window]));
+            const int units = units_of(&chain, done);
+            void *sum = segment_at(&chain, next, done % chain.window);
+            TRY(wait_for(&chain, done));
             if (!last) {
-                CF_TRY_IN_WINDOW(cf_wait(&send[done % window]));
-                CF_TRY_IN_WINDOW(cf_copy(call->comm, sum, own, units, unit));
+                TRY(wait_until_sent(&chain, done));
+                TRY(cf_copy(call->comm, sum, segment_at(&chain, call->from, done), units, unit));
                 if (!first) {
-                    CF_TRY_IN_WINDOW(cf_combine(call->comm,
-                                                cf_at(unit, call->to, (MPI_Aint)done * segment),
-                                                sum, units, unit, call->op));
+                    TRY(cf_combine(call->comm, segment_at(&chain, call->to, done), sum, units, unit,
+                                   call->op));
                 }
-                CF_TRY_IN_WINDOW(PMPI_Isend(sum, units, unit->type, at->node + 1, 0, at->lane_comm,
-                                            &send[done % window]));
+                TRY(pass_on(&chain, done, sum, at->node + 1));
             }
-            CF_TRY_IN_WINDOW(
-                cf_pipe_after(call->pipe, done * segment, cf_segment_count(done, segment, cut)));
+            TRY(node_steps_after(&chain, done));
         }
-        if (!first && s < segments) {
-            CF_TRY_IN_WINDOW(PMPI_Irecv(cf_at(unit, call->to, (MPI_Aint)s * segment),
-                                        cf_segment_count(s, segment, call->count), unit->type,
-                                        at->node - 1, 0, at->lane_comm, &receive[s % window]));
+        if (!first && s < chain.segments) {
+            TRY(request(&chain, s, segment_at(&chain, call->to, s), at->node - 1));
         }
-        if (!last && s < segments) {
-            CF_TRY_IN_WINDOW(
-                cf_pipe_before(call->pipe, s * segment, cf_segment_count(s, segment, cut)));
+        if (!last && s < chain.segments) {
+            TRY(node_steps_before(&chain, s));
         }
     }
-    return cf_requests_wait(send, window);
+    return cf_requests_wait(chain.send, chain.window);
 }

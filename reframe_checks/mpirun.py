@@ -1,0 +1,50 @@
+"""Command prefixes that start the ranks of an MPI program, on this machine and on an emulated cluster.
+
+Separate from the launchers that use them, because importing ReFrame takes longer than most commands run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from collforge.home import home, make_folder
+from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.reframe_checks.systems.emulated.launch import build_mpich_progress
+from collforge.toolchain import libraries
+
+PRELOAD = 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"'
+"""Script for `sh -c PRELOAD LIBRARY COMMAND...`: preloads a library after those of the launcher."""
+
+
+def local_command(mpi: str, ranks: int, threads: int = 1) -> list[str]:
+    """The command prefix that starts ``ranks`` processes on this machine.
+
+    If there are enough cores, each thread of each process has its own core; else processes share cores.
+    Raises CollforgeError if there is no such MPI library or its preload library cannot be compiled.
+    """
+    library = libraries.find(mpi)
+    command = [str(library.mpirun), "-n", str(ranks)]
+    share = ranks * threads > len(os.sched_getaffinity(0))
+    if library.flavor == "openmpi":
+        command += ["--mca", "pml", "ob1", "--mca", "btl", "vader,self"]
+        command += ["--oversubscribe", "--bind-to", "none" if share else "core"]
+        command += ["--map-by", f"slot:PE={threads}"] if threads > 1 and not share else []
+        command += ["--mca", "mpi_yield_when_idle", str(int(share))]
+        if os.geteuid() == 0:
+            command.append("--allow-run-as-root")
+    elif library.flavor == "mpich" and share:
+        # MPICH polls without yielding, so ranks that share a core would make hardly any progress.
+        preload = build_mpich_progress(make_folder(home() / "preload"))
+        command += ["-genv", "LD_PRELOAD", str(preload)]
+    elif library.flavor == "mpich":
+        command += ["-bind-to", f"core:{threads}"]
+    return command
+
+
+def cluster_command(mpi: str, spec: ClusterSpec) -> list[str]:
+    """The command prefix that runs a program on all ranks of an emulated cluster."""
+    command = [sys.executable, "-m", "collforge", "cluster", "run", "--mpi", mpi]
+    command += ["--nodes", str(spec.nodes), "--ranks-per-node", str(spec.ranks_per_node)]
+    command += ["--rails", str(spec.rails), "--rate", spec.rate, "--rail-model", spec.rail_model]
+    return [*command, "--"]
