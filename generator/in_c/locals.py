@@ -48,7 +48,7 @@ def _lanes(variant: Variant) -> str:
 
 def call_declarations(variant: Variant, text: str) -> list[str]:
     """The declarations of used locals that depend on the call's operands."""
-    permutes = [step for step in variant.composition.steps if step.call == "permute"]
+    permutes = [step for step in variant.composition.steps if STEPS[step.call].one_buffer]
     condition = permutes[0].where if permutes else None
     kinds = dict.fromkeys(step.call for step in variant.composition.steps)
     units = [

@@ -122,9 +122,11 @@ def _buffer(variant: Variant, name: str) -> Buffer:
     writers = [step for step in steps if step.writes == name]
     guards = {s.where.to_c(PLACES) if s.where else "" for s in writers}
     for step in steps:
-        if step.call == "permute" and name == step.writes:
+        if not STEPS[step.call].one_buffer:
+            continue
+        if name == step.writes:
             return Buffer(name, slot, units, "permuted", f"(void *){pointer(step.reads, variant)}")
-        if step.call == "permute" and name == step.reads:
+        if name == step.reads:
             # Rank 0 comes first in either order: its result is not moved, and may be undefined (exscan).
             return Buffer(
                 name, slot, units, "permuted && at->rank > 0", pointer(step.writes, variant)

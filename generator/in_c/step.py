@@ -70,7 +70,7 @@ def _step_view(variant: Variant, cut: Pieces, number: int, step: Step) -> StepVi
 
 
 def _conditions(cut: Pieces, step: Step) -> list[str]:
-    if step.call == "permute":
+    if STEPS[step.call].one_buffer:
         return ["permuted"]
     found = ["!pipe.open"] if step in cut.steps else []
     found += ["carrier"] if step.get("over") == "lane" else []
@@ -89,7 +89,7 @@ def _in_c(variant: Variant, cut: Pieces, step: Step) -> InC:
         units=whole,
         split=splits[0],
         receive_split=splits[1],
-        blocks=_blocks(variant, step),
+        blocks=kind.blocks(step, variant.collective.all_to_all),
         root="args->root"
         if over == "all" and "root" in step.options
         else _named(_ROOTS, step, "root"),
@@ -106,13 +106,6 @@ def _in_c(variant: Variant, cut: Pieces, step: Step) -> InC:
 
 def _named(names: dict[str, str], step: Step, key: str) -> str:
     return names.get(step.get(key) or "", "")
-
-
-def _blocks(variant: Variant, step: Step) -> str:
-    """The blocks that a step on one rank reorders."""
-    if step.call != "reorder" or not variant.collective.all_to_all:
-        return "blocks"
-    return "&row" if step["direction"] == "to_lanes" else "&column"
 
 
 def is_shared(variant: Variant) -> bool:

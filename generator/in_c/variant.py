@@ -52,7 +52,7 @@ def view(variant: Variant) -> dict[str, Any]:
         "is_shared": is_shared(variant),
         "symbols": _symbols(variant),
         "headers": sorted({STEPS[step.call].header for step in steps} - {""}),
-        "exchanges": any(step.call == "exchange" for step in steps),
+        "in_order": any(STEPS[step.call].in_order for step in steps),
         "chunked": any(step.get("over") == "all" for step in steps),
         "declarations": declarations(variant, text),
         "call_declarations": call_declarations(variant, text),

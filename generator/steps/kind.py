@@ -120,6 +120,8 @@ class StepKind(ABC):
     # Its role in a pipe around a lane algorithm (lane.h): it "splits" or "assembles" the ranks' parts, or works
     # on vectors "elementwise". "": it cannot be in a pipe.
     in_pipe: ClassVar[str] = ""
+    in_order: ClassVar[bool] = False  # it needs order_comm, on which all ranks are in node order
+    one_buffer: ClassVar[bool] = False  # where it does not run, its two buffers are the same
     # C variables that it adds to those of in_c/locals.py: name -> (type, value)
     variables: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
@@ -139,6 +141,10 @@ class StepKind(ABC):
         """The names of the splits that it needs: of the sent data, then of the received data."""
         kind = step.get("split")
         return [kind] if kind and kind != "ranks" else []
+
+    def blocks(self, step: Step, all_to_all: bool) -> str:
+        """The address of the struct cf_blocks of this rank that it works on."""
+        return "blocks"
 
     def __init_subclass__(cls) -> None:
         if "call" in cls.__dict__:

@@ -49,6 +49,11 @@ class Reorder(RankStep):
         places = {r: position for position, r in enumerate(order)}
         return join([blocks[places[r]] for r in range(m.layout.size)])
 
+    def blocks(self, step: Step, all_to_all: bool) -> str:
+        if not all_to_all:
+            return "blocks"
+        return "&row" if step["direction"] == "to_lanes" else "&column"
+
     def to_c(self, c: InC) -> str:
         direction, lanes = c.step["direction"], "lanes"
         if direction == "nodes_to_ranks":

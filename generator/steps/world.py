@@ -26,12 +26,13 @@ CF_TRY(cf_exchange_run(&exchange));"""
 
 
 class Permute(StepKind):
-    """Permutes data between rank order and node order. If it does not run, its two buffers are the same."""
+    """Permutes data between rank order and node order."""
 
     call = "permute"
     keys = {"direction": ("to_node_order", "to_rank_order"), **MOVE}
     sentence = "Where needed, bring {reads} into the order of the {order} as {writes}."
     whole = True
+    one_buffer = True
 
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
         order = Lanes(m.layout, 1).order if m.runs(step, 0) else list(range(m.layout.size))
@@ -51,6 +52,7 @@ class Exchange(StepKind):
 
     call = "exchange"
     sentence = "Exchange {reads} with all ranks, pair by pair, into {writes}."
+    in_order = True
 
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
         ranks = range(m.layout.size)

@@ -70,7 +70,7 @@ def explain(made: Manifest, standing: Standing) -> None:
 
 
 def explain_stale(made: Manifest, store: Store, place: Place, collectives: Sequence[str]) -> None:
-    """Prints these collectives' winners that no longer apply, and the C files that changed since verification."""
+    """Prints these collectives' winners that no longer apply, and the C files that changed since."""
     current = {entry.fingerprint: entry for entry in made.variants}
     for winner in store.winners(place.system, place.mpi, place.layout):
         variant = winner.choice.variant
