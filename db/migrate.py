@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from collforge.db.errors import NotACollforgeDatabase, SchemaTooNew
 
 APPLICATION_ID = int.from_bytes(b"Colf", "big")
-VERSION = 3
+VERSION = 4
 
 
 class Connection(Protocol):
@@ -57,7 +57,13 @@ def _add_source(connection: Connection) -> None:
     connection.execute(statement)
 
 
-STEPS: Mapping[int, Step] = {1: _add_evidence, 2: _add_source}
+def _add_lanes(connection: Connection) -> None:
+    """3 to 4: the physical lanes of a system's nodes."""
+    (statement,) = [one for one in _statements() if "CREATE TABLE lanes" in one]
+    connection.execute(statement)
+
+
+STEPS: Mapping[int, Step] = {1: _add_evidence, 2: _add_source, 3: _add_lanes}
 """STEPS[v] turns schema version v into v + 1 and keeps all that was measured. It runs inside a transaction."""
 
 

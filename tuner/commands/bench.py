@@ -102,9 +102,8 @@ def run(args: argparse.Namespace) -> int:
     )
     standard = "drop-in" if args.over_drop_in else NATIVE
     measured = benchmark.measure(site, job, args.launches, home() / "runs")
-    rate = target.link_rate(args)
     problems = {one.problem: one.by(NATIVE) for one in cases}.values()
-    rows = [make_row(known, problem, measured, rate) for problem in problems]
+    rows = [make_row(known, problem, measured) for problem in problems]
     show(args, known, list(zip(problems, rows)), standard)
     derived = ("of_limit", "native_of_limit", "cpu_ratio", "over_neighbour")
     plain = [{**asdict(row), **{name: getattr(row, name) for name in derived}} for row in rows]
