@@ -81,7 +81,7 @@ def test_ready_on_every_node(build: Build, ranks: int, nodes: str) -> None:
 
 
 def test_no_more_windows_than_the_library_can_bear(build: Build) -> None:
-    assert run(build, 2, "2", "ready", 260) == ["ready 256 of 260"]
+    assert run(build, 2, "2", "ready", 132) == ["ready 128 of 132"]
 
 
 @pytest.mark.parametrize("what", ["room", "pages", "window"])

@@ -42,7 +42,6 @@ class Routine:
     names: tuple[str, ...]
     call: str
     openmpi_only: bool  # MPICH's routine calls a wrapped C function, or needs no wrapper
-    condition: str = ""  # preprocessor condition, for routines that some Open MPI versions lack
 
     @property
     def openmpi_name(self) -> str:
@@ -61,7 +60,7 @@ class Routine:
 
 
 def routines(collectives: Iterable[Collective]) -> list[Routine]:
-    """The routines that start and end MPI, those that make and free communicators, and the collectives."""
+    """The routines that start and end MPI, those that free communicators, and the collectives."""
     start = Routine("mpi_init", (), (), "MPI_Init(NULL, NULL)", False)
     start_thread = Routine(
         "mpi_init_thread",
@@ -81,27 +80,12 @@ def routines(collectives: Iterable[Collective]) -> list[Routine]:
         )
         for name in ("Comm_free", "Comm_disconnect")
     ]
-    idup = Routine(
-        "mpi_comm_idup",
-        ("const MPI_Fint *comm", "MPI_Fint *newcomm", "MPI_Fint *request"),
-        ("comm", "newcomm", "request"),
-        "cf_idup(comm, NULL, newcomm, request)",
-        True,
-    )
-    idup_with_info = Routine(
-        "mpi_comm_idup_with_info",
-        (idup.parameters[0], "const MPI_Fint *info", *idup.parameters[1:]),
-        ("comm", "info", "newcomm", "request"),
-        "cf_idup(comm, info, newcomm, request)",
-        True,
-        "OMPI_MAJOR_VERSION >= 5",
-    )
-    return [start, start_thread, end, *freed, idup, idup_with_info, *map(_routine, collectives)]
+    return [start, start_thread, end, *freed, *map(_routine, collectives)]
 
 
 def exported(collectives: Iterable[Collective], flavor: str) -> set[str]:
     """The Fortran names in libcollforge.so for every library of this flavor (MpiLibrary)."""
-    known = [routine for routine in routines(collectives) if not routine.condition]
+    known = routines(collectives)
     if flavor == "openmpi":
         return {name for r in known for name in (r.openmpi_name, r.fortran_name)}
     if flavor == "mpich":

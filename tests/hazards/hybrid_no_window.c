@@ -3,7 +3,7 @@
 #include <collforge_hybrid.h>
 #include <stdio.h>
 
-enum { COMMS = 260 };
+enum { COMMS = 132 };
 
 int main(int argc, char **argv) {
     static MPI_Comm comm[COMMS];

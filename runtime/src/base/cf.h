@@ -130,6 +130,7 @@ struct cf_facts {
     bool consecutive;
     int threads;
     bool commutative; /* whether the op commutes; true without an op */
+    bool users_op;    /* the op is not predefined */
     int64_t bytes;    /* of one block: count x type size as in the call */
     int64_t
         total_bytes; /* the largest packed buffer of the call on any rank: bytes, or size x bytes */

@@ -28,23 +28,15 @@ static const char *file_before(const char *name) {
     return first.dli_fbase == own.dli_fbase ? NULL : first.dli_fname;
 }
 
-bool cf_chain_is_passed(const char *name) {
-    return file_before(name) != NULL;
-}
-
-static bool warn_if_passed(const char *name) {
-    const char *file = file_before(name);
-    if (file != NULL)
-        cf_warn("%s is called in %s and passes this library by: preload libcollforge.so before it",
-                name, file);
-    return file != NULL;
-}
-
-void cf_chain_check(const char *const others[]) {
+void cf_chain_check(void) {
     for (int i = 0; i < cf_ncollectives; i++) {
-        if (!cf_collectives[i].hybrid && warn_if_passed(cf_collectives[i].function))
+        const char *name = cf_collectives[i].function;
+        const char *file = cf_collectives[i].hybrid ? NULL : file_before(name);
+        if (file != NULL) {
+            cf_warn(
+                "%s is called in %s and passes this library by: preload libcollforge.so before it",
+                name, file);
             return;
+        }
     }
-    for (int i = 0; others[i] != NULL && !warn_if_passed(others[i]); i++)
-        continue;
 }

@@ -13,11 +13,7 @@
  * none. */
 CF_HIDDEN void cf_chain(const char *name, void *function);
 
-/* Whether calls of this function may not reach this library, because a file before it defines the
- * function, too. */
-bool cf_chain_is_passed(const char *name);
-/* Warns if calls of a collective, or of one of these functions (NULL ends them), may not reach this
- * library. */
-void cf_chain_check(const char *const others[]);
+/* Warns of collectives whose calls do not reach this library. */
+void cf_chain_check(void);
 
 #endif

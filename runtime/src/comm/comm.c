@@ -156,10 +156,23 @@ static void has_left(MPI_Comm comm) {
 #endif
 }
 
+/* A delete callback of the program has failed, so the communicator lives on. */
+static void stay(MPI_Comm comm) {
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int length = 0;
+    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS || !is_marked(name))
+        return;
+    name[strlen(name) - (sizeof freed_mark - 1)] = '\0';
+    (void)PMPI_Comm_set_name(comm, name);
+    cf_handle_remove_if(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed);
+}
+
 static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
     const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
     leave_comm(handle);
     const int err = free_it(comm);
+    if (err != MPI_SUCCESS && handle != MPI_COMM_NULL && *comm == handle)
+        stay(handle);
     has_left(handle);
     return err;
 }

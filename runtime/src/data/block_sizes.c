@@ -17,7 +17,11 @@ int cf_block_bytes(const struct cf_side *side, int index) {
     return bytes > INT_MAX ? -1 : (int)bytes;
 }
 
+/* The side of a contribution in place is that of the result. */
 static bool side_is_legal(const struct cf_side *side, int n) {
+    if (n > 0 && side->buffer == MPI_IN_PLACE) {
+        return false;
+    }
     for (int i = 0; i < n; i++) {
         if (cf_block_bytes(side, i) < 0) {
             return false;

@@ -27,8 +27,9 @@ bool cf_means_the_same(MPI_Op op, MPI_Datatype type) {
 
 void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int collective,
                    int64_t bytes, MPI_Op op) {
+    const bool has_op = cf_collectives[collective].has_op;
     int commutative = 1;
-    if (cf_collectives[collective].has_op)
+    if (has_op)
         (void)cf_op_commutes(op, &commutative);
     *facts = (struct cf_facts){
         .size = layout->size,
@@ -38,6 +39,7 @@ void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int c
         .consecutive = layout->consecutive,
         .threads = layout->threads,
         .commutative = commutative,
+        .users_op = has_op && !cf_op_is_predefined(op),
         .bytes = bytes,
         .total_bytes = cf_total_bytes(collective, layout->size, bytes),
     };
@@ -50,7 +52,9 @@ int64_t cf_memory_estimate(const struct cf_choice *choice, const struct cf_facts
     if (bound > 0 && bound < lanes)
         lanes = bound;
     const int64_t held = (facts->max_node_size + lanes - 1) / lanes; /* ranks per node on a lane */
-    return facts->total_bytes * (has->vector + held * has->crossing) +
+    /* component.c copies the operand of a user's op, and reduces all blocks before it scatters. */
+    const int64_t copies = facts->users_op ? 2 * facts->total_bytes : 0;
+    return copies + facts->total_bytes * (has->vector + held * has->crossing) +
            facts->bytes * held * (has->share + facts->nodes * has->lane) +
            (facts->bytes / lanes + 1) * has->slice;
 }

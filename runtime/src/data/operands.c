@@ -235,6 +235,15 @@ CF_APART static int begin_reduction(struct cf_operands *operands, const struct c
     return roles->apart && in_place ? set_apart(operands, comm) : MPI_SUCCESS;
 }
 
+/* Whether MPI_IN_PLACE is passed where MPI does not allow it. Only this rank knows. */
+static bool in_place_is_illegal(const struct cf_roles *roles, const struct cf_args *args) {
+    const bool reads = roles->in_blocks > 0 && !roles->single_buffer;
+    const bool writes = roles->out_blocks > 0 || roles->single_buffer;
+
+    return (reads && args->sendbuf == MPI_IN_PLACE && !roles->send_in_place) ||
+           (writes && args->recvbuf == MPI_IN_PLACE && !roles->recv_in_place);
+}
+
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm) {
     if (!roles->moves_nothing && !roles->reduces && !roles->in_piece &&
@@ -247,6 +256,9 @@ int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles
                                      .unpack = {.type = MPI_DATATYPE_NULL}};
     if (roles->moves_nothing) {
         return MPI_SUCCESS;
+    }
+    if (!roles->exchanged && !roles->in_piece && in_place_is_illegal(roles, args)) {
+        return CF_DECLINED; /* the MPI library reports it */
     }
     return roles->reduces    ? begin_reduction(operands, roles, args, comm)
            : roles->in_piece ? begin_in_piece(operands, roles, args, comm)

@@ -43,7 +43,8 @@ struct cf_operands {
 
 /* The slow path of cf_operands_end. */
 int cf_operands_unpack(const struct cf_operands *operands, struct cf_comm *comm);
-/* Fills operands and packs what is not dense. Local, unless roles->exchanged. */
+/* Fills operands and packs what is not dense. Local, unless roles->exchanged. CF_DECLINED for an
+ * illegal MPI_IN_PLACE on this rank. */
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm);
 /* Unpacks the output into the user's buffer if it was packed. Local. */

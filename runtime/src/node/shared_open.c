@@ -20,7 +20,7 @@
 
 /* Limits per process, kept windows included. A window takes memory of the node, and descriptors and
  * mappings of the process. */
-enum { MOST_WINDOWS = 256 };
+enum { MOST_WINDOWS = 128 };
 static const size_t most_bytes = (size_t)512 << 20;
 
 /* Windows without a communicator. */

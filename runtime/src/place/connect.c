@@ -46,45 +46,30 @@ void cf_hidden_free(MPI_Comm *comm) {
 /* Never reset: the end of the request is not visible here. */
 static atomic_bool idup_begun;
 
-static int (*next_idup)(MPI_Comm, MPI_Comm *, MPI_Request *) = PMPI_Comm_idup;
+/* Wrapped under both names, because Open MPI's Fortran routines and other tools call PMPI's. */
+#define WRAP(name, parameters, ...)                                                                \
+    static int(*next_##name) parameters;                                                           \
+                                                                                                   \
+    __attribute__((constructor)) static void chain_##name(void) {                                  \
+        cf_chain(#name, &next_##name);                                                             \
+    }                                                                                              \
+                                                                                                   \
+    COLLFORGE_PUBLIC int name parameters {                                                         \
+        atomic_store(&idup_begun, true);                                                           \
+        return next_##name(__VA_ARGS__);                                                           \
+    }
 
-__attribute__((constructor)) static void chain(void) {
-    cf_chain("MPI_Comm_idup", &next_idup);
-}
-
-COLLFORGE_PUBLIC int MPI_Comm_idup(MPI_Comm comm, MPI_Comm *made, MPI_Request *request) {
-    atomic_store(&idup_begun, true);
-    return next_idup(comm, made, request);
-}
-
+WRAP(MPI_Comm_idup, (MPI_Comm comm, MPI_Comm *made, MPI_Request *request), comm, made, request)
+WRAP(PMPI_Comm_idup, (MPI_Comm comm, MPI_Comm *made, MPI_Request *request), comm, made, request)
 #if OMPI_MAJOR_VERSION >= 5 /* has this MPI-4 function */
-static int (*next_with_info)(MPI_Comm, MPI_Info, MPI_Comm *,
-                             MPI_Request *) = PMPI_Comm_idup_with_info;
-
-__attribute__((constructor)) static void chain_with_info(void) {
-    cf_chain("MPI_Comm_idup_with_info", &next_with_info);
-}
-
-COLLFORGE_PUBLIC int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *made,
-                                             MPI_Request *request) {
-    atomic_store(&idup_begun, true);
-    return next_with_info(comm, info, made, request);
-}
+WRAP(MPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MPI_Request *request),
+     comm, info, made, request)
+WRAP(PMPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MPI_Request *request),
+     comm, info, made, request)
 #endif
 
-const char *const cf_idup_names[] = {"MPI_Comm_idup", "MPI_Comm_idup_with_info", "mpi_comm_idup_",
-                                     NULL};
-
 bool cf_idup_may_run(void) {
-    static atomic_int passed = -1;
-    int known = atomic_load(&passed);
-    if (known < 0) {
-        known = 0;
-        for (int i = 0; cf_idup_names[i] != NULL; i++)
-            known |= cf_chain_is_passed(cf_idup_names[i]);
-        atomic_store(&passed, known);
-    }
-    return known || atomic_load(&idup_begun);
+    return atomic_load(&idup_begun);
 }
 
 static bool may_make(const struct cf_comm *comm, int number) {
@@ -100,8 +85,6 @@ static bool may_make(const struct cf_comm *comm, int number) {
 }
 
 #else
-
-const char *const cf_idup_names[] = {NULL};
 
 bool cf_idup_may_run(void) {
     return false;

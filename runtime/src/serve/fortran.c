@@ -49,27 +49,3 @@ int cf_leave(int (*leave)(MPI_Comm *comm), MPI_Fint *comm) {
     *comm = PMPI_Comm_c2f(handle);
     return err;
 }
-
-#if defined(OPEN_MPI)
-
-static int idup(MPI_Comm comm, const MPI_Fint *info, MPI_Comm *made, MPI_Request *request) {
-#if OMPI_MAJOR_VERSION >= 5
-    if (info != NULL)
-        return MPI_Comm_idup_with_info(comm, PMPI_Info_f2c(*info), made, request);
-#endif
-    (void)info;
-    return MPI_Comm_idup(comm, made, request);
-}
-
-int cf_idup(const MPI_Fint *comm, const MPI_Fint *info, MPI_Fint *made, MPI_Fint *request) {
-    MPI_Comm duplicate = MPI_COMM_NULL;
-    MPI_Request begun = MPI_REQUEST_NULL;
-    const int err = idup(PMPI_Comm_f2c(*comm), info, &duplicate, &begun);
-    if (err == MPI_SUCCESS) {
-        *made = PMPI_Comm_c2f(duplicate);
-        *request = PMPI_Request_c2f(begun);
-    }
-    return err;
-}
-
-#endif

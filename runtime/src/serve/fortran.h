@@ -18,10 +18,4 @@ cf_routine *cf_foreign_routine(const char *name, const void *caller);
 /* Calls MPI_Comm_free or MPI_Comm_disconnect on a Fortran handle. Returns its error. */
 int cf_leave(int (*leave)(MPI_Comm *comm), MPI_Fint *comm);
 
-#if defined(OPEN_MPI)
-/* Calls MPI_Comm_idup on Fortran handles, or MPI_Comm_idup_with_info (Open MPI 5 only) if info is
- * not NULL. Returns its error. */
-int cf_idup(const MPI_Fint *comm, const MPI_Fint *info, MPI_Fint *made, MPI_Fint *request);
-#endif
-
 #endif

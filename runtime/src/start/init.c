@@ -172,7 +172,7 @@ static void start(void) {
         if (active)
             describe_world();
         if (active && rank == 0)
-            cf_chain_check(cf_idup_names);
+            cf_chain_check();
         if (!active && rank == 0)
             cf_warn("out of memory; native collectives");
     }

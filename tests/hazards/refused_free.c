@@ -1,0 +1,49 @@
+/* A delete callback that fails at its first call: the communicator lives on, with its name, and is freed later. */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+static int calls = 0;
+
+static int refuse_once(MPI_Comm comm, int keyval, void *value, void *extra) {
+    (void)comm;
+    (void)keyval;
+    (void)value;
+    (void)extra;
+    return calls++ == 0 ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+
+static int sum_is_wrong(MPI_Comm comm, int size) {
+    int one = 1, sum = 0;
+
+    MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+    return sum != size;
+}
+
+int main(int argc, char **argv) {
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    int rank, size, keyval, length, wrong, all;
+    MPI_Comm comm;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    MPI_Comm_set_name(comm, "mine");
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuse_once, &keyval, NULL);
+    MPI_Comm_set_attr(comm, keyval, NULL);
+    wrong = sum_is_wrong(comm, size);
+    wrong += MPI_Comm_free(&comm) == MPI_SUCCESS || comm == MPI_COMM_NULL;
+    MPI_Comm_get_name(comm, name, &length);
+    wrong += strcmp(name, "mine") != 0;
+    for (int round = 0; round < 3; round++)
+        wrong += sum_is_wrong(comm, size);
+    wrong += MPI_Comm_free(&comm) != MPI_SUCCESS;
+    MPI_Comm_free_keyval(&keyval);
+    MPI_Reduce(&wrong, &all, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        puts(all == 0 ? "passed" : "failed");
+    return MPI_Finalize();
+}
