@@ -192,7 +192,7 @@ def evaluate(title: str, launches: Sequence[Sequence[Series]], exchanges: int) -
 def expected(row: Point, physical: int, tied: bool) -> float:
     """What `relative` is with so many physical lanes, where nothing else limits.
 
-    If the ranks share all lanes, that is k/k' of the paper. If they are tied to one each, the fullest lane decides.
+    If the ranks share all lanes, that is k/k' of the paper. If each is tied to one, the fullest lane decides.
     """
     fullest = math.ceil(row.lanes / physical) if tied else max(1.0, row.lanes / physical)
     return row.lanes / fullest if row.benchmark == PATTERN else fullest
