@@ -13,6 +13,7 @@ from collforge.db.errors import (
 )
 from collforge.db.records import (
     Choice,
+    Lanes,
     Measurement,
     Result,
     RunRecord,
@@ -26,6 +27,7 @@ __all__ = [
     "Choice",
     "Corrupt",
     "DiskFull",
+    "Lanes",
     "Locked",
     "Measurement",
     "NoDatabase",

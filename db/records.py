@@ -46,6 +46,15 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
+class Lanes:
+    """The physical lanes of a system's nodes."""
+
+    number: int
+    rate: float
+    """Bytes per second of a lane, in each direction."""
+
+
+@dataclass(frozen=True)
 class Measurement:
     """The samples of one variant on one problem in the launch `run` (a uuid)."""
 

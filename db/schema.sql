@@ -1,4 +1,4 @@
--- The schema of a Collforge database, version 3. Statements are separated by blank lines.
+-- The schema of a Collforge database, version 4. Statements are separated by blank lines.
 --
 -- Deployed libraries of an older version go on reading: what the runtime reads (winners.c) keeps its meaning, or
 -- gets another name.
@@ -51,6 +51,17 @@ CREATE TABLE source (
     file TEXT NOT NULL CHECK (typeof(file) = 'text' AND file <> ''),
     hash TEXT NOT NULL CHECK (typeof(hash) = 'text' AND hash <> ''),
     PRIMARY KEY (fingerprint, file)
+) WITHOUT ROWID;
+
+-- What `collforge probe lanes` found last on a system with an MPI library.
+CREATE TABLE lanes (
+    system INTEGER NOT NULL REFERENCES system (id),
+    mpi_library INTEGER NOT NULL REFERENCES mpi_library (id),
+    -- Physical lanes of a node.
+    number INTEGER NOT NULL CHECK (typeof(number) = 'integer' AND number > 0),
+    -- Bytes per second of a lane, in each direction.
+    rate REAL NOT NULL CHECK (typeof(rate) = 'real' AND rate > 0),
+    PRIMARY KEY (system, mpi_library)
 ) WITHOUT ROWID;
 
 CREATE TABLE run (

@@ -24,6 +24,7 @@ from collforge.db.errors import (
 )
 from collforge.db.records import (
     Choice,
+    Lanes,
     Measurement,
     Result,
     RunRecord,
@@ -132,6 +133,26 @@ class Store:
     def sources(self, fingerprint: str) -> dict[str, str]:
         """The stored file hashes of a fingerprint; empty if none were stored."""
         return dict(self._rows("SELECT file, hash FROM source WHERE fingerprint = ?", fingerprint))
+
+    def record_lanes(self, place: Place, found: Lanes) -> None:
+        """Replaces what is known of the lanes of a place's system with its MPI library."""
+        with self.transaction():
+            system = self._id("system", name=place.system)
+            library = self._id("mpi_library", name=place.mpi, version=place.mpi_version)
+            sql = "INSERT OR REPLACE INTO lanes (system, mpi_library, number, rate) VALUES (?, ?, ?, ?)"
+            self._rows(sql, system, library, found.number, found.rate)
+
+    def lanes(self, place: Place) -> Lanes | None:
+        """None where they were not measured."""
+        rows = self._rows(
+            "SELECT number, rate FROM lanes JOIN system ON system.id = lanes.system"
+            " JOIN mpi_library ON mpi_library.id = lanes.mpi_library"
+            " WHERE system.name = ? AND mpi_library.name = ? AND mpi_library.version = ?",
+            place.system,
+            place.mpi,
+            place.mpi_version,
+        )
+        return Lanes(*rows[0]) if rows else None
 
     def record_run(self, run: RunRecord) -> bool:
         """Stores one launch completely or not at all. Returns False if it was stored before."""

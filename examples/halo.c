@@ -1,6 +1,6 @@
 /* mpicc.openmpi -O2 -fopenmp -o build/halo examples/halo.c && OMP_NUM_THREADS=2 mpirun.openmpi --oversubscribe -n 2 build/halo parallel 256 100
  * The halo exchange of a two-dimensional stencil by threads, each on communicators of its own or all on one
- * (papers/virtual-communication-interfaces, section 6.1): what threads gain where an MPI library gives communicators
+ * (Zambre et al., 2020, section 6.1): what threads gain where an MPI library gives communicators
  * resources of their own.
  *
  * The ranks are a grid, each with EDGE x EDGE points, of which every thread has a strip of columns: it exchanges the

@@ -1,5 +1,5 @@
 /* mpicc.openmpi -O2 -Iruntime/include -o build/hybrid_allgather examples/hybrid_allgather.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi && mpirun.openmpi --oversubscribe -n 4 build/hybrid_allgather
- * An allgather whose result exists once per node: the program of the hybrid paper's Fig. 5 (papers/hybrid-mpi-plus-mpi).
+ * An allgather whose result exists once per node: the program of Zhou et al. (2020), Fig. 5.
  *
  *   collforge cluster run --mpi openmpi -- build/hybrid_allgather
  */

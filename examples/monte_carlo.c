@@ -1,5 +1,5 @@
 /* mpicc.openmpi -O2 -fopenmp -o build/monte_carlo examples/monte_carlo.c && mpirun.openmpi --oversubscribe -n 2 build/monte_carlo 50000 20
- * An MPI+OpenMP program like the Monte Carlo code of papers/thread-split-rank-shift: threads move particles, and every
+ * An MPI+OpenMP program like the Monte Carlo code of Mahéo et al. (2014): threads move particles, and every
  * step ends in an allreduce of 128 KiB, outside the parallel region, while all threads but one wait. It knows nothing
  * of Collforge.
  *

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collforge.db import Choice, Result, RunRecord, Store
+from collforge.db import Choice, Lanes, Result, RunRecord, Store
 from collforge.generator import manifest, render
 from collforge.layout import from_name
 from collforge.place import Place
@@ -18,6 +18,7 @@ from collforge.tuner.evidence import Interval
 from collforge.variant import Variant
 
 AT = from_name("4x2")
+PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4, and so on", "4x2")
 NATIVE_SECONDS = 1.0
 TUNED = Choice(1 << 20, Variant("bcast", "full_lane", "", "1"), 2.0, 1.5, 3.0, 3)
 
@@ -31,7 +32,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> manifest.Manifest:
 def store(made: manifest.Manifest, tmp_path: Path) -> Store:
     """A bcast of 1 MiB whose winner takes 0.5 s and native 1 s, and a barrier, on the emulated cluster."""
     found = Store(tmp_path / "winners.db")
-    place = Place("emulated", "openmpi", "Open MPI v4.1.4, and so on", "4x2")
     problems = [
         timing_case(made, name, AT, size) for name, size in (("bcast", 1 << 20), ("barrier", 1))
     ]
@@ -41,8 +41,8 @@ def store(made: manifest.Manifest, tmp_path: Path) -> Store:
     ]
     results.append(Result(TUNED.variant, problems[0].problem, 1 << 20, True, "", (0.5,) * 7))
     when = "2026-01-01T00:00:00Z"
-    found.record_run(RunRecord("1", place, 4, 8, when, "1", "4", ("a",), 7, tuple(results)))
-    found.replace_winners(place, "bcast", [TUNED])
+    found.record_run(RunRecord("1", PLACE, 4, 8, when, "1", "4", ("a",), 7, tuple(results)))
+    found.replace_winners(PLACE, "bcast", [TUNED])
     return found
 
 
@@ -76,18 +76,26 @@ def test_the_picture_is_drawn(made: manifest.Manifest, store: Store, tmp_path: P
 def test_a_systems_name_tells_its_rails(spec: ClusterSpec) -> None:
     assert ClusterSpec.of_system(spec.system) == spec
     rate = spec.rails * spec.bits_per_second / 8
-    assert bandwidth.link_rate(spec.system) == rate
+    assert bandwidth.link_rate(replace(PLACE, system=spec.system)) == rate
 
 
-def test_the_rate_of_other_systems_is_not_known() -> None:
-    assert bandwidth.link_rate("cluster") is None
+def test_the_rate_of_other_systems_is_what_was_measured(store: Store) -> None:
+    site = replace(PLACE, system="cluster")
+    assert bandwidth.link_rate(site, store) is None
+    store.record_lanes(site, Lanes(2, 1e9))
+    store.record_lanes(site, Lanes(3, 2e9))
+    assert store.lanes(site) == Lanes(3, 2e9)
+    assert bandwidth.link_rate(site, store) == 6e9
+    assert bandwidth.link_rate(replace(site, mpi="mpich"), store) is None
 
 
 def test_where_one_rate_is_not_known_no_fraction_is_shown(
     made: manifest.Manifest, store: Store, tmp_path: Path
 ) -> None:
     (panel,) = bandwidth.read_series(store, made, store.places(), ["bcast"]).values()
-    elsewhere = [replace(one, place=replace(one.place, system="cluster")) for one in panel]
+    elsewhere = [
+        replace(one, place=replace(one.place, system="cluster"), rate=None) for one in panel
+    ]
     picture = tmp_path / "winners.svg"
     bandwidth.draw({"bcast": [*panel, *elsewhere]}, picture)
     drawn = picture.read_text(encoding="utf-8")

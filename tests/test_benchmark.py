@@ -117,7 +117,7 @@ def test_a_row_has_ratios_the_limit_and_costs(known: Known) -> None:
         (key, native): [Cost(2.0, 0), Cost(4.0, 0), Cost(8.0, 0)],
         (key, won): [Cost(1.0, 512), Cost(2.0, 4096), Cost(3.0, 512)],
     }
-    row = benchmark.make_row(known, problem, Measured(known.history, costs), 25e6)
+    row = benchmark.make_row(replace(known, rate=25e6), problem, Measured(known.history, costs))
     assert (row.native, row.tuned) == (4.0, SHARED_PHASES)
     assert row.ratio == pytest.approx(8.0)
     assert row.families == {"full_lane": row.ratio}
@@ -125,7 +125,7 @@ def test_a_row_has_ratios_the_limit_and_costs(known: Known) -> None:
     assert row.of_limit == pytest.approx(row.limit / 0.5)
     assert row.native_of_limit == pytest.approx(row.limit / 4.0)
     assert (row.cpu_ratio, row.tuned_memory) == (0.5, 4096)
-    bare = benchmark.make_row(known, problem, Measured(known.history, {}), None)
+    bare = benchmark.make_row(known, problem, Measured(known.history, {}))
     assert (row.neighbour, row.over_neighbour) == ("", None), (
         "nothing is stored beside the only size"
     )
@@ -137,7 +137,7 @@ def test_tables_name_variants_shortly_and_explain_them(
     known: Known, capsys: pytest.CaptureFixture[str], rate: float | None
 ) -> None:
     problem = timing_case(known.made, "bcast", known.goal.layout, 1 << 20)
-    row = benchmark.make_row(known, problem, Measured(known.history, {}), rate)
+    row = benchmark.make_row(replace(known, rate=rate), problem, Measured(known.history, {}))
     bench_tables.print_each([row], "here", "native")
     shown = capsys.readouterr().out
     names = dict(re.findall(r"^(full_lane\.\d) += (\S+)$", shown, re.MULTILINE))

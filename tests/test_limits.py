@@ -36,9 +36,7 @@ def lengths(path: Path) -> Iterator[tuple[str, int, int]]:
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 yield node.name, length, len(own) + len(node.args.kwonlyargs)
         return
-    for found in re.finditer(
-        r"^(?!enum|struct|union)\w[^;={]*?(\w+)\(([^;{]*)\) \{\n(.*?)^\}", text, re.M | re.S
-    ):
+    for found in re.finditer(r"^\w[^;={(]*[ *](\w+)\(([^;{]*)\) \{\n(.*?)^\}", text, re.M | re.S):
         yield found[1], found[0].count("\n") + 1, found[2].count(",") + 1
 
 

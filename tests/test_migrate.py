@@ -86,7 +86,8 @@ def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
         found = [(one.choice.bytes, one.choice.evidence) for one in store.winners()]
         assert found == [(9, "decided"), (99, "barrier")], "the largest bounds those below it"
         assert store.measurements(store.places()[0])[0].start_errors == ()
-        tables = "SELECT name, sql FROM sqlite_master WHERE name IN ('undecided', 'source', 'winner_view')"
+        names = "'undecided', 'source', 'lanes', 'winner_view'"
+        tables = f"SELECT name, sql FROM sqlite_master WHERE name IN ({names})"
         migrated = store._rows(tables)
     with Store(path.with_name("new.db")) as store:
         assert sorted(store._rows(tables)) == sorted(migrated)

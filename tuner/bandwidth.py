@@ -28,6 +28,8 @@ class Series:
     tuned: bool
     points: Mapping[float, Interval]
     """Bytes through the links of the busiest node -> bytes/s with a 95 % interval."""
+    rate: float | None
+    """Bytes/s of all links of a node in each direction; None if not known."""
 
 
 def read_series(
@@ -40,7 +42,7 @@ def read_series(
     """
     found: dict[str, list[Series]] = {}
     for place in places:
-        at = from_name(place.layout)
+        at, rate = from_name(place.layout), link_rate(place, store)
         ratios = {
             (one.choice.variant.collective, one.choice.bytes): one.choice
             for one in store.winners(place.system, place.mpi, place.layout)
@@ -65,8 +67,8 @@ def read_series(
                     won = ratios[name, size]
                     tuned[moved] = Interval(*(now[0] * r for r in (won.ratio, won.low, won.high)))
             if native:
-                found.setdefault(name, []).append(Series(place, False, native))
-                found[name].append(Series(place, True, tuned))
+                found.setdefault(name, []).append(Series(place, False, native, rate))
+                found[name].append(Series(place, True, tuned, rate))
     return found
 
 
@@ -82,9 +84,7 @@ def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
     from matplotlib import pyplot
 
     places = sorted({one.place for series in panels.values() for one in series})
-    rates = [link_rate(place.system) for place in places]
-    scales = [1 / rate for rate in rates if rate]
-    known = len(scales) == len(places)
+    known = all(one.rate for series in panels.values() for one in series)
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
     figure, grid = pyplot.subplots(
@@ -99,7 +99,7 @@ def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
     for (name, series), axes in zip(panels.items(), grid.flat):
         for one in series:
             number = places.index(one.place)
-            drawn = _draw_series(axes, one, number, scales[number] if known else 1e-6)
+            drawn = _draw_series(axes, one, number, 1 / one.rate if known and one.rate else 1e-6)
             shown.setdefault(label(one, places), drawn)
         if known:
             axes.axhline(1, color="black", linewidth=0.6)
@@ -148,7 +148,13 @@ def label(series: Series, places: Sequence[Place]) -> str:
     return f"{name}{where}, {'tuned' if series.tuned else 'native'}"
 
 
-def link_rate(system: str) -> float | None:
-    """Bytes/s of all links of a node in each direction, for an emulated cluster; None if not known."""
-    spec = ClusterSpec.of_system(system)
-    return None if spec is None else spec.rails * spec.bits_per_second / 8
+def link_rate(place: Place, store: Store | None = None) -> float | None:
+    """Bytes/s of all links of a node in each direction; None if not known.
+
+    For an emulated cluster it follows from the system's name, else `collforge probe lanes` has stored it.
+    """
+    spec = ClusterSpec.of_system(place.system)
+    if spec is not None:
+        return spec.rails * spec.bits_per_second / 8
+    found = store.lanes(place) if store else None
+    return found.number * found.rate if found else None

@@ -15,6 +15,7 @@ from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.place import Place
 from collforge.serving import Stored, serving, serving_layout
 from collforge.tuner import ingest, plan, request, search
+from collforge.tuner.bandwidth import link_rate
 from collforge.tuner.evidence import (
     Comparison,
     History,
@@ -46,6 +47,8 @@ class Known:
     history: History = field(default_factory=dict)
     winners: Mapping[tuple[str, int], Winner] = field(default_factory=dict)
     """By collective and size."""
+    rate: float | None = None
+    """Bytes/s of all links of a node; None where it is not known."""
 
     def tuned(self, problem: Case) -> Variant | None:
         """The stored winner that serves a problem (collforge.serving); None if native runs.
@@ -116,14 +119,15 @@ class Known:
 def read_known(made: Manifest, goal: Goal, database: Path, place: Place) -> Known:
     """The stored measurements and winners of a place (database key); empty if there is no database."""
     if not database.exists():
-        return Known(made, goal)
+        return Known(made, goal, rate=link_rate(place))
     with Store(database, create=False) as store:
         layouts = {one.place.layout for one in store.winners(place.system, place.mpi)}
         serves = serving_layout(layouts, goal.layout.placement, goal.layout.threads)
         found = store.winners(place.system, place.mpi, serves) if serves else []
         history = by_problem(store.measurements(place))
+        rate = link_rate(place, store)
     winners = {(one.choice.variant.collective, one.choice.bytes): one for one in found}
-    return Known(made, goal, history, winners)
+    return Known(made, goal, history, winners, rate)
 
 
 def usual_variants(known: Known, problem: Case) -> list[str]:
@@ -227,8 +231,7 @@ class Row:
         return self.tuned_cpu / self.native_cpu if self.tuned_cpu and self.native_cpu else None
 
 
-def make_row(known: Known, problem: Case, measured: Measured, rate: float | None) -> Row:
-    """``rate``: bytes/s of a node's links; None if not known."""
+def make_row(known: Known, problem: Case, measured: Measured) -> Row:
     launches = measured.launches[problem.problem]
     native = Variant(problem.collective)
     times = median_interval([s for launch in launches for s in launch.get(native, ())])
@@ -243,7 +246,7 @@ def make_row(known: Known, problem: Case, measured: Measured, rate: float | None
     chosen = tuned or native
     same = compared.get(chosen, Comparison(native, 1.0, 1.0, 1.0, len(launches)))
     least = request.lower_bound(
-        known.made, problem.collective, known.goal.layout, problem.bytes, rate or math.inf
+        known.made, problem.collective, known.goal.layout, problem.bytes, known.rate or math.inf
     )
     own = measured.costs.get((problem.problem, chosen), ())
     return Row(

@@ -20,7 +20,9 @@ class Line:
     label: str
     style: str
     points: Sequence[tuple[int, float]]
-    """(bytes, value); `draw` gives the unit of the value, usually seconds"""
+    """(bytes, value); `draw` gives the axis and the unit of the value, usually seconds"""
+    intervals: Sequence[Interval] = ()
+    """One for each point, in the same unit; empty: none are drawn."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,15 @@ class Dots:
 
 
 def draw(
-    panels: Mapping[str, Sequence[Line]], path: Path, scale: float = 1e3, unit: str = "ms"
+    panels: Mapping[str, Sequence[Line]],
+    path: Path,
+    scale: float = 1e3,
+    unit: str = "ms",
+    across: str = "bytes",
 ) -> None:
     """Writes a panel for each title into one picture; the file's ending gives its format.
 
-    Values are multiplied by ``scale`` and shown in ``unit``.
+    ``across``: the axis of the points' first number. Values are multiplied by ``scale`` and shown in ``unit``.
     """
     colours = _colours(line.label for lines in panels.values() for line in lines)
     with _figure(panels, path, COLUMNS, (3.2, 2.8)) as (grid, shown):
@@ -47,9 +53,26 @@ def draw(
                 sizes = [nbytes for nbytes, _ in line.points]
                 drawn = axes.loglog(sizes, values, line.style, color=colours[line.label])
                 shown.setdefault(line.label, drawn[0])
+                low = [one.low * scale for one in line.intervals]
+                high = [one.high * scale for one in line.intervals]
+                axes.vlines(sizes[: len(low)], low, high, color=colours[line.label])
+            _label_ticks(axes, across != "bytes", [n for line in lines for n, _ in line.points])
             axes.set_title(title, fontsize=9)
-            axes.set_xlabel("bytes", fontsize=8)
+            axes.set_xlabel(across, fontsize=8)
             axes.set_ylabel(unit, fontsize=8)
+
+
+def _label_ticks(axes: Any, few: bool, numbers: Iterable[int]) -> None:
+    """Plain numbers instead of powers; ``few``: one for each point."""
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    plain = FuncFormatter(lambda value, _: f"{value:g}")
+    axes.yaxis.set_major_formatter(plain)
+    axes.yaxis.set_minor_formatter(plain)
+    if few:
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.set_xticks(sorted(set(numbers)))
+        axes.xaxis.set_major_formatter(plain)
 
 
 def draw_dots(

@@ -10,7 +10,7 @@ from collforge.errors import CollforgeError
 from collforge.reframe_checks import read_back
 from collforge.reframe_checks.read_back import FUNCTIONS, Entered
 from collforge.tuner import request
-from collforge.tuner.run import Site, run_read_back
+from collforge.tuner.run import Site, run_program
 
 ENDED = "the launch ended before or in this call"
 
@@ -59,7 +59,8 @@ def launch(
     variables = {**site.variables, **mca_variables(settings)}
     calls = [f"{one.collective}:{one.bytes}" for one in asked]
     folder = request.new_folder(folder, "read-back")
-    text = run_read_back(replace(site, variables=variables), layout, calls, folder)
+    values = {"layout": layout, "calls": " ".join(calls)}
+    text = run_program(replace(site, variables=variables), "ReadBack", values, folder)
     if not text:
         raise CollforgeError(
             f"the file cannot be read back: the launch did not start; see {folder / 'reframe.out'}"

@@ -85,16 +85,19 @@ class Watch:
     look: Callable[[Path], None] | None = None
 
 
-def run_read_back(site: Site, layout: str, calls: Sequence[str], folder: Path) -> str:
-    """Calls each COLLECTIVE:BYTES in one launch (checks/read_back.py); returns the lines that were written.
+def run_program(
+    site: Site, check: str, settings: Mapping[str, object], folder: Path, seconds: float = 0.0
+) -> str:
+    """Runs a check whose program writes lines to the file of its variable `lines`; returns these lines.
 
-    If the launch ended early, there are fewer lines than calls. Raises JobError as run_job does.
+    ``seconds``: the expected time of the program. If the launch ended early, lines are missing. Raises JobError
+    as run_job does.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    lines = folder / "read_back.jsonl"
-    settings = {"layout": layout, "calls": " ".join(calls), "lines": lines}
-    command = _reframe(site, "ReadBack", settings, folder, folder / "report.json")
-    _run_reframe(site, command, folder, Watch(GRACE, f"the launch in {folder}"))
+    lines = folder / "lines.jsonl"
+    settings = {**settings, "lines": lines, "time_limit": f"{int(seconds + 2 * GRACE)}s"}
+    command = _reframe(site, check, settings, folder, folder / "report.json")
+    _run_reframe(site, command, folder, Watch(seconds + GRACE, f"the launch in {folder}"))
     return lines.read_text(encoding="utf-8") if lines.exists() else ""
 
 
@@ -151,7 +154,7 @@ def _reframe(
     return command
 
 
-CHECKS = {"MeasureCases": "measure.py", "ReadBack": "read_back.py"}
+CHECKS = {"MeasureCases": "measure.py", "ReadBack": "read_back.py", "Lanes": "lanes.py"}
 """Check -> its file, for the checks that are run here."""
 
 STRICT = ["--warn-as-error"] if sys.version_info >= (3, 10) else []

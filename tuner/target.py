@@ -116,11 +116,3 @@ def site(args: argparse.Namespace, mpi: str) -> Site:
 def system_name(args: argparse.Namespace) -> str:
     """The system's name in the database. Emulated clusters with different links have different names."""
     return cluster(args).system if args.system == "emulated" else str(args.system)
-
-
-def link_rate(args: argparse.Namespace) -> float | None:
-    """Bytes per second of all links of a node in each direction; None if not known."""
-    if args.system != "emulated":
-        return None
-    spec = cluster(args)
-    return spec.rails * spec.bits_per_second / 8

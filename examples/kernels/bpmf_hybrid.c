@@ -2,7 +2,7 @@
  * A sampler in the manner of BPMF with MPI and MPI shared memory (collforge_hybrid.h).
  *
  * Bayesian probabilistic matrix factorization (R. Salakhutdinov, A. Mnih, ICML 2008), simplified:
- * what it computes is similar, the data moves as in the kernel BPMF of papers/hybrid-mpi-plus-mpi,
+ * what it computes is similar, the data moves as in the kernel BPMF of Zhou et al. (2020),
  * section 5.3.3.
  *
  *   bpmf_hybrid [ITEMS [ITERATIONS]]   so many compounds and as many targets

@@ -3,7 +3,7 @@
  * (collforge_hybrid.h).
  *
  * Gauss-Seidel on a square grid of which each rank has some rows (a kernel of
- * papers/hybrid-mpi-plus-mpi, section 5.3.2).
+ * Zhou et al. (2020), section 5.3.2).
  *
  *   poisson_hybrid [N [ITERATIONS]]   N by N inner points; at most so many iterations
  *

@@ -2,7 +2,7 @@
  * SUMMA with MPI alone; compiled with -fopenmp, with OpenMP threads in each rank.
  *
  * C += A * B on a grid of ranks (R. van de Geijn, J. Watts: SUMMA, Concurrency 9, 1997; a kernel of
- * papers/hybrid-mpi-plus-mpi, section 5.3.1).
+ * Zhou et al. (2020), section 5.3.1).
  *
  *   summa_mpi [N [ITERATIONS]]   N by N matrices; so many products are added up
  *

@@ -1,5 +1,5 @@
 /*
- * papers/virtual-communication-interfaces, Fig. 9: a correct program that deadlocks where a library lets each thread
+ * Zambre et al. (2020), Fig. 9: a correct program that deadlocks where a library lets each thread
  * work on its own interface alone. Rank 0 sends on one communicator, then on another; of rank 1's two threads the one
  * that waits first waits for the second message. What our own threads do with communicators rests on such programs
  * ending: with MPICH under as many interfaces as `collforge env` sets. Prints "passed".

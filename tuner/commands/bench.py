@@ -16,7 +16,7 @@ from collforge.place import Place
 from collforge.toolchain import build, libraries
 from collforge.tuner import bench_tables, benchmark, plan, tables, target
 from collforge.tuner.benchmark import Known, Row, make_row, stages, usual_variants
-from collforge.tuner.commands.parsing import (
+from collforge.tuner.parsing import (
     Subparsers,
     add_command,
     add_database,
@@ -101,9 +101,8 @@ def run(args: argparse.Namespace) -> int:
     )
     standard = "drop-in" if args.over_drop_in else NATIVE
     measured = benchmark.measure(site, job, args.launches, home() / "runs")
-    rate = target.link_rate(args)
     problems = {one.problem: one.by(NATIVE) for one in cases}.values()
-    rows = [make_row(known, problem, measured, rate) for problem in problems]
+    rows = [make_row(known, problem, measured) for problem in problems]
     show(args, known, list(zip(problems, rows)), standard)
     derived = ("of_limit", "native_of_limit", "cpu_ratio", "over_neighbour")
     plain = [{**asdict(row), **{name: getattr(row, name) for name in derived}} for row in rows]

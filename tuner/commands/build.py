@@ -6,7 +6,7 @@ import argparse
 
 from collforge import home
 from collforge.toolchain.build import build
-from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi, find_libraries
+from collforge.tuner.parsing import Subparsers, add_command, add_mpi, find_libraries
 
 
 def add_parser(subparsers: Subparsers) -> None:

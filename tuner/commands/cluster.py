@@ -6,7 +6,7 @@ import argparse
 
 from collforge.reframe_checks.systems import emulated
 from collforge.toolchain import libraries
-from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi
+from collforge.tuner.parsing import Subparsers, add_command, add_mpi
 
 EXAMPLE = """\
 collforge cluster run --nodes 4 --rails 2 --mpi openmpi -- ./my_program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
+from collforge.tuner.parsing import Subparsers, add_command, add_database
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -12,7 +12,7 @@ from collforge.errors import CollforgeError, unknown
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build, libraries, vcis
-from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
+from collforge.tuner.parsing import Subparsers, add_command, add_database, add_mpi
 
 OTHERS = (
     r""""$(printf %s "${LD_PRELOAD:-}" | tr ': ' '\n\n' |"""

@@ -11,8 +11,8 @@ from pathlib import Path
 from collforge.home import home
 from collforge.toolchain import build, libraries
 from collforge.tuner import export, plan, read_back, request, target
-from collforge.tuner.commands.parsing import Subparsers, add_command
 from collforge.tuner.export import Choices
+from collforge.tuner.parsing import Subparsers, add_command
 from collforge.tuner.read_back import Asked, Row
 from collforge.tuner.run import Site
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from collforge import home
 from collforge.toolchain import build
-from collforge.tuner.commands.parsing import Subparsers, add_command
+from collforge.tuner.parsing import Subparsers, add_command
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -14,14 +14,14 @@ from collforge.generator.manifest import Manifest
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner import plan, request, tables, target
-from collforge.tuner.commands.parsing import (
+from collforge.tuner.evidence import History, by_problem
+from collforge.tuner.parsing import (
     Subparsers,
     add_command,
     add_database,
     add_mpi,
     find_libraries,
 )
-from collforge.tuner.evidence import History, by_problem
 from collforge.tuner.plan import Goal
 from collforge.tuner.predict import predict
 

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from collforge.errors import CollforgeError
 from collforge.toolchain import libraries
 from collforge.tuner import probes, registry, tables
-from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi, add_output
+from collforge.tuner.parsing import Subparsers, add_command, add_mpi, add_output
 
 EXAMPLE = """\
 collforge probe --list

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from collforge import reframe_checks
-from collforge.tuner.commands.parsing import Subparsers, add_command
+from collforge.tuner.parsing import Subparsers, add_command
 
 
 def add_parser(subparsers: Subparsers) -> None:

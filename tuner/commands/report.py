@@ -13,8 +13,8 @@ from collforge.layout import from_name
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner import bandwidth, plan, request
-from collforge.tuner.commands.parsing import Subparsers, add_command, add_database
 from collforge.tuner.evidence import measured_problems
+from collforge.tuner.parsing import Subparsers, add_command, add_database
 from collforge.tuner.plan import Goal
 from collforge.tuner.standing import Standing, read_standing
 

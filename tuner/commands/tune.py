@@ -17,14 +17,14 @@ from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner import plan, request, tables, target
-from collforge.tuner.commands.parsing import (
+from collforge.tuner.display import make_display
+from collforge.tuner.parsing import (
     Subparsers,
     add_command,
     add_database,
     add_mpi,
     find_libraries,
 )
-from collforge.tuner.display import make_display
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Site
 from collforge.tuner.standing import Standing

@@ -18,7 +18,7 @@ from collforge.home import home
 from collforge.reframe_checks.cases import TIERS, verification_cases
 from collforge.toolchain import build
 from collforge.tuner import ingest, request
-from collforge.tuner.commands.parsing import Subparsers, add_command, add_mpi, find_libraries
+from collforge.tuner.parsing import Subparsers, add_command, add_mpi, find_libraries
 from collforge.tuner.run import Job, Site, run_job
 
 # One node: for variants of a single node. 3 and 5 nodes: lane algorithms that pair nodes have nodes left over,

@@ -10,7 +10,7 @@ from collforge.errors import unknown
 from collforge.home import home
 from collforge.toolchain import build
 from collforge.tuner import tables
-from collforge.tuner.commands.parsing import Subparsers, add_command, add_database, add_mpi
+from collforge.tuner.parsing import Subparsers, add_command, add_database, add_mpi
 
 
 def add_parser(subparsers: Subparsers) -> None:

@@ -1,0 +1,115 @@
+"""`collforge probe lanes`: the program, its ReFrame check, and what is inferred from the times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import Installation, Launch
+from support import execute
+
+from collforge import layout
+from collforge.db import Store
+from collforge.place import Place
+from collforge.reframe_checks import lanes
+from collforge.reframe_checks.lanes import ALLTOALL, BENCHMARKS, PATTERN, Series
+from collforge.tuner.probes import lanes as probe
+
+MEBIBYTE, EXCHANGES, RANKS = 1 << 20, 4, 6
+LANE = 12.5e6  # bytes a second
+
+
+@pytest.fixture(scope="module")
+def program(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp(built.library.name) / "lanes"
+    assert execute(lanes.compile_command(str(built.library.mpicc), path)).returncode == 0
+    return path
+
+
+def test_every_benchmark_size_and_number_of_ranks_is_timed(
+    program: Path, built: Installation, launch: Launch, tmp_path: Path
+) -> None:
+    """7 and 4097 bytes: counts that no number of ranks divides, and none at all."""
+    out = tmp_path / "lines"
+    words = [str(program), str(out), "3", "2", "5", "1,2,3", "7,4097"]
+    done = launch(built.library.name, 6, words, timeout=60)
+    assert done.returncode == 0
+    found = lanes.read(out.read_text())
+    assert {(one.benchmark, one.bytes, one.lanes) for one in found} == {
+        (name, size, k) for name in BENCHMARKS for size in (7, 4097) for k in (1, 2, 3)
+    }
+    assert len(found) == lanes.expected((1, 2, 3), (7, 4097))
+    assert all(len(one.seconds) == 5 and min(one.seconds) > 0 for one in found)
+
+
+@pytest.mark.parametrize("words", [["4", "1", "1", "1", "8"], ["3", "1", "1", "4", "8"]])
+def test_more_ranks_than_nodes_have_are_refused(
+    program: Path, built: Installation, launch: Launch, tmp_path: Path, words: list[str]
+) -> None:
+    done = launch(built.library.name, 6, [str(program), str(tmp_path / "x"), *words], timeout=60)
+    assert done.returncode != 0
+
+
+def times_of(physical: int, tied: bool) -> list[Series]:
+    """What a node with so many lanes would take, each rank tied to one in turn or all sharing them."""
+
+    def seconds(name: str, k: int) -> float:
+        most = -(-k // physical) / k if tied else 1 / min(k, physical)
+        moved = MEBIBYTE * EXCHANGES if name == PATTERN else MEBIBYTE * k
+        return moved * most / LANE
+
+    return [
+        Series(name, MEBIBYTE, k, (seconds(name, k) * 0.97, seconds(name, k) * 1.05))
+        for name in BENCHMARKS
+        for k in range(1, RANKS + 1)
+    ]
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("physical", range(1, RANKS + 1))
+def test_lanes_are_counted(physical: int, tied: bool) -> None:
+    found = probe.evaluate("", [times_of(physical, tied)] * 3, EXCHANGES)
+    assert found.physical == physical
+    assert found.at_least == (physical == RANKS)
+    assert found.rate == pytest.approx(LANE, rel=0.02)
+    assert ("at least" in found.remark()) == found.at_least
+    (last,) = [row for row in found.rows if (row.benchmark, row.lanes) == (ALLTOALL, RANKS)]
+    assert last.relative == pytest.approx(RANKS / physical, rel=1e-6) or tied
+    assert last.low < last.seconds < last.high and len(last.samples) == 3
+
+
+def test_the_ranks_that_are_tried() -> None:
+    assert probe.virtual_lanes(layout.from_name("2x3")) == [1, 2, 3]
+    assert probe.virtual_lanes(layout.from_name("4x48")) == [*range(1, 9), 16, 32, 48]
+
+
+def test_what_is_found_is_stored_and_drawn(
+    built: Installation, collforge: Launch, tmp_path: Path
+) -> None:
+    """On this machine, through ReFrame, where memory stands for links: whatever number of lanes it has."""
+    words = ["--mpi", built.library.name, "--system", "local", "--layout", "2x2", "--launches", "1"]
+    files = {name: tmp_path / f"lanes.{name}" for name in ("db", "json", "plot.svg")}
+    options = [f"--{name.partition('.')[0]}={path}" for name, path in files.items()]
+    done = collforge("probe", "lanes", *words, "--sizes", "1KiB,4KiB", *options)
+    assert done.returncode == 0, done.stderr
+    assert "physical lane" in done.stdout
+    rows = json.loads(files["json"].read_text())["rows"]
+    assert len(rows) == lanes.expected((1, 2), (1, 2))
+    assert "ranks of a node" in files["plot.svg"].read_text()
+    place = Place.of("local", built.library, layout.from_name("2x2"))
+    with Store(files["db"], create=False) as store:
+        found = store.lanes(place)
+    assert found is not None and found.number in (1, 2) and found.rate > 0
+
+
+@pytest.mark.slow
+@pytest.mark.emulated
+@pytest.mark.parametrize("rails", [1, 2, 3])
+def test_the_rails_of_an_emulated_cluster_are_found(
+    built: Installation, collforge: Launch, tmp_path: Path, rails: int
+) -> None:
+    words = ["--mpi", built.library.name, "--rails", str(rails), "--db", str(tmp_path / "lanes.db")]
+    done = collforge("probe", "lanes", *words, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith(f"{rails} physical lane")

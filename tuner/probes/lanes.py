@@ -1,0 +1,211 @@
+"""How many lanes a node has: by how much more ranks of a node communicate faster than one.
+
+The lane pattern benchmark and the multi-collective benchmark of Träff and Hunold, 2020,
+section II and Figures 1 to 3.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.table import Table
+
+from collforge.db import Lanes, Store
+from collforge.errors import CollforgeError
+from collforge.home import home
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.reframe_checks import lanes
+from collforge.reframe_checks.lanes import PATTERN, Series
+from collforge.tuner import plots, request, target
+from collforge.tuner.evidence import Interval, mean_interval
+from collforge.tuner.parsing import add_database
+from collforge.tuner.plots import Line
+from collforge.tuner.probes import Result, programs
+from collforge.tuner.run import run_program
+
+SUMMARY = "how many lanes (rails, adapters) a node has, and their bandwidth"
+SIZES = "64KiB,1MiB"
+LAUNCHES, REPETITIONS, EXCHANGES = 3, 10, 5
+PAPER_REPETITIONS, PAPER_EXCHANGES = 80, 100
+TIME_LIMIT = 1800.0
+"""Seconds for a launch."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """What so many ranks of each node take: the mean over all repetitions and its 95 % interval."""
+
+    benchmark: str
+    """pattern or alltoall (reframe_checks/lanes.py)"""
+    bytes: int
+    lanes: int
+    """Ranks of each node that communicate: virtual lanes."""
+    seconds: float
+    low: float
+    high: float
+    relative: float
+    """pattern: how many times as fast as one rank a node; alltoall: time over that of one collective."""
+    samples: tuple[tuple[float, ...], ...]
+    """Seconds of each repetition, by launch."""
+
+
+@dataclass(frozen=True)
+class Found(Result):
+    rows: Sequence[Point]
+    physical: int
+    """Lanes of a node, k' in the paper."""
+    tied: bool
+    """Each rank uses one lane, in turn; else the ranks share all."""
+    at_least: bool
+    """No more ranks than that were tried."""
+    rate: float
+    """Bytes a second of a lane, in each direction."""
+
+    def table(self) -> Table:
+        table = Table(title=self.title)
+        for name in ("benchmark", "bytes", "ranks a node", "ms", "95 % interval", "relative"):
+            table.add_column(name, justify="left" if name == "benchmark" else "right")
+        table.add_column("expected", justify="right")
+        for row in self.rows:
+            table.add_row(
+                row.benchmark,
+                request.format_size(row.bytes),
+                str(row.lanes),
+                f"{row.seconds * 1e3:.4g}",
+                f"{row.low * 1e3:.4g} .. {row.high * 1e3:.4g}",
+                f"{row.relative:.2f} x {'faster' if row.benchmark == 'pattern' else 'the time'}",
+                f"{expected(row, self.physical, self.tied):.2f}",
+            )
+        return table
+
+    def plot(self, path: Path) -> None:
+        """A panel for each benchmark and size: time against ranks at work, and what the lanes would give."""
+        panels: dict[str, list[Line]] = {}
+        for row in self.rows:
+            title = f"{row.benchmark}, {request.format_size(row.bytes)}"
+            if title in panels:
+                continue
+            mine = [r for r in self.rows if (r.benchmark, r.bytes) == (row.benchmark, row.bytes)]
+            one = mine[0].seconds
+            sign = -1 if row.benchmark == PATTERN else 1
+            panels[title] = [
+                Line(
+                    "measured",
+                    "o-",
+                    [(r.lanes, r.seconds) for r in mine],
+                    [Interval(r.seconds, r.low, r.high) for r in mine],
+                ),
+                Line(
+                    f"{self.physical} lanes",
+                    "--",
+                    [(r.lanes, one * expected(r, self.physical, self.tied) ** sign) for r in mine],
+                ),
+            ]
+        plots.draw(panels, path, across="ranks of a node that communicate")
+
+    def remark(self) -> str:
+        more = "at least " if self.at_least else ""
+        many = "s" if self.physical > 1 else ""
+        return (
+            f"{more}{self.physical} physical lane{many} a node, {self.rate * 8e-6:.4g} Mbit/s each: "
+            f"{request.format_size(self.rows[-1].bytes)} of a node go {self.fastest():.2f} times as fast "
+            "over the best number of ranks as over one"
+        )
+
+    def fastest(self) -> float:
+        largest = max(row.bytes for row in self.rows)
+        return max(r.relative for r in self.rows if (r.benchmark, r.bytes) == (PATTERN, largest))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    target.add_system(parser)
+    text = "bytes that a node exchanges (default: %(default)s)"
+    parser.add_argument("--sizes", default=SIZES, help=text)
+    text = f"{PAPER_EXCHANGES} exchanges and {PAPER_REPETITIONS} repetitions, as in the paper"
+    parser.add_argument("--paper", action="store_true", help=text)
+    programs.add_launches(parser, LAUNCHES)
+    add_database(parser)
+
+
+def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
+    at = request.parse_layout(args.layout or "2x4", args.system)
+    if not at.regular or at.nodes < 2:
+        raise CollforgeError(f"layout {at.name}: give two nodes or more, of one size each")
+    args.layout = at.name
+    exchanges = PAPER_EXCHANGES if args.paper else EXCHANGES
+    settings = {
+        "layout": at.name,
+        "lanes": ",".join(map(str, virtual_lanes(at))),
+        "sizes": ",".join(map(str, request.parse_sizes(args.sizes))),
+        "exchanges": exchanges,
+        "repetitions": PAPER_REPETITIONS if args.paper else REPETITIONS,
+    }
+    site = target.site(args, library.name)
+    folder = request.new_folder(home() / "runs", "lanes")
+    launches = []
+    for number in range(args.launches):
+        text = run_program(site, "Lanes", settings, folder / str(number), TIME_LIMIT)
+        launches.append(lanes.read(text))
+        if not launches[-1]:
+            raise CollforgeError(f"the launch failed; see {folder / str(number) / 'reframe.out'}")
+    words = (
+        f"mean of {args.launches} x {settings['repetitions']} repetitions of {exchanges} exchanges"
+    )
+    title = f"{library.short_version}, {target.system_name(args)} {at.name}: {words}"
+    found = evaluate(title, launches, exchanges)
+    with Store(args.db) as store:
+        place = Place.of(target.system_name(args), library, at)
+        store.record_lanes(place, Lanes(found.physical, found.rate))
+    return found
+
+
+def virtual_lanes(at: Layout) -> list[int]:
+    """How many ranks of a node are tried: each number up to 8, then powers of two, and all."""
+    most = at.node_sizes[0]
+    powers = [2**n for n in range(4, most.bit_length())]
+    return sorted({*range(1, min(most, 8) + 1), *(n for n in powers if n <= most), most})
+
+
+def evaluate(title: str, launches: Sequence[Sequence[Series]], exchanges: int) -> Found:
+    """``exchanges``: of the lane pattern in one repetition."""
+    points = [point(each) for each in zip(*launches)]
+    ones = {(one.benchmark, one.bytes): one.seconds for one in points if one.lanes == 1}
+    rows = []
+    for one in points:
+        slower = one.seconds / ones[one.benchmark, one.bytes]
+        rows.append(replace(one, relative=1 / slower if one.benchmark == PATTERN else slower))
+    largest = [row for row in rows if row.bytes == max(one.bytes for one in rows)]
+    most = max(row.lanes for row in largest)
+    models = [(lanes, tied) for lanes in range(1, most + 1) for tied in (False, True)]
+    physical, tied = min(models, key=lambda model: misfit(largest, *model))
+    best = min((row for row in largest if row.benchmark == PATTERN), key=lambda row: row.seconds)
+    rate = best.bytes * exchanges / best.seconds / physical
+    return Found(title, rows, physical, tied, physical == most, rate)
+
+
+def expected(row: Point, physical: int, tied: bool) -> float:
+    """What `relative` is with so many physical lanes, where nothing else limits.
+
+    If the ranks share all lanes, that is k/k' of the paper. If each is tied to one, the fullest lane decides.
+    """
+    fullest = math.ceil(row.lanes / physical) if tied else max(1.0, row.lanes / physical)
+    return row.lanes / fullest if row.benchmark == PATTERN else fullest
+
+
+def misfit(rows: Sequence[Point], physical: int, tied: bool) -> float:
+    """How far the measurements are from what so many lanes would give: squared logarithms."""
+    return sum(math.log(row.relative / expected(row, physical, tied)) ** 2 for row in rows)
+
+
+def point(launches: Sequence[Series]) -> Point:
+    """The same series of all launches."""
+    one = launches[0]
+    samples = tuple(series.seconds for series in launches)
+    mean = mean_interval([seconds for launch in samples for seconds in launch])
+    return Point(one.benchmark, one.bytes, one.lanes, mean.median, mean.low, mean.high, 1, samples)
