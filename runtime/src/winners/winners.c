@@ -26,7 +26,7 @@
 
 enum {
     OLDEST_SCHEMA = 1, /* without winner.evidence: all winners are decided */
-    SCHEMA_VERSION = 3,
+    SCHEMA_VERSION = 4,
     TRIES = 4, /* retries while a tuner writes */
     PAUSE_MILLISECONDS = 50,
     MOST_PATH = 4096,
