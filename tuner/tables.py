@@ -112,9 +112,20 @@ def save(args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]
     """Writes a command's measurements to its --json file, if given, with the command line that repeats them."""
     if args.json:
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        command = shlex.join(["collforge", *args.words])
+        command = shlex.join(["collforge", *_without_outputs(args.words)])
         document = {"command": command, "date": now, "mpi": mpi, "rows": rows}
         args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+def _without_outputs(words: Sequence[str]) -> list[str]:
+    """A command line without --json FILE and --plot FILE."""
+    outputs = ("--json", "--plot")
+    before = ["", *words]
+    return [
+        word
+        for last, word in zip(before, words)
+        if last not in outputs and word.partition("=")[0] not in outputs
+    ]
 
 
 class Legend:

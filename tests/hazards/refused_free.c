@@ -1,4 +1,7 @@
-/* A delete callback that fails at its first call: the communicator lives on, with its name, and is freed later. */
+/*
+ * A delete callback that fails at its first call: the communicator lives on, with its name, and is freed later. The
+ * attribute is set before the first collective (word: early) or after some.
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,8 +36,13 @@ int main(int argc, char **argv) {
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_set_name(comm, "mine");
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuse_once, &keyval, NULL);
-    MPI_Comm_set_attr(comm, keyval, NULL);
-    wrong = sum_is_wrong(comm, size);
+    if (strcmp(argv[1], "early") == 0)
+        MPI_Comm_set_attr(comm, keyval, NULL);
+    wrong = 0;
+    for (int round = 0; round < 3; round++)
+        wrong += sum_is_wrong(comm, size);
+    if (strcmp(argv[1], "early") != 0)
+        MPI_Comm_set_attr(comm, keyval, NULL);
     wrong += MPI_Comm_free(&comm) == MPI_SUCCESS || comm == MPI_COMM_NULL;
     MPI_Comm_get_name(comm, name, &length);
     wrong += strcmp(name, "mine") != 0;

@@ -156,15 +156,22 @@ static void has_left(MPI_Comm comm) {
 #endif
 }
 
-/* A delete callback of the program has failed, so the communicator lives on. */
+/* A delete callback of the program has failed, so the communicator lives on: with its state, if our
+ * callback was not called before. */
 static void stay(MPI_Comm comm) {
     char name[MPI_MAX_OBJECT_NAME] = "";
     int length = 0;
+    void *value = NULL;
+    int found = 0;
     if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS || !is_marked(name))
         return;
     name[strlen(name) - (sizeof freed_mark - 1)] = '\0';
     (void)PMPI_Comm_set_name(comm, name);
-    cf_handle_remove_if(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed);
+    if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS)
+        found = 0;
+    if (!found || referred(value) != NULL ||
+        !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)value))
+        cf_handle_remove(&cf_states, (uintptr_t)comm);
 }
 
 static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
