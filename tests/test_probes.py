@@ -211,8 +211,8 @@ def test_commands(
     arguments = ["probe", name, "--mpi", built.library.name]
     arguments += [] if probe is instructions else ["--layout", "3x1", "--launches", "4"]
     json_file, plot = tmp_path / "found.json", tmp_path / "found.svg"
-    arguments += ["--json", str(json_file), "--plot", str(plot)]
-    assert cli.main(arguments) == int(words == ["81"])
+    outputs = ["--json", str(json_file), f"--plot={plot}"]
+    assert cli.main([*arguments, *outputs]) == int(words == ["81"])
     shown = capsys.readouterr().out
     for word in words:
         assert word in shown
