@@ -1,7 +1,7 @@
 """Renders the tables of docs/results.md from the measurements in docs/results/*.json (`make results`).
 
-``python tests/results.py`` renders the stored files; with ``--measure`` it first repeats the command of each file,
-which should be done on an idle machine.
+``python tests/results.py`` renders the stored files. With ``--measure`` it first repeats the command of each
+file, which should be done on an idle machine.
 
 A table stands in results.md between ``<!-- FILE: COLUMN; COLUMN; ... -->`` and ``<!-- end -->``. A COLUMN is
 TITLE=TEXT, where TEXT is a Python format of a row's fields, such as ``{ratio:.2f} ({low:.2f} .. {high:.2f})``.
