@@ -242,15 +242,23 @@ def test_receivers_with_room_to_spare(built: Installation, launch: Launch, famil
     check(launch, built, 4, [str(program)], COLLFORGE_NODE_MAP="2", COLLFORGE_FORCE=force)
 
 
+@pytest.mark.parametrize("family", ["shared_window", "full_lane[node_phase=shared]"])
+def test_a_message_sent_in_mpi_finalize(built: Installation, launch: Launch, family: str) -> None:
+    program = compiled(built, "last_message")
+    env = {"COLLFORGE_NODE_MAP": "4" if family == "shared_window" else "2"}
+    check(launch, built, 4, [str(program)], **env, COLLFORGE_FORCE=f"allreduce={family}")
+
+
+@pytest.mark.parametrize("how", ["free", "disconnect"])
 @pytest.mark.parametrize("when", ["early", "late"])
 def test_a_communicator_that_a_callback_keeps(
-    built: Installation, launch: Launch, when: str
+    built: Installation, launch: Launch, when: str, how: str
 ) -> None:
     if built.library.flavor == "mpich":
         pytest.skip("it returns the error of the last callback alone (docs/design/runtime.md)")
     program = compiled(built, "refused_free")
     env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "*=full_lane"}
-    check(launch, built, 4, [str(program), when], **env)
+    check(launch, built, 4, [str(program), when, how], **env)
 
 
 @pytest.mark.parametrize("name", ["reduce", "gather", "gatherv", "allgather", "allreduce", "bcast"])

@@ -1,6 +1,6 @@
 /*
- * A delete callback that fails at its first call: the communicator lives on, with its name, and is freed later. The
- * attribute is set before the first collective (word: early) or after some.
+ * A delete callback that fails at its first call: the communicator lives on, with its name, and is freed later.
+ * Words: whether the attribute is set `early`, before the first collective, or `late`; `free` or `disconnect`.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -24,17 +24,18 @@ static int sum_is_wrong(MPI_Comm comm, int size) {
 }
 
 int main(int argc, char **argv) {
-    char name[MPI_MAX_OBJECT_NAME] = "";
+    char name[MPI_MAX_OBJECT_NAME] = "", long_name[MPI_MAX_OBJECT_NAME] = "";
     int rank, size, keyval, length, wrong, all;
     MPI_Comm comm;
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    memset(long_name, 'x', sizeof long_name - 1);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-    MPI_Comm_set_name(comm, "mine");
+    MPI_Comm_set_name(comm, long_name);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuse_once, &keyval, NULL);
     if (strcmp(argv[1], "early") == 0)
         MPI_Comm_set_attr(comm, keyval, NULL);
@@ -43,9 +44,13 @@ int main(int argc, char **argv) {
         wrong += sum_is_wrong(comm, size);
     if (strcmp(argv[1], "early") != 0)
         MPI_Comm_set_attr(comm, keyval, NULL);
-    wrong += MPI_Comm_free(&comm) == MPI_SUCCESS || comm == MPI_COMM_NULL;
+    if (strcmp(argv[2], "free") == 0)
+        MPI_Comm_free(&comm);
+    else
+        MPI_Comm_disconnect(&comm);
+    wrong += comm == MPI_COMM_NULL;
     MPI_Comm_get_name(comm, name, &length);
-    wrong += strcmp(name, "mine") != 0;
+    wrong += strcmp(name, long_name) != 0;
     for (int round = 0; round < 3; round++)
         wrong += sum_is_wrong(comm, size);
     wrong += MPI_Comm_free(&comm) != MPI_SUCCESS;

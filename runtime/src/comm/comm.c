@@ -114,11 +114,14 @@ static bool has_mark(MPI_Comm comm) {
     return PMPI_Comm_get_name(comm, name, &length) == MPI_SUCCESS && is_marked(name);
 }
 
-static void begin_freeing(MPI_Comm comm) {
+/* Marks the communicator. before: room for its name until now, or NULL. */
+static void begin_freeing(MPI_Comm comm, char *before) {
     char name[MPI_MAX_OBJECT_NAME] = "";
     int length = 0;
     if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS)
         return;
+    if (before != NULL)
+        memcpy(before, name, sizeof name);
     if (!is_marked(name)) {
         name[MPI_MAX_OBJECT_NAME - sizeof freed_mark] = '\0';
         memcpy(name + strlen(name), freed_mark, sizeof freed_mark);
@@ -130,10 +133,10 @@ static void begin_freeing(MPI_Comm comm) {
 
 /* Marks communicators with a state, too. The program's delete callbacks, before or after ours, then
  * see the same on all ranks. */
-static void leave_comm(MPI_Comm comm) {
+static void leave_comm(MPI_Comm comm, char *name) {
     if (comm != MPI_COMM_NULL && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF &&
         comm_keyval != MPI_KEYVAL_INVALID)
-        begin_freeing(comm);
+        begin_freeing(comm, name);
 }
 
 static struct {
@@ -158,14 +161,11 @@ static void has_left(MPI_Comm comm) {
 
 /* A delete callback of the program has failed, so the communicator lives on: with its state, if our
  * callback was not called before. */
-static void stay(MPI_Comm comm) {
-    char name[MPI_MAX_OBJECT_NAME] = "";
-    int length = 0;
+static void stay(MPI_Comm comm, const char *name) {
     void *value = NULL;
     int found = 0;
-    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS || !is_marked(name))
+    if (!has_mark(comm))
         return;
-    name[strlen(name) - (sizeof freed_mark - 1)] = '\0';
     (void)PMPI_Comm_set_name(comm, name);
     if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS)
         found = 0;
@@ -176,10 +176,12 @@ static void stay(MPI_Comm comm) {
 
 static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
     const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
-    leave_comm(handle);
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    leave_comm(handle, name);
     const int err = free_it(comm);
-    if (err != MPI_SUCCESS && handle != MPI_COMM_NULL && *comm == handle)
-        stay(handle);
+    /* Open MPI's MPI_Comm_disconnect returns no error then. */
+    if (handle != MPI_COMM_NULL && *comm == handle)
+        stay(handle, name);
     has_left(handle);
     return err;
 }
@@ -213,7 +215,7 @@ static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
     (void)extra;
     if (shape != NULL) {
         if (!is_stopped() && !has_state(comm))
-            begin_freeing(comm);
+            begin_freeing(comm, NULL);
         cf_shape_leave(shape, !is_stopped());
         return MPI_SUCCESS;
     }
@@ -222,7 +224,7 @@ static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
     if (state->dropped)
         cf_handle_remove(&cf_states, (uintptr_t)comm);
     else
-        begin_freeing(comm);
+        begin_freeing(comm, NULL);
     if (state != cf_untuned) {
         list_remove(state);
         free_state(state);

@@ -1,5 +1,5 @@
 /*
- * MPI_Init, MPI_Init_thread and MPI_Finalize. World rank 0 reads the environment and the database
+ * MPI_Init and MPI_Init_thread, and the end. World rank 0 reads the environment and the database
  * and broadcasts them. All ranks then decide alike, even if the launcher sets the environment on
  * some of them only.
  */
@@ -184,19 +184,15 @@ static void start(void) {
 static struct {
     int (*init)(int *, char ***);
     int (*init_thread)(int *, char ***, int, int *);
-    int (*finalize)(void);
-} next = {PMPI_Init, PMPI_Init_thread, PMPI_Finalize};
+} next = {PMPI_Init, PMPI_Init_thread};
 
 __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Init", &next.init);
     cf_chain("MPI_Init_thread", &next.init_thread);
-    cf_chain("MPI_Finalize", &next.finalize);
 }
 
-/* On all ranks, before MPI is finalized; a second call does nothing. */
+/* On all ranks. Frees windows, for which the ranks of a node wait for each other. */
 static void stop(void) {
-    if (!cf_library_is_ours())
-        return;
     cf_observe_finish();
     cf_runtime.mode = CF_MODE_OFF;
     cf_runtime.tuned_only = false;
@@ -217,7 +213,11 @@ static int stop_before_the_end(MPI_Comm self, int keyval, void *value, void *ext
     return MPI_SUCCESS;
 }
 
-/* MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else. */
+/*
+ * MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else, the last one first. A
+ * program's callbacks there may still send messages, for which other ranks wait before they call
+ * MPI_Finalize. So ours comes last, and MPI_Finalize itself is not wrapped.
+ */
 static void stop_at_the_end(void) {
     int keyval = MPI_KEYVAL_INVALID;
     if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop_before_the_end, &keyval, NULL) !=
@@ -229,7 +229,10 @@ static void stop_at_the_end(void) {
 
 static void begin(bool after_init) {
     cf_runtime.mode = CF_MODE_OFF;
-    if (!cf_library_is_ours() || !cf_presence_agree(after_init))
+    if (!cf_library_is_ours())
+        return;
+    stop_at_the_end();
+    if (!cf_presence_agree(after_init))
         return;
     if (after_init || cf_all_agree(!cf_idup_may_run()))
         start();
@@ -256,7 +259,6 @@ bool cf_runtime_start(MPI_Comm comm) {
         return false;
     }
     begin(false);
-    stop_at_the_end();
     return cf_runtime.mode >= CF_MODE_ON;
 }
 
@@ -292,9 +294,4 @@ COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int 
     if (err == MPI_SUCCESS && cf_runtime.raised && *provided > required)
         *provided = required;
     return err;
-}
-
-COLLFORGE_PUBLIC int MPI_Finalize(void) {
-    stop();
-    return next.finalize();
 }

@@ -1,5 +1,5 @@
 /*
- * The room start: MPI_Init and MPI_Finalize. World rank 0 reads the environment and the database
+ * The room start: the beginning and end of MPI. World rank 0 reads the environment and the database
  * and broadcasts both, so that all ranks decide alike.
  */
 #ifndef COLLFORGE_START_H_INCLUDED
