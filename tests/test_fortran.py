@@ -118,7 +118,7 @@ def has_mpi_4(mpi: str) -> bool:
 def test_exported_symbols(mpi: str, built: Installation, collectives: list[Collective]) -> None:
     command = ["nm", "-D", "--defined-only", str(built.built.library_path)]
     lines = execute(command).stdout.splitlines()
-    expected = {"MPI_Init", "MPI_Init_thread", *also_wrapped(built.library.flavor)}
+    expected = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize", *also_wrapped(built.library.flavor)}
     expected |= offered()
     expected |= {collective.function for collective in collectives}
     expected |= {f"{r.name}_f" for r in fortran.hybrid_routines(load.load_specs().hybrid)}

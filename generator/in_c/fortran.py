@@ -60,7 +60,7 @@ class Routine:
 
 
 def routines(collectives: Iterable[Collective]) -> list[Routine]:
-    """The routines that start MPI, those that free communicators, and the collectives."""
+    """The routines that start and end MPI, those that free communicators, and the collectives."""
     start = Routine("mpi_init", (), (), "MPI_Init(NULL, NULL)", False)
     start_thread = Routine(
         "mpi_init_thread",
@@ -69,6 +69,7 @@ def routines(collectives: Iterable[Collective]) -> list[Routine]:
         "MPI_Init_thread(NULL, NULL, *required, provided)",
         False,
     )
+    end = Routine("mpi_finalize", (), (), "MPI_Finalize()", False)
     freed = [
         Routine(
             f"mpi_{name.lower()}",
@@ -79,7 +80,7 @@ def routines(collectives: Iterable[Collective]) -> list[Routine]:
         )
         for name in ("Comm_free", "Comm_disconnect")
     ]
-    return [start, start_thread, *freed, *map(_routine, collectives)]
+    return [start, start_thread, end, *freed, *map(_routine, collectives)]
 
 
 def exported(collectives: Iterable[Collective], flavor: str) -> set[str]:

@@ -14,6 +14,12 @@ OPENMP int omp_get_num_threads(void);
 OPENMP int omp_get_thread_num(void);
 OPENMP int omp_in_parallel(void);
 
+static atomic_bool ended;
+
+void cf_threads_end(void) {
+    atomic_store(&ended, true);
+}
+
 static int smaller(int a, int b) {
     return a < b ? a : b;
 }
@@ -37,7 +43,7 @@ int cf_threads_allowed(void) {
 static int idle_threads(int wanted) {
     int is_main = 0;
 
-    if (wanted < 2 || !has_openmp() || omp_in_parallel() ||
+    if (wanted < 2 || atomic_load(&ended) || !has_openmp() || omp_in_parallel() ||
         PMPI_Is_thread_main(&is_main) != MPI_SUCCESS || !is_main) {
         return 1;
     }

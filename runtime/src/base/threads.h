@@ -23,4 +23,8 @@ int cf_threads_allowed(void);
  */
 int cf_threads_run(int (*work)(void *argument, int i), void *argument, int n, int threads);
 
+/* From now on only the caller works. In MPI_Finalize, where a program's callbacks may still call
+ * collectives, MPICH is no longer safe for threads. */
+void cf_threads_end(void);
+
 #endif

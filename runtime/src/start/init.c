@@ -1,5 +1,5 @@
 /*
- * MPI_Init and MPI_Init_thread, and the end. World rank 0 reads the environment and the database
+ * MPI_Init, MPI_Init_thread and MPI_Finalize. World rank 0 reads the environment and the database
  * and broadcasts them. All ranks then decide alike, even if the launcher sets the environment on
  * some of them only.
  */
@@ -12,6 +12,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/runtime.h"
+#include "base/threads.h"
 #include "comm/comm.h"
 #include "comm/observe.h"
 #include "data/sizes.h"
@@ -184,11 +185,13 @@ static void start(void) {
 static struct {
     int (*init)(int *, char ***);
     int (*init_thread)(int *, char ***, int, int *);
-} next = {PMPI_Init, PMPI_Init_thread};
+    int (*finalize)(void);
+} next = {PMPI_Init, PMPI_Init_thread, PMPI_Finalize};
 
 __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Init", &next.init);
     cf_chain("MPI_Init_thread", &next.init_thread);
+    cf_chain("MPI_Finalize", &next.finalize);
 }
 
 /* On all ranks. Frees windows, for which the ranks of a node wait for each other. */
@@ -216,7 +219,7 @@ static int stop_before_the_end(MPI_Comm self, int keyval, void *value, void *ext
 /*
  * MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else, the last one first. A
  * program's callbacks there may still send messages, for which other ranks wait before they call
- * MPI_Finalize. So ours comes last, and MPI_Finalize itself is not wrapped.
+ * MPI_Finalize. So ours comes last.
  */
 static void stop_at_the_end(void) {
     int keyval = MPI_KEYVAL_INVALID;
@@ -294,4 +297,9 @@ COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int 
     if (err == MPI_SUCCESS && cf_runtime.raised && *provided > required)
         *provided = required;
     return err;
+}
+
+COLLFORGE_PUBLIC int MPI_Finalize(void) {
+    cf_threads_end();
+    return next.finalize();
 }
