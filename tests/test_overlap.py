@@ -129,6 +129,13 @@ def test_a_time_that_no_size_takes(search: Search, cost: Cost, seconds: float, m
     assert found.seconds == cost(found.size)
 
 
+def test_a_time_that_was_disturbed_is_forgotten(search: Search) -> None:
+    """The first two sizes take a hundred times as long as they should."""
+    numbers: Iterator[int] = iter(range(100))
+    found, _ = search(lambda size: latency(size) * (100 if next(numbers) < 2 else 1), 2e-3)
+    assert found.converged
+
+
 def test_the_number_of_tries_is_bounded(search: Search) -> None:
     numbers: Iterator[int] = iter(range(10**6))
     found, tried = search(lambda size: 1.0 if next(numbers) % 2 else 1e-6, 1e-3, calls=1000)
@@ -190,6 +197,12 @@ def test_diagnoses(name: str) -> None:
     slow_call = MADE_UP[name]
     slow_call = replace(slow_call, call=slow_call.wait, wait=slow_call.call)
     assert overlap.diagnose(slow_call) == name
+
+
+def test_times_that_contradict_each_other_are_no_overlap() -> None:
+    """The computation alone was slower than beside communication, which took its whole time in MPI_Wait."""
+    times = replace(ALONE, comp_ref=36e-3, comp=32e-3, wait=3e-3, total=36e-3)
+    assert overlap.overhead(times) == 0 and overlap.diagnose(times) == overlap.IMPRECISE
 
 
 def pair(collective: str, times: Times, converged: bool = True) -> Pair:
@@ -254,6 +267,8 @@ def arguments(**options: object) -> argparse.Namespace:
         ({"collective": "bcast,brodcast"}, "brodcast"),
         ({"layout": "1x1"}, "two ranks"),
         ({"repetitions": 0}, "--repetitions"),
+        ({"threads": -1}, "--threads"),
+        ({"threads": 3, "cores": 2}, "--cores 2"),
         ({"progress": "thread"}, "Open MPI 4 and 5 have no thread"),
     ],
 )

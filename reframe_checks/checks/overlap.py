@@ -34,6 +34,9 @@ class Overlap(DriverCheck):
     threads = variable(int, value=1)
     """That compute, in each rank."""
 
+    cores = variable(int, value=0)
+    """Of a rank; 0: one for each thread. With more, a progress thread has a core of its own."""
+
     progress_thread = variable(typ.Bool, value=False)
     """MPICH: with its thread that makes communication progress."""
 
@@ -50,7 +53,7 @@ class Overlap(DriverCheck):
 
     @run_before("run")
     def set_command(self) -> None:
-        self.num_cpus_per_task = self.threads
+        self.num_cpus_per_task = max(self.cores, self.threads)
         self.env_vars["OMP_NUM_THREADS"] = str(self.threads)
         if self.progress_thread:
             self.env_vars["MPICH_ASYNC_PROGRESS"] = "1"

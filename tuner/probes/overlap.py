@@ -6,9 +6,10 @@ Denis, Jaeger, Jeannot and Reynier, 2022, sections 3 to 5; the ratios are in ref
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.table import Table
@@ -76,6 +77,8 @@ class Found(Result):
     rows: Sequence[Point]
     impact: float
     """(2): the computation in a running MPI program over that before MPI_Init; median over launches."""
+    crowded: bool = False
+    """More threads compute than this machine, where all ranks are, has cores."""
 
     def table(self) -> Table:
         table = Table(title=self.title)
@@ -119,6 +122,8 @@ class Found(Result):
                 f"{missed} of {len(self.rows)} points: no size takes the wanted time within 10 %; "
                 "the table has the times that were measured"
             )
+        if self.crowded:
+            lines.append("more threads compute than there are cores: these times mean little")
         return "\n".join(lines)
 
 
@@ -127,13 +132,17 @@ def diagnosis(rows: Sequence[Point]) -> str:
     used = [row for row in rows if row.near] or rows
     name = statistics.mode(row.diagnosis for row in used)
     same = [row for row in used if row.diagnosis == name]
+    others = dict.fromkeys(row.diagnosis for row in used if row.diagnosis != name)
+    also = f" (others: {', '.join(others)})" if others else ""
 
     def middle(value: Callable[[Point], float]) -> float:
         return statistics.median(value(row) for row in same)
 
     return (
-        f"I{rows[0].collective}: {name} in {len(same)} of {len(used)} points, {DIAGNOSES[name]} "
-        f"(overhead {middle(lambda row: row.overhead):.2f}, computation {middle(lambda row: row.slowdown):.2f}, "
+        f"I{rows[0].collective}: {name} in {len(same)} of {len(used)} points{also}, "
+        f"{DIAGNOSES[name]} "
+        f"(overhead {middle(lambda row: row.overhead):.2f}, "
+        f"computation {middle(lambda row: row.slowdown):.2f} and "
         f"communication {middle(lambda row: row.communication):.2f} of the time alone); overlap would be "
         f"{middle(lambda row: row.osu):.0f} % by OSU's formula, {middle(lambda row: row.imb):.0f} % by IMB's"
     )
@@ -147,6 +156,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--times", default=TIMES, help=text)
     text = "threads of a rank that compute (default: the layout's, else 1)"
     parser.add_argument("--threads", type=int, default=0, help=text)
+    text = "cores of a rank (default: --threads); one more leaves a core to a progress thread"
+    parser.add_argument("--cores", type=int, default=0, help=text)
     text = "repetitions in a launch (default: %(default)s)"
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=text)
     programs.add_launches(parser, LAUNCHES)
@@ -177,7 +188,10 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     threads = f"{settings['threads']} thread{'s' if settings['threads'] != 1 else ''} a rank"
     how = f"{threads}, with a progress thread" if args.progress == THREAD else threads
     title = f"{library.short_version}, {target.system_name(args)} {at.name}, {how}: {words}"
-    return evaluate(title, launches)
+    threads_in_all = at.size * (args.threads or at.threads)
+    here = args.system in request.LAYOUTS
+    crowded = here and threads_in_all > len(os.sched_getaffinity(0))
+    return replace(evaluate(title, launches), crowded=crowded)
 
 
 def checked_settings(
@@ -194,13 +208,16 @@ def checked_settings(
             f"how {library.name} starts a progress thread is not known here: set its variable "
             "yourself, and use --progress basic"
         )
-    if not 1 <= args.repetitions <= 1000 or args.launches < 1 or args.threads < 0:
+    if not 1 <= args.repetitions <= 1000 or min(args.launches, args.threads + 1) < 1:
         raise CollforgeError("give 1 to 1000 --repetitions, and --launches and --threads above 0")
+    if args.cores and args.cores < (args.threads or at.threads):
+        raise CollforgeError(f"--cores {args.cores} are fewer than the threads that compute")
     return {
         "layout": at.name,
         "collectives": ",".join(collectives),
         "times": ",".join(map(str, times)),
         "threads": args.threads or at.threads,
+        "cores": args.cores or args.threads or at.threads,
         "progress_thread": args.progress == THREAD,
         "repetitions": args.repetitions,
     }
@@ -231,7 +248,8 @@ def parse_times(text: str) -> list[int]:
 def time_limit(args: argparse.Namespace, times: Sequence[int]) -> float:
     """Seconds for a launch: five times the expected ones, for what turns out slower together."""
     collectives = len(set(split(args.collective)))
-    pairs = 2 * (args.repetitions + 1) * 2 * len(times) * sum(times)
+    repetitions: int = args.repetitions + 1
+    pairs = 2 * repetitions * 2 * len(times) * sum(times)
     searches = 24 * 6 * 2 * sum(times)
     return 120 + 5e-6 * (collectives * (pairs + searches) + searches)
 

@@ -79,16 +79,26 @@ static long between(const struct search_goal *goal, struct point *points, int n,
     return next >= bounds[1] ? bounds[1] - 1 : next;
 }
 
+/* The bounds are so near each other that sizes between them cannot help: times were not repeated.
+ */
+static bool closed(const struct search_goal *goal, const long *bounds) {
+    return bounds[1] - bounds[0] <= 1 ||
+           (double)bounds[1] < (double)bounds[0] * (1 + goal->tolerance / 10);
+}
+
 struct search_found search_size(const struct search_goal *goal, search_cost *cost, void *context) {
     struct point points[MOST_CALLS];
     struct search_found found = {.size = clip((double)goal->first, goal)};
     long bounds[2] = {0, 0}; /* the sizes next to the target on either side; 0: none is known */
     long size = found.size;
+    int n = 0;     /* points */
+    int stuck = 0; /* at the least or the largest size */
     double error = INFINITY;
 
-    while (found.calls < goal->calls && found.calls < MOST_CALLS) {
+    while (found.calls < goal->calls && found.calls < MOST_CALLS && stuck < 2) {
         const double seconds = cost(size, context);
-        points[found.calls++] = (struct point){log((double)size), log(seconds)};
+        found.calls++;
+        points[n++] = (struct point){log((double)size), log(seconds)};
         if (fabs(log(seconds / goal->seconds)) < error) {
             error = fabs(log(seconds / goal->seconds));
             found.size = size;
@@ -102,13 +112,11 @@ struct search_found search_size(const struct search_goal *goal, search_cost *cos
         /* Times are not always monotonic: then the other bound is out of date. */
         if (bounds[0] >= bounds[1])
             bounds[1 - side] = 0;
+        if (bounds[0] > 0 && bounds[1] > 0 && closed(goal, bounds))
+            bounds[0] = bounds[1] = n = 0;
         const bool both = bounds[0] > 0 && bounds[1] > 0;
-        if (both && bounds[1] - bounds[0] <= 1)
-            break;
-        const long next =
-            both ? between(goal, points, found.calls, bounds) : step(goal, size, seconds);
-        if (next == size)
-            break;
+        const long next = both ? between(goal, points, n, bounds) : step(goal, size, seconds);
+        stuck = next == size ? stuck + 1 : 0;
         size = next;
     }
     return found;
