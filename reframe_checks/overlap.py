@@ -48,7 +48,11 @@ SLOW = 1.1
 """A computation is slower from this ratio on: the sizes are known to 10 %."""
 
 
-class Impact(msgspec.Struct, frozen=True, tag_field="kind", tag="impact"):
+class Line(msgspec.Struct, frozen=True, tag_field="kind"):
+    """A line of the program's output."""
+
+
+class Impact(Line, frozen=True, tag="impact"):
     """One computation before and after MPI_Init, on the slowest rank."""
 
     target: float
@@ -57,7 +61,7 @@ class Impact(msgspec.Struct, frozen=True, tag_field="kind", tag="impact"):
     after: Seconds
 
 
-class Pair(msgspec.Struct, frozen=True, tag_field="kind", tag="pair"):
+class Pair(Line, frozen=True, tag="pair"):
     """What a launch measured of a collective with one time of communication and one of computation."""
 
     collective: str
@@ -86,9 +90,6 @@ class Pair(msgspec.Struct, frozen=True, tag_field="kind", tag="pair"):
     """The call, computation and MPI_Wait: max(end) - min(start) over the ranks."""
 
 
-Line = Union[Impact, Pair]
-
-
 @dataclass(frozen=True)
 class Times:
     """Medians of one launch, in seconds."""
@@ -110,7 +111,8 @@ def compile_command(mpicc: str, out: Path) -> list[str]:
 
 def read(text: str) -> list[Line]:
     """What a launch wrote. Raises msgspec.MsgspecError, a ValueError, where a line is none of these."""
-    return msgspec.json.Decoder(Line).decode_lines(text)
+    lines: list[Line] = msgspec.json.Decoder(Union[Impact, Pair]).decode_lines(text)
+    return lines
 
 
 def expected(collectives: Sequence[str], times: Sequence[int]) -> int:
