@@ -58,7 +58,7 @@ Search = Callable[..., tuple[Size, list[int]]]
 
 @pytest.fixture(scope="module")
 def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
-    """search(cost, seconds, most=, order=, calls=): what is found, and the sizes that were tried."""
+    """search(cost, seconds, most=, order=, calls=, tolerance=): what is found, and the sizes tried."""
     path = tmp_path_factory.mktemp("search") / "search.so"
     source = str(overlap.PROGRAMS / "overlap_search.c")
     done = execute(["cc", "-shared", "-fPIC", "-O1", "-o", str(path), source, "-lm"])
@@ -68,7 +68,12 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
     function.argtypes = [ctypes.POINTER(Goal), COST, ctypes.c_void_p]
 
     def run(
-        cost: Cost, seconds: float, most: int = 1 << 28, order: float = 1, calls: int = 24
+        cost: Cost,
+        seconds: float,
+        most: int = 1 << 28,
+        order: float = 1,
+        calls: int = 24,
+        tolerance: float = 0.1,
     ) -> tuple[Size, list[int]]:
         tried: list[int] = []
 
@@ -76,7 +81,7 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
             tried.append(size)
             return cost(size)
 
-        goal = Goal(seconds, 0.1, order, min(1024, most), 1, most, calls)
+        goal = Goal(seconds, tolerance, order, min(1024, most), 1, most, calls)
         return function(ctypes.byref(goal), COST(recorded), None), tried
 
     return run
@@ -110,6 +115,12 @@ def test_a_size_is_found_for_a_time(search: Search, cost: Cost, seconds: float) 
     assert max(map(cost, tried)) < 20 * seconds + cost(1024)
 
 
+def test_a_smooth_cost_is_interpolated(search: Search) -> None:
+    """Halving takes five tries more."""
+    found, _ = search(lambda size: latency(size) + 1e-16 * size**2, 2e-3, tolerance=1e-4)
+    assert found.converged and found.calls <= 13
+
+
 @pytest.mark.parametrize(
     ("cost", "seconds", "most"),
     [
@@ -130,9 +141,9 @@ def test_a_time_that_no_size_takes(search: Search, cost: Cost, seconds: float, m
 
 
 def test_a_time_that_was_disturbed_is_forgotten(search: Search) -> None:
-    """The first two sizes take a hundred times as long as they should."""
+    """The first size takes a thousand times as long as it should, so the right ones seem too large."""
     numbers: Iterator[int] = iter(range(100))
-    found, _ = search(lambda size: latency(size) * (100 if next(numbers) < 2 else 1), 2e-3)
+    found, _ = search(lambda size: latency(size) * (1000 if next(numbers) < 1 else 1), 2e-3)
     assert found.converged
 
 

@@ -109,9 +109,6 @@ struct search_found search_size(const struct search_goal *goal, search_cost *cos
             break;
         const int side = seconds > goal->seconds;
         bounds[side] = size;
-        /* Times are not always monotonic: then the other bound is out of date. */
-        if (bounds[0] >= bounds[1])
-            bounds[1 - side] = 0;
         if (bounds[0] > 0 && bounds[1] > 0 && closed(goal, bounds))
             bounds[0] = bounds[1] = n = 0;
         const bool both = bounds[0] > 0 && bounds[1] > 0;
