@@ -288,7 +288,7 @@ def test_a_toy_probe_is_one_file(
 def test_probes_are_listed_and_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["probe", "--list"]) == 0
     listed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
-    names = {"instructions", "lanes", "message-rate", "overhead", "small", "startup"}
+    names = {"instructions", "lanes", "message-rate", "overhead", "overlap", "small", "startup"}
     assert names <= set(listed) == set(registry.find(probes, "run"))
     assert all(0 < len(summary) < 100 for summary in listed.values())
     assert cli.main(["probe"]) == cli.USER_ERROR

@@ -1,7 +1,8 @@
-"""Plots: small panels of lines against bytes, or of values by name; logarithmic axes."""
+"""Plots: small panels of lines against bytes, of values by name, or maps of values; logarithmic axes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +33,16 @@ class Dots:
     label: str
     values: Mapping[str, Interval]
     """Name -> value; `draw_dots` gives the unit"""
+
+
+Map = Mapping[tuple[float, float], float]
+"""(across, up) -> value. `draw_maps` gives the axes."""
+
+SCALE = {-1.0: "#08306b", 0.0: "#009e73", 1.0: "#f0e442", 2.0: "#d55e00", 3.0: "#7f0000"}
+"""Value -> colour of a map, values between them mixed: blue, green, yellow, red, dark red.
+
+The order is that of Denis et al. (2022), section 5.2; the lightness tells 0 from 1 and 1 from 2 without hues.
+"""
 
 
 def draw(
@@ -109,6 +120,41 @@ def draw_dots(
             axes.figure.suptitle(title, fontsize=9)
             if mark is not None:
                 axes.axvline(mark, color="black", linewidth=0.8)
+
+
+def draw_maps(
+    panels: Mapping[str, Map], path: Path, title: str, across: str, up: str, unit: str
+) -> None:
+    """Writes a heat map for each title into one picture: a cell for each point, with its value.
+
+    ``across``, ``up``: the axes of the points' numbers. ``unit``: what the values are. The scale is SCALE.
+    """
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+    norm = Normalize(min(SCALE), max(SCALE))
+    stops = [(float(norm(value)), colour) for value, colour in SCALE.items()]
+    colours = LinearSegmentedColormap.from_list("overhead", stops)
+    image = None
+    with _figure(panels, path, 3, (3.6, 3.0)) as (grid, _):
+        for (name, cells), axes in zip(panels.items(), grid):
+            columns = sorted({column for column, _ in cells})
+            rows = sorted({row for _, row in cells})
+            values = [[cells.get((column, row), math.nan) for column in columns] for row in rows]
+            image = axes.imshow(values, cmap=colours, norm=norm, origin="lower", aspect="auto")
+            for (column, row), value in cells.items():
+                dark = value < -0.25 or value > 2
+                at = (columns.index(column), rows.index(row))
+                colour = "white" if dark else "black"
+                axes.text(*at, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=8)
+            axes.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
+            axes.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])
+            axes.set_title(name, fontsize=9)
+            axes.set_xlabel(across, fontsize=8)
+            axes.set_ylabel(up, fontsize=8)
+            axes.figure.suptitle(title, fontsize=9)
+        if image is not None:
+            bar = grid[0].figure.colorbar(image, ax=list(grid), extend="both")
+            bar.set_label(unit, fontsize=8)
 
 
 def _colours(labels: Iterable[str]) -> dict[str, str]:

@@ -154,7 +154,12 @@ def _reframe(
     return command
 
 
-CHECKS = {"MeasureCases": "measure.py", "ReadBack": "read_back.py", "Lanes": "lanes.py"}
+CHECKS = {
+    "MeasureCases": "measure.py",
+    "ReadBack": "read_back.py",
+    "Lanes": "lanes.py",
+    "Overlap": "overlap.py",
+}
 """Check -> its file, for the checks that are run here."""
 
 STRICT = ["--warn-as-error"] if sys.version_info >= (3, 10) else []
