@@ -16,7 +16,6 @@ from collforge.tuner.commands import reproduce
 from collforge.tuner.figures import Figure
 
 FIGURES = figures.read()
-FIGURE = Figure("p", "1", "s", "shows", "finding", "2x2", ("bench",), "a.b", at_least=2.0)
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -43,18 +42,18 @@ def test_of_the_cases_quick_takes_the_ends() -> None:
 @pytest.mark.parametrize(
     ("bounds", "said"),
     [
-        ({"at_least": 3.0}, "a.b up to 3.50: same trend (at least 3 expected)"),
-        ({"at_least": 4.0}, "a.b up to 3.50: another trend (at least 4 expected)"),
-        ({"at_least": None, "at_most": 2.0}, "a.b down to 1.50: same trend (at most 2 expected)"),
+        (("largest", 3.0, None), "largest a.b 3.50: same trend (at least 3 expected)"),
+        (("largest", 4.0, None), "largest a.b 3.50: another trend (at least 4 expected)"),
+        (("smallest", None, 2.0), "smallest a.b 1.50: same trend (at most 2 expected)"),
+        (("median", None, 2.0), "median a.b 2.50: another trend (at most 2 expected)"),
     ],
 )
-def test_the_verdict(bounds: dict[str, float], said: str) -> None:
+def test_the_verdict(bounds: tuple[str, float | None, float | None], said: str) -> None:
     """Rows without the value, and those that `where` excludes, do not count."""
     rows = [{"k": 1, "a": {"b": value}} for value in (1.5, 3.5)]
     rows += [{"k": 2, "a": {"b": 9.0}}, {"k": 1, "a": {}}, {"k": 1, "a": {"b": None}}]
-    figure = Figure(
-        *("p", "1", "s", "shows", "finding", "2x2", ("bench",), "a.b"), where={"k": 1}, **bounds
-    )
+    texts = ("p", "1", "s", "shows", "finding", "2x2", ("bench",), "a.b")
+    figure = Figure(*texts, *bounds, where={"k": 1})
     assert reproduce.verdict(figure, rows) == said
     assert "nothing can be said" in reproduce.verdict(figure, rows[3:])
 

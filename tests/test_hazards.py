@@ -222,15 +222,40 @@ def check_storing_op(
     assert (done.returncode, done.stdout) == (0, "passed\n")
 
 
-def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
+def hybrid_program(built: Installation, name: str) -> Path:
     folder = str(built.built.library_path.parent)
     include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")
     options = [f"-I{include}", f"-L{folder}", "-lcollforge", f"-Wl,-rpath,{folder}"]
-    program = compiled(built, "hybrid_no_window", *options)
+    return compiled(built, name, *options)
+
+
+def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
+    program = hybrid_program(built, "hybrid_no_window")
     env = {"COLLFORGE_FORCE": "barrier=shared_window;hybrid_allreduce=hybrid"}
     done = launch(built.library.name, 2, [str(program)], env, timeout=TIME)
     assert (done.returncode, done.stdout) == (0, "passed\n")
     assert "no room for a shared window" in done.stderr, "there were windows for all"
+
+
+@pytest.mark.parametrize("overlap", ["yes", "no"])
+@pytest.mark.parametrize(
+    ("name", "algorithm"),
+    [("reduce", "chain"), ("ordered", "chain"), ("ordered", "binomial"), ("allreduce", "ring")],
+)
+def test_what_others_read_in_a_piece(
+    built: Installation, launch: Launch, name: str, algorithm: str, overlap: str
+) -> None:
+    """`ordered`: an op that does not commute, to a root that is not where the chain ends."""
+    program = hybrid_program(built, "hybrid_reads")
+    call = "allreduce" if name == "allreduce" else "reduce"
+    parameters = f"lane_algorithm={algorithm},node_phase=shared"
+    parameters += "" if algorithm == "binomial" else f",overlap={overlap}"
+    env = {
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_FORCE": f"hybrid_{call}=hybrid[{parameters}]",
+    }
+    done = launch(built.library.name, 4, [str(program), name], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
 
 
 @pytest.mark.parametrize("family", ["full_lane", "hierarchical"])

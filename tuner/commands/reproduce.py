@@ -65,10 +65,9 @@ def verdict(figure: Figure, rows: Sequence[Mapping[str, Any]]) -> str:
     if found is None:
         return f"no row has {figure.value}, so nothing can be said"
     most = figure.at_most is not None
-    best, bound = ("down to", "at most") if most else ("up to", "at least")
-    limit = figure.at_most if most else figure.at_least
+    bound = f"at most {figure.at_most:g}" if most else f"at least {figure.at_least:g}"
     same = "same trend" if figure.holds(found) else "another trend"
-    return f"{figure.value} {best} {found:.2f}: {same} ({bound} {limit:g} expected)"
+    return f"{figure.take} {figure.value} {found:.2f}: {same} ({bound} expected)"
 
 
 def _measure(

@@ -5,13 +5,20 @@ A figure is a command line of Collforge and what the paper found. A new one is o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from importlib import resources
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from collforge.errors import CollforgeError, unknown
+
+TAKE: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "largest": max,
+    "smallest": min,
+    "median": statistics.median,
+}
 
 
 class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,10 +37,12 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Of the command, without system and library."""
     value: str
     """The member of a row that the finding is about, such as ``families.full_lane``."""
+    take: Literal["largest", "smallest", "median"]
+    """Which of the rows' values."""
     at_least: float | None = None
-    """The finding holds if the largest value is at least this ..."""
+    """The finding holds if the value is at least this ..."""
     at_most: float | None = None
-    """... or the smallest is at most this. One of the two is given."""
+    """... or at most this. One of the two is given."""
     quick: tuple[str, ...] = ()
     """Words that replace or extend those of the command, for --quick."""
     cases: tuple[str, ...] = ()
@@ -53,11 +62,10 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return [*self.words, *(self.quick if quick else ()), "--layout", layout, *cases]
 
     def measured(self, rows: Sequence[Mapping[str, Any]]) -> float | None:
-        """The largest value of the rows that count, or the smallest (at_most); None if there is none."""
+        """The value that is taken of the rows that count; None if there is none."""
         counted = [row for row in rows if self.where.items() <= row.items()]
         found = [value for row in counted if (value := _member(row, self.value)) is not None]
-        best = max if self.at_most is None else min
-        return best(found, default=None)
+        return TAKE[self.take](found) if found else None
 
     def holds(self, value: float) -> bool:
         return value <= self.at_most if self.at_most is not None else value >= (self.at_least or 0)

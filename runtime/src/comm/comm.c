@@ -164,7 +164,7 @@ static void has_left(MPI_Comm comm) {
 static void stay(MPI_Comm comm, const char *name) {
     void *value = NULL;
     int found = 0;
-    if (!has_mark(comm))
+    if (is_stopped() || !has_mark(comm))
         return;
     (void)PMPI_Comm_set_name(comm, name);
     if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS)

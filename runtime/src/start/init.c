@@ -219,7 +219,7 @@ static int stop_before_the_end(MPI_Comm self, int keyval, void *value, void *ext
 /*
  * MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else, the last one first. A
  * program's callbacks there may still send messages, for which other ranks wait before they call
- * MPI_Finalize. So ours comes last.
+ * MPI_Finalize. So ours comes last, except after a late start for attributes set before it.
  */
 static void stop_at_the_end(void) {
     int keyval = MPI_KEYVAL_INVALID;

@@ -34,10 +34,10 @@ static int units_of(const struct chain *chain, int s) {
     return cf_segment_count(s, chain->segment, chain->call->count);
 }
 
-/* Memory for as many segments as are under way. */
-static void *window_of_segments(const struct chain *chain) {
+/* Memory for as many segments. */
+static void *room_for(const struct chain *chain, int segments) {
     const struct cf_lane_call *call = chain->call;
-    const int units = cf_window_units(chain->window, chain->segment, call->count);
+    const int units = cf_window_units(segments, chain->segment, call->count);
 
     return cf_temp(call->comm, CF_SLOT_LANE, units, call->unit);
 }
@@ -105,11 +105,11 @@ int cf_chain_bcast(const struct cf_lane_call *call) {
 }
 
 /* The chain of an op that does not commute ends at rank 0, which sends the result to the root. */
-static int send_to_root(const struct cf_lane_call *call, int end) {
+static int send_to_root(const struct cf_lane_call *call, int end, const void *result) {
     const struct cf_layout *at = &call->comm->layout;
 
     if (at->node == end) {
-        return cf_send(call->to, call->count, call->unit, call->root, 1, at->lane_comm);
+        return cf_send(result, call->count, call->unit, call->root, 1, at->lane_comm);
     }
     if (at->node == call->root) {
         CF_TRY(cf_receive(call->to, call->count, call->unit, end, 1, at->lane_comm));
@@ -133,12 +133,18 @@ int cf_chain_reduce(const struct cf_lane_call *call) {
     struct chain chain;
 
     begin(&chain, call);
-    /* The end combines in the result buffer. Ranks in the middle have `window` segments, which are
-     * reused after they were sent. */
+    /* The end has the whole result, in the result's buffer if it is the root. Ranks in the middle
+     * have `window` segments, which are reused after they were sent. */
+    const bool in_result = last && end == call->root;
     const int reused = last ? chain.segments : chain.window;
-    void *partial = last ? call->to : window_of_segments(&chain);
-    if (!last && partial == NULL) {
+    void *partial = in_result ? call->to : room_for(&chain, reused);
+    if (!in_result && partial == NULL) {
         return MPI_ERR_NO_MEM;
+    }
+    /* The first node step waits for all ranks of the node, which may read the result's memory until
+     * they call. So it comes before the first receive. */
+    if (chain.segments > 0) {
+        TRY(node_steps_before(&chain, 0));
     }
     for (int s = 0; s < chain.segments + chain.window / 2; s++) {
         /* The segment combined when segment s is requested. */
@@ -147,7 +153,7 @@ int cf_chain_reduce(const struct cf_lane_call *call) {
             TRY(wait_until_sent(&chain, s));
             TRY(request(&chain, s, segment_at(&chain, partial, s % reused), above));
         }
-        if (s < chain.segments) {
+        if (s > 0 && s < chain.segments) {
             TRY(node_steps_before(&chain, s));
         }
         if (done < 0) {
@@ -167,7 +173,7 @@ int cf_chain_reduce(const struct cf_lane_call *call) {
         }
     }
     CF_TRY(cf_requests_wait(chain.send, chain.window));
-    return end == call->root ? MPI_SUCCESS : send_to_root(call, end);
+    return end == call->root ? MPI_SUCCESS : send_to_root(call, end, partial);
 }
 
 /*
@@ -182,7 +188,7 @@ int cf_chain_exscan(const struct cf_lane_call *call) {
     struct chain chain;
 
     begin(&chain, call);
-    void *next = window_of_segments(&chain);
+    void *next = room_for(&chain, chain.window);
     if (next == NULL) {
         return MPI_ERR_NO_MEM;
     }
