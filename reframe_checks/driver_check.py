@@ -224,3 +224,46 @@ class DriverCheck(DriverLaunch):
     """A DriverLaunch that builds the driver first if it is out of date."""
 
     driver = fixture(BuildDriver, scope="environment")
+
+
+class LinesCheck(DriverCheck):
+    """Launches one program, whose first rank writes its measurements to a file of JSON lines.
+
+    A derived check has a fixture ``driver`` that builds the program, and overrides the methods.
+    """
+
+    program = ""
+    """Its name in the stage directory of ``driver``."""
+
+    lines = variable(str, value="lines.jsonl")
+    """The file for the program's lines, its first argument."""
+
+    def arguments(self) -> list[object]:
+        """The arguments after the file; called before the run, when partition and layout are known."""
+        raise NotImplementedError
+
+    def count_lines(self, text: str) -> int:
+        """How many lines a launch wrote. Raises ValueError where one cannot be read."""
+        raise NotImplementedError
+
+    def wanted_lines(self) -> int:
+        """How many lines a complete launch writes."""
+        raise NotImplementedError
+
+    @run_before("run")
+    def set_command(self) -> None:
+        self.executable = shlex.quote(str(Path(self.driver.stagedir, self.program)))
+        self.executable_opts = [shlex.quote(str(word)) for word in (self.lines, *self.arguments())]
+        self.keep_files = [] if Path(self.lines).is_absolute() else [self.lines]
+
+    @sanity_function
+    def check_launches(self) -> bool:
+        path = Path(self.stagedir, self.lines)
+        try:
+            found = self.count_lines(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise SanityError(f"no results: {error}{self._last_words()}") from error
+        if found != self.wanted_lines():
+            wanted = self.wanted_lines()
+            raise SanityError(f"{found} of {wanted} lines were measured{self._last_words()}")
+        return True

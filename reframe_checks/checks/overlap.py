@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Any
 
 import reframe as rfm
-from reframe.core.builtins import fixture, run_before, sanity_function, variable
-from reframe.core.exceptions import SanityError
+from reframe.core.builtins import fixture, run_before, variable
 from reframe.utility import typecheck as typ
 
 from collforge.reframe_checks import overlap
-from collforge.reframe_checks.driver_check import BuildPrograms, DriverCheck
+from collforge.reframe_checks.driver_check import BuildPrograms, LinesCheck
 
 
 class BuildOverlap(BuildPrograms):
@@ -23,8 +21,10 @@ class BuildOverlap(BuildPrograms):
 
 
 @rfm.simple_test
-class Overlap(DriverCheck):
+class Overlap(LinesCheck):
     """Times collectives and computations, alone and together (reframe_checks/overlap.py)."""
+
+    program = "overlap"
 
     collectives = variable(typ.List[str], value=list(overlap.COLLECTIVES))
 
@@ -45,32 +45,22 @@ class Overlap(DriverCheck):
     most_bytes = variable(int, value=1 << 28)
     """Of each of the two buffers of a rank."""
 
-    lines = variable(str, value="overlap.jsonl")
-    """The file for the program's lines, which the first rank writes."""
-
     time_limit = "30m"
     driver: Any = fixture(BuildOverlap, scope="environment")
 
     @run_before("run")
-    def set_command(self) -> None:
+    def set_threads(self) -> None:
         self.num_cpus_per_task = max(self.cores, self.threads)
         self.env_vars["OMP_NUM_THREADS"] = str(self.threads)
         if self.progress_thread:
             self.env_vars["MPICH_ASYNC_PROGRESS"] = "1"
-        self.executable = shlex.quote(str(Path(self.driver.stagedir, "overlap")))
-        lists = [",".join(map(str, each)) for each in (self.collectives, self.times)]
-        words = [self.lines, self.repetitions, self.most_bytes, *lists]
-        self.executable_opts = [shlex.quote(str(word)) for word in words]
-        self.keep_files = [] if Path(self.lines).is_absolute() else [self.lines]
 
-    @sanity_function
-    def check_launches(self) -> bool:
-        path = Path(self.stagedir, self.lines)
-        try:
-            found = len(overlap.read(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError) as error:
-            raise SanityError(f"no results: {error}{self._last_words()}") from error
-        wanted = overlap.expected(self.collectives, self.times)
-        if found != wanted:
-            raise SanityError(f"{found} of {wanted} lines were measured{self._last_words()}")
-        return True
+    def arguments(self) -> list[object]:
+        lists = [",".join(map(str, each)) for each in (self.collectives, self.times)]
+        return [self.repetitions, self.most_bytes, *lists]
+
+    def count_lines(self, text: str) -> int:
+        return len(overlap.read(text))
+
+    def wanted_lines(self) -> int:
+        return overlap.expected(self.collectives, self.times)

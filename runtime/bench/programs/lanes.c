@@ -21,12 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARM_UP = 3, MOST_NUMBERS = 64, MOST_REPETITIONS = 10000 };
+#include "numbers.h"
 
-struct numbers {
-    int count;
-    int value[MOST_NUMBERS];
-};
+enum { WARM_UP = 3, MOST_REPETITIONS = 10000 };
 
 static int rank, size;
 static int per_node, exchanges, repetitions;
@@ -36,28 +33,6 @@ static int *sent, *received;
 static void must(int err) {
     if (err != MPI_SUCCESS)
         MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-/* Decimal numbers with commas between them; count is 0 where the text is none. */
-static struct numbers read_numbers(const char *text) {
-    struct numbers numbers = {0};
-    char *end = NULL;
-    while (numbers.count < MOST_NUMBERS) {
-        numbers.value[numbers.count++] = (int)strtol(text, &end, 10);
-        if (*end != ',')
-            break;
-        text = end + 1;
-    }
-    if (end == text || *end != '\0')
-        numbers.count = 0;
-    return numbers;
-}
-
-static int largest(const struct numbers *numbers) {
-    int most = 0;
-    for (int i = 0; i < numbers->count; i++)
-        most = numbers->value[i] > most ? numbers->value[i] : most;
-    return most;
 }
 
 static void run_pattern(int bytes, int k) {
@@ -113,8 +88,8 @@ int main(int argc, char **argv) {
     per_node = atoi(argv[2]);
     exchanges = atoi(argv[3]);
     repetitions = atoi(argv[4]);
-    const struct numbers ks = read_numbers(argv[5]);
-    const struct numbers sizes = read_numbers(argv[6]);
+    const struct numbers ks = read_numbers(argv[5], 1);
+    const struct numbers sizes = read_numbers(argv[6], 0);
     if (per_node < 1 || size % per_node != 0 || exchanges < 1 || repetitions < 1 ||
         repetitions > MOST_REPETITIONS || ks.count == 0 || largest(&ks) > per_node ||
         sizes.count == 0)

@@ -23,17 +23,11 @@
 
 #include "../clock.h"
 #include "../report.h"
+#include "numbers.h"
 #include "overlap_compute.h"
 #include "overlap_search.h"
 
-enum {
-    WARM_UP = 1,
-    MOST_NUMBERS = 32,
-    MOST_REPETITIONS = 1000,
-    TRIES = 5,
-    CALLS = 24,
-    TIMEOUT = 120
-};
+enum { WARM_UP = 1, MOST_REPETITIONS = 1000, TRIES = 5, CALLS = 24, TIMEOUT = 120 };
 
 static const double tolerance = 0.1;
 
@@ -58,11 +52,6 @@ struct collective {
 struct axis {
     int target; /* microseconds */
     struct search_found found;
-};
-
-struct numbers {
-    int count;
-    int value[MOST_NUMBERS];
 };
 
 static int rank, size, repetitions;
@@ -337,31 +326,6 @@ static void measure_pair(FILE *out, const struct collective *collective, const s
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* Decimal numbers with commas between them; count is 0 where the text is none. */
-static struct numbers read_numbers(const char *text) {
-    struct numbers numbers = {0};
-    char *end = NULL;
-    while (numbers.count < MOST_NUMBERS) {
-        const long value = strtol(text, &end, 10);
-        if (value < 1 || value > INT_MAX)
-            return (struct numbers){0};
-        numbers.value[numbers.count++] = (int)value;
-        if (*end != ',')
-            break;
-        text = end + 1;
-    }
-    if (end == text || *end != '\0')
-        numbers.count = 0;
-    return numbers;
-}
-
-static int largest(const struct numbers *numbers) {
-    int most = 0;
-    for (int i = 0; i < numbers->count; i++)
-        most = numbers->value[i] > most ? numbers->value[i] : most;
-    return most;
-}
-
 /* Indices into `collectives`; count is 0 where a name is none. */
 static struct numbers read_collectives(const char *text) {
     struct numbers numbers = {0};
@@ -405,7 +369,7 @@ int main(int argc, char **argv) {
     repetitions = (int)strtol(argv[2], NULL, 10);
     most_bytes = strtol(argv[3], NULL, 10);
     const struct numbers which = read_collectives(argv[4]);
-    const struct numbers times = read_numbers(argv[5]);
+    const struct numbers times = read_numbers(argv[5], 1);
     if (repetitions < 1 || repetitions > MOST_REPETITIONS || most_bytes < 1 || which.count == 0 ||
         times.count == 0)
         return EXIT_USAGE;
