@@ -254,8 +254,21 @@ def test_what_others_read_in_a_piece(
         "COLLFORGE_NODE_MAP": "2",
         "COLLFORGE_FORCE": f"hybrid_{call}=hybrid[{parameters}]",
     }
-    done = launch(built.library.name, 4, [str(program), name], env, timeout=TIME)
+    words = [str(program), name, str(1 << 16), "1"]
+    done = launch(built.library.name, 4, words, env, timeout=TIME)
     assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+
+
+@pytest.mark.parametrize(("count", "late"), [(2, 1), (3, 0)])
+def test_what_others_read_in_a_piece_of_few_elements(
+    built: Installation, launch: Launch, count: int, late: int
+) -> None:
+    """On three nodes, where most parts of the ring are empty."""
+    program = hybrid_program(built, "hybrid_reads")
+    parameters = "lane_algorithm=ring,node_phase=shared,overlap=yes"
+    force = f"hybrid_allreduce=hybrid[{parameters}]"
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": force}
+    check(launch, built, 6, [str(program), "allreduce", str(count), str(late)], **env)
 
 
 @pytest.mark.parametrize("family", ["full_lane", "hierarchical"])
@@ -275,7 +288,7 @@ def test_a_message_sent_in_mpi_finalize(built: Installation, launch: Launch, fam
 
 
 @pytest.mark.parametrize("how", ["free", "disconnect"])
-@pytest.mark.parametrize("when", ["early", "late"])
+@pytest.mark.parametrize("when", ["early", "late", "both"])
 def test_a_communicator_that_a_callback_keeps(
     built: Installation, launch: Launch, when: str, how: str
 ) -> None:
@@ -393,3 +406,28 @@ def test_beside_a_tool_that_wraps_mpi(built: Installation, launch: Launch, first
     assert "tool: 1 MPI_Init, 5 MPI_Allreduce" in done.stderr
     assert tuned(done.stderr, "full_lane") == {"bcast"}
     assert ("passes this library by" in done.stderr) == (first == "tool")
+
+
+@pytest.mark.parametrize("hidden", [True, False])
+def test_ranks_with_different_levels_of_thread_support(
+    built: Installation, launch: Launch, hidden: bool
+) -> None:
+    """`hidden`: a tool before the library hides MPI_Init_thread."""
+    program = compiled(built, "levels")
+    tool = [compiled(built, "tool", "-shared", "-fPIC")] if hidden else []
+    env = {
+        "LD_PRELOAD": ":".join(map(str, [*tool, built.built.library_path])),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_FORCE": "*=full_lane",
+    }
+    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+
+
+@pytest.mark.parametrize("who", ["all", "first", "second"])
+def test_a_session_before_mpi_init(built: Installation, launch: Launch, who: str) -> None:
+    if built.library.flavor == "openmpi":
+        pytest.skip("Open MPI 4 has no sessions")
+    program = compiled(built, "session_first")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "*=full_lane"}
+    check(launch, built, 4, [str(program), who], **env)

@@ -1,6 +1,7 @@
 /*
  * A delete callback that fails at its first call: the communicator lives on, with its name, and is freed later.
- * Words: whether the attribute is set `early`, before the first collective, or `late`; `free` or `disconnect`.
+ * Words: whether the attribute is set `early`, before the first collective, `late`, or `both`, early on rank 0 alone; `free`
+ * or `disconnect`.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static int sum_is_wrong(MPI_Comm comm, int size) {
 
 int main(int argc, char **argv) {
     char name[MPI_MAX_OBJECT_NAME] = "", long_name[MPI_MAX_OBJECT_NAME] = "";
-    int rank, size, keyval, length, wrong, all;
+    int rank, size, keyval, length, wrong, all, early;
     MPI_Comm comm;
 
     MPI_Init(&argc, &argv);
@@ -37,12 +38,13 @@ int main(int argc, char **argv) {
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     MPI_Comm_set_name(comm, long_name);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, refuse_once, &keyval, NULL);
-    if (strcmp(argv[1], "early") == 0)
+    early = strcmp(argv[1], "early") == 0 || (strcmp(argv[1], "both") == 0 && rank == 0);
+    if (early)
         MPI_Comm_set_attr(comm, keyval, NULL);
     wrong = 0;
     for (int round = 0; round < 3; round++)
         wrong += sum_is_wrong(comm, size);
-    if (strcmp(argv[1], "early") != 0)
+    if (!early)
         MPI_Comm_set_attr(comm, keyval, NULL);
     if (strcmp(argv[2], "free") == 0)
         MPI_Comm_free(&comm);

@@ -10,6 +10,11 @@ int MPI_Init(int *argc, char ***argv) {
     return PMPI_Init(argc, argv);
 }
 
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    inits++;
+    return PMPI_Init_thread(argc, argv, required, provided);
+}
+
 int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
                   MPI_Comm comm) {
     allreduces++;

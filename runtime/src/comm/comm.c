@@ -139,65 +139,6 @@ static void leave_comm(MPI_Comm comm, char *name) {
         begin_freeing(comm, name);
 }
 
-static struct {
-    int (*free)(MPI_Comm *);
-    int (*disconnect)(MPI_Comm *);
-} next = {PMPI_Comm_free, PMPI_Comm_disconnect};
-
-__attribute__((constructor)) static void chain(void) {
-    cf_chain("MPI_Comm_free", &next.free);
-    cf_chain("MPI_Comm_disconnect", &next.disconnect);
-}
-
-/* In Open MPI all delete callbacks have run by now. Handles are addresses, so a stale entry might
- * never be replaced. */
-static void has_left(MPI_Comm comm) {
-#if defined(OPEN_MPI)
-    cf_handle_remove_if(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed);
-#else
-    (void)comm;
-#endif
-}
-
-/* A delete callback of the program has failed, so the communicator lives on: with its state, if our
- * callback was not called before. */
-static void stay(MPI_Comm comm, const char *name) {
-    void *value = NULL;
-    int found = 0;
-    if (is_stopped() || !has_mark(comm))
-        return;
-    (void)PMPI_Comm_set_name(comm, name);
-    if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS)
-        found = 0;
-    if (!found || referred(value) != NULL ||
-        !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)value))
-        cf_handle_remove(&cf_states, (uintptr_t)comm);
-}
-
-static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
-    const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
-    char name[MPI_MAX_OBJECT_NAME] = "";
-    leave_comm(handle, name);
-    const int err = free_it(comm);
-    /* Open MPI's MPI_Comm_disconnect returns no error then. */
-    if (handle != MPI_COMM_NULL && *comm == handle)
-        stay(handle, name);
-    has_left(handle);
-    return err;
-}
-
-COLLFORGE_PUBLIC int MPI_Comm_free(MPI_Comm *comm) {
-    return leave(next.free, comm);
-}
-
-COLLFORGE_PUBLIC int MPI_Comm_disconnect(MPI_Comm *comm) {
-    return leave(next.disconnect, comm);
-}
-
-int cf_comm_free(MPI_Comm *comm) {
-    return leave(PMPI_Comm_free, comm);
-}
-
 /* Whether the communicator has a state and is not being freed. */
 static bool has_state(MPI_Comm comm) {
     uintptr_t found = 0;
@@ -328,6 +269,72 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     }
     return err;
 }
+
+/* ---- MPI_Comm_free and MPI_Comm_disconnect ----------------------------------------------------
+ */
+
+static struct {
+    int (*free)(MPI_Comm *);
+    int (*disconnect)(MPI_Comm *);
+} next = {PMPI_Comm_free, PMPI_Comm_disconnect};
+
+__attribute__((constructor)) static void chain(void) {
+    cf_chain("MPI_Comm_free", &next.free);
+    cf_chain("MPI_Comm_disconnect", &next.disconnect);
+}
+
+/* In Open MPI all delete callbacks have run by now. Handles are addresses, so a stale entry might
+ * never be replaced. */
+static void has_left(MPI_Comm comm) {
+#if defined(OPEN_MPI)
+    cf_handle_remove_if(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed);
+#else
+    (void)comm;
+#endif
+}
+
+/*
+ * A delete callback of the program has failed, so the communicator lives on. It is native from now
+ * on: whether our callback was called before depends on the order of the attributes, which may
+ * differ between ranks.
+ */
+static void stay(MPI_Comm comm, const char *name) {
+    void *value = NULL;
+    int found = 0;
+    if (is_stopped() || !has_mark(comm))
+        return;
+    (void)PMPI_Comm_set_name(comm, name);
+    if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) == MPI_SUCCESS && found &&
+        referred(value) == NULL && value != cf_untuned)
+        (void)drop(value);
+    (void)attach(comm, cf_untuned);
+}
+
+static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
+    const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
+    char name[MPI_MAX_OBJECT_NAME] = "";
+    leave_comm(handle, name);
+    const int err = free_it(comm);
+    /* Open MPI's MPI_Comm_disconnect returns no error then. */
+    if (handle != MPI_COMM_NULL && *comm == handle)
+        stay(handle, name);
+    has_left(handle);
+    return err;
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_free(MPI_Comm *comm) {
+    return leave(next.free, comm);
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_disconnect(MPI_Comm *comm) {
+    return leave(next.disconnect, comm);
+}
+
+int cf_comm_free(MPI_Comm *comm) {
+    return leave(PMPI_Comm_free, comm);
+}
+
+/* ---- stage two ------------------------------------------------------------------------------- */
 
 /* Warns once per job, on world rank 0; if that is not in the communicator, its rank 0 logs. */
 static void complain(const struct cf_state *state) {

@@ -67,13 +67,9 @@ static bool sides_agree(const int *units, int size, int own, int root) {
     return true;
 }
 
-/*
- * All ranks exchange the sizes of their blocks: each rank its own block, or its row of pairs. A
- * rank with illegal arguments sends -1. If it left alone, the others would hang.
- */
-static int exchange_sizes(struct cf_operands *operands, const struct cf_roles *roles,
-                          const struct cf_side *input, const struct cf_side *output,
-                          const struct cf_args *args, struct cf_comm *comm) {
+int cf_exchange_sizes(struct cf_operands *operands, const struct cf_roles *roles,
+                      const struct cf_side *input, const struct cf_side *output,
+                      const struct cf_args *args, struct cf_comm *comm) {
     const int size = comm->layout.size;
     const int own = roles->varies == CF_VARIES_PAIR ? size : 1;
     const bool legal =
@@ -147,37 +143,4 @@ bool cf_operands_fit(const struct cf_operands *operands, const struct cf_variant
     cf_facts_fill(&facts, &comm->layout, variant->collective, most, MPI_OP_NULL);
     facts.total_bytes = total;
     return cf_memory_suffices(&choice, &facts);
-}
-
-int cf_known_sizes(struct cf_operands *operands, const int *counts, struct cf_comm *comm,
-                   int size) {
-    int *units =
-        cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS, (size_t)comm->layout.size * sizeof *units);
-
-    if (units == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
-    for (int i = 0; i < comm->layout.size; i++) {
-        units[i] = counts[i] * size;
-    }
-    operands->blocks = (struct cf_blocks){units, 1, 0};
-    return MPI_SUCCESS;
-}
-
-int cf_find_sizes(struct cf_operands *operands, const struct cf_roles *roles,
-                  const struct cf_side *input, const struct cf_side *output,
-                  const struct cf_side *uniform, const struct cf_args *args, struct cf_comm *comm) {
-    if (roles->exchanged) {
-        return exchange_sizes(operands, roles, input, output, args, comm);
-    }
-    const int64_t size = cf_type_size(uniform->type);
-    if (size < 0) {
-        return MPI_ERR_TYPE;
-    }
-    if (roles->varies != CF_VARIES_NO) {
-        return cf_known_sizes(operands, uniform->counts, comm, (int)size);
-    }
-    operands->block = uniform->count * (int)size;
-    operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
-    return MPI_SUCCESS;
 }

@@ -71,6 +71,23 @@ static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int
     return MPI_SUCCESS;
 }
 
+/* Sets the operands' blocks to sizes that every rank was passed: the counts of all blocks, each of
+ * `size` units. */
+static inline int set_blocks(struct cf_operands *operands, const int *counts, struct cf_comm *comm,
+                             int size) {
+    const int ranks = comm->layout.size;
+    int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS, (size_t)ranks * sizeof *units);
+
+    if (units == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    for (int i = 0; i < ranks; i++) {
+        units[i] = counts[i] * size;
+    }
+    operands->blocks = (struct cf_blocks){units, 1, 0};
+    return MPI_SUCCESS;
+}
+
 /* ---- begin and end --------------------------------------------------------------------------- */
 
 /*
@@ -97,36 +114,46 @@ static inline bool begin_plain(struct cf_operands *operands, const struct cf_rol
     return true;
 }
 
-/* Nothing may be packed: the other ranks of the node read the hybrid piece itself. */
-static int begin_in_piece(struct cf_operands *operands, const struct cf_roles *roles,
-                          const struct cf_args *args, struct cf_comm *comm) {
-    const int64_t size = cf_type_size(args->recvtype);
+/* side: one whose count or counts all ranks know. */
+static inline int size_blocks(struct cf_operands *operands, const struct cf_roles *roles,
+                              const struct cf_side *side, struct cf_comm *comm) {
+    const int64_t size = cf_type_size(side->type);
 
     if (size < 0) {
         return MPI_ERR_TYPE;
     }
-    operands->input = operands->output = args->recvbuf;
     if (roles->varies != CF_VARIES_NO) {
-        return cf_known_sizes(operands, args->recvcounts, comm, (int)size);
+        return set_blocks(operands, side->counts, comm, (int)size);
     }
-    operands->block = args->recvcount * (int)size;
+    operands->block = side->count * (int)size;
     operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
     return MPI_SUCCESS;
+}
+
+/* Nothing may be packed: the other ranks of the node read the hybrid piece itself. */
+static int begin_in_piece(struct cf_operands *operands, const struct cf_roles *roles,
+                          const struct cf_args *args, struct cf_comm *comm) {
+    const struct cf_side recv = recv_side(args);
+
+    operands->input = operands->output = args->recvbuf;
+    return size_blocks(operands, roles, &recv, comm);
 }
 
 /* Where all ranks know the sizes from what they receive, MPI libraries let a rank send less. The
  * rest of its block is then what recvbuf holds there. */
 static int fill_up(struct cf_operands *operands, const struct cf_side *send,
                    const struct cf_side *recv, struct cf_comm *comm) {
-    const int block = cf_block(&operands->blocks, comm->layout.rank);
+    const int rank = comm->layout.rank;
+    const int block = cf_block(&operands->blocks, rank);
+    const bool alike = send->type == recv->type && send->count == cf_side_count(recv, rank);
     bool packed = true;
     int position = 0;
     void *whole = NULL;
 
-    if (cf_block_bytes(send, 0) >= block) {
+    if (alike || cf_block_bytes(send, 0) >= block) {
         return MPI_SUCCESS;
     }
-    CF_TRY(stage(comm, CF_SLOT_INPUT, recv, comm->layout.rank, 1, &whole, &packed));
+    CF_TRY(stage(comm, CF_SLOT_INPUT, recv, rank, 1, &whole, &packed));
     operands->input = whole;
     return cf_pack(send->buffer, send->count, send->type, whole, block, &position,
                    comm->layout.node_comm);
@@ -149,7 +176,11 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
     bool apart = roles->apart && in_place;
     bool packed = false;
 
-    CF_TRY(cf_find_sizes(operands, roles, input, output, use_send ? &send : &recv, args, comm));
+    if (roles->exchanged) {
+        CF_TRY(cf_exchange_sizes(operands, roles, input, output, args, comm));
+    } else {
+        CF_TRY(size_blocks(operands, roles, use_send ? &send : &recv, comm));
+    }
     if (operands->declined) {
         return MPI_SUCCESS;
     }
@@ -227,7 +258,7 @@ CF_APART static int begin_reduction(struct cf_operands *operands, const struct c
     operands->commutes = commutes;
     CF_TRY(cf_unit_of(args->recvtype, &operands->unit));
     if (roles->varies != CF_VARIES_NO) {
-        CF_TRY(cf_known_sizes(operands, args->recvcounts, comm, 1));
+        CF_TRY(set_blocks(operands, args->recvcounts, comm, 1));
     } else {
         operands->block = args->recvcount;
         operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
@@ -236,7 +267,10 @@ CF_APART static int begin_reduction(struct cf_operands *operands, const struct c
 }
 
 /* Whether MPI_IN_PLACE is passed where MPI does not allow it. Only this rank knows. */
-static bool in_place_is_illegal(const struct cf_roles *roles, const struct cf_args *args) {
+static inline bool in_place_is_illegal(const struct cf_roles *roles, const struct cf_args *args) {
+    if (args->sendbuf != MPI_IN_PLACE && args->recvbuf != MPI_IN_PLACE) {
+        return false;
+    }
     const bool reads = roles->in_blocks > 0 && !roles->single_buffer;
     const bool writes = roles->out_blocks > 0 || roles->single_buffer;
 

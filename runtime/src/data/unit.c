@@ -206,11 +206,15 @@ static int combine_copies(struct cf_comm *comm, const void *before, void *after,
     return MPI_SUCCESS;
 }
 
-int cf_combine(struct cf_comm *comm, const void *before, void *after, int count,
-               const struct cf_unit *unit, MPI_Op op) {
-    if (count == 0 || add_few(before, after, count, unit->type, op)) {
-        return MPI_SUCCESS;
-    }
+CF_APART static int combine_many(struct cf_comm *comm, const void *before, void *after, int count,
+                                 const struct cf_unit *unit, MPI_Op op) {
     return cf_op_is_predefined(op) ? PMPI_Reduce_local(before, after, count, unit->type, op)
                                    : combine_copies(comm, before, after, count, unit, op);
+}
+
+int cf_combine(struct cf_comm *comm, const void *before, void *after, int count,
+               const struct cf_unit *unit, MPI_Op op) {
+    return count == 0 || add_few(before, after, count, unit->type, op)
+               ? MPI_SUCCESS
+               : combine_many(comm, before, after, count, unit, op);
 }

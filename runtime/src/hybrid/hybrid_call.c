@@ -84,13 +84,11 @@ static int check(const struct cf_hybrid *hybrid, int collective, const struct cf
         return MPI_ERR_ROOT;
     }
     *bytes = bytes_of(args, size, unit.size, &sum);
-    const int64_t total = cf_total_bytes(collective, size, *bytes);
+    const int64_t total = args->recvcounts == NULL ? cf_total_bytes(collective, size, *bytes) : sum;
     if (*bytes < 0 || total > CF_MOST_BYTES) {
         return MPI_ERR_COUNT;
     }
-    return cf_piece_has(hybrid, args->recvbuf, (size_t)(args->recvcounts == NULL ? total : sum))
-               ? MPI_SUCCESS
-               : MPI_ERR_BUFFER;
+    return cf_piece_has(hybrid, args->recvbuf, (size_t)total) ? MPI_SUCCESS : MPI_ERR_BUFFER;
 }
 
 /* Checks a call and sets its choice; *choice is NULL if the call moves no data. */

@@ -175,20 +175,21 @@ static int pass_on(struct stream *stream, const struct place *place, int index) 
     return place->t == 0 && stream->ring->reduced == 0 ? finish(stream, place) : MPI_SUCCESS;
 }
 
-/* The first node step waits for all ranks of the node, which may read the result's memory until
- * they call. So it comes before the first receive. */
+/* A node step with units of this rank waits for all ranks of the node, which may read the result's
+ * memory until they call. So one comes before the first receive into it: this one, or that of part
+ * 0, which is not empty if any is. */
 static int ask_for(struct stream *stream, const struct place *place, int index) {
     const struct cf_layout *at = &stream->call->comm->layout;
     const bool provides = place->t <= stream->ring->reduced;
-    const bool first = place->t == 1 && place->segment == 0;
+    const bool before = place->t == stream->ring->reduced && place->segment == 0;
 
-    if (provides && first) {
+    if (before) {
         CF_TRY(provide(stream, place));
     }
     CF_TRY(PMPI_Irecv(at_place(stream, place, index), units_at(stream, place),
                       stream->call->unit->type, (at->node - 1 + at->nodes) % at->nodes, 0,
                       at->lane_comm, &stream->receive[index % stream->window]));
-    return provides && !first ? provide(stream, place) : MPI_SUCCESS;
+    return provides && !before ? provide(stream, place) : MPI_SUCCESS;
 }
 
 static int flow(struct stream *stream) {

@@ -112,12 +112,6 @@ static void combine_into(struct reducing *job, void *to, int last, uint64_t roun
     }
 }
 
-static void await_all(const struct reducing *job, int nranks, uint64_t round) {
-    for (int i = 1; i <= nranks; i++) {
-        cf_shared_await(job->shared, (job->shared->me + i) % nranks, round);
-    }
-}
-
 /* Copies piece t of this rank's operand into the window. */
 static void fill(struct reducing *job, uint64_t t) {
     struct cf_shared *shared = job->shared;
@@ -163,7 +157,7 @@ static void combine_slice(struct reducing *job, uint64_t t) {
     unsigned char *place = place_of(job, last, round) + begin;
 
     if (units > 0) {
-        await_all(job, shared->n, round);
+        cf_shared_await_others(shared, round);
         if (!job->unit->dense) {
             combine_into(job, job->result, last, round, begin, units, (struct own){false, NULL});
             if (job->err == MPI_SUCCESS) {
@@ -235,41 +229,35 @@ static int reduce_native(struct reducing *job, int count, int root) {
                      job->comm->layout.node_comm);
 }
 
-/* Reduces to root, or to all ranks where root is negative. */
-static int reduce(struct reducing *job, int count, int root) {
-    struct cf_comm *comm = job->comm;
-    const struct cf_unit *unit = job->unit;
-    const size_t bytes = (size_t)count * (size_t)unit->size;
+/* Vectors that do not fit beside the flags; root as in cf_shared_reduce. */
+CF_APART static int reduce_pieces(struct cf_comm *comm, const void *from, void *to, int count,
+                                  const struct cf_unit *unit, MPI_Op op, int root) {
+    struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
 
-    if (is_trivial(comm, count, unit)) {
-        return root < 0 || comm->shared->me == root ? cf_copy(comm, job->to, job->from, count, unit)
-                                                    : MPI_SUCCESS;
-    }
-    if (bytes <= CF_SHARED_SMALL) {
-        return cf_shared_reduce_small(comm, job->from, job->to, count, unit, job->op, root);
-    }
     if (unit->size <= CF_SHARED_PIECE) {
-        reduce_begin(job, bytes, cf_shared_piece(unit), false);
-        return reduce_slices(job, root);
+        reduce_begin(&job, (size_t)count * (size_t)unit->size, cf_shared_piece(unit), false);
+        return reduce_slices(&job, root);
     }
-    const int err = reduce_native(job, count, root < 0 ? 0 : root);
+    const int err = reduce_native(&job, count, root < 0 ? 0 : root);
     const int sent =
-        root < 0 ? cf_bcast(comm, job->to, count, unit, 0, comm->layout.node_comm) : MPI_SUCCESS;
+        root < 0 ? cf_bcast(comm, to, count, unit, 0, comm->layout.node_comm) : MPI_SUCCESS;
     return err == MPI_SUCCESS ? sent : err;
 }
 
 int cf_shared_reduce(struct cf_comm *comm, const void *from, void *to, int count,
                      const struct cf_unit *unit, MPI_Op op, int root) {
-    struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
-
-    return reduce(&job, count, root);
+    if (is_trivial(comm, count, unit)) {
+        return root < 0 || comm->shared->me == root ? cf_copy(comm, to, from, count, unit)
+                                                    : MPI_SUCCESS;
+    }
+    return (size_t)count * (size_t)unit->size <= CF_SHARED_SMALL
+               ? cf_shared_reduce_small(comm, from, to, count, unit, op, root)
+               : reduce_pieces(comm, from, to, count, unit, op, root);
 }
 
 int cf_shared_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
                         const struct cf_unit *unit, MPI_Op op) {
-    struct reducing job = {.comm = comm, .unit = unit, .op = op, .from = from, .to = to};
-
-    return reduce(&job, count, -1);
+    return cf_shared_reduce(comm, from, to, count, unit, op, -1);
 }
 
 /* ---- reduce_scatter -------------------------------------------------------------------------- */
@@ -325,7 +313,7 @@ static int reduce_shares(struct reducing *job, const struct cf_split *split, siz
         const uint64_t round = job->base + t - 1;
         const size_t bytes = share_of(job, split, shared->me, t - 1);
         if (bytes > 0) {
-            await_all(job, shared->n, round);
+            cf_shared_await_others(shared, round);
             combine_into(job, cf_shared_skip(job->unit, job->to, (size_t)(t - 1) * job->piece),
                          shared->n - 1, round, offset, units_of(job, bytes),
                          (struct own){true, operand_of(job, split, shared->me, t - 1)});

@@ -48,9 +48,7 @@ int cf_shared_reduce_small(struct cf_comm *comm, const void *from, void *to, int
     cf_shared_filled(shared, round);
     cf_shared_foresee(shared, round);
     if (root < 0 || shared->me == root) {
-        for (int i = 1; i < shared->n; i++) {
-            cf_shared_await(shared, (shared->me + i) % shared->n, round);
-        }
+        cf_shared_await_others(shared, round);
         shared->all_done = round; /* they have left all rounds before */
         if (err == MPI_SUCCESS) {
             err = combine_slots(comm, from, to, count, unit, op, round);

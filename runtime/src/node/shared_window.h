@@ -139,6 +139,14 @@ static inline void cf_shared_await(const struct cf_shared *shared, int rank, uin
     (void)cf_shared_wait(shared, &cf_shared_slot(shared, rank, round)->filled, round + 1);
 }
 
+/* Each rank begins with the next one, so that they do not all read the same flag at once. */
+static inline void cf_shared_await_others(const struct cf_shared *shared, uint64_t round) {
+    for (int i = 1; i < shared->n; i++) {
+        const int rank = shared->me + i;
+        cf_shared_await(shared, rank < shared->n ? rank : rank - shared->n, round);
+    }
+}
+
 /* Announces that this rank will read nothing more of rounds up to this one. */
 static inline void cf_shared_done(const struct cf_shared *shared, uint64_t round) {
     cf_shared_raise(&shared->segments[shared->me]->done, round + 1);

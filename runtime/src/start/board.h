@@ -13,7 +13,7 @@
 enum { CF_NOTICE_SIZE = 256 };
 
 enum cf_board {
-    CF_NO_BOARD,   /* no supported board; equal on all ranks */
+    CF_NO_BOARD,   /* no supported board; equal on all ranks that one launcher started alike */
     CF_NOT_POSTED, /* the board refused this process's notice */
     CF_POSTED,
 };

@@ -230,6 +230,17 @@ static void stop_at_the_end(void) {
     (void)PMPI_Comm_free_keyval(&keyval);
 }
 
+/*
+ * Whether this rank can start in the first collective on MPI_COMM_WORLD instead of MPI_Init. Not
+ * with MPI_THREAD_MULTIPLE: a call of another thread could then find the runtime started on this
+ * rank, and not yet on the ranks that it meets. Ranks may have asked for different levels.
+ */
+static bool may_start_late(void) {
+    int level = MPI_THREAD_MULTIPLE;
+    return PMPI_Query_thread(&level) == MPI_SUCCESS && level < MPI_THREAD_MULTIPLE &&
+           !cf_idup_may_run();
+}
+
 static void begin(bool after_init) {
     cf_runtime.mode = CF_MODE_OFF;
     if (!cf_library_is_ours())
@@ -237,16 +248,8 @@ static void begin(bool after_init) {
     stop_at_the_end();
     if (!cf_presence_agree(after_init))
         return;
-    if (after_init || cf_all_agree(!cf_idup_may_run()))
+    if (after_init || cf_all_agree(may_start_late()))
         start();
-}
-
-/* Not with MPI_THREAD_MULTIPLE: the runtime could then start on one rank, for a call of another
- * thread, while it is not started on the ranks that this call meets. */
-static bool may_start(void) {
-    int level = MPI_THREAD_MULTIPLE;
-    return cf_library_is_ours() && PMPI_Query_thread(&level) == MPI_SUCCESS &&
-           level < MPI_THREAD_MULTIPLE;
 }
 
 bool cf_runtime_start(MPI_Comm comm) {
@@ -257,10 +260,6 @@ bool cf_runtime_start(MPI_Comm comm) {
     if (comm != MPI_COMM_WORLD || PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized ||
         PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
         return false;
-    if (!may_start()) {
-        cf_runtime.mode = CF_MODE_OFF;
-        return false;
-    }
     begin(false);
     return cf_runtime.mode >= CF_MODE_ON;
 }
