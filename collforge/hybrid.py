@@ -211,6 +211,8 @@ def _typed(array: Array, blocks: int = 1) -> tuple[Any, int, Any]:
     """Address, elements per block and datatype of a contiguous array that holds ``blocks`` blocks."""
     if not array.flags.c_contiguous or array.size % blocks:
         raise ValueError(f"an array of shape {array.shape} is not {blocks} blocks without gaps")
+    if not array.dtype.isnative:
+        raise ValueError(f"an array of {array.dtype} has another byte order than this machine")
     datatype = MPI._typedict[array.dtype.char]
     handle = _handle_type(MPI.Datatype)(MPI._handleof(datatype))
     return ctypes.c_void_p(array.ctypes.data), array.size // blocks, handle

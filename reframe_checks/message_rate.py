@@ -18,6 +18,8 @@ SOURCE = RUNTIME / "bench" / "programs" / "message_rate.c"
 MODES = ("everywhere", "ser_comm", "par_comm")
 """One process per pair; threads sharing a communicator or MPI window; threads with one each."""
 CALLS = ("isend", "put")
+MOST_PAIRS, MOST_BYTES = 64, 1 << 20
+"""Of the program (runtime/bench/programs/message_rate.c)."""
 SIZES = (8, 64, 512, 4096, 32768)
 SECONDS = 0.3
 """Approximate seconds of measuring per size."""

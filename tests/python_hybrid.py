@@ -61,7 +61,12 @@ def others(hybrid: Hybrid) -> None:
 
 def errors(hybrid: Hybrid) -> None:
     array = hybrid.alloc((size, 2))
-    for wrong in (lambda: hybrid.allgather(array[:, 0]), lambda: hybrid.allgatherv(array, [1])):
+    swapped = array.view(array.dtype.newbyteorder())
+    for wrong in (
+        lambda: hybrid.allgather(array[:, 0]),
+        lambda: hybrid.allgatherv(array, [1]),
+        lambda: hybrid.allreduce(swapped, swapped),
+    ):
         try:
             wrong()
         except ValueError:

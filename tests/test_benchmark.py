@@ -157,8 +157,9 @@ def test_tables_name_variants_shortly_and_explain_them(
 
 def test_a_plot_has_a_panel_for_each_title(tmp_path: Path) -> None:
     line = plots.Line("native", "o-", [(1024, 1e-3), (4096, 2e-3)])
-    plots.draw({"bcast": [line], "reduce": [line]}, tmp_path / "two.svg")
-    plots.draw({}, tmp_path / "none.png")
+    picture = plots.LinePicture({"bcast": [line], "reduce": [line]})
+    picture.draw(tmp_path / "two.svg")
+    plots.LinePicture({}).draw(tmp_path / "none.png")
     text = (tmp_path / "two.svg").read_text()
     assert "<!-- bcast -->" in text and "<!-- reduce -->" in text
     assert (tmp_path / "none.png").stat().st_size > 0

@@ -5,15 +5,21 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from conftest import Installation, Launch
 
 from collforge.errors import CollforgeError
-from collforge.tuner import cli, figures
+from collforge.tuner import cli, figures, plots
 from collforge.tuner.commands import reproduce
+from collforge.tuner.commands.reproduce import Measured
+from collforge.tuner.evidence import Interval
 from collforge.tuner.figures import Figure
+from collforge.tuner.plots import Line, LinePicture
 
 FIGURES = figures.read()
 
@@ -22,9 +28,12 @@ FIGURES = figures.read()
 @pytest.mark.parametrize("quick", [True, False])
 def test_the_command_of_a_figure_parses(name: str, quick: bool) -> None:
     figure = FIGURES[name]
+    if figure.needs:
+        assert not figure.words and figure.at_least is None and figure.at_most is None
+        return
     parser, _ = cli.build_parser()
-    words = figure.command(figure.layout, quick)
-    parser.parse_args([*words, "--mpi", "openmpi", "--system", "emulated"])
+    for layout in figure.over or [figure.layout]:
+        parser.parse_args(figure.command(layout, ["--mpi", "openmpi", "--rails", "2"], quick))
     assert (figure.at_least is None) != (figure.at_most is None)
 
 
@@ -35,7 +44,9 @@ def test_an_unknown_figure_is_refused() -> None:
 
 def test_of_the_cases_quick_takes_the_ends() -> None:
     figure = FIGURES["multi-lane 7"]
-    sizes = {case.split("bytes=")[1] for case in figure.command("2x2", True) if "bytes=" in case}
+    sizes = {
+        case.split("bytes=")[1] for case in figure.command("2x2", [], True) if "bytes=" in case
+    }
     assert {int(size.split(",")[0]) for size in sizes} == {min(figure.bytes), max(figure.bytes)}
 
 
@@ -52,10 +63,56 @@ def test_the_verdict(bounds: tuple[str, float | None, float | None], said: str) 
     """Rows without the value, and those that `where` excludes, do not count."""
     rows = [{"k": 1, "a": {"b": value}} for value in (1.5, 3.5)]
     rows += [{"k": 2, "a": {"b": 9.0}}, {"k": 1, "a": {}}, {"k": 1, "a": {"b": None}}]
-    texts = ("p", "1", "s", "shows", "finding", "2x2", ("bench",), "a.b")
-    figure = Figure(*texts, *bounds, where={"k": 1})
-    assert reproduce.verdict(figure, rows) == said
-    assert "nothing can be said" in reproduce.verdict(figure, rows[3:])
+    take, at_least, at_most = bounds
+    figure = Figure(
+        *("p", "1", "s", "shows", "finding"),
+        value="a.b",
+        take=take,
+        at_least=at_least,
+        at_most=at_most,
+        where={"k": 1},
+    )
+    assert reproduce.verdict(figure, found(rows)) == said
+    assert "nothing can be said" in reproduce.verdict(figure, found(rows[3:]))
+    other = msgspec.structs.replace(figure, mpi="mpich")
+    assert "about mpich" in reproduce.verdict(other, found(rows))
+
+
+def found(rows: Sequence[Mapping[str, Any]]) -> Measured:
+    return Measured("Open MPI", "openmpi", rows, LinePicture({}))
+
+
+def test_a_quotient_of_members_named_by_a_pattern() -> None:
+    figure = Figure(
+        *("p", "1", "s", "shows", "finding"),
+        value="variants.*=shared*",
+        divided_by="variants.*=native*",
+        take="largest",
+        at_least=1.0,
+    )
+    rows = [{"variants": {"a[x=native]": 2.0, "a[x=shared]": 3.0}}, {"variants": {}}]
+    assert figure.measured(rows) == 1.5
+
+
+def test_a_picture_over_nodes() -> None:
+    """A panel for each size; a line has a point for each number of nodes."""
+    pictures = {
+        nodes: LinePicture(
+            {
+                "bcast": [
+                    Line("native", "o-", [(8, nodes), (64, 2 * nodes)], [Interval(nodes, 0, 9)])
+                ]
+            }
+        )
+        for nodes in (2, 4)
+    }
+    over = plots.across("nodes", pictures)
+    assert list(over.panels) == ["bcast, 8 bytes", "bcast, 64 bytes"]
+    (first,), (second,) = over.panels.values()
+    assert first.points == [(2, 2), (4, 4)] and second.points == [(2, 4), (4, 8)]
+    assert [one.median for one in first.intervals] == [2, 4] and not second.intervals
+    stored = json.loads(json.dumps(msgspec.to_builtins(over)))
+    assert plots.read(stored) == over
 
 
 def test_a_figure_is_measured_once(built: Installation, collforge: Launch) -> None:
@@ -63,13 +120,16 @@ def test_a_figure_is_measured_once(built: Installation, collforge: Launch) -> No
     words = ["multi-lane", "7", "--mpi", built.library.name, "--system", "local", "--layout", "2x2"]
     first = collforge("reproduce", *words, "--quick", timeout=300)
     assert first.returncode == 0, first.stderr
-    assert "Paper: With MPICH" in first.stdout and "trend (at least" in first.stdout
+    assert "Paper: With MPICH" in first.stdout
+    assert f"Ours, {built.library.short_version}: median families.full_lane" in first.stdout
     folder = Path(os.environ["COLLFORGE_HOME"], "figures", "multi-lane-7-local-quick")
-    path = folder / f"{built.library.name}.json"
+    path = folder / f"{built.library.name}-2x2.json"
     rows = json.loads(path.read_text())["rows"]
-    with path.with_suffix(".csv").open() as lines:
+    with (folder / "figure.csv").open() as lines:
         assert len(list(csv.DictReader(lines))) == len(rows) == 2
-    assert path.with_suffix(".svg").read_text().startswith("<?xml")
+    drawn = (folder / "figure.svg").read_text()
+    assert f"{built.library.short_version}: allreduce" in drawn and "full_lane" in drawn
+    assert (folder / "figure.pdf").exists() and (folder / "figure.png").exists()
     before = path.stat().st_mtime_ns
     second = collforge("reproduce", *words, "--quick", timeout=60)
     assert second.returncode == 0 and path.stat().st_mtime_ns == before

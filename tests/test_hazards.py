@@ -182,6 +182,19 @@ def test_an_op_that_stores_into_both_operands(
     check_storing_op(launch, built, 8, node, calls, variant)
 
 
+def test_temporaries_of_a_hybrid_package_are_given_back(
+    built: Installation, launch: Launch
+) -> None:
+    program = hybrid_program(built, "hybrid_temporaries")
+    env = {
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_FORCE": "hybrid_allreduce=hybrid[lane_algorithm=recursive_doubling]",
+        "COLLFORGE_MEMORY": "1M",
+    }
+    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+
+
 @pytest.mark.parametrize(("memory", "served"), [("1M", True), ("100K", False)])
 def test_copies_for_a_users_op_count_as_temporaries(
     built: Installation, launch: Launch, memory: str, served: bool

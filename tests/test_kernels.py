@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from conftest import Installation
+from conftest import Installation, Launch
 from support import execute, launch_local
 from test_reframe import run_checks
 
 from collforge.reframe_checks import kernels
 from collforge.reframe_checks.kernels import KERNELS, VERSIONS, Line
+from collforge.tuner.probes import kernels as probe
 
 SECONDS = 60
 RANKS = 4
@@ -176,6 +178,36 @@ def test_sizes_that_all_versions_can_cut(
     kernel: str, ranks: int, nodes: int, wanted: int, size: int
 ) -> None:
     assert kernels.problem_size(kernel, ranks, nodes, wanted) == size
+
+
+def test_times_over_the_mpi_version() -> None:
+    lines = [
+        Line(version, 4, factor * seconds, 1.0)
+        for seconds in (1.0, 2.0)
+        for version, factor in (("mpi", 1.0), ("hybrid", 0.5), ("openmp", 2.0))
+    ]
+    rows = {row.version: row for row in probe.timings("summa", lines)}
+    assert {v: round(row.over_mpi, 9) for v, row in rows.items()} == {
+        "mpi": 1.0,
+        "openmp": 2.0,
+        "hybrid": 0.5,
+    }
+    assert rows["hybrid"].samples == (0.5, 1.0) and rows["hybrid"].seconds == 0.75
+    (one,) = [row for row in probe.timings("summa", lines[:3]) if row.version == "hybrid"]
+    assert one.over_mpi_low == one.over_mpi_high == 0.5, "one launch has no interval"
+
+
+def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
+    path = tmp_path / "kernels.json"
+    words = ["--system", "local", "--layout", "2x1", "--size", "48", "--launches", "1"]
+    words += ["--kernel", "poisson,summa", "--json", str(path)]
+    done = collforge("probe", "kernels", "--mpi", mpi, *words)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["kernel"], row["version"]) for row in rows] == [
+        (kernel, version) for kernel in ("poisson", "summa") for version in VERSIONS
+    ]
+    assert min(row["seconds"] for row in rows) > 0
 
 
 def test_the_check_reports_all_versions(tmp_path: Path, mpi: str) -> None:

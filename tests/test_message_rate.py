@@ -116,6 +116,29 @@ def test_the_applications_are_checked(tmp_path: Path, mpi: str) -> None:
     assert all(len(test["perfvalues"]) == 2 for test in session.tests)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--pairs", "0"], "give numbers from 1 to 64"),
+        (["--pairs", "1,x"], "give numbers from 1 to 64"),
+        (["--sizes", "2MiB"], "at most 1048576 bytes"),
+    ],
+)
+def test_what_cannot_be_measured(collforge: Launch, words: list[str], said: str) -> None:
+    done = collforge("probe", "message-rate", "--mpi", "mpich", *words)
+    assert done.returncode == 2 and said in done.stderr
+
+
+@pytest.mark.emulated
+def test_over_pairs_between_nodes(collforge: Launch, mpi: str, tmp_path: Path) -> None:
+    """One size: the picture is over pairs."""
+    plot = tmp_path / "rates.svg"
+    words = ["--system", "emulated", "--pairs", "1,2", "--sizes", "8", "--launches", "1"]
+    done = collforge("probe", "message-rate", "--mpi", mpi, *words, "--plot", str(plot))
+    assert done.returncode == 0, done.stderr
+    assert "everywhere, 2 pairs" in done.stdout and "<!-- pairs -->" in plot.read_text()
+
+
 def test_the_command(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     plot = tmp_path / "rates.svg"
     done = collforge("probe", "message-rate", "--mpi", mpi, "--launches", "1", "--plot", str(plot))

@@ -238,7 +238,7 @@ def test_a_sentence_for_each_collective(tmp_path: Path) -> None:
     assert said[1].startswith("Ireduce: overlap in 1 of 1 points")
     assert said[2].endswith("1.10 of the time before") and said[3].startswith("1 of 3 points")
     assert found.table().row_count == 3
-    found.plot(tmp_path / "map.svg")
+    found.picture().draw(tmp_path / "map.svg")
     text = (tmp_path / "map.svg").read_text()
     assert "Ireduce" in text and "communication (ms)" in text
 

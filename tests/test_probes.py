@@ -235,6 +235,8 @@ def test_missing_valgrind_is_named(
 TOY = """
 from dataclasses import dataclass
 from rich.table import Table
+from collforge.tuner.evidence import Interval
+from collforge.tuner.plots import DotPicture, Dots
 from collforge.tuner.probes import Result
 
 SUMMARY = "roll a die"
@@ -247,8 +249,8 @@ class Rolls(Result):
     def table(self):
         return Table(*(str(row.eyes) for row in self.rows), title=self.title)
 
-    def plot(self, path):
-        path.write_text("a die")
+    def picture(self):
+        return DotPicture({"eyes": [Dots("die", {"roll": Interval(5, 5, 5)})]})
 
     def failed(self):
         return self.rows[0].eyes > 6
@@ -270,7 +272,7 @@ def test_a_toy_probe_is_one_file(
     """It is found in its folder and has --list, --json and --plot as every probe."""
     (tmp_path / "toy_die.py").write_text(TOY)
     monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(tmp_path)])
-    plot, found = tmp_path / "plot", tmp_path / "found"
+    plot, found = tmp_path / "plot.svg", tmp_path / "found"
     try:
         assert cli.main(["probe", "--list"]) == 0
         listed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
@@ -282,7 +284,7 @@ def test_a_toy_probe_is_one_file(
         sys.modules.pop(f"{probes.__name__}.toy_die", None)
     assert "die" in capsys.readouterr().out
     assert json.loads(found.read_text())["rows"] == [{"eyes": 5}]
-    assert plot.read_text() == "a die"
+    assert "<!-- roll -->" in plot.read_text()
 
 
 def test_probes_are_listed_and_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Literal
 
 from rich.table import Table
@@ -13,7 +13,9 @@ from rich.table import Table
 from collforge.decision import MARGIN
 from collforge.tuner import request, tables
 from collforge.tuner.benchmark import Row
-from collforge.tuner.plots import Line, draw
+from collforge.tuner.evidence import Interval
+from collforge.tuner.plots import Line, LinePicture
+from collforge.variant import split_name
 
 LEFT = ("collective", "variant", "tuned choice")
 
@@ -141,23 +143,57 @@ def print_steps(rows: Iterable[tuple[Mapping[str, str], Row]], mpi: str) -> None
     tables.show(table)
 
 
-def plot(rows: Sequence[Row], mpi: str, standard: str, path: Path) -> None:
-    """Draws a panel for each collective: native or its stand-in, the best of each family, tuned, the limit."""
+def picture(rows: Sequence[Row], mpi: str, standard: str, each: bool) -> LinePicture:
+    """A panel for each collective: native or its stand-in, families or variants, the tuned choice, the limit.
+
+    Times, with 95 % intervals; those of variants are native's median over the interval of the ratio.
+    """
     panels: dict[str, list[Line]] = {}
     for collective in dict.fromkeys(row.collective for row in rows):
         mine = [row for row in rows if row.collective == collective]
-        families = sorted({name for row in mine for name in row.families})
+        native = [Interval(row.native, row.native_low, row.native_high) for row in mine]
+        named = {row.bytes: _variants(row) if each else _best_of_families(row) for row in mine}
+        labels = sorted({label for names in named.values() for label in names})
         panels[f"{collective}, {mpi}"] = [
-            Line(standard, "o-", [(row.bytes, row.native) for row in mine]),
+            Line(standard, "o-", [(row.bytes, row.native) for row in mine], native),
             *(
-                Line(
-                    name,
+                _line(
+                    label,
                     ".:",
-                    [(r.bytes, r.native / r.families[name]) for r in mine if name in r.families],
+                    [(r, named[r.bytes][label]) for r in mine if label in named[r.bytes]],
                 )
-                for name in families
+                for label in labels
             ),
-            Line("tuned", "s--", [(row.bytes, row.native / row.ratio) for row in mine]),
+            _line("tuned", "s--", [(row, row.tuned) for row in mine if row.tuned != "-"]),
             Line("limit", "-", [(row.bytes, row.limit) for row in mine if row.limit]),
         ]
-    draw(panels, path)
+    return LinePicture(panels)
+
+
+def _best_of_families(row: Row) -> dict[str, str]:
+    """Family -> its fastest variant."""
+    names = sorted(row.variants, key=row.variants.__getitem__)
+    return {split_name(name)[0]: name for name in names}
+
+
+def _variants(row: Row) -> dict[str, str]:
+    """Label -> variant: the family if it has one variant here."""
+    families = Counter(split_name(name)[0] for name in row.variants)
+    return {
+        family if families[family] == 1 else name: name
+        for name in row.variants
+        for family, _ in [split_name(name)]
+    }
+
+
+def _line(label: str, style: str, points: Sequence[tuple[Row, str]]) -> Line:
+    """``points``: each with the variant that was timed; native or its stand-in if no such variant was."""
+    times = []
+    for row, name in points:
+        ratio = row.variants.get(name, 1.0)
+        low, high = row.intervals.get(name, (1.0, 1.0))
+        if low <= 0:  # one launch has no interval
+            low = high = ratio
+        times.append(Interval(row.native / ratio, row.native / high, row.native / low))
+    at = [(row.bytes, one.median) for (row, _), one in zip(points, times)]
+    return Line(label, style, at, times)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collforge import home
-from collforge.errors import CollforgeError
+from collforge.errors import CollforgeError, unknown
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import libraries
 
@@ -90,6 +90,15 @@ def find_libraries(names: str | None) -> list[MpiLibrary]:
     if not found:
         packages = " ".join(libraries.DEBIAN_PACKAGES.values())
         raise CollforgeError(f"no MPI library is installed here: run `apt-get install {packages}`")
+    return found
+
+
+def split_choices(what: str, text: str, choices: Collection[str]) -> Sequence[str]:
+    """The items of a comma-separated list. Raises CollforgeError for one that is no choice."""
+    found = split(text)
+    for name in found:
+        if name not in choices:
+            raise unknown(what, name, choices)
     return found
 
 

@@ -1,4 +1,7 @@
-"""Plots: small panels of lines against bytes, of values by name, or maps of values; logarithmic axes."""
+"""Pictures: small panels of lines against bytes, of values by name, or maps of values; logarithmic axes.
+
+A picture is plain data, stored in --json files, so that pictures of several MPI libraries can be joined.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Union
+
+import msgspec
 
 from collforge.tuner.evidence import Interval
 
@@ -20,8 +25,8 @@ class Line:
 
     label: str
     style: str
-    points: Sequence[tuple[int, float]]
-    """(bytes, value); `draw` gives the axis and the unit of the value, usually seconds"""
+    points: Sequence[tuple[float, float]]
+    """(across, value), e.g. bytes and seconds"""
     intervals: Sequence[Interval] = ()
     """One for each point, in the same unit; empty: none are drawn."""
 
@@ -32,11 +37,8 @@ class Dots:
 
     label: str
     values: Mapping[str, Interval]
-    """Name -> value; `draw_dots` gives the unit"""
+    """Name -> value"""
 
-
-Map = Mapping[tuple[float, float], float]
-"""(across, up) -> value. `draw_maps` gives the axes."""
 
 SCALE = {-1.0: "#08306b", 0.0: "#009e73", 1.0: "#f0e442", 2.0: "#d55e00", 3.0: "#7f0000"}
 """Value -> colour of a map, values between them mixed: blue, green, yellow, red, dark red.
@@ -45,35 +47,174 @@ The order is that of Denis et al. (2022), section 5.2; the lightness tells 0 fro
 """
 
 
-def draw(
-    panels: Mapping[str, Sequence[Line]],
-    path: Path,
-    scale: float = 1e3,
-    unit: str = "ms",
-    across: str = "bytes",
-) -> None:
-    """Writes a panel for each title into one picture; the file's ending gives its format.
+class Picture(msgspec.Struct, frozen=True, tag_field="kind"):
+    """Panels by their titles."""
 
-    ``across``: the axis of the points' first number. Values are multiplied by ``scale`` and shown in ``unit``.
+    panels: Mapping[str, Any]
+
+    def draw(self, path: Path) -> None:
+        """Writes the picture; the file's ending gives its format."""
+        raise NotImplementedError
+
+
+class LinePicture(Picture, frozen=True, tag="lines"):
+    """A panel of lines for each title."""
+
+    panels: Mapping[str, Sequence[Line]]
+    across: str = "bytes"
+    """What the points' first number is."""
+    unit: str = "ms"
+    scale: float = 1e3
+    """Values are multiplied by it to be in ``unit``."""
+    title: str = ""
+
+    def draw(self, path: Path) -> None:
+        colours = _colours(line.label for lines in self.panels.values() for line in lines)
+        with _figure(self.panels, path, COLUMNS, (3.2, 2.8)) as (grid, shown):
+            for (title, lines), axes in zip(self.panels.items(), grid):
+                for line in lines:
+                    values = [value * self.scale for _, value in line.points]
+                    numbers = [number for number, _ in line.points]
+                    drawn = axes.loglog(numbers, values, line.style, color=colours[line.label])
+                    shown.setdefault(line.label, drawn[0])
+                    low = [one.low * self.scale for one in line.intervals]
+                    high = [one.high * self.scale for one in line.intervals]
+                    axes.vlines(numbers[: len(low)], low, high, color=colours[line.label])
+                numbers = [number for line in lines for number, _ in line.points]
+                _label_ticks(axes, self.across != "bytes", numbers)
+                axes.set_title(title, fontsize=9)
+                axes.set_xlabel(self.across, fontsize=8)
+                axes.set_ylabel(self.unit, fontsize=8)
+                axes.figure.suptitle(self.title, fontsize=9)
+
+
+class DotPicture(Picture, frozen=True, tag="dots"):
+    """A panel for each title: a row for each name, with its dots and intervals."""
+
+    panels: Mapping[str, Sequence[Dots]]
+    """By the axis, which is the unit of the values."""
+    title: str = ""
+    mark: float = 0.0
+    """The position of a reference line in all panels, such as 1 for native; 0 for none."""
+
+    def draw(self, path: Path) -> None:
+        colours = _colours(dots.label for series in self.panels.values() for dots in series)
+        counts = (len(dots.values) for series in self.panels.values() for dots in series)
+        size = (6.0, 1.2 + 0.25 * max(counts, default=1))
+        with _figure(self.panels, path, 3, size) as (grid, shown):
+            for (unit, series), axes in zip(self.panels.items(), grid):
+                names = list(dict.fromkeys(name for dots in series for name in dots.values))
+                for dots in series:
+                    known = list(dots.values.values())
+                    errors = [
+                        [one.median - one.low for one in known],
+                        [one.high - one.median for one in known],
+                    ]
+                    drawn = axes.errorbar(
+                        [one.median for one in known],
+                        [names.index(name) for name in dots.values],
+                        xerr=errors,
+                        fmt="o",
+                        capsize=3,
+                        color=colours[dots.label],
+                    )
+                    shown.setdefault(dots.label, drawn)
+                axes.set_yticks(range(len(names)), names)
+                axes.invert_yaxis()
+                axes.set_xscale("log")
+                axes.set_xlabel(unit, fontsize=8)
+                axes.figure.suptitle(self.title, fontsize=9)
+                if self.mark > 0:
+                    axes.axvline(self.mark, color="black", linewidth=0.8)
+
+
+class MapPicture(Picture, frozen=True, tag="maps"):
+    """A heat map for each title: a cell for each point, with its value. The colours are SCALE."""
+
+    panels: Mapping[str, Sequence[tuple[float, float, float]]]
+    """(across, up, value) of each cell."""
+    across: str
+    up: str
+    unit: str
+    """What the values are."""
+    title: str = ""
+
+    def draw(self, path: Path) -> None:
+        from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+        norm = Normalize(min(SCALE), max(SCALE))
+        stops = [(float(norm(value)), colour) for value, colour in SCALE.items()]
+        colours = LinearSegmentedColormap.from_list("overhead", stops)
+        image = None
+        with _figure(self.panels, path, 3, (3.6, 3.0)) as (grid, _):
+            for (name, cells), axes in zip(self.panels.items(), grid):
+                image = axes.imshow(
+                    _matrix(cells), cmap=colours, norm=norm, origin="lower", aspect="auto"
+                )
+                columns = sorted({column for column, _, _ in cells})
+                rows = sorted({row for _, row, _ in cells})
+                for column, row, value in cells:
+                    colour = "white" if value < -0.25 or value > 2 else "black"
+                    at = (columns.index(column), rows.index(row))
+                    axes.text(
+                        *at, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=8
+                    )
+                axes.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
+                axes.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])
+                axes.set_title(name, fontsize=9)
+                axes.set_xlabel(self.across, fontsize=8)
+                axes.set_ylabel(self.up, fontsize=8)
+                axes.figure.suptitle(self.title, fontsize=9)
+            if image is not None:
+                bar = grid[0].figure.colorbar(image, ax=list(grid), extend="both")
+                bar.set_label(self.unit, fontsize=8)
+
+
+def read(stored: object) -> Picture:
+    """A picture of a --json file. Raises msgspec.ValidationError if it is none."""
+    picture: Picture = msgspec.convert(stored, Union[LinePicture, DotPicture, MapPicture])
+    return picture
+
+
+def join(pictures: Mapping[str, Picture]) -> Picture:
+    """The panels of pictures of one kind, each under its picture's name, e.g. that of an MPI library."""
+    first = next(iter(pictures.values()))
+    panels: dict[str, Any] = {
+        f"{name}: {title}": panel
+        for name, picture in pictures.items()
+        for title, panel in picture.panels.items()
+    }
+    return msgspec.structs.replace(first, panels=panels, title="")
+
+
+def across(name: str, pictures: Mapping[int, Picture]) -> LinePicture:
+    """One picture over another axis: a panel for each position of the pictures' own axis.
+
+    ``name``: of the new axis, e.g. nodes; ``pictures``: by their position on it. They must be of lines.
     """
-    colours = _colours(line.label for lines in panels.values() for line in lines)
-    with _figure(panels, path, COLUMNS, (3.2, 2.8)) as (grid, shown):
-        for (title, lines), axes in zip(panels.items(), grid):
+    panels: dict[str, dict[str, Line]] = {}
+    for position, picture in pictures.items():
+        assert isinstance(picture, LinePicture), "figures over layouts are drawn as lines"
+        for title, lines in picture.panels.items():
             for line in lines:
-                values = [value * scale for _, value in line.points]
-                sizes = [nbytes for nbytes, _ in line.points]
-                drawn = axes.loglog(sizes, values, line.style, color=colours[line.label])
-                shown.setdefault(line.label, drawn[0])
-                low = [one.low * scale for one in line.intervals]
-                high = [one.high * scale for one in line.intervals]
-                axes.vlines(sizes[: len(low)], low, high, color=colours[line.label])
-            _label_ticks(axes, across != "bytes", [n for line in lines for n, _ in line.points])
-            axes.set_title(title, fontsize=9)
-            axes.set_xlabel(across, fontsize=8)
-            axes.set_ylabel(unit, fontsize=8)
+                for i, (number, value) in enumerate(line.points):
+                    named = panels.setdefault(f"{title}, {number:g} {picture.across}", {})
+                    old = named.get(line.label, Line(line.label, line.style, []))
+                    ends = [*old.intervals, *line.intervals[i : i + 1]]
+                    points = [*old.points, (position, value)]
+                    named[line.label] = Line(line.label, line.style, points, ends)
+    found = {title: list(lines.values()) for title, lines in panels.items()}
+    return LinePicture(found, across=name)
 
 
-def _label_ticks(axes: Any, few: bool, numbers: Iterable[int]) -> None:
+def _matrix(cells: Sequence[tuple[float, float, float]]) -> list[list[float]]:
+    """Rows from the lowest up; nan where there is no cell."""
+    known = {(column, row): value for column, row, value in cells}
+    columns, rows = (sorted({cell[i] for cell in cells}) for i in range(2))
+    return [[known.get((column, row), math.nan) for column in columns] for row in rows]
+
+
+def _label_ticks(axes: Any, few: bool, numbers: Iterable[float]) -> None:
     """Plain numbers instead of powers; ``few``: one for each point."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
@@ -84,77 +225,6 @@ def _label_ticks(axes: Any, few: bool, numbers: Iterable[int]) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xticks(sorted(set(numbers)))
         axes.xaxis.set_major_formatter(plain)
-
-
-def draw_dots(
-    panels: Mapping[str, Sequence[Dots]], path: Path, title: str, mark: float | None = None
-) -> None:
-    """Writes a panel for each unit into one picture: a row for each name, with its dots and intervals.
-
-    ``mark``: the position of a reference line in all panels, such as 1 for native.
-    """
-    colours = _colours(dots.label for series in panels.values() for dots in series)
-    most = max((len(dots.values) for series in panels.values() for dots in series), default=1)
-    with _figure(panels, path, 3, (6.0, 1.2 + 0.25 * most)) as (grid, shown):
-        for (unit, series), axes in zip(panels.items(), grid):
-            names = list(dict.fromkeys(name for dots in series for name in dots.values))
-            for dots in series:
-                known = list(dots.values.values())
-                errors = [
-                    [one.median - one.low for one in known],
-                    [one.high - one.median for one in known],
-                ]
-                drawn = axes.errorbar(
-                    [one.median for one in known],
-                    [names.index(name) for name in dots.values],
-                    xerr=errors,
-                    fmt="o",
-                    capsize=3,
-                    color=colours[dots.label],
-                )
-                shown.setdefault(dots.label, drawn)
-            axes.set_yticks(range(len(names)), names)
-            axes.invert_yaxis()
-            axes.set_xscale("log")
-            axes.set_xlabel(unit, fontsize=8)
-            axes.figure.suptitle(title, fontsize=9)
-            if mark is not None:
-                axes.axvline(mark, color="black", linewidth=0.8)
-
-
-def draw_maps(
-    panels: Mapping[str, Map], path: Path, title: str, across: str, up: str, unit: str
-) -> None:
-    """Writes a heat map for each title into one picture: a cell for each point, with its value.
-
-    ``across``, ``up``: the axes of the points' numbers. ``unit``: what the values are. The scale is SCALE.
-    """
-    from matplotlib.colors import LinearSegmentedColormap, Normalize
-
-    norm = Normalize(min(SCALE), max(SCALE))
-    stops = [(float(norm(value)), colour) for value, colour in SCALE.items()]
-    colours = LinearSegmentedColormap.from_list("overhead", stops)
-    image = None
-    with _figure(panels, path, 3, (3.6, 3.0)) as (grid, _):
-        for (name, cells), axes in zip(panels.items(), grid):
-            columns = sorted({column for column, _ in cells})
-            rows = sorted({row for _, row in cells})
-            values = [[cells.get((column, row), math.nan) for column in columns] for row in rows]
-            image = axes.imshow(values, cmap=colours, norm=norm, origin="lower", aspect="auto")
-            for (column, row), value in cells.items():
-                dark = value < -0.25 or value > 2
-                at = (columns.index(column), rows.index(row))
-                colour = "white" if dark else "black"
-                axes.text(*at, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=8)
-            axes.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
-            axes.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])
-            axes.set_title(name, fontsize=9)
-            axes.set_xlabel(across, fontsize=8)
-            axes.set_ylabel(up, fontsize=8)
-            axes.figure.suptitle(title, fontsize=9)
-        if image is not None:
-            bar = grid[0].figure.colorbar(image, ax=list(grid), extend="both")
-            bar.set_label(unit, fontsize=8)
 
 
 def _colours(labels: Iterable[str]) -> dict[str, str]:

@@ -88,8 +88,9 @@ class Watch:
 def run_program(
     site: Site, check: str, settings: Mapping[str, object], folder: Path, seconds: float = 0.0
 ) -> str:
-    """Runs a check whose program writes lines to the file of its variable `lines`; returns these lines.
+    """Runs a check that writes lines to the file of its variable `lines`; returns these lines.
 
+    ``check``: its name, maybe with a parameter, as ReFrame shows it: ``Kernel %kernel=summa``.
     ``seconds``: the expected time of the program. If the launch ended early, lines are missing. Raises JobError
     as run_job does.
     """
@@ -145,12 +146,14 @@ def _reframe(
     command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     command.append(str(_REFRAME) if _REFRAME.exists() else "reframe")
     # Only one file, because loading all checks takes longer than ReFrame itself.
-    command += ["-C", str(site.config), "-c", str(reframe_checks.CHECKS / CHECKS[check])]
-    command += ["--system", f"{site.system}:{site.mpi}", "-n", f"^{check}"]
+    name, _, _ = check.partition(" ")
+    command += ["-C", str(site.config), "-c", str(reframe_checks.CHECKS / CHECKS[name])]
+    # ReFrame compares without blanks.
+    command += ["--system", f"{site.system}:{site.mpi}", "-n", f"^{check.replace(' ', '')}"]
     command += ["--prefix", str(folder), "--report-file", str(report)]
     command += ["--exec-policy", "serial", *STRICT, "-r"]
-    for name, value in settings.items():
-        command += ["-S", f"{check}.{name}={value}"]
+    for variable, value in settings.items():
+        command += ["-S", f"{name}.{variable}={value}"]
     return command
 
 
@@ -159,6 +162,7 @@ CHECKS = {
     "ReadBack": "read_back.py",
     "Lanes": "lanes.py",
     "Overlap": "overlap.py",
+    "Kernel": "kernels.py",
 }
 """Check -> its file, for the checks that are run here."""
 

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -18,6 +19,7 @@ from rich.table import Table
 from collforge.db import Undecided, Winner
 from collforge.decision import UNDECIDED
 from collforge.place import Place
+from collforge.tuner.plots import Picture
 from collforge.tuner.request import format_size
 from collforge.variant import NATIVE
 
@@ -108,12 +110,20 @@ def write_json(rows: object) -> None:
     print()
 
 
-def save(args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]]) -> None:
-    """Writes a command's measurements to its --json file, if given, with the command line that repeats them."""
+def save(
+    args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]], picture: Picture
+) -> None:
+    """Writes the files that --json and --plot name: what a command measured, and its picture.
+
+    The --json file has both, and the command line that repeats them.
+    """
+    if args.plot:
+        picture.draw(args.plot)
     if args.json:
         now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         command = shlex.join(["collforge", *_without_outputs(args.words)])
         document = {"command": command, "date": now, "mpi": mpi, "rows": rows}
+        document["picture"] = msgspec.to_builtins(picture)
         args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 

@@ -9,7 +9,14 @@ from typing import ClassVar
 
 import reframe as rfm
 import reframe.utility.sanity as sn
-from reframe.core.builtins import fixture, parameter, run_before, sanity_function, variable
+from reframe.core.builtins import (
+    fixture,
+    parameter,
+    run_after,
+    run_before,
+    sanity_function,
+    variable,
+)
 from reframe.core.exceptions import SanityError
 
 from collforge.home import home
@@ -56,6 +63,9 @@ class Kernel(DriverCheck):
     iterations = variable(int, value=0)
     """0: the kernel's default."""
 
+    lines = variable(str, value="")
+    """A file for the programs' lines; empty: none."""
+
     launches = 3
     built = fixture(BuildKernels, scope="environment")
     reference: ClassVar = {"*": {"added_lines": (MOST_ADDED, None, 0, "lines")}}
@@ -88,11 +98,20 @@ class Kernel(DriverCheck):
             words += [f"--ntasks-per-node={per_node}"] if per_node else []
         return " ".join([*words, self._program(version), *self.executable_opts])
 
+    def _output_text(self) -> str:
+        return Path(self.stagedir, str(self.job.stdout)).read_text(
+            encoding="utf-8", errors="replace"
+        )
+
     @property
-    def lines(self) -> list[Line]:
+    def found(self) -> list[Line]:
         """The lines that the programs printed."""
-        path = Path(self.stagedir, str(self.job.stdout))
-        return kernels.printed(self.kernel, path.read_text(encoding="utf-8", errors="replace"))
+        return kernels.printed(self.kernel, self._output_text())
+
+    @run_after("sanity")
+    def copy_lines(self) -> None:
+        if self.lines:
+            Path(self.lines).write_text(self._output_text(), encoding="utf-8")
 
     @sanity_function
     def check_launches(self) -> bool:
@@ -102,14 +121,14 @@ class Kernel(DriverCheck):
             "openmp": self.rank_layout.nodes,
         }
         for version in VERSIONS:
-            found = [line.ranks for line in self.lines if line.version == version]
-            if found != [ranks[version]] * self.launches:
+            ranks_of = [line.ranks for line in self.found if line.version == version]
+            if ranks_of != [ranks[version]] * self.launches:
                 raise SanityError(
                     f"{self.kernel}_{version} was launched {self.launches} times on "
-                    f"{ranks[version]} ranks, and printed lines of {found}{self._last_words()}"
+                    f"{ranks[version]} ranks, and printed lines of {ranks_of}{self._last_words()}"
                 )
-        if not kernels.agree(self.lines):
-            sums = ", ".join(f"{line.version} {line.checksum!r}" for line in self.lines)
+        if not kernels.agree(self.found):
+            sums = ", ".join(f"{line.version} {line.checksum!r}" for line in self.found)
             raise SanityError(f"{self.kernel}: checksums differ: {sums}")
         return True
 
@@ -120,7 +139,7 @@ class Kernel(DriverCheck):
             "added_lines": (kernels.added_lines(paths["mpi"], paths["hybrid"]), "lines")
         }
         for version, path in paths.items():
-            seconds = [line.seconds for line in self.lines if line.version == version]
+            seconds = [line.seconds for line in self.found if line.version == version]
             values[f"{version}_seconds"] = statistics.median(seconds), "s"
             values[f"{version}_lines"] = len(kernels.code_lines(path)), "lines"
         for name, (value, unit) in values.items():

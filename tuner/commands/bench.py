@@ -15,7 +15,8 @@ from collforge.layout import from_name
 from collforge.place import Place
 from collforge.toolchain import build, libraries
 from collforge.tuner import bench_tables, benchmark, plan, tables, target
-from collforge.tuner.benchmark import Known, Row, make_row, stages, usual_variants
+from collforge.tuner.benchmark import Known, Measured, Row, make_row, stages, usual_variants
+from collforge.tuner.evidence import Launch
 from collforge.tuner.parsing import (
     Subparsers,
     add_command,
@@ -104,12 +105,34 @@ def run(args: argparse.Namespace) -> int:
     problems = {one.problem: one.by(NATIVE) for one in cases}.values()
     rows = [make_row(known, problem, measured) for problem in problems]
     show(args, known, list(zip(problems, rows)), standard)
-    derived = ("of_limit", "native_of_limit", "cpu_ratio", "over_neighbour")
-    plain = [{**asdict(row), **{name: getattr(row, name) for name in derived}} for row in rows]
-    tables.save(args, library.short_version, plain)
-    if args.plot:
-        bench_tables.plot(rows, place.mpi, standard, args.plot)
+    picture = bench_tables.picture(rows, place.mpi, standard, args.each)
+    tables.save(args, library.short_version, plain_rows(known, measured, rows), picture)
     return 0
+
+
+def plain_rows(known: Known, measured: Measured, rows: Sequence[Row]) -> list[dict[str, object]]:
+    """The rows for --json, with ``size``, that of --sizes (maybe per node), and every sample."""
+    sizes = {
+        plan.problem_at(known.made, known.goal, collective, size).problem: size
+        for size in known.goal.sizes
+        for collective in known.goal.collectives
+    }
+    derived = ("of_limit", "native_of_limit", "cpu_ratio", "over_neighbour")
+    return [
+        {
+            **asdict(row),
+            **{name: getattr(row, name) for name in derived},
+            "size": sizes.get(row.problem, row.bytes),
+            "samples": samples(measured.launches[row.problem]),
+        }
+        for row in rows
+    ]
+
+
+def samples(launches: Sequence[Launch]) -> dict[str, list[Sequence[float]]]:
+    """Variant -> seconds of each launch."""
+    names = {variant for launch in launches for variant in launch}
+    return {one.name: [launch.get(one, ()) for launch in launches] for one in sorted(names)}
 
 
 def show(

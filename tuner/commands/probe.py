@@ -46,7 +46,6 @@ def run(args: argparse.Namespace) -> int:
     tables.show(result.table())
     if result.remark():
         print(result.remark())
-    tables.save(args, library.short_version, [asdict(row) for row in result.rows])
-    if args.plot:
-        result.plot(args.plot)
+    rows = [asdict(row) for row in result.rows]
+    tables.save(args, library.short_version, rows, result.picture())
     return int(result.failed())

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from rich.table import Table
 
 from collforge.errors import CollforgeError
 from collforge.home import home, make_folder
+from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
-from collforge.tuner import figures, tables, target
+from collforge.tuner import figures, plots, tables, target
 from collforge.tuner.figures import Figure
 from collforge.tuner.parsing import Subparsers, add_command, add_mpi, find_libraries
+from collforge.tuner.plots import Picture
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -32,7 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("paper", nargs="?", help="see --list")
     parser.add_argument("figure", nargs="?", help="its number")
-    parser.add_argument("--list", action="store_true", help="the figures that can be reproduced")
+    parser.add_argument("--list", action="store_true", help="all figures, and what is missing")
     parser.add_argument("--quick", action="store_true", help="fewer sizes and launches")
     parser.add_argument(
         "--again", action="store_true", help="measure again what a former run has left"
@@ -42,61 +45,134 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Returns 1 if the figure cannot be shown."""
+    system = target.system_name(args)
     if args.list:
-        _list(figures.read())
+        _list(figures.read(), system)
         return 0
     if args.paper is None or args.figure is None:
         raise CollforgeError("name a paper and a figure; `collforge reproduce --list` has them all")
     figure = figures.find(args.paper, args.figure)
-    quick = "-quick" if args.quick else ""
-    system = target.system_name(args)
-    folder = make_folder(home() / "figures" / f"{figure.paper}-{figure.figure}-{system}{quick}")
-    print(f"{figure.source}, Fig. {figure.figure}. {figure.shows}.")
+    print(f"{figure.source}, {figure.title}. {figure.shows}.")
     print(f"Paper: {figure.finding}")
-    for library in find_libraries(args.mpi):
-        rows = _measure(figure, library, args, folder)
-        print(f"Ours, {library.short_version}: {verdict(figure, rows)}")
-    print(f"JSON, CSV and plots: {folder}")
+    if figure.needs:
+        print(f"It cannot be shown: {figure.needs}")
+        return 1
+    folder = make_folder(_folder(figure, system, args.quick))
+    found = [_measure(figure, library, args, folder) for library in find_libraries(args.mpi)]
+    for one in found:
+        print(f"Ours, {one.mpi}: {verdict(figure, one)}")
+    _write_csv(found, folder / "figure.csv")
+    picture = plots.join({one.mpi: one.picture for one in found})
+    for ending in ("svg", "png", "pdf"):
+        picture.draw(folder / f"figure.{ending}")
+    print(f"JSON, CSV and the picture: {folder}")
     return 0
 
 
-def verdict(figure: Figure, rows: Sequence[Mapping[str, Any]]) -> str:
-    found = figure.measured(rows)
-    if found is None:
+@dataclass(frozen=True)
+class Measured:
+    """What one MPI library gave."""
+
+    mpi: str
+    """Name and version."""
+    flavor: str
+    rows: Sequence[Mapping[str, Any]]
+    picture: Picture
+
+
+def _folder(figure: Figure, system: str, quick: bool) -> Path:
+    name = f"{figure.paper}-{figure.figure}-{system}" + ("-quick" if quick else "")
+    return home() / "figures" / name
+
+
+def verdict(figure: Figure, found: Measured) -> str:
+    value = figure.measured(found.rows)
+    if value is None:
         return f"no row has {figure.value}, so nothing can be said"
+    said = f"{figure.take} {figure.value}"
+    said += f" / {figure.divided_by}" if figure.divided_by else ""
+    if figure.mpi not in ("", found.flavor):
+        return f"{said} {value:.2f} (the paper's finding is about {figure.mpi})"
     most = figure.at_most is not None
     bound = f"at most {figure.at_most:g}" if most else f"at least {figure.at_least:g}"
-    same = "same trend" if figure.holds(found) else "another trend"
-    return f"{figure.take} {figure.value} {found:.2f}: {same} ({bound} expected)"
+    same = "same trend" if figure.holds(value) else "another trend"
+    return f"{said} {value:.2f}: {same} ({bound} expected)"
 
 
 def _measure(
     figure: Figure, library: MpiLibrary, args: argparse.Namespace, folder: Path
-) -> list[dict[str, Any]]:
-    """Runs the figure's command, unless its results are there; leaves JSON, CSV and a plot."""
-    words = figure.command(args.layout or figure.layout, args.quick)
-    words += ["--mpi", library.name, "--system", args.system]
+) -> Measured:
+    """Runs the figure's command on its layouts, as far as results are not there."""
+    layouts = [args.layout] if args.layout else [figure.layout]
+    if figure.over:
+        layouts = args.layout.split(",") if args.layout else list(figure.over)
+    documents = {}
+    for layout in layouts:
+        words = figure.command(layout, _where(args, library), args.quick)
+        path = folder / f"{'-'.join(filter(None, [library.name, layout]))}.json"
+        documents[layout] = _run(words, path, args.again)
+    pictures = {layout: plots.read(one["picture"]) for layout, one in documents.items()}
+    if figure.over:
+        numbers = {from_name(layout).nodes: picture for layout, picture in pictures.items()}
+        picture: Picture = plots.across("nodes", numbers)
+    else:
+        (picture,) = pictures.values()
+    rows = [{"layout": at, **row} for at, one in documents.items() for row in one["rows"]]
+    return Measured(library.short_version, library.flavor, rows, picture)
+
+
+def _where(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
+    """The options that select library and system."""
+    words = ["--mpi", library.name, "--system", args.system]
     words += ["--config", args.config] if args.config else []
-    words += ["--rails", str(args.rails), "--rate", args.rate, "--rail-model", args.rail_model]
-    command, path = shlex.join(["collforge", *words]), folder / f"{library.name}.json"
-    if args.again or not path.exists() or json.loads(path.read_text())["command"] != command:
+    return [
+        *words,
+        "--rails",
+        str(args.rails),
+        "--rate",
+        args.rate,
+        "--rail-model",
+        args.rail_model,
+    ]
+
+
+def _run(words: Sequence[str], path: Path, again: bool) -> dict[str, Any]:
+    """The --json file of a command, which is run unless the file is there."""
+    command = shlex.join(["collforge", *words])
+    if again or not path.exists() or json.loads(path.read_text())["command"] != command:
         print(command, flush=True)
-        outputs = ["--json", str(path), "--plot", str(path.with_suffix(".svg"))]
-        done = subprocess.run([sys.executable, "-m", "collforge", *words, *outputs], check=False)
-        if done.returncode != 0 or not path.exists():
-            raise CollforgeError(f"figure {figure.name} was not measured with {library.name}")
-    rows: list[dict[str, Any]] = json.loads(path.read_text())["rows"]
-    with path.with_suffix(".csv").open("w", newline="", encoding="utf-8") as out:
+        whole = [sys.executable, "-m", "collforge", *words, "--json", str(path)]
+        if subprocess.run(whole, check=False).returncode != 0 or not path.exists():
+            raise CollforgeError(f"not measured: {command}")
+    document: dict[str, Any] = json.loads(path.read_text())
+    return document
+
+
+def _write_csv(found: Sequence[Measured], path: Path) -> None:
+    """The rows of all libraries."""
+    rows = [{"mpi": one.mpi, **row} for one in found for row in one.rows]
+    with path.open("w", newline="", encoding="utf-8") as out:
         writer = csv.DictWriter(out, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    return rows
 
 
-def _list(found: Mapping[str, Figure]) -> None:
-    table = Table(title="figures")
-    for heading in ("paper", "figure", "source", "shows"):
+def _list(found: Mapping[str, Figure], system: str) -> None:
+    table = Table(title=f"figures and tables of the papers, system {system}")
+    for heading in ("paper", "", "shows", "status"):
         table.add_column(heading)
     for figure in found.values():
-        table.add_row(figure.paper, figure.figure, figure.source, figure.shows)
+        table.add_row(figure.paper, figure.title, figure.shows, _status(figure, system))
     tables.show(table)
+
+
+def _status(figure: Figure, system: str) -> str:
+    if figure.needs:
+        return f"missing: {figure.needs}"
+    done = [
+        "quick" if quick else "measured"
+        for quick in (False, True)
+        if list(_folder(figure, system, quick).glob("*.json"))
+    ]
+    return ", ".join(done) or "can be measured"

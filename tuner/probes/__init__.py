@@ -14,10 +14,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
+
+from collforge.tuner.plots import Picture
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Result(ABC):
     def table(self) -> Table: ...
 
     @abstractmethod
-    def plot(self, path: Path) -> None: ...
+    def picture(self) -> Picture: ...
 
     def remark(self) -> str:
         """A line below the table; '' for none."""

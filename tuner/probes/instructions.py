@@ -24,9 +24,9 @@ from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.mpirun import local_command
 from collforge.toolchain import build
 from collforge.toolchain.build import Built
-from collforge.tuner import plots, request
+from collforge.tuner import request
 from collforge.tuner.evidence import Interval
-from collforge.tuner.plots import Dots
+from collforge.tuner.plots import DotPicture, Dots
 from collforge.tuner.probes import Result, programs
 
 SUMMARY = "count the instructions of a call for which native won, with callgrind"
@@ -57,10 +57,10 @@ class Instructions(Result):
             table.add_row(one.function, f"{one.instructions:.0f}", " ".join(one.foreign) or "none")
         return table
 
-    def plot(self, path: Path) -> None:
+    def picture(self) -> DotPicture:
         values = {one.function: Interval(*[one.instructions] * 3) for one in self.rows}
         panels = {f"instructions over PMPI (line: at most {BUDGET})": [Dots("a call", values)]}
-        plots.draw_dots(panels, path, self.title, mark=BUDGET)
+        return DotPicture(panels, self.title, mark=BUDGET)
 
     def failed(self) -> bool:
         return any(one.instructions > BUDGET or one.foreign for one in self.rows)

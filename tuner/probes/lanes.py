@@ -10,7 +10,6 @@ import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rich.table import Table
 
@@ -22,10 +21,10 @@ from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.reframe_checks import lanes
 from collforge.reframe_checks.lanes import PATTERN, Series
-from collforge.tuner import plots, request, target
+from collforge.tuner import request, target
 from collforge.tuner.evidence import Interval, mean_interval
 from collforge.tuner.parsing import add_database
-from collforge.tuner.plots import Line
+from collforge.tuner.plots import Line, LinePicture
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import run_program
 
@@ -84,7 +83,7 @@ class Found(Result):
             )
         return table
 
-    def plot(self, path: Path) -> None:
+    def picture(self) -> LinePicture:
         """A panel for each benchmark and size: time against ranks at work, and what the lanes would give."""
         panels: dict[str, list[Line]] = {}
         for row in self.rows:
@@ -107,7 +106,7 @@ class Found(Result):
                     [(r.lanes, one * expected(r, self.physical, self.tied) ** sign) for r in mine],
                 ),
             ]
-        plots.draw(panels, path, across="ranks of a node that communicate")
+        return LinePicture(panels, across="ranks of a node that communicate", title=self.title)
 
     def remark(self) -> str:
         more = "at least " if self.at_least else ""

@@ -1,28 +1,38 @@
-"""Message rates of threads on this machine, with shared or separate communicators and interfaces (VCIs)."""
+"""Message rates of threads and processes, with shared or separate communicators and interfaces (VCIs).
+
+Zambre et al. (2020), section 5: over sizes (Figs. 11 and 14) or, with one size, over pairs (Figs. 10 and 13).
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import statistics
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.table import Table
 
+from collforge import layout
+from collforge.errors import CollforgeError
 from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks import message_rate
 from collforge.reframe_checks.message_rate import Setting
-from collforge.reframe_checks.mpirun import local_command
+from collforge.reframe_checks.mpirun import cluster_command, local_command
+from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.toolchain import vcis
-from collforge.tuner import plots, request
-from collforge.tuner.plots import Line
+from collforge.tuner import request, target
+from collforge.tuner.evidence import Interval
+from collforge.tuner.parsing import split
+from collforge.tuner.plots import Line, LinePicture
 from collforge.tuner.probes import Result, programs
 
 SUMMARY = "message rates of threads, by communicators and interfaces (VCIs) of the MPI library"
 LAUNCHES = 5
+TWO_NODES = layout.from_name("2x1")
 PAYS = 1.1
 """Several interfaces pay off if threads on separate communicators send this many times as fast as over one."""
 
@@ -36,6 +46,8 @@ class Rate:
     rate: float
     low: float
     high: float
+    relative: float = 1.0
+    """To the rate of as many pairs of processes (everywhere)."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,7 @@ class Rates(Result):
         table = Table(title=self.title)
         table.add_column("call")
         table.add_column("who")
-        for nbytes in message_rate.SIZES:
+        for nbytes in dict.fromkeys(rate.bytes for rate in self.rows):
             table.add_column(request.format_size(nbytes), justify="right")
         for setting in self.settings():
             cells = [format_rate(rate) for rate in self.rows if rate.setting == setting]
@@ -58,13 +70,23 @@ class Rates(Result):
     def settings(self) -> list[Setting]:
         return list(dict.fromkeys(rate.setting for rate in self.rows))
 
-    def plot(self, path: Path) -> None:
-        """Draws a panel for each MPI call: messages per second against bytes, one line for each setting."""
+    def picture(self) -> LinePicture:
+        """A panel for each MPI call: messages per second against bytes or, with one size, against pairs."""
+        sizes = {rate.bytes for rate in self.rows}
+        several = len({rate.setting.pairs for rate in self.rows}) > 1
+        lines: dict[tuple[str, str], list[Rate]] = {}
+        for rate in self.rows:
+            named = rate.setting if several and len(sizes) > 1 else replace(rate.setting, pairs=0)
+            lines.setdefault((rate.setting.call, label(named)), []).append(rate)
+        over_pairs = several and len(sizes) == 1
         panels: dict[str, list[Line]] = {}
-        for setting in self.settings():
-            points = [(rate.bytes, rate.rate) for rate in self.rows if rate.setting == setting]
-            panels.setdefault(setting.call, []).append(Line(label(setting), "o-", points))
-        plots.draw(panels, path, scale=1.0, unit="messages/s")
+        for (call, name), rates in lines.items():
+            at = [rate.setting.pairs if over_pairs else rate.bytes for rate in rates]
+            points = [(number, rate.rate) for number, rate in zip(at, rates)]
+            ends = [Interval(rate.rate, rate.low, rate.high) for rate in rates]
+            panels.setdefault(call, []).append(Line(name, "o-", points, ends))
+        across = "pairs" if over_pairs else "bytes"
+        return LinePicture(panels, across, "messages/s", scale=1.0, title=self.title)
 
     def remark(self) -> str:
         most = self.most_vcis
@@ -76,10 +98,11 @@ class Rates(Result):
 
 
 def label(setting: Setting) -> str:
-    """``par_comm, 4 VCIs``."""
-    if not setting.vcis:
-        return setting.mode
-    return f"{setting.mode}, {setting.vcis} VCI{'s' if setting.vcis > 1 else ''}"
+    """``par_comm, 2 pairs, 4 VCIs``."""
+    words = [setting.mode]
+    for number, name in ((setting.pairs, "pair"), (setting.vcis, "VCI")):
+        words += [f"{number} {name}{'s' if number > 1 else ''}"] if number else []
+    return ", ".join(words)
 
 
 def format_rate(rate: Rate) -> str:
@@ -89,16 +112,43 @@ def format_rate(rate: Rate) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     programs.add_launches(parser, LAUNCHES)
+    text = "between processes of this machine, or two nodes of an emulated cluster (default: %(default)s)"
+    parser.add_argument("--system", choices=("local", "emulated"), default="local", help=text)
+    target.add_rails(parser)
+    text = "of threads or processes, each 1 to 64 (default: the cores of this machine)"
+    parser.add_argument("--pairs", default=str(cores()), metavar="N[,N...]", help=text)
+    sizes = ",".join(map(str, message_rate.SIZES))
+    parser.add_argument("--sizes", default=sizes, help="of messages (default: %(default)s)")
+
+
+def cores() -> int:
+    return max(2, len(os.sched_getaffinity(0)))
+
+
+def parse_pairs(text: str) -> list[int]:
+    """Numbers such as ``1,2,4``, ascending. Raises CollforgeError."""
+    most = message_rate.MOST_PAIRS
+    words = split(text)
+    numbers = sorted({int(word) for word in words if word.isdecimal()})
+    if not numbers or len(numbers) < len(words) or numbers[0] < 1 or numbers[-1] > most:
+        raise CollforgeError(f"--pairs {text}: give numbers from 1 to {most}, e.g. 1,2,4")
+    return numbers
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Rates:
-    pairs = max(2, len(os.sched_getaffinity(0)))
+    numbers = parse_pairs(args.pairs)
+    sizes = request.parse_sizes(args.sizes)
+    if sizes[-1] > message_rate.MOST_BYTES:
+        raise CollforgeError(f"--sizes {args.sizes}: at most {message_rate.MOST_BYTES} bytes")
     most = vcis.most_vcis(library)
     program = compile_probe(library, request.new_folder(home() / "runs", "message-rate"))
-    settings = message_rate.settings(pairs, most)
-    rates = measure(library, program, settings, message_rate.SIZES, args.launches)
+    settings = [one for pairs in numbers for one in message_rate.settings(pairs, most)]
+    where = Where(
+        library, program, None if args.system == "local" else target.rails(args, TWO_NODES)
+    )
+    rates = measure(where, settings, sizes, args.launches)
     words = f"1000 messages a second, median of {args.launches} launches (least .. most)"
-    return Rates(f"{library.short_version}, {pairs} pairs: {words}", rates, most)
+    return Rates(f"{library.short_version}, {args.system}: {words}", rates, most)
 
 
 def compile_probe(library: MpiLibrary, folder: Path) -> Path:
@@ -109,31 +159,62 @@ def compile_probe(library: MpiLibrary, folder: Path) -> Path:
     return program
 
 
+@dataclass(frozen=True)
+class Where:
+    """A compiled program, and where its ranks run."""
+
+    library: MpiLibrary
+    program: Path
+    cluster: ClusterSpec | None = None
+    """Its rails; None: this machine."""
+
+    def start(self, setting: Setting) -> list[str]:
+        """The command prefix that starts all ranks; each half of them is a node of the cluster."""
+        if self.cluster is None:
+            return local_command(self.library.name, setting.ranks, setting.threads)
+        spec = replace(self.cluster, nodes=2, ranks_per_node=setting.ranks // 2)
+        return cluster_command(self.library.name, spec)
+
+
 def measure(
-    library: MpiLibrary,
-    program: Path,
-    settings: Sequence[Setting],
-    sizes: Sequence[int],
-    launches: int,
+    where: Where, settings: Sequence[Setting], sizes: Sequence[int], launches: int
 ) -> list[Rate]:
-    """The rates of all settings; in each of ``launches`` rounds all settings are measured in turn."""
+    """The rates of all settings; in each of ``launches`` rounds all settings are measured in turn.
+
+    Settings that the library refuses between nodes, such as windows with MPI_THREAD_MULTIPLE, are left out.
+    """
     found: dict[tuple[Setting, int], list[float]] = {}
+    refused: set[Setting] = set()
     for _ in range(launches):
         for setting in settings:
-            for nbytes, rate in launch(library, program, setting, sizes).items():
+            if setting in refused:
+                continue
+            try:
+                rates = launch(where, setting, sizes)
+            except CollforgeError as error:
+                if where.cluster is None or setting.call != "put":
+                    raise
+                print(f"{setting.call}, {label(setting)}: {error}", file=sys.stderr)
+                refused.add(setting)
+                continue
+            for nbytes, rate in rates.items():
                 found.setdefault((setting, nbytes), []).append(rate)
+    medians = {key: statistics.median(rates) for key, rates in found.items()}
+
+    def relative(setting: Setting, nbytes: int) -> float:
+        processes = Setting(message_rate.MODES[0], setting.call, setting.pairs)
+        own = medians[setting, nbytes]
+        return own / medians.get((processes, nbytes), own)
+
     return [
-        Rate(setting, nbytes, statistics.median(rates), min(rates), max(rates))
-        for (setting, nbytes), rates in found.items()
+        Rate(*key, medians[key], min(rates), max(rates), relative(*key))
+        for key, rates in found.items()
     ]
 
 
-def launch(
-    library: MpiLibrary, program: Path, setting: Setting, sizes: Sequence[int]
-) -> dict[int, float]:
-    """One launch on this machine: bytes -> messages per second."""
-    command = local_command(library.name, setting.ranks, setting.threads)
-    command += [str(program), *setting.arguments(sizes)]
+def launch(where: Where, setting: Setting, sizes: Sequence[int]) -> dict[int, float]:
+    """One launch: bytes -> messages per second."""
+    command = [*where.start(setting), str(where.program), *setting.arguments(sizes)]
     text = programs.run_program(command, setting.variables, "message_rate failed")
     return message_rate.read(text)
 
@@ -156,4 +237,4 @@ def probe_gain(library: MpiLibrary, folder: Path, threads: int = 2, nbytes: int 
     numbers = [1, min(threads + 1, vcis.most_vcis(library))]
     settings = [Setting("par_comm", "isend", threads, number) for number in numbers]
     program = compile_probe(library, folder)
-    return gain(measure(library, program, settings, [nbytes], 3), nbytes)
+    return gain(measure(Where(library, program), settings, [nbytes], 3), nbytes)

@@ -10,18 +10,18 @@ import os
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rich.table import Table
 
-from collforge.errors import CollforgeError, unknown
+from collforge.errors import CollforgeError
 from collforge.home import home
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks import overlap
 from collforge.reframe_checks.overlap import COLLECTIVES, DIAGNOSES, Impact, Line, Pair, Times
-from collforge.tuner import plots, request, target
-from collforge.tuner.parsing import split
+from collforge.tuner import request, target
+from collforge.tuner.parsing import split, split_choices
+from collforge.tuner.plots import MapPicture
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import run_program
 
@@ -57,6 +57,8 @@ class Point:
     """(3): of the computation."""
     communication: float
     """(4): time in MPI calls."""
+    impact: float
+    """(2): the computation in a running MPI program over that before MPI_Init, the same in all points."""
     osu: float
     """Per cent of overlap, by OSU's formula and by Intel's."""
     imb: float
@@ -103,14 +105,14 @@ class Found(Result):
             )
         return table
 
-    def plot(self, path: Path) -> None:
+    def picture(self) -> MapPicture:
         """A heat map of the overhead for each collective, by the targets of communication and computation."""
-        panels: dict[str, dict[tuple[float, float], float]] = {}
+        panels: dict[str, list[tuple[float, float, float]]] = {}
         for row in self.rows:
-            at = (row.comm_target * 1e3, row.comp_target * 1e3)
-            panels.setdefault(f"I{row.collective}", {})[at] = row.overhead
+            cell = (row.comm_target * 1e3, row.comp_target * 1e3, row.overhead)
+            panels.setdefault(f"I{row.collective}", []).append(cell)
         axes = ("communication (ms)", "computation (ms)")
-        plots.draw_maps(panels, path, self.title, *axes, "overhead: 0 overlap, 1 none")
+        return MapPicture(panels, *axes, "overhead: 0 overlap, 1 none", self.title)
 
     def remark(self) -> str:
         names = dict.fromkeys(row.collective for row in self.rows)
@@ -225,11 +227,7 @@ def checked_settings(
 
 def wanted(args: argparse.Namespace) -> tuple[Sequence[str], Sequence[int]]:
     """The collectives, and the times in microseconds; each once."""
-    collectives = list(dict.fromkeys(split(args.collective)))
-    for name in collectives:
-        if name not in COLLECTIVES:
-            raise unknown("collective", name, COLLECTIVES)
-    return collectives, parse_times(args.times)
+    return split_choices("collective", args.collective, COLLECTIVES), parse_times(args.times)
 
 
 def parse_times(text: str) -> list[int]:
@@ -259,10 +257,10 @@ def evaluate(title: str, launches: Sequence[Sequence[Line]]) -> Found:
     impacts = [one for launch in launches for one in launch if isinstance(one, Impact)]
     pairs = [[one for one in launch if isinstance(one, Pair)] for launch in launches]
     impact = statistics.median(map(overlap.mpi_impact, impacts))
-    return Found(title, [point(each) for each in zip(*pairs)], impact)
+    return Found(title, [point(each, impact) for each in zip(*pairs)], impact)
 
 
-def point(pairs: Sequence[Pair]) -> Point:
+def point(pairs: Sequence[Pair], impact: float) -> Point:
     """The same pair of times in all launches. Ratios are of one launch each, as sizes and times differ."""
     by_launch = [overlap.medians(pair) for pair in pairs]
     overheads = [overlap.overhead(times) for times in by_launch]
@@ -284,6 +282,7 @@ def point(pairs: Sequence[Pair]) -> Point:
         most=max(overheads),
         slowdown=middle(overlap.slowdown),
         communication=middle(overlap.communication),
+        impact=impact,
         osu=middle(overlap.osu),
         imb=middle(overlap.imb),
         diagnosis=statistics.mode(map(overlap.diagnose, by_launch)),

@@ -6,13 +6,11 @@ import argparse
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.table import Table
 
-from collforge.tuner import plots
 from collforge.tuner.evidence import Interval, compare
-from collforge.tuner.plots import Dots
+from collforge.tuner.plots import DotPicture, Dots
 from collforge.tuner.probes import Result, programs
 from collforge.variant import Variant
 
@@ -58,10 +56,10 @@ class Ratios(Result):
             )
         return table
 
-    def plot(self, path: Path) -> None:
+    def picture(self) -> DotPicture:
         values = {row.what: Interval(row.ratio, row.low, row.high) for row in self.rows}
         panels = {"time preloaded over time without": [Dots("95 % interval", values)]}
-        plots.draw_dots(panels, path, self.title, mark=1.0)
+        return DotPicture(panels, self.title, mark=1.0)
 
 
 def add_arguments(parser: argparse.ArgumentParser, layout: str) -> None:

@@ -12,7 +12,6 @@ import argparse
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -20,9 +19,9 @@ from rich.table import Table
 from collforge import layout
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
-from collforge.tuner import evidence, plots, request, target
+from collforge.tuner import evidence, request, target
 from collforge.tuner.evidence import Interval
-from collforge.tuner.plots import Dots
+from collforge.tuner.plots import DotPicture, Dots
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.probes.programs import Programs
 
@@ -79,7 +78,7 @@ class Startup(Result):
             table.add_row(row.primitive, row.unit, *map(format_cell, row.cells.values()))
         return table
 
-    def plot(self, path: Path) -> None:
+    def picture(self) -> DotPicture:
         panels = {
             unit: [
                 Dots(
@@ -89,7 +88,7 @@ class Startup(Result):
             ]
             for unit in dict.fromkeys(row.unit for row in self.rows)
         }
-        plots.draw_dots(panels, path, self.title)
+        return DotPicture(panels, self.title)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -304,8 +304,13 @@ static void stay(MPI_Comm comm, const char *name) {
     if (is_stopped() || !has_mark(comm))
         return;
     (void)PMPI_Comm_set_name(comm, name);
-    if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) == MPI_SUCCESS && found &&
-        referred(value) == NULL && value != cf_untuned)
+    if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS)
+        return;
+    if (found && value == cf_untuned) { /* setting it again would delete it */
+        (void)cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_untuned);
+        return;
+    }
+    if (found && referred(value) == NULL)
         (void)drop(value);
     (void)attach(comm, cf_untuned);
 }

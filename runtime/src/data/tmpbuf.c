@@ -1,6 +1,5 @@
 #include "data/tmpbuf.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/log.h"

@@ -3,7 +3,10 @@
 #ifndef COLLFORGE_TMPBUF_H_INCLUDED
 #define COLLFORGE_TMPBUF_H_INCLUDED
 
+#include <stdatomic.h>
+
 #include "base/cf.h"
+#include "base/runtime.h"
 
 /* Slots of cf_tmpbufs used by helpers; variants number theirs from CF_SLOT_FIRST_FREE. */
 enum {
@@ -30,5 +33,12 @@ void cf_tmpbufs_free(struct cf_tmpbufs *tmpbufs);
 
 /* Bytes allocated in temporaries of all communicators of this process. */
 extern _Atomic int64_t cf_tmpbuf_bytes;
+
+/* After a call: frees the temporaries of its communicator if all together exceed COLLFORGE_MEMORY.
+ */
+static inline void cf_tmpbufs_trim(struct cf_tmpbufs *tmpbufs) {
+    if (atomic_load_explicit(&cf_tmpbuf_bytes, memory_order_relaxed) > cf_runtime.memory)
+        cf_tmpbufs_free(tmpbufs);
+}
 
 #endif

@@ -21,14 +21,19 @@ struct cf_hybrid *cf_hybrid_find(struct collforge_hybrid *hybrid) {
     return cf_handle_find(&live, (uintptr_t)hybrid, &found) ? (struct cf_hybrid *)found : NULL;
 }
 
-int cf_hybrid_fail(MPI_Comm comm, int err) {
+static int class_of(int err) {
     int class = err;
 
-    if (err != MPI_SUCCESS) {
-        (void)PMPI_Comm_call_errhandler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, err);
-        (void)PMPI_Error_class(err, &class);
-    }
+    (void)PMPI_Error_class(err, &class);
     return class;
+}
+
+int cf_hybrid_fail(MPI_Comm comm, int err) {
+    if (err == MPI_SUCCESS) {
+        return err;
+    }
+    (void)PMPI_Comm_call_errhandler(comm == MPI_COMM_NULL ? MPI_COMM_WORLD : comm, err);
+    return class_of(err);
 }
 
 /* ---- create and free ------------------------------------------------------------------------- */
@@ -111,13 +116,18 @@ static int create_checked(MPI_Comm comm, bool domains, struct collforge_hybrid *
     int inter = 0;
 
     *hybrid = NULL;
-    /* For an invalid communicator, MPI has already called an error handler when these return. */
-    CF_TRY(PMPI_Comm_test_inter(comm, &inter));
-    if (inter) {
+    /* If these fail, MPI has already called an error handler. */
+    int err = PMPI_Comm_test_inter(comm, &inter);
+    if (err == MPI_SUCCESS && inter) {
         return cf_hybrid_fail(comm, MPI_ERR_COMM);
     }
-    CF_TRY(PMPI_Comm_dup(comm, &own));
-    const int err = create(own, domains, &made);
+    if (err == MPI_SUCCESS) {
+        err = PMPI_Comm_dup(comm, &own);
+    }
+    if (err != MPI_SUCCESS) {
+        return class_of(err);
+    }
+    err = create(own, domains, &made);
     if (err != MPI_SUCCESS) {
         (void)cf_comm_free(&own);
         return cf_hybrid_fail(comm, err);
@@ -146,7 +156,7 @@ int collforge_hybrid_free(struct collforge_hybrid **hybrid) {
     *hybrid = NULL;
     destroy(found);
     const int freed = cf_comm_free(&comm);
-    return err == MPI_SUCCESS ? freed : cf_hybrid_fail(MPI_COMM_NULL, err);
+    return err == MPI_SUCCESS ? class_of(freed) : cf_hybrid_fail(MPI_COMM_NULL, err);
 }
 
 /* ---- synchronisation ------------------------------------------------------------------------- */

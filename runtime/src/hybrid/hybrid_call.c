@@ -114,8 +114,12 @@ static int choose(struct cf_hybrid *hybrid, int collective, const struct cf_args
 /* Without data the ranks of the node still synchronise, as collforge_hybrid.h promises. */
 static int run(struct cf_hybrid *hybrid, const struct cf_choice *choice,
                const struct cf_args *args) {
-    return choice == NULL ? cf_hybrid_sync(hybrid)
-                          : choice->variant->run(args, &hybrid->state->comm, choice->parameter);
+    if (choice == NULL) {
+        return cf_hybrid_sync(hybrid);
+    }
+    const int err = choice->variant->run(args, &hybrid->state->comm, choice->parameter);
+    cf_tmpbufs_trim(&hybrid->state->comm.tmpbufs);
+    return err;
 }
 
 /* Whether the call equals the last one except for its buffers and root, and these are legal. */

@@ -60,19 +60,25 @@ static bool find_all(void *library, struct functions *hwloc) {
     return good;
 }
 
-/* The domain that contains all of these cores. */
+/* The smallest domain that contains all of these cores: one without cores of its own, such as the
+ * memory of a device, may belong to the whole machine. */
 static int domain_of(const struct functions *hwloc, hwloc_topology_t topology,
                      hwloc_const_bitmap_t cores) {
     const int domains = (int)hwloc->get_nbobjs_by_depth(topology, HWLOC_TYPE_DEPTH_NUMANODE);
+    hwloc_const_bitmap_t least = NULL;
+    int found = 0;
 
     for (int i = 0; i < domains; i++) {
         const struct hwloc_obj *domain =
             hwloc->get_obj_by_depth(topology, HWLOC_TYPE_DEPTH_NUMANODE, (unsigned)i);
-        if (!hwloc->bitmap_iszero(cores) && hwloc->bitmap_isincluded(cores, domain->cpuset)) {
-            return i;
+        const bool contains =
+            !hwloc->bitmap_iszero(cores) && hwloc->bitmap_isincluded(cores, domain->cpuset);
+        if (contains && (least == NULL || !hwloc->bitmap_isincluded(least, domain->cpuset))) {
+            least = domain->cpuset;
+            found = i;
         }
     }
-    return 0;
+    return found;
 }
 
 /* The cores on which the calling thread may run. The kernel is asked, not hwloc: a launcher

@@ -306,8 +306,7 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
         err = attempt_unsettled(state, choice, collective, args);
     else
         err = choice->variant->run(args, &state->comm, choice->parameter);
-    if (atomic_load_explicit(&cf_tmpbuf_bytes, memory_order_relaxed) > cf_runtime.memory)
-        cf_tmpbufs_free(&state->comm.tmpbufs);
+    cf_tmpbufs_trim(&state->comm.tmpbufs);
     return err == MPI_SUCCESS || err == CF_DECLINED ? err : raise(args->comm, err);
 }
 
