@@ -107,7 +107,7 @@ def test_a_picture_over_nodes() -> None:
         for nodes in (2, 4)
     }
     over = plots.across("nodes", pictures)
-    assert list(over.panels) == ["bcast, 8 bytes", "bcast, 64 bytes"]
+    assert list(over.panels) == ["bcast, 8 B", "bcast, 64 B"]
     (first,), (second,) = over.panels.values()
     assert first.points == [(2, 2), (4, 4)] and second.points == [(2, 4), (4, 8)]
     assert [one.median for one in first.intervals] == [2, 4] and not second.intervals

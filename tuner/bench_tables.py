@@ -154,7 +154,7 @@ def picture(rows: Sequence[Row], mpi: str, standard: str, each: bool) -> LinePic
         native = [Interval(row.native, row.native_low, row.native_high) for row in mine]
         named = {row.bytes: _variants(row) if each else _best_of_families(row) for row in mine}
         labels = sorted({label for names in named.values() for label in names})
-        panels[f"{collective}, {mpi}"] = [
+        panels[collective] = [
             Line(standard, "o-", [(row.bytes, row.native) for row in mine], native),
             *(
                 _line(
@@ -167,7 +167,7 @@ def picture(rows: Sequence[Row], mpi: str, standard: str, each: bool) -> LinePic
             _line("tuned", "s--", [(row, row.tuned) for row in mine if row.tuned != "-"]),
             Line("limit", "-", [(row.bytes, row.limit) for row in mine if row.limit]),
         ]
-    return LinePicture(panels)
+    return LinePicture(panels, title=mpi)
 
 
 def _best_of_families(row: Row) -> dict[str, str]:

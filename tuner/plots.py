@@ -6,6 +6,7 @@ A picture is plain data, stored in --json files, so that pictures of several MPI
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,8 +16,10 @@ from typing import Any, Union
 import msgspec
 
 from collforge.tuner.evidence import Interval
+from collforge.tuner.request import format_about
 
 COLUMNS = 5
+MOST_LABELS = 5
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class LinePicture(Picture, frozen=True, tag="lines"):
         colours = _colours(line.label for lines in self.panels.values() for line in lines)
         with _figure(self.panels, path, COLUMNS, (3.2, 2.8)) as (grid, shown):
             for (title, lines), axes in zip(self.panels.items(), grid):
-                for line in lines:
+                for line in (line for line in lines if line.points):
                     values = [value * self.scale for _, value in line.points]
                     numbers = [number for number, _ in line.points]
                     drawn = axes.loglog(numbers, values, line.style, color=colours[line.label])
@@ -81,8 +84,9 @@ class LinePicture(Picture, frozen=True, tag="lines"):
                     high = [one.high * self.scale for one in line.intervals]
                     axes.vlines(numbers[: len(low)], low, high, color=colours[line.label])
                 numbers = [number for line in lines for number, _ in line.points]
-                _label_ticks(axes, self.across != "bytes", numbers)
-                axes.set_title(title, fontsize=9)
+                _label_bytes(axes, numbers, plain=self.across != "bytes")
+                _label_values(axes.yaxis)
+                axes.set_title(textwrap.fill(title, 36), fontsize=9)
                 axes.set_xlabel(self.across, fontsize=8)
                 axes.set_ylabel(self.unit, fontsize=8)
                 axes.figure.suptitle(self.title, fontsize=9)
@@ -122,6 +126,7 @@ class DotPicture(Picture, frozen=True, tag="dots"):
                 axes.set_yticks(range(len(names)), names)
                 axes.invert_yaxis()
                 axes.set_xscale("log")
+                _label_values(axes.xaxis)
                 axes.set_xlabel(unit, fontsize=8)
                 axes.figure.suptitle(self.title, fontsize=9)
                 if self.mark > 0:
@@ -198,13 +203,17 @@ def across(name: str, pictures: Mapping[int, Picture]) -> LinePicture:
         for title, lines in picture.panels.items():
             for line in lines:
                 for i, (number, value) in enumerate(line.points):
-                    named = panels.setdefault(f"{title}, {number:g} {picture.across}", {})
+                    named = panels.setdefault(f"{title}, {_position(number, picture.across)}", {})
                     old = named.get(line.label, Line(line.label, line.style, []))
                     ends = [*old.intervals, *line.intervals[i : i + 1]]
                     points = [*old.points, (position, value)]
                     named[line.label] = Line(line.label, line.style, points, ends)
     found = {title: list(lines.values()) for title, lines in panels.items()}
     return LinePicture(found, across=name)
+
+
+def _position(number: float, across: str) -> str:
+    return format_about(int(number)) if across == "bytes" else f"{number:g} {across}"
 
 
 def _matrix(cells: Sequence[tuple[float, float, float]]) -> list[list[float]]:
@@ -214,17 +223,29 @@ def _matrix(cells: Sequence[tuple[float, float, float]]) -> list[list[float]]:
     return [[known.get((column, row), math.nan) for column in columns] for row in rows]
 
 
-def _label_ticks(axes: Any, few: bool, numbers: Iterable[float]) -> None:
-    """Plain numbers instead of powers; ``few``: one for each point."""
-    from matplotlib.ticker import FuncFormatter, NullLocator
+def _label_bytes(axes: Any, sizes: Sequence[float], plain: bool) -> None:
+    """Labels at up to MOST_LABELS of the sizes, as ``16 KiB``, or as they are if ``plain``."""
+    from matplotlib.ticker import FixedLocator, NullLocator
 
-    plain = FuncFormatter(lambda value, _: f"{value:g}")
-    axes.yaxis.set_major_formatter(plain)
-    axes.yaxis.set_minor_formatter(plain)
-    if few:
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.set_xticks(sorted(set(numbers)))
-        axes.xaxis.set_major_formatter(plain)
+    found = sorted(set(sizes))
+    shown = found[:: -(-len(found) // MOST_LABELS)] if found else []
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(FixedLocator(shown))
+    axes.set_xticklabels([f"{n:g}" if plain else format_about(int(n)) for n in shown])
+    if len(found) == 1:
+        axes.set_xlim(found[0] / 2, found[0] * 2)
+
+
+def _label_values(axis: Any) -> None:
+    """Plain numbers: at 1, 2 and 5 of each power of ten, at the powers alone, or some within one power."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    digits = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
+    near = high < 10 * low
+    axis.set_major_locator(MaxNLocator(5) if near else LogLocator(subs=digits, numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _colours(labels: Iterable[str]) -> dict[str, str]:
@@ -241,8 +262,8 @@ def _figure(
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    columns = min(most_columns, max(1, len(panels)))
-    rows = max(1, -(-len(panels) // columns))
+    rows = max(1, -(-len(panels) // most_columns))
+    columns = max(1, -(-len(panels) // rows))
     figure, grid = pyplot.subplots(
         rows,
         columns,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
 from collforge.errors import CollforgeError
@@ -163,7 +164,7 @@ def _list(found: Mapping[str, Figure], system: str) -> None:
     for heading in ("paper", "", "shows", "status"):
         table.add_column(heading)
     for figure in found.values():
-        table.add_row(figure.paper, figure.title, figure.shows, _status(figure, system))
+        table.add_row(figure.paper, figure.title, figure.shows, escape(_status(figure, system)))
     tables.show(table)
 
 
