@@ -421,6 +421,21 @@ def test_beside_a_tool_that_wraps_mpi(built: Installation, launch: Launch, first
     assert ("passes this library by" in done.stderr) == (first == "tool")
 
 
+def test_a_tool_that_comes_back(built: Installation, launch: Launch) -> None:
+    """Its MPI_Init calls MPI_Init_thread, so the library is called twice before MPI has started."""
+    program = compiled(built, "tooled")
+    tool = compiled(built, "tool_init", "-shared", "-fPIC")
+    env = {
+        "LD_PRELOAD": f"{built.built.library_path}:{tool}",
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_VERBOSE": "2",
+        "COLLFORGE_FORCE": "bcast=full_lane",
+    }
+    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+    assert "warning" not in done.stderr and tuned(done.stderr, "full_lane") == {"bcast"}
+
+
 @pytest.mark.parametrize("hidden", [True, False])
 def test_ranks_with_different_levels_of_thread_support(
     built: Installation, launch: Launch, hidden: bool

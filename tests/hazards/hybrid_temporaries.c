@@ -4,19 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
+
 enum { COUNT = 4 << 20, MORE_KIB = 4 << 10 };
-
-static long resident_kib(void) {
-    char line[200];
-    long kib = 0;
-    FILE *file = fopen("/proc/self/status", "r");
-
-    while (fgets(line, sizeof line, file) != NULL)
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            kib = strtol(line + 6, NULL, 10);
-    fclose(file);
-    return kib;
-}
 
 int main(int argc, char **argv) {
     struct collforge_hybrid *hybrid;

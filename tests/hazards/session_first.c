@@ -7,14 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Before MPI_Init, so from the launcher. */
-static int rank_by_launcher(void) {
-    const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK"};
-    for (int i = 0; i < 2; i++)
-        if (getenv(names[i]) != NULL)
-            return atoi(getenv(names[i]));
-    return -1;
-}
+#include "rank.h"
 
 int main(int argc, char **argv) {
     MPI_Session session = MPI_SESSION_NULL;

@@ -48,6 +48,8 @@ class Rate:
     high: float
     relative: float = 1.0
     """To the rate of as many pairs of processes (everywhere)."""
+    samples: tuple[float, ...] = ()
+    """Of each launch."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,7 @@ def measure(
         return own / medians.get((processes, nbytes), own)
 
     return [
-        Rate(*key, medians[key], min(rates), max(rates), relative(*key))
+        Rate(*key, medians[key], min(rates), max(rates), relative(*key), tuple(rates))
         for key, rates in found.items()
     ]
 

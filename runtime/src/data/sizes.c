@@ -1,5 +1,7 @@
 #include "data/sizes.h"
 
+#include <pthread.h>
+
 struct cf_handle_table cf_types = CF_HANDLE_TABLE_INITIALIZER;
 
 /* Attribute of every derived type in the table, which removes the entry when the type is freed. */
@@ -130,7 +132,7 @@ static int enter_common_types(void) {
     return MPI_SUCCESS;
 }
 
-int cf_types_start(void) {
+static int start(void) {
     if (type_keyval != MPI_KEYVAL_INVALID)
         return MPI_SUCCESS;
     int err = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL);
@@ -139,6 +141,15 @@ int cf_types_start(void) {
     if (err == MPI_SUCCESS)
         err = PMPI_Comm_set_errhandler(probe_comm, MPI_ERRORS_RETURN);
     return err == MPI_SUCCESS ? enter_common_types() : err;
+}
+
+/* Two threads may create their first hybrid packages at the same time. */
+int cf_types_start(void) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    (void)pthread_mutex_lock(&mutex);
+    const int err = start();
+    (void)pthread_mutex_unlock(&mutex);
+    return err;
 }
 
 /* Types that still exist keep the attribute. Its callback then finds an empty table. */

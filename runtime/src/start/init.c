@@ -273,7 +273,10 @@ static bool prepare(void) {
     return cf_variable_is_on(CF_VARIABLE_THREAD_MULTIPLE);
 }
 
+/* Once, even if a tool's MPI_Init calls MPI_Init_thread, and so this library again. */
 static int begun(int err) {
+    if (cf_runtime.mode != CF_MODE_UNSTARTED)
+        return err;
     if (err == MPI_SUCCESS)
         begin(true);
     else
