@@ -245,6 +245,13 @@ def test_the_kernels_have_as_many_lines_as_said() -> None:
         assert f"| `{kernel}` | {row} |" in text
 
 
+def test_the_paper_s_program_has_as_many_lines_as_said() -> None:
+    text = " ".join((TOP / "docs" / "application.md").read_text().split())
+    names = ("hybrid_allgather_plain", "hybrid_allgather")
+    plain, ours = (len(kernels.code_lines(TOP / "examples" / f"{name}.c")) for name in names)
+    assert f"{plain} lines of code instead of {ours}," in text
+
+
 def test_make_help_names_every_target() -> None:
     phony = re.search(r"^\.PHONY: (.*)$", (TOP / "Makefile").read_text(), re.MULTILINE)
     shown = execute(["make", "-C", str(TOP), "--no-print-directory", "help"]).stdout

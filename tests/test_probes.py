@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Installation
+from conftest import Installation, Launch
 
 from collforge import layout
 from collforge.db import Store
@@ -287,10 +287,26 @@ def test_a_toy_probe_is_one_file(
     assert "<!-- roll -->" in plot.read_text()
 
 
+def test_the_start_by_interfaces(built: Installation, collforge: Launch, tmp_path: Path) -> None:
+    """Debian's libraries have one interface."""
+    found, plot = tmp_path / "found.json", tmp_path / "found.svg"
+    words = ["--launches", "2", "--json", str(found), "--plot", str(plot)]
+    done = collforge("probe", "vcis", "--mpi", built.library.name, *words)
+    assert done.returncode == 0 and "the library has one interface" in done.stdout
+    rows = json.loads(found.read_text())["rows"]
+    assert [(row["call"], row["vcis"], row["over_one"]) for row in rows] == [
+        ("init", 1, 1.0),
+        ("finalize", 1, 1.0),
+    ]
+    assert all(0 < row["low"] <= row["seconds"] <= row["high"] for row in rows)
+    assert "MPI_Finalize" in plot.read_text()
+
+
 def test_probes_are_listed_and_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["probe", "--list"]) == 0
     listed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
-    names = {"instructions", "lanes", "message-rate", "overhead", "overlap", "small", "startup"}
+    names = {"instructions", "kernels", "lanes", "message-rate", "overhead", "overlap"}
+    names |= {"small", "startup", "vcis"}
     assert names <= set(listed) == set(registry.find(probes, "run"))
     assert all(0 < len(summary) < 100 for summary in listed.values())
     assert cli.main(["probe"]) == cli.USER_ERROR

@@ -36,7 +36,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("paper", nargs="?", help="see --list")
     parser.add_argument("figure", nargs="?", help="its number")
-    parser.add_argument("--list", action="store_true", help="all figures, and what is missing")
+    parser.add_argument(
+        "--list", action="store_true", help="all figures, and why some have no command"
+    )
     parser.add_argument("--quick", action="store_true", help="fewer sizes and launches")
     parser.add_argument(
         "--again", action="store_true", help="measure again what a former run has left"
@@ -56,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
     figure = figures.find(args.paper, args.figure)
     print(f"{figure.source}, {figure.title}. {figure.shows}.")
     print(f"Paper: {figure.finding}")
-    if figure.needs:
-        print(f"It cannot be shown: {figure.needs}")
+    if figure.none:
+        print(f"No command: {figure.none}")
         return 1
     folder = make_folder(_folder(figure, system, args.quick))
     found = [_measure(figure, library, args, folder) for library in find_libraries(args.mpi)]
@@ -169,8 +171,8 @@ def _list(found: Mapping[str, Figure], system: str) -> None:
 
 
 def _status(figure: Figure, system: str) -> str:
-    if figure.needs:
-        return f"missing: {figure.needs}"
+    if figure.none:
+        return f"none: {figure.none}"
     done = [
         "quick" if quick else "measured"
         for quick in (False, True)

@@ -1,7 +1,7 @@
 """The figures and tables of the papers, one TOML file each, for `collforge reproduce`.
 
-A figure is a command line of Collforge and what the paper found; or what is missing to show it. A new one is
-one file, with no further change.
+A figure is a command line of Collforge and what the paper found; or the reason why there is no command. A new
+one is one file, with no further change.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes: tuple[int, ...] = ()
     where: Mapping[str, ParameterValue] = msgspec.field(default_factory=dict)
     """Only rows whose members have these values count."""
-    needs: str = ""
-    """What is missing to show the figure: hardware, a library, or code. Then it has no ``words``."""
+    none: str = ""
+    """Why there is no command: no measurement, or hardware, a library or code is missing."""
 
     @property
     def name(self) -> str:

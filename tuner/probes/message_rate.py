@@ -21,7 +21,6 @@ from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks import message_rate
 from collforge.reframe_checks.message_rate import Setting
-from collforge.reframe_checks.mpirun import cluster_command, local_command
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.toolchain import vcis
 from collforge.tuner import request, target
@@ -172,10 +171,8 @@ class Where:
 
     def start(self, setting: Setting) -> list[str]:
         """The command prefix that starts all ranks; each half of them is a node of the cluster."""
-        if self.cluster is None:
-            return local_command(self.library.name, setting.ranks, setting.threads)
-        spec = replace(self.cluster, nodes=2, ranks_per_node=setting.ranks // 2)
-        return cluster_command(self.library.name, spec)
+        at = layout.from_name(f"2x{setting.ranks // 2}")
+        return programs.start_command(self.library, self.cluster, at, setting.threads)
 
 
 def measure(

@@ -47,10 +47,7 @@ class Programs:
 
     def start(self, at: Layout) -> list[str]:
         """The command prefix that starts a program on all ranks."""
-        if self.cluster is None:
-            return local_command(self.library.name, at.size)
-        spec = replace(self.cluster, nodes=at.nodes, ranks_per_node=at.node_sizes[0])
-        return cluster_command(self.library.name, spec)
+        return start_command(self.library, self.cluster, at)
 
     def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
         """Launches `program numbers` and returns its output.
@@ -73,6 +70,16 @@ class Programs:
         text = run_program(command, env, f"{program.name} failed")
         found: dict[str, Any] = json.loads(text[text.index("{") :])
         return found
+
+
+def start_command(
+    library: MpiLibrary, cluster: ClusterSpec | None, at: Layout, threads: int = 1
+) -> list[str]:
+    """The command prefix that starts a program on all ranks, on this machine if there is no cluster."""
+    if cluster is None:
+        return local_command(library.name, at.size, threads)
+    spec = replace(cluster, nodes=at.nodes, ranks_per_node=at.node_sizes[0])
+    return cluster_command(library.name, spec)
 
 
 def build_all(library: MpiLibrary) -> tuple[Built, Manifest]:
