@@ -89,13 +89,13 @@ def test_the_program_of_the_paper(built: Installation, nodes: str) -> None:
     assert (done.returncode, done.stdout) == (0, "the mean rank is 1.5\n")
 
 
-@pytest.mark.parametrize("nodes", ["4", "2"])
 def test_the_program_of_the_paper_without_the_api(built: Installation) -> None:
     program = compile_c(built, TOP / "examples" / "hybrid_allgather_plain.c")
     done = launch_local(built.library.name, 4, [str(program)])
     assert (done.returncode, done.stdout) == (0, "the mean rank is 1.5\n")
 
 
+@pytest.mark.parametrize("nodes", ["4", "2"])
 def test_replicated_data_once_per_node(built: Installation, nodes: str) -> None:
     """With n ranks on a node, the additional memory is 1/n of that with a copy per rank."""
     program = compile_c(built, TOP / "examples" / "replicated_data.c")
