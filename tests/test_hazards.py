@@ -421,14 +421,16 @@ def test_beside_a_tool_that_wraps_mpi(built: Installation, launch: Launch, first
     assert ("passes this library by" in done.stderr) == (first == "tool")
 
 
-def test_a_tool_that_comes_back(built: Installation, launch: Launch) -> None:
-    """Its MPI_Init calls MPI_Init_thread, so the library is called twice before MPI has started."""
+@pytest.mark.parametrize("back", [False, True])
+def test_a_tool_that_comes_back(built: Installation, launch: Launch, back: bool) -> None:
+    """Its MPI_Init calls MPI_Init_thread, or the other way round, and a collective, all by the library's names."""
     program = compiled(built, "tooled")
-    tool = compiled(built, "tool_init", "-shared", "-fPIC")
+    tool = compiled(built, "tool_init", "-shared", "-fPIC", *(["-DBACK"] if back else []))
     env = {
         "LD_PRELOAD": f"{built.built.library_path}:{tool}",
         "COLLFORGE_NODE_MAP": "2",
         "COLLFORGE_VERBOSE": "2",
+        "COLLFORGE_THREAD_MULTIPLE": str(int(back)),
         "COLLFORGE_FORCE": "bcast=full_lane",
     }
     done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)

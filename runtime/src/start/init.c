@@ -230,6 +230,10 @@ static void stop_at_the_end(void) {
     (void)PMPI_Comm_free_keyval(&keyval);
 }
 
+/* Whether MPI_Init or MPI_Init_thread of this library is running. A tool behind it may call the
+ * other one, or a collective, by its public name. Such calls are passed on as they are. */
+static bool starting = false;
+
 /*
  * Whether this rank can start in the first collective on MPI_COMM_WORLD instead of MPI_Init. Not
  * with MPI_THREAD_MULTIPLE: a call of another thread could then find the runtime started on this
@@ -257,8 +261,8 @@ bool cf_runtime_start(MPI_Comm comm) {
     int finalized = 0;
     if (cf_runtime.mode != CF_MODE_UNSTARTED)
         return cf_runtime.mode >= CF_MODE_ON;
-    if (comm != MPI_COMM_WORLD || PMPI_Initialized(&initialized) != MPI_SUCCESS || !initialized ||
-        PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
+    if (starting || comm != MPI_COMM_WORLD || PMPI_Initialized(&initialized) != MPI_SUCCESS ||
+        !initialized || PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
         return false;
     begin(false);
     return cf_runtime.mode >= CF_MODE_ON;
@@ -273,10 +277,8 @@ static bool prepare(void) {
     return cf_variable_is_on(CF_VARIABLE_THREAD_MULTIPLE);
 }
 
-/* Once, even if a tool's MPI_Init calls MPI_Init_thread, and so this library again. */
 static int begun(int err) {
-    if (cf_runtime.mode != CF_MODE_UNSTARTED)
-        return err;
+    starting = false;
     if (err == MPI_SUCCESS)
         begin(true);
     else
@@ -286,12 +288,18 @@ static int begun(int err) {
 
 COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
     int provided = MPI_THREAD_SINGLE;
+    if (starting)
+        return next.init(argc, argv);
+    starting = true;
     cf_runtime.raised = prepare();
     return begun(cf_runtime.raised ? next.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
                                    : next.init(argc, argv));
 }
 
 COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    if (starting)
+        return next.init_thread(argc, argv, required, provided);
+    starting = true;
     cf_runtime.raised = prepare() && required < MPI_THREAD_MULTIPLE;
     const int level = cf_runtime.raised ? MPI_THREAD_MULTIPLE : required;
     const int err = begun(next.init_thread(argc, argv, level, provided));

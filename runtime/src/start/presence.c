@@ -39,11 +39,7 @@ static void write_notice(char notice[CF_NOTICE_SIZE]) {
 }
 
 void cf_presence_announce(void) {
-    static bool announced = false;
     char notice[CF_NOTICE_SIZE];
-    if (announced)
-        return;
-    announced = true;
     write_notice(notice);
     board = cf_board_post(notice);
 }
