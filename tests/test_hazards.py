@@ -423,7 +423,7 @@ def test_beside_a_tool_that_wraps_mpi(built: Installation, launch: Launch, first
 
 @pytest.mark.parametrize("back", [False, True])
 def test_a_tool_that_comes_back(built: Installation, launch: Launch, back: bool) -> None:
-    """Its MPI_Init calls MPI_Init_thread, or the other way round, and a collective, all by the library's names."""
+    """Its MPI_Init calls MPI_Init_thread, or the other way round, and then a collective, by public names."""
     program = compiled(built, "tooled")
     tool = compiled(built, "tool_init", "-shared", "-fPIC", *(["-DBACK"] if back else []))
     env = {
