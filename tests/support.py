@@ -30,7 +30,7 @@ OPENMPI_SPAWN = OPENMPI_OPTIONS.replace("vader,self", "vader,self,tcp --mca btl_
 
 _ALSO_WRAPPED = (
     *("MPI_Comm_free", "MPI_Comm_disconnect", "MPI_Comm_set_info", "MPI_Comm_dup_with_info"),
-    *("dlopen", "dlmopen"),
+    *("PMPI_Comm_free", "PMPI_Comm_disconnect", "dlopen", "dlmopen"),
 )
 
 

@@ -386,6 +386,30 @@ def test_a_duplication_by_another_name(
     assert (done.returncode, done.stdout) == (0, "passed\n")
 
 
+@pytest.mark.parametrize(
+    "words", ["free", "disconnect", "untouched", "refused both free", "refused late disconnect"]
+)
+@pytest.mark.parametrize("how", ["tool before", "tool behind", "PMPI"])
+def test_a_free_by_another_name(built: Installation, launch: Launch, how: str, words: str) -> None:
+    """A tool before or behind the library defines MPI_Comm_free, or the program calls PMPI_Comm_free."""
+    refused = words.startswith("refused ")
+    if refused and built.library.flavor == "mpich":
+        pytest.skip("it returns the error of the last callback alone (docs/design/runtime.md)")
+    names = ("MPI_Comm_free", "MPI_Comm_disconnect")
+    options = [f"-D{name}=P{name}" for name in names] if how == "PMPI" else []
+    program = compiled(built, "refused_free" if refused else "attr_collective", *options)
+    tool = [] if how == "PMPI" else [compiled(built, "tool_free", "-shared", "-fPIC")]
+    loaded = [*tool, built.built.library_path]
+    env = {
+        "LD_PRELOAD": ":".join(map(str, loaded if how == "tool before" else reversed(loaded))),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_FORCE": "*=full_lane",
+    }
+    command = [str(program), *words.removeprefix("refused ").split()]
+    done = launch(built.library.name, 4, command, env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+
+
 def test_a_program_that_takes_addresses(built: Installation, launch: Launch) -> None:
     """Its own entry of a function's name, which is no definition, is not taken for a tool."""
     program = compiled(built, "addresses", "-no-pie", "-fno-pic")

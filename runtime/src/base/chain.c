@@ -13,6 +13,18 @@ void cf_chain(const char *name, void *function) {
     (void)cf_symbol(RTLD_NEXT, name, function);
 }
 
+int (*cf_mpi_comm_free)(MPI_Comm *comm) = NULL;
+int (*cf_mpi_comm_disconnect)(MPI_Comm *comm) = NULL;
+
+/* In a program that is linked with all of MPI there is no next definition, and the only one is
+ * MPI's. */
+__attribute__((constructor)) static void chain(void) {
+    cf_mpi_comm_free = PMPI_Comm_free;
+    cf_mpi_comm_disconnect = PMPI_Comm_disconnect;
+    cf_chain("PMPI_Comm_free", &cf_mpi_comm_free);
+    cf_chain("PMPI_Comm_disconnect", &cf_mpi_comm_disconnect);
+}
+
 /*
  * The file whose definition of a name the program uses, if it is not this library; else NULL. A
  * program that takes a function's address may have an entry of that name that is no definition.

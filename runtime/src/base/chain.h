@@ -13,6 +13,13 @@
  * none. */
 CF_HIDDEN void cf_chain(const char *name, void *function);
 
+/*
+ * MPI's own functions, for communicators of this library. PMPI_Comm_free may be this library's
+ * definition (comm/comm.c).
+ */
+CF_HIDDEN extern int (*cf_mpi_comm_free)(MPI_Comm *comm);
+CF_HIDDEN extern int (*cf_mpi_comm_disconnect)(MPI_Comm *comm);
+
 /* Warns of collectives whose calls do not reach this library. */
 void cf_chain_check(void);
 

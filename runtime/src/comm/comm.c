@@ -7,6 +7,7 @@
 #include "base/chain.h"
 #include "base/log.h"
 #include "chunks/chunks.h"
+#include "comm/mark.h"
 #include "comm/shape.h"
 #include "data/tmpbuf.h"
 #include "node/shared_window.h"
@@ -15,6 +16,9 @@
 struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
 struct cf_state *cf_freed = NULL;
 struct cf_state *cf_untuned = NULL;
+
+#pragma weak PMPI_Comm_free
+#pragma weak PMPI_Comm_disconnect
 
 static int comm_keyval = MPI_KEYVAL_INVALID;
 
@@ -95,38 +99,9 @@ static void free_state(struct cf_state *state) {
 
 /* ---- communicators being freed --------------------------------------------------------------- */
 
-/*
- * A suffix of the name marks a communicator that is being freed. The handle cannot mark it, because
- * a new communicator may soon have it. Attributes cannot mark it either, because MPICH is deleting
- * them, maybe only inside MPI_Wait, after the last request on the communicator.
- */
-static const char freed_mark[] = " (freed\001)";
-
-static bool is_marked(const char *name) {
-    const size_t mark = sizeof freed_mark - 1;
-    const size_t used = strlen(name);
-    return used >= mark && strcmp(name + used - mark, freed_mark) == 0;
-}
-
-static bool has_mark(MPI_Comm comm) {
-    char name[MPI_MAX_OBJECT_NAME] = "";
-    int length = 0;
-    return PMPI_Comm_get_name(comm, name, &length) == MPI_SUCCESS && is_marked(name);
-}
-
 /* Marks the communicator. before: room for its name until now, or NULL. */
 static void begin_freeing(MPI_Comm comm, char *before) {
-    char name[MPI_MAX_OBJECT_NAME] = "";
-    int length = 0;
-    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS)
-        return;
-    if (before != NULL)
-        memcpy(before, name, sizeof name);
-    if (!is_marked(name)) {
-        name[MPI_MAX_OBJECT_NAME - sizeof freed_mark] = '\0';
-        memcpy(name + strlen(name), freed_mark, sizeof freed_mark);
-    }
-    if (PMPI_Comm_set_name(comm, name) != MPI_SUCCESS ||
+    if (!cf_mark_add(comm, before) ||
         !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed))
         cf_handle_remove(&cf_states, (uintptr_t)comm);
 }
@@ -253,7 +228,7 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     int found = 0;
     *out = NULL;
     if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID ||
-        (cf_handle_find(&cf_states, (uintptr_t)comm, &known) && has_mark(comm)))
+        (cf_handle_find(&cf_states, (uintptr_t)comm, &known) && cf_mark_has(comm)))
         return MPI_ERR_COMM;
     int err = PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found);
     if (err == MPI_SUCCESS)
@@ -271,14 +246,20 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
 }
 
 /* ---- MPI_Comm_free and MPI_Comm_disconnect ----------------------------------------------------
+ *
+ * Wrapped under both names, because tools call PMPI's. Both calls of one free may come here; the
+ * inner one changes nothing that the outer one does not put right. PMPI's are weak: a program that
+ * is linked with all of MPI has MPI's own.
  */
 
 static struct {
     int (*free)(MPI_Comm *);
     int (*disconnect)(MPI_Comm *);
-} next = {PMPI_Comm_free, PMPI_Comm_disconnect};
+} next;
 
 __attribute__((constructor)) static void chain(void) {
+    next.free = PMPI_Comm_free;
+    next.disconnect = PMPI_Comm_disconnect;
     cf_chain("MPI_Comm_free", &next.free);
     cf_chain("MPI_Comm_disconnect", &next.disconnect);
 }
@@ -301,7 +282,7 @@ static void has_left(MPI_Comm comm) {
 static void stay(MPI_Comm comm, const char *name) {
     void *value = NULL;
     int found = 0;
-    if (is_stopped() || !has_mark(comm))
+    if (is_stopped() || !cf_mark_has(comm))
         return;
     (void)PMPI_Comm_set_name(comm, name);
     if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS)
@@ -335,8 +316,16 @@ COLLFORGE_PUBLIC int MPI_Comm_disconnect(MPI_Comm *comm) {
     return leave(next.disconnect, comm);
 }
 
+__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Comm_free(MPI_Comm *comm) {
+    return leave(cf_mpi_comm_free, comm);
+}
+
+__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Comm_disconnect(MPI_Comm *comm) {
+    return leave(cf_mpi_comm_disconnect, comm);
+}
+
 int cf_comm_free(MPI_Comm *comm) {
-    return leave(PMPI_Comm_free, comm);
+    return leave(cf_mpi_comm_free, comm);
 }
 
 /* ---- stage two ------------------------------------------------------------------------------- */

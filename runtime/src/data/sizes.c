@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include "base/chain.h"
+
 struct cf_handle_table cf_types = CF_HANDLE_TABLE_INITIALIZER;
 
 /* Attribute of every derived type in the table, which removes the entry when the type is freed. */
@@ -157,6 +159,6 @@ void cf_types_stop(void) {
     if (type_keyval != MPI_KEYVAL_INVALID)
         (void)PMPI_Type_free_keyval(&type_keyval);
     if (probe_comm != MPI_COMM_NULL)
-        (void)PMPI_Comm_free(&probe_comm);
+        (void)cf_mpi_comm_free(&probe_comm);
     cf_handle_clear(&cf_types);
 }

@@ -28,7 +28,7 @@ bool cf_hidden_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
 void cf_hidden_free(MPI_Comm *comm) {
     if (*comm == MPI_COMM_NULL)
         return;
-    (void)PMPI_Comm_free(comm);
+    (void)cf_mpi_comm_free(comm);
     cf_hidden_count(-1);
 }
 

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/chain.h"
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/runtime.h"
@@ -89,7 +90,7 @@ static int find_real_nodes(MPI_Comm comm, int rank, int *node_of) {
     if (err == MPI_SUCCESS)
         err = PMPI_Allgather(&node, 1, MPI_INT, node_of, 1, MPI_INT, comm);
     if (node_comm != MPI_COMM_NULL)
-        (void)PMPI_Comm_free(&node_comm);
+        (void)cf_mpi_comm_free(&node_comm);
     return err;
 }
 
