@@ -7,9 +7,14 @@
  * ends of its columns with the ranks above and below, and the first and the last thread their outer columns with those
  * at the sides. In parallel, thread t uses two sets of communicators for each direction. Those of the even set lie
  * between grid rows (or columns) 0 and 1, 2 and 3, ..., those of the odd set between 1 and 2, 3 and 4, ...: so thread t
- * of a rank never shares one with another thread of its rank. In series all use thread 0's, and tags.
+ * of a rank never shares one with another thread of its rank. In serial all use thread 0's, and tags. In funneled,
+ * thread 0 exchanges for all.
  *
- * Prints seconds of the slowest rank and a checksum, which is the same either way.
+ * A fourth argument, ACROSS, gives each rank EDGE / ACROSS columns and puts ACROSS ranks side by side: processes in the
+ * place of threads (everywhere).
+ *
+ * Prints seconds of the slowest rank, those of its exchanges with the wait for slower ranks, and a checksum, which is the
+ * same in every mode.
  */
 #include <omp.h>
 
@@ -18,17 +23,23 @@
 enum { VERTICAL, SIDEWAYS, DIRECTIONS, MOST_THREADS = 64 };
 
 struct grid {
-    int edge;
+    int rows, columns; /* of this rank */
     int threads;
     int parallel;
+    int funneled;
     int place[DIRECTIONS];        /* row and column of this rank */
     int neighbour[DIRECTIONS][2]; /* before and behind; MPI_PROC_NULL at the border */
-    double *now, *next;           /* [edge + 2][edge + 2] */
+    double *now, *next;           /* [rows + 2][columns + 2] */
     MPI_Comm comm[DIRECTIONS][2][MOST_THREADS];
 };
 
 static double *at(const struct grid *g, double *field, int row, int column) {
-    return &field[(size_t)row * (size_t)(g->edge + 2) + (size_t)column];
+    return &field[(size_t)row * (size_t)(g->columns + 2) + (size_t)column];
+}
+
+/* The number of a row or column in the whole mesh. */
+static int line(const struct grid *g, int direction, int number) {
+    return g->place[direction] * (direction == VERTICAL ? g->rows : g->columns) + number;
 }
 
 /* The communicator over the border behind a row or column (or before it), for thread t. */
@@ -60,7 +71,7 @@ static void swap(const struct grid *g, struct exchange *e, int thread, int direc
 /* Columns first to end - 1 are this thread's. At the sides the first thread of one rank meets the last one of another,
  * on the communicator of thread 0 of either. */
 static void exchange(const struct grid *g, int thread, int first, int end, MPI_Datatype column) {
-    const int n = g->edge;
+    const int n = g->rows;
     struct exchange e = {.n = 0};
 
     swap(g, &e, thread, VERTICAL, 0, at(g, g->now, 1, first), at(g, g->now, 0, first), end - first, MPI_DOUBLE);
@@ -68,14 +79,14 @@ static void exchange(const struct grid *g, int thread, int first, int end, MPI_D
     if (first == 1) {
         swap(g, &e, 0, SIDEWAYS, 0, at(g, g->now, 1, 1), at(g, g->now, 1, 0), 1, column);
     }
-    if (end == n + 1) {
-        swap(g, &e, 0, SIDEWAYS, 1, at(g, g->now, 1, n), at(g, g->now, 1, n + 1), 1, column);
+    if (end == g->columns + 1) {
+        swap(g, &e, 0, SIDEWAYS, 1, at(g, g->now, 1, end - 1), at(g, g->now, 1, end), 1, column);
     }
     MPI_Waitall(e.n, e.request, MPI_STATUSES_IGNORE);
 }
 
 static void relax(const struct grid *g, int first, int end) {
-    for (int row = 1; row <= g->edge; row++) {
+    for (int row = 1; row <= g->rows; row++) {
         for (int column = first; column < end; column++) {
             *at(g, g->next, row, column) =
                 0.2 * (*at(g, g->now, row, column) + *at(g, g->now, row - 1, column) + *at(g, g->now, row + 1, column) +
@@ -84,19 +95,29 @@ static void relax(const struct grid *g, int first, int end) {
     }
 }
 
-static void iterate(struct grid *g, int iterations) {
+/* Returns the seconds of the exchanges. */
+static double iterate(struct grid *g, int iterations) {
+    double seconds = 0;
     MPI_Datatype column;
 
-    MPI_Type_vector(g->edge, 1, g->edge + 2, MPI_DOUBLE, &column);
+    MPI_Type_vector(g->rows, 1, g->columns + 2, MPI_DOUBLE, &column);
     MPI_Type_commit(&column);
 #pragma omp parallel num_threads(g->threads)
     {
         const int thread = omp_get_thread_num();
-        const int first = 1 + g->edge * thread / g->threads;
-        const int end = 1 + g->edge * (thread + 1) / g->threads;
+        const int first = 1 + g->columns * thread / g->threads;
+        const int end = 1 + g->columns * (thread + 1) / g->threads;
         for (int i = 0; i < iterations; i++) {
-            exchange(g, thread, first, end, column);
+            const double start = MPI_Wtime();
+            if (!g->funneled) {
+                exchange(g, thread, first, end, column);
+            } else if (thread == 0) {
+                exchange(g, 0, 1, g->columns + 1, column);
+            }
 #pragma omp barrier
+            if (thread == 0) {
+                seconds += MPI_Wtime() - start;
+            }
             relax(g, first, end);
 #pragma omp barrier
 #pragma omp single
@@ -108,12 +129,13 @@ static void iterate(struct grid *g, int iterations) {
         }
     }
     MPI_Type_free(&column);
+    return seconds;
 }
 
-static void open_grid(struct grid *g) {
+static void open_grid(struct grid *g, int edge, int across) {
     int size = 0;
     int rank = 0;
-    int dims[DIRECTIONS] = {0, 0};
+    int dims[DIRECTIONS] = {0, across};
     const int periods[DIRECTIONS] = {0, 0};
     MPI_Comm cart;
 
@@ -131,13 +153,15 @@ static void open_grid(struct grid *g) {
         }
     }
     MPI_Comm_free(&cart);
-    const size_t points = (size_t)(g->edge + 2) * (size_t)(g->edge + 2);
+    g->rows = edge;
+    g->columns = across > 0 ? edge / across : edge;
+    const size_t points = (size_t)(g->rows + 2) * (size_t)(g->columns + 2);
     g->now = calloc(points, sizeof *g->now);
     g->next = calloc(points, sizeof *g->next);
     kernel_need(g->now != NULL && g->next != NULL, "more memory than there is");
-    for (int row = 1; row <= g->edge; row++) {
-        for (int column = 1; column <= g->edge; column++) {
-            *at(g, g->now, row, column) = (rank * 31 + row * 17 + column * 7) % 101;
+    for (int row = 1; row <= g->rows; row++) {
+        for (int column = 1; column <= g->columns; column++) {
+            *at(g, g->now, row, column) = (line(g, VERTICAL, row) * 17 + line(g, SIDEWAYS, column) * 7) % 101;
         }
     }
 }
@@ -146,9 +170,9 @@ static double checksum(const struct grid *g) {
     double sum = 0;
     double total = 0;
 
-    for (int row = 1; row <= g->edge; row++) {
-        for (int column = 1; column <= g->edge; column++) {
-            sum += *at(g, g->now, row, column) * (1 + (row * 3 + column) % 5);
+    for (int row = 1; row <= g->rows; row++) {
+        for (int column = 1; column <= g->columns; column++) {
+            sum += *at(g, g->now, row, column) * (1 + (line(g, VERTICAL, row) * 3 + line(g, SIDEWAYS, column)) % 5);
         }
     }
     MPI_Allreduce(&sum, &total, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -171,23 +195,29 @@ int main(int argc, char **argv) {
     struct grid g = {0};
     int provided = 0;
     int rank = 0;
+    const char *mode = argc > 1 ? argv[1] : "serial";
 
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    g.parallel = strcmp(mode, "parallel") == 0;
+    g.funneled = strcmp(mode, "funneled") == 0;
+    const int wanted = g.funneled ? MPI_THREAD_FUNNELED : MPI_THREAD_MULTIPLE;
+    MPI_Init_thread(&argc, &argv, wanted, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    g.parallel = argc > 1 && strcmp(argv[1], "parallel") == 0;
-    g.edge = kernel_argument(argc, argv, 2, 256);
-    g.threads = omp_get_max_threads();
+    const int edge = kernel_argument(argc, argv, 2, 256);
     const int iterations = kernel_argument(argc, argv, 3, 500);
-    kernel_need(provided == MPI_THREAD_MULTIPLE, "MPI_THREAD_MULTIPLE");
-    kernel_need(g.threads <= MOST_THREADS && g.threads <= g.edge, "at most 64 threads, and no more than EDGE");
-    open_grid(&g);
+    const int across = argc > 4 ? kernel_argument(argc, argv, 4, 1) : 0;
+    g.threads = omp_get_max_threads();
+    kernel_need(provided >= wanted, "threads that may call MPI");
+    kernel_need(g.threads <= MOST_THREADS && g.threads <= edge, "at most 64 threads, and no more than EDGE");
+    kernel_need(across <= edge && (across == 0 || edge % across == 0), "EDGE is a multiple of ACROSS");
+    open_grid(&g, edge, across);
     const double start = kernel_start();
-    iterate(&g, iterations);
-    double seconds = MPI_Wtime() - start;
-    MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    double seconds[2] = {0};
+    seconds[1] = iterate(&g, iterations);
+    seconds[0] = MPI_Wtime() - start;
+    MPI_Allreduce(MPI_IN_PLACE, seconds, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     const double sum = checksum(&g);
     if (rank == 0) {
-        printf("halo %s %.6f %.15g\n", g.parallel ? "parallel" : "serial", seconds, sum);
+        printf("halo %s %.6f %.6f %.15g\n", mode, seconds[0], seconds[1], sum);
     }
     close_grid(&g);
     return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -43,7 +43,7 @@ def printed(name: str, text: str) -> list[Line]:
     """The lines of a program in an output, in order."""
     patterns = {
         "monte_carlo": r"^monte_carlo .*: (?P<s>[\d.]+) s, .* checksum (?P<sum>\S+)$",
-        "halo": r"^halo \w+ (?P<s>[\d.]+) (?P<sum>\S+)$",
+        "halo": r"^halo \w+ (?P<s>[\d.]+) [\d.]+ (?P<sum>\S+)$",
     }
     found = re.finditer(patterns[name], text, re.MULTILINE)
     return [Line(float(one["s"]), one["sum"]) for one in found]

@@ -18,6 +18,7 @@ SOURCE = RUNTIME / "bench" / "programs" / "message_rate.c"
 MODES = ("everywhere", "ser_comm", "par_comm")
 """One process per pair; threads sharing a communicator or MPI window; threads with one each."""
 CALLS = ("isend", "put")
+"""``put@MS`` is a further one: the target's threads compute MS milliseconds, then free their windows."""
 MOST_PAIRS, MOST_BYTES = 64, 1 << 20
 """Of the program (runtime/bench/programs/message_rate.c)."""
 SIZES = (8, 64, 512, 4096, 32768)
@@ -53,14 +54,14 @@ class Setting:
         return [self.mode, self.call, str(self.pairs), str(seconds), *map(str, sizes)]
 
 
-def settings(pairs: int, most_vcis: int) -> list[Setting]:
+def settings(pairs: int, most_vcis: int, calls: Sequence[str] = CALLS) -> list[Setting]:
     """All settings that are compared. Thread modes have up to one interface more than there are threads.
 
     The extra one is interface 0, which MPI_COMM_WORLD uses.
     """
     numbers = [n for n in (1, 2, 4, 8, 16, 32, 64) if n <= min(most_vcis, 2 * pairs)]
     found = []
-    for call in CALLS:
+    for call in calls:
         found.append(Setting("everywhere", call, pairs))
         for mode in MODES[1:]:
             found += [Setting(mode, call, pairs, n if most_vcis > 1 else 0) for n in numbers]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from conftest import Installation, Launch
+from conftest import Installation, Launch, mostly_one_library
 from support import execute, launch_local
 from test_reframe import run_checks
 
@@ -197,6 +197,7 @@ def test_times_over_the_mpi_version() -> None:
     assert one.over_mpi_low == one.over_mpi_high == 0.5, "one launch has no interval"
 
 
+@mostly_one_library
 def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     path = tmp_path / "kernels.json"
     words = ["--system", "local", "--layout", "2x1", "--size", "48", "--launches", "1"]
@@ -210,6 +211,7 @@ def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     assert min(row["seconds"] for row in rows) > 0
 
 
+@mostly_one_library
 def test_the_check_reports_all_versions(tmp_path: Path, mpi: str) -> None:
     settings = {"size": 48, "iterations": 2, "launches": 1}
     session = run_checks(tmp_path, f"local:{mpi}", "^Kernel", **settings)

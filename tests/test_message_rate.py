@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
-from conftest import Installation, Launch
+from conftest import Installation, Launch, mostly_one_library
 from support import execute, launch_local
 from test_reframe import run_checks
 
@@ -72,11 +73,15 @@ def test_halos_are_the_same_over_any_communicators(
     built: Installation, programs: Path, ranks: int
 ) -> None:
     lines = []
-    for way in WAYS["halo"]:
+    for way in (*WAYS["halo"], "funneled"):
         command = [str(programs / "halo"), way, "24", "30"]
         done = launch_local(built.library.name, ranks, command, THREADS)
         lines += applications.printed("halo", done.stdout)
-    assert len(lines) == 2 and lines[0].checksum == lines[1].checksum
+    processes = [str(programs / "halo"), "everywhere", "24", "30", "2"]
+    done = launch_local(built.library.name, 2 * ranks, processes, {"OMP_NUM_THREADS": "1"})
+    if ranks in (1, 2):  # as many rows of ranks as MPI_Dims_create makes of the threaded ones
+        lines += applications.printed("halo", done.stdout)
+    assert len(lines) == 3 + (ranks in (1, 2)) and len({line.checksum for line in lines}) == 1
 
 
 @pytest.mark.parametrize("family", ["thread_split", "rank_shift"])
@@ -129,6 +134,7 @@ def test_what_cannot_be_measured(collforge: Launch, words: list[str], said: str)
     assert done.returncode == 2 and said in done.stderr
 
 
+@mostly_one_library
 @pytest.mark.emulated
 def test_over_pairs_between_nodes(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     """One size: the picture is over pairs."""
@@ -137,6 +143,22 @@ def test_over_pairs_between_nodes(collforge: Launch, mpi: str, tmp_path: Path) -
     done = collforge("probe", "message-rate", "--mpi", mpi, *words, "--plot", str(plot))
     assert done.returncode == 0, done.stderr
     assert "everywhere, 2 pairs" in done.stdout and "<!-- pairs -->" in plot.read_text()
+
+
+@mostly_one_library
+def test_targets_that_compute(collforge: Launch, mpi: str, tmp_path: Path) -> None:
+    """They free their windows after 1 ms."""
+    found = tmp_path / "rates.json"
+    words = ["--calls", "put,put@1", "--pairs", "2", "--sizes", "8", "--launches", "1"]
+    done = collforge("probe", "message-rate", "--mpi", mpi, *words, "--json", str(found))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(found.read_text())["rows"]
+    assert [(row["setting"]["call"], row["setting"]["mode"]) for row in rows] == [
+        (call, mode) for call in ("put", "put@1") for mode in MODES
+    ]
+    for waits, frees in zip(rows[:3], rows[3:]):
+        assert frees["over_waiting"] == pytest.approx(frees["rate"] / waits["rate"])
+        assert waits["over_waiting"] == 1
 
 
 def test_the_command(collforge: Launch, mpi: str, tmp_path: Path) -> None:

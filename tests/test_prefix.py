@@ -115,7 +115,7 @@ def test_a_library_runs_no_winners_of_another(
     assert ran == dict.fromkeys(COLLECTIVES, "native")
 
 
-@pytest.mark.parametrize("prefix", ["mpich5", "openmpi5"])
+@pytest.mark.parametrize("prefix", ["mpich5", pytest.param("openmpi5", marks=pytest.mark.slow)])
 def test_a_prefix_under_another_name_needs_no_edit(
     prefix: str, monkeypatch: pytest.MonkeyPatch, collforge: Launch
 ) -> None:

@@ -302,11 +302,46 @@ def test_the_start_by_interfaces(built: Installation, collforge: Launch, tmp_pat
     assert "MPI_Finalize" in plot.read_text()
 
 
+def test_the_mini_applications(built: Installation, collforge: Launch, tmp_path: Path) -> None:
+    """BSPMM checks its sums, and the programs fail if a window or communicator is not there."""
+    found, plot = tmp_path / "found.json", tmp_path / "found.svg"
+    words = ["--launches", "1", "--workers", "2", "--sizes", "512", "--json", str(found)]
+    done = collforge("probe", "mini-apps", "--mpi", built.library.name, *words, "--plot", str(plot))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(found.read_text())["rows"]
+    modes = ["everywhere", "ser_comm", "par_comm"]
+    assert [(row["setting"]["call"], row["setting"]["mode"]) for row in rows] == [
+        *[("stencil", mode) for mode in (modes[0], "funneled", *modes[1:])],
+        *[(app, mode) for app in ("ebms", "bspmm") for mode in modes],
+    ]
+    for row in rows:
+        assert 0 < row["low"] <= row["microseconds"] <= row["high"]
+        assert sum(row["parts"].values()) == pytest.approx(row["microseconds"])
+    assert set(rows[-1]["parts"]) == {"get", "get_flush", "add", "add_flush"}
+    assert "bspmm" in plot.read_text()
+
+
+@pytest.mark.parametrize("words", [["--workers", "0"], ["--sizes", "4MiB"], ["--app", "life"]])
+def test_mini_applications_that_cannot_run(collforge: Launch, words: list[str]) -> None:
+    done = collforge("probe", "mini-apps", "--mpi", "mpich", *words)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
+def test_programs_that_need_progress_on_all_interfaces(
+    built: Installation, collforge: Launch, tmp_path: Path
+) -> None:
+    found = tmp_path / "found.json"
+    done = collforge("probe", "progress", "--mpi", built.library.name, "--json", str(found))
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(found.read_text())["rows"]
+    assert rows == [{"program": name, "vcis": 1, "ends": 1} for name in ("ssend", "put")]
+
+
 def test_probes_are_listed_and_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["probe", "--list"]) == 0
     listed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
     names = {"instructions", "kernels", "lanes", "message-rate", "overhead", "overlap"}
-    names |= {"small", "startup", "vcis"}
+    names |= {"mini-apps", "progress", "small", "startup", "vcis"}
     assert names <= set(listed) == set(registry.find(probes, "run"))
     assert all(0 < len(summary) < 100 for summary in listed.values())
     assert cli.main(["probe"]) == cli.USER_ERROR

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import statistics
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,6 +50,8 @@ class Rate:
     """To the rate of as many pairs of processes (everywhere)."""
     samples: tuple[float, ...] = ()
     """Of each launch."""
+    over_waiting: float = 1.0
+    """put@MS: to the rate of put with the same setting, whose targets wait in MPI_Barrier."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,8 @@ class Rates(Result):
         return LinePicture(panels, across, "messages/s", scale=1.0, title=self.title)
 
     def remark(self) -> str:
+        if all(rate.setting.call != "isend" for rate in self.rows):
+            return ""
         most = self.most_vcis
         interfaces = f"it starts with up to {most}" if most > 1 else "it has one interface"
         return (
@@ -118,6 +123,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     target.add_rails(parser)
     text = "of threads or processes, each 1 to 64 (default: the cores of this machine)"
     parser.add_argument("--pairs", default=str(cores()), metavar="N[,N...]", help=text)
+    text = "isend, put or put@MS: targets compute for MS ms, then free their windows (default: %(default)s)"
+    calls = ",".join(message_rate.CALLS)
+    parser.add_argument("--calls", default=calls, metavar="CALL[,CALL...]", help=text)
     sizes = ",".join(map(str, message_rate.SIZES))
     parser.add_argument("--sizes", default=sizes, help="of messages (default: %(default)s)")
 
@@ -136,14 +144,24 @@ def parse_pairs(text: str) -> list[int]:
     return numbers
 
 
+def parse_calls(text: str) -> list[str]:
+    """Calls such as ``put,put@5``. Raises CollforgeError."""
+    calls = split(text)
+    for call in calls:
+        if call not in message_rate.CALLS and not re.fullmatch(r"put@\d{1,5}", call):
+            raise CollforgeError(f"--calls {text}: give isend, put or, with milliseconds, put@5")
+    return calls
+
+
 def run(library: MpiLibrary, args: argparse.Namespace) -> Rates:
     numbers = parse_pairs(args.pairs)
+    calls = parse_calls(args.calls)
     sizes = request.parse_sizes(args.sizes)
     if sizes[-1] > message_rate.MOST_BYTES:
         raise CollforgeError(f"--sizes {args.sizes}: at most {message_rate.MOST_BYTES} bytes")
     most = vcis.most_vcis(library)
     program = compile_probe(library, request.new_folder(home() / "runs", "message-rate"))
-    settings = [one for pairs in numbers for one in message_rate.settings(pairs, most)]
+    settings = [one for pairs in numbers for one in message_rate.settings(pairs, most, calls)]
     where = Where(
         library, program, None if args.system == "local" else target.rails(args, TWO_NODES)
     )
@@ -191,7 +209,7 @@ def measure(
             try:
                 rates = launch(where, setting, sizes)
             except CollforgeError as error:
-                if where.cluster is None or setting.call != "put":
+                if where.cluster is None or setting.call == "isend":
                     raise
                 print(f"{setting.call}, {label(setting)}: {error}", file=sys.stderr)
                 refused.add(setting)
@@ -200,15 +218,28 @@ def measure(
                 found.setdefault((setting, nbytes), []).append(rate)
     medians = {key: statistics.median(rates) for key, rates in found.items()}
 
-    def relative(setting: Setting, nbytes: int) -> float:
-        processes = Setting(message_rate.MODES[0], setting.call, setting.pairs)
+    def over(setting: Setting, nbytes: int, base: Setting) -> float:
         own = medians[setting, nbytes]
-        return own / medians.get((processes, nbytes), own)
+        return own / medians.get((base, nbytes), own)
 
-    return [
-        Rate(*key, medians[key], min(rates), max(rates), relative(*key), tuple(rates))
-        for key, rates in found.items()
-    ]
+    rows = []
+    for (setting, nbytes), rates in found.items():
+        processes = Setting(message_rate.MODES[0], setting.call, setting.pairs)
+        waiting = replace(setting, call=setting.call.partition("@")[0])
+        relative, over_waiting = (over(setting, nbytes, base) for base in (processes, waiting))
+        ends = min(rates), max(rates)
+        rows.append(
+            Rate(
+                setting,
+                nbytes,
+                medians[setting, nbytes],
+                *ends,
+                relative,
+                tuple(rates),
+                over_waiting,
+            )
+        )
+    return rows
 
 
 def launch(where: Where, setting: Setting, sizes: Sequence[int]) -> dict[int, float]:

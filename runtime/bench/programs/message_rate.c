@@ -3,12 +3,15 @@
  * processes: collforge probe message-rate, after Zambre, Chandramowlishwaran and Balaji (2020),
  * section 5.
  *
- *   message_rate everywhere|ser_comm|par_comm isend|put THREADS SECONDS BYTES...
+ *   message_rate everywhere|ser_comm|par_comm isend|put|put@MS THREADS SECONDS BYTES...
  *
  * The first half of the ranks sends to the second: one pair of ranks with THREADS threads each or,
  * everywhere, THREADS pairs. A burst is WINDOW messages of a pair, which complete together (isend:
- * MPI_Waitall, and a reply from the receiver; put: MPI_Win_flush). Prints for each size the
- * messages per second of all pairs together, from the begin of the first to the end of the last.
+ * MPI_Waitall, and a reply from the receiver; put: MPI_Win_flush). The targets of put wait in
+ * MPI_Barrier. With put@MS each thread of a target computes MS milliseconds and then frees its
+ * window, if it has its own (section 5.2). Prints for each size the messages per second of all
+ * pairs together, from the begin of the first to the end of the last; of put@MS at the ranks that
+ * put.
  */
 #include <mpi.h>
 #include <omp.h>
@@ -26,6 +29,8 @@ static void must(int err) {
 
 struct probe {
     bool put;
+    bool frees;  /* the window, after computing */
+    double busy; /* seconds */
     bool everywhere;
     bool own; /* each pair has its own communicator or MPI window */
     int pairs;
@@ -85,43 +90,14 @@ static void run_bursts(const struct probe *probe, int thread, char *data, int by
     }
 }
 
-/* Seconds until all bursts have ended. The targets of puts wait in MPI_Barrier, as in the paper. */
-static double time_bursts(const struct probe *probe, int bytes, int bursts) {
-    const int threads = probe->everywhere ? 1 : probe->pairs;
-    double seconds = 0;
-
-    must(MPI_Barrier(MPI_COMM_WORLD));
-    const double begin = MPI_Wtime();
-#pragma omp parallel num_threads(threads)
-    {
-        char *data = malloc((size_t)bytes + 1);
-        if (data == NULL)
-            MPI_Abort(MPI_COMM_WORLD, 1);
-        memset(data, 1, (size_t)bytes + 1);
-        run_bursts(probe, omp_get_thread_num(), data, bytes, bursts);
-        free(data);
-    }
-    must(MPI_Barrier(MPI_COMM_WORLD));
-    seconds = MPI_Wtime() - begin;
-    must(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
-    return seconds;
-}
-
-/* Runs as many bursts as take about the wanted time. */
-static double measure(const struct probe *probe, int bytes, double wanted) {
-    const double first = time_bursts(probe, bytes, WARM_UP);
-    int bursts = (int)(WARM_UP * wanted / first);
-
-    bursts = bursts < WARM_UP ? WARM_UP : bursts > 100000 ? 100000 : bursts;
-    const double seconds = time_bursts(probe, bytes, bursts);
-    return (double)probe->pairs * bursts * WINDOW / seconds;
+static int places(const struct probe *probe) {
+    return probe->own && !probe->everywhere ? probe->pairs : 1;
 }
 
 static void open_probe(struct probe *probe) {
-    const int places = probe->own && !probe->everywhere ? probe->pairs : 1;
     const MPI_Aint bytes = (MPI_Aint)MOST_BYTES * (probe->own ? 1 : probe->pairs);
 
-    for (int i = 0; i < places; i++) {
+    for (int i = 0; i < places(probe); i++) {
         must(MPI_Comm_dup(MPI_COMM_WORLD, &probe->comm[i]));
         if (probe->put) {
             must(MPI_Win_allocate(sends(probe) ? 0 : bytes, 1, MPI_INFO_NULL, probe->comm[i],
@@ -131,16 +107,68 @@ static void open_probe(struct probe *probe) {
     }
 }
 
-static void close_probe(struct probe *probe) {
-    const int places = probe->own && !probe->everywhere ? probe->pairs : 1;
+static void free_window(struct probe *probe, int place) {
+    must(MPI_Win_unlock_all(probe->window[place]));
+    must(MPI_Win_free(&probe->window[place]));
+}
 
-    for (int i = 0; i < places; i++) {
-        if (probe->put) {
-            must(MPI_Win_unlock_all(probe->window[i]));
-            must(MPI_Win_free(&probe->window[i]));
-        }
+static void close_probe(struct probe *probe) {
+    for (int i = 0; i < places(probe); i++) {
+        if (probe->put && !probe->frees)
+            free_window(probe, i);
         must(MPI_Comm_free(&probe->comm[i]));
     }
+}
+
+/* Returns the time at which this thread's bursts had ended. */
+static double run_thread(struct probe *probe, int thread, int bytes, int bursts) {
+    char *data = malloc((size_t)bytes + 1);
+    if (data == NULL)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    memset(data, 1, (size_t)bytes + 1);
+    const double begin = MPI_Wtime();
+    run_bursts(probe, thread, data, bytes, bursts);
+    const double end = MPI_Wtime();
+    free(data);
+    if (probe->frees) {
+        while (!sends(probe) && MPI_Wtime() - begin < probe->busy) {
+        }
+        if (!probe->own) { /* others still use it */
+#pragma omp barrier
+        }
+        if (thread < places(probe))
+            free_window(probe, thread);
+    }
+    return end;
+}
+
+/* Seconds until all bursts have ended. */
+static double time_bursts(struct probe *probe, int bytes, int bursts) {
+    const int threads = probe->everywhere ? 1 : probe->pairs;
+    double end = 0;
+
+    open_probe(probe);
+    must(MPI_Barrier(MPI_COMM_WORLD));
+    const double begin = MPI_Wtime();
+#pragma omp parallel num_threads(threads) reduction(max : end)
+    end = run_thread(probe, omp_get_thread_num(), bytes, bursts);
+    must(MPI_Barrier(MPI_COMM_WORLD));
+    double seconds = (probe->frees ? end : MPI_Wtime()) - begin;
+    if (probe->frees && !sends(probe))
+        seconds = 0;
+    must(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
+    close_probe(probe);
+    return seconds;
+}
+
+/* Runs as many bursts as take about the wanted time. */
+static double measure(struct probe *probe, int bytes, double wanted) {
+    const double first = time_bursts(probe, bytes, WARM_UP);
+    int bursts = (int)(WARM_UP * wanted / first);
+
+    bursts = bursts < WARM_UP ? WARM_UP : bursts > 100000 ? 100000 : bursts;
+    const double seconds = time_bursts(probe, bytes, bursts);
+    return (double)probe->pairs * bursts * WINDOW / seconds;
 }
 
 static bool read_arguments(struct probe *probe, int argc, char **argv) {
@@ -148,7 +176,9 @@ static bool read_arguments(struct probe *probe, int argc, char **argv) {
         return false;
     probe->everywhere = strcmp(argv[1], "everywhere") == 0;
     probe->own = strcmp(argv[1], "ser_comm") != 0;
-    probe->put = strcmp(argv[2], "put") == 0;
+    probe->put = strncmp(argv[2], "put", 3) == 0;
+    probe->frees = strchr(argv[2], '@') != NULL;
+    probe->busy = probe->frees ? atof(strchr(argv[2], '@') + 1) / 1e3 : 0;
     probe->pairs = atoi(argv[3]);
     return probe->pairs >= 1 && probe->pairs <= MOST_PAIRS &&
            probe->size == (probe->everywhere ? 2 * probe->pairs : 2);
@@ -165,7 +195,6 @@ int main(int argc, char **argv) {
     must(MPI_Comm_size(MPI_COMM_WORLD, &probe.size));
     if (!read_arguments(&probe, argc, argv) || (threads && provided < MPI_THREAD_MULTIPLE))
         MPI_Abort(MPI_COMM_WORLD, 2);
-    open_probe(&probe);
     for (int i = 5; i < argc; i++) {
         const int bytes = atoi(argv[i]);
         if (bytes < 0 || bytes > MOST_BYTES)
@@ -176,6 +205,5 @@ int main(int argc, char **argv) {
     }
     if (probe.rank == 0)
         puts("]");
-    close_probe(&probe);
     return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

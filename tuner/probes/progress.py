@@ -1,0 +1,83 @@
+"""Whether two correct programs end that need progress on all interfaces: Zambre et al. (2020), Fig. 9."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from collforge.home import home
+from collforge.mpi_library import MpiLibrary
+from collforge.toolchain import vcis
+from collforge.toolchain.build import OPENMP_FLAGS, RUNTIME
+from collforge.toolchain.process import outcome
+from collforge.tuner import request, target
+from collforge.tuner.plots import Line, LinePicture
+from collforge.tuner.probes import Result, programs
+from collforge.tuner.probes.message_rate import TWO_NODES
+
+SUMMARY = "whether two correct programs end that need progress on all interfaces (VCIs)"
+SOURCE = RUNTIME / "bench" / "programs" / "shared_progress.c"
+PROGRAMS = ("ssend", "put")
+NUMBERS = (1, 2, 3, 4, 8)
+SECONDS = 20
+"""A program that takes longer is taken to wait for ever."""
+
+
+@dataclass(frozen=True)
+class Row:
+    program: str
+    vcis: int
+    ends: int
+    """1: within SECONDS; 0: it was killed."""
+
+
+@dataclass(frozen=True)
+class Found(Result):
+    rows: Sequence[Row]
+
+    def table(self) -> Table:
+        table = Table(title=self.title)
+        for name in ("program", "VCIs", "ends"):
+            table.add_column(name)
+        for row in self.rows:
+            table.add_row(row.program, str(row.vcis), "yes" if row.ends else "no")
+        return table
+
+    def picture(self) -> LinePicture:
+        panels = {
+            name: [
+                Line(
+                    "1: ends",
+                    "o",
+                    [(row.vcis, row.ends) for row in self.rows if row.program == name],
+                )
+            ]
+            for name in PROGRAMS
+        }
+        return LinePicture(panels, "VCIs", "ends", scale=1.0, title=self.title)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    text = "two processes of this machine, or of two nodes of an emulated cluster (default: %(default)s)"
+    parser.add_argument("--system", choices=("local", "emulated"), default="local", help=text)
+    target.add_rails(parser)
+
+
+def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
+    most = vcis.most_vcis(library)
+    program = request.new_folder(home() / "runs", "progress") / "shared_progress"
+    command = [str(library.mpicc), *OPENMP_FLAGS, "-o", str(program), str(SOURCE)]
+    programs.run_program(command, {}, "shared_progress cannot be compiled")
+    cluster = None if args.system == "local" else target.rails(args, TWO_NODES)
+    start = programs.start_command(library, cluster, TWO_NODES)
+    rows = []
+    for name in PROGRAMS:
+        for number in (one for one in NUMBERS if one <= most):
+            env = {vcis.VARIABLE: str(number)} if most > 1 else {}
+            done = outcome([*start, str(program), name], SECONDS, env)
+            rows.append(Row(name, number, int(done.returncode == 0 and "passed" in done.stdout)))
+    words = f"programs that end within {SECONDS} s"
+    return Found(f"{library.short_version}, {args.system}: {words}", rows)
