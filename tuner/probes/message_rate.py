@@ -144,7 +144,7 @@ def parse_pairs(text: str) -> list[int]:
     return numbers
 
 
-def parse_calls(text: str) -> list[str]:
+def parse_calls(text: str) -> Sequence[str]:
     """Calls such as ``put,put@5``. Raises CollforgeError."""
     calls = split(text)
     for call in calls:
@@ -222,24 +222,22 @@ def measure(
         own = medians[setting, nbytes]
         return own / medians.get((base, nbytes), own)
 
-    rows = []
-    for (setting, nbytes), rates in found.items():
+    def row(setting: Setting, nbytes: int) -> Rate:
         processes = Setting(message_rate.MODES[0], setting.call, setting.pairs)
         waiting = replace(setting, call=setting.call.partition("@")[0])
-        relative, over_waiting = (over(setting, nbytes, base) for base in (processes, waiting))
-        ends = min(rates), max(rates)
-        rows.append(
-            Rate(
-                setting,
-                nbytes,
-                medians[setting, nbytes],
-                *ends,
-                relative,
-                tuple(rates),
-                over_waiting,
-            )
+        samples = found[setting, nbytes]
+        return Rate(
+            setting,
+            nbytes,
+            medians[setting, nbytes],
+            min(samples),
+            max(samples),
+            over(setting, nbytes, processes),
+            tuple(samples),
+            over(setting, nbytes, waiting),
         )
-    return rows
+
+    return [row(*key) for key in found]
 
 
 def launch(where: Where, setting: Setting, sizes: Sequence[int]) -> dict[int, float]:

@@ -21,6 +21,7 @@ from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks import applications, message_rate
 from collforge.reframe_checks.message_rate import Setting
+from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.toolchain import vcis
 from collforge.toolchain.build import OPENMP_FLAGS, RUNTIME
 from collforge.tuner import request, target
@@ -131,9 +132,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     return Found(f"{library.short_version}, {args.system}: {words}", rows)
 
 
-def build(
-    library: MpiLibrary, cluster: target.ClusterSpec | None, folder: Path
-) -> dict[str, Where]:
+def build(library: MpiLibrary, cluster: ClusterSpec | None, folder: Path) -> dict[str, Where]:
     """Compiles the programs in this folder; application -> where its program runs."""
     if not (applications.SOURCES / "halo.c").exists():
         raise CollforgeError("the stencil is in a checkout only, in examples/halo.c")
@@ -191,7 +190,7 @@ def launch(where: Where, setting: Setting, sizes: Sequence[int]) -> dict[int, Pa
         lines = json.loads(text[text.index("[") :])
         return {line.pop("bytes"): line for line in lines}
     across = setting.pairs if setting.mode == message_rate.MODES[0] else 1
-    found = {}
+    found: dict[int, Parts] = {}
     for nbytes in sizes:
         edge = -(-max(nbytes // 8, 1) // setting.pairs) * setting.pairs
         mode = HALO_MODES.get(setting.mode, setting.mode)
