@@ -213,6 +213,9 @@ def test_several_interfaces_go_through_ofi(tmp_path: Path, monkeypatch: pytest.M
     ):
         plan = launch.make_plan(ClusterSpec(), library("mpich"), ["true"], env, tmp_path)
         assert plan.environment.get("MPIR_CVAR_CH4_NETMOD") == expected
+    fifth = replace(library("mpich"), version="MPICH Version: 5.0.2")
+    plan = launch.make_plan(ClusterSpec(), fifth, ["true"], {}, tmp_path)
+    assert plan.environment["MPIR_CVAR_CH4_NETMOD"] == "ofi"
 
 
 # --- missing requirements -------------------------------------------------------------------------

@@ -134,3 +134,46 @@ def test_a_figure_is_measured_once(built: Installation, collforge: Launch) -> No
     second = collforge("reproduce", *words, "--quick", timeout=60)
     assert second.returncode == 0 and path.stat().st_mtime_ns == before
     assert second.stdout.splitlines()[-2] == first.stdout.splitlines()[-2]
+
+
+def test_all_figures_of_a_paper(
+    built: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A figure that cannot be measured does not end the others, and is in the --json file, too."""
+    measured, failing = FIGURES["vci 4"], FIGURES["vci 10"]
+    no_command, other_paper = FIGURES["vci 2"], FIGURES["overlap 6"]
+    chosen = {one.name: one for one in (no_command, failing, measured, other_paper)}
+    monkeypatch.setattr(figures, "read", lambda: chosen)
+    library = built.library.short_version
+    picture = LinePicture({"init": [Line("ours", "o-", [(1, 1.0)])]})
+
+    def measure(figure: Figure, *_: object) -> Measured:
+        if figure is failing:
+            raise CollforgeError("no cluster")
+        row = {figure.value: 1.5, **figure.where}
+        return Measured(library, built.library.flavor, [row], picture)
+
+    monkeypatch.setattr(reproduce, "_measure", measure)
+    path = tmp_path / "found.json"
+    words = ["reproduce", "vci", "--mpi", built.library.name, "--system", "local", "--quick"]
+    assert cli.main([*words, "--json", str(path)]) == 1
+    document = json.loads(path.read_text())
+    assert document["command"] == "collforge " + " ".join(words)
+    rows = [(row["figure"], row["mpi"], row["value"]) for row in document["rows"]]
+    assert rows == [("vci, Fig. 10", "", None), ("vci, Fig. 4", library, 1.5)]
+    assert document["mpi"] == library
+    assert [row["said"].split(":")[0] for row in document["rows"]] == [
+        "not measured",
+        "median over_one 1.50" if measured.take == "median" else f"{measured.take} over_one 1.50",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [([], "name a paper and a figure, or --all"), (["papers"], "unknown paper 'papers'")],
+)
+def test_what_is_not_a_figure(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
+    assert cli.main(["reproduce", *words, "--mpi", "mpich"]) == cli.USER_ERROR
+    assert said in capsys.readouterr().err

@@ -334,7 +334,9 @@ def test_programs_that_need_progress_on_all_interfaces(
     done = collforge("probe", "progress", "--mpi", built.library.name, "--json", str(found))
     assert done.returncode == 0, done.stderr
     rows = json.loads(found.read_text())["rows"]
-    assert rows == [{"program": name, "vcis": 1, "ends": 1} for name in ("ssend", "put")]
+    found_rows = [(row["program"], row["vcis"], row["ends"]) for row in rows]
+    assert found_rows == [("ssend", 1, 1), ("put", 1, 1)]
+    assert all(0 < row["seconds"] < 20 for row in rows)
 
 
 def test_probes_are_listed_and_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,14 +64,14 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         ("json", "write what was measured, with the command, the date and the library"),
         ("plot", "draw it (.png, .svg, .pdf)"),
     ):
-        parser.add_argument(f"--{name}", metavar="FILE", type=_output, help=what)
+        parser.add_argument(f"--{name}", metavar="FILE", type=output_file, help=what)
 
 
 def _path(text: str) -> Path:
     return Path(text).expanduser().absolute()
 
 
-def _output(text: str) -> Path:
+def output_file(text: str) -> Path:
     """Refuses a file that cannot be written, before minutes are spent on measuring."""
     path = _path(text)
     if not path.parent.is_dir():

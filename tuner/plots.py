@@ -18,6 +18,8 @@ import msgspec
 from collforge.tuner.evidence import Interval
 from collforge.tuner.request import format_about
 
+LETTERS_PER_INCH = 13
+"""Of a legend, about."""
 COLUMNS = 5
 MOST_LABELS = 5
 
@@ -277,7 +279,14 @@ def _figure(
     yield list(grid.flat[: len(panels)]), shown
     for axes in grid.flat[: len(panels)]:
         axes.tick_params(which="both", labelsize=7)
-    if shown:
+    if len(panels) == 1 and shown:
         grid.flat[0].legend(shown.values(), shown.keys(), fontsize=8)
+    elif shown:
+        room = int(LETTERS_PER_INCH * figure.get_figwidth()) - 6  # a line and space before a label
+        labels = [textwrap.fill(label, room) for label in shown]
+        across = max(1, room // (max(map(len, shown)) + 6))
+        figure.legend(
+            list(shown.values()), labels, loc="outside lower center", fontsize=8, ncols=across
+        )
     figure.savefig(path, dpi=80)
     pyplot.close(figure)

@@ -120,11 +120,17 @@ def save(
     if args.plot:
         picture.draw(args.plot)
     if args.json:
-        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        command = shlex.join(["collforge", *_without_outputs(args.words)])
-        document = {"command": command, "date": now, "mpi": mpi, "rows": rows}
-        document["picture"] = msgspec.to_builtins(picture)
-        args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_document(args, mpi, rows, picture=msgspec.to_builtins(picture))
+
+
+def write_document(
+    args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]], **more: object
+) -> None:
+    """Writes the file that --json names: the rows, the command line that repeats them, and ``more``."""
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    command = shlex.join(["collforge", *_without_outputs(args.words)])
+    document = {"command": command, "date": now, "mpi": mpi, "rows": rows, **more}
+    args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def _without_outputs(words: Sequence[str]) -> list[str]:

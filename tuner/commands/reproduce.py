@@ -16,14 +16,16 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from collforge.errors import CollforgeError
+from collforge.errors import CollforgeError, unknown
 from collforge.home import home, make_folder
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.tuner import figures, plots, tables, target
 from collforge.tuner.figures import Figure
-from collforge.tuner.parsing import Subparsers, add_command, add_mpi, find_libraries
+from collforge.tuner.parsing import Subparsers, add_command, add_mpi, find_libraries, output_file
 from collforge.tuner.plots import Picture
+
+NOT_MEASURED = "not measured"
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -35,7 +37,8 @@ def add_parser(subparsers: Subparsers) -> None:
         run,
     )
     parser.add_argument("paper", nargs="?", help="see --list")
-    parser.add_argument("figure", nargs="?", help="its number")
+    parser.add_argument("figure", nargs="?", help="its number (default: all of the paper)")
+    parser.add_argument("--all", action="store_true", help="all figures of all papers")
     parser.add_argument(
         "--list", action="store_true", help="all figures, and why some have no command"
     )
@@ -45,32 +48,86 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_mpi(parser)
     target.add_system(parser)
+    text = "write what was found of each figure, with the command and the date"
+    parser.add_argument("--json", metavar="FILE", type=output_file, help=text)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Returns 1 if the figure cannot be shown."""
+    """Returns 1 if a figure cannot be shown."""
     system = target.system_name(args)
     if args.list:
         _list(figures.read(), system)
         return 0
-    if args.paper is None or args.figure is None:
-        raise CollforgeError("name a paper and a figure; `collforge reproduce --list` has them all")
-    figure = figures.find(args.paper, args.figure)
+    if args.figure is not None:
+        rows = _show(figures.find(args.paper, args.figure), args)
+    elif args.paper is None and not args.all:
+        raise CollforgeError(
+            "name a paper and a figure, or --all; `collforge reproduce --list` has them all"
+        )
+    else:
+        rows = _show_all(args)
+    if args.json:
+        names = dict.fromkeys(row["mpi"] for row in rows if row["mpi"])
+        tables.write_document(args, ", ".join(names), rows)
+    return int(not rows or any(not row["mpi"] for row in rows))
+
+
+def _show_all(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Every figure that has a command, or those of a paper. One that fails does not end the others."""
+    papers = {figure.paper for figure in figures.read().values()}
+    if args.paper is not None and args.paper not in papers:
+        raise unknown("paper", args.paper, papers)
+    rows: list[dict[str, Any]] = []
+    for figure in figures.read().values():
+        if figure.none or args.paper not in (None, figure.paper):
+            continue
+        try:
+            rows += _show(figure, args)
+        except CollforgeError as error:
+            print(f"{figure.name}: {error}", flush=True)
+            rows.append(_row(figure, "", None, NOT_MEASURED))
+    return rows
+
+
+def _row(figure: Figure, mpi: str, value: float | None, said: str) -> dict[str, Any]:
+    """A line of the --json file. No library: none could measure the figure."""
+    return {
+        "figure": f"{figure.paper}, {figure.title}",
+        "shows": figure.shows,
+        "finding": figure.finding,
+        "mpi": mpi,
+        "value": value,
+        "said": said,
+    }
+
+
+def _show(figure: Figure, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Measures and draws a figure; what it says of each library. No rows if it has no command."""
     print(f"{figure.source}, {figure.title}. {figure.shows}.")
     print(f"Paper: {figure.finding}")
     if figure.none:
         print(f"No command: {figure.none}")
-        return 1
-    folder = make_folder(_folder(figure, system, args.quick))
-    found = [_measure(figure, library, args, folder) for library in find_libraries(args.mpi)]
-    for one in found:
+        return []
+    folder = make_folder(_folder(figure, target.system_name(args), args.quick))
+    found, rows = [], []
+    for library in find_libraries(args.mpi):
+        try:
+            one = _measure(figure, library, args, folder)
+        except CollforgeError as error:
+            print(f"{library.short_version}: {error}", flush=True)
+            rows.append(_row(figure, library.short_version, None, NOT_MEASURED))
+            continue
+        found.append(one)
+        rows.append(_row(figure, one.mpi, figure.measured(one.rows), verdict(figure, one)))
         print(f"Ours, {one.mpi}: {verdict(figure, one)}")
+    if not found:
+        raise CollforgeError(f"{figure.title} cannot be shown")
     _write_csv(found, folder / "figure.csv")
     picture = plots.join({one.mpi: one.picture for one in found})
     for ending in ("svg", "png", "pdf"):
         picture.draw(folder / f"figure.{ending}")
-    print(f"JSON, CSV and the picture: {folder}")
-    return 0
+    print(f"JSON, CSV and the picture: {folder}", flush=True)
+    return rows
 
 
 @dataclass(frozen=True)

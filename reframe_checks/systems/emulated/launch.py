@@ -136,8 +136,9 @@ def _defaults(mpi: MpiLibrary, env: Mapping[str, str]) -> Mapping[str, str]:
     """Default variables for the ranks; the caller's values take precedence."""
     if mpi.flavor == "openmpi":
         return _OPENMPI_DEFAULTS
-    # MPICH 5.0.2 cannot connect several interfaces through UCX over TCP: it waits forever.
-    return {"MPIR_CVAR_CH4_NETMOD": "ofi"} if env.get(vcis.VARIABLE, "1") != "1" else {}
+    # Through UCX, MPICH 5.0.2 cannot connect several ranks of a node here, nor several interfaces.
+    several = env.get(vcis.VARIABLE, "1") != "1" or mpi.short_version.startswith("MPICH 5")
+    return {"MPIR_CVAR_CH4_NETMOD": "ofi"} if several else {}
 
 
 def mpirun(spec: ClusterSpec, mpi: MpiLibrary, agent: Path) -> list[str]:
