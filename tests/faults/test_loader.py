@@ -26,6 +26,7 @@ SOURCES = (
     "winners/force",
     "place/topology",
     "place/layout",
+    "base/chain",
     "base/runtime",
     "base/log",
     "base/environment",
