@@ -14,7 +14,7 @@ from support import execute, make_folder
 
 from collforge.toolchain import build, libraries
 
-ORDERS = ("rotated", "spread", "reversed", "strided", "shuffled")
+ORDERS = ("rotated", "spread", "reversed", "strided", "shuffled", "ranks")
 CHUNKED = ("allreduce", "bcast", "reduce", "allgather", "alltoall")
 CHUNKS = ";".join(
     f"{name}=rank_shift[chunks=16,node_order={order}]" for name, order in zip(CHUNKED, ORDERS)

@@ -50,11 +50,13 @@ class Buffer:
 def temporaries(variant: Variant) -> list[tuple[str, str]]:
     """The members of struct cf_temporaries: the number of temporaries of each shape.
 
-    Temporaries of lane algorithms and chunks are included.
+    Temporaries of steps, lane algorithms and chunks are included.
     """
     steps = variant.composition.steps
     names = {step.writes for step in steps} & variant.family.buffers.keys()
-    shapes = sorted(SHAPES[variant.family.buffers[name]].memory for name in names)
+    scratch = [STEPS[step.call].scratch for step in steps if STEPS[step.call].scratch]
+    found = [*(variant.family.buffers[name] for name in names), *scratch]
+    shapes = sorted(SHAPES[shape].memory for shape in found)
     # A lane algorithm needs up to twice the size of its data (lane.h).
     given = "lane" if variant.collective.has_blocks else "slice"
     shapes += ["crossing" if "crossing" in shapes else given] * (2 if variant.algorithms else 0)

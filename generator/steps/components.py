@@ -7,7 +7,19 @@ from collections.abc import Sequence
 from ..machine import Cells, Machine, ProofError, combine, cut, join
 from ..model import Step
 from ..splits import SPLITS, received, sent
-from .kind import BUFFER, CUTS, MOVE, OVER, ROOTS, GroupStep, InC, Meeting, Reader
+from .kind import (
+    BUFFER,
+    CUTS,
+    MOVE,
+    OVER,
+    ROOTS,
+    BestCase,
+    GroupStep,
+    InC,
+    Meeting,
+    Reader,
+    doublings,
+)
 
 Group = Sequence[int]
 
@@ -35,6 +47,9 @@ class Scatter(GroupStep):
         root = m.member(group, step["root"])
         return dict(zip(group, cut(data(root), sent(step["split"], m, group, root))))
 
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(doublings(size), read - read / size)
+
     def to_c(self, c: InC) -> str:
         return c.component(
             {"from": c.source, "parts": c.split, "to": c.target, "unit": "unit", "root": c.root}
@@ -49,6 +64,9 @@ class Gather(GroupStep):
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return {m.member(group, step["root"]): join(_parts(m, step, group, data))}
+
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(doublings(size), written - written / size)
 
     def to_c(self, c: InC) -> str:
         return c.component(
@@ -65,6 +83,9 @@ class Allgather(GroupStep):
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         everything = join(_parts(m, step, group, data))
         return {rank: list(everything) for rank in group}
+
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(doublings(size), written - written / size)
 
     def to_c(self, c: InC) -> str:
         return c.component({"from": c.source, "to": c.target, **c.extent, "unit": "unit"})
@@ -91,6 +112,9 @@ class Alltoall(GroupStep):
                 )
             out[rank] = join(arrived)
         return out
+
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(size - 1, read - read / size)
 
     def to_c(self, c: InC) -> str:
         if c.way == "chunks":
@@ -119,6 +143,9 @@ class Bcast(GroupStep):
         # The root has the data already and writes nothing.
         return {rank: list(data(root)) for rank in group if rank != root}
 
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(doublings(size), written)
+
     def to_c(self, c: InC) -> str:
         return c.component({"to": c.target, "count": c.units, "unit": "unit", "root": c.root})
 
@@ -128,6 +155,9 @@ class Reduction(GroupStep):
 
     whole = True
     takes_op = True
+
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(doublings(size), read)
 
     def to_c(self, c: InC) -> str:
         given = {
@@ -158,6 +188,9 @@ class Allreduce(Reduction):
         total = _total(group, data)
         return {rank: list(total) for rank in group}
 
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(2 * doublings(size), 2 * (read - read / size))
+
     def meeting(self, step: Step) -> Meeting | None:
         return None if step["over"] == "lane" else Meeting("all", "all", sees=False)
 
@@ -171,6 +204,9 @@ class ReduceScatter(GroupStep):
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return dict(zip(group, cut(_total(group, data), sent(step["split"], m, group, group[0]))))
+
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(doublings(size), read - read / size)
 
     def meeting(self, step: Step) -> Meeting | None:
         # A rank that gets no part waits for no other rank.
@@ -210,6 +246,9 @@ class Barrier(GroupStep):
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         met = sorted({c for rank in group for cell in data(rank) for c in cell or ()})
         return {rank: [tuple(met)] for rank in group}
+
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(doublings(size), 0.0)
 
     def to_c(self, c: InC) -> str:
         return c.component({})

@@ -40,6 +40,22 @@ PLACES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
+class BestCase:
+    """The cost of a step with the best algorithm known for it (Träff and Hunold, 2020, section III).
+
+    ``rounds``: one after the other; ``moved``: cells that the busiest rank sends, or receives.
+    """
+
+    rounds: int
+    moved: float
+
+
+def doublings(size: int) -> int:
+    """The rounds in which a message reaches ``size`` ranks: the logarithm to base 2, rounded up."""
+    return (size - 1).bit_length()
+
+
+@dataclass(frozen=True)
 class Meeting:
     """The ranks ``ranks`` of a node wait for the ranks ``awaited`` (both of MEMBERS).
 
@@ -120,6 +136,7 @@ class StepKind(ABC):
     # Its role in a pipe around a lane algorithm (lane.h): it "splits" or "assembles" the ranks' parts, or works
     # on vectors "elementwise". "": it cannot be in a pipe.
     in_pipe: ClassVar[str] = ""
+    scratch: ClassVar[str] = ""  # the shape of a temporary of its own (splits.SHAPES)
     in_order: ClassVar[bool] = False  # it needs order_comm, on which all ranks are in node order
     one_buffer: ClassVar[bool] = False  # where it does not run, its two buffers are the same
     # C variables that it adds to those of in_c/locals.py: name -> (type, value)
@@ -132,6 +149,10 @@ class StepKind(ABC):
     @abstractmethod
     def to_c(self, c: InC) -> str:
         """The C statement."""
+
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        """What the step costs among ``size`` > 1 ranks, of which one has ``read`` and one ``written`` cells."""
+        return BestCase(0, 0.0)
 
     def meeting(self, step: Step) -> Meeting | None:
         """The wait of a node's ranks that ends the step, if any."""
@@ -157,11 +178,13 @@ STEPS: dict[str, StepKind] = {}
 
 
 class GroupStep(StepKind):
-    """A step that all members of a communicator execute together; without ``over``, those of a node."""
+    """A step that all members of a communicator execute together: of ``over``, or if it has none ``among``."""
+
+    among: ClassVar[str] = "node"
 
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
         written: dict[int, Cells] = {}
-        for group in m.groups(step.get("over") or "node"):
+        for group in m.groups(step.get("over") or self.among):
             taking_part = {m.runs(step, rank) for rank in group}
             if len(taking_part) > 1:
                 raise ProofError(

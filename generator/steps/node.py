@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..machine import Cells, Machine, cut, join
 from ..model import Step
-from .kind import BUFFER, MEMBERS, MOVE, GroupStep, InC, Meeting, RankStep, Reader
+from .kind import BUFFER, MEMBERS, MOVE, BestCase, GroupStep, InC, Meeting, RankStep, Reader
 
 Group = Sequence[int]
 
@@ -21,6 +21,10 @@ class Fold(GroupStep):
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         k = m.lanes.k
         return {group[lane]: join([data(rank) for rank in group[lane::k]]) for lane in range(k)}
+
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        """The carrier is the busiest rank; it has the parts of several ranks, its own among them."""
+        return BestCase(int(max(read, written) > min(read, written)), abs(read - written))
 
     def to_c(self, c: InC) -> str:
         arguments = f"comm, lanes, {c.source}, {c.target}, {c.split}, unit"
@@ -62,6 +66,9 @@ class Move(GroupStep):
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return {m.member(group, step["target"]): list(data(m.member(group, step["source"])))}
+
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(1, read)
 
     def to_c(self, c: InC) -> str:
         arguments = f"comm, {c.mover}, {c.receiver}, {c.source}, {c.target}, {c.units}, unit"

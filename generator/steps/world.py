@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..lanes import Lanes
 from ..machine import Cells, Machine, Memory, read
 from ..model import Step
-from .kind import MOVE, InC, StepKind
+from .kind import MOVE, BestCase, InC, StepKind
 
 _EXCHANGE = """\
 const struct cf_exchange exchange = {{
@@ -60,6 +60,9 @@ class Exchange(StepKind):
 
     def splits(self, step: Step) -> list[str]:
         return ["targets", "sources"]
+
+    def best_case(self, size: int, read: float, written: float) -> BestCase:
+        return BestCase(size - 1, read - read / size)
 
     def to_c(self, c: InC) -> str:
         return _EXCHANGE.format(

@@ -77,10 +77,13 @@ static bool place_ranks(struct cf_chunk *made, const struct cf_layout *at,
         begin[nodes[i]] = next;
         next += at->node_size[nodes[i]];
     }
+    const bool by_rank =
+        chunks->order == CF_NODE_ORDER_KEPT || chunks->order == CF_NODE_ORDER_RANKS || chunk == 0;
+    const int first =
+        chunks->order == CF_NODE_ORDER_RANKS ? (int)((long)chunk * at->size / chunks->n) : 0;
     for (int rank = 0; rank < at->size; rank++) {
-        const int place = chunks->order == CF_NODE_ORDER_KEPT || chunk == 0
-                              ? rank
-                              : begin[at->node_of[rank]] + at->node_rank_of[rank];
+        const int place = by_rank ? (rank - first + at->size) % at->size
+                                  : begin[at->node_of[rank]] + at->node_rank_of[rank];
         made->place_of[rank] = place;
         made->rank_at[place] = rank;
     }

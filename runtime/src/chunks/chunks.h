@@ -20,7 +20,7 @@ enum cf_carrier {
 
 /*
  * The order of the nodes in chunk c of n, on N nodes. The ranks of a node stay together, in rank
- * order. Chunk 0 always has all ranks in rank order.
+ * order, except in the last one. Chunk 0 always has all ranks in rank order.
  */
 enum cf_node_order {
     CF_NODE_ORDER_KEPT,     /* rank order in all chunks */
@@ -29,6 +29,7 @@ enum cf_node_order {
     CF_NODE_ORDER_REVERSED, /* as SPREAD, with every other chunk reversed: reverses a ring */
     CF_NODE_ORDER_STRIDED,  /* as SPREAD, with a stride coprime to N: changes neighbours */
     CF_NODE_ORDER_SHUFFLED, /* shuffled, equal on all ranks */
+    CF_NODE_ORDER_RANKS,    /* rank order, starting at rank c p / n of p: may begin inside a node */
 };
 
 /* Limit, because each chunk takes one of the MPI library's communicator ids. */
