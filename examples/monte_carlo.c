@@ -5,9 +5,9 @@
  *
  * On the emulated cluster, natively and with winners:
  *   collforge tune --system emulated --rail-model hashed --layout 4x1x2 --mpi openmpi --collective allreduce --sizes 128KiB
- *   collforge cluster run --nodes 4 --ranks-per-node 1 --rail-model hashed --mpi openmpi -- build/monte_carlo 50000 20
+ *   collforge cluster run --layout 4x1 --rail-model hashed --mpi openmpi -- build/monte_carlo 50000 20
  *   collforge env --mpi openmpi --system emulated-2x100mbit-hashed > tuned.sh
- *   (. ./tuned.sh && collforge cluster run --nodes 4 --ranks-per-node 1 --rail-model hashed --mpi openmpi -- build/monte_carlo 50000 20)
+ *   (. ./tuned.sh && collforge cluster run --layout 4x1 --rail-model hashed --mpi openmpi -- build/monte_carlo 50000 20)
  *
  * Particles walk over a ring of cells, faster where there are more of them, so that each step needs the number in each
  * cell over all ranks. Prints seconds of the slowest rank and a checksum that depends on neither ranks nor threads nor

@@ -2,7 +2,7 @@
  * What a vector that every rank reads costs a node: a copy per rank, as with MPI alone, and a copy per node, as with
  * collforge_hybrid.h. Rank 0 has the data; every rank checks all of it both times.
  *
- *   collforge cluster run --mpi openmpi --nodes 4 --ranks-per-node 4 -- build/replicated_data 64
+ *   collforge cluster run --layout 4x4 --mpi openmpi -- build/replicated_data 64
  *
  * The argument is the vector's size in MiB. Prints by how many MiB the memory of the fullest node grew (the sum of its ranks'
  * Pss in /proc/self/smaps_rollup, in which a page that n processes share counts 1/n for each).

@@ -4,6 +4,7 @@ An environment of a site's configuration is used if it has ``extras`` {'mpi': NA
 called NAME, where `collforge build --mpi NAME` works. A partition may have the ``extras``
 
 - ``layout``: the default layout of checks on the partition, e.g. '8x16';
+- ``places_ranks``: True where the launcher has an attribute ``layout``, for unequal nodes and cyclic ranks;
 - ``pretend_nodes``: True where all ranks are on one machine and pretend to be on several nodes.
 """
 
@@ -117,6 +118,9 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
     drop_in_by = variable(str, value="")
     """A database: hybrid collectives are compared with the drop-in one that it selects. Default: native."""
 
+    environment = variable(str, value="")
+    """Further environment variables of the ranks: ``NAME=VALUE NAME=VALUE``."""
+
     launches = variable(int, value=1)
     """Number of consecutive launches of the driver. Several launches write one file each."""
 
@@ -152,6 +156,8 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
             self.env_vars["COLLFORGE_NODE_MAP"] = self.rank_layout.node_map
         elif self.rank_layout.regular:
             self.num_tasks_per_node = self.rank_layout.node_sizes[0]
+        elif extras.get("places_ranks"):
+            self.job.launcher.layout = self.rank_layout.placement
         else:
             raise PipelineError(
                 f"layout {self.rank_layout.name} cannot be had on {self.current_partition.fullname}, "
@@ -169,6 +175,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
         self.executable = shlex.quote(
             str(built_paths(mpi_name(self.current_environ), home()).driver_path)
         )
+        self.env_vars.update(word.split("=", 1) for word in shlex.split(self.environment))
         if self.drop_in_by:
             self.env_vars["COLLFORGE_DB"] = self.drop_in_by
             self.env_vars["COLLFORGE_SYSTEM"] = self.current_system.name

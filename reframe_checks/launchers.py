@@ -21,6 +21,9 @@ from collforge.reframe_checks.systems.emulated import ClusterSpec
 class _Launcher(JobLauncher):
     """A launcher whose errors make the check fail with their message."""
 
+    layout = ""
+    """The placement's name, which a check sets if num_tasks_per_node cannot describe it (``places_ranks``)."""
+
     def words(self, job: Any) -> list[str]:
         raise NotImplementedError
 
@@ -44,15 +47,15 @@ def local(mpi: str) -> str:
 def emulated(mpi: str, rails: int, rate: str, rail_model: str) -> str:
     """Registers the launcher for an emulated cluster with these rails; returns its name.
 
-    The nodes follow from a job's num_tasks and num_tasks_per_node. The parameters are those of
-    ClusterSpec. A second call for the same MPI library has no effect.
+    The parameters are those of ClusterSpec. A job without a layout gets one from its num_tasks and
+    num_tasks_per_node. A second call for the same MPI library has no effect.
     """
 
     class EmulatedLauncher(_Launcher):
         def words(self, job: Any) -> list[str]:
             per_node = job.num_tasks_per_node or 1
-            spec = ClusterSpec(job.num_tasks // per_node, per_node, rails, rate, rail_model)
-            return cluster_command(mpi, spec)
+            layout = self.layout or f"{job.num_tasks // per_node}x{per_node}"
+            return cluster_command(mpi, ClusterSpec(layout, rails, rate, rail_model))
 
     return _register(f"collforge-emulated-{mpi}", EmulatedLauncher)
 

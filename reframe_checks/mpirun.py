@@ -45,6 +45,6 @@ def local_command(mpi: str, ranks: int, threads: int = 1) -> list[str]:
 def cluster_command(mpi: str, spec: ClusterSpec) -> list[str]:
     """The command prefix that runs a program on all ranks of an emulated cluster."""
     command = [sys.executable, "-m", "collforge", "cluster", "run", "--mpi", mpi]
-    command += ["--nodes", str(spec.nodes), "--ranks-per-node", str(spec.ranks_per_node)]
-    command += ["--rails", str(spec.rails), "--rate", spec.rate, "--rail-model", spec.rail_model]
+    command += ["--layout", spec.layout, "--rails", str(spec.rails)]
+    command += ["--rate", spec.rate, "--rail-model", spec.rail_model]
     return [*command, "--"]

@@ -64,7 +64,10 @@ def test_every_help_shows_an_example() -> None:
         (["buld"], ["unknown command 'buld'", "did you mean build?", "doctor"]),
         (["build", "--mpi", "opnmpi"], ["unknown MPI library", "did you mean openmpi?", "mpich"]),
         (["winners", "--db", "/nowhere/x.db"], ["/nowhere/x.db", "collforge tune"]),
-        (["cluster", "run", "--mpi", "openmpi", "--nodes", "0", "--", "true"], ["nodes=0", "give"]),
+        (
+            ["cluster", "run", "--mpi", "mpich", "--layout", "0x1", "--", "true"],
+            ["0x1", "NODESxRANKS"],
+        ),
     ],
 )
 def test_an_error_is_one_line_that_names_the_fix(
@@ -295,6 +298,6 @@ def test_a_warning_that_is_not_ours_is_explained(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.emulated
 def test_cluster_run_passes_the_exit_code(mpi: str) -> None:
-    options = ["--nodes", "2", "--ranks-per-node", "1", "--rails", "1", "--mpi", mpi]
+    options = ["--layout", "2x1", "--rails", "1", "--mpi", mpi]
     assert cli.main(["cluster", "run", *options, "--timeout", "60", "--", "true"]) == 0
     assert cli.main(["cluster", "run", *options, "--timeout", "60", "--", "false"]) != 0

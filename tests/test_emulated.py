@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems.emulated import (
     FLAVORS,
@@ -81,9 +82,8 @@ int main(int argc, char **argv) {
 @pytest.mark.parametrize(
     ("options", "fix"),
     [
-        ({"nodes": 0}, "give 1 to 250 nodes"),
-        ({"nodes": 251}, "give 1 to 250 nodes"),
-        ({"ranks_per_node": 0}, "give 1 or more"),
+        ({"layout": "251x1"}, "give 1 to 250 nodes"),
+        ({"layout": "map:0.1.1.0"}, "--system local"),
         ({"rails": 0}, "give 1 to 16 rails"),
         ({"rails": 17}, "give 1 to 16 rails"),
         ({"rate": "100"}, "100mbit"),
@@ -99,7 +99,7 @@ def test_bad_value_is_an_error_that_names_the_fix(options: dict[str, object], fi
 
 
 def test_sizes_of_a_spec() -> None:
-    spec = ClusterSpec(nodes=3, ranks_per_node=2, rate="2.5Gbit")
+    spec = ClusterSpec("3x2", rate="2.5Gbit")
     assert spec.ranks == 6
     assert spec.hosts == ("node0", "node1", "node2")
     assert spec.bits_per_second == 2.5e9
@@ -115,7 +115,7 @@ def devices_of(lines: list[str], word: str) -> list[str]:
 
 @pytest.mark.parametrize("model", RAIL_MODELS)
 def test_every_rail_is_shaped_at_both_ends_and_nothing_else(model: str) -> None:
-    spec = ClusterSpec(nodes=3, rails=2, rail_model=model)
+    spec = ClusterSpec("3x2", rails=2, rail_model=model)
     assert devices_of(network.node_shaping(spec), "dev") == ["eth0", "eth1"]
     ports = {f"r{rail}n{node}" for rail in range(2) for node in range(3)}
     assert set(devices_of(network.switch_shaping(spec), "dev")) == ports
@@ -135,7 +135,7 @@ def test_a_send_fits_into_the_burst_of_a_rail() -> None:
 
 
 def test_switch_has_a_port_for_every_cable() -> None:
-    spec = ClusterSpec(nodes=3, rails=2)
+    spec = ClusterSpec("3x2", rails=2)
     cables = [
         line for node in range(3) for line in network.node_links(spec, node) if "peer" in line
     ]
@@ -146,7 +146,7 @@ def test_switch_has_a_port_for_every_cable() -> None:
 
 
 def test_names_and_addresses_are_unique_and_fit() -> None:
-    spec = ClusterSpec(nodes=250, rails=16, rail_model="hashed")
+    spec = ClusterSpec("250x2", rails=16, rail_model="hashed")
     lines = [line for node in range(spec.nodes) for line in network.node_links(spec, node)]
     addresses = [line.split()[2] for line in lines if line.startswith("address add")]
     assert len(addresses) == len(set(addresses)) == 250 * 18
@@ -154,7 +154,7 @@ def test_names_and_addresses_are_unique_and_fit() -> None:
 
 
 def test_hashed_rails_route_to_every_other_node_over_all_rails() -> None:
-    spec = ClusterSpec(nodes=3, rails=2, rail_model="hashed")
+    spec = ClusterSpec("3x2", rails=2, rail_model="hashed")
     routes = [line for line in network.node_links(spec, 1) if line.startswith("route")]
     assert routes == [
         f"route add 10.254.0.{n} src 10.254.0.2 "
@@ -182,7 +182,7 @@ def library(flavor: str) -> MpiLibrary:
 
 
 def test_mpirun_places_ranks_consecutively() -> None:
-    spec = ClusterSpec(nodes=2, ranks_per_node=3)
+    spec = ClusterSpec("2x3")
     openmpi = launch.mpirun(spec, library("openmpi"), Path("agent"))
     mpich = launch.mpirun(spec, library("mpich"), Path("agent"))
     assert openmpi[0] == "/opt/openmpi/bin/mpirun" and mpich[0] == "/opt/mpich/bin/mpirun"
@@ -191,6 +191,16 @@ def test_mpirun_places_ranks_consecutively() -> None:
     fifth = replace(library("openmpi"), version="Open MPI v5.0.11, package: x")
     assert "plm_rsh_agent" in openmpi
     assert "plm_ssh_agent" in launch.mpirun(spec, fifth, Path("agent"))
+
+
+def test_mpirun_places_ranks_on_unequal_nodes_and_in_turn() -> None:
+    for mpi in ("openmpi", "mpich"):
+        assert "node0:3,node1:1" in launch.mpirun(ClusterSpec("3+1"), library(mpi), Path("agent"))
+    in_turn = ClusterSpec("cyclic:2x3")
+    openmpi = launch.mpirun(in_turn, library("openmpi"), Path("agent"))
+    mpich = launch.mpirun(in_turn, library("mpich"), Path("agent"))
+    assert openmpi[openmpi.index("--map-by") + 1] == "node" and "node0:3,node1:3" in openmpi
+    assert "node0:1,node1:1" in mpich and mpich[-2:] == ["-n", "6"]
 
 
 def test_preloads_reach_the_ranks_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -371,6 +381,24 @@ def test_ranks_are_where_they_belong(mpi: str, program: str, cache: Path, model:
 
 
 @pytest.mark.emulated
+@pytest.mark.parametrize("layout", ["3+1", "1+2+1", "cyclic:2x2", "cyclic:3x2"])
+def test_nodes_of_unequal_size_and_ranks_in_turn(
+    mpi: str, program: str, cache: Path, layout: str
+) -> None:
+    runner = Runner(mpi, [program], cache, {"layout": layout})
+    code, output = runner.finish()
+    assert code == 0, output
+    at = from_name(layout)
+    found = sorted(line.split() for line in output.splitlines() if line.startswith("rank"))
+    got = [(words[1], words[2], words[4], words[5]) for words in found]
+    assert got == [
+        (str(rank), str(at.size), str(at.node_sizes[node]), f"node{node}")
+        for rank, node in enumerate(at.node_of)
+    ]
+    runner.assert_nothing_left()
+
+
+@pytest.mark.emulated
 def test_variables_and_private_directories_of_a_rank(mpi: str, cache: Path) -> None:
     script = (
         'touch /dev/shm/$(hostname) "$TMPDIR/$(hostname)";'
@@ -380,7 +408,7 @@ def test_variables_and_private_directories_of_a_rank(mpi: str, cache: Path) -> N
     )
     env = {"COLLFORGE_X": "1 '2", "OMP_X": "3", "OMPI_MCA_x_y": "4", "MPIR_CVAR_X": "5"}
     env["LD_PRELOAD"] = "libm.so.6"
-    runner = Runner(mpi, ["sh", "-c", script], cache, {"nodes": 2}, env)
+    runner = Runner(mpi, ["sh", "-c", script], cache, {"layout": "2x2"}, env)
     code, output = runner.finish()
     assert code == 0, output
     ranks = sorted(line for line in output.splitlines() if line.startswith("rank"))
@@ -395,7 +423,7 @@ def test_variables_and_private_directories_of_a_rank(mpi: str, cache: Path) -> N
 
 @pytest.mark.emulated
 def test_exit_code_is_passed_on(mpi: str, cache: Path) -> None:
-    runner = Runner(mpi, ["sh", "-c", "exit 3"], cache, {"nodes": 2})
+    runner = Runner(mpi, ["sh", "-c", "exit 3"], cache, {"layout": "2x2"})
     code, output = runner.finish()
     assert code == 3, output
     runner.assert_nothing_left()
@@ -445,7 +473,7 @@ def cmdline(process: Path) -> str:
 
 @pytest.mark.emulated
 def test_two_clusters_at_once(mpi: str, program: str, cache: Path) -> None:
-    runners = [Runner(mpi, [program, "wait"], cache, {"nodes": 2}) for _ in range(2)]
+    runners = [Runner(mpi, [program, "wait"], cache, {"layout": "2x2"}) for _ in range(2)]
     for runner in runners:
         runner.await_ranks(4)
     assert not runners[0].namespaces() & runners[1].namespaces()
@@ -460,7 +488,7 @@ def test_two_clusters_at_once(mpi: str, program: str, cache: Path) -> None:
 
 @pytest.mark.emulated
 def test_time_limit(mpi: str, program: str, cache: Path) -> None:
-    runner = Runner(mpi, [program, "wait"], cache, {"nodes": 2}, timeout=2.5)
+    runner = Runner(mpi, [program, "wait"], cache, {"layout": "2x2"}, timeout=2.5)
     code, output = runner.finish()
     assert code == TIMEOUT_EXIT_CODE
     assert "the time limit of 2.5 s is over" in output

@@ -277,7 +277,7 @@ def test_han_is_seen_and_switched_off(
     program, lines, rules = (tmp_path / name for name in ("which_algorithm", "lines", "rules"))
     rules.write_text(export.openmpi_rules(4, {"bcast": {1024: 7}}, settings))
     assert execute(recorder.compile_command(str(library.mpicc), program)).returncode == 0
-    cluster = ["cluster", "run", "--mpi", "openmpi5", "--nodes", "2", "--ranks-per-node", "2", "--"]
+    cluster = ["cluster", "run", "--mpi", "openmpi5", "--layout", "2x2", "--"]
 
     def why_not(settings: Mapping[str, str]) -> str:
         with monkeypatch.context() as patch:

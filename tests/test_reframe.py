@@ -183,13 +183,18 @@ def test_hybrid_collectives_against_drop_in_ones(tmp_path: Path) -> None:
     assert str(missing) in (ran / "rfm_job.err").read_text()
 
 
-@pytest.mark.parametrize("name", ["3+1", "4by2"])
-def test_a_layout_that_cannot_be_had_names_the_fix(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "phase", "fix"),
+    [("map:0.1.1.0", "run", "--system local"), ("4by2", "setup", "NODESxRANKS (4x2)")],
+)
+def test_a_layout_that_cannot_be_had_names_the_fix(
+    tmp_path: Path, name: str, phase: str, fix: str
+) -> None:
     path = write_lines(tmp_path / "given", [f"bcast:native@{name},bytes=64"])
     session = run_checks(tmp_path, "emulated:openmpi", "^MeasureCases", cases=path, layout=name)
     assert session.code == 1
-    assert session.test["fail_phase"] == "setup"
-    assert "NODESxRANKS (4x2)" in session.test["fail_reason"]
+    assert session.test["fail_phase"] == phase
+    assert fix in session.test["fail_reason"]
 
 
 @pytest.mark.parametrize(("margin", "passes"), [(1e9, True), (-1e9, False)])
@@ -325,7 +330,8 @@ def test_the_environment_sets_the_rails() -> None:
     env = {"COLLFORGE_RAILS": "3", "COLLFORGE_RATE": "1gbit", "COLLFORGE_RAIL_MODEL": "hashed"}
     (system,) = show_config(reframe_checks.SETTINGS, "emulated", **env)["systems"]
     extras = system["partitions"][0]["extras"]
-    assert extras == {"layout": "4x2", "rails": 3, "rate": "1gbit", "rail_model": "hashed"}
+    rails = {"rails": 3, "rate": "1gbit", "rail_model": "hashed"}
+    assert extras == {"layout": "4x2", "places_ranks": True, **rails}
 
 
 @dataclass(frozen=True)
@@ -344,9 +350,15 @@ def test_the_emulated_launcher_makes_the_cluster_of_the_job() -> None:
     name = launchers.emulated("openmpi", 3, "1gbit", "hashed")
     command = launcher_command(name, FakeJob(6, 2))
     assert command.endswith(
-        "-m collforge cluster run --mpi openmpi --nodes 3 --ranks-per-node 2 "
+        "-m collforge cluster run --mpi openmpi --layout 3x2 "
         "--rails 3 --rate 1gbit --rail-model hashed --"
     )
+
+
+def test_a_check_tells_the_emulated_launcher_its_layout() -> None:
+    launcher = launchers.backends.getlauncher(launchers.emulated("mpich", 2, "100mbit", "tied"))()
+    launcher.layout = "3+1+2"
+    assert "--mpi mpich --layout 3+1+2 --rails 2" in launcher.run_command(FakeJob(6, 2))
 
 
 def test_a_launcher_is_registered_once() -> None:

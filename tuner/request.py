@@ -97,11 +97,6 @@ def parse_layout(text: str | None, system: str) -> Layout:
         raise CollforgeError(
             f"layout {asked} cannot be tuned: its name is too long and was replaced by a hash"
         )
-    if system == "emulated" and not read.regular:
-        raise CollforgeError(
-            f"the emulated cluster has nodes of one size: {asked} does not fit; "
-            "use --layout NODESxRANKS, or --system local for any placement"
-        )
     return read
 
 
@@ -133,9 +128,14 @@ def place_of(site: Site, at: str) -> Place:
 
 
 def lower_bound(manifest: Manifest, collective: str, at: Layout, nbytes: int, rate: float) -> float:
-    """The least seconds of a call if each node's links have ``rate`` bytes/s in each direction."""
+    """The least seconds of a call if each node's links have ``rate`` bytes/s in each direction.
+
+    0 if the nodes differ in size, for which the specs have no bound.
+    """
     sizes: Sequence[int] = at.node_sizes
-    return manifest.collective(collective).least_bytes(at.nodes, max(sizes), nbytes) / rate
+    if len(set(sizes)) > 1:
+        return 0.0
+    return manifest.collective(collective).least_bytes(at.nodes, sizes[0], nbytes) / rate
 
 
 def new_folder(parent: Path, label: str) -> Path:

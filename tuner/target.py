@@ -86,8 +86,8 @@ def cluster(args: argparse.Namespace) -> ClusterSpec:
 
 
 def rails(args: argparse.Namespace, at: Layout) -> ClusterSpec:
-    """The emulated cluster for a layout, whose nodes must have the same size."""
-    return ClusterSpec(at.nodes, at.node_sizes[0], args.rails, args.rate, args.rail_model)
+    """The emulated cluster for a layout."""
+    return ClusterSpec(at.placement, args.rails, args.rate, args.rail_model)
 
 
 def site(args: argparse.Namespace, mpi: str) -> Site:

@@ -92,7 +92,10 @@ class Kernel(DriverCheck):
         """The command that launches one version; ReFrame sets the job's task counts again later."""
         self.job.num_tasks, self.job.num_tasks_per_node = ranks, per_node
         launcher = self.job.launcher
+        layout = getattr(launcher, "layout", "")
+        launcher.layout = "" if per_node else layout
         words = [launcher.run_command(self.job)]
+        launcher.layout = layout
         if launcher.registered_name == "srun":  # srun takes the task counts from the allocation
             words.append(f"--ntasks={ranks}")
             words += [f"--ntasks-per-node={per_node}"] if per_node else []

@@ -59,6 +59,7 @@ _EMULATED = {
             mpi,
             launchers.emulated(mpi, _CLUSTER.rails, _CLUSTER.rate, _CLUSTER.rail_model),
             layout="4x2",
+            places_ranks=True,
             rails=_CLUSTER.rails,
             rate=_CLUSTER.rate,
             rail_model=_CLUSTER.rail_model,

@@ -9,7 +9,7 @@ from collforge.toolchain import libraries
 from collforge.tuner.parsing import Subparsers, add_command, add_mpi
 
 EXAMPLE = """\
-collforge cluster run --nodes 4 --rails 2 --mpi openmpi -- ./my_program
+collforge cluster run --layout 4x2 --rails 2 --mpi openmpi -- ./my_program
 
 On a busy machine Open MPI 4 may say `plm:rsh: Warning: setpgid ... failed in parent ... Permission denied`.
 It is harmless: the process that starts a node had set its group itself before mpirun could."""
@@ -28,14 +28,10 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     shape = emulated.ClusterSpec()
     parser.add_argument(
-        "--nodes", type=int, metavar="N", default=shape.nodes, help="default: %(default)s"
-    )
-    parser.add_argument(
-        "--ranks-per-node",
-        type=int,
-        metavar="N",
-        default=shape.ranks_per_node,
-        help="default: %(default)s",
+        "--layout",
+        default=shape.layout,
+        help="NODESxRANKS, or SIZE+SIZE+... for nodes of unequal size, or cyclic:NODESxRANKS "
+        "(default: %(default)s)",
     )
     parser.add_argument(
         "--rails",
@@ -66,8 +62,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     spec = emulated.ClusterSpec(
-        nodes=args.nodes,
-        ranks_per_node=args.ranks_per_node,
+        layout=args.layout,
         rails=args.rails,
         rate=args.rate,
         rail_model=args.rail_model,

@@ -78,8 +78,7 @@ def start_command(
     """The command prefix that starts a program on all ranks, on this machine if there is no cluster."""
     if cluster is None:
         return local_command(library.name, at.size, threads)
-    spec = replace(cluster, nodes=at.nodes, ranks_per_node=at.node_sizes[0])
-    return cluster_command(library.name, spec)
+    return cluster_command(library.name, replace(cluster, layout=at.placement))
 
 
 def build_all(library: MpiLibrary) -> tuple[Built, Manifest]:

@@ -142,11 +142,15 @@ def _defaults(mpi: MpiLibrary, env: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def mpirun(spec: ClusterSpec, mpi: MpiLibrary, agent: Path) -> list[str]:
-    """The library's mpirun and its options, for ranks placed consecutively on the nodes.
+    """The library's mpirun and its options, for ranks placed as in the layout.
 
     `agent` is called as ssh would be, to run commands on other nodes.
     """
-    hosts = ",".join(f"{host}:{spec.ranks_per_node}" for host in spec.hosts)
+    in_turn = not spec.placed.consecutive
+    sizes = spec.placed.node_sizes
+    # MPICH starts again at the first host when all slots are taken.
+    slots = [1] * spec.nodes if in_turn and mpi.flavor == "mpich" else sizes
+    hosts = ",".join(f"{host}:{size}" for host, size in zip(spec.hosts, slots))
     if mpi.flavor == "mpich":
         options = ["-launcher", "rsh", "-launcher-exec", str(agent)]
         options += ["-iface", network.MANAGEMENT_DEVICE, "-hosts", hosts, "-n", str(spec.ranks)]
@@ -163,7 +167,7 @@ def mpirun(spec: ClusterSpec, mpi: MpiLibrary, agent: Path) -> list[str]:
     else:
         options += ["--prtemca", "prte_if_include", network.MANAGEMENT_DEVICE]
     options += ["--bind-to", "none"]
-    options += ["--map-by", "slot", "--host", hosts, "-np", str(spec.ranks)]
+    options += ["--map-by", "node" if in_turn else "slot", "--host", hosts, "-np", str(spec.ranks)]
     return [str(mpi.mpirun), *options]
 
 

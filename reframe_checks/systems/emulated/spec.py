@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from collforge.errors import CollforgeError
+from collforge.layout import Layout, from_name
 
 FLAVORS = ("openmpi", "mpich")
 """The flavors of MPI libraries (MpiLibrary.flavor) whose mpirun can use namespaces as nodes."""
@@ -32,8 +33,9 @@ class ClusterError(CollforgeError, ValueError):
 class ClusterSpec:
     """Size and speed of an emulated cluster.
 
-    Ranks are placed on the nodes consecutively, `ranks_per_node` on each. Every node is connected
-    to each of the `rails` by one full-duplex link of `rate`, written as for tc(8): ``100mbit``.
+    `layout`: the name of the ranks' placement on the nodes, either consecutive (4x2, 3+1+2) or
+    cyclic:NODESxRANKS. Every node is connected to each of the `rails` by one full-duplex link of
+    `rate`, written as for tc(8): ``100mbit``.
 
     `rail_model`: with ``tied`` rails, a rank uses the rail with number (node rank) mod `rails`, as a
     socket uses the adapter next to it. With ``hashed`` rails, every connection uses one rail that
@@ -42,17 +44,19 @@ class ClusterSpec:
     Raises ClusterError if a value is out of range.
     """
 
-    nodes: int = 4
-    ranks_per_node: int = 2
+    layout: str = "4x2"
     rails: int = 2
     rate: str = "100mbit"
     rail_model: str = "tied"
 
     def __post_init__(self) -> None:
-        if not 1 <= self.nodes <= MAX_NODES:
-            raise ClusterError(f"nodes={self.nodes}: give 1 to {MAX_NODES} nodes")
-        if self.ranks_per_node < 1:
-            raise ClusterError(f"ranks_per_node={self.ranks_per_node}: give 1 or more")
+        if self.nodes > MAX_NODES:
+            raise ClusterError(f"layout={self.layout}: give 1 to {MAX_NODES} nodes")
+        if not self.placed.consecutive and not self.layout.startswith("cyclic:"):
+            raise ClusterError(
+                f"layout={self.layout}: mpirun places ranks node by node (4x2, 3+1+2) or in turn "
+                "(cyclic:4x2); use --system local for any placement"
+            )
         if not 1 <= self.rails <= MAX_RAILS:
             raise ClusterError(f"rails={self.rails}: give 1 to {MAX_RAILS} rails")
         if self.rail_model not in RAIL_MODELS:
@@ -82,9 +86,18 @@ class ClusterSpec:
         )
 
     @property
+    def placed(self) -> Layout:
+        """The node of each rank."""
+        return from_name(self.layout)
+
+    @property
+    def nodes(self) -> int:
+        return self.placed.nodes
+
+    @property
     def ranks(self) -> int:
         """Number of ranks on all nodes."""
-        return self.nodes * self.ranks_per_node
+        return self.placed.size
 
     @property
     def hosts(self) -> tuple[str, ...]:
