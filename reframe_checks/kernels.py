@@ -37,6 +37,8 @@ class Line:
     version: str
     ranks: int
     seconds: float
+    in_collectives: float
+    """Of these seconds, those in collectives and in waits for the node's ranks; mean over ranks."""
     checksum: float
 
 
@@ -65,10 +67,17 @@ def problem_size(kernel: str, ranks: int, nodes: int, wanted: int = 0) -> int:
     return -(-(wanted or usual[kernel]) // step) * step
 
 
+def paper_size(kernel: str, nodes: int) -> int:
+    """The size of Zhou et al. (2020), section 5.3, which grows with the nodes; 0 (the default) for bpmf."""
+    on_one_node = {"summa": 1024, "poisson": 256}
+    return round(on_one_node.get(kernel, 0) * math.sqrt(nodes))
+
+
 def printed(kernel: str, text: str) -> list[Line]:
     """The lines of a kernel's programs in an output, in order."""
-    found = re.findall(rf"^{kernel} (\w+) (\d+) ([\d.]+) (\S+)$", text, re.MULTILINE)
-    return [Line(version, int(ranks), float(s), float(check)) for version, ranks, s, check in found]
+    number = r"([\d.]+)"
+    found = re.findall(rf"^{kernel} (\w+) (\d+) {number} {number} (\S+)$", text, re.MULTILINE)
+    return [Line(v, int(p), float(s), float(c), float(check)) for v, p, s, c, check in found]
 
 
 def agree(lines: Iterable[Line]) -> bool:

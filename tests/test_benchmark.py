@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Installation
+from conftest import Installation, Launch
 
 from collforge.db import Choice, Winner
+from collforge.errors import CollforgeError
 from collforge.generator import manifest
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
@@ -48,6 +50,32 @@ def known(made: Manifest) -> Known:
     winner = Winner(PLACE, "", Choice(1 << 20, won, 8.0, 7.0, 9.0, 3), "2026-01-01T00:00:00Z")
     goal = Goal(from_name("4x2"), ("bcast",), (1 << 20,))
     return Known(made, goal, {problem.problem: [launch]}, {("bcast", 1 << 20): winner})
+
+
+@pytest.mark.parametrize(("text", "variables"), [("MR:A=1 B='x y'", {"A": "1", "B": "x y"})])
+def test_an_environment_is_read(text: str, variables: dict[str, str]) -> None:
+    assert benchmark.Environment.parse(text) == benchmark.Environment("MR", variables)
+
+
+@pytest.mark.parametrize("text", ["MR", "MR:", ":A=1", "M R:A=1", "MR:A", "MR:=1"])
+def test_an_environment_without_a_name_or_a_value_is_an_error(text: str) -> None:
+    with pytest.raises(CollforgeError, match="is not NAME:VARIABLE=VALUE"):
+        benchmark.Environment.parse(text)
+
+
+def test_native_in_another_environment_is_a_candidate(collforge: Launch, tmp_path: Path) -> None:
+    """It is measured in as many launches; a variable that breaks the launch shows that the ranks get it."""
+    where = ["--system", "local", "--mpi", "openmpi", "--layout", "2x1"]
+    words = [*where, "--tuned-only", "--launches", "2", "--samples", "2", "bcast@2x1,bytes=64"]
+    path = tmp_path / "bench.json"
+    other = ["--native-also", "other:OMPI_MCA_coll_tuned_use_dynamic_rules=1"]
+    done = collforge("bench", *other, "--json", str(path), *words)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(path.read_text())["rows"]
+    assert row["families"].keys() == {"native/other"}
+    assert [len(launch) for launch in row["samples"]["native/other"]] == [2, 2]
+    broken = collforge("bench", "--native-also", "broken:OMPI_MCA_coll=self", *words)
+    assert broken.returncode != 0
 
 
 def test_the_best_known_point_of_every_family_is_measured(known: Known) -> None:

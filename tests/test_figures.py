@@ -19,7 +19,7 @@ from collforge.tuner.commands import reproduce
 from collforge.tuner.commands.reproduce import Measured
 from collforge.tuner.evidence import Interval
 from collforge.tuner.figures import Figure
-from collforge.tuner.plots import Line, LinePicture
+from collforge.tuner.plots import DotPicture, Dots, Line, LinePicture
 
 FIGURES = figures.read()
 
@@ -113,6 +113,19 @@ def test_a_picture_over_nodes() -> None:
     assert [one.median for one in first.intervals] == [2, 4] and not second.intervals
     stored = json.loads(json.dumps(msgspec.to_builtins(over)))
     assert plots.read(stored) == over
+
+
+def test_dots_over_nodes_become_lines() -> None:
+    """A panel for each row of dots and unit."""
+    pictures = {
+        nodes: DotPicture({"seconds": [Dots("mpi", {"summa": Interval(nodes, 1, 9)})]})
+        for nodes in (2, 4)
+    }
+    over = plots.across("nodes", pictures)
+    ((title, (line,)),) = over.panels.items()
+    assert title == "summa, seconds" and over.unit == "" and over.scale == 1.0
+    assert line.label == "mpi" and line.points == [(2, 2), (4, 4)]
+    assert line.intervals == [Interval(2, 1, 9), Interval(4, 1, 9)]
 
 
 def test_a_figure_is_measured_once(built: Installation, collforge: Launch) -> None:

@@ -73,6 +73,11 @@ def programs(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> P
     return Programs(built.library.name, folder)
 
 
+def test_sizes_of_the_paper_grow_with_the_nodes() -> None:
+    sizes = {k: [kernels.paper_size(k, nodes) for nodes in (1, 4, 16)] for k in KERNELS}
+    assert sizes == {"summa": [1024, 2048, 4096], "poisson": [256, 512, 1024], "bpmf": [0, 0, 0]}
+
+
 @each_kernel
 @pytest.mark.parametrize("nodes", NODES)
 def test_one_copy_per_node_makes_no_difference(programs: Programs, kernel: str, nodes: str) -> None:
@@ -161,8 +166,8 @@ def test_comments_and_blank_lines_do_not_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("sums", "alike"), [((1, 1 + 1e-12), True), ((1, 1 + 1e-6), False)])
 def test_checksums_that_differ_are_found(sums: tuple[float, ...], alike: bool) -> None:
-    assert kernels.agree(Line("mpi", 4, 0.1, one) for one in sums) == alike
-    assert not kernels.agree([Line("mpi", 4, 0.1, math.nan)])
+    assert kernels.agree(Line("mpi", 4, 0.1, 0.0, one) for one in sums) == alike
+    assert not kernels.agree([Line("mpi", 4, 0.1, 0.0, math.nan)])
 
 
 @pytest.mark.parametrize(
@@ -182,7 +187,7 @@ def test_sizes_that_all_versions_can_cut(
 
 def test_times_over_the_mpi_version() -> None:
     lines = [
-        Line(version, 4, factor * seconds, 1.0)
+        Line(version, 4, factor * seconds, 0.5, 1.0)
         for seconds in (1.0, 2.0)
         for version, factor in (("mpi", 1.0), ("hybrid", 0.5), ("openmp", 2.0))
     ]

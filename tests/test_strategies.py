@@ -90,6 +90,15 @@ def test_make_goes_by_the_number_of_points() -> None:
     assert type(make(SPACE[: FEW + 1], seed=1)) is Surrogate
 
 
+@BOTH
+def test_points_of_a_small_rank_come_first(space: list[Point]) -> None:
+    strategy = make(space, 1, rank=lambda point: float(point["node_phase"] == "native"))
+    first = strategy.propose(Surrogate.INITIAL)
+    assert len(first) == Surrogate.INITIAL and {point["node_phase"] for point in first} == {
+        "shared"
+    }
+
+
 def test_a_variant_without_parameters_is_one_point() -> None:
     strategy = make([{}], seed=1)
     assert strategy.propose(5) == [{}]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from collforge.db import Store
+from collforge.db import Lanes, Store
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
@@ -153,8 +153,13 @@ def link_rate(place: Place, store: Store | None = None) -> float | None:
 
     For an emulated cluster it follows from the system's name, else `collforge probe lanes` has stored it.
     """
+    found = lanes(place, store)
+    return found.number * found.rate if found else None
+
+
+def lanes(place: Place, store: Store | None = None) -> Lanes | None:
+    """The physical lanes of a node; None if not known. As link_rate."""
     spec = ClusterSpec.of_system(place.system)
     if spec is not None:
-        return spec.rails * spec.bits_per_second / 8
-    found = store.lanes(place) if store else None
-    return found.number * found.rate if found else None
+        return Lanes(spec.rails, spec.bits_per_second / 8)
+    return store.lanes(place) if store else None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import shlex
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from collforge.case import Case
-from collforge.db import Choice, Store, Winner
+from collforge.db import Choice, Result, Store, Winner
 from collforge.decision import TIE
+from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.place import Place
 from collforge.serving import Stored, serving, serving_layout
@@ -24,7 +26,7 @@ from collforge.tuner.evidence import (
     compare,
     median_interval,
 )
-from collforge.tuner.ingest import Cost
+from collforge.tuner.ingest import Cost, Report
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Job, Site, run_job
 from collforge.variant import NATIVE, Variant
@@ -160,24 +162,71 @@ class Measured:
     costs: Mapping[tuple[str, Variant], Sequence[Cost]]
 
 
-def measure(site: Site, job: Job, count: int, runs: Path) -> Measured:
-    """Runs the same job several times, because medians may differ between launches."""
+@dataclass(frozen=True)
+class Environment:
+    """Native with other environment variables, compared as the family ``native/NAME``.
+
+    The paper's "MPI native/MR" is such a one (Träff and Hunold, 2020, section IV-A). It needs launches of its
+    own, each just after one of the others.
+    """
+
+    name: str
+    variables: Mapping[str, str]
+
+    @classmethod
+    def parse(cls, text: str) -> Environment:
+        """Of ``NAME:VARIABLE=VALUE VARIABLE=VALUE``."""
+        name, _, rest = text.partition(":")
+        words = [word.partition("=") for word in shlex.split(rest)]
+        if not name.isalnum() or not words or not all(key and sign for key, sign, _ in words):
+            raise CollforgeError(f"{text!r} is not NAME:VARIABLE=VALUE, e.g. MR:PSM2_MULTIRAIL=1")
+        return cls(name, {key: value for key, _, value in words})
+
+    def renamed(self, variant: Variant) -> Variant:
+        return Variant(variant.collective, f"{NATIVE}/{self.name}")
+
+
+def measure(
+    site: Site, job: Job, count: int, runs: Path, others: Sequence[Environment] = ()
+) -> Measured:
+    """Runs the same job several times, because medians may differ between launches.
+
+    ``others``: environments in which native is measured, too.
+    """
     launches: dict[str, list[Launch]] = {}
     costs: dict[tuple[str, Variant], list[Cost]] = {}
     for number in range(count):
         folder = request.new_folder(runs, f"bench{number}")
-        report = ingest.read_report(run_job(site, job, folder), request.place_of(site, job.layout))
-        ingest.require_complete(report)
+        report = _report(site, job, folder)
         for key, found in report.costs.items():
             costs.setdefault(key, []).extend(found)
-        for record in report.runs:
-            samples: dict[str, dict[Variant, Sequence[float]]] = {}
-            for result in record.results:
-                if result.samples:
-                    samples.setdefault(result.problem, {})[result.variant] = result.samples
-            for problem, launch in samples.items():
-                launches.setdefault(problem, []).append(launch)
+        done = [_launch(record.results) for record in report.runs]
+        for other in others:
+            natives = [one for one in job.cases if one.variant == NATIVE]
+            again = replace(job, cases=natives, variables=other.variables)
+            beside = _report(site, again, request.new_folder(runs, f"bench{number}-{other.name}"))
+            for launch, record in zip(done, beside.runs):
+                for problem, samples in _launch(record.results).items():
+                    launch[problem].update((other.renamed(v), s) for v, s in samples.items())
+        for launch in done:
+            for problem, samples in launch.items():
+                launches.setdefault(problem, []).append(samples)
     return Measured(launches, costs)
+
+
+def _report(site: Site, job: Job, folder: Path) -> Report:
+    report = ingest.read_report(run_job(site, job, folder), request.place_of(site, job.layout))
+    ingest.require_complete(report)
+    return report
+
+
+def _launch(results: Iterable[Result]) -> dict[str, dict[Variant, Sequence[float]]]:
+    """The samples of a launch, by problem and variant."""
+    samples: dict[str, dict[Variant, Sequence[float]]] = {}
+    for result in results:
+        if result.samples:
+            samples.setdefault(result.problem, {})[result.variant] = result.samples
+    return samples
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,8 @@ class Goal:
     max_launches: int = 16
     margin: float = MARGIN
     seed: int = 7
+    lanes: int = 0
+    """Physical lanes of a node (`collforge probe lanes`); 0: not known. Searches try this many first."""
 
     def is_late(self, launches: int) -> bool:
         """Whether a problem with this number of launches has had those of a usual decision."""
@@ -322,7 +324,7 @@ def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
     least_gain = LEAST_GAIN * goal.margin
     fresh: list[str] = []
     for one in contest.wanted:
-        known = Known(one.entry, one.points, here, contest.series, near)
+        known = Known(one.entry, one.points, here, contest.series, near, goal.lanes)
         fresh += search.best_of_kin(known, kin)
         fresh += search.propose(known, one.count, goal.seed, least_gain)
     return list(dict.fromkeys([variant.name for variant in contest.racing] + fresh))

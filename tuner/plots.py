@@ -195,23 +195,37 @@ def join(pictures: Mapping[str, Picture]) -> Picture:
 
 
 def across(name: str, pictures: Mapping[int, Picture]) -> LinePicture:
-    """One picture over another axis: a panel for each position of the pictures' own axis.
+    """One picture over another axis: a panel for each position of the pictures' own axis, or each row of dots.
 
-    ``name``: of the new axis, e.g. nodes; ``pictures``: by their position on it. They must be of lines.
+    ``name``: of the new axis, e.g. nodes; ``pictures``: by their position on it, all of one kind.
     """
     panels: dict[str, dict[str, Line]] = {}
     for position, picture in pictures.items():
-        assert isinstance(picture, LinePicture), "figures over layouts are drawn as lines"
-        for title, lines in picture.panels.items():
-            for line in lines:
-                for i, (number, value) in enumerate(line.points):
-                    named = panels.setdefault(f"{title}, {_position(number, picture.across)}", {})
-                    old = named.get(line.label, Line(line.label, line.style, []))
-                    ends = [*old.intervals, *line.intervals[i : i + 1]]
-                    points = [*old.points, (position, value)]
-                    named[line.label] = Line(line.label, line.style, points, ends)
+        for title, line in _pieces(picture):
+            named = panels.setdefault(title, {})
+            old = named.get(line.label, Line(line.label, line.style, []))
+            points = [*old.points, *((position, value) for _, value in line.points)]
+            intervals = [*old.intervals, *line.intervals]
+            named[line.label] = Line(line.label, line.style, points, intervals)
     found = {title: list(lines.values()) for title, lines in panels.items()}
-    return LinePicture(found, across=name)
+    if any(isinstance(picture, DotPicture) for picture in pictures.values()):
+        return LinePicture(found, name, unit="", scale=1.0)
+    return LinePicture(found, name)
+
+
+def _pieces(picture: Picture) -> Iterator[tuple[str, Line]]:
+    """Every value of a picture of lines or dots, as a line of one point, with the title of its panel."""
+    assert isinstance(picture, (LinePicture, DotPicture)), "maps have no lines over another axis"
+    for title, series in picture.panels.items():
+        for one in series:
+            if isinstance(one, Dots):
+                for name, interval in one.values.items():
+                    point = [(0.0, interval.median)]
+                    yield f"{name}, {title}", Line(one.label, "o-", point, [interval])
+                continue
+            for i, (number, value) in enumerate(one.points):
+                at = f"{title}, {_position(number, picture.across)}"  # type: ignore[union-attr]
+                yield at, Line(one.label, one.style, [(0, value)], one.intervals[i : i + 1])
 
 
 def _position(number: float, across: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -53,6 +54,8 @@ class Job:
     in_a_row: int = 1
     """The least number of consecutive calls per sample, for collectives in which every rank waits for all
     others (allreduce, alltoall, ...)."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Further environment variables of the ranks."""
     drop_in_by: Path | None = None
     """A database: hybrid collectives are compared with the drop-in collective that it selects. None: native."""
 
@@ -135,8 +138,13 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
         "costs": job.costs,
         "in_a_row": job.in_a_row,
         **({"drop_in_by": job.drop_in_by} if job.drop_in_by else {}),
+        **({"environment": _words(job.variables)} if job.variables else {}),
     }
     return _reframe(site, "MeasureCases", settings, folder, report)
+
+
+def _words(variables: Mapping[str, str]) -> str:
+    return shlex.join(f"{name}={value}" for name, value in variables.items())
 
 
 def _reframe(

@@ -19,6 +19,9 @@ KIN_POINTS = 2
 # A search ends when the next point is expected to gain less than this fraction of the margin.
 LEAST_GAIN = 0.1
 
+LANES = "lanes"
+"""The parameter that bounds the lanes of a full-lane variant; 0 means all (generator/expand.py)."""
+
 Coordinates = tuple[float, float, float, float]
 """The coordinates of a problem: log2 of bytes, nodes, ranks per node and threads."""
 
@@ -59,6 +62,15 @@ class Known:
     series: Sequence[Sequence[Launch]]
     """The launches of each problem of the contest."""
     near: Sequence[tuple[Coordinates, Sequence[Launch]]]
+    lanes: int = 0
+    """Physical lanes of a node; 0: not known."""
+
+    def off_lanes(self, point: Point) -> float:
+        """How far a point's number of lanes is from that of the node; 0 if it has no such parameter."""
+        if not self.lanes or LANES not in point:
+            return 0.0
+        ranks_per_node = 2.0 ** self.here[2]
+        return abs(math.log2((float(point[LANES]) or ranks_per_node) / self.lanes))
 
 
 def best_of_kin(known: Known, kin: Iterable[Sequence[Launch]]) -> list[str]:
@@ -91,7 +103,7 @@ def propose(known: Known, count: int, seed: int, least_gain: float) -> list[str]
     if not entry.parameters:
         return [] if measured(entry, known.series) else [entry.family]
     names = known.points
-    strategy = strategies.make(list(names.values()), seed, known.here, least_gain)
+    strategy = strategies.make(list(names.values()), seed, known.here, least_gain, known.off_lanes)
 
     def values(series: Sequence[Sequence[Launch]]) -> Iterator[tuple[Point, float]]:
         for variant, faster in advantages(series, native).items():

@@ -1,5 +1,7 @@
-/* mpicc.openmpi -O3 -Iruntime/include -o build/bpmf_hybrid examples/kernels/bpmf_hybrid.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe -n 4 build/bpmf_hybrid
- * A sampler in the manner of BPMF with MPI and MPI shared memory (collforge_hybrid.h).
+/* mpicc.openmpi -O3 -Iruntime/include -o build/bpmf_hybrid examples/kernels/bpmf_hybrid.c
+ * -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe
+ * -n 4 build/bpmf_hybrid A sampler in the manner of BPMF with MPI and MPI shared memory
+ * (collforge_hybrid.h).
  *
  * Bayesian probabilistic matrix factorization (R. Salakhutdinov, A. Mnih, ICML 2008), simplified:
  * what it computes is similar, the data moves as in the kernel BPMF of Zhou et al. (2020),
@@ -175,9 +177,9 @@ static void update_prior(const struct sampler *s, struct side *side) {
 
 static void finish_side(const struct sampler *s, struct side *side) {
     summarize(s, side);
-    collforge_hybrid_allgather(side->factors, s->own * K, MPI_DOUBLE, s->hybrid);
-    collforge_hybrid_allgather(side->moments, K * K, MPI_DOUBLE, s->hybrid);
-    collforge_hybrid_allgather(side->norms, 1, MPI_DOUBLE, s->hybrid);
+    KERNEL_TIMED(collforge_hybrid_allgather(side->factors, s->own * K, MPI_DOUBLE, s->hybrid));
+    KERNEL_TIMED(collforge_hybrid_allgather(side->moments, K * K, MPI_DOUBLE, s->hybrid));
+    KERNEL_TIMED(collforge_hybrid_allgather(side->norms, 1, MPI_DOUBLE, s->hybrid));
     update_prior(s, side);
 }
 

@@ -1,5 +1,6 @@
-/* mpicc.openmpi -O3 -o build/bpmf_mpi examples/kernels/bpmf_mpi.c -lm && mpirun.openmpi --oversubscribe -n 4 build/bpmf_mpi
- * A sampler in the manner of BPMF with MPI alone; compiled with -fopenmp, with OpenMP threads in each rank.
+/* mpicc.openmpi -O3 -o build/bpmf_mpi examples/kernels/bpmf_mpi.c -lm && mpirun.openmpi
+ * --oversubscribe -n 4 build/bpmf_mpi A sampler in the manner of BPMF with MPI alone; compiled with
+ * -fopenmp, with OpenMP threads in each rank.
  *
  * Bayesian probabilistic matrix factorization (R. Salakhutdinov, A. Mnih, ICML 2008), simplified:
  * what it computes is similar, the data moves as in the kernel BPMF of Zhou et al. (2020),
@@ -170,11 +171,12 @@ static void update_prior(const struct sampler *s, struct side *side) {
 
 static void finish_side(const struct sampler *s, struct side *side) {
     summarize(s, side);
-    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, side->factors, s->own * K, MPI_DOUBLE,
-                  MPI_COMM_WORLD);
-    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, side->moments, K * K, MPI_DOUBLE,
-                  MPI_COMM_WORLD);
-    MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, side->norms, 1, MPI_DOUBLE, MPI_COMM_WORLD);
+    KERNEL_TIMED(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, side->factors, s->own * K,
+                               MPI_DOUBLE, MPI_COMM_WORLD));
+    KERNEL_TIMED(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, side->moments, K * K, MPI_DOUBLE,
+                               MPI_COMM_WORLD));
+    KERNEL_TIMED(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, side->norms, 1, MPI_DOUBLE,
+                               MPI_COMM_WORLD));
     update_prior(s, side);
 }
 

@@ -67,15 +67,26 @@ static inline double *kernel_allocate(size_t count) {
     return memory;
 }
 
+/* Seconds that this rank has spent in collectives and in waits for ranks of its node. */
+static double kernel_in_collectives;
+
+#define KERNEL_TIMED(call)                                                                         \
+    do {                                                                                           \
+        const double kernel_begin = MPI_Wtime();                                                   \
+        (void)(call);                                                                              \
+        kernel_in_collectives += MPI_Wtime() - kernel_begin;                                       \
+    } while (0)
+
 /* The time, when all ranks have come. */
 static inline double kernel_start(void) {
+    kernel_in_collectives = 0;
     MPI_Barrier(MPI_COMM_WORLD);
     return MPI_Wtime();
 }
 
-/* On rank 0: the line `kernel version ranks seconds checksum`. The time is the slowest rank's, the
- * checksum the sum of the ranks' parts. The name of the source file says kernel and version; with
- * -fopenmp the version is `openmp`. */
+/* On rank 0: the line `kernel version ranks seconds in_collectives checksum`. The first time is the
+ * slowest rank's, the second a mean over the ranks, the checksum the sum of the ranks' parts. The
+ * name of the source file says kernel and version; with -fopenmp the version is `openmp`. */
 #define kernel_report(seconds, part) kernel_print(__FILE__, seconds, part)
 
 static inline void kernel_print(const char *file, double seconds, double part) {
@@ -90,16 +101,18 @@ static inline void kernel_print(const char *file, double seconds, double part) {
     const int length = (int)strcspn(version, ".");
 #endif
     double slowest = 0;
-    double sum = 0;
+    double sums[2] = {0, 0};
+    const double mine[2] = {part, kernel_in_collectives};
     int rank = 0;
     int size = 0;
 
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     MPI_Reduce(&seconds, &slowest, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
-    MPI_Reduce(&part, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+    MPI_Reduce(mine, sums, 2, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
     if (rank == 0) {
-        printf("%.*s %.*s %d %.6f %.15g\n", kernel, name, length, version, size, slowest, sum);
+        printf("%.*s %.*s %d %.6f %.6f %.15g\n", kernel, name, length, version, size, slowest,
+               sums[1] / size, sums[0]);
     }
 }
 

@@ -1,6 +1,7 @@
-/* mpicc.openmpi -O3 -Iruntime/include -o build/poisson_hybrid examples/kernels/poisson_hybrid.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe -n 4 build/poisson_hybrid
- * A solver of the two-dimensional Poisson equation with MPI and MPI shared memory
- * (collforge_hybrid.h).
+/* mpicc.openmpi -O3 -Iruntime/include -o build/poisson_hybrid examples/kernels/poisson_hybrid.c
+ * -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe
+ * -n 4 build/poisson_hybrid A solver of the two-dimensional Poisson equation with MPI and MPI
+ * shared memory (collforge_hybrid.h).
  *
  * Gauss-Seidel on a square grid of which each rank has some rows (a kernel of
  * Zhou et al. (2020), section 5.3.2).
@@ -120,11 +121,11 @@ static double iterate(const struct grid *g) {
     double change = sweep(g, 0);
 
     exchange(g);
-    collforge_hybrid_sync(g->hybrid);
+    KERNEL_TIMED(collforge_hybrid_sync(g->hybrid));
     change = larger(change, sweep(g, 1));
     exchange(g);
     /* Waits for the ranks of the node as a sync does. */
-    collforge_hybrid_allreduce(&change, g->most, 1, MPI_DOUBLE, MPI_MAX, g->hybrid);
+    KERNEL_TIMED(collforge_hybrid_allreduce(&change, g->most, 1, MPI_DOUBLE, MPI_MAX, g->hybrid));
     return *g->most;
 }
 

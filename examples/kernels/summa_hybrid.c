@@ -1,5 +1,6 @@
-/* mpicc.openmpi -O3 -Iruntime/include -o build/summa_hybrid examples/kernels/summa_hybrid.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe -n 4 build/summa_hybrid
- * SUMMA with MPI and MPI shared memory (collforge_hybrid.h).
+/* mpicc.openmpi -O3 -Iruntime/include -o build/summa_hybrid examples/kernels/summa_hybrid.c
+ * -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe
+ * -n 4 build/summa_hybrid SUMMA with MPI and MPI shared memory (collforge_hybrid.h).
  *
  * C += A * B on a grid of ranks (R. van de Geijn, J. Watts: SUMMA, Concurrency 9, 1997; a kernel of
  * Zhou et al. (2020), section 5.3.1).
@@ -50,11 +51,13 @@ static void close_line(struct line *line) {
 /* Brings height rows of width numbers, which are stride apart at the owner, into all panels. */
 static void share(struct line *line, int owner, const double *from, int height, int width,
                   int stride) {
-    collforge_hybrid_sync(line->hybrid); /* all of the node have used the panel before */
+    KERNEL_TIMED(
+        collforge_hybrid_sync(line->hybrid)); /* all of the node have used the panel before */
     for (int i = 0; i < height && line->rank == owner; i++) {
         memcpy(line->panel + (size_t)i * width, from + (size_t)i * stride, width * sizeof *from);
     }
-    collforge_hybrid_bcast(line->panel, height * width, MPI_DOUBLE, owner, line->hybrid);
+    KERNEL_TIMED(
+        collforge_hybrid_bcast(line->panel, height * width, MPI_DOUBLE, owner, line->hybrid));
 }
 
 static int least_common_multiple(int a, int b) {

@@ -1,5 +1,6 @@
-/* mpicc.openmpi -O3 -o build/summa_mpi examples/kernels/summa_mpi.c -lm && mpirun.openmpi --oversubscribe -n 4 build/summa_mpi
- * SUMMA with MPI alone; compiled with -fopenmp, with OpenMP threads in each rank.
+/* mpicc.openmpi -O3 -o build/summa_mpi examples/kernels/summa_mpi.c -lm && mpirun.openmpi
+ * --oversubscribe -n 4 build/summa_mpi SUMMA with MPI alone; compiled with -fopenmp, with OpenMP
+ * threads in each rank.
  *
  * C += A * B on a grid of ranks (R. van de Geijn, J. Watts: SUMMA, Concurrency 9, 1997; a kernel of
  * Zhou et al. (2020), section 5.3.1).
@@ -48,7 +49,7 @@ static void share(struct line *line, int owner, const double *from, int height, 
     for (int i = 0; i < height && line->rank == owner; i++) {
         memcpy(line->panel + (size_t)i * width, from + (size_t)i * stride, width * sizeof *from);
     }
-    MPI_Bcast(line->panel, height * width, MPI_DOUBLE, owner, line->comm);
+    KERNEL_TIMED(MPI_Bcast(line->panel, height * width, MPI_DOUBLE, owner, line->comm));
 }
 
 static int least_common_multiple(int a, int b) {

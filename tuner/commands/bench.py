@@ -58,6 +58,14 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="compare hybrid collectives with the tuned drop-in ones of --db instead of native",
     )
+    parser.add_argument(
+        "--native-also",
+        action="append",
+        metavar="'NAME:VARIABLE=VALUE ...'",
+        default=[],
+        help="native once more, as native/NAME, in launches with these environment variables, e.g. "
+        "MR:PSM2_MULTIRAIL=1; may be repeated",
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
     which.add_argument(
@@ -101,7 +109,8 @@ def run(args: argparse.Namespace) -> int:
         drop_in_by=args.db if args.over_drop_in else None,
     )
     standard = "drop-in" if args.over_drop_in else NATIVE
-    measured = benchmark.measure(site, job, args.launches, home() / "runs")
+    others = [benchmark.Environment.parse(text) for text in args.native_also]
+    measured = benchmark.measure(site, job, args.launches, home() / "runs", others)
     problems = {one.problem: one.by(NATIVE) for one in cases}.values()
     rows = [make_row(known, problem, measured) for problem in problems]
     show(args, known, list(zip(problems, rows)), standard)

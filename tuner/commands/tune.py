@@ -7,6 +7,7 @@ import shlex
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from collforge.case import Case
 from collforge.db import Store
@@ -16,7 +17,7 @@ from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import plan, request, tables, target
+from collforge.tuner import bandwidth, plan, request, tables, target
 from collforge.tuner.display import make_display
 from collforge.tuner.parsing import (
     Subparsers,
@@ -87,17 +88,29 @@ def open_session(args: argparse.Namespace, library: MpiLibrary, site: Site) -> S
     begin = time.monotonic()
     build.build(library)
     made = build.read_manifest()
+    at = request.parse_layout(args.layout, args.system)
+    place = Place.of(target.system_name(args), library, at)
     goal = target.goal(
         args,
         made,
+        lanes=known_lanes(args.db, place),
         min_launches=args.launches,
         max_launches=max(Goal.max_launches, 2 * args.launches),
         margin=args.margin,
         seed=args.seed,
     )
-    place = Place.of(target.system_name(args), library, goal.layout)
     spent = Spent(building=time.monotonic() - begin)
     return Session(made, goal, site, place, args.db, home() / "runs", spent)
+
+
+def known_lanes(database: Path, place: Place) -> int:
+    """The physical lanes of a node; 0 if not known."""
+    if not database.exists():
+        found = bandwidth.lanes(place)
+    else:
+        with Store(database, create=False) as store:
+            found = bandwidth.lanes(place, store)
+    return found.number if found else 0
 
 
 def print_result(

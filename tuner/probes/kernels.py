@@ -41,6 +41,8 @@ class Timing:
     """Median over launches, and its 95 % interval."""
     low: float
     high: float
+    in_collectives: float
+    """Of these seconds, those in collectives; mean over ranks, median over launches."""
     over_mpi: float
     """Time over that of the MPI version, and its 95 % interval over launches."""
     over_mpi_low: float
@@ -59,7 +61,15 @@ class Timings(Result):
         table = Table(title=self.title)
         for name in ("kernel", "version"):
             table.add_column(name)
-        for name in ("ranks", "seconds", "over MPI", "95 % interval", "lines", "added"):
+        for name in (
+            "ranks",
+            "seconds",
+            "in collectives",
+            "over MPI",
+            "95 % interval",
+            "lines",
+            "added",
+        ):
             table.add_column(name, justify="right")
         for row in self.rows:
             table.add_row(
@@ -67,6 +77,7 @@ class Timings(Result):
                 row.version,
                 str(row.ranks),
                 f"{row.seconds:.3g}",
+                f"{row.in_collectives:.3g}",
                 f"{row.over_mpi:.2f}",
                 f"{row.over_mpi_low:.2f} .. {row.over_mpi_high:.2f}",
                 str(row.code_lines),
@@ -75,16 +86,14 @@ class Timings(Result):
         return table
 
     def picture(self) -> DotPicture:
-        values = {
-            version: {
-                row.kernel: Interval(row.over_mpi, row.over_mpi_low, row.over_mpi_high)
-                for row in self.rows
-                if row.version == version
-            }
-            for version in VERSIONS[1:]
-        }
-        dots = [Dots(version, named) for version, named in values.items()]
-        return DotPicture({"time over that of the MPI version": dots}, self.title, mark=1.0)
+        whole, part = [], []
+        for version in VERSIONS:
+            rows = [row for row in self.rows if row.version == version]
+            named = {row.kernel: Interval(row.seconds, row.low, row.high) for row in rows}
+            whole.append(Dots(version, named))
+            inside = {row.kernel: Interval(*[row.in_collectives] * 3) for row in rows}
+            part.append(Dots(version, inside))
+        return DotPicture({"seconds": whole, "seconds in collectives": part}, self.title)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +101,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "of summa, poisson, bpmf, separated by commas (default: all)"
     parser.add_argument("--kernel", default=",".join(KERNELS), metavar="NAME[,NAME...]", help=text)
     text = "rounded up to one that can be cut evenly (default: the kernel's)"
-    parser.add_argument("--size", type=int, default=0, help=text)
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--size", type=int, default=0, help=text)
+    text = "those of the paper, which grow with the nodes"
+    size.add_argument("--paper-sizes", action="store_true", help=text)
+    text = "default: the kernel's"
+    parser.add_argument("--iterations", type=int, default=0, help=text)
     programs.add_launches(parser, LAUNCHES)
 
 
@@ -103,11 +117,13 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Timings:
     args.layout = at.name
     site = target.site(args, library.name)
     folder = request.new_folder(home() / "runs", "kernels")
-    settings = {"layout": at.name, "size": args.size, "launches": args.launches}
+    settings = {"layout": at.name, "launches": args.launches, "iterations": args.iterations}
     rows: list[Timing] = []
     for kernel in split_choices("kernel", args.kernel, KERNELS):
         check = f"Kernel %kernel={kernel}"
-        text = run_program(site, check, settings, folder / kernel, TIME_LIMIT)
+        size = kernels.paper_size(kernel, at.nodes) if args.paper_sizes else args.size
+        where = folder / kernel
+        text = run_program(site, check, {**settings, "size": size}, where, TIME_LIMIT)
         lines = kernels.printed(kernel, text)
         if not lines:
             raise CollforgeError(f"{kernel} failed; see {folder / kernel / 'reframe.out'}")
@@ -136,6 +152,7 @@ def timings(kernel: str, lines: Sequence[Line]) -> list[Timing]:
                 statistics.median(samples),
                 own.low,
                 own.high,
+                statistics.median(line.in_collectives for line in lines if line.version == version),
                 over.ratio,
                 *ends,
                 len(kernels.code_lines(source)),

@@ -5,7 +5,7 @@ A space is the list of its distinct points (VariantEntry.points).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from collforge.tuner.strategies.enumeration import Enumeration
@@ -40,11 +40,18 @@ class Strategy(Protocol):
 
 
 def make(
-    points: Sequence[Point], seed: int, here: Sequence[float] = (), least_gain: float = 0.0
+    points: Sequence[Point],
+    seed: int,
+    here: Sequence[float] = (),
+    least_gain: float = 0.0,
+    rank: Callable[[Point], float] = lambda _: 0.0,
 ) -> Strategy:
     """The strategy for a space. Equal seeds and observations give equal proposals.
 
     ``here``: the coordinates (size, layout) of the problem. ``least_gain``: a large space is exhausted when
-    the model expects a smaller gain (a logarithm, as the values).
+    the model expects a smaller gain (a logarithm, as the values). ``rank``: points of a smaller rank are tried
+    first, as long as the model knows too little.
     """
-    return Enumeration(points) if len(points) <= FEW else Surrogate(points, seed, here, least_gain)
+    if len(points) <= FEW:
+        return Enumeration(sorted(points, key=rank))
+    return Surrogate(points, seed, here, least_gain, rank)

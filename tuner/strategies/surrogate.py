@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from collforge.tuner.strategies.enumeration import Enumeration, Key, key
@@ -24,7 +24,7 @@ class Surrogate(Enumeration):
     """
 
     INITIAL = 6
-    """With fewer values than this, points are drawn at random instead of by the model."""
+    """With fewer values than this, points are drawn at random, by rank, instead of by the model."""
 
     TREES = 30
 
@@ -37,8 +37,9 @@ class Surrogate(Enumeration):
         seed: int,
         here: Sequence[float] = (),
         least_gain: float = 0.0,
+        rank: Callable[[Point], float] = lambda _: 0.0,
     ) -> None:
-        super().__init__(random.Random(seed).sample(points, len(points)))
+        super().__init__(sorted(random.Random(seed).sample(points, len(points)), key=rank))
         self._seed = seed
         self._codes = _encode(points)
         self._here = list(here)
