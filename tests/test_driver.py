@@ -277,8 +277,9 @@ def test_a_full_disk_ends_the_job(driver: Driver) -> None:
 def test_a_hang_ends_with_3_and_the_case(broken: Driver) -> None:
     case = "allreduce:hierarchical[fault=hang]@1x2,bytes=64"
     code, _, err = broken([case], "--timeout", "2")
-    # Hydra returns 1 if it sees a rank's socket close before it has reaped the rank (rare, on a busy machine).
-    assert code in (1, 3)
+    # Rare, on a busy machine: Hydra returns 1 if it sees a rank's socket close before it has reaped the rank,
+    # and 9 if it has killed that rank.
+    assert code in (1, 3, 9)
     assert f"no end, within the time limit, of {case}" in err
 
 

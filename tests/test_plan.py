@@ -108,7 +108,8 @@ def test_the_first_launch_has_native_first_and_every_family(made: Manifest) -> N
     for task in next_tasks(made, goal(), {}):
         assert task.cases[0].variant == NATIVE
         families = {split_name(one.variant)[0] for one in task.cases[1:]}
-        assert families == {"full_lane", "hierarchical", "rank_shift"}
+        assert families == {entry.family for entry in plan.applicable(made, goal(), task.problem)}
+        assert families >= {"full_lane", "hierarchical", "rank_shift"}
         assert task.seconds > 0
 
 
@@ -414,8 +415,6 @@ def test_what_is_asked_wrongly_is_explained(made: Manifest) -> None:
         request.parse_duration("soon")
     with pytest.raises(CollforgeError, match="did you mean bcast"):
         request.parse_collectives("bcst", made)
-    with pytest.raises(CollforgeError, match="--system local"):
-        request.parse_layout("3+1", "emulated")
     with pytest.raises(CollforgeError, match="--layout"):
         request.parse_layout(None, "my_cluster")
     assert request.parse_duration("1.5m") == 90

@@ -61,7 +61,8 @@ def test_a_node_lacks_the_file(built: Installation) -> None:
     preload = f"LD_PRELOAD=$LD_PRELOAD:{library} COLLFORGE_FORCE='*=full_lane' COLLFORGE_VERBOSE=2"
     for lacking, expected in (("nowhere", "bcast@3x2"), ("node1", "run without libcollforge.so")):
         script = f"[ $(hostname) = {lacking} ] || export {preload}; exec {program}"
-        cluster = ["cluster", "run", "--mpi", built.library.name, "--nodes", "3", "--timeout", "60"]
+        cluster = ["cluster", "run", "--mpi", built.library.name, "--layout", "3x2"]
+        cluster += ["--timeout", "60"]
         command = [sys.executable, "-m", "collforge", *cluster, "--", "sh", "-c", script]
         done = execute(command, timeout=TIME)
         assert done.returncode == 0

@@ -60,7 +60,7 @@ def test_tuning_stores_decisions_and_resumes(mpi: str, built: Installation, tmp_
         assert all(one.choice.launches >= 3 for one in rows), "no decision on less"
         assert store.winners() or store.undecided()
     assert (place.system, place.mpi, place.layout) == ("local", mpi, "2x2")
-    families = {"native", "full_lane", "hierarchical", "rank_shift"}
+    families = {"native", "full_lane", "hierarchical", "rank_shift", "zero_copy"}
     assert {one.variant.family for one in before} == families
     # With a budget of 0 nothing is measured, and the table does not show the problems of another run.
     other = execute(tune_command(mpi, database, "0s", "4KiB"), timeout=280)

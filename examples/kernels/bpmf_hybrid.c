@@ -1,7 +1,5 @@
-/* mpicc.openmpi -O3 -Iruntime/include -o build/bpmf_hybrid examples/kernels/bpmf_hybrid.c
- * -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe
- * -n 4 build/bpmf_hybrid A sampler in the manner of BPMF with MPI and MPI shared memory
- * (collforge_hybrid.h).
+/* mpicc.openmpi -O3 -Iruntime/include -o build/bpmf_hybrid examples/kernels/bpmf_hybrid.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe -n 4 build/bpmf_hybrid
+ * A sampler in the manner of BPMF with MPI and MPI shared memory (collforge_hybrid.h).
  *
  * Bayesian probabilistic matrix factorization (R. Salakhutdinov, A. Mnih, ICML 2008), simplified:
  * what it computes is similar, the data moves as in the kernel BPMF of Zhou et al. (2020),

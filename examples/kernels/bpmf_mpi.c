@@ -1,6 +1,5 @@
-/* mpicc.openmpi -O3 -o build/bpmf_mpi examples/kernels/bpmf_mpi.c -lm && mpirun.openmpi
- * --oversubscribe -n 4 build/bpmf_mpi A sampler in the manner of BPMF with MPI alone; compiled with
- * -fopenmp, with OpenMP threads in each rank.
+/* mpicc.openmpi -O3 -o build/bpmf_mpi examples/kernels/bpmf_mpi.c -lm && mpirun.openmpi --oversubscribe -n 4 build/bpmf_mpi
+ * A sampler in the manner of BPMF with MPI alone; compiled with -fopenmp, with OpenMP threads in each rank.
  *
  * Bayesian probabilistic matrix factorization (R. Salakhutdinov, A. Mnih, ICML 2008), simplified:
  * what it computes is similar, the data moves as in the kernel BPMF of Zhou et al. (2020),

@@ -1,7 +1,6 @@
-/* mpicc.openmpi -O3 -Iruntime/include -o build/poisson_hybrid examples/kernels/poisson_hybrid.c
- * -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe
- * -n 4 build/poisson_hybrid A solver of the two-dimensional Poisson equation with MPI and MPI
- * shared memory (collforge_hybrid.h).
+/* mpicc.openmpi -O3 -Iruntime/include -o build/poisson_hybrid examples/kernels/poisson_hybrid.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe -n 4 build/poisson_hybrid
+ * A solver of the two-dimensional Poisson equation with MPI and MPI shared memory
+ * (collforge_hybrid.h).
  *
  * Gauss-Seidel on a square grid of which each rank has some rows (a kernel of
  * Zhou et al. (2020), section 5.3.2).

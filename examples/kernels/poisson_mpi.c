@@ -1,6 +1,6 @@
-/* mpicc.openmpi -O3 -o build/poisson_mpi examples/kernels/poisson_mpi.c -lm && mpirun.openmpi
- * --oversubscribe -n 4 build/poisson_mpi A solver of the two-dimensional Poisson equation with MPI
- * alone; compiled with -fopenmp, with OpenMP threads in each rank.
+/* mpicc.openmpi -O3 -o build/poisson_mpi examples/kernels/poisson_mpi.c -lm && mpirun.openmpi --oversubscribe -n 4 build/poisson_mpi
+ * A solver of the two-dimensional Poisson equation with MPI alone; compiled with -fopenmp, with
+ * OpenMP threads in each rank.
  *
  * Gauss-Seidel on a square grid of which each rank has some rows (a kernel of
  * Zhou et al. (2020), section 5.3.2).

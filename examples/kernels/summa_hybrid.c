@@ -1,6 +1,5 @@
-/* mpicc.openmpi -O3 -Iruntime/include -o build/summa_hybrid examples/kernels/summa_hybrid.c
- * -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe
- * -n 4 build/summa_hybrid SUMMA with MPI and MPI shared memory (collforge_hybrid.h).
+/* mpicc.openmpi -O3 -Iruntime/include -o build/summa_hybrid examples/kernels/summa_hybrid.c -Lbuild/openmpi -lcollforge -Wl,-rpath,$PWD/build/openmpi -lm && mpirun.openmpi --oversubscribe -n 4 build/summa_hybrid
+ * SUMMA with MPI and MPI shared memory (collforge_hybrid.h).
  *
  * C += A * B on a grid of ranks (R. van de Geijn, J. Watts: SUMMA, Concurrency 9, 1997; a kernel of
  * Zhou et al. (2020), section 5.3.1).

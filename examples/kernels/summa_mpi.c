@@ -1,6 +1,5 @@
-/* mpicc.openmpi -O3 -o build/summa_mpi examples/kernels/summa_mpi.c -lm && mpirun.openmpi
- * --oversubscribe -n 4 build/summa_mpi SUMMA with MPI alone; compiled with -fopenmp, with OpenMP
- * threads in each rank.
+/* mpicc.openmpi -O3 -o build/summa_mpi examples/kernels/summa_mpi.c -lm && mpirun.openmpi --oversubscribe -n 4 build/summa_mpi
+ * SUMMA with MPI alone; compiled with -fopenmp, with OpenMP threads in each rank.
  *
  * C += A * B on a grid of ranks (R. van de Geijn, J. Watts: SUMMA, Concurrency 9, 1997; a kernel of
  * Zhou et al. (2020), section 5.3.1).

@@ -32,6 +32,7 @@ struct cf_operands {
     struct cf_unit unit;
     int block;               /* units of the vector, or of one block */
     struct cf_blocks blocks; /* of a collective with blocks */
+    int64_t total;           /* bytes of all ranks' blocks, if their sizes were exchanged */
     bool commutes;           /* whether the op commutes; true without an op */
     bool declined;           /* native serves this call; equal on all ranks */
     const void *input;
