@@ -19,6 +19,10 @@ SOURCES = Path(__file__).resolve().parent.parent / "examples" / "kernels"
 
 KERNELS = ("summa", "poisson", "bpmf")
 VERSIONS = ("mpi", "openmp", "hybrid")
+"""Of every kernel."""
+
+MORE_VERSIONS = {"poisson": ("allreduce",)}
+"""Further hybrid versions: poisson_allreduce.c changes nothing but the allreduce."""
 
 MOST_ADDED = 12
 """The most lines that the hybrid version may add to the MPI version."""
@@ -42,8 +46,12 @@ class Line:
     checksum: float
 
 
+def versions(kernel: str) -> tuple[str, ...]:
+    return (*VERSIONS, *MORE_VERSIONS.get(kernel, ()))
+
+
 def source(kernel: str, version: str) -> Path:
-    return SOURCES / f"{kernel}_{'hybrid' if version == 'hybrid' else 'mpi'}.c"
+    return SOURCES / f"{kernel}_{'mpi' if version == 'openmp' else version}.c"
 
 
 def compile_command(mpicc: str, kernel: str, version: str, out: Path, library: Path) -> list[str]:
@@ -52,7 +60,7 @@ def compile_command(mpicc: str, kernel: str, version: str, out: Path, library: P
     command.append("-fopenmp" if version == "openmp" else "-Wno-unknown-pragmas")
     command += [f"-I{RUNTIME / 'include'}", "-o", str(out / f"{kernel}_{version}")]
     command.append(str(source(kernel, version)))
-    if version == "hybrid":
+    if version not in ("mpi", "openmp"):
         command += [f"-L{library.parent}", "-lcollforge", f"-Wl,-rpath,{library.parent}"]
     return [*command, "-lm"]
 

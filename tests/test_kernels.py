@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from support import execute, launch_local
 from test_reframe import run_checks
 
 from collforge.reframe_checks import kernels
-from collforge.reframe_checks.kernels import KERNELS, VERSIONS, Line
+from collforge.reframe_checks.kernels import KERNELS, Line, versions
 from collforge.tuner.probes import kernels as probe
 
 SECONDS = 60
@@ -65,7 +66,7 @@ class Programs:
 def programs(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Programs:
     folder = tmp_path_factory.mktemp(built.library.name)
     for kernel in KERNELS:
-        for version in VERSIONS:
+        for version in versions(kernel):
             command = kernels.compile_command(
                 str(built.library.mpicc), kernel, version, folder, built.built.library_path
             )
@@ -83,6 +84,14 @@ def test_sizes_of_the_paper_grow_with_the_nodes() -> None:
 def test_one_copy_per_node_makes_no_difference(programs: Programs, kernel: str, nodes: str) -> None:
     hybrid = programs.hybrid(kernel, RANKS, nodes)
     assert kernels.agree([programs.plain(kernel), hybrid])
+
+
+@pytest.mark.parametrize("nodes", NODES)
+def test_a_hybrid_allreduce_alone_makes_no_difference(programs: Programs, nodes: str) -> None:
+    variables = {"COLLFORGE_NODE_MAP": nodes}
+    words = ARGUMENTS["poisson"]
+    one = programs.run("poisson", "allreduce", RANKS, *words, variables=variables)
+    assert kernels.agree([programs.plain("poisson"), one])
 
 
 @each_kernel
@@ -211,7 +220,7 @@ def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     rows = json.loads(path.read_text())["rows"]
     assert [(row["kernel"], row["version"]) for row in rows] == [
-        (kernel, version) for kernel in ("poisson", "summa") for version in VERSIONS
+        (kernel, version) for kernel in ("poisson", "summa") for version in versions(kernel)
     ]
     assert min(row["seconds"] for row in rows) > 0
 
@@ -221,10 +230,11 @@ def test_the_check_reports_all_versions(tmp_path: Path, mpi: str) -> None:
     settings = {"size": 48, "iterations": 2, "launches": 1}
     session = run_checks(tmp_path, f"local:{mpi}", "^Kernel", **settings)
     assert session.code == 0, session.said
-    values = {f"{version}_{value}" for version in VERSIONS for value in ("seconds", "lines")}
     assert len(session.tests) == len(KERNELS)
     for test in session.tests:
         found = {key.split(":")[-1]: value[0] for key, value in test["perfvalues"].items()}
+        named = versions(re.search(r"kernel=(\w+)", test["display_name"])[1])  # type: ignore[index]
+        values = {f"{version}_{value}" for version in named for value in ("seconds", "lines")}
         assert set(found) == {"added_lines", *values}
         assert found["hybrid_lines"] <= found["mpi_lines"] + kernels.MOST_ADDED
         assert min(found.values()) > 0

@@ -27,7 +27,7 @@ from collforge.reframe_checks.driver_check import (
     DriverCheck,
     mpi_name,
 )
-from collforge.reframe_checks.kernels import KERNELS, MOST_ADDED, VERSIONS, Line
+from collforge.reframe_checks.kernels import KERNELS, MOST_ADDED, Line, versions
 from collforge.toolchain.build import built_paths
 
 
@@ -42,7 +42,7 @@ class BuildKernels(BuildPrograms):
         return [
             kernels.compile_command(mpicc, kernel, version, out, library)
             for kernel in KERNELS
-            for version in VERSIONS
+            for version in versions(kernel)
         ]
 
 
@@ -82,8 +82,13 @@ class Kernel(DriverCheck):
             self.env_vars["OMP_WAIT_POLICY"] = "passive"
         self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
         self.executable = self._program("mpi")
-        hybrid = self._launch("hybrid", self.num_tasks, self.num_tasks_per_node)
-        self.postrun_cmds = [hybrid, self._launch("openmp", self.rank_layout.nodes, 1), "done"]
+        self.postrun_cmds = [
+            self._launch(version, self.rank_layout.nodes, 1)
+            if version == "openmp"
+            else self._launch(version, self.num_tasks, self.num_tasks_per_node)
+            for version in versions(self.kernel)[1:]
+        ]
+        self.postrun_cmds.append("done")
 
     def _program(self, version: str) -> str:
         return shlex.quote(str(Path(self.built.stagedir, f"{self.kernel}_{version}")))
@@ -118,17 +123,14 @@ class Kernel(DriverCheck):
 
     @sanity_function
     def check_launches(self) -> bool:
-        ranks = {
-            "mpi": self.rank_layout.size,
-            "hybrid": self.rank_layout.size,
-            "openmp": self.rank_layout.nodes,
-        }
-        for version in VERSIONS:
+        at = self.rank_layout
+        for version in versions(self.kernel):
+            ranks = at.nodes if version == "openmp" else at.size
             ranks_of = [line.ranks for line in self.found if line.version == version]
-            if ranks_of != [ranks[version]] * self.launches:
+            if ranks_of != [ranks] * self.launches:
                 raise SanityError(
                     f"{self.kernel}_{version} was launched {self.launches} times on "
-                    f"{ranks[version]} ranks, and printed lines of {ranks_of}{self._last_words()}"
+                    f"{ranks} ranks, and printed lines of {ranks_of}{self._last_words()}"
                 )
         if not kernels.agree(self.found):
             sums = ", ".join(f"{line.version} {line.checksum!r}" for line in self.found)
@@ -137,7 +139,7 @@ class Kernel(DriverCheck):
 
     @run_before("performance")
     def set_performance(self) -> None:
-        paths = {version: kernels.source(self.kernel, version) for version in VERSIONS}
+        paths = {version: kernels.source(self.kernel, version) for version in versions(self.kernel)}
         values: dict[str, tuple[float, str]] = {
             "added_lines": (kernels.added_lines(paths["mpi"], paths["hybrid"]), "lines")
         }

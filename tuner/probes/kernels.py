@@ -16,7 +16,7 @@ from collforge.errors import CollforgeError
 from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks import kernels
-from collforge.reframe_checks.kernels import KERNELS, VERSIONS, Line
+from collforge.reframe_checks.kernels import KERNELS, Line, versions
 from collforge.tuner import evidence, request, target
 from collforge.tuner.evidence import Interval
 from collforge.tuner.parsing import split_choices
@@ -87,7 +87,7 @@ class Timings(Result):
 
     def picture(self) -> DotPicture:
         whole, part = [], []
-        for version in VERSIONS:
+        for version in dict.fromkeys(row.version for row in self.rows):
             rows = [row for row in self.rows if row.version == version]
             named = {row.kernel: Interval(row.seconds, row.low, row.high) for row in rows}
             whole.append(Dots(version, named))
@@ -134,7 +134,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Timings:
 
 def timings(kernel: str, lines: Sequence[Line]) -> list[Timing]:
     """``lines``: of all versions; the versions were launched in turn, equally often."""
-    seconds = {v: [line.seconds for line in lines if line.version == v] for v in VERSIONS}
+    seconds = {v: [line.seconds for line in lines if line.version == v] for v in versions(kernel)}
     of_mpi = kernels.source(kernel, "mpi")
     found = []
     for version, samples in seconds.items():
