@@ -10,6 +10,8 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Two at a time, because most tests start processes and wait for them; a file's tests share what they build.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 PACKAGES := db generator reframe_checks runtime templates toolchain tuner
 SOURCES := $(wildcard collforge/*.py) $(PACKAGES)
 C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*/*.[ch] runtime/src/*/*/*.c runtime/bench/*.[ch] runtime/bench/*/*.c reframe_checks/systems/*/*.c)
@@ -36,14 +38,14 @@ tune: setup ## the main job: tunes Open MPI and MPICH on an emulated cluster, 25
 	$(BIN)/collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --per node --budget 24m
 
 test: setup prefixes ## all tests but the slow ones
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 # The programs of others are built, too (docs/developing.md). What is added holds for the prerequisites.
 test-all: COMMANDS += cmake=cmake python3-config=python3-dev
 test-all: LIBRARIES += blas=libblas-dev lapack=liblapack-dev fftw3=libfftw3-dev \
 	scalapack-openmpi=libscalapack-openmpi-dev scalapack-mpich=libscalapack-mpich-dev
 test-all: setup prefixes ## all tests, and programs of others (docs/developing.md)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 sanitize: setup ## the runtime under the address, undefined-behaviour and thread sanitizers
 	$(BIN)/python -m pytest tests/test_sanitizers.py

@@ -21,7 +21,10 @@ PREFIXES = TOP / ".venv" / "mpi"
 """The folder in which `make prefixes` installs MPI libraries, each in a folder of its name."""
 
 SHARED_HOME = TOP / "build" / "test-home"
-SEED = int(os.environ.get("COLLFORGE_TEST_SEED", random.SystemRandom().randrange(2**31)))
+# In the environment, so that all of pytest-xdist's workers have the same.
+SEED = int(
+    os.environ.setdefault("COLLFORGE_TEST_SEED", str(random.SystemRandom().randrange(2**31)))
+)
 OPENMPI_OPTIONS = (
     "--oversubscribe --bind-to none --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1"
 )
