@@ -6,8 +6,10 @@ Winners are measured at a few sizes and layouts, but calls have any size. The te
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+
+from collforge.layout import Layout
 
 REACH = 4
 """How many buckets a winner serves towards another measured size: four quarter-octaves, a factor of two."""
@@ -70,3 +72,39 @@ def _threads_of(layout: str, placement: str) -> int:
         return 1
     rest = layout.removeprefix(f"{placement}x") if layout.startswith(f"{placement}x") else ""
     return int(rest) if rest.isdecimal() and rest.isascii() else 0
+
+
+MOST_FACTOR = 1.5
+"""A point of the map serves layouts whose nodes, and whose ranks per node, differ by this factor at most."""
+
+
+def nearest_point(points: Iterable[tuple[int, int]], layout: Layout) -> tuple[int, int] | None:
+    """The point (nodes, ranks per node) of the map that serves layouts without winners of their own.
+
+    The nearest by the product of the factors in which nodes and ranks per node differ; None: none is near.
+    Points of one node serve single nodes only, and those of one rank per node only layouts without more.
+    """
+    sizes = layout.node_sizes
+    ranks = layout.size / layout.nodes
+    found = []
+    for name, nodes, per_node in sorted((f"~{n}x{r}", n, r) for n, r in points):
+        if (nodes == 1, per_node == 1) != (layout.nodes == 1, max(sizes) == 1):
+            continue
+        factors = _factor(nodes, layout.nodes), _factor(per_node, ranks)
+        if max(factors) <= MOST_FACTOR:
+            found.append((factors[0] * factors[1], name, (nodes, per_node)))
+    return min(found)[2] if found else None
+
+
+def _factor(a: float, b: float) -> float:
+    return a / b if a > b else b / a
+
+
+def bytes_at(nbytes: int, point: tuple[int, int], size: int, has_blocks: bool) -> int:
+    """The bytes of a block for which a point's row stands in a communicator of ``size`` ranks.
+
+    As many bytes in all: ``has_blocks`` if a call moves one block for each rank.
+    """
+    if not has_blocks:
+        return nbytes
+    return min(max(nbytes * point[0] * point[1] // size, 1), 2**31 - 1)

@@ -12,8 +12,11 @@ from collforge.db.errors import (
     Unverified,
 )
 from collforge.db.records import (
+    MEASURED,
+    PREDICTED,
     Choice,
     Lanes,
+    MapPoint,
     Measurement,
     Result,
     RunRecord,
@@ -24,11 +27,14 @@ from collforge.db.records import (
 from collforge.db.store import Store
 
 __all__ = [
+    "MEASURED",
+    "PREDICTED",
     "Choice",
     "Corrupt",
     "DiskFull",
     "Lanes",
     "Locked",
+    "MapPoint",
     "Measurement",
     "NoDatabase",
     "NotACollforgeDatabase",

@@ -93,6 +93,33 @@ class Choice:
     """``decided`` or ``tie``; for an undecided size ``between`` or ``barrier`` (see schema.sql)."""
 
 
+MEASURED, PREDICTED = "measured", "predicted"
+"""The evidence of a point of the map: that very layout was measured, or those around it."""
+
+
+@dataclass(frozen=True)
+class MapPoint:
+    """What is expected to win at a size on layouts near nodes x ranks on each.
+
+    ``ratio``: the expected time of native / time of the variant; ``low``: the least that is likely.
+    """
+
+    nodes: int
+    ranks_per_node: int
+    bytes: int
+    """Of a block, on exactly this layout."""
+    variant: Variant
+    ratio: float
+    low: float
+    evidence: str
+    sources: tuple[str, ...]
+    """The names of the layouts that it follows from."""
+
+    @property
+    def layout(self) -> str:
+        return f"{self.nodes}x{self.ranks_per_node}"
+
+
 @dataclass(frozen=True)
 class Undecided:
     """A size that was measured and has no winner yet."""

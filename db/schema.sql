@@ -1,4 +1,4 @@
--- The schema of a Collforge database, version 4. Statements are separated by blank lines.
+-- The schema of a Collforge database, version 5. Statements are separated by blank lines.
 --
 -- Deployed libraries of an older version go on reading: what the runtime reads (winners.c) keeps its meaning, or
 -- gets another name.
@@ -150,6 +150,29 @@ CREATE TABLE undecided (
     UNIQUE (system, mpi_library, layout, collective, bytes)
 );
 
+-- The map: what is expected to win on layouts that were not measured, at points of nodes x ranks on each
+-- (consecutive, one thread). Runtimes look up the nearest point. It follows from the measurements of all layouts.
+CREATE TABLE map (
+    id INTEGER PRIMARY KEY,
+    system INTEGER NOT NULL REFERENCES system (id),
+    mpi_library INTEGER NOT NULL REFERENCES mpi_library (id),
+    nodes INTEGER NOT NULL CHECK (typeof(nodes) = 'integer' AND nodes > 0),
+    ranks_per_node INTEGER NOT NULL CHECK (typeof(ranks_per_node) = 'integer' AND ranks_per_node > 0),
+    collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
+    bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes > 0),
+    variant INTEGER NOT NULL REFERENCES variant (id),
+    -- Time of native / time of the variant, as expected, and the least that is likely.
+    ratio REAL NOT NULL CHECK (typeof(ratio) = 'real'),
+    ratio_low REAL NOT NULL CHECK (typeof(ratio_low) = 'real' AND ratio_low > 0),
+    -- measured: on this very layout; predicted: from those around it.
+    evidence TEXT NOT NULL CHECK (evidence IN ('measured', 'predicted')),
+    -- JSON array of the names of the layouts that it follows from.
+    sources TEXT NOT NULL CHECK (sources GLOB '[[]*]'),
+    -- A passing verification of the variant; NULL for native, which needs none.
+    verification INTEGER REFERENCES verification (id),
+    UNIQUE (system, mpi_library, nodes, ranks_per_node, collective, bytes)
+);
+
 -- No winner without a passing verification on record, and none with a failing one: a variant that was
 -- wrong once with an MPI library is wrong. Native is the library's own code and stands for itself.
 CREATE TRIGGER winner_is_verified BEFORE INSERT ON winner
@@ -198,6 +221,35 @@ CREATE TRIGGER verification_is_kept BEFORE DELETE ON verification
 WHEN EXISTS (SELECT 1 FROM winner WHERE verification = OLD.id)
 BEGIN
     SELECT RAISE(ABORT, 'a winner rests on this verification');
+END;
+
+-- As for winners.
+CREATE TRIGGER map_is_verified BEFORE INSERT ON map
+WHEN (SELECT family FROM variant WHERE id = NEW.variant) <> 'native'
+BEGIN
+    SELECT RAISE(ABORT, 'unverified winner')
+    WHERE NOT EXISTS (
+        SELECT 1 FROM verification JOIN run ON run.id = verification.run
+        WHERE verification.id = NEW.verification AND verification.variant = NEW.variant
+            AND verification.passed = 1 AND run.mpi_library = NEW.mpi_library
+    ) OR EXISTS (
+        SELECT 1 FROM verification JOIN run ON run.id = verification.run
+        WHERE verification.variant = NEW.variant
+            AND verification.passed = 0 AND run.mpi_library = NEW.mpi_library
+    );
+END;
+
+CREATE TRIGGER verification_erases_from_map AFTER INSERT ON verification
+WHEN NEW.passed = 0
+BEGIN
+    DELETE FROM map
+    WHERE variant = NEW.variant AND mpi_library = (SELECT mpi_library FROM run WHERE id = NEW.run);
+END;
+
+CREATE TRIGGER verification_of_map_is_kept BEFORE DELETE ON verification
+WHEN EXISTS (SELECT 1 FROM map WHERE verification = OLD.id)
+BEGIN
+    SELECT RAISE(ABORT, 'a point of the map rests on this verification');
 END;
 
 -- What `collforge winners` and `collforge report` read. The runtime reads the tables themselves.

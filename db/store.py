@@ -25,6 +25,7 @@ from collforge.db.errors import (
 from collforge.db.records import (
     Choice,
     Lanes,
+    MapPoint,
     Measurement,
     Result,
     RunRecord,
@@ -228,6 +229,60 @@ class Store:
                     decided=decided,
                     evidence=choice.evidence,
                 )
+
+    def replace_map(self, place: Place, points: Sequence[MapPoint]) -> None:
+        """Replaces the map of a place's system and MPI library; the place's layout does not matter.
+
+        The rule of replace_winners on verifications holds here, too.
+        """
+        with self.transaction():
+            at = {
+                "system": self._id("system", name=place.system),
+                "mpi_library": self._id("mpi_library", name=place.mpi, version=place.mpi_version),
+            }
+            self._rows(
+                "DELETE FROM map WHERE system = :system AND mpi_library = :mpi_library", **at
+            )
+            for one in points:
+                variant_id = self._variant_id(one.variant)
+                self._insert(
+                    "map",
+                    **at,
+                    nodes=one.nodes,
+                    ranks_per_node=one.ranks_per_node,
+                    collective=one.variant.collective,
+                    bytes=one.bytes,
+                    variant=variant_id,
+                    ratio=one.ratio,
+                    ratio_low=one.low,
+                    evidence=one.evidence,
+                    sources=json.dumps(one.sources),
+                    verification=self._passing_verification(
+                        one.variant, variant_id, **at, layout=0
+                    ),
+                )
+
+    def map(self, place: Place, collective: str = "") -> list[MapPoint]:
+        """The map of a place's system and MPI library, sorted; '' stands for all collectives."""
+        rows = self._rows(
+            f"SELECT nodes, ranks_per_node, bytes, {_VARIANT}, ratio, ratio_low, evidence, sources"
+            " FROM map JOIN system ON system.id = map.system"
+            " JOIN mpi_library ON mpi_library.id = map.mpi_library"
+            " JOIN variant ON variant.id = map.variant"
+            " WHERE system.name = :system AND mpi_library.name = :mpi AND version = :version"
+            " AND :collective IN ('', map.collective)"
+            " ORDER BY nodes, ranks_per_node, map.collective, bytes",
+            system=place.system,
+            mpi=place.mpi,
+            version=place.mpi_version,
+            collective=collective,
+        )
+        return [
+            MapPoint(
+                nodes, ranks, size, Variant(*variant), ratio, low, kind, tuple(json.loads(sources))
+            )
+            for nodes, ranks, size, *variant, ratio, low, kind, sources in rows
+        ]
 
     def places(self) -> list[Place]:
         """Every place (database key) with a stored run, sorted."""

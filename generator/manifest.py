@@ -52,6 +52,11 @@ class CollectiveEntry:
     total: str
     bound: str
 
+    @property
+    def has_blocks(self) -> bool:
+        """Whether a call moves a block for each rank, of so many bytes; else one vector."""
+        return self.total != "bytes"
+
     def choice_bytes(self, nbytes: int) -> int:
         """The size by which a call of ``nbytes`` gets its variant, and under which its winner is stored."""
         return UNSIZED_BYTES if self.sized == "none" else nbytes

@@ -49,6 +49,8 @@ class Database:
     schema: int = 2
     mpi: str = ""
     version: str = ""
+    points: tuple[tuple[int, int, Row], ...] = ()
+    """Nodes, ranks per node, and the row of points of the map; they need schema 5."""
 
     def write(self, path: Path, build: Build) -> Path:
         time = "2026-01-01T00:00:00Z"
@@ -85,6 +87,14 @@ class Database:
                     proof = insert(db, "verification", run, variant, "problem", 1, "")
                     place = (system, library, layout, collective, size, variant)
                     insert(db, "winner", *place, 1.5, 1.4, 1.6, 3, proof, time, "decided")
+            for nodes, ranks, (collective, size, *names) in self.points:
+                variant = insert(db, "variant", collective, *names)
+                run = insert(
+                    db, "run", f"point{variant}", 1, library, layout, time, "", "", "[]", 7
+                )
+                proof = insert(db, "verification", run, variant, "problem", 1, "")
+                row = (1, library, nodes, ranks, collective, size, variant, 1.5, 1.4)
+                insert(db, "map", *row, "predicted", "[]", proof)
         return path
 
 
@@ -105,6 +115,43 @@ def test_winners_wait_for_a_second_call(build: Build, tmp_path: Path) -> None:
     for nodes in ("2", "map:0,0,1,1"):
         done = build.program(4, "second", COLLFORGE_DB=str(path), COLLFORGE_NODE_MAP=nodes)
         assert done.log == []
+
+
+MAP = (
+    (2, 2, ("bcast", 64, "hierarchical", "", "b2")),
+    (2, 2, ("allreduce", 64, "full_lane", "lane_algorithm=ring,segment_bytes=64", "a1")),
+)
+
+
+@pytest.mark.parametrize("guard", ["0", "1", "reductions"])
+@pytest.mark.parametrize("nodes", ["map:0,0,0,1", "2"])
+def test_the_guard_drops_what_is_slower(
+    build: Build, tmp_path: Path, guard: str, nodes: str
+) -> None:
+    """Also on the very layout of a point: that a row is on the map means that it was not measured there."""
+    path = Database(schema=5, points=MAP, layout="9x9").write(tmp_path / "db", build)
+    variables = {"COLLFORGE_DB": str(path), "COLLFORGE_NODE_MAP": nodes, "COLLFORGE_VERBOSE": "1"}
+    done = build.program(4, "guard", COLLFORGE_GUARD=guard, **variables)
+    verdicts = [line.rsplit(" ", 1)[1] for line in done.log if "guard: bcast@" in line]
+    assert verdicts == ([] if guard == "0" else ["dropped", "kept"] * 2)
+
+
+def test_an_unknown_guard_is_refused_with_a_warning(build: Build, tmp_path: Path) -> None:
+    path = Database().write(tmp_path / "db", build)
+    runs, log = runs_with(build, path, COLLFORGE_GUARD="2")
+    assert runs == 1
+    assert log == ["collforge: warning: COLLFORGE_GUARD='2' is none of 0, 1, reductions; taking 1"]
+
+
+def test_winners_of_a_layout_come_before_the_map(build: Build, tmp_path: Path) -> None:
+    """And a collective without any there follows the map."""
+    path = Database(schema=5, points=MAP).write(tmp_path / "db", build)
+    assert runs_with(build, path, COLLFORGE_GUARD="0") == (1 + 4, [])
+    _, log = runs_with(build, path, COLLFORGE_VERBOSE="2")
+    (allreduce,) = [line for line in log if "allreduce@2x2, 363 to" in line]
+    assert "lane_algorithm=chain" in allreduce
+    (bcast,) = [line for line in log if "bcast@2x2, 363 to" in line]
+    assert bcast.endswith(": hierarchical")
 
 
 def test_native_everywhere_is_inactive(build: Build, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from stub_build import LIBRARIES, Build, make_build
 
-from collforge.serving import Stored, serving, serving_layout
+from collforge.layout import from_name
+from collforge.serving import Stored, bytes_at, nearest_point, serving, serving_layout
 
 VECTORS = [
     line
@@ -25,8 +26,9 @@ def build() -> Build:
     return make_build(LIBRARIES[0], "units")
 
 
-SIZES = [line for line in VECTORS if not line.startswith("layouts ")]
-LAYOUTS = [line.removeprefix("layouts ") for line in VECTORS if line not in SIZES]
+LAYOUTS = [line.removeprefix("layouts ") for line in VECTORS if line.startswith("layouts ")]
+NEAR = [line.removeprefix("near ") for line in VECTORS if line.startswith("near ")]
+SIZES = [line for line in VECTORS if not line.startswith(("layouts ", "near "))]
 
 
 @pytest.mark.parametrize("vector", SIZES)
@@ -54,3 +56,29 @@ def test_python_and_the_runtime_take_the_same_layout(build: Build, vector: str) 
     for threads, name in pairs(calls):
         assert (serving_layout(layouts.split(), placement, threads) or "none") == name
         assert build.units("layout", placement, str(threads), *layouts.split()) == [name]
+
+
+@pytest.mark.parametrize("vector", NEAR)
+def test_python_and_the_runtime_take_the_same_point_of_the_map(build: Build, vector: str) -> None:
+    head, _, calls = vector.partition(" => ")
+    placement, _, stored = head.partition(": ")
+    layout = from_name(placement)
+    facts = [placement, layout.size, layout.nodes, max(layout.node_sizes)]
+    points = [
+        (int(nodes), int(ranks))
+        for nodes, _, ranks in (n[1:].partition("x") for n in stored.split() if n[0] == "~")
+    ]
+    for word in calls.split():
+        collective, _, expected = word.partition("=")
+        (told,) = build.units("near", *map(str, facts), collective, *stored.split())
+        assert told.split() == (
+            [*expected.split(","), str(int("~" in expected))] if "," in expected else ["none"]
+        )
+        point = None if placement in stored.split() else nearest_point(points, layout)
+        if not expected.startswith("~"):
+            assert point is None
+            continue
+        assert point is not None
+        row = bytes_at(1024, point, layout.size, collective == "gather")
+        lowest = next(n for n in range(1, row + 1) if serving([Stored(row, "x")], n))
+        assert [f"~{point[0]}x{point[1]}", str(lowest)] == expected.split(",")

@@ -15,7 +15,7 @@ from collforge.decision import TIE
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.place import Place
-from collforge.serving import Stored, serving, serving_layout
+from collforge.serving import Stored, serving
 from collforge.tuner import ingest, plan, request, search
 from collforge.tuner.bandwidth import link_rate
 from collforge.tuner.evidence import (
@@ -27,6 +27,7 @@ from collforge.tuner.evidence import (
     median_interval,
 )
 from collforge.tuner.ingest import Cost, Report
+from collforge.tuner.lookup import read_winners
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Job, Site, run_job
 from collforge.variant import NATIVE, Variant
@@ -123,9 +124,7 @@ def read_known(made: Manifest, goal: Goal, database: Path, place: Place) -> Know
     if not database.exists():
         return Known(made, goal, rate=link_rate(place))
     with Store(database, create=False) as store:
-        layouts = {one.place.layout for one in store.winners(place.system, place.mpi)}
-        serves = serving_layout(layouts, goal.layout.placement, goal.layout.threads)
-        found = store.winners(place.system, place.mpi, serves) if serves else []
+        found = read_winners(store, made, place, goal.layout)
         history = by_problem(store.measurements(place))
         rate = link_rate(place, store)
     winners = {(one.choice.variant.collective, one.choice.bytes): one for one in found}

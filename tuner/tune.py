@@ -12,7 +12,7 @@ from collforge.case import Case
 from collforge.db import Result, RunRecord, Store
 from collforge.generator.manifest import Manifest
 from collforge.place import Place
-from collforge.tuner import between, ingest, leftovers, plan
+from collforge.tuner import between, ingest, layout_map, leftovers, plan
 from collforge.tuner.evidence import measured_problems
 from collforge.tuner.plan import Goal, Task, Turn
 from collforge.tuner.request import new_folder
@@ -94,12 +94,14 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> S
         job = next_job(session, standing, deadline - time.monotonic())
         session.spent.thinking += time.monotonic() - begin
         if job is None:
+            publish_map(session)
             return standing
         try:
             run_one(session, job, progress, deadline, show)
         except KeyboardInterrupt:
             leftovers.take_in(session.folder, session.database, quiet=0.0)
             decide_all(session)
+            publish_map(session)
             raise
         launches += 1
 
@@ -245,3 +247,12 @@ def decide_all(session: Session) -> Standing:
             if collective in measured:
                 store.replace_winners(place, collective, *standing.stored(collective))
     return standing
+
+
+def publish_map(session: Session) -> None:
+    """Stores what is expected to win on layouts that were not measured, from the measurements of all."""
+    with Store(session.database) as store, store.transaction():
+        sources = layout_map.read_sources(
+            store, session.manifest, session.place, session.goal.margin
+        )
+        store.replace_map(session.place, layout_map.points(sources))

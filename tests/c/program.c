@@ -184,8 +184,8 @@ static void run_threads(void) {
         check(pthread_join(threads[t], NULL) == 0);
     for (int t = 0; t < THREADS; t++)
         check(MPI_Comm_free(&comms[t]) == MPI_SUCCESS);
-    /* A handle that was freed may stay as such (cf_freed): as many as lived at once, ours among them,
-     * which takes turns with the threads; not one for each round. */
+    /* A handle that was freed may stay as such (cf_freed): as many as lived at once, ours among
+     * them, which takes turns with the threads; not one for each round. */
     check(cf_handle_count(&cf_states) <= (size_t)THREADS * ROUNDS / 2);
 }
 
@@ -225,7 +225,8 @@ static void run_layouts(void) {
     /* reversed stays: MPI_Finalize has to cope. */
 }
 
-/* ---- communicators that come and go, with a winner of allreduce of 400 bytes on 2x2 ----------- */
+/* ---- communicators that come and go, with a winner of allreduce of 400 bytes on 2x2 -----------
+ */
 
 static int splits = 0;
 
@@ -341,15 +342,54 @@ static void run_second(void) {
     check(MPI_Comm_free(&comm) == MPI_SUCCESS);
 }
 
+/* How many of 20 calls a variant serves, one of which is native because it is the first. */
+static int served(MPI_Comm comm, int native_ms, int variant_ms) {
+    const int before = stub_runs;
+    stub_native_ms = native_ms;
+    stub_variant_ms = variant_ms;
+    for (int call = 0; call < 20; call++) {
+        int data[16] = {rank == 0 ? 100 + call : 0};
+        check(MPI_Bcast(data, 16, MPI_INT, 0, comm) == MPI_SUCCESS && data[0] == 100 + call);
+    }
+    return stub_runs - before;
+}
+
+/* With a point of the map for bcast and allreduce of 64 bytes. What runs is in the environment. */
+static void run_guard(void) {
+    const char *guard = getenv("COLLFORGE_GUARD");
+    const int on = guard == NULL || strcmp(guard, "0") != 0;
+    const int reductions = guard != NULL && strcmp(guard, "reductions") == 0;
+    MPI_Comm comm = MPI_COMM_NULL;
+    for (int again = 0; again < 2; again++) {
+        check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
+        /* Far slower: a single call. Faster: its half of 12 calls, and all that follow. */
+        check(served(comm, 0, on ? 300 : 5) == (on ? 1 : 19));
+        check(served(comm, 0, 0) == (on ? 0 : 20));
+        check(MPI_Comm_free(&comm) == MPI_SUCCESS);
+        check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
+        check(served(comm, 30, 0) == (on ? 6 + 7 : 19));
+        check(served(comm, 30, 0) == 20);
+        check(MPI_Comm_free(&comm) == MPI_SUCCESS);
+    }
+    /* The bits of a sum do not change from call to call, unless that is allowed. */
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
+    const int before = stub_runs;
+    for (int call = 0; call < 3; call++) {
+        int own[16] = {0}, all[16] = {0};
+        own[0] = rank;
+        check(MPI_Allreduce(own, all, 16, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
+        check(all[0] == size * (size - 1) / 2);
+    }
+    check(stub_runs - before == (reductions ? 2 : 3));
+    check(MPI_Comm_free(&comm) == MPI_SUCCESS);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } commands[] = {{"results", run_results},
-                    {"handles", run_handles},
-                    {"errors", run_errors},
-                    {"threads", run_threads},
-                    {"second", run_second},
+    } commands[] = {{"results", run_results}, {"handles", run_handles}, {"errors", run_errors},
+                    {"threads", run_threads}, {"second", run_second},   {"guard", run_guard},
                     {"layouts", run_layouts}};
     const char *command = argc > 1 ? argv[1] : "";
     int provided = 0;

@@ -112,6 +112,16 @@ static int check_sizes(void) {
     return 0;
 }
 
+/* The rules of a layout by its placement's name alone, for which the map has no point. */
+static const struct cf_rules *rules_of(const char *placement, int threads) {
+    const struct cf_layout layout = {
+        .size = 1, .nodes = 1, .max_node_size = 1, .min_node_size = 1, .threads = threads};
+    const struct cf_rules *rules = NULL;
+    if (!cf_rules_find(placement, &layout, &rules))
+        puts("error: memory");
+    return rules;
+}
+
 /* What the winners named by the arguments make of the layout 2x2 with this many threads. */
 static int print_rules(int argc, char **argv) {
     enum { THREADS = 4 };
@@ -131,10 +141,10 @@ static int print_rules(int argc, char **argv) {
             !cf_winners_add(&winners, argv[i], 0, atoi(bytes), &choice))
             return 1;
     }
-    if (!cf_rules_build(&winners))
+    if (!cf_rules_start(&winners))
         return 1;
     cf_winners_free(&winners);
-    const struct cf_rules *rules = cf_rules_find("2x2", THREADS);
+    const struct cf_rules *rules = rules_of("2x2", THREADS);
     for (size_t i = 0; rules != NULL && i < sizeof sizes / sizeof sizes[0]; i++) {
         const struct cf_choice *choice = rules->by_size[cf_bucket((uint64_t)sizes[i])];
         if (choice != NULL)
@@ -143,7 +153,7 @@ static int print_rules(int argc, char **argv) {
     }
     if (rules == NULL)
         puts("none");
-    cf_rules_free();
+    cf_rules_stop();
     return 0;
 }
 
@@ -154,13 +164,13 @@ static int print_ranks(char *layout) {
     struct cf_winners winners = {0};
     struct cf_choice choice;
     if (!cf_choice_parse("full_lane", strlen("full_lane"), 0, &choice, why, sizeof why) ||
-        !cf_winners_add(&winners, layout, 0, 1024, &choice) || !cf_rules_build(&winners))
+        !cf_winners_add(&winners, layout, 0, 1024, &choice) || !cf_rules_start(&winners))
         return 1;
     cf_winners_free(&winners);
     for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
         if (cf_rules_any_for(ranks))
             printf("%d\n", ranks);
-    cf_rules_free();
+    cf_rules_stop();
     return 0;
 }
 
@@ -188,16 +198,16 @@ static int print_serving(int argc, char **argv) {
     for (char *text = strtok(argv[2], " "); text != NULL; text = strtok(NULL, " "))
         if (add_stored(&winners, "2x2", text) != 0)
             return 1;
-    if (!cf_rules_build(&winners))
+    if (!cf_rules_start(&winners))
         return 1;
     cf_winners_free(&winners);
-    const struct cf_rules *rules = cf_rules_find("2x2", 1);
+    const struct cf_rules *rules = rules_of("2x2", 1);
     for (int i = 3; i < argc; i++) {
         const struct cf_choice *choice =
             rules == NULL ? NULL : rules->by_size[cf_bucket((uint64_t)atoi(argv[i]))];
         printf("%s %s\n", argv[i], choice == NULL ? "native" : choice->variant->family);
     }
-    cf_rules_free();
+    cf_rules_stop();
     return 0;
 }
 
@@ -206,12 +216,44 @@ static int print_layout(int argc, char **argv) {
     for (int i = 4; i < argc; i++)
         if (add_stored(&winners, argv[i], (char[]){"1024=full_lane"}) != 0)
             return 1;
-    if (!cf_rules_build(&winners))
+    if (!cf_rules_start(&winners))
         return 1;
     cf_winners_free(&winners);
-    const struct cf_rules *rules = cf_rules_find(argv[2], atoi(argv[3]));
+    const struct cf_rules *rules = rules_of(argv[2], atoi(argv[3]));
     puts(rules == NULL ? "none" : rules->layout);
-    cf_rules_free();
+    cf_rules_stop();
+    return 0;
+}
+
+/* PLACEMENT RANKS NODES MOST_RANKS_OF_A_NODE COLLECTIVE LAYOUT...: the stored layout that serves
+ * it, and the smallest size with a variant, of those stored at 1024 bytes. */
+static int print_near(int argc, char **argv) {
+    struct cf_winners winners = {0};
+    const struct cf_rules *rules = NULL;
+    const int collective = cf_collective_find(argv[6], strlen(argv[6]));
+    const struct cf_layout layout = {.size = atoi(argv[3]),
+                                     .nodes = atoi(argv[4]),
+                                     .max_node_size = atoi(argv[5]),
+                                     .threads = 1};
+    struct cf_choice choice = {0};
+    for (int v = 0; v < cf_nvariants; v++)
+        if (cf_variants[v]->collective == collective)
+            choice.variant = cf_variants[v];
+    for (int i = 7; i < argc; i++)
+        if (!cf_winners_add(&winners, argv[i], collective, 1024, &choice))
+            return 1;
+    if (!cf_rules_start(&winners) || !cf_rules_find(argv[2], &layout, &rules))
+        return 1;
+    cf_winners_free(&winners);
+    int bucket = 0;
+    while (rules != NULL && rules->by_size[collective * CF_BUCKETS + bucket] == NULL)
+        bucket++;
+    if (rules == NULL)
+        puts("none");
+    else
+        printf("%s %llu %d\n", rules->layout, (unsigned long long)cf_bucket_begin(bucket),
+               rules->by_size[collective * CF_BUCKETS + bucket]->guarded);
+    cf_rules_stop();
     return 0;
 }
 
@@ -254,6 +296,8 @@ int main(int argc, char **argv) {
         return print_layout(argc, argv);
     if (strcmp(command, "ranks") == 0 && argc == 3)
         return print_ranks(argv[2]);
+    if (strcmp(command, "near") == 0 && argc > 7)
+        return print_near(argc, argv);
     if (strcmp(command, "rules") == 0)
         return print_rules(argc, argv);
     if (strcmp(command, "database") == 0)

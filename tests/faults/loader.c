@@ -121,10 +121,13 @@ static void add_to_hash(uint64_t *hash, int value) {
 /* A hash of what runs for each size on each layout. */
 static uint64_t check_rules(struct cf_winners *winners, uint64_t seed) {
     uint64_t hash = CF_HASH_BEGIN;
-    if (!cf_rules_build(winners))
-        give_up("cf_rules_build", seed, "failed");
+    const struct cf_layout layout = {.size = 4, .nodes = 2, .max_node_size = 2, .threads = 1};
+    if (!cf_rules_start(winners))
+        give_up("cf_rules_start", seed, "failed");
     for (int i = 0; i < winners->count; i++) {
-        const struct cf_rules *rules = cf_rules_find(winners->items[i].layout, 1);
+        const struct cf_rules *rules = NULL;
+        if (!cf_rules_find(winners->items[i].layout, &layout, &rules))
+            give_up("cf_rules_find", seed, "failed");
         for (const char *c = winners->items[i].layout; *c != '\0'; c++)
             add_to_hash(&hash, *c);
         for (int at = 0; rules != NULL && at < cf_ncollectives * CF_BUCKETS; at++) {
@@ -137,7 +140,7 @@ static uint64_t check_rules(struct cf_winners *winners, uint64_t seed) {
                 add_to_hash(&hash, choice->parameter[v]);
         }
     }
-    cf_rules_free();
+    cf_rules_stop();
     return hash;
 }
 

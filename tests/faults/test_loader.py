@@ -22,6 +22,8 @@ SOURCES = (
     "winners/winners",
     "winners/sqlite",
     "winners/rules",
+    "winners/stored",
+    "winners/table",
     "winners/choice",
     "winners/force",
     "place/topology",

@@ -246,6 +246,7 @@ struct cf_choice {
     int parameter[CF_MAX_PARAMETERS];
     int64_t measured; /* bytes at which it was measured best, whatever memory it took; 0: none */
     bool waits;       /* it serves only from the communicator's second call on (dispatch.c) */
+    bool guarded;     /* nobody measured it on this layout: it has to prove itself (guard.h) */
 };
 
 /* ---- errors ---- */

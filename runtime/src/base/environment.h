@@ -21,6 +21,10 @@
     use(NATIVE_ORDER, "1", \
         "native collectives wherever an op is applied: float results are bit-identical to " \
         "native") \
+    use(GUARD, "0, 1 or reductions", \
+        "variants expected to be fast on a layout that was not measured are tried against native " \
+        "first (1); never (0); also where float results then differ in their last bits " \
+        "(reductions)") \
     use(MEMORY, "SIZE", \
         "what temporaries may take in a process (64M); calls that need more are native, except at " \
         "sizes up to twice the measured one") \

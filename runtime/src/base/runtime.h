@@ -19,11 +19,19 @@ enum cf_mode {
     CF_MODE_OBSERVED, /* as CF_MODE_ON, and calls are counted or logged */
 };
 
+/* COLLFORGE_GUARD: whether variants that were not measured on a layout are tried first there. */
+enum cf_guard {
+    CF_GUARD_OFF,
+    CF_GUARD_ON,
+    CF_GUARD_REDUCTIONS, /* also those of floats, whose results then differ in their last bits */
+};
+
 struct cf_runtime {
     enum cf_mode mode;
     bool tuned_only; /* communicators without tuned collectives need no layout */
     int64_t memory;  /* COLLFORGE_MEMORY: bytes of temporaries per process */
-    bool raised;     /* the library, not the program, asked for MPI_THREAD_MULTIPLE (this rank) */
+    enum cf_guard guard;
+    bool raised; /* the library, not the program, asked for MPI_THREAD_MULTIPLE (this rank) */
 };
 
 enum { CF_USUAL_MEMORY = 64 << 20 };

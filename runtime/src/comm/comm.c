@@ -1,6 +1,7 @@
 #include "comm/comm.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,6 +91,11 @@ static void free_communicators(struct cf_comm *comm) {
 }
 
 static void free_state(struct cf_state *state) {
+    while (state->trials != NULL) {
+        struct cf_trial *trial = state->trials;
+        state->trials = trial->next;
+        free(trial);
+    }
     free_communicators(&state->comm);
     cf_layout_free_copy(&state->comm.layout);
     cf_tmpbufs_free(&state->comm.tmpbufs);
@@ -330,14 +336,15 @@ int cf_comm_free(MPI_Comm *comm) {
 
 /* ---- stage two ------------------------------------------------------------------------------- */
 
-/* Warns once per job, on world rank 0; if that is not in the communicator, its rank 0 logs. */
+/* World rank 0 warns, once; for other communicators, and if it is in none, their rank 0 logs. */
 static void complain(const struct cf_state *state) {
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
     static const char text[] =
         "no communicators for the nodes and lanes of a communicator with "
         "layout %s; it keeps the native collectives";
     int world_rank = 0;
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    if (world_rank == 0)
+    if (world_rank == 0 && !atomic_flag_test_and_set(&warned))
         cf_warn(text, state->layout_name);
     else if (state->comm.layout.rank == 0)
         cf_log(1, text, state->layout_name);

@@ -51,6 +51,18 @@ struct cf_last {
     MPI_Datatype both;
 };
 
+/* Pairs of calls after which a trial ends. */
+enum { CF_TRIAL_PAIRS = 6 };
+
+/* The trial of a choice on a communicator (serve/guard.h). */
+struct cf_trial {
+    const struct cf_choice *choice;
+    int calls;
+    enum { CF_TRIAL_OPEN, CF_TRIAL_KEPT, CF_TRIAL_DROPPED } verdict;
+    double seconds[2][CF_TRIAL_PAIRS]; /* of this rank's calls: native's, the variant's */
+    struct cf_trial *next;
+};
+
 struct cf_shape;
 
 struct cf_state {
@@ -63,6 +75,7 @@ struct cf_state {
     bool dropped;    /* the runtime drops the state, the communicator stays */
     bool kinds_read; /* memory kinds of its buffers were read (kinds.h) */
     bool host_only;  /* they are host memory only */
+    struct cf_trial *trials;
     struct cf_state *previous, *next;
     struct cf_last last[]; /* [cf_ncollectives] */
 };

@@ -70,7 +70,10 @@ int cf_shape_make(MPI_Comm comm, struct cf_shape **out) {
     shape->layout = layout;
     cf_layout_name(&layout, shape->layout_name, sizeof shape->layout_name);
     cf_layout_name_with(&layout, 1, name, sizeof name);
-    shape->rules = layout.size > 1 ? cf_rules_find(name, layout.threads) : NULL;
+    if (layout.size > 1 && !cf_rules_find(name, &layout, &shape->rules)) {
+        cf_shape_leave(shape, true);
+        return MPI_ERR_NO_MEM;
+    }
     *out = shape;
     return MPI_SUCCESS;
 }

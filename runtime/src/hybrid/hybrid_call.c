@@ -40,10 +40,8 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid, bool of_world) {
     cf_layout_name_with(&state->comm.layout, 1, hybrid->layout_name, sizeof hybrid->layout_name);
     state->layout_name = hybrid->layout_name;
     /* Ranks of another MPI_COMM_WORLD may have other winners. */
-    if (of_world && cf_runtime.mode >= CF_MODE_ON) {
-        state->rules = cf_rules_find(state->layout_name, state->comm.layout.threads);
-    }
-    return true;
+    return !of_world || cf_runtime.mode < CF_MODE_ON ||
+           cf_rules_find(state->layout_name, &state->comm.layout, &state->rules);
 }
 
 /* The bytes by which to choose; the mean if blocks differ. Negative if a count is negative. *sum:

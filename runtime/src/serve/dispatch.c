@@ -14,6 +14,7 @@
 #include "device/kinds.h"
 #include "device/staging.h"
 #include "serve/fast.h"
+#include "serve/guard.h"
 #include "start/start.h"
 
 /* No memory for the communicator's state; cf_attempt reports the error. */
@@ -112,6 +113,8 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
             return NULL;
     }
     const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
+    if (choice != NULL && choice->guarded && cf_guard_dropped(state, choice))
+        choice = NULL;
     if (observed)
         cf_observe_call(state, collective, bytes, choice);
     const bool keeps = !observed && counts == NULL && is_for_good(type);
@@ -203,10 +206,7 @@ static inline bool is_settled(const struct cf_last *last, const struct cf_args *
            last->both == args->recvtype;
 }
 
-/* Whether a result can depend on the order in which the op was applied. Even a maximum can, of NaNs
- * or of two zeros. Two calls with the same arguments should give the same result (MPI standard,
- * advice to implementors on MPI_Reduce). */
-static bool shows_order(int collective, MPI_Op op) {
+bool cf_shows_order(int collective, MPI_Op op) {
     return cf_collectives[collective].has_op && op != MPI_LAND && op != MPI_LOR && op != MPI_LXOR &&
            op != MPI_BAND && op != MPI_BOR && op != MPI_BXOR;
 }
@@ -222,7 +222,7 @@ static bool shows_order(int collective, MPI_Op op) {
 static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice,
                         const struct cf_args *args) {
     if (!choice->waits || state->waited || state->stage != CF_STAGE_LOCAL ||
-        args->comm == MPI_COMM_WORLD || shows_order(choice->variant->collective, args->op))
+        args->comm == MPI_COMM_WORLD || cf_shows_order(choice->variant->collective, args->op))
         return false;
     state->waited = true;
     return true;
@@ -272,8 +272,19 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
+/* Serves a call by the variant; or, while it is on trial, by it or by native. Then the next call is
+ * looked up anew, in case the variant is dropped. */
+static int run_or_try(struct cf_state *state, const struct cf_choice *choice, int collective,
+                      const struct cf_args *args, bool tries) {
+    if (!tries)
+        return choice->variant->run(args, &state->comm, choice->parameter);
+    state->last[collective].type = (MPI_Datatype)0;
+    state->last[collective].settled = false;
+    return cf_guard_run(state, choice, collective, args);
+}
+
 /* Runs a call that is not settled. Device buffers are copied to host memory first. This is a local
- * decision: the variant is the same on all ranks. */
+ * decision, on which neither the variant nor its trial may depend. */
 CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_choice *choice,
                                       int collective, const struct cf_args *args) {
     struct cf_staging staging;
@@ -281,15 +292,16 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
 
     if (err != MPI_SUCCESS)
         return err;
+    const bool tries = cf_guard_tries(state, choice, collective, args->op);
     if (!may_be_on_gpu(state)) {
-        remember_settled(state, collective, args);
-        return choice->variant->run(args, &state->comm, choice->parameter);
+        if (!tries)
+            remember_settled(state, collective, args);
+        return run_or_try(state, choice, collective, args, tries);
     }
     err = cf_staging_begin(&staging, args, collective, &state->comm);
     if (err != MPI_SUCCESS)
         return err;
-    return cf_staging_end(&staging,
-                          choice->variant->run(&staging.args, &state->comm, choice->parameter));
+    return cf_staging_end(&staging, run_or_try(state, choice, collective, &staging.args, tries));
 }
 
 int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args) {

@@ -26,6 +26,11 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
 const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
                                         int64_t bytes);
 
+/* Whether a result can depend on the order in which the op was applied. Even a maximum can, of NaNs
+ * or of two zeros. Two calls with the same arguments should give the same result (MPI standard,
+ * advice to implementors on MPI_Reduce). */
+bool cf_shows_order(int collective, MPI_Op op);
+
 /* A choice is identified by its address, which is not reused while a communicator exists. */
 
 /* Performs all checks between a choice and its run. CF_DECLINED, on all ranks alike, if native must

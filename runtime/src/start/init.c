@@ -37,6 +37,7 @@ struct settings {
     int verbose;
     int profile;
     int gpu_native; /* COLLFORGE_GPU=native: native if any rank has a GPU runtime */
+    int guard;
     int nwinners;
     int64_t memory;
 };
@@ -76,6 +77,17 @@ static int read_gpu(void) {
     return native;
 }
 
+static enum cf_guard read_guard(void) {
+    const char *text = cf_variable(CF_VARIABLE_GUARD);
+    if (text == NULL || strcmp(text, "1") == 0)
+        return CF_GUARD_ON;
+    if (strcmp(text, "reductions") == 0)
+        return CF_GUARD_REDUCTIONS;
+    if (strcmp(text, "0") != 0)
+        cf_warn("COLLFORGE_GUARD='%.80s' is none of 0, 1, reductions; taking 1", text);
+    return strcmp(text, "0") == 0 ? CF_GUARD_OFF : CF_GUARD_ON;
+}
+
 /* On world rank 0. Every failure means a warning and fewer winners, never an error. */
 static void read_settings(struct settings *settings, struct cf_winners *winners) {
     char why[512] = "";
@@ -86,6 +98,7 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
     settings->verbose = read_verbose();
     settings->memory = read_memory();
     settings->gpu_native = read_gpu();
+    settings->guard = (int)read_guard();
     cf_log_setup(settings->verbose);
     settings->pretended = cf_variable(CF_VARIABLE_NODE_MAP) != NULL;
     if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
@@ -156,6 +169,7 @@ static void start(void) {
         settings.wanted = settings.pretended = 0;
     cf_log_setup(settings.verbose);
     cf_runtime.memory = settings.memory;
+    cf_runtime.guard = (enum cf_guard)settings.guard;
     if (settings.pretended)
         (void)cf_topology_start();
     if (settings.wanted && settings.gpu_native && !cf_all_agree(!cf_gpu_is_here())) {
@@ -165,7 +179,7 @@ static void start(void) {
     }
     if (settings.wanted) {
         const bool ready = share_winners(&settings, rank, &winners) && activate() == MPI_SUCCESS;
-        const bool active = ready && cf_all_agree(cf_rules_build(&winners));
+        const bool active = ready && cf_all_agree(cf_rules_start(&winners));
         const bool observed = settings.profile || settings.verbose >= 2;
         cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
         cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
@@ -203,7 +217,7 @@ static void stop(void) {
     cf_shared_stop();
     cf_types_stop();
     cf_topology_stop();
-    cf_rules_free();
+    cf_rules_stop();
     activated = false;
 }
 

@@ -2,7 +2,7 @@
 #ifndef COLLFORGE_FORCE_H_INCLUDED
 #define COLLFORGE_FORCE_H_INCLUDED
 
-#include "winners/rules.h"
+#include "winners/stored.h"
 
 /*
  * Parses `allreduce=full_lane[segment_bytes=65536];*=hierarchical`. Adds a winner for every layout

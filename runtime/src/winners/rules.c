@@ -1,111 +1,36 @@
 #include "winners/rules.h"
 
-#include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-static struct {
-    int count;
-    struct cf_rules *items; /* [count]; the first is for layouts without winners of their own */
+#include "winners/table.h"
+
+/* Where the rules of a layout come from: indices in the table, -1 for none. */
+struct sources {
+    int exact;
+    int point;
+    int size; /* of the communicator, for which sizes at the point are converted; 0 without one */
+};
+
+/* Rules that were built for some communicator. Others with the same sources share them. */
+struct built {
+    struct cf_rules rules; /* for the users */
+    struct sources sources;
+    bool any; /* whether any collective is tuned */
     struct cf_choice *choices;
-    char (*layouts)[CF_LAYOUT_NAME_SIZE];
-} table;
+    struct built *next;
+};
 
-bool cf_winners_add(struct cf_winners *winners, const char *layout, int collective, int bytes,
-                    const struct cf_choice *choice) {
-    if (winners->count == winners->capacity) {
-        const int capacity = winners->capacity == 0 ? 64 : 2 * winners->capacity;
-        void *items = realloc(winners->items, (size_t)capacity * sizeof *winners->items);
-        if (items == NULL)
-            return false;
-        winners->items = items;
-        winners->capacity = capacity;
-    }
-    struct cf_winner *winner = &winners->items[winners->count++];
-    memset(winner, 0, sizeof *winner);
-    strncpy(winner->layout, layout, sizeof winner->layout - 1);
-    winner->collective = collective;
-    winner->bytes = bytes;
-    memcpy(winner->parameter, choice->parameter, sizeof winner->parameter);
-    winner->variant = CF_NATIVE_WINS;
-    for (int v = 0; v < cf_nvariants; v++)
-        if (cf_variants[v] == choice->variant)
-            winner->variant = v;
-    return true;
-}
+static struct cf_table table;
+static int forced = -1;      /* the index of CF_ANY_LAYOUT in the table */
+static long most_on_map = 0; /* the most ranks of a point of the map */
 
-void cf_winners_free(struct cf_winners *winners) {
-    free(winners->items);
-    memset(winners, 0, sizeof *winners);
-}
-
-bool cf_winners_any(const struct cf_winners *winners) {
-    for (int i = 0; i < winners->count; i++)
-        if (winners->items[i].variant >= 0)
-            return true;
-    return false;
-}
-
-static int compare(const void *left, const void *right) {
-    const struct cf_winner *a = left;
-    const struct cf_winner *b = right;
-    const int by_layout = strcmp(a->layout, b->layout);
-    if (by_layout != 0)
-        return by_layout;
-    if (a->collective != b->collective)
-        return a->collective < b->collective ? -1 : 1;
-    if (a->bytes != b->bytes)
-        return a->bytes < b->bytes ? -1 : 1;
-    /* A damaged database may have two winners for one problem. All ranks must sort them alike. */
-    if (a->variant != b->variant)
-        return a->variant < b->variant ? -1 : 1;
-    return memcmp(a->parameter, b->parameter, sizeof a->parameter);
-}
-
-static void sort(const struct cf_winners *winners) {
-    if (winners->count > 0)
-        qsort(winners->items, (size_t)winners->count, sizeof *winners->items, compare);
-}
-
-int cf_winners_layouts(const struct cf_winners *winners) {
-    int layouts = 0;
-    sort(winners);
-    for (int i = 0; i < winners->count; i++)
-        if (i == 0 || strcmp(winners->items[i].layout, winners->items[i - 1].layout) != 0)
-            layouts++;
-    return layouts;
-}
-
-void cf_winners_drop_reductions(struct cf_winners *winners) {
-    int kept = 0;
-    for (int i = 0; i < winners->count; i++)
-        if (!cf_collectives[winners->items[i].collective].has_op)
-            winners->items[kept++] = winners->items[i];
-    winners->count = kept;
-}
-
-/* The index of the first winner not before this collective on this layout. */
-static int lower_bound(const struct cf_winners *winners, const char *layout, int collective) {
-    int low = 0;
-    int high = winners->count;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        const struct cf_winner *winner = &winners->items[middle];
-        const int by_layout = strcmp(winner->layout, layout);
-        if (by_layout < 0 || (by_layout == 0 && winner->collective < collective))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* The number of winners of a collective on a layout, and the index of the first. */
-static int find_span(const struct cf_winners *winners, const char *layout, int collective,
-                     int *first) {
-    *first = lower_bound(winners, layout, collective);
-    return lower_bound(winners, layout, collective + 1) - *first;
-}
+/* The rules built so far. */
+static struct {
+    pthread_mutex_t mutex;
+    struct built *first;
+} list = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /*
  * Whether a winner applies in a bucket that is nearest to its size. Towards another measured size
@@ -113,159 +38,204 @@ static int find_span(const struct cf_winners *winners, const char *layout, int c
  * because native becomes faster somewhere in between. A native tie is no such bound.
  * (collforge/serving.py has the same rule; tests/data/serving.txt tests both.)
  */
-static bool reaches(const struct cf_winner *winner, bool is_first, bool is_last, int bucket) {
-    const int own = cf_bucket((uint64_t)winner->bytes);
-    if (winner->variant < 0)
+static bool reaches(const struct cf_row *row, bool is_first, bool is_last, int bucket) {
+    const int own = cf_bucket((uint64_t)row->bytes);
+    if (row->choice < 0)
         return false;
     if (bucket == own || (bucket < own ? is_first : is_last))
         return true;
-    const struct cf_winner *next = bucket < own ? winner - 1 : winner + 1;
-    return next->variant != CF_NATIVE_WINS && abs(bucket - own) <= CF_REACH;
+    const struct cf_row *next = bucket < own ? row - 1 : row + 1;
+    return next->choice != CF_NATIVE_WINS && abs(bucket - own) <= CF_REACH;
 }
 
 /*
  * Gives each bucket the winner of the measured size nearest to its centre 2^((2b+1)/8) on the
  * logarithmic scale, if the winner applies there. The centre is nearer to the larger of two sizes
  * exactly if 2^(2b+1) > (their product)^4. Below the smallest measured size only the adjacent
- * bucket gets its winner; lower ones stay native.
+ * bucket gets its winner; lower ones stay native. choices[i] is that of row i. Returns whether any
+ * bucket got one.
  */
-static void fill_sizes(struct cf_rules *rules, const struct cf_winner *winners, int first,
-                       int count) {
-    const int collective = winners[first].collective;
-    const uint64_t smallest = (uint64_t)winners[first].bytes;
+static bool fill_sizes(const struct cf_choice **by_size, const struct cf_row *rows, int count,
+                       const struct cf_choice *choices) {
+    const uint64_t smallest = (uint64_t)rows[0].bytes;
     const int lowest = (cf_bucket(smallest * smallest) - 1) / 2;
-    const struct cf_choice **by_size = &rules->by_size[collective * CF_BUCKETS];
-    int i = first;
-    for (int b = lowest; b < CF_BUCKETS; b++) {
-        while (i + 1 < first + count &&
-               cf_bucket((uint64_t)winners[i].bytes * (uint64_t)winners[i + 1].bytes) < 2 * b + 1)
+    bool any = false;
+    int i = 0;
+    for (int b = lowest < 0 ? 0 : lowest; b < CF_BUCKETS; b++) {
+        while (i + 1 < count &&
+               cf_bucket((uint64_t)rows[i].bytes * (uint64_t)rows[i + 1].bytes) < 2 * b + 1)
             i++;
-        if (!reaches(&winners[i], i == first, i + 1 == first + count, b))
+        if (!reaches(&rows[i], i == 0, i + 1 == count, b))
             continue;
-        by_size[b] = &table.choices[i];
-        rules->tuned[collective] = true;
+        by_size[b] = &choices[i];
+        any = true;
     }
+    return any;
 }
 
-/* The number of ranks that a layout's name implies; 0 if unknown. */
-static long ranks_of(const char *layout) {
-    static const char cyclic[] = "cyclic:";
-    static const char placement[] = "map:";
-    char *end = NULL;
-    long ranks = 0;
-    if (strncmp(layout, placement, sizeof placement - 1) == 0) {
-        for (const char *c = layout; c != NULL; c = strchr(c + 1, '.'))
-            ranks++;
-        return ranks;
-    }
-    if (strncmp(layout, cyclic, sizeof cyclic - 1) == 0)
-        layout += sizeof cyclic - 1;
-    ranks = strtol(layout, &end, 10);
-    if (*end == 'x' && strchr(layout, '+') == NULL)
-        return ranks * strtol(end + 1, NULL, 10);
-    while (*end == '+')
-        ranks += strtol(end + 1, &end, 10);
-    return ranks;
+/*
+ * The bytes of a block for which a point's row stands on a communicator of `size` ranks: as many
+ * bytes in all. Rows keep their order.
+ */
+static int converted(const struct cf_row *row, int point, int collective, int size) {
+    const struct cf_collective_info *info = &cf_collectives[collective];
+    if (!info->total_is_size_blocks || info->sized == CF_SIZED_NONE)
+        return row->bytes;
+    const struct cf_table_layout *layout = &table.layout[point];
+    const int64_t ranks = (int64_t)layout->nodes * layout->ranks_per_node;
+    const int64_t bytes = row->bytes * ranks / size;
+    return bytes < 1 ? 1 : bytes > CF_MOST_BYTES ? CF_MOST_BYTES : (int)bytes;
 }
 
-static bool fill_rules(struct cf_rules *rules, const struct cf_winners *winners,
-                       const char *layout) {
-    const size_t collectives = (size_t)cf_ncollectives;
-    rules->layout = layout;
-    rules->tuned = calloc(collectives, sizeof *rules->tuned);
-    rules->by_size = calloc(collectives * CF_BUCKETS, sizeof *rules->by_size);
-    if (rules->tuned == NULL || rules->by_size == NULL)
-        return false;
+/* The layout whose rows a collective follows. */
+static int source_of(const struct sources *sources, int collective) {
+    int count = 0;
+    (void)cf_table_rows(&table, forced, collective, &count);
+    if (count > 0)
+        return forced;
+    (void)cf_table_rows(&table, sources->exact, collective, &count);
+    return count > 0 ? sources->exact : sources->point;
+}
+
+static int count_rows(const struct sources *sources) {
+    int rows = 0;
     for (int c = 0; c < cf_ncollectives; c++) {
-        int first = 0;
-        int count = find_span(winners, CF_ANY_LAYOUT, c, &first);
-        if (count == 0)
-            count = find_span(winners, layout, c, &first);
-        if (count > 0)
-            fill_sizes(rules, winners->items, first, count);
-        rules->any = rules->any || rules->tuned[c];
+        int count = 0;
+        (void)cf_table_rows(&table, source_of(sources, c), c, &count);
+        rows += count;
     }
-    rules->ranks = ranks_of(layout);
-    return true;
+    return rows;
 }
 
-static bool allocate(const struct cf_winners *winners) {
-    const size_t most = (size_t)winners->count + 1;
-    table.items = calloc(most, sizeof *table.items);
-    table.choices = calloc(most, sizeof *table.choices);
-    table.layouts = calloc(most, sizeof *table.layouts);
-    return table.items != NULL && table.choices != NULL && table.layouts != NULL;
+/* Fills the rules of one collective; its choices are from `used` on. Returns their number. */
+static int fill_collective(struct built *built, int collective, struct cf_row *rows, int used) {
+    const int from = source_of(&built->sources, collective);
+    const bool is_point = from >= 0 && from == built->sources.point;
+    int count = 0;
+    const struct cf_row *stored = cf_table_rows(&table, from, collective, &count);
+    struct cf_choice *choices = &built->choices[used];
+    for (int i = 0; i < count; i++) {
+        rows[i] = stored[i];
+        if (is_point)
+            rows[i].bytes = converted(&stored[i], from, collective, built->sources.size);
+        if (stored[i].choice >= 0) {
+            const struct cf_table_choice *choice = &table.choices[stored[i].choice];
+            choices[i].variant = choice->variant;
+            memcpy(choices[i].parameter, choice->parameter, sizeof choice->parameter);
+        }
+        choices[i].measured = is_point ? 0 : rows[i].bytes;
+        choices[i].waits = from != forced;
+        choices[i].guarded = is_point;
+    }
+    const size_t at = (size_t)collective * CF_BUCKETS;
+    built->rules.tuned[collective] =
+        count > 0 && fill_sizes(&built->rules.by_size[at], rows, count, choices);
+    built->any = built->any || built->rules.tuned[collective];
+    return count;
 }
 
-bool cf_rules_build(struct cf_winners *winners) {
-    if (!allocate(winners))
+static void free_built(struct built *built) {
+    free(built->rules.tuned);
+    free(built->rules.by_size);
+    free(built->choices);
+    free(built);
+}
+
+/* NULL when out of memory. */
+static struct built *build(const struct sources *sources) {
+    const size_t collectives = (size_t)cf_ncollectives;
+    const size_t count = (size_t)count_rows(sources) + 1;
+    struct cf_row *rows = calloc(count, sizeof *rows);
+    struct built *built = calloc(1, sizeof *built);
+    if (built != NULL) {
+        built->sources = *sources;
+        built->rules.tuned = calloc(collectives, sizeof *built->rules.tuned);
+        built->rules.by_size = calloc(collectives * CF_BUCKETS, sizeof *built->rules.by_size);
+        built->choices = calloc(count, sizeof *built->choices);
+    }
+    if (rows == NULL || built == NULL || built->rules.tuned == NULL ||
+        built->rules.by_size == NULL || built->choices == NULL) {
+        free(rows);
+        if (built != NULL)
+            free_built(built);
+        return NULL;
+    }
+    const int named = sources->exact >= 0 ? sources->exact : sources->point;
+    built->rules.layout = named >= 0 ? table.layout[named].name : CF_ANY_LAYOUT;
+    int used = 0;
+    for (int c = 0; c < cf_ncollectives; c++)
+        used += fill_collective(built, c, rows, used);
+    free(rows);
+    return built;
+}
+
+bool cf_rules_start(struct cf_winners *winners) {
+    if (!cf_table_fill(&table, winners))
         return false;
-    sort(winners);
-    strcpy(table.layouts[0], CF_ANY_LAYOUT);
-    int layouts = 1;
-    for (int i = 0; i < winners->count; i++) {
-        const struct cf_winner *winner = &winners->items[i];
-        table.choices[i].variant = winner->variant < 0 ? NULL : cf_variants[winner->variant];
-        memcpy(table.choices[i].parameter, winner->parameter, sizeof winner->parameter);
-        table.choices[i].measured = winner->bytes;
-        table.choices[i].waits = strcmp(winner->layout, CF_ANY_LAYOUT) != 0;
-        if (strcmp(winner->layout, CF_ANY_LAYOUT) != 0 &&
-            strcmp(winner->layout, table.layouts[layouts - 1]) != 0)
-            strcpy(table.layouts[layouts++], winner->layout);
-    }
-    for (int l = 0; l < layouts; l++) {
-        table.count++;
-        if (!fill_rules(&table.items[l], winners, table.layouts[l]))
-            return false;
+    forced = -1;
+    most_on_map = 0;
+    for (int i = 0; i < table.layouts; i++) {
+        const struct cf_table_layout *layout = &table.layout[i];
+        const long on_map = (long)layout->nodes * layout->ranks_per_node;
+        if (strcmp(layout->name, CF_ANY_LAYOUT) == 0)
+            forced = i;
+        if (layout->any && on_map > most_on_map)
+            most_on_map = on_map;
     }
     return true;
-}
-
-/* The threads in a layout's name; 0 if its placement differs. */
-static int threads_of(const char *layout, const char *placement) {
-    const size_t length = strlen(placement);
-    if (strncmp(layout, placement, length) != 0)
-        return 0;
-    if (layout[length] == '\0')
-        return 1;
-    if (layout[length] != 'x')
-        return 0;
-    char *end = NULL;
-    const long threads = strtol(layout + length + 1, &end, 10);
-    return *end == '\0' && threads <= INT_MAX ? (int)threads : 0;
 }
 
 bool cf_rules_any_for(int size) {
-    for (int i = 0; i < table.count; i++) {
-        const struct cf_rules *rules = &table.items[i];
-        if (rules->any && (rules->ranks == 0 || rules->ranks == size))
+    /* The nearest point has at most 1.5 times fewer nodes, and ranks on each (table.c). */
+    if (size > 1 && size <= 3 * most_on_map)
+        return true;
+    for (int i = 0; i < table.layouts; i++) {
+        const struct cf_table_layout *layout = &table.layout[i];
+        if (layout->any && layout->nodes == 0 && (layout->ranks == 0 || layout->ranks == size))
             return true;
     }
     return false;
 }
 
-const struct cf_rules *cf_rules_find(const char *placement, int threads) {
-    if (table.count == 0)
-        return NULL;
-    const struct cf_rules *rules = &table.items[0];
-    int most = 0;
-    for (int i = 1; i < table.count; i++) {
-        const int found = threads_of(table.items[i].layout, placement);
-        if (found > most && found <= threads) {
-            most = found;
-            rules = &table.items[i];
-        }
-    }
-    return rules->any ? rules : NULL;
+static struct built *find_built(const struct sources *sources) {
+    struct built *found = list.first;
+    while (found != NULL &&
+           (found->sources.exact != sources->exact || found->sources.point != sources->point ||
+            found->sources.size != sources->size))
+        found = found->next;
+    return found;
 }
 
-void cf_rules_free(void) {
-    for (int i = 0; i < table.count; i++) {
-        free(table.items[i].tuned);
-        free(table.items[i].by_size);
+bool cf_rules_find(const char *placement, const struct cf_layout *layout,
+                   const struct cf_rules **rules) {
+    *rules = NULL;
+    if (table.layouts == 0)
+        return true;
+    struct sources sources = {.exact = cf_table_exact(&table, placement, layout->threads),
+                              .point = cf_table_nearest(&table, layout)};
+    sources.size = sources.point < 0 ? 0 : layout->size;
+    (void)pthread_mutex_lock(&list.mutex);
+    struct built *built = find_built(&sources);
+    if (built == NULL) {
+        built = build(&sources);
+        if (built != NULL) {
+            built->next = list.first;
+            list.first = built;
+        }
     }
-    free(table.items);
-    free(table.choices);
-    free(table.layouts);
-    memset(&table, 0, sizeof table);
+    (void)pthread_mutex_unlock(&list.mutex);
+    if (built != NULL && built->any)
+        *rules = &built->rules;
+    return built != NULL;
+}
+
+void cf_rules_stop(void) {
+    while (list.first != NULL) {
+        struct built *built = list.first;
+        list.first = built->next;
+        free_built(built);
+    }
+    cf_table_free(&table);
+    forced = -1;
+    most_on_map = 0;
 }

@@ -26,8 +26,9 @@
 
 enum {
     OLDEST_SCHEMA = 1, /* without winner.evidence: all winners are decided */
-    SCHEMA_VERSION = 4,
-    TRIES = 4, /* retries while a tuner writes */
+    SCHEMA_VERSION = 5,
+    SCHEMA_OF_MAP = 5, /* the first with the table of the map */
+    TRIES = 4,         /* retries while a tuner writes */
     PAUSE_MILLISECONDS = 50,
     MOST_PATH = 4096,
     /* Limits for damaged, huge or slow files. A step is 10 SQLite instructions. */
@@ -49,6 +50,18 @@ enum {
     " AND verification.variant = winner.variant"                                                   \
     " WHERE system.name = ?"                                                                       \
     " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)"
+
+/* The same columns, of the points of the map. */
+static const char map_sql[] =
+    "SELECT '~' || map.nodes || 'x' || map.ranks_per_node, map.collective, map.bytes,"
+    " variant.family, variant.parameters, variant.fingerprint, verification.passed, 'decided'"
+    " FROM map JOIN system ON system.id = map.system"
+    " JOIN mpi_library ON mpi_library.id = map.mpi_library"
+    " JOIN variant ON variant.id = map.variant"
+    " LEFT JOIN verification ON verification.id = map.verification"
+    " AND verification.variant = map.variant"
+    " WHERE system.name = ?"
+    " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)";
 
 static const char systems_sql[] =
     "SELECT name, host_pattern FROM system"
@@ -240,13 +253,9 @@ static bool bind(struct load *load, sqlite3_stmt *statement, int index, const ch
            fail_in_sqlite(load);
 }
 
-static bool load_rows(struct load *load) {
-    struct cf_winners *winners = load->winners;
-    const int before = winners->count;
+static bool run_query(struct load *load, const char *sql) {
     int code = SQLITE_OK;
     sqlite3_stmt *statement = NULL;
-    const char *sql =
-        load->schema > OLDEST_SCHEMA ? WINNERS_SQL("winner.evidence") : WINNERS_SQL("'decided'");
     if (!prepare(load, sql, &statement))
         return false;
     bool good = bind(load, statement, 1, load->system) && bind(load, statement, 2, load->version) &&
@@ -256,6 +265,15 @@ static bool load_rows(struct load *load) {
     if (good && code != SQLITE_DONE)
         good = fail_in_sqlite(load);
     (void)load->sqlite.finalize(statement);
+    return good;
+}
+
+static bool load_rows(struct load *load) {
+    struct cf_winners *winners = load->winners;
+    const int before = winners->count;
+    const char *sql =
+        load->schema > OLDEST_SCHEMA ? WINNERS_SQL("winner.evidence") : WINNERS_SQL("'decided'");
+    bool good = run_query(load, sql) && (load->schema < SCHEMA_OF_MAP || run_query(load, map_sql));
     const struct cf_winners loaded = {.items = winners->items + before,
                                       .count = winners->count - before};
     if (good && loaded.count == 0)

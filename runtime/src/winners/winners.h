@@ -2,7 +2,7 @@
 #ifndef COLLFORGE_WINNERS_H_INCLUDED
 #define COLLFORGE_WINNERS_H_INCLUDED
 
-#include "winners/rules.h"
+#include "winners/stored.h"
 
 /*
  * Adds the winners that the database at path has for a system and for this runtime's MPI library.

@@ -8,4 +8,9 @@ enum cf_collective { CF_BCAST, CF_ALLREDUCE, CF_GATHER };
 extern int stub_runs;
 extern int stub_parameter;
 
+/* Milliseconds by which the native bcast, if not called by the wrapper, and its variants are slowed
+ * down. */
+extern int stub_native_ms;
+extern int stub_variant_ms;
+
 #endif

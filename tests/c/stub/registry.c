@@ -1,13 +1,23 @@
 /* A registry for testing the runtime alone: variants that count, fail or apply rarely. */
 #include <limits.h>
+#include <time.h>
 
 #include "base/cf.h"
 #include "collectives.h"
 
 int stub_runs = 0;
 int stub_parameter = 0;
+int stub_native_ms = 0;
+int stub_variant_ms = 0;
+
+static void pause_for(int milliseconds) {
+    const struct timespec time = {.tv_nsec = milliseconds * 1000000L};
+    if (milliseconds > 0)
+        (void)nanosleep(&time, NULL);
+}
 
 static int native_bcast(const struct cf_args *args) {
+    pause_for(stub_native_ms);
     return PMPI_Bcast(args->recvbuf, args->recvcount, args->recvtype, args->root, args->comm);
 }
 
@@ -55,7 +65,10 @@ static int count_run(struct cf_comm *comm, const int *parameter) {
 
 static int run_bcast(const struct cf_args *args, struct cf_comm *comm, const int *parameter) {
     const int err = count_run(comm, parameter);
-    return err == MPI_SUCCESS ? native_bcast(args) : err;
+    pause_for(stub_variant_ms);
+    return err == MPI_SUCCESS
+               ? PMPI_Bcast(args->recvbuf, args->recvcount, args->recvtype, args->root, args->comm)
+               : err;
 }
 
 static int run_allreduce(const struct cf_args *args, struct cf_comm *comm, const int *parameter) {

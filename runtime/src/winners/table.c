@@ -1,0 +1,186 @@
+#include "winners/table.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+/* A point of the map serves layouts whose nodes, and whose ranks per node, differ by this factor at
+ * most. */
+static const double most_factor = 1.5;
+
+/* The number of ranks that a layout's name implies; 0 if unknown. */
+static long ranks_of(const char *layout) {
+    static const char cyclic[] = "cyclic:";
+    static const char placement[] = "map:";
+    char *end = NULL;
+    long ranks = 0;
+    if (strncmp(layout, placement, sizeof placement - 1) == 0) {
+        for (const char *c = layout; c != NULL; c = strchr(c + 1, '.'))
+            ranks++;
+        return ranks;
+    }
+    if (strncmp(layout, cyclic, sizeof cyclic - 1) == 0)
+        layout += sizeof cyclic - 1;
+    ranks = strtol(layout, &end, 10);
+    if (*end == 'x' && strchr(layout, '+') == NULL)
+        return ranks * strtol(end + 1, NULL, 10);
+    while (*end == '+')
+        ranks += strtol(end + 1, &end, 10);
+    return ranks;
+}
+
+static void describe(struct cf_table_layout *layout, const char *name) {
+    enum { MOST = 1 << 24 };
+    char *end = NULL;
+    memcpy(layout->name, name, sizeof layout->name);
+    layout->ranks = ranks_of(name);
+    if (name[0] != CF_MAP_POINT)
+        return;
+    const long nodes = strtol(name + 1, &end, 10);
+    const long ranks = *end == 'x' ? strtol(end + 1, NULL, 10) : 0;
+    layout->ranks = 0;
+    if (nodes > 0 && nodes < MOST && ranks > 0 && ranks < MOST) {
+        layout->nodes = (int)nodes;
+        layout->ranks_per_node = (int)ranks;
+    }
+}
+
+/* The index of the winner's choice, which is added if it is new. `slots`: a hash table of
+ * indices + 1, with a power of two of them, at least twice the number of winners. */
+static int choice_of(struct cf_table *table, const struct cf_winner *winner, int *slots,
+                     size_t nslots) {
+    if (winner->variant < 0)
+        return winner->variant;
+    const struct cf_variant *variant = cf_variants[winner->variant];
+    const uint64_t hash = cf_hash(cf_hash(CF_HASH_BEGIN, &winner->variant, sizeof winner->variant),
+                                  winner->parameter, sizeof winner->parameter);
+    size_t at = (size_t)hash & (nslots - 1);
+    for (; slots[at] != 0; at = (at + 1) & (nslots - 1)) {
+        const struct cf_table_choice *known = &table->choices[slots[at] - 1];
+        if (known->variant == variant &&
+            memcmp(known->parameter, winner->parameter, sizeof known->parameter) == 0)
+            return slots[at] - 1;
+    }
+    struct cf_table_choice *choice = &table->choices[table->nchoices];
+    choice->variant = variant;
+    memcpy(choice->parameter, winner->parameter, sizeof choice->parameter);
+    slots[at] = ++table->nchoices;
+    return table->nchoices - 1;
+}
+
+static bool allocate(struct cf_table *table, int winners) {
+    const size_t cells = (size_t)table->layouts * (size_t)cf_ncollectives + 1;
+    table->layout = calloc((size_t)table->layouts + 1, sizeof *table->layout);
+    table->first = calloc(cells, sizeof *table->first);
+    table->row = calloc((size_t)winners + 1, sizeof *table->row);
+    table->choices = calloc((size_t)winners + 1, sizeof *table->choices);
+    return table->layout != NULL && table->first != NULL && table->row != NULL &&
+           table->choices != NULL;
+}
+
+bool cf_table_fill(struct cf_table *table, const struct cf_winners *winners) {
+    size_t nslots = 2;
+    memset(table, 0, sizeof *table);
+    table->layouts = cf_winners_layouts(winners); /* sorts them */
+    while (nslots < 2 * (size_t)winners->count)
+        nslots *= 2;
+    int *slots = calloc(nslots, sizeof *slots);
+    if (slots == NULL || !allocate(table, winners->count)) {
+        free(slots);
+        return false;
+    }
+    int layout = -1;
+    int cell = 0;
+    for (int i = 0; i < winners->count; i++) {
+        const struct cf_winner *winner = &winners->items[i];
+        if (i == 0 || strcmp(winner->layout, winners->items[i - 1].layout) != 0)
+            describe(&table->layout[++layout], winner->layout);
+        while (cell <= layout * cf_ncollectives + winner->collective)
+            table->first[cell++] = i;
+        table->row[i] = (struct cf_row){winner->bytes, choice_of(table, winner, slots, nslots)};
+        table->layout[layout].any = table->layout[layout].any || winner->variant >= 0;
+    }
+    while (cell <= table->layouts * cf_ncollectives)
+        table->first[cell++] = winners->count;
+    free(slots);
+    /* Few of the choices differ. That it cannot shrink does no harm. */
+    void *fewer = realloc(table->choices, ((size_t)table->nchoices + 1) * sizeof *table->choices);
+    if (fewer != NULL)
+        table->choices = fewer;
+    return true;
+}
+
+void cf_table_free(struct cf_table *table) {
+    free(table->layout);
+    free(table->first);
+    free(table->row);
+    free(table->choices);
+    memset(table, 0, sizeof *table);
+}
+
+const struct cf_row *cf_table_rows(const struct cf_table *table, int layout, int collective,
+                                   int *count) {
+    *count = 0;
+    if (layout < 0)
+        return NULL;
+    const int *first = &table->first[layout * cf_ncollectives + collective];
+    *count = first[1] - first[0];
+    return &table->row[first[0]];
+}
+
+/* The threads in a layout's name; 0 if its placement differs. */
+static int threads_of(const char *layout, const char *placement) {
+    const size_t length = strlen(placement);
+    if (strncmp(layout, placement, length) != 0)
+        return 0;
+    if (layout[length] == '\0')
+        return 1;
+    if (layout[length] != 'x')
+        return 0;
+    char *end = NULL;
+    const long threads = strtol(layout + length + 1, &end, 10);
+    return *end == '\0' && threads <= INT_MAX ? (int)threads : 0;
+}
+
+int cf_table_exact(const struct cf_table *table, const char *placement, int threads) {
+    int most = 0;
+    int exact = -1;
+    for (int i = 0; i < table->layouts; i++) {
+        const int found = threads_of(table->layout[i].name, placement);
+        if (found > most && found <= threads) {
+            most = found;
+            exact = i;
+        }
+    }
+    return exact;
+}
+
+static double factor(double a, double b) {
+    return a > b ? a / b : b / a;
+}
+
+/*
+ * Distance is the product of the factors by which nodes and ranks per node differ. One node or
+ * several, one rank on each node or more, are different kinds, which no factor relates. The result
+ * is alike on all ranks: IEEE 754 rounds one division of two integers alike on all processors.
+ */
+int cf_table_nearest(const struct cf_table *table, const struct cf_layout *layout) {
+    const double ranks = (double)layout->size / layout->nodes;
+    double least = most_factor * most_factor * 2;
+    int nearest = -1;
+    for (int i = 0; i < table->layouts; i++) {
+        const struct cf_table_layout *point = &table->layout[i];
+        if (point->nodes == 0 || (point->nodes == 1) != (layout->nodes == 1) ||
+            (point->ranks_per_node == 1) != (layout->max_node_size == 1))
+            continue;
+        const double by_nodes = factor(point->nodes, layout->nodes);
+        const double by_ranks = factor(point->ranks_per_node, ranks);
+        if (by_nodes <= most_factor && by_ranks <= most_factor && by_nodes * by_ranks < least) {
+            least = by_nodes * by_ranks;
+            nearest = i;
+        }
+    }
+    return nearest;
+}

@@ -1,0 +1,109 @@
+"""`collforge why`: what serves a call on a layout, measured or not, and on which evidence."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from collforge.db import Choice, Store, Winner
+from collforge.decision import TIE
+from collforge.generator.manifest import Manifest
+from collforge.layout import Layout
+from collforge.place import Place
+from collforge.serving import Stored, serving
+from collforge.toolchain import build
+from collforge.tuner import request, target
+from collforge.tuner.lookup import read_winners
+from collforge.tuner.parsing import Subparsers, add_command, add_database, add_mpi, find_libraries
+
+EXAMPLE = """\
+collforge why --layout 3x2 allreduce 96KiB
+  collforge why --layout 37x48 --system mycluster --config site.py --mpi openmpi bcast 1MiB"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    summary = (
+        "what serves a call, on layouts that were measured and on others, and on which evidence"
+    )
+    parser = add_command(subparsers, "why", summary, EXAMPLE, run)
+    target.add_system(parser)
+    add_mpi(parser)
+    add_database(parser)
+    parser.add_argument("collective", metavar="COLLECTIVE")
+    parser.add_argument("size", metavar="SIZE", help="bytes of a block, e.g. 96KiB")
+
+
+def run(args: argparse.Namespace) -> int:
+    made = build.read_manifest()
+    layout = request.parse_layout(args.layout, args.system)
+    (collective,) = request.parse_collectives(args.collective, made)
+    (size,) = request.parse_sizes(args.size)
+    with Store(args.db, create=False) as store:
+        for library in find_libraries(args.mpi):
+            place = Place.of(target.system_name(args), library, layout)
+            winners = [
+                one
+                for one in read_winners(store, made, place, layout)
+                if one.choice.variant.collective == collective
+            ]
+            print(f"{place.mpi}: {collective} of {request.format_size(size)} on {layout.name}:")
+            for line in explain(made, layout, winners, size):
+                print(f"  {line}")
+    return 0
+
+
+def explain(made: Manifest, layout: Layout, winners: Sequence[Winner], size: int) -> list[str]:
+    """``winners``: of one collective."""
+    if not winners:
+        return ["native: neither this layout nor one near it was measured"]
+    stored = winners[0].place.layout
+    collective = winners[0].choice.variant.collective
+    lines = [f"winners of {stored}"]
+    if stored.startswith("~"):
+        how = winners[0].choice.evidence
+        lines = [
+            f"not measured; point {stored[1:]} of the map is the nearest, {how} on {winners[0].decided}"
+        ]
+    choices = {one.choice.bytes: one.choice for one in winners}
+    rows = [
+        Stored(n, "" if c.variant.is_native else c.variant.name, c.evidence == TIE)
+        for n, c in choices.items()
+    ]
+    entry = made.collective(collective)
+    row = serving(rows, entry.choice_bytes(size))
+    served = choices[row.bytes] if row else None
+    lines.append(
+        f"serves: {_told(served)}" if served else "serves: native, as no row reaches this size"
+    )
+    if served and not served.variant.is_native:
+        lines += _conditions(made, layout, served, size, stored.startswith("~"))
+    for title, sizes in (
+        ("smaller", [n for n in choices if n < size and choices[n] is not served][-1:]),
+        ("larger", [n for n in sorted(choices) if n > size and choices[n] is not served][:1]),
+    ):
+        lines += [f"{title}: {_told(choices[n])}" for n in sizes]
+    return lines
+
+
+def _told(choice: Choice) -> str:
+    at = f"stored at {request.format_size(choice.bytes)}"
+    if choice.variant.is_native:
+        return f"native, {at} ({choice.evidence})"
+    low = f", at least {choice.low:.2f}" if choice.low > 0 else ""
+    return f"{choice.variant.name}, {at}: {choice.ratio:.2f} times as fast as native{low} ({choice.evidence})"
+
+
+def _conditions(
+    made: Manifest, layout: Layout, choice: Choice, size: int, is_point: bool
+) -> list[str]:
+    """What else must hold for the variant to run."""
+    lines = []
+    variant = choice.variant
+    entries = {v.fingerprint: v for v in made.variants_of(variant.collective)}
+    if variant.fingerprint not in entries:
+        return ["but this variant has changed since: native until it is tuned anew"]
+    if not entries[variant.fingerprint].applies(made.facts(variant.collective, layout, size)):
+        lines.append("but it does not apply to this call: native")
+    if is_point:
+        lines.append("tried against native in the first calls on a communicator (COLLFORGE_GUARD)")
+    return lines

@@ -1,0 +1,47 @@
+"""The rows of the database that serve a layout: its own winners, or those of the nearest point of the map.
+
+The runtime looks them up in the same way (runtime/src/winners/rules.c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from collforge.db import Choice, MapPoint, Store, Winner
+from collforge.generator.manifest import Manifest
+from collforge.layout import Layout
+from collforge.place import Place
+from collforge.serving import bytes_at, nearest_point, serving_layout
+
+
+def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> list[Winner]:
+    """What serves a layout at a place (database key), whose own layout does not matter.
+
+    A collective without winners on the layout has those of the nearest point of the map, whose ``layout``
+    is the point's name (``~4x2``), converted to sizes on this layout.
+    """
+    stored = store.winners(place.system, place.mpi)
+    exact = serving_layout({one.place.layout for one in stored}, layout.placement, layout.threads)
+    own = [one for one in stored if one.place.layout == exact]
+    have = {one.choice.variant.collective for one in own}
+    points = store.map(place)
+    nearest = nearest_point({(one.nodes, one.ranks_per_node) for one in points}, layout)
+    near = [one for one in points if (one.nodes, one.ranks_per_node) == nearest]
+    return [
+        *own,
+        *_converted(made, place, layout, (p for p in near if p.variant.collective not in have)),
+    ]
+
+
+def _converted(
+    made: Manifest, place: Place, layout: Layout, points: Iterable[MapPoint]
+) -> list[Winner]:
+    found: dict[tuple[str, int], Winner] = {}
+    for one in points:
+        collective = one.variant.collective
+        has_blocks = made.collective(collective).has_blocks
+        nbytes = bytes_at(one.bytes, (one.nodes, one.ranks_per_node), layout.size, has_blocks)
+        choice = Choice(nbytes, one.variant, one.ratio, one.low, one.ratio, 0, one.evidence)
+        at = Place(place.system, place.mpi, place.mpi_version, f"~{one.layout}")
+        found[collective, nbytes] = Winner(at, "", choice, ", ".join(one.sources))
+    return list(found.values())
