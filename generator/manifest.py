@@ -34,7 +34,8 @@ class CollectiveEntry:
     ``bound`` is an expression over nodes, node_size and bytes: the bytes that must pass the links of the
     busiest node, so bound / (rails x bytes per second) is the least time. ``sized``: the bytes that a choice
     may read, of a "block", the "mean" of all blocks, or "none". ``varies``: what the size of a block depends
-    on, nothing ("no"), its "source" rank, its "target" rank, or the "pair". ``hybrid``: a collective of
+    on, nothing ("no"), its "source" rank, its "target" rank, or the "pair". ``prefix``: a rank's result
+    combines only the ranks before it. ``hybrid``: a collective of
     collforge_hybrid.h, whose result exists once per node.
     """
 
@@ -44,6 +45,7 @@ class CollectiveEntry:
     standard: str
     rooted: bool
     has_op: bool
+    prefix: bool
     in_place: str
     sized: str
     varies: str

@@ -71,6 +71,11 @@ class Collective:
         return self.total.text != "bytes"
 
     @property
+    def prefix(self) -> bool:
+        """Whether a rank's result combines only the ranks before it (scan, exscan)."""
+        return self.has_op and "rank" in self.result.last.text
+
+    @property
     def all_to_all(self) -> bool:
         """Whether there is one block for every pair of ranks."""
         result = self.result

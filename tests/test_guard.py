@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.toolchain import build
+from collforge.tuner import cli, layout_map
+from collforge.tuner.probes import guard
 from collforge.variant import Variant
 
 POINTS = ("1x2", "1x4", "2x1", "3x1", "2x2", "3x2")
@@ -93,3 +96,55 @@ def test_random_programs_under_the_guard(
     # Open MPI makes no hidden communicators while other threads may make some (connect.c): all is native.
     can_serve = threads == 1 or built.library.flavor != "openmpi"
     assert len(verdicts) > 5 if can_serve else not verdicts
+
+
+def slow_and_fast(built: Installation, made: Manifest, path: Path) -> dict[str, Variant]:
+    """A database in which, on 2x2, bcast and allgather have a variant slower and one faster than native."""
+    place = Place("local", built.library.name, built.library.first_line, "2x2")
+    slow = {}
+    with Store(path) as store:
+        for number in range(2):
+            results = []
+            for collective in ("bcast", "allgather"):
+                problem = f"{collective}@2x2,bytes=8192,type=double"
+                fast, slow[collective] = variants(made, collective)[:2]
+                for variant, ms in ((Variant(collective), 2), (fast, 1), (slow[collective], 6)):
+                    results.append(Result(variant, problem, 8192, True, "", (ms * 1e-3,) * 4))
+            time = "2026-01-01T00:00:00Z"
+            store.record_run(
+                RunRecord(str(number), place, 2, 4, time, "", "", (), 0, tuple(results))
+            )
+    return slow
+
+
+def test_the_probe_tries_the_slowest_variants(built: Installation, tmp_path: Path) -> None:
+    made = build.read_manifest()
+    slow = slow_and_fast(built, made, tmp_path / "db")
+    place = Place("local", built.library.name, built.library.first_line, "2x2")
+    found = guard.find_slowest(tmp_path / "db", made, place, 4096)
+    assert {name: variant for name, (variant, _) in found.items()} == slow
+    assert [round(1 / ratio, 6) for _, ratio in found.values()] == [3, 3]
+    words = ["probe", "guard", "--system", "local", "--layout", "2x2", "--mpi", built.library.name]
+    words += ["--db", str(tmp_path / "db"), "--launches", "1", "--json", str(tmp_path / "json")]
+    assert cli.main(words) == 0
+    rows = json.loads((tmp_path / "json").read_text())["rows"]
+    assert {row["what"] for row in rows} == {"bcast", "allgather"}
+    assert all("3.0 times the time of native" in row["note"] for row in rows)
+
+
+def test_the_map_is_timed_where_nobody_measured(built: Installation, tmp_path: Path) -> None:
+    """The map knows 2x2, where the fast variants win; 2x2 itself has no winners."""
+    made = build.read_manifest()
+    slow_and_fast(built, made, tmp_path / "db")
+    place = Place("local", built.library.name, built.library.first_line, "2x2")
+    with Store(tmp_path / "db") as store:
+        store.replace_map(place, layout_map.points(layout_map.read_sources(store, made, place)))
+    words = ["probe", "unmeasured", "--system", "local", "--layout", "2x2,3+1", "--per", "block"]
+    words += ["--mpi", built.library.name, "--collective", "bcast,allgather", "--sizes", "8KiB"]
+    words += ["--db", str(tmp_path / "db"), "--launches", "1", "--json", str(tmp_path / "json")]
+    assert cli.main([*words, "--samples", "3"]) == 0
+    rows = json.loads((tmp_path / "json").read_text())["rows"]
+    assert [(row["layout"], row["collective"]) for row in rows] == [
+        (name, collective) for name in ("2x2", "3+1") for collective in ("bcast", "allgather")
+    ]
+    assert all(row["variant"] != "native" for row in rows)

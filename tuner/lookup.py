@@ -18,7 +18,8 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
     """What serves a layout at a place (database key), whose own layout does not matter.
 
     A collective without winners on the layout has those of the nearest point of the map, whose ``layout``
-    is the point's name (``~4x2``), converted to sizes on this layout.
+    is the point's name (``~4x2``), converted to sizes on this layout. Prefix reductions follow points only
+    where the ranks of each node are consecutive.
     """
     stored = store.winners(place.system, place.mpi)
     exact = serving_layout({one.place.layout for one in stored}, layout.placement, layout.threads)
@@ -26,7 +27,12 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
     have = {one.choice.variant.collective for one in own}
     points = store.map(place)
     nearest = nearest_point({(one.nodes, one.ranks_per_node) for one in points}, layout)
-    near = [one for one in points if (one.nodes, one.ranks_per_node) == nearest]
+    near = [
+        one
+        for one in points
+        if (one.nodes, one.ranks_per_node) == nearest
+        and (layout.consecutive or not made.collective(one.variant.collective).prefix)
+    ]
     return [
         *own,
         *_converted(made, place, layout, (p for p in near if p.variant.collective not in have)),

@@ -52,14 +52,18 @@ class Programs:
     def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
         """Launches `program numbers` and returns its output.
 
-        ``kind``: native (no preload), inactive (preload without database), tuned (preload and database), or a
-        family that the preloaded library is forced to use where it applies.
+        ``kind``: native (no preload), inactive (preload without database), tuned (preload and database), tried
+        (the same, and the guard tries reductions, too), or a family that the preloaded library is forced to use
+        where it applies.
         """
         env = {"COLLFORGE_SYSTEM": SYSTEM}
         if self.cluster is None:
             env["COLLFORGE_NODE_MAP"] = at.node_map
         if kind == "tuned":
             env["COLLFORGE_DB"] = str(self.database)
+        elif kind == "tried":
+            env["COLLFORGE_DB"] = str(self.database)
+            env["COLLFORGE_GUARD"] = "reductions"
         elif kind not in ("native", "inactive"):
             env["COLLFORGE_FORCE"] = f"*={kind}"
         # The program `communicators` is linked with the library, so it needs no preload.

@@ -11,6 +11,7 @@ struct sources {
     int exact;
     int point;
     int size; /* of the communicator, for which sizes at the point are converted; 0 without one */
+    bool consecutive; /* the ranks of every node; false without a point */
 };
 
 /* Rules that were built for some communicator. Others with the same sources share them. */
@@ -87,14 +88,19 @@ static int converted(const struct cf_row *row, int point, int collective, int si
     return bytes < 1 ? 1 : bytes > CF_MOST_BYTES ? CF_MOST_BYTES : (int)bytes;
 }
 
-/* The layout whose rows a collective follows. */
+/*
+ * The layout whose rows a collective follows. Points stand for consecutive ranks. Prefix reductions
+ * over other placements wait for each rank in turn, which no point tells.
+ */
 static int source_of(const struct sources *sources, int collective) {
     int count = 0;
     (void)cf_table_rows(&table, forced, collective, &count);
     if (count > 0)
         return forced;
     (void)cf_table_rows(&table, sources->exact, collective, &count);
-    return count > 0 ? sources->exact : sources->point;
+    if (count > 0)
+        return sources->exact;
+    return sources->consecutive || !cf_collectives[collective].prefix ? sources->point : -1;
 }
 
 static int count_rows(const struct sources *sources) {
@@ -201,7 +207,8 @@ static struct built *find_built(const struct sources *sources) {
     struct built *found = list.first;
     while (found != NULL &&
            (found->sources.exact != sources->exact || found->sources.point != sources->point ||
-            found->sources.size != sources->size))
+            found->sources.size != sources->size ||
+            found->sources.consecutive != sources->consecutive))
         found = found->next;
     return found;
 }
@@ -214,6 +221,7 @@ bool cf_rules_find(const char *placement, const struct cf_layout *layout,
     struct sources sources = {.exact = cf_table_exact(&table, placement, layout->threads),
                               .point = cf_table_nearest(&table, layout)};
     sources.size = sources.point < 0 ? 0 : layout->size;
+    sources.consecutive = sources.point >= 0 && layout->consecutive;
     (void)pthread_mutex_lock(&list.mutex);
     struct built *built = find_built(&sources);
     if (built == NULL) {
