@@ -239,8 +239,9 @@ def _composition(
         steps = tuple(_step(row, buffers) for row in table.tables("steps"))
     if not steps:
         raise SpecError(f"{table.where}: key 'steps' is missing or empty")
+    spare = table.expression("spare", tuple(PLACES)) if "spare" in table.values else None
     table.finish()
-    return Composition(steps, parse(text, FACTS, f"{table.where}: predicate"))
+    return Composition(steps, parse(text, FACTS, f"{table.where}: predicate"), spare)
 
 
 def _step(table: _Table, buffers: Sequence[str]) -> Step:

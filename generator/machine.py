@@ -12,7 +12,7 @@ from collforge.errors import CollforgeError
 from collforge.layout import Layout
 
 from .lanes import Lanes
-from .model import Collective, Step
+from .model import Collective, Composition, Step
 
 Cell = tuple[tuple[int, int], ...]
 Cells = list[Optional[Cell]]
@@ -99,6 +99,11 @@ class Machine:
     def runs(self, step: Step, rank: int) -> bool:
         """Whether a step's condition holds on a rank."""
         return step.where is None or bool(step.where.evaluate(self.facts(rank)))
+
+    def has_spare(self, composition: Composition, rank: int) -> bool:
+        """Whether a rank's output is a temporary (Composition.spare)."""
+        spare = composition.spare
+        return spare is not None and bool(spare.evaluate(self.facts(rank)))
 
     def places(self, rank: int) -> dict[str, int]:
         """The values of the names in the expressions of a collective's result."""

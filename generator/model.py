@@ -140,6 +140,8 @@ class Composition:
 
     steps: tuple[Step, ...]
     predicate: Expression
+    spare: Expression | None = None
+    """On which ranks the output is a temporary: a root may pass read-only memory to a broadcast."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,8 @@ def execute(composition: Composition, family: Family, machine: Machine) -> Itera
     if collective.hybrid:
         memory = _share(machine, family, inputs)
     elif collective.single_buffer:
-        memory.update({(rank, "output"): list(cells) for rank, cells in inputs.items()})
+        kept = {r: cells for r, cells in inputs.items() if not machine.has_spare(composition, r)}
+        memory.update({(rank, "output"): list(cells) for rank, cells in kept.items()})
     yield Trace(None, "input", inputs)
     for step in composition.steps:
         written = STEPS[step.call].apply(machine, step, memory)
@@ -46,6 +47,8 @@ def execute(composition: Composition, family: Family, machine: Machine) -> Itera
             shape = family.buffers.get(step.writes)
             if shape and len(cells) > SHAPES[shape].cells(machine, rank):
                 raise ProofError(f"{step.writes} holds {len(cells)} cells on rank {rank}: too many")
+            if stores_at_root(machine, composition, step, rank):
+                raise ProofError(f"{step.call} stores into the root's buffer: declare it spare")
             memory[rank, step.writes] = cells
         if isinstance(memory, SharedMemory):
             _meet(machine, step, memory)
@@ -54,6 +57,18 @@ def execute(composition: Composition, family: Family, machine: Machine) -> Itera
         for piece in memory.pieces:
             piece.leave(meets=len(inputs) == layout.size)
         yield Trace(None, "output", {rank: memory.result(rank) for rank in range(layout.size)})
+
+
+def stores_at_root(machine: Machine, composition: Composition, step: Step, rank: int) -> bool:
+    """Whether a broadcast's step, in C, stores into the root's buffer, which may be read-only."""
+    collective = machine.collective
+    at_root = collective.single_buffer and not collective.hybrid and rank == machine.root
+    return (
+        at_root
+        and step.writes == "output"
+        and STEPS[step.call].stores(machine, step)
+        and not machine.has_spare(composition, rank)
+    )
 
 
 def _inputs(machine: Machine) -> dict[int, Cells]:

@@ -39,7 +39,8 @@ _ALSO_WRAPPED = (
 
 def also_wrapped(flavor: str) -> set[str]:
     """The functions that the library wraps, other than collectives and the start and end of MPI."""
-    return {*_ALSO_WRAPPED, *(["MPI_Comm_idup", "PMPI_Comm_idup"] if flavor == "openmpi" else [])}
+    own = ["MPI_Comm_idup"] if flavor == "openmpi" else ["MPI_Session_init"]
+    return {*_ALSO_WRAPPED, *own, *(f"P{name}" for name in own)}
 
 
 MEMORY_SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"

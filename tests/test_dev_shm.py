@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch
-from hazards.build import compiled
+from hazards.build import compiled, hybrid_program
 from support import OPENMPI_OPTIONS
 
 RANKS = 4
@@ -41,6 +41,18 @@ def test_little_room(built: Installation, launch: Launch, own_shm: list[str], ke
     lines = [line for line in done.stderr.splitlines() if "collforge: warning" in line]
     assert len(lines) == 3
     assert all("no room for a shared window" in line for line in lines)
+
+
+@pytest.mark.parametrize(("part", "found"), [(700, "all"), (960, "none"), (1001, "none")])
+def test_a_package_asks_for_most_of_it(
+    built: Installation, launch: Launch, own_shm: list[str], part: int, found: str
+) -> None:
+    """Open MPI waits for ever if a twentieth more than what is asked for is not free."""
+    program = hybrid_program(built, "hybrid_room")
+    words = [str(program), str(part)]
+    done = launch(built.library.name, RANKS, words, {}, timeout=60, before=own_shm)
+    assert (done.returncode, done.stdout) == (0, f"{found}\n")
+    assert ("bytes of shared memory are asked for" in done.stderr) == (found == "none")
 
 
 # ---- what is left --------------------------------------------------------------------------------

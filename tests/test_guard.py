@@ -98,6 +98,30 @@ def test_random_programs_under_the_guard(
     assert len(verdicts) > 5 if can_serve else not verdicts
 
 
+@pytest.mark.parametrize(
+    ("case", "guard", "verdicts"),
+    [("errors", "reductions", 0), ("sizes", "1", 2), ("sums", "1", 0)],
+)
+def test_calls_on_trial(
+    built: Installation, launch: Launch, database: Path, case: str, guard: str, verdicts: int
+) -> None:
+    """Errors are reported once, each size has a trial of its own, and sums have none."""
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_DB": str(database),
+        "COLLFORGE_SYSTEM": "here",
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_GUARD": guard,
+        "COLLFORGE_VERBOSE": "1",
+    }
+    words = [str(compiled(built, "trial_cases")), case]
+    done = launch(built.library.name, 4, words, env, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+    assert (
+        len(re.findall(r"guard: \w+@.*: (?:kept|dropped)$", done.stderr, re.MULTILINE)) == verdicts
+    )
+
+
 def slow_and_fast(built: Installation, made: Manifest, path: Path) -> dict[str, Variant]:
     """A database in which, on 2x2, bcast and allgather have a variant slower and one faster than native."""
     place = Place("local", built.library.name, built.library.first_line, "2x2")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch
-from hazards.build import SOURCES, compiled
+from hazards.build import SOURCES, compiled, hybrid_program
 from preloaded import tuned
 from support import execute, make_folder
 
@@ -22,8 +23,13 @@ CHUNKS = ";".join(
 TIME = 120
 
 
-def check(launch: Launch, built: Installation, ranks: int, words: list[str], **env: str) -> None:
-    """Runs a program with and without the library, which must serve some calls; both runs must pass."""
+def check(
+    launch: Launch, built: Installation, ranks: int, words: list[str], **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program with and without the library, which must serve some calls; both runs must pass.
+
+    Returns the run with the library.
+    """
     native = launch(built.library.name, ranks, words, timeout=TIME)
     assert (native.returncode, native.stdout) == (0, "passed\n")
     variables = {"LD_PRELOAD": str(built.built.library_path), "COLLFORGE_VERBOSE": "1", **env}
@@ -31,6 +37,7 @@ def check(launch: Launch, built: Installation, ranks: int, words: list[str], **e
     assert (done.returncode, done.stdout) == (0, "passed\n"), env
     (winners,) = re.findall(r"collforge: version \S+, (\d+) winners", done.stderr)
     assert int(winners) > 0
+    return done
 
 
 @pytest.mark.parametrize("mode", ["free", "disconnect", "pending", "untouched"])
@@ -233,13 +240,6 @@ def check_storing_op(
     }
     done = launch(built.library.name, ranks, [str(program), *calls], env, timeout=TIME)
     assert (done.returncode, done.stdout) == (0, "passed\n")
-
-
-def hybrid_program(built: Installation, name: str) -> Path:
-    folder = str(built.built.library_path.parent)
-    include = str(Path(__file__).resolve().parent.parent / "runtime" / "include")
-    options = [f"-I{include}", f"-L{folder}", "-lcollforge", f"-Wl,-rpath,{folder}"]
-    return compiled(built, name, *options)
 
 
 def test_a_package_without_a_window(built: Installation, launch: Launch) -> None:
@@ -485,3 +485,69 @@ def test_a_session_before_mpi_init(built: Installation, launch: Launch, who: str
     program = compiled(built, "session_first")
     env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "*=full_lane"}
     check(launch, built, 4, [str(program), who], **env)
+
+
+def test_a_communicator_of_a_session_before_mpi_init(built: Installation, launch: Launch) -> None:
+    """A rank once went native because its neighbour had no notice yet, and the neighbour waited for it."""
+    if built.library.flavor == "openmpi":
+        pytest.skip("Open MPI 4 has no sessions")
+    program = compiled(built, "session_comm")
+    env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "*=full_lane", "COLLFORGE_VERBOSE": "2"}
+    done = check(launch, built, 4, [str(program)], **env)
+    assert "allreduce@2x2, 4 to 4 bytes: full_lane" in done.stderr
+
+
+BCASTS = [
+    *("full_lane", "full_lane[node_phase=shared]"),
+    "full_lane[lane_algorithm=chain,node_phase=shared,overlap=yes]",
+    "full_lane[lane_algorithm=scatter_allgather]",
+    "hierarchical[lane_algorithm=scatter_allgather,node_phase=shared]",
+    "rank_shift[carrier=exchange]",
+]
+# These hand the root's buffer to a broadcast of the MPI library. MPICH's stores into it, natively, too.
+BCASTS_BY_MPI = [
+    *("hierarchical", "shared_window", "rank_shift[carrier=nonblocking]"),
+    "rank_shift[carrier=threads]",
+]
+
+
+@pytest.mark.parametrize("nodes", ["2", "3,1"])
+@pytest.mark.parametrize("variant", [*BCASTS, *BCASTS_BY_MPI])
+def test_broadcasts_of_read_only_memory(
+    built: Installation, launch: Launch, variant: str, nodes: str
+) -> None:
+    if variant in BCASTS_BY_MPI and built.library.flavor != "openmpi":
+        pytest.skip("MPICH's own broadcast stores into the root's buffer")
+    program = compiled(built, "read_only")
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": nodes,
+        "COLLFORGE_FORCE": f"bcast={variant}",
+        "COLLFORGE_VERBOSE": "2",
+    }
+    done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+    assert re.search(rf"bcast@.*: {re.escape(variant.split('[', maxsplit=1)[0])}\b", done.stderr)
+
+
+# Open MPI's own choice of an allgather, which also sees 32 ranks: from 512 bytes on another algorithm.
+RULES = "1\n0\n1\n0\n2\n0 3 0 0\n512 4 0 0\n"
+
+
+def test_an_allgather_in_place_of_unlike_types(
+    built: Installation, launch: Launch, tmp_path: Path
+) -> None:
+    """Ranks of a lane once passed Open MPI sizes that differ, and it ran two algorithms at once."""
+    if built.library.flavor != "openmpi":
+        pytest.skip("only Open MPI reads rules")
+    (tmp_path / "rules").write_text(RULES)
+    program = compiled(built, "unlike_types")
+    env = {
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_FORCE": "allgather=zero_copy",
+        "OMPI_MCA_coll_tuned_use_dynamic_rules": "1",
+        "OMPI_MCA_coll_tuned_dynamic_rules_filename": str(tmp_path / "rules"),
+        "LD_PRELOAD": str(built.built.library_path),
+    }
+    done = launch(built.library.name, 8, [str(program), "2"], env, timeout=TIME)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr

@@ -121,17 +121,19 @@ def _octave(one: Known) -> float:
 
 
 def points(sources: Sources) -> list[MapPoint]:
-    """The whole map."""
+    """The whole map. All collectives have the same points, as far as they were measured around them."""
+    everywhere = sorted({at for sites in sources.sites.values() for at in grid(sites)})
     return [
         point
         for collective, sites in sorted(sources.sites.items())
-        for nodes, ranks in grid(sites)
+        for nodes, ranks in everywhere
+        if is_around(sites, nodes, ranks)
         for point in at_layout(sources, collective, nodes, ranks)
     ]
 
 
 def grid(sites: Sequence[Site]) -> list[tuple[int, int]]:
-    """The points (nodes, ranks per node) at which a collective is predicted."""
+    """The points (nodes, ranks per node) around these layouts."""
     found: set[tuple[int, int]] = set()
     for kind in {_kind(site.layout.nodes, site.ranks_per_node) for site in sites}:
         alike = [site for site in sites if _kind(site.layout.nodes, site.ranks_per_node) == kind]
@@ -140,6 +142,18 @@ def grid(sites: Sequence[Site]) -> list[tuple[int, int]]:
         found |= {(n, r) for n in over_nodes for r in over_ranks if _kind(n, r) == kind}
         found |= {(site.layout.nodes, site.ranks_per_node) for site in alike}
     return sorted(found)
+
+
+def is_around(sites: Sequence[Site], nodes: int, ranks: int) -> bool:
+    """Whether a point is at most the factor BEYOND outside the nodes and ranks per node measured."""
+    alike = [s for s in sites if _kind(s.layout.nodes, s.ranks_per_node) == _kind(nodes, ranks)]
+    return bool(alike) and all(
+        min(measured) / BEYOND <= value <= max(measured) * BEYOND
+        for value, measured in (
+            (nodes, [site.layout.nodes for site in alike]),
+            (ranks, [site.ranks_per_node for site in alike]),
+        )
+    )
 
 
 def _axis(measured: Sequence[int]) -> list[int]:

@@ -21,7 +21,11 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
     is the point's name (``~4x2``), converted to sizes on this layout. Prefix reductions follow points only
     where the ranks of each node are consecutive.
     """
-    stored = store.winners(place.system, place.mpi)
+    stored = [
+        one
+        for one in store.winners(place.system, place.mpi)
+        if one.place.mpi_version == place.mpi_version
+    ]
     exact = serving_layout({one.place.layout for one in stored}, layout.placement, layout.threads)
     own = [one for one in stored if one.place.layout == exact]
     have = {one.choice.variant.collective for one in own}

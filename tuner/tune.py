@@ -85,6 +85,14 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> S
     deadline = time.monotonic() + budget
     leftovers.take_in(session.folder, session.database)
     record_sources(session)
+    try:
+        return measure(session, deadline, show)
+    finally:
+        publish_map(session)
+
+
+def measure(session: Session, deadline: float, show: Callable[[Progress], None]) -> Standing:
+    """Runs jobs until every problem is settled or the deadline, in seconds of time.monotonic(), is there."""
     launches = 0
     while True:
         begin = time.monotonic()
@@ -94,14 +102,12 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> S
         job = next_job(session, standing, deadline - time.monotonic())
         session.spent.thinking += time.monotonic() - begin
         if job is None:
-            publish_map(session)
             return standing
         try:
             run_one(session, job, progress, deadline, show)
         except KeyboardInterrupt:
             leftovers.take_in(session.folder, session.database, quiet=0.0)
             decide_all(session)
-            publish_map(session)
             raise
         launches += 1
 

@@ -8,7 +8,7 @@ from .. import proof
 from ..expand import NODE_PHASE
 from ..model import Algorithm, Variant
 from ..predicates import FACTS
-from ..steps import STEPS
+from ..steps import PLACES, STEPS
 from .locals import call_declarations, declarations
 from .memory import buffers, splits, temporaries, views
 from .step import is_shared, pipe, step_views
@@ -29,6 +29,7 @@ def view(variant: Variant) -> dict[str, Any]:
             *(v.address for v in parts),
             *(s.setup for s in split_setups),
             *(f"{b.units} {b.needed}" for b in memory),
+            *(value for _, value in _roles(variant)),
         ]
     )
     return {
@@ -112,5 +113,6 @@ def _roles(variant: Variant) -> list[tuple[str, str]]:
         ("out_blocks", result.out_blocks.to_c(names)),
         ("in_place_block", result.in_place_block.to_c(names)),
         ("apart", "true" if at_once and result.in_blocks.text == "size" else ""),
+        ("spare", variant.composition.spare.to_c(PLACES) if variant.composition.spare else ""),
     ]
     return [(name, value) for name, value in roles if value not in ("", "0")]

@@ -137,7 +137,7 @@ class StepKind(ABC):
     # on vectors "elementwise". "": it cannot be in a pipe.
     in_pipe: ClassVar[str] = ""
     scratch: ClassVar[str] = ""  # the shape of a temporary of its own (splits.SHAPES)
-    in_order: ClassVar[bool] = False  # it needs order_comm, on which all ranks are in node order
+    in_order: ClassVar[bool] = False  # it needs order_comm
     one_buffer: ClassVar[bool] = False  # where it does not run, its two buffers are the same
     # C variables that it adds to those of in_c/locals.py: name -> (type, value)
     variables: ClassVar[Mapping[str, tuple[str, str]]] = {}
@@ -153,6 +153,10 @@ class StepKind(ABC):
     def best_case(self, size: int, read: float, written: float) -> BestCase:
         """What the step costs among ``size`` > 1 ranks, of which one has ``read`` and one ``written`` cells."""
         return BestCase(0, 0.0)
+
+    def stores(self, m: Machine, step: Step) -> bool:
+        """Whether a rank whose cells it writes stores them, also where its two buffers are the same."""
+        return True
 
     def meeting(self, step: Step) -> Meeting | None:
         """The wait of a node's ranks that ends the step, if any."""

@@ -67,6 +67,10 @@ class Move(GroupStep):
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return {m.member(group, step["target"]): list(data(m.member(group, step["source"])))}
 
+    def stores(self, m: Machine, step: Step) -> bool:
+        node = m.layout.ranks_on(m.layout.node_of[m.root])
+        return m.member(node, step["source"]) != m.member(node, step["target"])
+
     def best_case(self, size: int, read: float, written: float) -> BestCase:
         return BestCase(1, read)
 

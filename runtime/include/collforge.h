@@ -27,7 +27,8 @@ COLLFORGE_PUBLIC const char *collforge_version(void);
  * collective.
  *
  * A call may still be native where a variant is reported. The variant may not apply to the call's
- * op. On a communicator other than MPI_COMM_WORLD the first call with a stored winner is native. So
+ * op. On a communicator other than MPI_COMM_WORLD the first call with a stored winner is native. A
+ * variant that was not measured on the layout alternates with native in its first calls. So
  * are all calls if the variant needs communicators or a shared-memory window that could not be
  * created.
  */

@@ -17,8 +17,9 @@
  * communicator (for an invalid package, that of MPI_COMM_WORLD).
  *
  * Packages must be freed before MPI_Finalize. node_comm and bridge_comm return errors
- * (MPI_ERRORS_RETURN). comm has the error handler of the communicator from which the package was
- * created.
+ * (MPI_ERRORS_RETURN). The library sends messages on these two: the program may call collectives on
+ * them, but needs duplicates for messages of its own. comm has the error handler of the
+ * communicator from which the package was created.
  *
  * Two accesses of different ranks to the same bytes, one of them a store, must be separated by
  * collforge_hybrid_sync, collforge_hybrid_barrier, or a collective that guarantees it below.
@@ -111,12 +112,14 @@ COLLFORGE_PUBLIC int collforge_hybrid_barrier(struct collforge_hybrid *hybrid);
  * collforge_hybrid_own.
  *
  * Every collective, also one without data, guarantees: what the ranks of a node have stored in the
- * piece before their calls is sent; any rank of the node may load and change the result after its
- * own call has returned; no collective overwrites what another rank reads before its own call. In
- * all but bcast and scatter, no rank of the node returns before all ranks of the node have called.
- * In bcast and scatter data comes from the root only, so as in MPI, ranks of its node may return
- * before others have called. A rank's sendbuf is read from its own call on, without waiting for
- * other ranks: what others store there needs a collforge_hybrid_sync first.
+ * piece before their calls is sent (in bcast and scatter only what the root has stored: if other
+ * ranks of its node fill the buffer, call collforge_hybrid_sync first); any rank of the node may
+ * load and change the result after its own call has returned; no collective overwrites what another
+ * rank reads before its own call. In all but bcast and scatter, no rank of the node returns before
+ * all ranks of the node have called. In bcast and scatter data comes from the root only, so as in
+ * MPI, ranks of its node may return before others have called. A rank's sendbuf is read from its
+ * own call on, without waiting for other ranks: what others store there needs a
+ * collforge_hybrid_sync first.
  *
  * With COLLFORGE_DB, what runs is the winner of `collforge tune --collective hybrid` for this
  * layout and size; else the first variant.

@@ -108,6 +108,33 @@ def small(good: Path) -> Path:
     return path
 
 
+FOREIGN = """
+#include <stdlib.h>
+int sqlite3_initialize(void) { abort(); }
+void sqlite3_mutex_enter(void *mutex) { (void)mutex; abort(); }
+void *sqlite3_malloc(int bytes) { (void)bytes; abort(); }
+"""
+
+
+def test_a_program_may_have_an_sqlite_of_its_own(
+    loader: Loader, good: Path, tmp_path: Path
+) -> None:
+    """The calls inside libsqlite3 would go to the program's functions, which it has not initialised."""
+    (tmp_path / "foreign.c").write_text(FOREIGN)
+    library = tmp_path / "libforeign.so"
+    build = ["gcc", "-shared", "-fPIC", str(tmp_path / "foreign.c"), "-o", str(library)]
+    assert execute(build).returncode == 0
+    before = loader.load(good)
+    preload = f"{library}"
+    if loader.sanitized:  # its own library has to be the first
+        preload = f"{execute(['gcc', '-print-file-name=libasan.so']).stdout.strip()}:{library}"
+    words = ["env", f"LD_PRELOAD={preload}", str(loader.program), "load", "", str(good)]
+    done = execute([*UNPRIVILEGED, *words])
+    assert done.returncode == 0, done.stderr
+    found = done.stdout.splitlines()[: len(before)]
+    assert "AddressSanitizer" in found[0] if loader.sanitized else found == before
+
+
 def changed(good: Path, script: str) -> Path:
     path = good.with_name("changed.db")
     shutil.copy(good, path)
@@ -267,6 +294,8 @@ HOSTILE_PATTERNS = [
     r"(.*)(.*)(.*)(.*)(.*)(.*)(.*)(.*)\1\2\3\4\5\6\7\8x",
     "((.{255}){255}){255}",
     ".{255}{255}{255}",
+    ".{0,32767}",
+    ".{32767}?",
     "(" * 100000,
     "[" * 100,
     "x" * 1000,

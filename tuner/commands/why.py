@@ -104,6 +104,9 @@ def _conditions(
         return ["but this variant has changed since: native until it is tuned anew"]
     if not entries[variant.fingerprint].applies(made.facts(variant.collective, layout, size)):
         lines.append("but it does not apply to this call: native")
-    if is_point:
+    if is_point and made.collective(variant.collective).has_op:
+        lines.append("not tried against native first, unless COLLFORGE_GUARD=reductions")
+    elif is_point:
         lines.append("tried against native in the first calls on a communicator (COLLFORGE_GUARD)")
+    lines.append("if its temporaries fit COLLFORGE_MEMORY")
     return lines

@@ -75,14 +75,14 @@ struct cf_layout {
     int *node_size;    /* [nodes] */
     int min_node_size;
     int max_node_size;
-    bool consecutive;     /* the ranks of every node are consecutive */
-    int threads;          /* threads that may call MPI at once in each process (threads.h) */
-    MPI_Comm node_comm;   /* the ranks of this node, in rank order */
-    MPI_Comm lane_comm;   /* the ranks with this node rank, in node order; MPI_COMM_NULL for node
-                             ranks from min_node_size on */
-    MPI_Comm order_comm;  /* all ranks, for messages that reorder data by node; MPI_COMM_NULL where
-                             consecutive */
-    struct cf_lanes full; /* k = min_node_size */
+    bool consecutive;       /* the ranks of every node are consecutive */
+    int threads;            /* threads that may call MPI at once in each process (threads.h) */
+    MPI_Comm node_comm;     /* the ranks of this node, in rank order */
+    MPI_Comm lane_comm;     /* the ranks with this node rank, in node order; MPI_COMM_NULL for node
+                               ranks from min_node_size on */
+    MPI_Comm order_comm;    /* all ranks, in rank order, for messages; MPI_COMM_NULL where nothing
+                               needs it (place/connect.h) */
+    struct cf_lanes full;   /* k = min_node_size */
     struct cf_lanes single; /* k = 1 */
     struct cf_lanes *fewer; /* list of the requested ones with other k (cf_lanes_of) */
 };

@@ -79,7 +79,8 @@ static void take_part(void *argument) {
 
     (void)atomic_load_explicit(&team->begun, memory_order_acquire);
     const int step = omp_get_num_threads();
-    for (int i = omp_get_thread_num(); i < team->n; i += step) {
+    for (int i = omp_get_thread_num(); i < team->n && atomic_load(&team->failed) == team->n;
+         i += step) {
         note(team, i, team->work(team->argument, i));
     }
     (void)atomic_fetch_add_explicit(&team->done, 1, memory_order_release);
@@ -90,9 +91,8 @@ int cf_threads_run(int (*work)(void *argument, int i), void *argument, int n, in
     int first = MPI_SUCCESS;
 
     if (idle == 1) {
-        for (int i = 0; i < n; i++) {
-            const int err = work(argument, i);
-            first = first == MPI_SUCCESS ? err : first;
+        for (int i = 0; i < n && first == MPI_SUCCESS; i++) {
+            first = work(argument, i);
         }
         return first;
     }

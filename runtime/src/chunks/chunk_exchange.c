@@ -5,8 +5,8 @@
  * (scatter and allgather) and Rabenseifner (reduce-scatter and allgather) without their trees.
  * Stage 2 of a chunk overlaps with stage 1 of the next.
  *
- * Example: an allreduce of a chunk of 4 units on ranks 0, 1 and 2. The parts are units 0 1, 2 and
- * 3. Rank 1 receives unit 2 of all ranks, combines them, and sends the result to all.
+ * Example: an allreduce of a chunk of 4 units on ranks 0, 1 and 2. The parts are units 0, 1, and 2
+ * and 3. Rank 1 receives unit 1 of all ranks, combines them, and sends the result to all.
  */
 #include "chunks/chunks.h"
 
@@ -225,23 +225,32 @@ static int scatter(const struct job *job, const struct piece *piece, MPI_Request
 
     find_parts(job, piece);
     void *own = me == job->root ? MPI_IN_PLACE : cf_at(job->unit, job->to, chunk->displs[me]);
-    return PMPI_Iscatterv(job->to, chunk->counts, chunk->displs, type, own, chunk->counts[me], type,
-                          job->root, chunk->comm, request);
+    return PMPI_Iscatterv(job->from, chunk->counts, chunk->displs, type, own, chunk->counts[me],
+                          type, job->root, chunk->comm, request);
 }
 
 static int spread(const struct job *job, const struct piece *piece, MPI_Request *request) {
     const struct cf_chunk *chunk = piece->chunk;
     const MPI_Datatype type = job->unit->type;
+    const int me = job->comm->layout.rank;
+    const void *own =
+        me == job->root ? cf_at(job->unit, job->from, chunk->displs[me]) : MPI_IN_PLACE;
 
-    return PMPI_Iallgatherv(MPI_IN_PLACE, 0, type, job->to, chunk->counts, chunk->displs, type,
-                            chunk->comm, request);
+    return PMPI_Iallgatherv(own, chunk->counts[me], type, job->to, chunk->counts, chunk->displs,
+                            type, chunk->comm, request);
 }
 
+/* The root receives into a temporary: its own buffer may be read-only. */
 int cf_exchange_bcast(struct cf_comm *comm, void *data, int count, const struct cf_unit *unit,
                       int root, const struct cf_chunks *chunks) {
     struct job job = job_of(comm, chunks, count, unit);
 
-    job.to = data;
+    const bool is_root = comm->layout.rank == root;
+    job.from = data;
+    job.to = is_root ? cf_temp(comm, CF_SLOT_OPERAND, count, unit) : data;
+    if (job.to == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
     job.root = root;
     job.collect = scatter;
     job.hand_on = spread;

@@ -19,8 +19,9 @@ enum cf_carrier {
 };
 
 /*
- * The order of the nodes in chunk c of n, on N nodes. The ranks of a node stay together, in rank
- * order, except in the last one. Chunk 0 always has all ranks in rank order.
+ * The order of the nodes in chunk c of n, on N nodes. Chunk 0 always has all ranks in rank order.
+ * In the others the ranks of a node stay together, in rank order, except in the first and the last
+ * kind.
  */
 enum cf_node_order {
     CF_NODE_ORDER_KEPT,     /* rank order in all chunks */
@@ -80,7 +81,8 @@ void cf_chunks_disconnect(struct cf_comm *comm);
 /*
  * The collectives; call them only after cf_chunks_ready. Counts and roots are over all ranks in
  * rank order; count is that of the vector, or of one block. from and to may be the same memory, or
- * from a rank's own block in to, where MPI allows MPI_IN_PLACE. A user's op must not be called by
+ * from a rank's own block in to, where MPI allows MPI_IN_PLACE, except in alltoall and, with
+ * CF_CARRIER_EXCHANGE, reduce_scatter. A user's op must not be called by
  * several threads at once, so such a reduction runs as one chunk.
  */
 int cf_chunks_bcast(struct cf_comm *comm, void *data, int count, const struct cf_unit *unit,

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "chunks/chunks.h"
 #include "comm/mark.h"
+#include "comm/observe.h"
 #include "comm/shape.h"
 #include "data/tmpbuf.h"
 #include "node/shared_window.h"
@@ -96,6 +97,7 @@ static void free_state(struct cf_state *state) {
         state->trials = trial->next;
         free(trial);
     }
+    cf_observe_leave(state);
     free_communicators(&state->comm);
     cf_layout_free_copy(&state->comm.layout);
     cf_tmpbufs_free(&state->comm.tmpbufs);
@@ -197,10 +199,11 @@ static struct cf_state *new_state(MPI_Comm comm, struct cf_shape *shape) {
 
 /* The state for a communicator that inherited this shape, or NULL. Returns an MPI error class. */
 static int make_state(MPI_Comm comm, struct cf_shape *shape, struct cf_state **out) {
+    const bool inherited = shape != NULL && cf_shape_is_of(shape, comm);
     bool may = true;
     int err = MPI_SUCCESS;
     *out = cf_untuned;
-    if (shape != NULL && cf_shape_is_of(shape, comm)) {
+    if (inherited) {
         (void)cf_shape_use(shape);
     } else {
         shape = NULL;
@@ -211,7 +214,10 @@ static int make_state(MPI_Comm comm, struct cf_shape *shape, struct cf_state **o
     if (err != MPI_SUCCESS || shape == NULL)
         return err;
     *out = new_state(comm, shape);
-    return *out == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
+    if (*out == NULL)
+        return MPI_ERR_NO_MEM;
+    (*out)->inherited = inherited;
+    return MPI_SUCCESS;
 }
 
 /*
@@ -395,10 +401,10 @@ void cf_state_unsettle(struct cf_state *state) {
         state->last[collective].settled = false;
 }
 
-void cf_states_unsettle(void) {
+void cf_states_for_each(void (*visit)(struct cf_state *)) {
     (void)pthread_mutex_lock(&list.mutex);
     for (struct cf_state *state = list.first; state != NULL; state = state->next)
-        cf_state_unsettle(state);
+        visit(state);
     (void)pthread_mutex_unlock(&list.mutex);
 }
 

@@ -54,9 +54,10 @@ struct cf_last {
 /* Pairs of calls after which a trial ends. */
 enum { CF_TRIAL_PAIRS = 6 };
 
-/* The trial of a choice on a communicator (serve/guard.h). */
+/* The trial of a choice at the sizes of a bucket on a communicator (serve/guard.h). */
 struct cf_trial {
     const struct cf_choice *choice;
+    int bucket;
     int calls;
     enum { CF_TRIAL_OPEN, CF_TRIAL_KEPT, CF_TRIAL_DROPPED } verdict;
     double seconds[2][CF_TRIAL_PAIRS]; /* of this rank's calls: native's, the variant's */
@@ -64,6 +65,7 @@ struct cf_trial {
 };
 
 struct cf_shape;
+struct cf_tally;
 
 struct cf_state {
     struct cf_comm comm;          /* its layout is a copy of the shape's */
@@ -75,7 +77,9 @@ struct cf_state {
     bool dropped;    /* the runtime drops the state, the communicator stays */
     bool kinds_read; /* memory kinds of its buffers were read (kinds.h) */
     bool host_only;  /* they are host memory only */
+    bool inherited;  /* it came to the communicator by duplication */
     struct cf_trial *trials;
+    struct cf_tally *tallies; /* of its calls (observe.h) */
     struct cf_state *previous, *next;
     struct cf_last last[]; /* [cf_ncollectives] */
 };
@@ -127,8 +131,8 @@ int cf_state_complete(struct cf_state *state);
 /* Makes the next calls on the communicator take the full checks. May run while other threads call.
  */
 void cf_state_unsettle(struct cf_state *state);
-/* The same for all communicators. */
-void cf_states_unsettle(void);
+/* For the states of all communicators that have one of their own. Under a lock. */
+void cf_states_for_each(void (*visit)(struct cf_state *));
 
 /* Frees a communicator that the runtime duplicated for a hybrid package, and which therefore has
  * the attribute. */

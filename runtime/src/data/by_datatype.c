@@ -36,12 +36,13 @@ int cf_allgather_apart(struct cf_comm *comm, const void *from, void *to, int blo
     MPI_Datatype apart = MPI_DATATYPE_NULL;
 
     CF_TRY(make(unit, block, 1, 1, at->node_size[0], &apart));
-    if (from == cf_at(unit, to, (MPI_Aint)at->rank * block)) {
-        from = MPI_IN_PLACE;
-    }
-    return release(&apart, PMPI_Allgather(from, block, unit->type,
-                                          cf_at(unit, to, (MPI_Aint)at->node_rank * block), 1,
-                                          apart, at->lane_comm));
+    void *out = cf_at(unit, to, (MPI_Aint)at->node_rank * block);
+    /* Open MPI chooses its algorithm by the send count, also in place, where the type is the
+     * receive type: it must be as many bytes on all ranks. */
+    const bool in_place = from == cf_at(unit, to, (MPI_Aint)at->rank * block);
+    return release(
+        &apart, in_place ? PMPI_Allgather(MPI_IN_PLACE, 1, apart, out, 1, apart, at->lane_comm)
+                         : PMPI_Allgather(from, block, unit->type, out, 1, apart, at->lane_comm));
 }
 
 int cf_allgather_interleaved(struct cf_comm *comm, void *data, int block,
@@ -53,8 +54,7 @@ int cf_allgather_interleaved(struct cf_comm *comm, void *data, int block,
     MPI_Datatype lane = MPI_DATATYPE_NULL;
 
     CF_TRY(make_lane(at, block, unit, &lane));
-    return release(
-        &lane, PMPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, 1, lane, at->node_comm));
+    return release(&lane, PMPI_Allgather(MPI_IN_PLACE, 1, lane, data, 1, lane, at->node_comm));
 }
 
 int cf_gather_interleaved(struct cf_comm *comm, const void *from, void *to, int block,

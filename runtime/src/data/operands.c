@@ -5,7 +5,7 @@
 #include "data/facts.h"
 #include "data/sizes.h"
 
-static const struct cf_unit byte_unit = {MPI_BYTE, 1, 0, 1, 1, true};
+static const struct cf_unit byte_unit = {MPI_BYTE, 1, 0, 1, 1, true, 0};
 
 /* ---- the sides of a call --------------------------------------------------------------------- */
 
@@ -95,7 +95,7 @@ static inline int set_blocks(struct cf_operands *operands, const int *counts, st
  * sides. The variant then works in the user's memory. False for all other calls.
  */
 static inline bool begin_plain(struct cf_operands *operands, const struct cf_roles *roles,
-                               const struct cf_args *args) {
+                               const struct cf_args *args, struct cf_comm *comm) {
     const int size = cf_type_dense_size(args->recvtype);
 
     if (size == 0 || args->sendtype != args->recvtype || args->sendbuf == MPI_IN_PLACE ||
@@ -104,12 +104,17 @@ static inline bool begin_plain(struct cf_operands *operands, const struct cf_rol
     }
     const void *input = roles->single_buffer ? args->recvbuf : args->sendbuf;
     const int block = (roles->send_side ? args->sendcount : args->recvcount) * size;
+    void *output = roles->out_blocks > 0 ? args->recvbuf : NULL;
+    if (roles->spare)
+        output = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_OUTPUT, (size_t)block);
+    if (roles->spare && output == NULL)
+        return false;
     *operands = (struct cf_operands){.unit = byte_unit,
                                      .block = block,
                                      .blocks = {NULL, 1, block},
                                      .commutes = true,
                                      .input = roles->in_blocks > 0 ? input : NULL,
-                                     .output = roles->out_blocks > 0 ? args->recvbuf : NULL,
+                                     .output = output,
                                      .unpack = {.type = MPI_DATATYPE_NULL}};
     return true;
 }
@@ -196,8 +201,11 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
         return MPI_SUCCESS;
     }
     if (roles->single_buffer && roles->in_blocks > 0) {
-        operands->output = staged; /* one buffer for both */
-        return MPI_SUCCESS;
+        const bool spare = roles->spare && !apart;
+        operands->output = !spare
+                               ? staged /* one buffer for both */
+                               : cf_tmpbuf(&comm->tmpbufs, CF_SLOT_OUTPUT, (size_t)operands->block);
+        return operands->output == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     }
     if (stays) {
         const int own = cf_block(&operands->blocks, comm->layout.rank);
@@ -281,7 +289,7 @@ static inline bool in_place_is_illegal(const struct cf_roles *roles, const struc
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm) {
     if (!roles->moves_nothing && !roles->reduces && !roles->in_piece &&
-        begin_plain(operands, roles, args)) {
+        begin_plain(operands, roles, args, comm)) {
         return MPI_SUCCESS;
     }
     *operands = (struct cf_operands){.unit = byte_unit,

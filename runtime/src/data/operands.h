@@ -22,11 +22,13 @@ struct cf_roles {
     int out_blocks;     /* blocks this rank receives; 0: its receive arguments are not read */
     int in_place_block; /* the block of recvbuf with its contribution when in place */
     bool apart;         /* a step writes the output before it has read the whole input */
+    bool spare; /* the output is a temporary, because a root may broadcast read-only memory */
 };
 
 /*
  * The call in units. input and output are the user's memory where that is dense, else packed
- * copies. They are the same memory where the call is in place.
+ * copies. They are the same memory where the call is in place and neither is packed, and where one
+ * buffer is both, but for `spare`.
  */
 struct cf_operands {
     struct cf_unit unit;

@@ -69,7 +69,7 @@ int cf_move(struct cf_comm *comm, int source, int target, const void *from, void
     return MPI_SUCCESS;
 }
 
-/* Exchanges count units over order_comm, which is used for nothing else. */
+/* Exchanges count units over order_comm, by a tag of its own. */
 static int exchange(struct cf_comm *comm, const void *from, int target, void *to, int source,
                     int count, const struct cf_unit *unit) {
     if (target == comm->layout.rank) {

@@ -61,9 +61,8 @@ int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
                                  .dense = true};
         return MPI_SUCCESS;
     }
-    MPI_Aint lb = 0;
     bool predefined = false;
-    int err = PMPI_Type_get_extent(type, &lb, &unit->extent);
+    int err = PMPI_Type_get_extent(type, &unit->lb, &unit->extent);
     unit->type = type;
     if (err == MPI_SUCCESS) {
         err = PMPI_Type_get_true_extent(type, &unit->true_lb, &unit->true_extent);
@@ -82,14 +81,18 @@ void *cf_temps(struct cf_comm *comm, int slot, int n, MPI_Aint count, const stru
     enum { ALIGNMENT = 16 };
     const MPI_Aint steps = count > 0 ? count - 1 : 0;
     const MPI_Aint stride = cf_stride(unit);
-    const MPI_Aint span = steps * stride + unit->true_extent;
+    /* With the padding around an element, because a user's op may assign whole structs. */
+    const MPI_Aint true_ub = unit->true_lb + unit->true_extent;
+    const MPI_Aint ub = unit->extent > 0 ? unit->lb + unit->extent : true_ub;
+    const MPI_Aint begin = unit->extent > 0 && unit->lb < unit->true_lb ? unit->lb : unit->true_lb;
+    const MPI_Aint span = steps * stride + (ub > true_ub ? ub : true_ub) - begin;
 
     *apart = (span + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     char *memory = cf_tmpbuf(&comm->tmpbufs, slot, (size_t)((n - 1) * *apart + span));
     if (memory == NULL) {
         return NULL;
     }
-    return memory - unit->true_lb + (unit->extent < 0 ? steps * stride : 0);
+    return memory - begin + (unit->extent < 0 ? steps * stride : 0);
 }
 
 void *cf_temp(struct cf_comm *comm, int slot, MPI_Aint count, const struct cf_unit *unit) {

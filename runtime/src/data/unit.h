@@ -18,6 +18,7 @@ struct cf_unit {
     MPI_Aint true_extent;
     int size;   /* bytes of the packed element */
     bool dense; /* n units are n * size contiguous bytes in signature order */
+    MPI_Aint lb;
 };
 
 int cf_unit_of(MPI_Datatype type, struct cf_unit *unit);

@@ -92,7 +92,7 @@ static void count_load(const char *file, int mode) {
     if (!atomic_compare_exchange_strong(&loader.thread, &thread, self) && thread != self)
         atomic_store(&loader.thread, SEVERAL);
     (void)atomic_fetch_add(&cf_gpu_known.loads, 1);
-    cf_states_unsettle();
+    cf_states_for_each(cf_state_unsettle);
 }
 
 CF_APART static open_function *begin(const char *file, int mode) {

@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/handle_table.h"
 #include "base/runtime.h"
@@ -66,14 +67,34 @@ static void destroy(struct cf_hybrid *hybrid) {
     free(hybrid);
 }
 
+/* Splits the layout's nodes into NUMA domains, and counts those of this rank's node. */
+static int split(struct cf_layout *layout, MPI_Comm comm, int *leaders) {
+    int *node_of = malloc((size_t)layout->size * sizeof *node_of);
+
+    if (!cf_comm_agree(comm, node_of != NULL)) {
+        free(node_of);
+        return MPI_ERR_NO_MEM;
+    }
+    memcpy(node_of, layout->node_of, (size_t)layout->size * sizeof *node_of);
+    const int err = cf_layout_split_domains(layout, comm);
+    *leaders = 0;
+    for (int rank = 0; rank < layout->size && err == MPI_SUCCESS; rank++) {
+        *leaders += node_of[rank] == node_of[layout->rank] && layout->node_rank_of[rank] == 0;
+    }
+    free(node_of);
+    return err;
+}
+
 /* Finds the nodes of the ranks. Equal on all ranks, unless some return an error. */
-static int discover(struct cf_layout *layout, MPI_Comm comm, bool domains, bool *of_world) {
+static int discover(struct cf_layout *layout, MPI_Comm comm, bool domains, bool *of_world,
+                    int *leaders) {
     layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
     const int err = cf_layout_discover(layout, comm, of_world);
     const bool known = err == MPI_SUCCESS && layout->size > 0;
 
+    *leaders = 1;
     if (domains && cf_comm_agree(comm, known)) {
-        return cf_layout_split_domains(layout, comm);
+        return split(layout, comm, leaders);
     }
     return err;
 }
@@ -95,7 +116,7 @@ static int create(MPI_Comm comm, bool domains, struct cf_hybrid **out) {
     state->stage = CF_STAGE_COMPLETE;
     hybrid->open.comm = state->comm.handle = comm;
     bool of_world = false;
-    int err = discover(layout, comm, domains, &of_world);
+    int err = discover(layout, comm, domains, &of_world, &hybrid->leaders);
     const bool known = err == MPI_SUCCESS && layout->size > 0 && cf_layout_add_lanes(layout) &&
                        cf_types_start() == MPI_SUCCESS && cf_hybrid_prepare(hybrid, of_world) &&
                        cf_handle_insert(&live, (uintptr_t)hybrid, (uintptr_t)hybrid);

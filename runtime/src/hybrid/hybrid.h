@@ -22,6 +22,7 @@ struct cf_hybrid {
      * no room for the shared-memory window of the flags. */
     struct cf_state *state;
     char layout_name[CF_LAYOUT_NAME_SIZE];
+    int leaders; /* NUMA domains of this node that are nodes of the package; else 1 */
     struct cf_piece *pieces;
     struct cf_choice *defaults; /* [cf_ncollectives] used without a winner */
 };

@@ -1,6 +1,7 @@
 /* The collectives of collforge_hybrid.h: chooses and runs the variant of a call. */
 #include "hybrid/hybrid.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -78,6 +79,9 @@ static int check(const struct cf_hybrid *hybrid, int collective, const struct cf
     if (info->has_op && args->op == MPI_OP_NULL) {
         return MPI_ERR_OP;
     }
+    if (info->has_op && args->sendbuf == MPI_IN_PLACE) {
+        return MPI_ERR_BUFFER;
+    }
     if (info->rooted && (args->root < 0 || args->root >= size)) {
         return MPI_ERR_ROOT;
     }
@@ -115,6 +119,8 @@ static int run(struct cf_hybrid *hybrid, const struct cf_choice *choice,
     if (choice == NULL) {
         return cf_hybrid_sync(hybrid);
     }
+    /* This rank has read what the piece held before; no message of the call may overtake that. */
+    atomic_thread_fence(memory_order_seq_cst);
     const int err = choice->variant->run(args, &hybrid->state->comm, choice->parameter);
     cf_tmpbufs_trim(&hybrid->state->comm.tmpbufs);
     return err;

@@ -16,10 +16,16 @@ static void complain(const struct cf_hybrid *hybrid, size_t bytes, size_t room) 
                   bytes, hybrid->open.node, room);
 }
 
+/*
+ * Asks for more than is needed. Open MPI wants a twentieth more to be free; if it is not, the
+ * leader gets an error, and the other ranks of the node wait for ever. The leaders of the NUMA
+ * domains of a node allocate at the same time.
+ */
 static bool has_room(const struct cf_hybrid *hybrid, size_t bytes) {
-    const size_t room = cf_shared_memory_room();
+    enum { ALIGNED = 1 << 16 };
+    const size_t room = cf_shared_memory_room() / (size_t)hybrid->leaders;
 
-    if (hybrid->open.node_rank != 0 || bytes <= room) {
+    if (hybrid->open.node_rank != 0 || (room > ALIGNED && bytes <= (room - ALIGNED) / 17 * 16)) {
         return true;
     }
     complain(hybrid, bytes, room);
@@ -86,7 +92,8 @@ static int free_piece(struct cf_piece *piece) {
  */
 static int open_piece(struct cf_hybrid *hybrid, struct cf_piece *piece, size_t bytes) {
     const bool allocated = cf_comm_agree(hybrid->open.node_comm, allocate(hybrid, piece, bytes));
-    const bool good = allocated && lock(piece) && attach(hybrid, piece, bytes);
+    const bool good = cf_comm_agree(hybrid->open.node_comm,
+                                    allocated && lock(piece) && attach(hybrid, piece, bytes));
 
     if (cf_comm_agree(hybrid->open.comm, good)) {
         piece->next = hybrid->pieces;

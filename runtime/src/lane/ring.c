@@ -10,7 +10,7 @@
  *
  *   t   part  is             where
  *   0   2     x0             from
- *   1   1     x2 o x0        temporary
+ *   1   1     x0 o x2        temporary
  *   2   0     the sum        to
  *   3   2     the sum        to
  *   4   1     the sum        to

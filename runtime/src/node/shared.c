@@ -15,9 +15,9 @@
  * Before writing, a rank waits until all ranks are done with round r - 16, or r - 4. This rule
  * alone keeps a rank from overtaking the others, within a collective or in the next one with
  * another root. The rank polls the others' flags only when the values it saw last do not suffice,
- * so mostly once in 16 or 4 rounds. A rank that reads nothing in a round is done with it at once. A
- * reader of round r finds exactly r + 1 in the slot, because nobody refills the slot before this
- * reader is done.
+ * so mostly once in 16 or 4 rounds. A rank that reads nothing in a round is done with it once it
+ * has filled the next one. A reader of round r finds exactly r + 1 in the slot, because nobody
+ * refills the slot before this reader is done.
  *
  * Collectives of one small round announce done once for four rounds. A rank that has left all
  * rounds before r has therefore announced at least r - 3. That suffices for every wait in round r,
@@ -30,10 +30,10 @@
  *   rank 0                                     rank 1
  *   round 4: waits for done[1] >= 1, sees 4    waits for filled[0], slot 4, >= 5
  *     copies piece 0 into buffer 0
- *     filled, slot 4 := 5; done[0] := 5        sees 5, copies buffer 0 out, done[1] := 5
+ *     filled, slot 4 := 5                      sees 5, copies buffer 0 out, done[1] := 5
  *   round 5: needs done[1] >= 2, knows 4       waits for filled[0], slot 5, >= 6
  *     copies piece 1 into buffer 1
- *     filled, slot 5 := 6; done[0] := 6        sees 6, copies buffer 1 out, done[1] := 6
+ *     filled, slot 5 := 6; done[0] := 5, 6     sees 6, copies buffer 1 out, done[1] := 6
  *
  * Memory model. Flags are lock-free C11 atomics, stored with release and loaded with acquire. A
  * rank that sees a flag sees the data written before it. Data is not overwritten before its readers
@@ -55,7 +55,7 @@
 enum {
     MOST_SPINS = 200, /* polls; a few microseconds */
     LEAST_SPINS = 8,
-    UNUSED_TAG = 32767, /* never sent on a node_comm */
+    UNUSED_TAG = 32767, /* no message on a node_comm has it */
 };
 
 /* ---- waiting --------------------------------------------------------------------------------- */

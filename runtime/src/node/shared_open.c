@@ -17,6 +17,7 @@
 #include "base/runtime.h"
 #include "node/shared_memory.h"
 #include "place/connect.h"
+#include "place/topology.h"
 
 /* Limits per process, kept windows included. A window takes memory of the node, and descriptors and
  * mappings of the process. */
@@ -120,12 +121,15 @@ static struct cf_shared *create(const struct cf_layout *at) {
     return NULL;
 }
 
-/* Asks for twice the memory, because other communicators may allocate at the same time. */
+/* Every process of the node may open a window now, for another communicator. Asks for twice the
+ * memory of them all: the MPI library may hang where it is not there. */
 static bool has_room(int n) {
     const size_t bytes = (size_t)n * cf_shared_bytes();
+    const size_t all = (size_t)cf_topology_neighbours() * cf_shared_bytes();
 
     return nwindows < MOST_WINDOWS && cf_hidden_may(1) &&
-           atomic_load(&window_bytes) + bytes <= most_bytes && cf_shared_memory_room() / 2 > bytes;
+           atomic_load(&window_bytes) + bytes <= most_bytes &&
+           cf_shared_memory_room() / 2 > (all > bytes ? all : bytes);
 }
 
 /* Finds all ranks' segments. A segment begins at the first multiple of CF_SHARED_LINE. Mappings

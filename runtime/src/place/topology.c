@@ -14,9 +14,10 @@
 static struct {
     MPI_Group group;
     int size;
-    int threads;  /* of each process that may call MPI at once */
+    int threads; /* of each process that may call MPI at once */
+    int neighbours;
     int *node_of; /* [size] by world rank; NULL before start */
-} world = {.group = MPI_GROUP_NULL};
+} world = {.group = MPI_GROUP_NULL, .neighbours = 1};
 
 /* Parses a decimal number from 0 to limit and moves *text past it. */
 static bool parse_int(const char **text, int limit, int *out) {
@@ -118,6 +119,9 @@ int cf_topology_start(void) {
         err = PMPI_Bcast(world.node_of, world.size, MPI_INT, 0, MPI_COMM_WORLD);
     else if (err == MPI_SUCCESS)
         err = find_real_nodes(MPI_COMM_WORLD, rank, world.node_of);
+    world.neighbours = 0;
+    for (int i = 0; i < world.size; i++)
+        world.neighbours += world.node_of[i] == world.node_of[rank];
     const int threads = cf_threads_allowed();
     if (err == MPI_SUCCESS)
         err = PMPI_Allreduce(&threads, &world.threads, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
@@ -129,8 +133,13 @@ int cf_topology_start(void) {
 void cf_topology_stop(void) {
     free(world.node_of);
     world.node_of = NULL;
+    world.neighbours = 1;
     if (world.group != MPI_GROUP_NULL)
         (void)PMPI_Group_free(&world.group);
+}
+
+int cf_topology_neighbours(void) {
+    return world.neighbours;
 }
 
 /* ---- ranks in MPI_COMM_WORLD ----------------------------------------------------------------- */

@@ -11,6 +11,8 @@
  */
 int cf_topology_start(void);
 void cf_topology_stop(void);
+/* The processes of MPI_COMM_WORLD on this process's node; 1 before cf_topology_start. */
+int cf_topology_neighbours(void);
 
 /*
  * Parses `2,1` (block sizes, the last repeating) or `map:0,1,0,1` (one node per rank) into

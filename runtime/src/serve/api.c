@@ -6,6 +6,7 @@
 #include "base/runtime.h"
 #include "comm/comm.h"
 #include "serve/dispatch.h"
+#include "serve/guard.h"
 #include "winners/choice.h"
 
 const char *collforge_version(void) {
@@ -27,7 +28,8 @@ int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *
             return err;
         choice = cf_choose_bytes(state, index, known);
     }
-    if (choice != NULL && !cf_applies_by_layout(choice, &state->comm.layout, known))
+    if (choice != NULL && (!cf_applies_by_layout(choice, &state->comm.layout, known) ||
+                           cf_guard_dropped(state, choice, known)))
         choice = NULL;
     cf_choice_format(choice == NULL ? &native : choice, name, size);
     return MPI_SUCCESS;

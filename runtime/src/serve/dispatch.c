@@ -113,7 +113,7 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
             return NULL;
     }
     const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
-    if (choice != NULL && choice->guarded && cf_guard_dropped(state, choice))
+    if (choice != NULL && choice->guarded && cf_guard_dropped(state, choice, bytes))
         choice = NULL;
     if (observed)
         cf_observe_call(state, collective, bytes, choice);
@@ -135,6 +135,10 @@ static inline const struct cf_choice *choose(int collective, MPI_Comm comm, int 
     struct cf_state *state = NULL;
     if (cf_runtime.mode < CF_MODE_ON && !cf_runtime_start(comm))
         return NULL;
+    if (cf_runtime.awaits_ends) { /* an error handler may have left the last call */
+        cf_guard_forget();
+        cf_observe_forget();
+    }
     const int err = cf_state_of(comm, &state);
     if (err != MPI_SUCCESS)
         return err == MPI_ERR_NO_MEM ? &out_of_memory : NULL;
@@ -189,9 +193,7 @@ static bool applies(const struct cf_choice *choice, const struct cf_facts *facts
             cf_memory_suffices(choice, facts));
 }
 
-/* Reports a component's error as the call's. Out of memory may affect one rank only, while others
- * wait for its messages: the job is aborted. */
-static int raise(MPI_Comm comm, int err) {
+int cf_raise(MPI_Comm comm, int err) {
     (void)PMPI_Comm_call_errhandler(comm, err);
     if (err == MPI_ERR_NO_MEM) {
         cf_warn("out of memory on a rank that others wait for; the job ends here");
@@ -272,46 +274,47 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
-/* Serves a call by the variant; or, while it is on trial, by it or by native. Then the next call is
- * looked up anew, in case the variant is dropped. */
-static int run_or_try(struct cf_state *state, const struct cf_choice *choice, int collective,
-                      const struct cf_args *args, bool tries) {
-    if (!tries)
-        return choice->variant->run(args, &state->comm, choice->parameter);
-    state->last[collective].type = (MPI_Datatype)0;
-    state->last[collective].settled = false;
-    return cf_guard_run(state, choice, collective, args);
+/* The next call is looked up anew, in case the variant is dropped. */
+static int begin_trial(struct cf_state *state, const struct cf_choice *choice) {
+    struct cf_last *last = &state->last[choice->variant->collective];
+    last->type = (MPI_Datatype)0;
+    last->settled = false;
+    return cf_guard_begin(state, choice, last->bytes);
 }
 
 /* Runs a call that is not settled. Device buffers are copied to host memory first. This is a local
  * decision, on which neither the variant nor its trial may depend. */
 CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_choice *choice,
                                       int collective, const struct cf_args *args) {
+    const int64_t bytes = state->last[collective].bytes;
     struct cf_staging staging;
-    int err = cf_settle(state, choice, collective, state->last[collective].bytes, args);
+    int err = cf_settle(state, choice, collective, bytes, args);
 
+    const bool tries = err == MPI_SUCCESS && cf_guard_tries(state, choice, bytes);
+    if (tries)
+        err = begin_trial(state, choice);
     if (err != MPI_SUCCESS)
         return err;
-    const bool tries = cf_guard_tries(state, choice, collective, args->op);
     if (!may_be_on_gpu(state)) {
         if (!tries)
             remember_settled(state, collective, args);
-        return run_or_try(state, choice, collective, args, tries);
+        return choice->variant->run(args, &state->comm, choice->parameter);
     }
     err = cf_staging_begin(&staging, args, collective, &state->comm);
     if (err != MPI_SUCCESS)
         return err;
-    return cf_staging_end(&staging, run_or_try(state, choice, collective, &staging.args, tries));
+    return cf_staging_end(&staging,
+                          choice->variant->run(&staging.args, &state->comm, choice->parameter));
 }
 
 int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args) {
     struct cf_state *state = NULL;
 
     if (choice->variant == NULL)
-        return raise(args->comm, MPI_ERR_NO_MEM);
+        return cf_raise(args->comm, MPI_ERR_NO_MEM);
     int err = cf_state_of(args->comm, &state);
     if (err != MPI_SUCCESS)
-        return raise(args->comm, err);
+        return cf_raise(args->comm, err);
     /* root and counts are 0 for collectives without them. */
     if (args->root < 0 || args->root >= state->comm.layout.size || args->sendcount < 0 ||
         args->recvcount < 0 || !is_settled(&state->last[collective], args))
@@ -319,7 +322,15 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     else
         err = choice->variant->run(args, &state->comm, choice->parameter);
     cf_tmpbufs_trim(&state->comm.tmpbufs);
-    return err == MPI_SUCCESS || err == CF_DECLINED ? err : raise(args->comm, err);
+    if (err == CF_DECLINED)
+        return err;
+    return cf_ended(err == MPI_SUCCESS ? err : cf_raise(args->comm, err));
+}
+
+int cf_end_call(int err) {
+    err = cf_guard_end(err);
+    cf_observe_end();
+    return err;
 }
 
 int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t bytes,

@@ -22,6 +22,14 @@ const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm);
  */
 int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args);
 
+/* Reports a component's error as the call's, and returns it. Out of memory may affect one rank
+ * only, while others wait for its messages: the job is aborted. */
+int cf_raise(MPI_Comm comm, int err);
+
+/* Ends a call that was observed or on trial; use cf_ended (fast.h). Returns err, or a later error.
+ */
+int cf_end_call(int err);
+
 /* The rules' choice for this many bytes; NULL: native. */
 const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
                                         int64_t bytes);

@@ -4,39 +4,44 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "serve/dispatch.h"
+#include "data/sizes.h"
 #include "winners/choice.h"
 
-/* After so many pairs a variant is dropped if it is slower by this factor. */
+/*
+ * After so many pairs a variant is dropped if it is slower by this factor, and by more than these
+ * seconds: the first run of a variant makes connections, and touches memory for the first time.
+ */
 static const struct {
     int pairs;
     double most;
-} decisions[] = {{1, 4.0}, {3, 1.5}, {CF_TRIAL_PAIRS, 1.0}};
+    double seconds;
+} decisions[] = {{1, 4.0, 2e-3}, {3, 1.5, 0}, {CF_TRIAL_PAIRS, 1.0, 0}};
 
-static struct cf_trial *trial_of(const struct cf_state *state, const struct cf_choice *choice) {
+static struct cf_trial *trial_of(const struct cf_state *state, const struct cf_choice *choice,
+                                 int64_t bytes) {
+    const int bucket = cf_bucket((uint64_t)bytes);
     struct cf_trial *trial = state->trials;
-    while (trial != NULL && trial->choice != choice)
+    while (trial != NULL && (trial->choice != choice || trial->bucket != bucket))
         trial = trial->next;
     return trial;
 }
 
 /*
  * Results of a sum of floats would differ between the calls of a trial in their last bits. So
- * reductions are tried only if the user allows it, or if the op gives the same in every order.
+ * reductions are tried only if the user allows it, whatever the op: a choice serves all ops, and
+ * so does the verdict.
  */
-bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice, int collective,
-                    MPI_Op op) {
-    if (!choice->guarded || cf_runtime.guard == CF_GUARD_OFF ||
-        cf_collectives[collective].varies != CF_VARIES_NO ||
-        cf_collectives[collective].native == NULL ||
-        (cf_runtime.guard != CF_GUARD_REDUCTIONS && cf_shows_order(collective, op)))
+bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes) {
+    const struct cf_collective_info *info = &cf_collectives[choice->variant->collective];
+    if (!choice->guarded || cf_runtime.guard == CF_GUARD_OFF || info->varies != CF_VARIES_NO ||
+        info->native == NULL || (cf_runtime.guard != CF_GUARD_REDUCTIONS && info->has_op))
         return false;
-    const struct cf_trial *trial = trial_of(state, choice);
+    const struct cf_trial *trial = trial_of(state, choice, bytes);
     return trial == NULL || trial->verdict == CF_TRIAL_OPEN;
 }
 
-bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice) {
-    const struct cf_trial *trial = trial_of(state, choice);
+bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes) {
+    const struct cf_trial *trial = trial_of(state, choice, bytes);
     return trial != NULL && trial->verdict == CF_TRIAL_DROPPED;
 }
 
@@ -71,7 +76,7 @@ static void log_verdict(const struct cf_state *state, const struct cf_choice *ch
            times[0], keeps ? "kept" : "dropped");
 }
 
-/* After a pair. Collective where a decision is due. */
+/* After a pair. Collective where a decision is due. Returns an MPI error class. */
 static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
     for (size_t i = 0; i < sizeof decisions / sizeof decisions[0]; i++) {
         if (decisions[i].pairs != pairs)
@@ -81,7 +86,7 @@ static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
         const int err = PMPI_Allreduce(own, times, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle);
         if (err != MPI_SUCCESS)
             return err;
-        const bool slower = times[1] > decisions[i].most * times[0];
+        const bool slower = times[1] > decisions[i].most * times[0] + decisions[i].seconds;
         if (slower || pairs == CF_TRIAL_PAIRS) {
             trial->verdict = slower ? CF_TRIAL_DROPPED : CF_TRIAL_KEPT;
             log_verdict(state, trial->choice, times, !slower);
@@ -90,25 +95,58 @@ static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
     return MPI_SUCCESS;
 }
 
-int cf_guard_run(struct cf_state *state, const struct cf_choice *choice, int collective,
-                 const struct cf_args *args) {
-    struct cf_trial *trial = trial_of(state, choice);
-    if (trial == NULL) {
-        trial = calloc(1, sizeof *trial);
-        if (trial == NULL)
-            return MPI_ERR_NO_MEM;
-        trial->choice = choice;
-        trial->next = state->trials;
-        state->trials = trial;
-    }
-    /* Native first, then the variant first, in turn: what the first of a pair leaves unfinished
-     * slows down the second. */
+/* NULL when out of memory. */
+static struct cf_trial *begin_trial(struct cf_state *state, const struct cf_choice *choice,
+                                    int64_t bytes) {
+    struct cf_trial *trial = calloc(1, sizeof *trial);
+    if (trial == NULL)
+        return NULL;
+    trial->choice = choice;
+    trial->bucket = cf_bucket((uint64_t)bytes);
+    trial->next = state->trials;
+    state->trials = trial;
+    return trial;
+}
+
+/* The call on trial that is under way on this thread. */
+static _Thread_local struct {
+    struct cf_state *state; /* NULL: none */
+    struct cf_trial *trial;
+    double begin;
+} current;
+
+/* Native first, then the variant first, in turn: what the first of a pair leaves unfinished slows
+ * down the second. */
+static bool is_by_variant(int call) {
+    return call % 2 != call / 2 % 2;
+}
+
+int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes) {
+    struct cf_trial *trial = trial_of(state, choice, bytes);
+    if (trial == NULL)
+        trial = begin_trial(state, choice, bytes);
+    if (trial == NULL)
+        return MPI_ERR_NO_MEM;
+    current.state = state;
+    current.trial = trial;
+    current.begin = now();
+    return is_by_variant(trial->calls) ? MPI_SUCCESS : CF_DECLINED;
+}
+
+int cf_guard_end(int err) {
+    struct cf_trial *trial = current.trial;
+    if (current.state == NULL)
+        return err;
     const int call = trial->calls++;
-    const int pair = call / 2;
-    const bool by_variant = call % 2 != pair % 2;
-    const double begin = now();
-    const int err = by_variant ? choice->variant->run(args, &state->comm, choice->parameter)
-                               : cf_collectives[collective].native(args);
-    trial->seconds[by_variant][pair] = now() - begin;
-    return err != MPI_SUCCESS || call % 2 == 0 ? err : decide(state, trial, pair + 1);
+    trial->seconds[is_by_variant(call)][call / 2] = now() - current.begin;
+    if (err == MPI_SUCCESS && call % 2 == 1)
+        err = decide(current.state, trial, call / 2 + 1);
+    if (err != MPI_SUCCESS) /* a failed call has no time, and there is room for six pairs only */
+        trial->verdict = CF_TRIAL_DROPPED;
+    current.state = NULL;
+    return err;
+}
+
+void cf_guard_forget(void) {
+    current.state = NULL;
 }

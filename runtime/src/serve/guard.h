@@ -1,11 +1,13 @@
 /*
  * The guard: a variant that was not measured on the layout of a communicator proves itself there.
  *
- * Its first calls alternate with native ones, in pairs, and each rank times its own. After the
- * first, third and sixth pair, an allreduce of two numbers tells all ranks the largest times. A
- * variant that is slower is dropped: native serves its sizes on this communicator from then on.
- * Before the first pair is complete only one call has been slower than native, and a variant more
- * than 4 times slower has no second one. One more than 1.5 times slower has three, any other six.
+ * Its first calls at each size (quarter octave) alternate with native ones, in pairs, and each rank
+ * times its own. After the first, third and sixth pair, an allreduce of two numbers tells all ranks
+ * the largest times. A variant that is slower is dropped: native serves such calls on this
+ * communicator from then on. A variant more than 4 times and 2 ms slower has one call, one more
+ * than 1.5 times slower three, any other slower one six.
+ *
+ * A native call on trial goes the way of every native call, through the wrapper.
  *
  * Every rank counts the same calls, because the choice is the same on all ranks and is made before
  * the count.
@@ -15,15 +17,19 @@
 
 #include "comm/comm.h"
 
-/* Whether the choice is on trial on this communicator, for calls with this op: its calls must come
- * to cf_guard_run. */
-bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice, int collective,
-                    MPI_Op op);
-/* Whether the choice lost its trial on this communicator. */
-bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice);
-/* Serves a call of a choice on trial, by the variant or by native. Collective. Returns an MPI error
- * class, or CF_DECLINED as the variant does. */
-int cf_guard_run(struct cf_state *state, const struct cf_choice *choice, int collective,
-                 const struct cf_args *args);
+/* Whether the choice is on trial on this communicator for this many bytes. */
+bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
+/* Whether the choice lost that trial. */
+bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
+
+/* Begins a call of a choice on trial: MPI_SUCCESS if the variant is to serve it, CF_DECLINED if
+ * native is, MPI_ERR_NO_MEM. */
+int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
+/* Ends the call on trial that is under way on this thread, if there is one. Collective where a
+ * decision is due. err: the call's result, which is passed on; else an error of the decision, which
+ * the MPI library has reported. */
+int cf_guard_end(int err);
+/* The call that is under way on this thread has been left in another way. */
+void cf_guard_forget(void);
 
 #endif

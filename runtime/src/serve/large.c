@@ -37,10 +37,8 @@ int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count
         memory = malloc(2 * (size_t)size * sizeof *memory);
         err = memory == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     }
-    if (err == MPI_ERR_NO_MEM) {
-        (void)PMPI_Comm_call_errhandler(args->comm, err);
-        return err;
-    }
+    if (err == MPI_ERR_NO_MEM)
+        return cf_raise(args->comm, err);
     if (memory == NULL)
         return CF_DECLINED;
     /* Counts are significant at the root only, and send counts only if not in place. */

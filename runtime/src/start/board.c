@@ -21,7 +21,7 @@
 /*
  * PMI-1: lines of text over a file descriptor, one answer per request. The MPI library uses the
  * same descriptor, and must find it without unread answers. What is put before the barrier of
- * MPI_Init is visible to all ranks after it.
+ * MPI_Init, or of the first communicator of a session, is visible to all ranks after it.
  */
 enum { LINE = 1024 };
 

@@ -183,6 +183,7 @@ static void start(void) {
         const bool observed = settings.profile || settings.verbose >= 2;
         cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
         cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
+        cf_runtime.awaits_ends = active && (observed || cf_rules_have_map());
         cf_observe_setup(active && settings.profile);
         if (active)
             describe_world();
@@ -212,7 +213,7 @@ __attribute__((constructor)) static void chain(void) {
 static void stop(void) {
     cf_observe_finish();
     cf_runtime.mode = CF_MODE_OFF;
-    cf_runtime.tuned_only = false;
+    cf_runtime.tuned_only = cf_runtime.awaits_ends = false;
     cf_states_stop();
     cf_shared_stop();
     cf_types_stop();
@@ -322,6 +323,22 @@ COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int 
         *provided = required;
     return err;
 }
+
+/* The first communicator of a session takes the place of MPI_Init in MPICH's exchange with the
+ * launcher, of which the notice is a part. Wrapped under both names: bindings may call either. */
+#if MPI_VERSION >= 4 && !defined(OPEN_MPI)
+#define WRAP(name)                                                                                 \
+    COLLFORGE_PUBLIC int name(MPI_Info info, MPI_Errhandler handler, MPI_Session *session) {       \
+        static int (*next_one)(MPI_Info, MPI_Errhandler, MPI_Session *);                           \
+        cf_chain(#name, &next_one);                                                                \
+        if (cf_library_is_ours())                                                                  \
+            cf_presence_announce();                                                                \
+        return next_one(info, handler, session);                                                   \
+    }
+
+WRAP(MPI_Session_init)
+WRAP(PMPI_Session_init)
+#endif
 
 COLLFORGE_PUBLIC int MPI_Finalize(void) {
     cf_threads_end();

@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,9 @@ static void write_notice(char notice[CF_NOTICE_SIZE]) {
 }
 
 void cf_presence_announce(void) {
+    static atomic_flag announced = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&announced))
+        return;
     char notice[CF_NOTICE_SIZE];
     write_notice(notice);
     board = cf_board_post(notice);

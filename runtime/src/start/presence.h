@@ -7,7 +7,8 @@
 
 #include <stdbool.h>
 
-/* Call before MPI_Init. */
+/* Call before the first MPI_Init, MPI_Init_thread or MPI_Session_init. A second call does
+ * nothing. */
 void cf_presence_announce(void);
 /*
  * On all ranks that have the library, with an equal result: whether all ranks have the same build.

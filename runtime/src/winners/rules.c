@@ -203,6 +203,10 @@ bool cf_rules_any_for(int size) {
     return false;
 }
 
+bool cf_rules_have_map(void) {
+    return most_on_map > 0;
+}
+
 static struct built *find_built(const struct sources *sources) {
     struct built *found = list.first;
     while (found != NULL &&

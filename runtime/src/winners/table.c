@@ -10,6 +10,14 @@
  * most. */
 static const double most_factor = 1.5;
 
+/* Of a damaged name, so that no sum or product of two overflows. */
+enum { MOST_RANKS = 1 << 24 };
+
+static long number_at(const char *text, char **end) {
+    const long number = strtol(text, end, 10);
+    return number < 0 || number > MOST_RANKS ? MOST_RANKS : number;
+}
+
 /* The number of ranks that a layout's name implies; 0 if unknown. */
 static long ranks_of(const char *layout) {
     static const char cyclic[] = "cyclic:";
@@ -23,16 +31,15 @@ static long ranks_of(const char *layout) {
     }
     if (strncmp(layout, cyclic, sizeof cyclic - 1) == 0)
         layout += sizeof cyclic - 1;
-    ranks = strtol(layout, &end, 10);
+    ranks = number_at(layout, &end);
     if (*end == 'x' && strchr(layout, '+') == NULL)
-        return ranks * strtol(end + 1, NULL, 10);
+        return ranks * number_at(end + 1, &end);
     while (*end == '+')
-        ranks += strtol(end + 1, &end, 10);
+        ranks += number_at(end + 1, &end);
     return ranks;
 }
 
 static void describe(struct cf_table_layout *layout, const char *name) {
-    enum { MOST = 1 << 24 };
     char *end = NULL;
     memcpy(layout->name, name, sizeof layout->name);
     layout->ranks = ranks_of(name);
@@ -41,7 +48,7 @@ static void describe(struct cf_table_layout *layout, const char *name) {
     const long nodes = strtol(name + 1, &end, 10);
     const long ranks = *end == 'x' ? strtol(end + 1, NULL, 10) : 0;
     layout->ranks = 0;
-    if (nodes > 0 && nodes < MOST && ranks > 0 && ranks < MOST) {
+    if (nodes > 0 && nodes < MOST_RANKS && ranks > 0 && ranks < MOST_RANKS) {
         layout->nodes = (int)nodes;
         layout->ranks_per_node = (int)ranks;
     }

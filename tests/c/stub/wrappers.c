@@ -1,16 +1,16 @@
 #include "collectives.h"
-#include "serve/dispatch.h"
+#include "serve/fast.h"
 
 static int run(const struct cf_choice *choice, int collective, const struct cf_args *args) {
     const int err = cf_attempt(choice, collective, args);
-    return err == CF_DECLINED ? cf_collectives[collective].native(args) : err;
+    return err == CF_DECLINED ? cf_ended(cf_collectives[collective].native(args)) : err;
 }
 
 COLLFORGE_PUBLIC int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int root,
                                MPI_Comm comm) {
     const struct cf_choice *choice = cf_choose(CF_BCAST, comm, count, datatype);
     if (choice == NULL)
-        return PMPI_Bcast(buffer, count, datatype, root, comm);
+        return cf_ended(PMPI_Bcast(buffer, count, datatype, root, comm));
     const struct cf_args args = {.sendcount = count,
                                  .sendtype = datatype,
                                  .recvbuf = buffer,
@@ -25,7 +25,7 @@ COLLFORGE_PUBLIC int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count
                                    MPI_Datatype datatype, MPI_Op op, MPI_Comm comm) {
     const struct cf_choice *choice = cf_choose(CF_ALLREDUCE, comm, count, datatype);
     if (choice == NULL)
-        return PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+        return cf_ended(PMPI_Allreduce(sendbuf, recvbuf, count, datatype, op, comm));
     const struct cf_args args = {.sendbuf = sendbuf,
                                  .sendcount = count,
                                  .sendtype = datatype,
@@ -44,7 +44,7 @@ COLLFORGE_PUBLIC int MPI_Gather(const void *sendbuf, int sendcount, MPI_Datatype
     const struct cf_choice *choice = cf_choose(CF_GATHER, comm, in_place ? recvcount : sendcount,
                                                in_place ? recvtype : sendtype);
     if (choice == NULL)
-        return PMPI_Gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm);
+        return cf_ended(PMPI_Gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm));
     const struct cf_args args = {.sendbuf = sendbuf,
                                  .sendcount = sendcount,
                                  .sendtype = sendtype,

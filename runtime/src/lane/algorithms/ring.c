@@ -50,7 +50,7 @@ int cf_ring_reduce_scatter(const struct cf_lane_call *call) {
 
 /*
  * A reduce-scatter and an allgather in one stream. With 3 nodes, 0 sends part 2 of x0, then part 1
- * of x2 o x0, then the sums of part 0 and part 2. Each part is summed by one rank, so all ranks get
+ * of x0 o x2, then the sums of part 0 and part 2. Each part is summed by one rank, so all ranks get
  * the same bits.
  */
 int cf_ring_allreduce(const struct cf_lane_call *call) {

@@ -14,8 +14,16 @@ int cf_scatter_allgather_bcast(const struct cf_lane_call *call) {
     struct cf_split parts;
 
     CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, at->nodes, call->count));
+    CF_TRY(cf_tree_scatter(call->comm, cf_at(unit, call->to, parts.displs[position]), &parts, unit,
+                           call->root));
+    struct cf_lane_call own = *call;
+    if (position == 0) { /* its buffer may be read-only: the root receives elsewhere what it has */
+        own.to = cf_temp(call->comm, CF_SLOT_LANE, call->count, unit);
+        CF_TRY(own.to == NULL ? MPI_ERR_NO_MEM
+                              : cf_copy(call->comm, own.to, call->to, parts.counts[0], unit));
+    }
     const struct cf_ring ring = {
-        .call = call,
+        .call = &own,
         .parts = &parts,
         .count = call->count,
         .first = position,
@@ -23,7 +31,5 @@ int cf_scatter_allgather_bcast(const struct cf_lane_call *call) {
         .segment = cf_segment_units(call->parameter[CF_SCATTER_ALLGATHER_SEGMENT_BYTES], unit),
         .window = call->parameter[CF_SCATTER_ALLGATHER_WINDOW],
     };
-    CF_TRY(cf_tree_scatter(call->comm, cf_at(unit, call->to, parts.displs[position]), &parts, unit,
-                           call->root));
     return cf_ring_run(&ring);
 }

@@ -1,0 +1,83 @@
+/*
+ * Calls whose variant is on trial (COLLFORGE_GUARD). The word says which:
+ *
+ *   errors  an op that does not apply to the type: each call returns an error, reported once
+ *   sizes   two sizes in turn
+ *   sums    sums of floats and logical reductions in turn
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { CALLS = 40, MOST = 20000 };
+
+static int reports = 0;
+
+static void count(MPI_Comm *comm, int *err, ...) {
+    (void)comm;
+    (void)err;
+    reports++;
+}
+
+static int errors(MPI_Comm comm) {
+    double a[2] = {1, 2}, b[2];
+    int wrong = 0;
+    MPI_Errhandler handler;
+
+    MPI_Comm_create_errhandler(count, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    for (int i = 0; i < CALLS; i++) {
+        const int before = reports;
+        wrong += MPI_Allreduce(a, b, 2, MPI_DOUBLE, MPI_BAND, comm) == MPI_SUCCESS;
+        wrong += reports != before + 1;
+    }
+    MPI_Errhandler_free(&handler);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
+    return wrong;
+}
+
+static int sizes(MPI_Comm comm, int rank) {
+    static char data[MOST];
+    int wrong = 0;
+
+    for (int i = 0; i < CALLS; i++) {
+        const int bytes = i % 2 == 0 ? 1000 : MOST;
+        memset(data, rank == 0 ? i : 0, sizeof data);
+        MPI_Bcast(data, bytes, MPI_CHAR, 0, comm);
+        for (int at = 0; at < bytes; at++)
+            wrong += data[at] != i;
+    }
+    return wrong;
+}
+
+static int sums(MPI_Comm comm, int rank) {
+    const double operand[2] = {rank == 0 ? 1e16 : rank == 1 ? 1 : rank == 2 ? -1e16 : 1, 0.1};
+    double first[2], again[2];
+    int wrong = 0, one = 1, all;
+
+    for (int i = 0; i < CALLS; i++) {
+        MPI_Allreduce(operand, i == 0 ? first : again, 2, MPI_DOUBLE, MPI_SUM, comm);
+        wrong += i > 0 && memcmp(first, again, sizeof first) != 0;
+        MPI_Allreduce(&one, &all, 1, MPI_INT, MPI_LOR, comm);
+        wrong += !all;
+    }
+    return wrong;
+}
+
+int main(int argc, char **argv) {
+    MPI_Comm comm;
+    int rank, wrong, all;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_rank(comm, &rank);
+    wrong = strcmp(argv[1], "errors") == 0  ? errors(comm)
+            : strcmp(argv[1], "sizes") == 0 ? sizes(comm, rank)
+                                            : sums(comm, rank);
+    MPI_Reduce(&wrong, &all, 1, MPI_INT, MPI_SUM, 0, comm);
+    if (rank == 0)
+        puts(all == 0 ? "passed" : "failed");
+    MPI_Comm_free(&comm);
+    MPI_Finalize();
+    return 0;
+}
