@@ -37,7 +37,7 @@ COMMANDS = {
     "reframe-path",
     "report",
 }
-COMMANDS |= {"tune", "verify", "winners"}
+COMMANDS |= {"profile", "tune", "verify", "why", "winners"}
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:

@@ -140,6 +140,14 @@ def test_profile_counts_the_calls_of_the_job(build: Build, tmp_path: Path) -> No
     # Communicators without world rank 0 count, too: MPI_COMM_SELF of four ranks, and two halves of two.
     assert rows["allreduce", "1x1", 39]["calls"] == "4"
     assert rows["bcast", "2x1", 39]["calls"] == "4"
+    assert [rows["bcast", name, 39]["communicators"] for name in ("2x1",)] == ["2"]
+    assert {name: rows[name, "2x2", 363]["origin"] for name in ("bcast",)} == {"bcast": "world"}
+    # All ranks' times count; the job's is longer than those of its collectives.
+    job = rows.pop(("job", "2x2", 0))
+    seconds = [float(row["seconds"]) for row in rows.values()]
+    assert all(one > 0 for one in seconds)
+    assert sum(seconds) < float(job["seconds"])
+    assert all(0 <= float(row["waited"]) <= float(row["seconds"]) for row in rows.values())
 
 
 def test_profile_that_cannot_be_written(build: Build, tmp_path: Path) -> None:

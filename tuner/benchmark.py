@@ -10,12 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from collforge.case import Case
-from collforge.db import Choice, Result, Store, Winner
-from collforge.decision import TIE
+from collforge.db import Result, Store, Winner
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.place import Place
-from collforge.serving import Stored, serving
 from collforge.tuner import ingest, plan, request, search
 from collforge.tuner.bandwidth import link_rate
 from collforge.tuner.evidence import (
@@ -27,7 +25,7 @@ from collforge.tuner.evidence import (
     median_interval,
 )
 from collforge.tuner.ingest import Cost, Report
-from collforge.tuner.lookup import read_winners
+from collforge.tuner.lookup import read_winners, serving_winner
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Job, Site, run_job
 from collforge.variant import NATIVE, Variant
@@ -68,35 +66,26 @@ class Known:
 
     def neighbours(self, problem: Case) -> list[Variant]:
         """The stored winners at the next smaller and the next larger size."""
-        chosen = self._choices(problem.collective)
+        chosen = {one.choice.bytes: one.choice for one in self._current(problem.collective)}
         smaller = [size for size in chosen if size < problem.bytes]
         larger = [size for size in chosen if size > problem.bytes]
         sizes = [*sorted(smaller)[-1:], *sorted(larger)[:1]]
         return list(dict.fromkeys(chosen[size].variant for size in sizes))
 
-    def _choices(self, collective: str) -> dict[int, Choice]:
-        """The stored winners of a collective whose variants still exist, by size."""
+    def _current(self, collective: str) -> list[Winner]:
+        """The stored winners of a collective whose variants still exist."""
         current = {entry.fingerprint for entry in self.made.variants_of(collective)}
-        return {
-            size: winner.choice
-            for (name, size), winner in self.winners.items()
+        return [
+            winner
+            for (name, _), winner in self.winners.items()
             if name == collective
             and (winner.choice.variant.is_native or winner.choice.variant.fingerprint in current)
-        }
+        ]
 
     def _stored(self, problem: Case) -> Variant | None:
-        chosen = self._choices(problem.collective)
-        rows = [
-            Stored(
-                size,
-                "" if choice.variant.is_native else choice.variant.name,
-                choice.evidence == TIE,
-            )
-            for size, choice in chosen.items()
-        ]
         entry = self.made.collective(problem.collective)
-        row = serving(rows, entry.choice_bytes(problem.bytes))
-        return chosen[row.bytes].variant if row else None
+        found = serving_winner(entry, self._current(problem.collective), problem.bytes)
+        return found.choice.variant if found else None
 
     def best(self, problem: Case, entry: VariantEntry, words: str = "") -> str:
         """The name of the fastest point of a variant in earlier launches; the first point if none was measured.

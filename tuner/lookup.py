@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from collforge.db import Choice, MapPoint, Store, Winner
-from collforge.generator.manifest import Manifest
+from collforge.decision import TIE
+from collforge.generator.manifest import CollectiveEntry, Manifest
 from collforge.layout import Layout
 from collforge.place import Place
-from collforge.serving import bytes_at, nearest_point, serving_layout
+from collforge.serving import Stored, bytes_at, nearest_point, serving, serving_layout
 
 
 def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> list[Winner]:
@@ -41,6 +42,23 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
         *own,
         *_converted(made, place, layout, (p for p in near if p.variant.collective not in have)),
     ]
+
+
+def serving_winner(entry: CollectiveEntry, winners: Iterable[Winner], nbytes: int) -> Winner | None:
+    """The winner that serves a call of a collective with ``nbytes`` bytes; None if none does.
+
+    ``winners``: those of a layout; other collectives' are passed over.
+    """
+    by_size = {
+        one.choice.bytes: one for one in winners if one.choice.variant.collective == entry.name
+    }
+    rows = [
+        Stored(n, "" if c.variant.is_native else c.variant.name, c.evidence == TIE)
+        for n, c in ((n, one.choice) for n, one in by_size.items())
+    ]
+    size = entry.choice_bytes(nbytes)
+    row = serving(rows, size) if size > 0 else None
+    return by_size[row.bytes] if row else None
 
 
 def _converted(

@@ -56,6 +56,8 @@ class Goal:
     seed: int = 7
     lanes: int = 0
     """Physical lanes of a node (`collforge probe lanes`); 0: not known. Searches try this many first."""
+    only: frozenset[tuple[str, int]] = frozenset()
+    """The collectives with the sizes that are wanted; empty: each collective at each size."""
 
     def is_late(self, launches: int) -> bool:
         """Whether a problem with this number of launches has had those of a usual decision."""
@@ -95,6 +97,7 @@ def problems(manifest: Manifest, goal: Goal) -> list[Case]:
         problem_at(manifest, goal, collective, size)
         for size in goal.sizes
         for collective in goal.collectives
+        if not goal.only or (collective, size) in goal.only
     )
     return list({problem.problem: problem for problem in each}.values())
 

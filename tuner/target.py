@@ -12,7 +12,7 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
 from collforge.toolchain import libraries
-from collforge.tuner import request
+from collforge.tuner import profile, request
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Site
 
@@ -78,6 +78,27 @@ def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:
         per=args.per,
         **precision,
     )
+
+
+def profiled_goals(args: argparse.Namespace, made: Manifest, **precision: Any) -> list[Goal]:
+    """What the applications of --profile call, a goal for each layout, the most expensive first.
+
+    Layouts that the system cannot have are left out with a message.
+    """
+    sized = [e.name for e in made.collectives if e.sized == "block" and not e.hybrid]
+    goals = []
+    for one in profile.worth_tuning(profile.read(args.profile), sized, args.least_part):
+        names = sorted({name for name, _ in one.problems})
+        sizes = sorted({size for _, size in one.problems})
+        try:
+            at = request.parse_layout(one.layout, args.system)
+            if args.system == "emulated":
+                rails(args, at)
+        except CollforgeError as error:
+            print(f"{one.layout}, {one.part:.0%} of the time in collectives, is left out: {error}")
+            continue
+        goals.append(Goal(at, tuple(names), tuple(sizes), only=one.problems, **precision))
+    return goals
 
 
 def cluster(args: argparse.Namespace) -> ClusterSpec:

@@ -7,6 +7,7 @@ import shlex
 import signal
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from collforge.case import Case
@@ -27,13 +28,13 @@ from collforge.tuner.parsing import (
     find_libraries,
 )
 from collforge.tuner.plan import Goal
-from collforge.tuner.run import Site
 from collforge.tuner.standing import Standing
 from collforge.tuner.tune import Session, Spent, tune
 
 EXAMPLE = """\
 collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
   collforge tune --system local --mpi openmpi --collective bcast --sizes 1KiB..64KiB
+  collforge tune --system emulated --mpi openmpi --profile calls.csv
 
 It can be interrupted at any time: the next call continues from the database."""
 
@@ -46,6 +47,19 @@ def add_parser(subparsers: Subparsers) -> None:
     add_mpi(parser)
     target.add_problems(parser)
     add_database(parser)
+    parser.add_argument(
+        "--profile",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        help="tune what applications call (COLLFORGE_PROFILE), instead of --layout, --collective and --sizes",
+    )
+    parser.add_argument(
+        "--least-part",
+        type=float,
+        default=0.01,
+        help="with --profile: leave out what takes less of the time in collectives (default: %(default)s)",
+    )
     parser.add_argument(
         "--budget",
         help="time for measuring, without compiling, e.g. 90s, 10m "
@@ -61,46 +75,57 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Tunes the MPI libraries one after the other. Each gets an equal share of the remaining budget."""
+    """Runs the tunings one after the other. Each gets a part of the remaining budget by its problems."""
     if args.launches < 1:
         raise CollforgeError(f"--launches {args.launches}: a decision needs 1 launch or more")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     budget = request.parse_duration(args.budget) if args.budget else None
     found = find_libraries(args.mpi)
-    sites = [target.site(args, library.name) for library in found]
-    sessions = [open_session(args, *both) for both in zip(found, sites)]
+    for library in found:  # raises before anything is built
+        target.site(args, library.name)
+    sessions = [session for library in found for session in open_sessions(args, library)]
     # The budget does not include compiling.
     deadline = None if budget is None else time.monotonic() + budget
+    counts = [len(plan.problems(one.manifest, one.goal)) for one in sessions]
     standings = []
-    for number, (library, session) in enumerate(zip(found, sessions)):
+    for number, session in enumerate(sessions):
         if deadline is None:
-            share = request.PROBLEM_SECONDS * len(plan.problems(session.manifest, session.goal))
+            share = request.PROBLEM_SECONDS * counts[number]
         else:
-            share = max(0.0, deadline - time.monotonic()) / (len(found) - number)
-        with make_display(f"{library.name} ({number + 1} of {len(found)})") as display:
+            left = max(0.0, deadline - time.monotonic())
+            share = left * counts[number] / max(1, sum(counts[number:]))
+        title = f"{session.place.mpi} {session.place.layout} ({number + 1} of {len(sessions)})"
+        with make_display(title) as display:
             standings.append(tune(session, share, display.show))
     print_result(args, sessions, standings)
     return 0
 
 
-def open_session(args: argparse.Namespace, library: MpiLibrary, site: Site) -> Session:
-    """Builds what is needed for one MPI library and prints where its results will be stored."""
+def open_sessions(args: argparse.Namespace, library: MpiLibrary) -> list[Session]:
+    """Builds what is needed for one MPI library. A tuning for each layout of --profile; else one."""
     begin = time.monotonic()
     build.build(library)
     made = build.read_manifest()
-    at = request.parse_layout(args.layout, args.system)
-    place = Place.of(target.system_name(args), library, at)
-    goal = target.goal(
-        args,
-        made,
-        lanes=known_lanes(args.db, place),
-        min_launches=args.launches,
-        max_launches=max(Goal.max_launches, 2 * args.launches),
-        margin=args.margin,
-        seed=args.seed,
-    )
+    precision = {
+        "min_launches": args.launches,
+        "max_launches": max(Goal.max_launches, 2 * args.launches),
+        "margin": args.margin,
+        "seed": args.seed,
+    }
+    if args.profile:
+        goals = target.profiled_goals(args, made, **precision)
+    else:
+        goals = [target.goal(args, made, **precision)]
     spent = Spent(building=time.monotonic() - begin)
-    return Session(made, goal, site, place, args.db, home() / "runs", spent)
+    sessions = []
+    for goal in goals:
+        there = argparse.Namespace(**{**vars(args), "layout": goal.layout.name})
+        place = Place.of(target.system_name(there), library, goal.layout)
+        site = target.site(there, library.name)
+        known = replace(goal, lanes=known_lanes(args.db, place))
+        sessions.append(Session(made, known, site, place, args.db, home() / "runs", spent))
+        spent = Spent()
+    return sessions
 
 
 def known_lanes(database: Path, place: Place) -> int:

@@ -6,14 +6,12 @@ import argparse
 from collections.abc import Sequence
 
 from collforge.db import Choice, Store, Winner
-from collforge.decision import TIE
 from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
 from collforge.place import Place
-from collforge.serving import Stored, serving
 from collforge.toolchain import build
 from collforge.tuner import request, target
-from collforge.tuner.lookup import read_winners
+from collforge.tuner.lookup import read_winners, serving_winner
 from collforge.tuner.parsing import Subparsers, add_command, add_database, add_mpi, find_libraries
 
 EXAMPLE = """\
@@ -65,13 +63,8 @@ def explain(made: Manifest, layout: Layout, winners: Sequence[Winner], size: int
             f"not measured; point {stored[1:]} of the map is the nearest, {how} on {winners[0].decided}"
         ]
     choices = {one.choice.bytes: one.choice for one in winners}
-    rows = [
-        Stored(n, "" if c.variant.is_native else c.variant.name, c.evidence == TIE)
-        for n, c in choices.items()
-    ]
-    entry = made.collective(collective)
-    row = serving(rows, entry.choice_bytes(size))
-    served = choices[row.bytes] if row else None
+    found = serving_winner(made.collective(collective), winners, size)
+    served = found.choice if found else None
     lines.append(
         f"serves: {_told(served)}" if served else "serves: native, as no row reaches this size"
     )

@@ -1,0 +1,111 @@
+"""What applications call: reading profiles, showing them, and tuning what they call."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Installation
+from support import execute
+
+from collforge.db import Choice, Result, RunRecord, Store
+from collforge.errors import CollforgeError
+from collforge.place import Place
+from collforge.toolchain import build
+from collforge.tuner import cli, profile
+from collforge.variant import Variant
+
+HEADER = ",".join(profile.COLUMNS)
+ROWS = """\
+job,2x2,0,0,1,world,1,0,10.0,0.5
+bcast,2x2,7512,8191,100,world,1,800000,4.0,1.0
+bcast,2x2,7512,8191,50,duplicate,2,400000,1.0,0.0
+allreduce,2x1,8,9,1000,other,2,8000,2.0,0.5
+allreduce,map#0123456789abcdef,8,9,1000,other,1,8000,0.4,0.0
+gatherv,2x2,1,1,10,world,1,10,0.5,0.0
+bcast,1x1,8,9,10,other,4,80,0.1,0.0
+reduce,2x2,8,9,1,world,1,8,0.001,0.0
+"""
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Path:
+    path = tmp_path / "calls.csv"
+    path.write_text(f"{HEADER}\n{ROWS}")
+    return path
+
+
+def test_profiles_add_up(calls: Path) -> None:
+    one, two = profile.read([calls]), profile.read([calls, calls])
+    assert (one.seconds, two.seconds) == (10.0, 20.0)
+    assert [row.collective for row in one.rows][:2] == ["bcast", "allreduce"]
+    assert (two.rows[0].calls, two.rows[0].size, two.rows[0].moving) == (200, 8000, 6.0)
+    assert one.moving == pytest.approx(6.501)
+    assert one.waited == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "word"), [("collective,layout,calls\n", "no profile"), (None, "No such file")]
+)
+def test_a_file_that_is_no_profile(tmp_path: Path, text: str | None, word: str) -> None:
+    if text is not None:
+        (tmp_path / "file").write_text(text)
+    with pytest.raises(CollforgeError, match=word):
+        profile.read([tmp_path / "file"])
+
+
+def test_what_is_worth_tuning(calls: Path) -> None:
+    """Not: one rank, sizes that ranks do not know, a layout without a name, too little time."""
+    found = profile.worth_tuning(profile.read([calls]), ["bcast", "allreduce", "reduce"], 0.01)
+    assert [(one.layout, one.problems) for one in found] == [
+        ("2x2", {("bcast", 8000)}),
+        ("2x1", {("allreduce", 8)}),
+    ]
+    assert [one.part for one in found] == [pytest.approx(4 / 6.501), pytest.approx(1.5 / 6.501)]
+
+
+def test_show(calls: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["profile", "show", str(calls), "--plot", str(tmp_path / "p.svg")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "65.0% of the time, and 15.0% waiting" in lines[0]
+    (row,) = [line for line in lines if "bcast" in line and "world" in line]
+    assert re.findall(r"[\d.]+%|\d+\.?\d* ms", row) == ["30.0%", "10.0%", "10.0 ms"]
+    assert "bcast 7.81 KiB @2x2 world" in (tmp_path / "p.svg").read_text()
+
+
+def test_gain(
+    built: Installation, calls: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A winner twice as fast as native halves the time that its calls do not wait."""
+    made = build.read_manifest()
+    entry = made.variants_of("bcast")[0]
+    points = entry.points(
+        {**dict.fromkeys(("nodes", "min_node_size", "max_node_size"), 2), "size": 4}
+    )
+    winner = Variant.from_name("bcast", entry.name(points[0]), entry.fingerprint)
+    place = Place("local", built.library.name, built.library.first_line, "2x2")
+    with Store(tmp_path / "db") as store:
+        result = Result(winner, "bcast@2x2,bytes=8192,type=double", 8192, True)
+        time = "2026-01-01T00:00:00Z"
+        store.record_run(RunRecord("uuid", place, 2, 4, time, "", "", (), 0, (result,)))
+        store.replace_winners(place, "bcast", [Choice(8192, winner, 2.0, 1.9, 2.1, 3, "decided")])
+    words = ["profile", "gain", str(calls), "--system", "local", "--mpi", built.library.name]
+    assert cli.main([*words, "--db", str(tmp_path / "db")]) == 0
+    out = capsys.readouterr().out
+    assert "20.0% of the time saved" in out
+    assert out.count("native: not") >= 3
+
+
+def test_tune_what_is_called(built: Installation, calls: Path, tmp_path: Path) -> None:
+    words = ["tune", "--system", "local", "--mpi", built.library.name, "--budget", "6s"]
+    words += ["--profile", str(calls), "--db", str(tmp_path / "db"), "--least-part", "0.02"]
+    done = execute([sys.executable, "-m", "collforge", *words])
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"[0-9]+ of 1 problems decided \(", done.stdout)) == 2
+    with Store(tmp_path / "db", create=False) as store:
+        places = store.places()
+        measured = {one.problem for place in places for one in store.measurements(place)}
+    assert {place.layout for place in places} <= {"2x2", "2x1"}
+    assert any(problem.startswith("bcast@2x2,bytes=8000") for problem in measured)

@@ -1,0 +1,162 @@
+"""`collforge profile`: what an application calls, where its time goes, and what tuning would buy."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+
+from collforge.db import Store, Winner
+from collforge.generator.manifest import Manifest
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.toolchain import build
+from collforge.tuner import profile, request, tables, target
+from collforge.tuner.evidence import Interval
+from collforge.tuner.lookup import read_winners, serving_winner
+from collforge.tuner.parsing import (
+    Subparsers,
+    add_command,
+    add_database,
+    add_mpi,
+    find_libraries,
+    output_file,
+)
+from collforge.tuner.plots import DotPicture, Dots
+from collforge.tuner.profile import Calls, Profile
+
+SUMMARY = "what an application calls (COLLFORGE_PROFILE), and what tuning would buy"
+EXAMPLE = """\
+collforge profile show calls.csv
+  collforge profile gain calls.csv --system emulated --mpi openmpi"""
+NOTE = (
+    "time: of the job, from MPI_Init to MPI_Finalize; waiting: for the latest rank, at least, which no "
+    "collective can shorten; origin: how the communicators were made"
+)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(subparsers, "profile", SUMMARY, EXAMPLE)
+    kinds = parser.add_subparsers(metavar="show|gain", required=True)
+    show = add_command(
+        kinds, "show", "where the time of collectives goes", EXAMPLE.splitlines()[0], run_show
+    )
+    show.add_argument("--plot", metavar="FILE", type=output_file, help="draw it (.png, .svg, .pdf)")
+    gain = add_command(
+        kinds, "gain", "what the stored winners save", EXAMPLE.splitlines()[1].strip(), run_gain
+    )
+    target.add_system(gain)
+    add_mpi(gain)
+    add_database(gain)
+    for each in (show, gain):
+        each.add_argument("files", metavar="FILE", nargs="+", type=Path)
+        each.add_argument("--most", type=int, default=20, help="rows (default: %(default)s)")
+
+
+def run_show(args: argparse.Namespace) -> int:
+    found = profile.read(args.files)
+    table = Table(title=_title(found), caption=NOTE)
+    _add_columns(table)
+    for row in found.rows[: args.most]:
+        table.add_row(*_cells(found, row))
+    tables.show(table)
+    if args.plot:
+        picture(found, args.most).draw(args.plot)
+    return 0
+
+
+def _title(found: Profile) -> str:
+    moving, waited = (_part(found, seconds) for seconds in (found.moving, found.waited))
+    return f"collectives: {moving:.1%} of the time, and {waited:.1%} waiting"
+
+
+def _part(found: Profile, seconds: float) -> float:
+    return seconds / found.seconds if found.seconds else 0.0
+
+
+def _add_columns(table: Table) -> None:
+    for name in ("collective", "layout", "origin"):
+        table.add_column(name)
+    for name in ("communicators", "bytes", "calls", "time", "waiting", "a call"):
+        table.add_column(name, justify="right")
+
+
+def _cells(found: Profile, row: Calls) -> list[str]:
+    at = row.at
+    each = row.seconds / (row.calls * at.size) if at and row.calls else 0.0
+    return [
+        row.collective,
+        escape(row.layout),
+        row.origin,
+        str(row.communicators),
+        request.format_about(row.size),
+        str(row.calls),
+        f"{_part(found, row.moving):.1%}",
+        f"{_part(found, row.waited):.1%}",
+        f"{each * 1e3:#.3g} ms" if each >= 1e-3 else f"{each * 1e6:#.3g} us" if each else "",
+    ]
+
+
+def picture(found: Profile, most: int) -> DotPicture:
+    """Two panels of rows, the most expensive first."""
+    rows = found.rows[:most]
+    panels = {}
+    for title, seconds in (
+        ("% of the job", [row.moving for row in rows]),
+        ("% waiting", [row.waited for row in rows]),
+    ):
+        values = {}
+        for row, each in zip(rows, seconds):
+            part = 100 * _part(found, each)
+            name = f"{row.collective} {request.format_about(row.size)} @{row.layout} {row.origin}"
+            values[name] = Interval(part, part, part)
+        panels[title] = [Dots("time", values)]
+    return DotPicture(panels, _title(found))
+
+
+def run_gain(args: argparse.Namespace) -> int:
+    found = profile.read(args.files)
+    made = build.read_manifest()
+    for library in find_libraries(args.mpi):
+        with Store(args.db, create=False) as store:
+            saved = savings(args, store, made, library, found)
+        total = sum(seconds for seconds, _ in saved)
+        table = Table(
+            title=f"{library.name}: {_part(found, total):.1%} of the time saved", caption=NOTE
+        )
+        _add_columns(table)
+        table.add_column("saved", justify="right")
+        table.add_column("by", overflow="fold")
+        for row, (seconds, words) in list(zip(found.rows, saved))[: args.most]:
+            table.add_row(*_cells(found, row), f"{_part(found, seconds):.1%}", escape(words))
+        tables.show(table)
+    return 0
+
+
+def savings(
+    args: argparse.Namespace, store: Store, made: Manifest, library: MpiLibrary, found: Profile
+) -> list[tuple[float, str]]:
+    """For each row the seconds that the stored winners are expected to save, and what serves it."""
+    known: dict[str, list[Winner]] = {}
+    saved = []
+    for row in found.rows:
+        at = row.at
+        if at is not None and row.layout not in known:
+            place = Place.of(target.system_name(args), library, at)
+            known[row.layout] = read_winners(store, made, place, at)
+        winners = known.get(row.layout, [])
+        saved.append(
+            saving(row, serving_winner(made.collective(row.collective), winners, row.size))
+        )
+    return saved
+
+
+def saving(row: Calls, winner: Winner | None) -> tuple[float, str]:
+    if winner is None:
+        return 0.0, "native: not measured"
+    choice = winner.choice
+    if choice.variant.is_native:
+        return 0.0, f"native ({choice.evidence})"
+    return row.moving * (1 - 1 / choice.ratio), f"{choice.variant.name} ({choice.evidence})"
