@@ -122,6 +122,24 @@ def test_calls_on_trial(
     )
 
 
+@pytest.mark.parametrize(("nodes", "served"), [("2", True), ("map:0,1,0,1", False)])
+def test_prefix_reductions_follow_the_map_on_consecutive_ranks(
+    built: Installation, launch: Launch, database: Path, nodes: str, served: bool
+) -> None:
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_DB": str(database),
+        "COLLFORGE_SYSTEM": "here",
+        "COLLFORGE_NODE_MAP": nodes,
+        "COLLFORGE_VERBOSE": "2",
+    }
+    words = [str(compiled(built, "trial_cases")), "scans"]
+    done = launch(built.library.name, 4, words, env, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+    (line,) = re.findall(r"scan@.*2x2, 64 to 76 bytes: (\S+)", done.stderr)
+    assert (line != "native") == served
+
+
 def slow_and_fast(built: Installation, made: Manifest, path: Path) -> dict[str, Variant]:
     """A database in which, on 2x2, bcast and allgather have a variant slower and one faster than native."""
     place = Place("local", built.library.name, built.library.first_line, "2x2")

@@ -139,3 +139,17 @@ def test_doubt_grows_with_the_distance() -> None:
         lows.append(found[1])
     assert lows == sorted(lows, reverse=True)
     assert lows[0] > lows[2]
+
+
+def test_a_layout_of_one_collective_does_not_hide_the_others(made: Manifest) -> None:
+    """Off the grid of the others: it is a point of theirs as well, unless it is far from what they know."""
+    found = {}
+    for collective, layouts in (("bcast", ("4x2", "5x2", "30x2")), ("allgather", ("4x2",))):
+        fast, native = variant_of(made, collective, "full_lane"), Variant(collective)
+        for layout in layouts:
+            found[f"{collective}@{layout},bytes=65536,type=double"] = launches({native: 2, fast: 1})
+    verified = {variant_of(made, name, "full_lane") for name in ("bcast", "allgather")}
+    points = layout_map.points(Sources(made, found, verified))
+    at = {(one.variant.collective, one.nodes) for one in points if one.ranks_per_node == 2}
+    assert {("bcast", 5), ("allgather", 5), ("bcast", 30)} <= at
+    assert ("allgather", 30) not in at

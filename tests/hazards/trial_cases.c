@@ -4,6 +4,7 @@
  *   errors  an op that does not apply to the type: each call returns an error, reported once
  *   sizes   two sizes in turn
  *   sums    sums of floats and logical reductions in turn
+ *   scans   prefix sums
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -64,6 +65,19 @@ static int sums(MPI_Comm comm, int rank) {
     return wrong;
 }
 
+static int scans(MPI_Comm comm, int rank) {
+    int own[16], last[16];
+    int wrong = 0;
+
+    for (int i = 0; i < 64; i++) {
+        own[i % 16] = rank;
+        if (i % 16 == 15)
+            MPI_Scan(own, last, 16, MPI_INT, MPI_SUM, comm);
+        wrong += i % 16 == 15 && last[i / 16] != rank * (rank + 1) / 2;
+    }
+    return wrong;
+}
+
 int main(int argc, char **argv) {
     MPI_Comm comm;
     int rank, wrong, all;
@@ -73,7 +87,8 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(comm, &rank);
     wrong = strcmp(argv[1], "errors") == 0  ? errors(comm)
             : strcmp(argv[1], "sizes") == 0 ? sizes(comm, rank)
-                                            : sums(comm, rank);
+            : strcmp(argv[1], "sums") == 0  ? sums(comm, rank)
+                                            : scans(comm, rank);
     MPI_Reduce(&wrong, &all, 1, MPI_INT, MPI_SUM, 0, comm);
     if (rank == 0)
         puts(all == 0 ? "passed" : "failed");
