@@ -99,10 +99,11 @@ def test_ratios_are_of_pairs() -> None:
         }
         return {"kind": kind, **halves, **times}
 
-    records = [record("native", 1.0, 1.0), record("tuned", 1.5, 1.0)]
-    records += [record("tuned", 1.5, 10.0), record("native", 1.0, 10.0)]
-    program, calls, control = overhead.measure(recorded(records), AT, 2, 3)
-    for row, expected in ((program, 1.5), (calls, 1.5), (control, 1.0)):
+    kinds = {"tuned": 1.5, "native": 1.0, "profiled": 2.0}
+    records = [record(kind, factor, 1.0) for kind, factor in kinds.items()]
+    records += [record(kind, factor, 10.0) for kind, factor in reversed(kinds.items())]
+    program, calls, profiled, control = overhead.measure(recorded(records), AT, 2, 3)
+    for row, expected in ((program, 1.5), (calls, 1.5), (profiled, 2.0), (control, 1.0)):
         assert row.ratio == pytest.approx(expected)
         assert row.low == pytest.approx(row.high)
     assert (program.without, program.preloaded) == (5.5, 8.25)

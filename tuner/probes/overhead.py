@@ -1,4 +1,4 @@
-"""The cost of the preload for a program whose calls all run native."""
+"""The cost of the preload for a program whose calls all run native, and of recording them (COLLFORGE_PROFILE)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collforge.tuner.probes import programs, ratios
 from collforge.tuner.probes.programs import Programs
 from collforge.tuner.probes.ratios import Ratio, Ratios
 
-SUMMARY = "time a program whose calls all run native, with and without the preload"
+SUMMARY = "time a program whose calls all run native, with and without the preload, and profiled"
 LAYOUT = "2x1"  # one rank per core: waiting for a core would hide the overhead
 COUNT = 128  # doubles of a block
 
@@ -34,10 +34,10 @@ def measure(started: Programs, at: Layout, launches: int, rounds: int) -> list[R
     deviation of its ratio from 1 is the error of the method.
     """
     whole: list[tuple[float, float]] = []
-    calls: dict[str, list[list[tuple[float, float]]]] = {"tuned": [], "native": []}
+    calls: dict[str, list[list[tuple[float, float]]]] = {"tuned": [], "native": [], "profiled": []}
     for number in range(launches):
         seconds = {}
-        for kind in ("native", "tuned") if number % 2 == 0 else ("tuned", "native"):
+        for kind in list(calls)[:: 1 if number % 2 == 0 else -1]:
             found = started.launch(at, started.overhead, kind, rounds, COUNT)
             seconds[kind] = found["init"] + found["calls"] + found["finalize"]
             ways = [
@@ -48,5 +48,6 @@ def measure(started: Programs, at: Layout, launches: int, rounds: int) -> list[R
     return [
         ratios.ratio("program, preloaded over not", [[pair] for pair in whole]),
         ratios.ratio("calls, preloaded, MPI_ over PMPI_", calls["tuned"]),
+        ratios.ratio("calls, profiled, MPI_ over PMPI_", calls["profiled"]),
         ratios.ratio("calls, not preloaded, MPI_ over PMPI_", calls["native"]),
     ]

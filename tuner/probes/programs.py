@@ -52,8 +52,9 @@ class Programs:
     def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
         """Launches `program numbers` and returns its output.
 
-        ``kind``: native (no preload), inactive (preload without database), tuned (preload and database), tried
-        (the same, and the guard tries reductions, too), or a family that the preloaded library is forced to use
+        ``kind``: native (no preload), inactive (preload without database), profiled (the same, with
+        COLLFORGE_PROFILE), tuned (preload and database), tried (the same, and the guard tries reductions, too),
+        or a family that the preloaded library is forced to use
         where it applies.
         """
         env = {"COLLFORGE_SYSTEM": SYSTEM}
@@ -64,6 +65,8 @@ class Programs:
         elif kind == "tried":
             env["COLLFORGE_DB"] = str(self.database)
             env["COLLFORGE_GUARD"] = "reductions"
+        elif kind == "profiled":
+            env["COLLFORGE_PROFILE"] = str(self.database.with_name("calls.csv"))
         elif kind not in ("native", "inactive"):
             env["COLLFORGE_FORCE"] = f"*={kind}"
         # The program `communicators` is linked with the library, so it needs no preload.
