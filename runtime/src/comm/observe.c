@@ -122,17 +122,14 @@ void cf_observe_leave(struct cf_state *state) {
     }
 }
 
-/* Adds the row of the job, whose layout is that of MPI_COMM_WORLD. */
-static void add_job(void) {
+/* Adds the row of the job. */
+static void add_job(const struct cf_state *world) {
     struct cf_profile_key key;
-    struct cf_state *state = NULL;
     memset(&key, 0, sizeof key);
     key.collective = key.bucket = -1;
-    if (cf_state_of(MPI_COMM_WORLD, &state) != MPI_SUCCESS || state->comm.layout.size == 0)
-        return;
-    (void)snprintf(key.layout, sizeof key.layout, "%s", state->layout_name);
-    const struct cf_profile_sums sums = {.communicators = state->comm.layout.rank == 0,
-                                         .calls = state->comm.layout.rank == 0,
+    (void)snprintf(key.layout, sizeof key.layout, "%s", world->layout_name);
+    const struct cf_profile_sums sums = {.communicators = world->comm.layout.rank == 0,
+                                         .calls = world->comm.layout.rank == 0,
                                          .rank_calls = 1,
                                          .seconds = now() - job_begin};
     cf_profile_add(&key, &sums);
@@ -187,12 +184,11 @@ void cf_observe_refusal(const struct cf_state *state, int collective, int64_t by
     log_decision(state, collective, bucket_of(bytes), decision);
 }
 
-void cf_observe_finish(void) {
+void cf_observe_finish(const struct cf_state *world) {
     cf_handle_clear(&logged);
     if (!profiling)
         return;
     profiling = false;
-    cf_states_for_each(cf_observe_leave);
-    add_job();
+    add_job(world);
     cf_profile_write();
 }

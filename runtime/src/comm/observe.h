@@ -28,13 +28,14 @@ void cf_observe_refusal(const struct cf_state *state, int collective, int64_t by
 void cf_observe_leave(struct cf_state *state);
 
 /*
- * Sums the profile over MPI_COMM_WORLD. World rank 0 writes it to the file COLLFORGE_PROFILE, as
- * CSV with these columns: collective, layout, bytes_from, bytes_to (both included), calls; origin
- * (world, duplicate, other: how the communicators were made), communicators; bytes (sum over calls,
- * of a block or vector as in the database); seconds (sum over calls and ranks); waited (the part of
- * seconds beyond the time of the rank that was the fastest in the mean). The row of the collective
- * `job` has the seconds from MPI_Init to MPI_Finalize of all ranks. Collective if profiling is on.
+ * After cf_observe_leave for all communicators. Sums the profile over MPI_COMM_WORLD, whose state
+ * is passed. World rank 0 writes it to the file COLLFORGE_PROFILE, as CSV with these columns:
+ * collective, layout, bytes_from, bytes_to (both included), calls; origin (world, duplicate, other:
+ * how the communicators were made), communicators; bytes (sum over calls, of a block or vector as
+ * in the database); seconds (sum over calls and ranks); waited (the part of seconds beyond the time
+ * of the rank that was the fastest in the mean). The row of the collective `job` has the seconds
+ * from MPI_Init to MPI_Finalize of all ranks. Collective if profiling is on.
  */
-void cf_observe_finish(void);
+void cf_observe_finish(const struct cf_state *world);
 
 #endif

@@ -26,9 +26,12 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
  * only, while others wait for its messages: the job is aborted. */
 int cf_raise(MPI_Comm comm, int err);
 
-/* Ends a call that was observed or on trial; use cf_ended (fast.h). Returns err, or a later error.
- */
+/* Ends a call that was observed or on trial. Returns err, or a later error. */
 int cf_end_call(int err);
+/* After a call for which a choice was looked up, by whichever served it. Passes its result on. */
+static inline int cf_ended(int err) {
+    return cf_runtime.awaits_ends ? cf_end_call(err) : err;
+}
 
 /* The rules' choice for this many bytes; NULL: native. */
 const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,

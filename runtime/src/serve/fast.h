@@ -49,11 +49,6 @@ CF_INLINE bool cf_is_native_mean(int collective, MPI_Comm comm, const int *count
                              state == cf_untuned);
 }
 
-/* After a call for which a choice was looked up, by whichever served it. Passes its result on. */
-CF_INLINE int cf_ended(int err) {
-    return cf_runtime.awaits_ends ? cf_end_call(err) : err;
-}
-
 CF_INLINE bool cf_is_native_unsized(int collective, MPI_Comm comm) {
     return cf_is_native(collective, comm, 0, MPI_DATATYPE_NULL);
 }

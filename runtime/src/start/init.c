@@ -209,9 +209,19 @@ __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Finalize", &next.finalize);
 }
 
+/* On all ranks. */
+static void stop_observing(void) {
+    struct cf_state *world = NULL;
+    if (cf_runtime.mode != CF_MODE_OBSERVED ||
+        !cf_all_agree(cf_state_of(MPI_COMM_WORLD, &world) == MPI_SUCCESS))
+        return;
+    cf_states_for_each(cf_observe_leave);
+    cf_observe_finish(world);
+}
+
 /* On all ranks. Frees windows, for which the ranks of a node wait for each other. */
 static void stop(void) {
-    cf_observe_finish();
+    stop_observing();
     cf_runtime.mode = CF_MODE_OFF;
     cf_runtime.tuned_only = cf_runtime.awaits_ends = false;
     cf_states_stop();
