@@ -1,4 +1,4 @@
-"""The cost of the preload for a program whose calls all run native, and of recording them (COLLFORGE_PROFILE)."""
+"""The cost of the preload for a program whose calls all run native, and of recording them."""
 
 from __future__ import annotations
 
