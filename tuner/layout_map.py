@@ -42,6 +42,10 @@ SAME_SIZE = 0.3
 """Octaves by which two sizes differ that count as one."""
 
 
+Shape = tuple[int, int]
+"""Nodes and ranks per node."""
+
+
 @dataclass(frozen=True)
 class Known:
     """log(native's time / a variant's) at one size, and the low end of its interval."""
@@ -61,8 +65,8 @@ class Site:
     """By octave, ascending."""
 
     @property
-    def ranks_per_node(self) -> int:
-        return self.layout.size // self.layout.nodes
+    def shape(self) -> Shape:
+        return self.layout.nodes, self.layout.size // self.layout.nodes
 
     @property
     def octaves(self) -> set[float]:
@@ -127,43 +131,46 @@ def points(sources: Sources) -> list[MapPoint]:
         point
         for collective, sites in sorted(sources.sites.items())
         for nodes, ranks in everywhere
-        if is_around(sites, nodes, ranks)
+        if is_around(sites, (nodes, ranks))
         for point in at_layout(sources, collective, nodes, ranks)
     ]
 
 
-def grid(sites: Sequence[Site]) -> list[tuple[int, int]]:
-    """The points (nodes, ranks per node) around these layouts."""
-    found: set[tuple[int, int]] = set()
-    for kind in {_kind(site.layout.nodes, site.ranks_per_node) for site in sites}:
-        alike = [site for site in sites if _kind(site.layout.nodes, site.ranks_per_node) == kind]
-        over_nodes = _axis([site.layout.nodes for site in alike])
-        over_ranks = _axis([site.ranks_per_node for site in alike])
-        found |= {(n, r) for n in over_nodes for r in over_ranks if _kind(n, r) == kind}
-        found |= {(site.layout.nodes, site.ranks_per_node) for site in alike}
+def grid(sites: Sequence[Site]) -> list[Shape]:
+    """The points around these layouts."""
+    found: set[Shape] = set()
+    for one in {kind(site.shape) for site in sites}:
+        alike = [site.shape for site in sites if kind(site.shape) == one]
+        over_nodes, over_ranks = (axis(numbers) for numbers in zip(*alike))
+        found |= {(n, r) for n in over_nodes for r in over_ranks if kind((n, r)) == one}
+        found |= set(alike)
     return sorted(found)
 
 
-def is_around(sites: Sequence[Site], nodes: int, ranks: int) -> bool:
+def is_around(sites: Sequence[Site], point: Shape) -> bool:
     """Whether a point is at most the factor BEYOND outside the nodes and ranks per node measured."""
-    alike = [s for s in sites if _kind(s.layout.nodes, s.ranks_per_node) == _kind(nodes, ranks)]
+    alike = [site.shape for site in sites if kind(site.shape) == kind(point)]
     return bool(alike) and all(
         min(measured) / BEYOND <= value <= max(measured) * BEYOND
-        for value, measured in (
-            (nodes, [site.layout.nodes for site in alike]),
-            (ranks, [site.ranks_per_node for site in alike]),
-        )
+        for value, measured in zip(point, zip(*alike))
     )
 
 
-def _axis(measured: Sequence[int]) -> list[int]:
-    low, high = min(measured) / BEYOND, max(measured) * BEYOND
+def axis(measured: Sequence[int], beyond: float = BEYOND) -> list[int]:
+    low, high = min(measured) / beyond, max(measured) * beyond
     steps = (2**octave * step for octave in range(math.ceil(math.log2(high)) + 1) for step in STEPS)
     return [int(value) for value in steps if value == int(value) and low <= value <= high]
 
 
-def _kind(nodes: int, ranks: int) -> tuple[bool, bool]:
+def kind(shape: Shape) -> tuple[bool, bool]:
+    """Layouts of different kinds tell nothing of each other."""
+    nodes, ranks = shape
     return nodes == 1, ranks == 1
+
+
+def distance(a: Shape, b: Shape) -> float:
+    """In doublings of nodes and of ranks per node."""
+    return math.fsum(abs(math.log2(one / other)) for one, other in zip(a, b))
 
 
 def at_layout(sources: Sources, collective: str, nodes: int, ranks: int) -> list[MapPoint]:
@@ -206,23 +213,18 @@ def nearest(sites: Iterable[Site], nodes: int, ranks: int) -> list[Near]:
     """The measured layouts that a point follows from, the nearest first."""
     distances = sorted(
         (
-            (_distance(site, nodes, ranks), site)
+            (distance(site.shape, (nodes, ranks)), site)
             for site in sites
-            if _kind(site.layout.nodes, site.ranks_per_node) == _kind(nodes, ranks)
+            if kind(site.shape) == kind((nodes, ranks))
         ),
         key=lambda pair: pair[0],
     )
     least = distances[0][0] if distances else 0.0
     if least == 0:
         return [Near(site, 0.0, 1.0) for _, site in distances[:1]]
-    chosen = [(distance, site) for distance, site in distances if distance < 2 * least]
-    total = math.fsum(1 / distance for distance, _ in chosen)
-    return [Near(site, distance, 1 / distance / total) for distance, site in chosen]
-
-
-def _distance(site: Site, nodes: int, ranks: int) -> float:
-    by_nodes = abs(math.log2(site.layout.nodes / nodes))
-    return by_nodes + abs(math.log2(site.ranks_per_node / ranks))
+    chosen = [(far, site) for far, site in distances if far < 2 * least]
+    total = math.fsum(1 / far for far, _ in chosen)
+    return [Near(site, far, 1 / far / total) for far, site in chosen]
 
 
 def _sizes(near: Sequence[Near]) -> list[float]:

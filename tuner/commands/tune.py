@@ -15,10 +15,12 @@ from collforge.db import Store
 from collforge.decision import MARGIN
 from collforge.errors import CollforgeError
 from collforge.home import home
+from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner import bandwidth, plan, request, tables, target
+from collforge.tuner.cover import next_layouts
 from collforge.tuner.display import make_display
 from collforge.tuner.parsing import (
     Subparsers,
@@ -35,6 +37,7 @@ EXAMPLE = """\
 collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
   collforge tune --system local --mpi openmpi --collective bcast --sizes 1KiB..64KiB
   collforge tune --system emulated --mpi openmpi --profile calls.csv
+  collforge tune --system emulated --mpi openmpi --cover 4x2
 
 It can be interrupted at any time: the next call continues from the database."""
 
@@ -53,6 +56,14 @@ def add_parser(subparsers: Subparsers) -> None:
         nargs="+",
         type=Path,
         help="tune what applications call (COLLFORGE_PROFILE), instead of --layout, --collective and --sizes",
+    )
+    parser.add_argument(
+        "--cover",
+        metavar="NODESxRANKS",
+        help="tune the layouts up to this one from which the map of all others learns most for their nodes",
+    )
+    parser.add_argument(
+        "--most-layouts", type=int, default=4, help="with --cover (default: %(default)s)"
     )
     parser.add_argument(
         "--least-part",
@@ -115,17 +126,40 @@ def open_sessions(args: argparse.Namespace, library: MpiLibrary) -> list[Session
     if args.profile:
         goals = target.profiled_goals(args, made, **precision)
     else:
-        goals = [target.goal(args, made, **precision)]
+        layouts = covering(args, library) if args.cover else [args.layout]
+        goals = [target.goal(on_layout(args, one), made, **precision) for one in layouts]
     spent = Spent(building=time.monotonic() - begin)
     sessions = []
     for goal in goals:
-        there = argparse.Namespace(**{**vars(args), "layout": goal.layout.name})
+        there = on_layout(args, goal.layout.name)
         place = Place.of(target.system_name(there), library, goal.layout)
         site = target.site(there, library.name)
         known = replace(goal, lanes=known_lanes(args.db, place))
         sessions.append(Session(made, known, site, place, args.db, home() / "runs", spent))
         spent = Spent()
     return sessions
+
+
+def on_layout(args: argparse.Namespace, layout: str | None) -> argparse.Namespace:
+    return argparse.Namespace(**{**vars(args), "layout": layout})
+
+
+def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
+    """The names of the layouts that --cover asks for, in the order to be measured."""
+    most = request.parse_layout(args.cover, args.system)
+    place = Place.of(target.system_name(args), library, most)
+    measured = set()
+    if args.db.exists():
+        with Store(args.db, create=False) as store:
+            same = [one for one in store.places() if replace(one, layout=place.layout) == place]
+        known = [from_name(one.layout) for one in same]
+        measured = {(at.nodes, at.size // at.nodes) for at in known if at.regular}
+    shape = (most.nodes, most.size // most.nodes)
+    found = [f"{n}x{ranks}" for n, ranks in next_layouts(measured, shape, args.most_layouts)]
+    print(
+        f"{library.name}: layouts to measure: {', '.join(found) or 'none, those measured are near enough'}"
+    )
+    return found
 
 
 def known_lanes(database: Path, place: Place) -> int:
