@@ -126,6 +126,7 @@ def _environment(templates: Path) -> jinja2.Environment:
         comment_tail=lambda text: _comment(text, first=10).replace(" * ", "", 1),
         formals=lambda c: ", ".join(f"{a.ctype} {a.name}".replace("* ", "*") for a in c.arguments),
         choose=wrappers.choose,
+        is_native=wrappers.is_native,
         fortran_routines=routines,
         hybrid_routines=hybrid_routines,
         large_functions=lambda known: large_functions(known, wrappers.FIELDS, wrappers.choose),

@@ -20,10 +20,11 @@ from collforge.variant import Variant
 HEADER = ",".join(profile.COLUMNS)
 ROWS = """\
 job,2x2,0,0,1,world,1,0,10.0,0.5
-bcast,2x2,7512,8191,100,world,1,800000,4.0,1.0
-bcast,2x2,7512,8191,50,duplicate,2,400000,1.0,0.0
+bcast,2x2,7512,8191,100,world,1,796000,4.0,1.0
+bcast,2x2,7512,8191,50,duplicate,2,404000,1.0,0.0
 allreduce,2x1,8,9,1000,other,2,8000,2.0,0.5
 allreduce,map#0123456789abcdef,8,9,1000,other,1,8000,0.4,0.0
+allreduce,2x2,1,1,9,other,1,9,0.3,0.0
 gatherv,2x2,1,1,10,world,1,10,0.5,0.0
 bcast,1x1,8,9,10,other,4,80,0.1,0.0
 reduce,2x2,8,9,1,world,1,8,0.001,0.0
@@ -41,38 +42,63 @@ def test_profiles_add_up(calls: Path) -> None:
     one, two = profile.read([calls]), profile.read([calls, calls])
     assert (one.seconds, two.seconds) == (10.0, 20.0)
     assert [row.collective for row in one.rows][:2] == ["bcast", "allreduce"]
-    assert (two.rows[0].calls, two.rows[0].size, two.rows[0].moving) == (200, 8000, 6.0)
-    assert one.moving == pytest.approx(6.501)
+    assert (two.rows[0].calls, two.rows[0].size, two.rows[0].moving) == (200, 7960, 6.0)
+    assert one.moving == pytest.approx(6.801)
     assert one.waited == pytest.approx(1.5)
+    assert not one.tuned
 
 
 @pytest.mark.parametrize(
-    ("text", "word"), [("collective,layout,calls\n", "no profile"), (None, "No such file")]
+    ("text", "word"),
+    [
+        ("collective,layout,calls\n", "no profile"),
+        (None, "No such file"),
+        (f"{HEADER}\nbcast,2x2,8\n", "damaged"),
+        (f"{HEADER}\nbcast,2x2,a,b,1,world,1,8,1.0,0.0\n", "damaged"),
+        ("\xff\xfe", "damaged"),
+    ],
 )
 def test_a_file_that_is_no_profile(tmp_path: Path, text: str | None, word: str) -> None:
     if text is not None:
-        (tmp_path / "file").write_text(text)
+        (tmp_path / "file").write_bytes(text.encode("latin-1"))
     with pytest.raises(CollforgeError, match=word):
         profile.read([tmp_path / "file"])
 
 
 def test_what_is_worth_tuning(calls: Path) -> None:
-    """Not: one rank, sizes that ranks do not know, a layout without a name, too little time."""
-    found = profile.worth_tuning(profile.read([calls]), ["bcast", "allreduce", "reduce"], 0.01)
+    """Calls of a bucket together, as doubles; the most expensive layout first."""
+    found, left_out = profile.worth_tuning(profile.read([calls]), build.read_manifest(), 0.01)
     assert [(one.layout, one.problems) for one in found] == [
         ("2x2", {("bcast", 8000)}),
         ("2x1", {("allreduce", 8)}),
     ]
-    assert [one.part for one in found] == [pytest.approx(4 / 6.501), pytest.approx(1.5 / 6.501)]
+    assert [one.part for one in found] == [pytest.approx(4 / 6.801), pytest.approx(1.5 / 6.801)]
+    parts = {reason: round(6.801 * part, 3) for reason, part in left_out.items()}
+    assert sorted(parts.values()) == [0.001, 0.1, 0.3, 0.4, 0.5]
+    assert parts["one rank"] == 0.1
+    assert parts["reductions of less than 4 bytes"] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "expected"), [(1, 1), (7, 7), (8, 8), (11, 8), (12, 16), (402, 400), (8191, 8192)]
+)
+def test_sizes_are_whole_doubles(nbytes: int, expected: int) -> None:
+    assert profile.measurable(nbytes) == expected
 
 
 def test_show(calls: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["profile", "show", str(calls), "--plot", str(tmp_path / "p.svg")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "65.0% of the time, and 15.0% waiting" in lines[0]
+    assert "68.0% of the time, and 15.0% waiting" in lines[0]
     (row,) = [line for line in lines if "bcast" in line and "world" in line]
     assert re.findall(r"[\d.]+%|\d+\.?\d* ms", row) == ["30.0%", "10.0%", "10.0 ms"]
-    assert "bcast 7.81 KiB @2x2 world" in (tmp_path / "p.svg").read_text()
+    assert "bcast 7960 B @2x2 world" in (tmp_path / "p.svg").read_text()
+
+
+def test_a_profile_without_collectives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "calls.csv").write_text(f"{HEADER}\n{ROWS.splitlines()[0]}\n")
+    assert cli.main(["profile", "show", str(tmp_path / "calls.csv")]) != 0
+    assert "no collectives" in capsys.readouterr().err
 
 
 def test_gain(
@@ -95,7 +121,30 @@ def test_gain(
     assert cli.main([*words, "--db", str(tmp_path / "db")]) == 0
     out = capsys.readouterr().out
     assert "20.0% of the time saved" in out
-    assert out.count("native: not") >= 3
+    assert "had winners" not in out
+    assert out.count("native: no stored size is near") >= 3
+    assert "native: the layout's name is a hash" in out
+
+
+def test_gain_counts_only_what_runs(
+    built: Installation, calls: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not a winner of other code; and it says if the jobs had winners."""
+    path = tmp_path / "tuned.csv"
+    path.write_text(calls.read_text().replace("job,2x2,0,0,1,world", "job,2x2,0,0,1,tuned"))
+    old = Variant("bcast", "full_lane", "", "0123456789abcdef")
+    place = Place("local", built.library.name, built.library.first_line, "2x2")
+    with Store(tmp_path / "db") as store:
+        result = Result(old, "bcast@2x2,bytes=8192,type=double", 8192, True)
+        time = "2026-01-01T00:00:00Z"
+        store.record_run(RunRecord("uuid", place, 2, 4, time, "", "", (), 0, (result,)))
+        store.replace_winners(place, "bcast", [Choice(8192, old, 2.0, 1.9, 2.1, 3, "decided")])
+    words = ["profile", "gain", str(path), "--system", "local", "--mpi", built.library.name]
+    assert cli.main([*words, "--db", str(tmp_path / "db")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "0.0% of the time saved" in out
+    assert "has changed" in out
+    assert "these jobs had winners already" in out
 
 
 def test_tune_what_is_called(built: Installation, calls: Path, tmp_path: Path) -> None:
@@ -104,6 +153,7 @@ def test_tune_what_is_called(built: Installation, calls: Path, tmp_path: Path) -
     done = execute([sys.executable, "-m", "collforge", *words])
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"[0-9]+ of 1 problems decided \(", done.stdout)) == 2
+    assert "left out" in done.stdout
     with Store(tmp_path / "db", create=False) as store:
         places = store.places()
         measured = {one.problem for place in places for one in store.measurements(place)}

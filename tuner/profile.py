@@ -8,14 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collforge.errors import CollforgeError
+from collforge.generator.manifest import Manifest
 from collforge.layout import Layout, LayoutError, from_name
+from collforge.tuner.plan import WORD
 
 JOB = "job"
 """The collective's name in the row of the whole job."""
+TUNED = "tuned"
+"""The origin in that row if winners served calls."""
 COLUMNS = (
     *("collective", "layout", "bytes_from", "bytes_to", "calls", "origin", "communicators"),
     *("bytes", "seconds", "waited"),
 )
+
+
+MOST_TINY = 4
+"""Reductions of fewer bytes have no type that is measured."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class Calls:
     seconds: float
     """Sum over calls and ranks."""
     waited: float
-    """The part of ``seconds`` in which ranks waited for the latest one, at least."""
+    """The part of ``seconds`` in which ranks waited for the latest one. 0 where that is not known."""
 
     @property
     def size(self) -> int:
@@ -63,6 +71,8 @@ class Profile:
     """The most expensive first."""
     seconds: float
     """From MPI_Init to MPI_Finalize, over all ranks."""
+    tuned: bool = False
+    """Whether winners served calls."""
 
     @property
     def moving(self) -> float:
@@ -75,40 +85,44 @@ class Profile:
 
 def read(paths: Iterable[Path]) -> Profile:
     """The sum of the profiles in these files. Raises CollforgeError for a file that is none."""
-    found: dict[tuple[str, ...], Calls] = {}
-    seconds = 0.0
-    for path in paths:
-        for row in _rows(path):
-            one = Calls(
-                row["collective"],
-                row["layout"],
-                row["origin"],
-                int(row["bytes_from"]),
-                int(row["calls"]),
-                int(row["communicators"]),
-                float(row["bytes"]),
-                float(row["seconds"]),
-                float(row["waited"]),
-            )
-            if one.collective == JOB:
-                seconds += one.seconds
-                continue
-            key = (one.collective, one.layout, one.origin, row["bytes_from"])
-            found[key] = _sum(found[key], one) if key in found else one
-    return Profile(sorted(found.values(), key=lambda one: -one.seconds), seconds)
+    found: dict[tuple[str, str, str, int], Calls] = {}
+    seconds, tuned = 0.0, False
+    for one in (one for path in paths for one in _rows(path)):
+        if one.collective == JOB:
+            seconds, tuned = seconds + one.seconds, tuned or one.origin == TUNED
+            continue
+        key = (one.collective, one.layout, one.origin, one.bytes_from)
+        found[key] = _sum(found[key], one) if key in found else one
+    return Profile(sorted(found.values(), key=lambda one: -one.seconds), seconds, tuned)
 
 
-def _rows(path: Path) -> list[Mapping[str, str]]:
+def _rows(path: Path) -> list[Calls]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            if tuple(reader.fieldnames or ()) != COLUMNS:
-                raise CollforgeError(
-                    f"{path} is no profile of this version of Collforge: make one with COLLFORGE_PROFILE"
-                )
-            return list(reader)
+            if tuple(reader.fieldnames or ()) == COLUMNS:
+                return [_calls(row) for row in reader]
     except OSError as error:
         raise CollforgeError(f"{path}: {error.strerror}") from error
+    except (ValueError, TypeError, csv.Error) as error:
+        raise CollforgeError(f"{path} is damaged: {error}") from error
+    raise CollforgeError(
+        f"{path} is no profile of this version of Collforge: make one with COLLFORGE_PROFILE"
+    )
+
+
+def _calls(row: Mapping[str, str]) -> Calls:
+    return Calls(
+        row["collective"],
+        row["layout"],
+        row["origin"],
+        int(row["bytes_from"]),
+        int(row["calls"]),
+        int(row["communicators"]),
+        float(row["bytes"]),
+        float(row["seconds"]),
+        float(row["waited"]),
+    )
 
 
 def _sum(a: Calls, b: Calls) -> Calls:
@@ -135,24 +149,52 @@ class Wanted:
     part: float
 
 
-def worth_tuning(found: Profile, collectives: Iterable[str], least: float) -> list[Wanted]:
-    """By layout, what takes at least the part ``least`` of the time in collectives; the most expensive first.
+def worth_tuning(
+    found: Profile, made: Manifest, least: float
+) -> tuple[list[Wanted], dict[str, float]]:
+    """What has at least the part ``least`` of the time in collectives; the most expensive layout first.
 
-    ``collectives``: those that can be tuned at a size. Communicators of one rank, and layouts without a
-    readable name, are left out.
+    Calls of a bucket of sizes are one problem. Also the parts that cannot be tuned, by the reason.
     """
-    known = set(collectives)
     total = found.moving or 1.0
-    layouts: dict[str, dict[tuple[str, int], float]] = {}
+    left_out: dict[str, float] = {}
+    buckets: dict[tuple[str, str, int], Calls] = {}
     for row in found.rows:
-        at = row.at
-        if row.collective in known and row.size > 0 and at is not None and at.size > 1:
-            problems = layouts.setdefault(row.layout, {})
-            key = (row.collective, row.size)
-            problems[key] = problems.get(key, 0.0) + row.moving / total
-    wanted = []
-    for layout, problems in layouts.items():
-        kept = {key: part for key, part in problems.items() if part >= least}
-        if kept:
-            wanted.append(Wanted(layout, frozenset(kept), sum(kept.values())))
-    return sorted(wanted, key=lambda one: -one.part)
+        reason = _hindrance(made, row)
+        if reason:
+            left_out[reason] = left_out.get(reason, 0.0) + row.moving / total
+            continue
+        key = (row.layout, row.collective, row.bytes_from)
+        buckets[key] = _sum(buckets[key], row) if key in buckets else row
+    layouts: dict[str, dict[tuple[str, int], float]] = {}
+    for row in buckets.values():
+        part = row.moving / total
+        if part < least:
+            left_out["little time each"] = left_out.get("little time each", 0.0) + part
+            continue
+        layouts.setdefault(row.layout, {})[row.collective, measurable(row.size)] = part
+    wanted = [
+        Wanted(layout, frozenset(problems), sum(problems.values()))
+        for layout, problems in layouts.items()
+    ]
+    return sorted(wanted, key=lambda one: -one.part), left_out
+
+
+def measurable(nbytes: int) -> int:
+    """Whole doubles, the type with which problems are measured, where there is one at least."""
+    return max(1, round(nbytes / WORD)) * WORD if nbytes >= WORD else nbytes
+
+
+def _hindrance(made: Manifest, row: Calls) -> str:
+    """Why calls cannot be tuned at their size; empty if they can."""
+    entry = made.collective(row.collective)
+    at = row.at
+    if at is None:
+        return "a layout without a readable name"
+    if at.size == 1:
+        return "one rank"
+    if entry.sized != "block" or entry.varies != "no" or entry.moves_nothing:
+        return "irregular, or without data: tune --collective NAME"
+    if row.size == 0:
+        return "no data"
+    return "reductions of less than 4 bytes" if entry.has_op and row.size < MOST_TINY else ""

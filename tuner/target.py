@@ -14,6 +14,7 @@ from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, 
 from collforge.toolchain import libraries
 from collforge.tuner import profile, request
 from collforge.tuner.plan import Goal
+from collforge.tuner.profile import Profile
 from collforge.tuner.run import Site
 
 
@@ -80,24 +81,30 @@ def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:
     )
 
 
-def profiled_goals(args: argparse.Namespace, made: Manifest, **precision: Any) -> list[Goal]:
-    """What the applications of --profile call, a goal for each layout, the most expensive first.
+def profiled_goals(
+    args: argparse.Namespace, found: Profile, made: Manifest, **precision: Any
+) -> list[Goal]:
+    """What applications call, a goal for each layout, the most expensive first; prints what is left out.
 
-    Layouts that the system cannot have are left out with a message.
+    Of layouts that a system cannot have, only those of the emulated one are known before a job fails.
     """
-    sized = [e.name for e in made.collectives if e.sized == "block" and not e.hybrid]
+    wanted, left_out = profile.worth_tuning(found, made, args.least_part)
     goals = []
-    for one in profile.worth_tuning(profile.read(args.profile), sized, args.least_part):
-        names = sorted({name for name, _ in one.problems})
-        sizes = sorted({size for _, size in one.problems})
+    for one in wanted:
         try:
             at = request.parse_layout(one.layout, args.system)
             if args.system == "emulated":
                 rails(args, at)
         except CollforgeError as error:
-            print(f"{one.layout}, {one.part:.0%} of the time in collectives, is left out: {error}")
+            left_out[f"{one.layout}: {error}"] = one.part
             continue
+        names = sorted({name for name, _ in one.problems})
+        sizes = sorted({size for _, size in one.problems})
         goals.append(Goal(at, tuple(names), tuple(sizes), only=one.problems, **precision))
+    for reason, part in sorted(left_out.items(), key=lambda pair: -pair[1]):
+        print(f"left out, {part:.1%} of the time in collectives: {reason}")
+    if not goals:
+        raise CollforgeError("the profiles have nothing that can be tuned (--least-part)")
     return goals
 
 

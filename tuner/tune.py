@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from collforge import records
 from collforge.case import Case
-from collforge.db import Result, RunRecord, Store
+from collforge.db import Result, RunRecord, Store, StoreError
 from collforge.generator.manifest import Manifest
 from collforge.place import Place
 from collforge.tuner import between, ingest, layout_map, leftovers, plan
@@ -86,9 +87,13 @@ def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> S
     leftovers.take_in(session.folder, session.database)
     record_sources(session)
     try:
-        return measure(session, deadline, show)
-    finally:
-        publish_map(session)
+        standing = measure(session, deadline, show)
+    except BaseException:
+        with suppress(StoreError):  # the next tuning publishes it
+            publish_map(session)
+        raise
+    publish_map(session)
+    return standing
 
 
 def measure(session: Session, deadline: float, show: Callable[[Progress], None]) -> Standing:
@@ -157,7 +162,7 @@ def next_job(session: Session, standing: Standing, left: float) -> Job | None:
     sized = (
         (turn, replace(task, seconds=task_seconds(task))) for turn, task in tasks_in_turn(standing)
     )
-    fitting = ((turn, task) for turn, task in sized if task.seconds <= left)
+    fitting = ((turn, task) for turn, task in sized if task.seconds <= max(left, LEAST_JOB_SECONDS))
     chosen = plan.chunk(fitting, min(LEAST_JOB_SECONDS, left), min(MOST_JOB_SECONDS, left))
     if not chosen:
         return None

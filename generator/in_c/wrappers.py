@@ -17,21 +17,33 @@ def block_argument(collective: Collective, what: str, in_place: bool) -> str | N
     return None
 
 
-def choose(collective: Collective, function: str = "cf_choose") -> str:
+def choose(collective: Collective) -> str:
     """The C call that chooses a variant, by values that the standard makes equal on all ranks."""
+    suffix, arguments = _chosen_by(collective)
+    return f"cf_choose{suffix}({arguments}, &call)"
+
+
+def is_native(collective: Collective) -> str:
+    """The C call that is true only if `choose` would choose native."""
+    suffix, arguments = _chosen_by(collective)
+    return f"cf_is_native{suffix}({arguments})"
+
+
+def _chosen_by(collective: Collective) -> tuple[str, str]:
+    """The end of a function's name and its arguments."""
     which = f"CF_{collective.name.upper()}, comm"
     if collective.sized == "none":
-        return f"{function}_unsized({which})"
+        return "_unsized", which
     if collective.sized == "mean":
         counts, datatype = (block_argument(collective, what, False) for what in ("counts", "type"))
-        return f"{function}_mean({which}, {counts}, {datatype})"
+        return "_mean", f"{which}, {counts}, {datatype}"
     count, datatype = (block_argument(collective, what, False) for what in ("count", "type"))
     guard = _in_place_guard(collective)
     if guard:
         # If this rank passes MPI_IN_PLACE, the other side's arguments give the size of its block.
         count = f"{guard} ? {block_argument(collective, 'count', True)} : {count}"
         datatype = f"{guard} ? {block_argument(collective, 'type', True)} : {datatype}"
-    return f"{function}({which}, {count}, {datatype})"
+    return "", f"{which}, {count}, {datatype}"
 
 
 def _in_place_guard(collective: Collective) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
 from collforge.db import Store, Winner
+from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
+from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
@@ -32,8 +35,8 @@ EXAMPLE = """\
 collforge profile show calls.csv
   collforge profile gain calls.csv --system emulated --mpi openmpi"""
 NOTE = (
-    "time: of the job, from MPI_Init to MPI_Finalize; waiting: for the latest rank, at least, which no "
-    "collective can shorten; origin: how the communicators were made"
+    "time: of the job, from MPI_Init to MPI_Finalize, without waiting; waiting: for the latest rank, "
+    "estimated (part of the time if there is a root); origin: how the communicators were made"
 )
 
 
@@ -47,16 +50,31 @@ def add_parser(subparsers: Subparsers) -> None:
     gain = add_command(
         kinds, "gain", "what the stored winners save", EXAMPLE.splitlines()[1].strip(), run_gain
     )
-    target.add_system(gain)
+    gain.add_argument("--system", default="emulated", help="default: %(default)s")
+    target.add_rails(gain)
+    gain.set_defaults(layout=None)
     add_mpi(gain)
     add_database(gain)
     for each in (show, gain):
         each.add_argument("files", metavar="FILE", nargs="+", type=Path)
-        each.add_argument("--most", type=int, default=20, help="rows (default: %(default)s)")
+        each.add_argument("--most", type=_count, default=20, help="rows (default: %(default)s)")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("give 1 or more")
+    return int(text)
+
+
+def _read(paths: Sequence[Path]) -> Profile:
+    found = profile.read(paths)
+    if not found.rows:
+        raise CollforgeError("the profiles have no collectives")
+    return found
 
 
 def run_show(args: argparse.Namespace) -> int:
-    found = profile.read(args.files)
+    found = _read(args.files)
     table = Table(title=_title(found), caption=NOTE)
     _add_columns(table)
     for row in found.rows[: args.most]:
@@ -110,14 +128,18 @@ def picture(found: Profile, most: int) -> DotPicture:
         values = {}
         for row, each in zip(rows, seconds):
             part = 100 * _part(found, each)
-            name = f"{row.collective} {request.format_about(row.size)} @{row.layout} {row.origin}"
-            values[name] = Interval(part, part, part)
-        panels[title] = [Dots("time", values)]
+            name = f"{row.collective} {row.size} B @{row.layout} {row.origin}"
+            if part > 0:  # the axis is logarithmic
+                values[name] = Interval(part, part, part)
+        if values:
+            panels[title] = [Dots("time", values)]
     return DotPicture(panels, _title(found))
 
 
 def run_gain(args: argparse.Namespace) -> int:
-    found = profile.read(args.files)
+    found = _read(args.files)
+    if found.tuned:
+        print("these jobs had winners already: what they saved is not counted")
     made = build.read_manifest()
     for library in find_libraries(args.mpi):
         with Store(args.db, create=False) as store:
@@ -143,20 +165,26 @@ def savings(
     saved = []
     for row in found.rows:
         at = row.at
-        if at is not None and row.layout not in known:
+        if at is None:
+            saved.append((0.0, "native: the layout's name is a hash"))
+            continue
+        if row.layout not in known:
             place = Place.of(target.system_name(args), library, at)
             known[row.layout] = read_winners(store, made, place, at)
-        winners = known.get(row.layout, [])
-        saved.append(
-            saving(row, serving_winner(made.collective(row.collective), winners, row.size))
-        )
+        winner = serving_winner(made.collective(row.collective), known[row.layout], row.size)
+        saved.append(saving(made, row, at, winner))
     return saved
 
 
-def saving(row: Calls, winner: Winner | None) -> tuple[float, str]:
+def saving(made: Manifest, row: Calls, at: Layout, winner: Winner | None) -> tuple[float, str]:
     if winner is None:
-        return 0.0, "native: not measured"
+        return 0.0, "native: no stored size is near"
     choice = winner.choice
     if choice.variant.is_native:
         return 0.0, f"native ({choice.evidence})"
+    entries = {v.fingerprint: v for v in made.variants_of(row.collective)}
+    if choice.variant.fingerprint not in entries:
+        return 0.0, f"native: {choice.variant.family} has changed, tune anew"
+    if not entries[choice.variant.fingerprint].applies(made.facts(row.collective, at, row.size)):
+        return 0.0, f"native: {choice.variant.family} does not apply"
     return row.moving * (1 - 1 / choice.ratio), f"{choice.variant.name} ({choice.evidence})"

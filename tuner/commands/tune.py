@@ -19,7 +19,7 @@ from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import bandwidth, plan, request, tables, target
+from collforge.tuner import bandwidth, plan, profile, request, tables, target
 from collforge.tuner.cover import next_layouts
 from collforge.tuner.display import make_display
 from collforge.tuner.parsing import (
@@ -30,9 +30,13 @@ from collforge.tuner.parsing import (
     find_libraries,
 )
 from collforge.tuner.plan import Goal
+from collforge.tuner.profile import Profile
+from collforge.tuner.run import JobError
 from collforge.tuner.standing import Standing
 from collforge.tuner.tune import Session, Spent, tune
 
+LEAST_SHARE = 60.0
+"""Seconds of each tuning, if the budget has as many."""
 EXAMPLE = """\
 collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
   collforge tune --system local --mpi openmpi --collective bcast --sizes 1KiB..64KiB
@@ -86,7 +90,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Runs the tunings one after the other. Each gets a part of the remaining budget by its problems."""
+    """Runs the tunings one after the other. One whose jobs fail does not end the others; returns 1 then."""
     if args.launches < 1:
         raise CollforgeError(f"--launches {args.launches}: a decision needs 1 launch or more")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -94,26 +98,43 @@ def run(args: argparse.Namespace) -> int:
     found = find_libraries(args.mpi)
     for library in found:  # raises before anything is built
         target.site(args, library.name)
-    sessions = [session for library in found for session in open_sessions(args, library)]
+    called = profile.read(args.profile) if args.profile else None
+    sessions = [one for library in found for one in open_sessions(args, library, called)]
     # The budget does not include compiling.
     deadline = None if budget is None else time.monotonic() + budget
-    counts = [len(plan.problems(one.manifest, one.goal)) for one in sessions]
-    standings = []
+    done: list[tuple[Session, Standing]] = []
+    failed = []
     for number, session in enumerate(sessions):
-        if deadline is None:
-            share = request.PROBLEM_SECONDS * counts[number]
-        else:
-            left = max(0.0, deadline - time.monotonic())
-            share = left * counts[number] / max(1, sum(counts[number:]))
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        share = share_of(sessions[number:], left)
         title = f"{session.place.mpi} {session.place.layout} ({number + 1} of {len(sessions)})"
-        with make_display(title) as display:
-            standings.append(tune(session, share, display.show))
-    print_result(args, sessions, standings)
-    return 0
+        try:
+            with make_display(title) as display:
+                done.append((session, tune(session, share, display.show)))
+        except JobError as error:
+            if len(sessions) == 1:
+                raise
+            failed.append(f"{session.place.mpi} {session.place.layout}: {error}")
+    print_result(args, done)
+    print("".join(f"failed: {words}\n" for words in failed), end="")
+    return int(bool(failed))
 
 
-def open_sessions(args: argparse.Namespace, library: MpiLibrary) -> list[Session]:
-    """Builds what is needed for one MPI library. A tuning for each layout of --profile; else one."""
+def share_of(sessions: Sequence[Session], left: float | None) -> float:
+    """The seconds of the first of these tunings; left: of all of them, None without --budget.
+
+    By the number of problems, but at least LEAST_SHARE, so that it can measure something.
+    """
+    counts = [len(plan.problems(one.manifest, one.goal)) for one in sessions]
+    if left is None:
+        return max(LEAST_SHARE, request.PROBLEM_SECONDS * counts[0])
+    return min(left, max(LEAST_SHARE, left * counts[0] / max(1, sum(counts))))
+
+
+def open_sessions(
+    args: argparse.Namespace, library: MpiLibrary, called: Profile | None
+) -> list[Session]:
+    """Builds what is needed for one MPI library. A tuning for each layout of --profile or --cover; else one."""
     begin = time.monotonic()
     build.build(library)
     made = build.read_manifest()
@@ -123,8 +144,8 @@ def open_sessions(args: argparse.Namespace, library: MpiLibrary) -> list[Session
         "margin": args.margin,
         "seed": args.seed,
     }
-    if args.profile:
-        goals = target.profiled_goals(args, made, **precision)
+    if called:
+        goals = target.profiled_goals(args, called, made, **precision)
     else:
         layouts = covering(args, library) if args.cover else [args.layout]
         goals = [target.goal(on_layout(args, one), made, **precision) for one in layouts]
@@ -172,15 +193,13 @@ def known_lanes(database: Path, place: Place) -> int:
     return found.number if found else 0
 
 
-def print_result(
-    args: argparse.Namespace, sessions: Sequence[Session], standings: Sequence[Standing]
-) -> None:
+def print_result(args: argparse.Namespace, tuned: Sequence[tuple[Session, Standing]]) -> None:
     """Prints the requested winners, the open problems with the command that continues, and the time spent."""
     with Store(args.db) as store:
-        for session, standing in zip(sessions, standings):
+        for session, standing in tuned:
             print_asked(store, session, standing)
     going_on = 0
-    for session, standing in zip(sessions, standings):
+    for session, standing in tuned:
         asked = standing.asked()
         left = [one for one in asked if not standing.is_settled(one)]
         done = [one for one in left if standing.is_exhausted(one)]
@@ -192,7 +211,7 @@ def print_result(
             + (f"; open: {', '.join(names(rest))}" if rest else "")
             + (f"; undecided after their most launches: {', '.join(names(done))}" if done else "")
         )
-    for session in sessions:
+    for session, _ in tuned:
         of = session.spent
         print(
             f"{session.place.mpi}: {of.measuring:.0f} s measuring, {of.launching:.0f} s launching, "

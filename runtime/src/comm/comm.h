@@ -64,8 +64,23 @@ struct cf_trial {
     struct cf_trial *next;
 };
 
-struct cf_shape;
 struct cf_tally;
+
+/*
+ * A call of the program that is observed or on trial. It lies in the wrapper's frame, because a
+ * tool may call other collectives inside it, and an error handler may leave it for good. Nothing of
+ * it is touched after an error, whose handler may have freed the communicator. Set only if
+ * cf_runtime.awaits_ends.
+ */
+struct cf_call {
+    struct cf_tally *tally; /* NULL: not observed */
+    struct cf_trial *trial; /* NULL: not on trial */
+    struct cf_state *state; /* of the trial */
+    int number;             /* in its trial */
+    double begin;           /* CLOCK_MONOTONIC, seconds */
+};
+
+struct cf_shape;
 
 struct cf_state {
     struct cf_comm comm;          /* its layout is a copy of the shape's */

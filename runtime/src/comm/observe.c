@@ -25,14 +25,9 @@ struct cf_tally {
 
 /* Whether COLLFORGE_PROFILE is set. */
 static bool profiling = false;
+static bool has_winners = false;
 /* When MPI_Init returned. */
 static double job_begin = 0;
-
-/* The call that is under way on this thread. */
-static _Thread_local struct {
-    struct cf_tally *tally; /* NULL: none */
-    double begin;
-} current;
 
 /* The hashes of the decisions already logged. */
 static struct cf_handle_table logged = CF_HANDLE_TABLE_INITIALIZER;
@@ -43,8 +38,9 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-void cf_observe_setup(bool profile) {
+void cf_observe_setup(bool profile, bool tuned) {
     profiling = profile;
+    has_winners = tuned;
     job_begin = now();
 }
 
@@ -74,24 +70,19 @@ static struct cf_tally *tally_of(struct cf_state *state, int collective, int buc
     return tally;
 }
 
-static void begin_call(struct cf_state *state, int collective, int64_t bytes) {
-    current.tally = tally_of(state, collective, bucket_of(bytes));
-    if (current.tally == NULL)
+static void begin_call(struct cf_state *state, int collective, int64_t bytes,
+                       struct cf_call *call) {
+    call->tally = tally_of(state, collective, bucket_of(bytes));
+    if (call->tally == NULL)
         return;
-    current.tally->calls++;
-    current.tally->bytes += (double)bytes;
-    current.begin = now();
+    call->tally->calls++;
+    call->tally->bytes += (double)bytes;
+    call->begin = now();
 }
 
-void cf_observe_end(void) {
-    if (current.tally == NULL)
-        return;
-    current.tally->seconds += now() - current.begin;
-    current.tally = NULL;
-}
-
-void cf_observe_forget(void) {
-    current.tally = NULL;
+void cf_observe_end(const struct cf_call *call) {
+    if (call->tally != NULL)
+        call->tally->seconds += now() - call->begin;
 }
 
 static enum cf_origin origin_of(const struct cf_state *state) {
@@ -127,6 +118,7 @@ static void add_job(const struct cf_state *world) {
     struct cf_profile_key key;
     memset(&key, 0, sizeof key);
     key.collective = key.bucket = -1;
+    key.origin = has_winners ? CF_ORIGIN_TUNED : CF_ORIGIN_WORLD;
     (void)snprintf(key.layout, sizeof key.layout, "%s", world->layout_name);
     const struct cf_profile_sums sums = {.communicators = world->comm.layout.rank == 0,
                                          .calls = world->comm.layout.rank == 0,
@@ -162,7 +154,7 @@ static bool logs_decisions(const struct cf_state *state) {
 }
 
 void cf_observe_call(struct cf_state *state, int collective, int64_t bytes,
-                     const struct cf_choice *choice) {
+                     const struct cf_choice *choice, struct cf_call *call) {
     char name[256] = "native";
     if (logs_decisions(state)) {
         if (choice != NULL)
@@ -170,7 +162,7 @@ void cf_observe_call(struct cf_state *state, int collective, int64_t bytes,
         log_decision(state, collective, bucket_of(bytes), name);
     }
     if (profiling)
-        begin_call(state, collective, bytes);
+        begin_call(state, collective, bytes, call);
 }
 
 void cf_observe_refusal(const struct cf_state *state, int collective, int64_t bytes,

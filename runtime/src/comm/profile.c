@@ -146,17 +146,34 @@ static void sum_rows(int rank, struct rows *all) {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* With a point, whatever the program's locale. */
+static void write_seconds(FILE *file, double seconds, const char *end) {
+    const int64_t nanoseconds = (int64_t)(seconds * 1e9 + 0.5);
+    (void)fprintf(file, "%" PRId64 ".%09" PRId64 "%s", nanoseconds / 1000000000,
+                  nanoseconds % 1000000000, end);
+}
+
+/* By the differences between the ranks, where no rank leaves before all have come. */
+static double waited(const struct row *row) {
+    const int collective = row->key.collective;
+    const double seconds = row->sums.seconds - row->least * row->sums.rank_calls;
+    const bool leaves_early =
+        collective >= 0 && (cf_collectives[collective].rooted || cf_collectives[collective].prefix);
+    return leaves_early || seconds < 0 ? 0 : seconds;
+}
+
 static void write_row(FILE *file, const struct row *row) {
-    static const char *const origins[] = {"world", "duplicate", "other"};
+    static const char *const origins[] = {"world", "duplicate", "other", "tuned"};
     const struct cf_profile_sums *sums = &row->sums;
-    const double waited = sums->seconds - row->least * sums->rank_calls;
     uint64_t from = 0;
     uint64_t to = 0;
     cf_profile_sizes(row->key.bucket, &from, &to);
-    (void)fprintf(file, "%s,%s,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%.0f,%.0f,%.9f,%.9f\n",
+    (void)fprintf(file, "%s,%s,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%.0f,%.0f,",
                   row->key.collective < 0 ? "job" : cf_collectives[row->key.collective].name,
                   row->key.layout, from, to, sums->calls, origins[row->key.origin],
-                  sums->communicators, sums->bytes, sums->seconds, waited > 0 ? waited : 0.0);
+                  sums->communicators, sums->bytes);
+    write_seconds(file, sums->seconds, ",");
+    write_seconds(file, waited(row), "\n");
 }
 
 static void write_file(const struct rows *rows) {

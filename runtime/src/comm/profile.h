@@ -4,8 +4,9 @@
 
 #include "place/layout.h"
 
-/* How a communicator was made: MPI_COMM_WORLD; by duplication; otherwise (split, create, ...). */
-enum cf_origin { CF_ORIGIN_WORLD, CF_ORIGIN_DUPLICATE, CF_ORIGIN_OTHER };
+/* How a communicator was made: MPI_COMM_WORLD; by duplication; otherwise (split, create, ...). Or
+ * of the job: with winners. */
+enum cf_origin { CF_ORIGIN_WORLD, CF_ORIGIN_DUPLICATE, CF_ORIGIN_OTHER, CF_ORIGIN_TUNED };
 
 /* What a row is about. Ranks compare it byte by byte, so it is filled from zeros. */
 struct cf_profile_key {

@@ -84,7 +84,9 @@ void *cf_temps(struct cf_comm *comm, int slot, int n, MPI_Aint count, const stru
     /* With the padding around an element, because a user's op may assign whole structs. */
     const MPI_Aint true_ub = unit->true_lb + unit->true_extent;
     const MPI_Aint ub = unit->extent > 0 ? unit->lb + unit->extent : true_ub;
-    const MPI_Aint begin = unit->extent > 0 && unit->lb < unit->true_lb ? unit->lb : unit->true_lb;
+    const MPI_Aint lb = unit->extent > 0 && unit->lb < unit->true_lb ? unit->lb : unit->true_lb;
+    /* Rounded down, so that addresses are as aligned as in an array at a multiple of ALIGNMENT. */
+    const MPI_Aint begin = lb - ((lb % ALIGNMENT) + ALIGNMENT) % ALIGNMENT;
     const MPI_Aint span = steps * stride + (ub > true_ub ? ub : true_ub) - begin;
 
     *apart = (span + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;

@@ -95,8 +95,8 @@ static bool is_for_good(MPI_Datatype type) {
  * here.
  */
 CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int collective,
-                                                    int count, MPI_Datatype type,
-                                                    const int *counts) {
+                                                    int count, MPI_Datatype type, const int *counts,
+                                                    struct cf_call *call) {
     const bool observed = cf_runtime.mode == CF_MODE_OBSERVED;
     const int ranks = state->comm.layout.size;
     if (ranks == 0) /* cf_untuned */
@@ -116,7 +116,7 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
     if (choice != NULL && choice->guarded && cf_guard_dropped(state, choice, bytes))
         choice = NULL;
     if (observed)
-        cf_observe_call(state, collective, bytes, choice);
+        cf_observe_call(state, collective, bytes, choice, call);
     const bool keeps = !observed && counts == NULL && is_for_good(type);
     if (choice != NULL)
         remember_choice(&state->last[collective], choice, bytes, keeps ? type : (MPI_Datatype)0,
@@ -131,34 +131,35 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
 }
 
 static inline const struct cf_choice *choose(int collective, MPI_Comm comm, int count,
-                                             MPI_Datatype type, const int *counts) {
+                                             MPI_Datatype type, const int *counts,
+                                             struct cf_call *call) {
     struct cf_state *state = NULL;
-    if (cf_runtime.mode < CF_MODE_ON && !cf_runtime_start(comm))
+    const bool on = cf_runtime.mode >= CF_MODE_ON || cf_runtime_start(comm);
+    if (cf_runtime.awaits_ends)
+        *call = (struct cf_call){0};
+    if (!on)
         return NULL;
-    if (cf_runtime.awaits_ends) { /* an error handler may have left the last call */
-        cf_guard_forget();
-        cf_observe_forget();
-    }
     const int err = cf_state_of(comm, &state);
     if (err != MPI_SUCCESS)
         return err == MPI_ERR_NO_MEM ? &out_of_memory : NULL;
     const struct cf_last *last = &state->last[collective];
     return counts != NULL || type != last->type || count != last->count
-               ? find_choice(state, collective, count, type, counts)
+               ? find_choice(state, collective, count, type, counts, call)
                : last->choice;
 }
 
-const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
-    return choose(collective, comm, count, type, NULL);
+const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type,
+                                  struct cf_call *call) {
+    return choose(collective, comm, count, type, NULL, call);
 }
 
 const struct cf_choice *cf_choose_mean(int collective, MPI_Comm comm, const int *counts,
-                                       MPI_Datatype type) {
-    return choose(collective, comm, 0, type, counts);
+                                       MPI_Datatype type, struct cf_call *call) {
+    return choose(collective, comm, 0, type, counts, call);
 }
 
-const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm) {
-    return choose(collective, comm, 0, MPI_DATATYPE_NULL, NULL);
+const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm, struct cf_call *call) {
+    return choose(collective, comm, 0, MPI_DATATYPE_NULL, NULL, call);
 }
 
 /* cf_type_size < 0: the type is not committed. */
@@ -275,24 +276,26 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
 }
 
 /* The next call is looked up anew, in case the variant is dropped. */
-static int begin_trial(struct cf_state *state, const struct cf_choice *choice) {
+static int begin_trial(struct cf_state *state, const struct cf_choice *choice,
+                       struct cf_call *call) {
     struct cf_last *last = &state->last[choice->variant->collective];
     last->type = (MPI_Datatype)0;
     last->settled = false;
-    return cf_guard_begin(state, choice, last->bytes);
+    return cf_guard_begin(state, choice, last->bytes, call);
 }
 
 /* Runs a call that is not settled. Device buffers are copied to host memory first. This is a local
  * decision, on which neither the variant nor its trial may depend. */
 CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_choice *choice,
-                                      int collective, const struct cf_args *args) {
+                                      int collective, const struct cf_args *args,
+                                      struct cf_call *call) {
     const int64_t bytes = state->last[collective].bytes;
     struct cf_staging staging;
     int err = cf_settle(state, choice, collective, bytes, args);
 
     const bool tries = err == MPI_SUCCESS && cf_guard_tries(state, choice, bytes);
     if (tries)
-        err = begin_trial(state, choice);
+        err = begin_trial(state, choice, call);
     if (err != MPI_SUCCESS)
         return err;
     if (!may_be_on_gpu(state)) {
@@ -307,7 +310,8 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
                           choice->variant->run(&staging.args, &state->comm, choice->parameter));
 }
 
-int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args) {
+int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args,
+               struct cf_call *call) {
     struct cf_state *state = NULL;
 
     if (choice->variant == NULL)
@@ -318,19 +322,18 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     /* root and counts are 0 for collectives without them. */
     if (args->root < 0 || args->root >= state->comm.layout.size || args->sendcount < 0 ||
         args->recvcount < 0 || !is_settled(&state->last[collective], args))
-        err = attempt_unsettled(state, choice, collective, args);
+        err = attempt_unsettled(state, choice, collective, args, call);
     else
         err = choice->variant->run(args, &state->comm, choice->parameter);
     cf_tmpbufs_trim(&state->comm.tmpbufs);
-    if (err == CF_DECLINED)
-        return err;
-    return cf_ended(err == MPI_SUCCESS ? err : cf_raise(args->comm, err));
+    if (err == MPI_SUCCESS)
+        return cf_ended(err, call);
+    return err == CF_DECLINED ? err : cf_raise(args->comm, err);
 }
 
-int cf_end_call(int err) {
-    err = cf_guard_end(err);
-    cf_observe_end();
-    return err;
+int cf_end_call(const struct cf_call *call) {
+    cf_observe_end(call);
+    return cf_guard_end(call);
 }
 
 int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t bytes,
@@ -340,7 +343,8 @@ int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t by
     if (err != MPI_SUCCESS)
         return err;
     remember_choice(&state->last[collective], choice, bytes, (MPI_Datatype)0, 0);
-    return cf_attempt(choice, collective, args);
+    struct cf_call call = {0};
+    return cf_attempt(choice, collective, args, &call);
 }
 
 bool cf_applies_by_layout(const struct cf_choice *choice, const struct cf_layout *layout,

@@ -7,30 +7,32 @@
 
 /*
  * The choice for MPI_<collective> on comm with this many elements: NULL for native, else to be run
- * by cf_attempt. No MPI call and no allocation once comm is known.
+ * by cf_attempt. Begins *call if it is observed. No MPI call and no allocation once comm is known.
  */
-const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type);
+const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type,
+                                  struct cf_call *call);
 /* The same by the mean of all ranks' counts. */
 const struct cf_choice *cf_choose_mean(int collective, MPI_Comm comm, const int *counts,
-                                       MPI_Datatype type);
+                                       MPI_Datatype type, struct cf_call *call);
 /* The same for collectives whose size is not known on all ranks. */
-const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm);
+const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm, struct cf_call *call);
 
 /*
  * Runs the choice that cf_choose has just returned for the same communicator, whose state remembers
  * the bytes. Returns CF_DECLINED if native must serve the call, else an MPI error class.
  */
-int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args);
+int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args,
+               struct cf_call *call);
 
 /* Reports a component's error as the call's, and returns it. Out of memory may affect one rank
  * only, while others wait for its messages: the job is aborted. */
 int cf_raise(MPI_Comm comm, int err);
 
-/* Ends a call that was observed or on trial. Returns err, or a later error. */
-int cf_end_call(int err);
+/* Ends a call that is observed or on trial, after its success. Returns an error of a decision. */
+int cf_end_call(const struct cf_call *call);
 /* After a call for which a choice was looked up, by whichever served it. Passes its result on. */
-static inline int cf_ended(int err) {
-    return cf_runtime.awaits_ends ? cf_end_call(err) : err;
+static inline int cf_ended(int err, const struct cf_call *call) {
+    return err == MPI_SUCCESS && cf_runtime.awaits_ends ? cf_end_call(call) : err;
 }
 
 /* The rules' choice for this many bytes; NULL: native. */

@@ -37,12 +37,14 @@ bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice
         info->native == NULL || (cf_runtime.guard != CF_GUARD_REDUCTIONS && info->has_op))
         return false;
     const struct cf_trial *trial = trial_of(state, choice, bytes);
-    return trial == NULL || trial->verdict == CF_TRIAL_OPEN;
+    return trial == NULL || (trial->verdict == CF_TRIAL_OPEN && trial->calls < 2 * CF_TRIAL_PAIRS);
 }
 
 bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes) {
     const struct cf_trial *trial = trial_of(state, choice, bytes);
-    return trial != NULL && trial->verdict == CF_TRIAL_DROPPED;
+    return trial != NULL &&
+           (trial->verdict == CF_TRIAL_DROPPED ||
+            (trial->verdict == CF_TRIAL_OPEN && trial->calls == 2 * CF_TRIAL_PAIRS));
 }
 
 static double now(void) {
@@ -108,45 +110,30 @@ static struct cf_trial *begin_trial(struct cf_state *state, const struct cf_choi
     return trial;
 }
 
-/* The call on trial that is under way on this thread. */
-static _Thread_local struct {
-    struct cf_state *state; /* NULL: none */
-    struct cf_trial *trial;
-    double begin;
-} current;
-
 /* Native first, then the variant first, in turn: what the first of a pair leaves unfinished slows
  * down the second. */
 static bool is_by_variant(int call) {
     return call % 2 != call / 2 % 2;
 }
 
-int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes) {
+int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
+                   struct cf_call *call) {
     struct cf_trial *trial = trial_of(state, choice, bytes);
     if (trial == NULL)
         trial = begin_trial(state, choice, bytes);
     if (trial == NULL)
         return MPI_ERR_NO_MEM;
-    current.state = state;
-    current.trial = trial;
-    current.begin = now();
-    return is_by_variant(trial->calls) ? MPI_SUCCESS : CF_DECLINED;
+    call->state = state;
+    call->trial = trial;
+    call->number = trial->calls++;
+    call->begin = now();
+    return is_by_variant(call->number) ? MPI_SUCCESS : CF_DECLINED;
 }
 
-int cf_guard_end(int err) {
-    struct cf_trial *trial = current.trial;
-    if (current.state == NULL)
-        return err;
-    const int call = trial->calls++;
-    trial->seconds[is_by_variant(call)][call / 2] = now() - current.begin;
-    if (err == MPI_SUCCESS && call % 2 == 1)
-        err = decide(current.state, trial, call / 2 + 1);
-    if (err != MPI_SUCCESS) /* a failed call has no time, and there is room for six pairs only */
-        trial->verdict = CF_TRIAL_DROPPED;
-    current.state = NULL;
-    return err;
-}
-
-void cf_guard_forget(void) {
-    current.state = NULL;
+int cf_guard_end(const struct cf_call *call) {
+    struct cf_trial *trial = call->trial;
+    if (trial == NULL)
+        return MPI_SUCCESS;
+    trial->seconds[is_by_variant(call->number)][call->number / 2] = now() - call->begin;
+    return call->number % 2 == 0 ? MPI_SUCCESS : decide(call->state, trial, call->number / 2 + 1);
 }

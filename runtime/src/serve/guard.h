@@ -19,17 +19,15 @@
 
 /* Whether the choice is on trial on this communicator for this many bytes. */
 bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
-/* Whether the choice lost that trial. */
+/* Whether the choice lost that trial, also because calls failed in it. */
 bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
 
 /* Begins a call of a choice on trial: MPI_SUCCESS if the variant is to serve it, CF_DECLINED if
  * native is, MPI_ERR_NO_MEM. */
-int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
-/* Ends the call on trial that is under way on this thread, if there is one. Collective where a
- * decision is due. err: the call's result, which is passed on; else an error of the decision, which
- * the MPI library has reported. */
-int cf_guard_end(int err);
-/* The call that is under way on this thread has been left in another way. */
-void cf_guard_forget(void);
+int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
+                   struct cf_call *call);
+/* Ends a call without an error, if it is on trial. Collective where a decision is due. Returns an
+ * error of the decision, which the MPI library has reported. */
+int cf_guard_end(const struct cf_call *call);
 
 #endif

@@ -16,19 +16,21 @@ static const int *narrow_all(const MPI_Count *counts, int *narrow, int size) {
     return narrow;
 }
 
-static const struct cf_choice *choose(int collective, const struct cf_args *args) {
+static const struct cf_choice *choose(int collective, const struct cf_args *args,
+                                      struct cf_call *call) {
     if (cf_collectives[collective].sized == CF_SIZED_NONE)
-        return cf_choose_unsized(collective, args->comm);
-    return cf_choose_mean(collective, args->comm, args->recvcounts, args->recvtype);
+        return cf_choose_unsized(collective, args->comm, call);
+    return cf_choose_mean(collective, args->comm, args->recvcounts, args->recvtype, call);
 }
 
 int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count *sendcounts,
-                     const MPI_Count *recvcounts) {
+                     const MPI_Count *recvcounts, struct cf_call *call) {
     struct cf_args narrow = *args;
     struct cf_state *state = NULL;
     const struct cf_choice *choice = NULL;
     int *memory = NULL;
 
+    *call = (struct cf_call){0};
     if (cf_runtime.mode < CF_MODE_ON && !cf_runtime_start(args->comm))
         return CF_DECLINED;
     int err = cf_state_of(args->comm, &state);
@@ -47,8 +49,8 @@ int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count
         if (args->sendbuf != MPI_IN_PLACE)
             narrow.sendcounts = narrow_all(sendcounts, memory + size, size);
     }
-    choice = choose(collective, &narrow);
-    err = choice == NULL ? CF_DECLINED : cf_attempt(choice, collective, &narrow);
+    choice = choose(collective, &narrow, call);
+    err = choice == NULL ? CF_DECLINED : cf_attempt(choice, collective, &narrow, call);
     free(memory);
     return err;
 }

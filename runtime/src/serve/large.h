@@ -16,10 +16,13 @@ static inline int cf_narrow(MPI_Count count) {
 
 /* cf_choose. A count that does not fit has too many bytes on all ranks, and so is native. */
 static inline const struct cf_choice *cf_choose_large(int collective, MPI_Comm comm,
-                                                      MPI_Count count, MPI_Datatype type) {
+                                                      MPI_Count count, MPI_Datatype type,
+                                                      struct cf_call *call) {
     const int narrow = cf_narrow(count);
-    return cf_is_native(collective, comm, narrow, type) ? NULL
-                                                        : cf_choose(collective, comm, narrow, type);
+    *call = (struct cf_call){0};
+    return cf_is_native(collective, comm, narrow, type)
+               ? NULL
+               : cf_choose(collective, comm, narrow, type, call);
 }
 
 /*
@@ -28,7 +31,7 @@ static inline const struct cf_choice *cf_choose_large(int collective, MPI_Comm c
  * serve the call.
  */
 int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count *sendcounts,
-                     const MPI_Count *recvcounts);
+                     const MPI_Count *recvcounts, struct cf_call *call);
 
 #endif
 

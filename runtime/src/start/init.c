@@ -151,7 +151,8 @@ int cf_runtime_activate(void) {
 static void describe_world(void) {
     struct cf_state *state = NULL;
     int size = 0;
-    if (PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS && cf_rules_any_for(size))
+    if (PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS &&
+        (cf_runtime.mode == CF_MODE_OBSERVED || cf_rules_any_for(size)))
         (void)cf_state_of(MPI_COMM_WORLD, &state);
 }
 
@@ -184,7 +185,7 @@ static void start(void) {
         cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
         cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
         cf_runtime.awaits_ends = active && (observed || cf_rules_have_map());
-        cf_observe_setup(active && settings.profile);
+        cf_observe_setup(active && settings.profile, settings.nwinners > 0);
         if (active)
             describe_world();
         if (active && rank == 0)

@@ -14,7 +14,7 @@
 
 #include <inttypes.h>
 #include <mpi.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,13 +39,16 @@ static void write_notice(char notice[CF_NOTICE_SIZE]) {
     (void)snprintf(notice, CF_NOTICE_SIZE, "%s%s:%s", form, COLLFORGE_VERSION, cf_fingerprint);
 }
 
-void cf_presence_announce(void) {
-    static atomic_flag announced = ATOMIC_FLAG_INIT;
-    if (atomic_flag_test_and_set(&announced))
-        return;
+static void announce(void) {
     char notice[CF_NOTICE_SIZE];
     write_notice(notice);
     board = cf_board_post(notice);
+}
+
+/* A second thread waits: MPI must not talk to the launcher at the same time. */
+void cf_presence_announce(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, announce);
 }
 
 /* In seconds. */

@@ -209,13 +209,6 @@ static bool find_system(struct load *load) {
                 host);
 }
 
-/* Whether the row's variant is native, or of this library's code and verified. */
-static bool is_current(const struct load *load, sqlite3_stmt *row, const struct cf_choice *choice) {
-    return choice->variant == NULL ||
-           (strcmp(choice->variant->fingerprint, text_of(load, row, 5)) == 0 &&
-            load->sqlite.column_int(row, 6) == 1);
-}
-
 /* Adds a row of WINNERS_SQL. */
 static bool add_row(struct load *load, sqlite3_stmt *row) {
     char text[1024];
@@ -245,15 +238,19 @@ static bool add_row(struct load *load, sqlite3_stmt *row) {
             "it is damaged (a layout or variant name that cannot exist); restore it or tune "
             "anew");
     const bool known = cf_choice_parse(text, (size_t)length, index, &choice, why, sizeof why);
+    const bool is_variant = known && choice.variant != NULL;
+    const bool same =
+        !is_variant || strcmp(choice.variant->fingerprint, text_of(load, row, 5)) == 0;
+    const bool proven = !is_variant || load->sqlite.column_int(row, 6) == 1;
     /* A tuner replaces winners after each job, but the map at its end only. */
-    if (layout[0] == CF_MAP_POINT && (!known || !is_current(load, row, &choice)))
+    if (layout[0] == CF_MAP_POINT && !(known && same && proven))
         return true;
     if (!known)
         return fail(load, "%s; build the library anew or tune anew", why);
-    if (choice.variant != NULL && strcmp(choice.variant->fingerprint, text_of(load, row, 5)) != 0)
+    if (!same)
         return fail(load, "its %s for %s was measured with other generated code; tune anew", family,
                     collective);
-    if (choice.variant != NULL && load->sqlite.column_int(row, 6) != 1)
+    if (!proven)
         return fail(load, "its %s for %s has no passing verification; tune anew", family,
                     collective);
     if (!cf_winners_add(load->winners, layout, index, (int)bytes, &choice))
