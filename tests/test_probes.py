@@ -47,7 +47,12 @@ def test_native_is_the_winner_of_every_collective(compiled: Programs, built: Ins
 
 @pytest.mark.parametrize(
     ("kind", "preloaded", "database"),
-    [("native", False, False), ("inactive", True, False), ("tuned", True, True)],
+    [
+        ("native", False, False),
+        ("inactive", True, False),
+        ("profiled", True, False),
+        ("tuned", True, True),
+    ],
 )
 def test_what_is_launched(
     compiled: Programs, tmp_path: Path, kind: str, preloaded: bool, database: bool
@@ -56,8 +61,8 @@ def test_what_is_launched(
     script.write_text(
         "#!/bin/sh\n"
         '[ "${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-0}}" = 0 ] || exit 0\n'
-        'printf \'{"number": %s, "preload": "%s", "database": "%s", "nodes": "%s"}\\n\' '
-        '"$1" "$LD_PRELOAD" "$COLLFORGE_DB" "$COLLFORGE_NODE_MAP"\n'
+        'printf \'{"number": %s, "preload": "%s", "database": "%s", "nodes": "%s", "profile": "%s"}\\n\' '
+        '"$1" "$LD_PRELOAD" "$COLLFORGE_DB" "$COLLFORGE_NODE_MAP" "$COLLFORGE_PROFILE"\n'
     )
     script.chmod(0o755)
     found = compiled.launch(AT, script, kind, 17)
@@ -66,6 +71,7 @@ def test_what_is_launched(
     assert str(compiled.preload) in found["preload"].split(":") or not preloaded
     assert preloaded or str(compiled.preload) not in found["preload"]
     assert found["database"] == (str(compiled.database) if database else "")
+    assert (found["profile"] != "") == (kind == "profiled")
 
 
 class Recorded(Programs):

@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Installation
+from conftest import Installation, Launch
+from hazards.build import compiled
 from support import execute
 
 from collforge.db import Choice, Result, RunRecord, Store
@@ -159,3 +160,25 @@ def test_tune_what_is_called(built: Installation, calls: Path, tmp_path: Path) -
         measured = {one.problem for place in places for one in store.measurements(place)}
     assert {place.layout for place in places} <= {"2x2", "2x1"}
     assert any(problem.startswith("bcast@2x2,bytes=8000") for problem in measured)
+
+
+def test_how_communicators_were_made_and_who_waited(
+    built: Installation, launch: Launch, tmp_path: Path
+) -> None:
+    """Also of a duplicate that was made before any collective."""
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_PROFILE": str(tmp_path / "calls.csv"),
+    }
+    done = launch(built.library.name, 4, [str(compiled(built, "profiled"))], env)
+    assert done.returncode == 0
+    found = profile.read([tmp_path / "calls.csv"])
+    rows = {(row.collective, row.origin): row for row in found.rows}
+    assert set(rows) == {("allreduce", "duplicate"), ("bcast", "other")}
+    reduced, sent = rows["allreduce", "duplicate"], rows["bcast", "other"]
+    assert (reduced.layout, reduced.calls, reduced.communicators, reduced.size) == ("2x2", 3, 1, 4)
+    assert (sent.layout, sent.calls, sent.communicators) == ("2x1", 2, 2)
+    # Three ranks waited three times for 20 ms.
+    assert 0.1 < reduced.waited <= reduced.seconds < found.seconds
+    assert sent.waited == 0
