@@ -28,18 +28,19 @@ void cf_observe_leave(struct cf_state *state);
 
 /*
  * After cf_observe_leave for all communicators. Sums the profile over MPI_COMM_WORLD, whose state
- * is passed, and writes it on world rank 0 to the file COLLFORGE_PROFILE, as CSV with these
- * columns:
+ * is passed, and writes it on world rank 0 to the file COLLFORGE_PROFILE, as CSV. Collective if
+ * profiling is on. The columns:
  *
- *   collective, layout, bytes_from, bytes_to (both included), calls
- *   origin         how the communicators were made: world, duplicate (of one that had a state),
- * other communicators  their number bytes          sum over calls, of a block or vector as in the
- * database seconds        sum over calls and ranks waited         the part of seconds beyond the
- * time of the rank that was the fastest in the mean; 0 where a rank may leave before others have
- * come: with a root, in prefix sums
+ * - collective, layout, bytes_from, bytes_to (both included), calls
+ * - origin: how the communicators were made: world, duplicate (of one that had a state), other
+ * - communicators: their number
+ * - bytes: sum over calls, of a block or vector as in the database
+ * - seconds: sum over calls and ranks
+ * - waited: the part of seconds beyond the time of the rank that was the fastest in the mean; 0
+ *   where a rank may leave before others have come (with a root, and in prefix reductions)
  *
  * The row of the collective `job` has the seconds from MPI_Init to MPI_Finalize of all ranks, and
- * the origin `tuned` if there were winners. Collective if profiling is on.
+ * the origin `tuned` if there were winners.
  */
 void cf_observe_finish(const struct cf_state *world);
 
