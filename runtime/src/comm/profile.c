@@ -148,9 +148,9 @@ static void sum_rows(int rank, struct rows *all) {
 
 /* With a point, whatever the program's locale. */
 static void write_seconds(FILE *file, double seconds, const char *end) {
-    const int64_t nanoseconds = (int64_t)(seconds * 1e9 + 0.5);
-    (void)fprintf(file, "%" PRId64 ".%09" PRId64 "%s", nanoseconds / 1000000000,
-                  nanoseconds % 1000000000, end);
+    const int64_t whole = (int64_t)seconds; /* of all ranks: nanoseconds might not fit */
+    const int64_t nanoseconds = (int64_t)((seconds - (double)whole) * 1e9);
+    (void)fprintf(file, "%" PRId64 ".%09" PRId64 "%s", whole, nanoseconds, end);
 }
 
 /* By the differences between the ranks, where no rank leaves before all have come. */
