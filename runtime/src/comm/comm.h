@@ -75,9 +75,10 @@ struct cf_tally;
 struct cf_call {
     struct cf_tally *tally; /* NULL: not observed */
     struct cf_trial *trial; /* NULL: not on trial */
+    double begin;           /* of the observed call; CLOCK_MONOTONIC, seconds */
     struct cf_state *state; /* of the trial */
-    int number;             /* in its trial */
-    double begin;           /* CLOCK_MONOTONIC, seconds */
+    int number;             /* in the trial */
+    double trial_begin;     /* after the ranks have prepared it */
 };
 
 struct cf_shape;

@@ -37,7 +37,8 @@ void cf_observe_leave(struct cf_state *state);
  * - bytes: sum over calls, of a block or vector as in the database
  * - seconds: sum over calls and ranks
  * - waited: the part of seconds beyond the time of the rank that was the fastest in the mean; 0
- *   where a rank may leave before others have come (with a root, and in prefix reductions)
+ *   where a rank may leave before others have come (with a root, in prefix reductions, alltoallv,
+ * and without data)
  *
  * The row of the collective `job` has the seconds from MPI_Init to MPI_Finalize of all ranks, and
  * the origin `tuned` if there were winners.

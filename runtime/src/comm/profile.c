@@ -153,13 +153,18 @@ static void write_seconds(FILE *file, double seconds, const char *end) {
     (void)fprintf(file, "%" PRId64 ".%09" PRId64 "%s", whole, nanoseconds, end);
 }
 
-/* By the differences between the ranks, where no rank leaves before all have come. */
+/* Whether a rank may return before all have called, or have less to do than others. */
+static bool leaves_early(const struct cf_profile_key *key) {
+    if (key->collective < 0)
+        return false;
+    const struct cf_collective_info *info = &cf_collectives[key->collective];
+    return info->rooted || info->prefix || info->varies == CF_VARIES_PAIR || key->bucket < 0;
+}
+
+/* By the differences between the ranks. */
 static double waited(const struct row *row) {
-    const int collective = row->key.collective;
     const double seconds = row->sums.seconds - row->least * row->sums.rank_calls;
-    const bool leaves_early =
-        collective >= 0 && (cf_collectives[collective].rooted || cf_collectives[collective].prefix);
-    return leaves_early || seconds < 0 ? 0 : seconds;
+    return leaves_early(&row->key) || seconds < 0 ? 0 : seconds;
 }
 
 static void write_row(FILE *file, const struct row *row) {

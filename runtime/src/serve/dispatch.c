@@ -135,7 +135,7 @@ static inline const struct cf_choice *choose(int collective, MPI_Comm comm, int 
                                              struct cf_call *call) {
     struct cf_state *state = NULL;
     const bool on = cf_runtime.mode >= CF_MODE_ON || cf_runtime_start(comm);
-    if (cf_runtime.awaits_ends)
+    if (cf_runtime.awaits_ends || !on) /* the runtime may start inside the call */
         *call = (struct cf_call){0};
     if (!on)
         return NULL;

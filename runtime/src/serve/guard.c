@@ -1,5 +1,6 @@
 #include "serve/guard.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -126,7 +127,9 @@ int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64
     call->state = state;
     call->trial = trial;
     call->number = trial->calls++;
-    call->begin = now();
+    /* A call that fails has no end. */
+    trial->seconds[is_by_variant(call->number)][call->number / 2] = HUGE_VAL;
+    call->trial_begin = now();
     return is_by_variant(call->number) ? MPI_SUCCESS : CF_DECLINED;
 }
 
@@ -134,6 +137,6 @@ int cf_guard_end(const struct cf_call *call) {
     struct cf_trial *trial = call->trial;
     if (trial == NULL)
         return MPI_SUCCESS;
-    trial->seconds[is_by_variant(call->number)][call->number / 2] = now() - call->begin;
+    trial->seconds[is_by_variant(call->number)][call->number / 2] = now() - call->trial_begin;
     return call->number % 2 == 0 ? MPI_SUCCESS : decide(call->state, trial, call->number / 2 + 1);
 }

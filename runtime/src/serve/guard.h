@@ -19,7 +19,7 @@
 
 /* Whether the choice is on trial on this communicator for this many bytes. */
 bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
-/* Whether the choice lost that trial, also because calls failed in it. */
+/* Whether the choice lost that trial, also because its last call failed. */
 bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
 
 /* Begins a call of a choice on trial: MPI_SUCCESS if the variant is to serve it, CF_DECLINED if

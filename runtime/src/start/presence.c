@@ -163,6 +163,11 @@ bool cf_presence_agree(bool after_init) {
     if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
         PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS)
         return false;
+    /* At a late start a session alone may have posted, on some ranks only. */
+    if (!after_init && board != CF_NO_BOARD) {
+        cf_board_close();
+        board = CF_NO_BOARD;
+    }
     if (size > 1)
         verdict = board == CF_POSTED       ? agree_by_board(rank, size)
                   : board == CF_NOT_POSTED ? SOME_LACK_IT /* as the other ranks see it */
