@@ -37,7 +37,7 @@ static void count_one(bool at_a_glance, const struct cf_choice *expected,
 }
 
 /* A count whose bytes are spread evenly over the magnitudes, or an odd one. */
-static struct cf_call call;
+static struct cf_call under_way;
 
 static int random_count(int size) {
     static const int odd[] = {0, -1, 1, 1 << 30, 0x7FFFFFFF};
@@ -50,7 +50,7 @@ static void call_once(MPI_Comm comm, MPI_Datatype type, int size) {
     const int count = random_count(size);
     const bool at_a_glance = cf_is_native(CF_BCAST, comm, count, type);
     const struct cf_choice *expected = rule(comm, (int64_t)count * size);
-    count_one(at_a_glance, expected, cf_choose(CF_BCAST, comm, count, type, &call));
+    count_one(at_a_glance, expected, cf_choose(CF_BCAST, comm, count, type, &under_way));
 }
 
 /* The same for the mean of the counts of all ranks, which the glance knows by their sum. */
@@ -65,13 +65,13 @@ static void call_mean(MPI_Comm comm, MPI_Datatype type, int size, int ranks) {
     }
     const bool at_a_glance = cf_is_native_mean(CF_BCAST, comm, counts, type);
     const int64_t bytes = least < 0 ? -1 : (total * size + ranks - 1) / ranks;
-    count_one(at_a_glance, rule(comm, bytes), cf_choose_mean(CF_BCAST, comm, counts, type, &call));
+    count_one(at_a_glance, rule(comm, bytes), cf_choose_mean(CF_BCAST, comm, counts, type, &under_way));
 }
 
 /* Right after the long way has said native, a glance knows it. */
 static void check_memory(MPI_Comm comm) {
     for (int count = 1; count < 5000; count++) {
-        const bool is_native = cf_choose(CF_BCAST, comm, count, MPI_INT, &call) == NULL;
+        const bool is_native = cf_choose(CF_BCAST, comm, count, MPI_INT, &under_way) == NULL;
         check(cf_is_native(CF_BCAST, comm, count, MPI_INT) == is_native);
     }
 }
