@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/now.h"
 #include "base/runtime.h"
 #include "comm/profile.h"
 #include "data/sizes.h"
@@ -32,16 +32,10 @@ static double job_begin = 0;
 /* The hashes of the decisions already logged. */
 static struct cf_handle_table logged = CF_HANDLE_TABLE_INITIALIZER;
 
-static double now(void) {
-    struct timespec time = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 void cf_observe_setup(bool profile, bool tuned) {
     profiling = profile;
     has_winners = tuned;
-    job_begin = now();
+    job_begin = cf_now();
 }
 
 static int bucket_of(int64_t bytes) {
@@ -77,12 +71,12 @@ static void begin_call(struct cf_state *state, int collective, int64_t bytes,
         return;
     call->tally->calls++;
     call->tally->bytes += (double)bytes;
-    call->begin = now();
+    call->begin = cf_now();
 }
 
 void cf_observe_end(const struct cf_call *call) {
     if (call->tally != NULL)
-        call->tally->seconds += now() - call->begin;
+        call->tally->seconds += cf_now() - call->begin;
 }
 
 static enum cf_origin origin_of(const struct cf_state *state) {
@@ -123,7 +117,7 @@ static void add_job(const struct cf_state *world) {
     const struct cf_profile_sums sums = {.communicators = world->comm.layout.rank == 0,
                                          .calls = world->comm.layout.rank == 0,
                                          .rank_calls = 1,
-                                         .seconds = now() - job_begin};
+                                         .seconds = cf_now() - job_begin};
     cf_profile_add(&key, &sums);
 }
 

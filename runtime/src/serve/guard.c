@@ -2,9 +2,9 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "base/log.h"
+#include "base/now.h"
 #include "data/sizes.h"
 #include "winners/choice.h"
 
@@ -46,12 +46,6 @@ bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choi
     return trial != NULL &&
            (trial->verdict == CF_TRIAL_DROPPED ||
             (trial->verdict == CF_TRIAL_OPEN && trial->calls == 2 * CF_TRIAL_PAIRS));
-}
-
-static double now(void) {
-    struct timespec time = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static int compare(const void *left, const void *right) {
@@ -129,7 +123,7 @@ int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64
     call->number = trial->calls++;
     /* A call that fails has no end. */
     trial->seconds[is_by_variant(call->number)][call->number / 2] = HUGE_VAL;
-    call->trial_begin = now();
+    call->trial_begin = cf_now();
     return is_by_variant(call->number) ? MPI_SUCCESS : CF_DECLINED;
 }
 
@@ -137,6 +131,6 @@ int cf_guard_end(const struct cf_call *call) {
     struct cf_trial *trial = call->trial;
     if (trial == NULL)
         return MPI_SUCCESS;
-    trial->seconds[is_by_variant(call->number)][call->number / 2] = now() - call->trial_begin;
+    trial->seconds[is_by_variant(call->number)][call->number / 2] = cf_now() - call->trial_begin;
     return call->number % 2 == 0 ? MPI_SUCCESS : decide(call->state, trial, call->number / 2 + 1);
 }
