@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Of the program's OpenMP runtime; NULL if it has none. */
 #define OPENMP extern __attribute__((weak))
@@ -54,23 +55,29 @@ struct team {
     int (*work)(void *argument, int i);
     void *argument;
     int n;
-    /* The error of the lowest i that failed. The atomics also tell tools that do not know OpenMP
-     * what its runtime guarantees: the threads see the caller's earlier stores, and the caller sees
-     * theirs. */
-    _Atomic int failed; /* n: none */
-    _Atomic int error;
+    /* The lowest i that failed and, in the lower 32 bits, its error: one word, so that no thread
+     * sees the one without the other. The atomics also tell tools that do not know OpenMP what its
+     * runtime guarantees: the threads see the caller's earlier stores, and the caller sees theirs.
+     */
+    _Atomic int64_t failure;
     _Atomic int begun;
     _Atomic int done;
 };
 
-static void note(struct team *team, int i, int err) {
-    int lowest = atomic_load(&team->failed);
+static int64_t failure_of(int i, int err) {
+    return (int64_t)i << 32 | (uint32_t)err;
+}
 
-    while (err != MPI_SUCCESS && i < lowest) {
-        if (atomic_compare_exchange_weak(&team->failed, &lowest, i)) {
-            atomic_store(&team->error, err);
-            return;
-        }
+/* n: none */
+static int failed(struct team *team) {
+    return (int)(atomic_load(&team->failure) >> 32);
+}
+
+static void note(struct team *team, int i, int err) {
+    const int64_t mine = failure_of(i, err);
+    int64_t lowest = atomic_load(&team->failure);
+
+    while (mine < lowest && !atomic_compare_exchange_weak(&team->failure, &lowest, mine)) {
     }
 }
 
@@ -79,9 +86,14 @@ static void take_part(void *argument) {
 
     (void)atomic_load_explicit(&team->begun, memory_order_acquire);
     const int step = omp_get_num_threads();
-    for (int i = omp_get_thread_num(); i < team->n && atomic_load(&team->failed) == team->n;
-         i += step) {
-        note(team, i, team->work(team->argument, i));
+    /* All below the failure still run: which error is reported does not depend on the threads'
+     * speed. */
+    for (int i = omp_get_thread_num(); i < failed(team); i += step) {
+        const int err = team->work(team->argument, i);
+
+        if (err != MPI_SUCCESS) {
+            note(team, i, err);
+        }
     }
     (void)atomic_fetch_add_explicit(&team->done, 1, memory_order_release);
 }
@@ -96,9 +108,9 @@ int cf_threads_run(int (*work)(void *argument, int i), void *argument, int n, in
         }
         return first;
     }
-    struct team team = {.work = work, .argument = argument, .n = n, .failed = n};
+    struct team team = {.work = work, .argument = argument, .n = n, .failure = failure_of(n, 0)};
     atomic_store_explicit(&team.begun, 1, memory_order_release);
     GOMP_parallel(take_part, &team, (unsigned)idle, 0);
     (void)atomic_load_explicit(&team.done, memory_order_acquire);
-    return atomic_load(&team.failed) < n ? atomic_load(&team.error) : MPI_SUCCESS;
+    return failed(&team) < n ? (int)(uint32_t)atomic_load(&team.failure) : MPI_SUCCESS;
 }

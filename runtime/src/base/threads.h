@@ -16,7 +16,8 @@ int cf_threads_allowed(void);
 /*
  * Calls work(argument, i) for 0 <= i < n, in up to `threads` threads, each taking every k-th i in
  * ascending order. Only the caller works inside a parallel region, outside MPI's main thread, and
- * if no other thread is left. Returns the error class of an i that failed, else MPI_SUCCESS.
+ * if no other thread is left. Returns MPI_SUCCESS, or the error of the lowest i that failed; all
+ * below it have run, and of those above it some may not have.
  *
  * Ranks may use different numbers of threads. Each i has a communicator of its own, so a rank that
  * reaches it late delays the others but cannot deadlock.
