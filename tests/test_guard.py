@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from conftest import Installation, Launch
 from hazards.build import compiled
+from support import TOP, execute
 
-from collforge.db import PREDICTED, MapPoint, Result, RunRecord, Store
+from collforge.db import PREDICTED, Choice, MapPoint, Result, RunRecord, Store
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import cli, layout_map
+from collforge.tuner import cli, layout_map, profile
 from collforge.tuner.probes import guard
 from collforge.variant import Variant
 
@@ -100,7 +101,7 @@ def test_random_programs_under_the_guard(
 
 @pytest.mark.parametrize(
     ("case", "guard", "verdicts"),
-    [("errors", "reductions", 0), ("sizes", "1", 2), ("sums", "1", 0)],
+    [("errors", "reductions", 0), ("hides", "reductions", 0), ("sizes", "1", 2), ("sums", "1", 0)],
 )
 def test_calls_on_trial(
     built: Installation, launch: Launch, database: Path, case: str, guard: str, verdicts: int
@@ -113,6 +114,7 @@ def test_calls_on_trial(
         "COLLFORGE_NODE_MAP": "2",
         "COLLFORGE_GUARD": guard,
         "COLLFORGE_VERBOSE": "1",
+        "MALLOC_PERTURB_": "165",
     }
     words = [str(compiled(built, "trial_cases")), case]
     done = launch(built.library.name, 4, words, env, timeout=120)
@@ -120,6 +122,40 @@ def test_calls_on_trial(
     assert (
         len(re.findall(r"guard: \w+@.*: (?:kept|dropped)$", done.stderr, re.MULTILINE)) == verdicts
     )
+
+
+@pytest.mark.parametrize(
+    ("guard", "again"), [("0", []), ("1", ["bcast"]), ("reductions", ["allreduce", "bcast"])]
+)
+def test_measured_winners_are_tried_again(
+    built: Installation, launch: Launch, tmp_path: Path, guard: str, again: list[str]
+) -> None:
+    """After many calls, once for each collective. COLLFORGE_FORCE has no re-tests."""
+    made = build.read_manifest()
+    place = Place("here", built.library.name, built.library.first_line, "2x2")
+    with Store(tmp_path / "db") as store:
+        chosen = {name: variants(made, name)[0] for name in ("bcast", "allreduce")}
+        proofs = tuple(Result(v, f"{name}@2x2", 8, True) for name, v in chosen.items())
+        time = "2026-01-01T00:00:00Z"
+        store.record_run(RunRecord("uuid", place, 2, 4, time, "", "", (), 0, proofs))
+        for name, variant in chosen.items():
+            store.replace_winners(place, name, [Choice(4, variant, 2.0, 1.9, 2.1, 3)])
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_DB": str(tmp_path / "db"),
+        "COLLFORGE_SYSTEM": "here",
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_GUARD": guard,
+        "COLLFORGE_VERBOSE": "1",
+    }
+    words = [str(compiled(built, "trial_cases")), "many"]
+    for forced in (False, True):
+        if forced:
+            env["COLLFORGE_FORCE"] = f"*={chosen['bcast'].family}"
+        done = launch(built.library.name, 4, words, env, timeout=120)
+        assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+        verdicts = re.findall(r"guard: (\w+)@.*: (?:kept|dropped)$", done.stderr, re.MULTILINE)
+        assert sorted(verdicts) == ([] if forced else again)
 
 
 @pytest.mark.parametrize(("nodes", "served"), [("2", True), ("map:0,1,0,1", False)])
@@ -138,6 +174,37 @@ def test_prefix_reductions_follow_the_map_on_consecutive_ranks(
     assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
     (line,) = re.findall(r"scan@.*2x2, 64 to 76 bytes: (\S+)", done.stderr)
     assert (line != "native") == served
+
+
+@pytest.mark.parametrize("grid", [(2, 2), (1, 4), (3, 2)], ids=str)
+def test_a_program_with_rows_and_columns(
+    built: Installation, launch: Launch, database: Path, tmp_path: Path, grid: tuple[int, int]
+) -> None:
+    """examples/pencil_fft.c checks its result."""
+    program = tmp_path / "pencil_fft"
+    source = TOP / "examples" / "pencil_fft.c"
+    words = [str(built.library.mpicc), "-O2", "-o", str(program), str(source), "-lm"]
+    assert execute(words).returncode == 0
+    rows, columns = grid
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_DB": str(database),
+        "COLLFORGE_SYSTEM": "here",
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_VERBOSE": "1",
+        "COLLFORGE_PROFILE": str(tmp_path / "calls.csv"),
+    }
+    words = [str(program), "16" if rows != 3 else "8", str(rows), str(columns), "20"]
+    done = launch(built.library.name, rows * columns, words, env, timeout=120)
+    if rows == 3:  # 3 does not divide 8
+        assert done.returncode != 0
+        return
+    assert done.returncode == 0 and done.stdout.startswith("right"), done.stderr
+    verdicts = re.findall(r"guard: alltoall@(\S+): .*(kept|dropped)$", done.stderr, re.MULTILINE)
+    assert rows == 1 or "2x1" in {layout for layout, _ in verdicts}
+    found = profile.read([tmp_path / "calls.csv"])
+    told = [verdict for _, verdict in verdicts].count("dropped")
+    assert sum(row.dropped for row in found.rows) == told
 
 
 def slow_and_fast(built: Installation, made: Manifest, path: Path) -> dict[str, Variant]:

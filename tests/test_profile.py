@@ -20,15 +20,15 @@ from collforge.variant import Variant
 
 HEADER = ",".join(profile.COLUMNS)
 ROWS = """\
-job,2x2,0,0,1,world,1,0,10.0,0.5
-bcast,2x2,7512,8191,100,world,1,796000,4.0,1.0
-bcast,2x2,7512,8191,50,duplicate,2,404000,1.0,0.0
-allreduce,2x1,8,9,1000,other,2,8000,2.0,0.5
-allreduce,map#0123456789abcdef,8,9,1000,other,1,8000,0.4,0.0
-allreduce,2x2,1,1,9,other,1,9,0.3,0.0
-gatherv,2x2,1,1,10,world,1,10,0.5,0.0
-bcast,1x1,8,9,10,other,4,80,0.1,0.0
-reduce,2x2,8,9,1,world,1,8,0.001,0.0
+job,2x2,0,0,1,world,1,0,0,10.0,0.5
+bcast,2x2,7512,8191,100,world,1,0,796000,4.0,1.0
+bcast,2x2,7512,8191,50,duplicate,2,0,404000,1.0,0.0
+allreduce,2x1,8,9,1000,other,2,2,8000,2.0,0.5
+allreduce,map#0123456789abcdef,8,9,1000,other,1,0,8000,0.4,0.0
+allreduce,2x2,1,1,9,other,1,0,9,0.3,0.0
+gatherv,2x2,1,1,10,world,1,0,10,0.5,0.0
+bcast,1x1,8,9,10,other,4,0,80,0.1,0.0
+reduce,2x2,8,9,1,world,1,0,8,0.001,0.0
 """
 
 
@@ -55,7 +55,7 @@ def test_profiles_add_up(calls: Path) -> None:
         ("collective,layout,calls\n", "no profile"),
         (None, "No such file"),
         (f"{HEADER}\nbcast,2x2,8\n", "damaged"),
-        (f"{HEADER}\nbcast,2x2,a,b,1,world,1,8,1.0,0.0\n", "damaged"),
+        (f"{HEADER}\nbcast,2x2,a,b,1,world,1,0,8,1.0,0.0\n", "damaged"),
         ("\xff\xfe", "damaged"),
     ],
 )

@@ -36,6 +36,13 @@ def test_sizes_are_bucketed_exactly(build: Build) -> None:
     assert build.units("sizes") == ["passed"]
 
 
+def test_a_map_takes_little_memory(build: Build) -> None:
+    """200 points of the map with 16 collectives at 6 sizes, and communicators of 12 sizes."""
+    (line,) = build.units("memory", "200", "6", "12")
+    of_map, with_rules = map(int, line.split())
+    assert 0 < of_map < with_rules < 1_000_000, line
+
+
 @pytest.mark.parametrize(
     ("collective", "text", "expected"),
     [

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -69,6 +70,10 @@ def _run(words: Sequence[str]) -> int:
         raise unknown("command", words[0], names)
     args = parser.parse_args(words)
     args.words = words
+    # As Ctrl-C: what the command has started ends with it. nohup ignores SIGHUP.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     code: int = args.run(args)
     return code
 

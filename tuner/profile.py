@@ -18,7 +18,7 @@ TUNED = "tuned"
 """The origin in that row if winners served calls."""
 COLUMNS = (
     *("collective", "layout", "bytes_from", "bytes_to", "calls", "origin", "communicators"),
-    *("bytes", "seconds", "waited"),
+    *("dropped", "bytes", "seconds", "waited"),
 )
 
 
@@ -37,6 +37,8 @@ class Calls:
     bytes_from: int
     calls: int
     communicators: int
+    dropped: int
+    """On how many of them the guard dropped a variant."""
     bytes: float
     """Sum over the calls."""
     seconds: float
@@ -119,6 +121,7 @@ def _calls(row: Mapping[str, str]) -> Calls:
         int(row["bytes_from"]),
         int(row["calls"]),
         int(row["communicators"]),
+        int(row["dropped"]),
         float(row["bytes"]),
         float(row["seconds"]),
         float(row["waited"]),
@@ -133,6 +136,7 @@ def _sum(a: Calls, b: Calls) -> Calls:
         a.bytes_from,
         a.calls + b.calls,
         a.communicators + b.communicators,
+        a.dropped + b.dropped,
         a.bytes + b.bytes,
         a.seconds + b.seconds,
         a.waited + b.waited,

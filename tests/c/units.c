@@ -9,9 +9,11 @@
  *   serving STORED SIZE...     what bcast runs at these sizes; STORED as in tests/data/serving.txt
  *   layout PLACEMENT THREADS LAYOUT...  which of them serves processes with so many threads
  *   database PATH...           the number of winners in each
+ *   memory POINTS SIZES MADE   bytes that a map takes, and the rules of so many communicators
  * Prints "error: ..." for what is malformed.
  */
 #include <limits.h>
+#include <malloc.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,7 +254,7 @@ static int print_near(int argc, char **argv) {
         puts("none");
     else
         printf("%s %llu %d\n", rules->layout, (unsigned long long)cf_bucket_begin(bucket),
-               rules->by_size[collective * CF_BUCKETS + bucket]->guarded);
+               rules->by_size[collective * CF_BUCKETS + bucket]->evidence == CF_EXPECTED);
     cf_rules_stop();
     return 0;
 }
@@ -275,6 +277,47 @@ static int print_databases(int argc, char **argv) {
             print_printable(why);
         cf_winners_free(&winners);
     }
+    return 0;
+}
+
+/* Of all collectives but hybrid ones, each point and size with the next variant. */
+static bool add_map(struct cf_winners *winners, int points, int sizes) {
+    int turn = 0;
+    for (int point = 0; point < points; point++) {
+        char name[CF_LAYOUT_NAME_SIZE] = "";
+        snprintf(name, sizeof name, "~%dx%d", 2 + point / 10, 2 + point % 10);
+        for (int c = 0; c < cf_ncollectives; c++) {
+            for (int size = 0; size < sizes && !cf_collectives[c].hybrid; size++) {
+                struct cf_choice choice = {0};
+                do {
+                    choice.variant = cf_variants[turn++ % cf_nvariants];
+                } while (choice.variant->collective != c);
+                if (!cf_winners_add(winners, name, c, 64 << 2 * size, &choice))
+                    return false;
+            }
+        }
+    }
+    return true;
+}
+
+static int print_memory(int points, int sizes, int made) {
+    struct cf_winners winners = {0};
+    const size_t before = mallinfo2().uordblks;
+    if (!add_map(&winners, points, sizes) || !cf_rules_start(&winners))
+        return 1;
+    cf_winners_free(&winners);
+    printf("%zu", mallinfo2().uordblks - before);
+    for (int i = 0; i < made; i++) {
+        const struct cf_rules *rules = NULL;
+        const struct cf_layout layout = {
+            .size = 4 * (2 + i), .nodes = 2 + i, .max_node_size = 4, .threads = 1};
+        char name[CF_LAYOUT_NAME_SIZE] = "";
+        snprintf(name, sizeof name, "%dx4", 2 + i);
+        if (!cf_rules_find(name, &layout, &rules) || rules == NULL)
+            return 1;
+    }
+    printf(" %zu\n", mallinfo2().uordblks - before);
+    cf_rules_stop();
     return 0;
 }
 
@@ -302,6 +345,8 @@ int main(int argc, char **argv) {
         return print_rules(argc, argv);
     if (strcmp(command, "database") == 0)
         return print_databases(argc, argv);
+    if (strcmp(command, "memory") == 0 && argc == 5)
+        return print_memory(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
     fprintf(stderr, "unknown command\n");
     return 2;
 }

@@ -2,15 +2,17 @@
  * Calls whose variant is on trial (COLLFORGE_GUARD). The word says which:
  *
  *   errors  an op that does not apply to the type: each call returns an error, reported once
+ *   hides   an error handler that frees the communicator and hides the error
  *   sizes   two sizes in turn
  *   sums    sums of floats and logical reductions in turn
  *   scans   prefix sums
+ *   many    so many calls of bcast and allreduce that a re-test begins
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { CALLS = 40, MOST = 20000 };
+enum { CALLS = 40, MOST = 20000, MANY = 16384 + 24 };
 
 static int reports = 0;
 
@@ -35,6 +37,29 @@ static int errors(MPI_Comm comm) {
     MPI_Errhandler_free(&handler);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
     return wrong;
+}
+
+/* MPICH returns what the handler leaves; Open MPI the error. */
+static void hide(MPI_Comm *comm, int *err, ...) {
+    if (++reports == 4) {
+        MPI_Comm freed = *comm;
+        MPI_Comm_free(&freed);
+    }
+    *err = MPI_SUCCESS;
+}
+
+static int hides(MPI_Comm world) {
+    double a[2] = {1, 2}, b[2];
+    MPI_Comm comm;
+    MPI_Errhandler handler;
+
+    MPI_Comm_dup(world, &comm);
+    MPI_Comm_create_errhandler(hide, &handler);
+    MPI_Comm_set_errhandler(comm, handler);
+    for (int i = 0; i < 4; i++)
+        MPI_Allreduce(a, b, 2, MPI_DOUBLE, MPI_BAND, comm);
+    MPI_Errhandler_free(&handler);
+    return reports != 4;
 }
 
 static int sizes(MPI_Comm comm, int rank) {
@@ -78,6 +103,18 @@ static int scans(MPI_Comm comm, int rank) {
     return wrong;
 }
 
+static int many(MPI_Comm comm, int rank) {
+    int wrong = 0, sum;
+
+    for (int i = 0; i < MANY; i++) {
+        int told = rank == 0 ? i : -1;
+        MPI_Bcast(&told, 1, MPI_INT, 0, comm);
+        MPI_Allreduce(&told, &sum, 1, MPI_INT, MPI_SUM, comm);
+        wrong += told != i || sum != 4 * i;
+    }
+    return wrong;
+}
+
 int main(int argc, char **argv) {
     MPI_Comm comm;
     int rank, wrong, all;
@@ -86,8 +123,10 @@ int main(int argc, char **argv) {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_rank(comm, &rank);
     wrong = strcmp(argv[1], "errors") == 0  ? errors(comm)
+            : strcmp(argv[1], "hides") == 0 ? hides(comm)
             : strcmp(argv[1], "sizes") == 0 ? sizes(comm, rank)
             : strcmp(argv[1], "sums") == 0  ? sums(comm, rank)
+            : strcmp(argv[1], "many") == 0  ? many(comm, rank)
                                             : scans(comm, rank);
     MPI_Reduce(&wrong, &all, 1, MPI_INT, MPI_SUM, 0, comm);
     if (rank == 0)

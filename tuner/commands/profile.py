@@ -36,7 +36,8 @@ collforge profile show calls.csv
   collforge profile gain calls.csv --system emulated --mpi openmpi"""
 NOTE = (
     "time: of the job, from MPI_Init to MPI_Finalize, without waiting; waiting: for the latest rank, "
-    "estimated (part of the time if there is a root); origin: how the communicators were made"
+    "estimated (part of the time if there is a root); origin: how the communicators were made; dropped: on so "
+    "many of them, the guard found a variant slower than native"
 )
 
 
@@ -97,7 +98,7 @@ def _part(found: Profile, seconds: float) -> float:
 def _add_columns(table: Table) -> None:
     for name in ("collective", "layout", "origin"):
         table.add_column(name)
-    for name in ("communicators", "bytes", "calls", "time", "waiting", "a call"):
+    for name in ("communicators", "dropped", "bytes", "calls", "time", "waiting", "a call"):
         table.add_column(name, justify="right")
 
 
@@ -109,6 +110,7 @@ def _cells(found: Profile, row: Calls) -> list[str]:
         escape(row.layout),
         row.origin,
         str(row.communicators),
+        str(row.dropped or ""),
         request.format_about(row.size),
         str(row.calls),
         f"{_part(found, row.moving):.1%}",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-import signal
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,7 +92,6 @@ def run(args: argparse.Namespace) -> int:
     """Runs the tunings one after the other. One whose jobs fail does not end the others; returns 1 then."""
     if args.launches < 1:
         raise CollforgeError(f"--launches {args.launches}: a decision needs 1 launch or more")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     budget = request.parse_duration(args.budget) if args.budget else None
     found = find_libraries(args.mpi)
     for library in found:  # raises before anything is built

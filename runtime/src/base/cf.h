@@ -241,13 +241,19 @@ extern const struct cf_variant *const cf_variants[];
 extern const int cf_nvariants;
 extern const char cf_fingerprint[];
 
+/* Why a choice serves a call. */
+enum cf_evidence {
+    CF_FORCED,   /* by COLLFORGE_FORCE or the timing driver */
+    CF_MEASURED, /* it won on this layout */
+    CF_EXPECTED, /* nobody measured this layout: it has to prove itself (guard.h) */
+};
+
 /* A variant with its parameter values: named by a case string, a winner and COLLFORGE_FORCE. */
 struct cf_choice {
     const struct cf_variant *variant; /* NULL: native */
     int parameter[CF_MAX_PARAMETERS];
     int64_t measured; /* bytes at which it was measured best, whatever memory it took; 0: none */
-    bool waits;       /* it serves only from the communicator's second call on (dispatch.c) */
-    bool guarded;     /* nobody measured it on this layout: it has to prove itself (guard.h) */
+    enum cf_evidence evidence;
 };
 
 /* ---- errors ---- */

@@ -92,12 +92,12 @@ static void free_communicators(struct cf_comm *comm) {
 }
 
 static void free_state(struct cf_state *state) {
+    cf_observe_leave(state);
     while (state->trials != NULL) {
         struct cf_trial *trial = state->trials;
         state->trials = trial->next;
         free(trial);
     }
-    cf_observe_leave(state);
     free_communicators(&state->comm);
     cf_layout_free_copy(&state->comm.layout);
     cf_tmpbufs_free(&state->comm.tmpbufs);

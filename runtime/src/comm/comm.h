@@ -44,6 +44,7 @@ struct cf_last {
     struct cf_native native;
     const struct cf_choice *choice; /* NULL: no such call */
     int64_t bytes;
+    uint32_t served;   /* calls for which a variant was chosen */
     MPI_Datatype type; /* 0, which is no handle: valid for the current call only */
     int count;
     bool settled;
@@ -59,6 +60,7 @@ struct cf_trial {
     const struct cf_choice *choice;
     int bucket;
     int calls;
+    bool again; /* a re-test */
     enum { CF_TRIAL_OPEN, CF_TRIAL_KEPT, CF_TRIAL_DROPPED } verdict;
     double seconds[2][CF_TRIAL_PAIRS]; /* of this rank's calls: native's, the variant's */
     struct cf_trial *next;
@@ -69,14 +71,15 @@ struct cf_tally;
 /*
  * A call of the program that is observed or on trial. It lies in the wrapper's frame, because a
  * tool may call other collectives inside it, and an error handler may leave it for good. Nothing of
- * it is touched after an error, whose handler may have freed the communicator. Set only if
- * cf_runtime.awaits_ends.
+ * it is touched after an error, or if an error handler, which can hide the error, has freed the
+ * communicator. Set only if cf_runtime.awaits_ends.
  */
 struct cf_call {
     struct cf_tally *tally; /* NULL: not observed */
     struct cf_trial *trial; /* NULL: not on trial */
     double begin;           /* of the observed call; CLOCK_MONOTONIC, seconds */
-    struct cf_state *state; /* of the trial */
+    MPI_Comm comm;
+    struct cf_state *state; /* of comm */
     int number;             /* in the trial */
     double trial_begin;     /* after the ranks have prepared it */
 };

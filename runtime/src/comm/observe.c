@@ -69,6 +69,8 @@ static void begin_call(struct cf_state *state, int collective, int64_t bytes,
     call->tally = tally_of(state, collective, bucket_of(bytes));
     if (call->tally == NULL)
         return;
+    call->comm = state->comm.handle;
+    call->state = state;
     call->tally->calls++;
     call->tally->bytes += (double)bytes;
     call->begin = cf_now();
@@ -85,6 +87,15 @@ static enum cf_origin origin_of(const struct cf_state *state) {
     return state->inherited ? CF_ORIGIN_DUPLICATE : CF_ORIGIN_OTHER;
 }
 
+/* Whether the guard dropped the variant of such calls. */
+static bool was_dropped(const struct cf_state *state, const struct cf_tally *tally) {
+    for (const struct cf_trial *trial = state->trials; trial != NULL; trial = trial->next)
+        if (trial->verdict == CF_TRIAL_DROPPED && trial->bucket == tally->bucket &&
+            trial->choice->variant->collective == tally->collective)
+            return true;
+    return false;
+}
+
 void cf_observe_leave(struct cf_state *state) {
     while (state->tallies != NULL) {
         struct cf_tally *tally = state->tallies;
@@ -98,6 +109,7 @@ void cf_observe_leave(struct cf_state *state) {
                                        .seconds = tally->seconds};
         if (state->comm.layout.rank == 0) {
             sums.communicators = 1;
+            sums.dropped = was_dropped(state, tally);
             sums.calls = (double)tally->calls;
             sums.bytes = tally->bytes;
         }

@@ -73,6 +73,7 @@ void cf_profile_add(const struct cf_profile_key *key, const struct cf_profile_su
     struct row *row = row_of(key);
     if (row != NULL) {
         row->sums.communicators += sums->communicators;
+        row->sums.dropped += sums->dropped;
         row->sums.calls += sums->calls;
         row->sums.bytes += sums->bytes;
         row->sums.rank_calls += sums->rank_calls;
@@ -164,7 +165,8 @@ static bool leaves_early(const struct cf_profile_key *key) {
 /* By the differences between the ranks. */
 static double waited(const struct row *row) {
     const double seconds = row->sums.seconds - row->least * row->sums.rank_calls;
-    return leaves_early(&row->key) || seconds < 0 ? 0 : seconds;
+    const bool alone = row->sums.rank_calls <= row->sums.calls;
+    return alone || leaves_early(&row->key) || seconds < 0 ? 0 : seconds;
 }
 
 static void write_row(FILE *file, const struct row *row) {
@@ -173,10 +175,10 @@ static void write_row(FILE *file, const struct row *row) {
     uint64_t from = 0;
     uint64_t to = 0;
     cf_profile_sizes(row->key.bucket, &from, &to);
-    (void)fprintf(file, "%s,%s,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%.0f,%.0f,",
+    (void)fprintf(file, "%s,%s,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%.0f,%.0f,%.0f,",
                   row->key.collective < 0 ? "job" : cf_collectives[row->key.collective].name,
                   row->key.layout, from, to, sums->calls, origins[row->key.origin],
-                  sums->communicators, sums->bytes);
+                  sums->communicators, sums->dropped, sums->bytes);
     write_seconds(file, sums->seconds, ",");
     write_seconds(file, waited(row), "\n");
 }
@@ -191,7 +193,7 @@ static void write_file(const struct rows *rows) {
     if (file != NULL) {
         (void)fprintf(file,
                       "collective,layout,bytes_from,bytes_to,calls,origin,communicators,"
-                      "bytes,seconds,waited\n");
+                      "dropped,bytes,seconds,waited\n");
         for (int i = 0; i < rows->count; i++)
             write_row(file, &rows->items[i]);
         written = !ferror(file);

@@ -16,10 +16,10 @@ struct cf_profile_key {
     char layout[CF_LAYOUT_NAME_SIZE];
 };
 
-/* Doubles, so that one reduction sums them. The first three are counted by rank 0 of each
+/* Doubles, so that one reduction sums them. The first four are counted by rank 0 of each
  * communicator, the others by all its ranks. */
 struct cf_profile_sums {
-    double communicators, calls, bytes, rank_calls, seconds;
+    double communicators, dropped, calls, bytes, rank_calls, seconds;
 };
 
 /* The smallest and the largest size in a bucket; -1: both zero. */

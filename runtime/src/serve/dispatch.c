@@ -113,7 +113,7 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
             return NULL;
     }
     const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
-    if (choice != NULL && choice->guarded && cf_guard_dropped(state, choice, bytes))
+    if (choice != NULL && cf_guard_dropped(state, choice, bytes))
         choice = NULL;
     if (observed)
         cf_observe_call(state, collective, bytes, choice, call);
@@ -224,7 +224,7 @@ bool cf_shows_order(int collective, MPI_Op op) {
  */
 static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice,
                         const struct cf_args *args) {
-    if (!choice->waits || state->waited || state->stage != CF_STAGE_LOCAL ||
+    if (choice->evidence == CF_FORCED || state->waited || state->stage != CF_STAGE_LOCAL ||
         args->comm == MPI_COMM_WORLD || cf_shows_order(choice->variant->collective, args->op))
         return false;
     state->waited = true;
@@ -276,26 +276,26 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
 }
 
 /* The next call is looked up anew, in case the variant is dropped. */
-static int begin_trial(struct cf_state *state, const struct cf_choice *choice,
+static int begin_trial(struct cf_state *state, const struct cf_choice *choice, bool again,
                        struct cf_call *call) {
     struct cf_last *last = &state->last[choice->variant->collective];
     last->type = (MPI_Datatype)0;
     last->settled = false;
-    return cf_guard_begin(state, choice, last->bytes, call);
+    return cf_guard_begin(state, choice, last->bytes, again, call);
 }
 
-/* Runs a call that is not settled. Device buffers are copied to host memory first. This is a local
- * decision, on which neither the variant nor its trial may depend. */
+/* Runs a call that is not settled, or that begins a re-test. Device buffers are copied to host
+ * memory first. This is a local decision, on which neither the variant nor its trial may depend. */
 CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_choice *choice,
-                                      int collective, const struct cf_args *args,
+                                      int collective, const struct cf_args *args, bool again,
                                       struct cf_call *call) {
     const int64_t bytes = state->last[collective].bytes;
     struct cf_staging staging;
     int err = cf_settle(state, choice, collective, bytes, args);
 
-    const bool tries = err == MPI_SUCCESS && cf_guard_tries(state, choice, bytes);
+    const bool tries = err == MPI_SUCCESS && cf_guard_tries(state, choice, bytes, again);
     if (tries)
-        err = begin_trial(state, choice, call);
+        err = begin_trial(state, choice, again, call);
     if (err != MPI_SUCCESS)
         return err;
     if (!may_be_on_gpu(state)) {
@@ -319,10 +319,12 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     int err = cf_state_of(args->comm, &state);
     if (err != MPI_SUCCESS)
         return cf_raise(args->comm, err);
+    /* Every rank counts alike: the variant was chosen on all of them. */
+    const bool again = ++state->last[collective].served % CF_CALLS_TO_RETEST == 0;
     /* root and counts are 0 for collectives without them. */
-    if (args->root < 0 || args->root >= state->comm.layout.size || args->sendcount < 0 ||
+    if (again || args->root < 0 || args->root >= state->comm.layout.size || args->sendcount < 0 ||
         args->recvcount < 0 || !is_settled(&state->last[collective], args))
-        err = attempt_unsettled(state, choice, collective, args, call);
+        err = attempt_unsettled(state, choice, collective, args, again, call);
     else
         err = choice->variant->run(args, &state->comm, choice->parameter);
     cf_tmpbufs_trim(&state->comm.tmpbufs);
@@ -331,7 +333,15 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     return err == CF_DECLINED ? err : cf_raise(args->comm, err);
 }
 
+static bool is_alive(const struct cf_call *call) {
+    uintptr_t found = 0;
+    return cf_handle_find(&cf_states, (uintptr_t)call->comm, &found) &&
+           found == (uintptr_t)call->state;
+}
+
 int cf_end_call(const struct cf_call *call) {
+    if ((call->tally == NULL && call->trial == NULL) || !is_alive(call))
+        return MPI_SUCCESS;
     cf_observe_end(call);
     return cf_guard_end(call);
 }

@@ -10,13 +10,17 @@
 
 /*
  * After so many pairs a variant is dropped if it is slower by this factor, and by more than these
- * seconds: the first run of a variant makes connections, and touches memory for the first time.
+ * seconds: the first run of a variant makes connections, and touches memory for the first time. It
+ * is kept if it is faster by as much.
  */
 static const struct {
     int pairs;
     double most;
     double seconds;
 } decisions[] = {{1, 4.0, 2e-3}, {3, 1.5, 0}, {CF_TRIAL_PAIRS, 1.0, 0}};
+
+/* A re-test has the evidence of earlier measurements against it. */
+static const double least_loss = 1.1;
 
 static struct cf_trial *trial_of(const struct cf_state *state, const struct cf_choice *choice,
                                  int64_t bytes) {
@@ -27,18 +31,24 @@ static struct cf_trial *trial_of(const struct cf_state *state, const struct cf_c
     return trial;
 }
 
+static bool is_open(const struct cf_trial *trial) {
+    return trial->verdict == CF_TRIAL_OPEN && trial->calls < 2 * CF_TRIAL_PAIRS;
+}
+
 /*
  * Results of a sum of floats would differ between the calls of a trial in their last bits. So
  * reductions are tried only if the user allows it, whatever the op: a choice serves all ops, and
  * so does the verdict.
  */
-bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes) {
+bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
+                    bool again) {
     const struct cf_collective_info *info = &cf_collectives[choice->variant->collective];
-    if (!choice->guarded || cf_runtime.guard == CF_GUARD_OFF || info->varies != CF_VARIES_NO ||
-        info->native == NULL || (cf_runtime.guard != CF_GUARD_REDUCTIONS && info->has_op))
+    if (choice->evidence == CF_FORCED || cf_runtime.guard == CF_GUARD_OFF ||
+        info->varies != CF_VARIES_NO || info->native == NULL ||
+        (cf_runtime.guard != CF_GUARD_REDUCTIONS && info->has_op))
         return false;
     const struct cf_trial *trial = trial_of(state, choice, bytes);
-    return trial == NULL || (trial->verdict == CF_TRIAL_OPEN && trial->calls < 2 * CF_TRIAL_PAIRS);
+    return again || (trial == NULL ? choice->evidence == CF_EXPECTED : is_open(trial));
 }
 
 bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes) {
@@ -83,8 +93,11 @@ static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
         const int err = PMPI_Allreduce(own, times, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle);
         if (err != MPI_SUCCESS)
             return err;
-        const bool slower = times[1] > decisions[i].most * times[0] + decisions[i].seconds;
-        if (slower || pairs == CF_TRIAL_PAIRS) {
+        const bool last = pairs == CF_TRIAL_PAIRS;
+        const double most = last && trial->again ? least_loss : decisions[i].most;
+        const bool slower = times[1] > most * times[0] + decisions[i].seconds;
+        const bool faster = times[0] > most * times[1] + decisions[i].seconds;
+        if (slower || faster || last) {
             trial->verdict = slower ? CF_TRIAL_DROPPED : CF_TRIAL_KEPT;
             log_verdict(state, trial->choice, times, !slower);
         }
@@ -94,12 +107,13 @@ static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
 
 /* NULL when out of memory. */
 static struct cf_trial *begin_trial(struct cf_state *state, const struct cf_choice *choice,
-                                    int64_t bytes) {
+                                    int64_t bytes, bool again) {
     struct cf_trial *trial = calloc(1, sizeof *trial);
     if (trial == NULL)
         return NULL;
     trial->choice = choice;
     trial->bucket = cf_bucket((uint64_t)bytes);
+    trial->again = again;
     trial->next = state->trials;
     state->trials = trial;
     return trial;
@@ -112,12 +126,18 @@ static bool is_by_variant(int call) {
 }
 
 int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
-                   struct cf_call *call) {
+                   bool again, struct cf_call *call) {
     struct cf_trial *trial = trial_of(state, choice, bytes);
     if (trial == NULL)
-        trial = begin_trial(state, choice, bytes);
+        trial = begin_trial(state, choice, bytes, again);
     if (trial == NULL)
         return MPI_ERR_NO_MEM;
+    if (again && !is_open(trial)) {
+        trial->calls = 0;
+        trial->verdict = CF_TRIAL_OPEN;
+        trial->again = true;
+    }
+    call->comm = state->comm.handle;
     call->state = state;
     call->trial = trial;
     call->number = trial->calls++;

@@ -1,11 +1,17 @@
 /*
- * The guard: a variant that was not measured on the layout of a communicator proves itself there.
+ * The guard: a variant that was not measured on the layout of a communicator proves itself there,
+ * and every stored winner has to do so again from time to time.
  *
  * Its first calls at each size (quarter octave) alternate with native ones, in pairs, and each rank
  * times its own. After the first, third and sixth pair, an allreduce of two numbers tells all ranks
  * the largest times. A variant that is slower is dropped: native serves such calls on this
  * communicator from then on. A variant more than 4 times and 2 ms slower has one call, one more
- * than 1.5 times slower three, any other slower one six.
+ * than 1.5 times slower three, any other slower one six. A variant that is faster by as much is
+ * kept as early.
+ *
+ * After each 16384 calls of a collective on a communicator for which a variant was chosen, the
+ * variant is tried again, be it measured or kept: other load of the network or another placement
+ * than at its measurement may have made it lose. It is dropped only if it is slower by a tenth.
  *
  * A native call on trial goes the way of every native call, through the wrapper.
  *
@@ -17,15 +23,19 @@
 
 #include "comm/comm.h"
 
-/* Whether the choice is on trial on this communicator for this many bytes. */
-bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
+enum { CF_CALLS_TO_RETEST = 16384 };
+
+/* Whether the choice is on trial on this communicator for this many bytes; again: whether a re-test
+ * is due. */
+bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
+                    bool again);
 /* Whether the choice lost that trial, also because its last call failed. */
 bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
 
 /* Begins a call of a choice on trial: MPI_SUCCESS if the variant is to serve it, CF_DECLINED if
  * native is, MPI_ERR_NO_MEM. */
 int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
-                   struct cf_call *call);
+                   bool again, struct cf_call *call);
 /* Ends a call without an error, if it is on trial. Collective where a decision is due. Returns an
  * error of the decision, which the MPI library has reported. */
 int cf_guard_end(const struct cf_call *call);

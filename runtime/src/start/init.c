@@ -184,7 +184,7 @@ static void start(void) {
         const bool observed = settings.profile || settings.verbose >= 2;
         cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
         cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
-        cf_runtime.awaits_ends = active && (observed || cf_rules_have_map());
+        cf_runtime.awaits_ends = active && (observed || cf_runtime.guard != CF_GUARD_OFF);
         cf_observe_setup(active && settings.profile, settings.nwinners > 0);
         if (active)
             describe_world();

@@ -130,8 +130,7 @@ static int fill_collective(struct built *built, int collective, struct cf_row *r
             memcpy(choices[i].parameter, choice->parameter, sizeof choice->parameter);
         }
         choices[i].measured = is_point ? 0 : rows[i].bytes;
-        choices[i].waits = from != forced;
-        choices[i].guarded = is_point;
+        choices[i].evidence = from == forced ? CF_FORCED : is_point ? CF_EXPECTED : CF_MEASURED;
     }
     const size_t at = (size_t)collective * CF_BUCKETS;
     built->rules.tuned[collective] =
@@ -201,10 +200,6 @@ bool cf_rules_any_for(int size) {
             return true;
     }
     return false;
-}
-
-bool cf_rules_have_map(void) {
-    return most_on_map > 0;
 }
 
 static struct built *find_built(const struct sources *sources) {

@@ -34,8 +34,6 @@ bool cf_rules_find(const char *placement, const struct cf_layout *layout,
 /* Whether any collective may be tuned on a communicator of this size. Called for every
  * communicator, so it reads no text. */
 bool cf_rules_any_for(int size);
-/* Whether layouts that were not measured have rules. */
-bool cf_rules_have_map(void);
 void cf_rules_stop(void);
 
 #endif
