@@ -141,7 +141,8 @@ static double compare(int fills, int peaks, double scale) {
                 if (fills) {
                     grid.data[at] = right;
                 }
-                most = fmax(most, cabs(grid.data[at] - right));
+                const double off = cabs(grid.data[at] - right);
+                most = off <= most ? most : isnan(off) ? HUGE_VAL : off;
             }
         }
     }
@@ -185,7 +186,7 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     start(argc, argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    const int steps = argc > 4 ? atoi(argv[4]) : 10;
+    const int steps = argc > 4 && atoi(argv[4]) > 0 ? atoi(argv[4]) : 10;
     const double volume = pow(grid.n, 3);
     double wrong = 0, most;
     compare(1, 0, 1);

@@ -50,7 +50,7 @@ ROLES = (
     "comm",
     "hybrid",
 )
-SIZED = ("block", "mean", "none")
+SIZED = ("block", "mean", "exchanged", "none")
 VARIES = ("no", "source", "target", "pair")
 IN_PLACE = ("none", "send_all", "send_root", "recv_root")
 

@@ -21,7 +21,7 @@ from .predicates import FACTS, parse
 SCHEMA = 5
 
 UNSIZED_BYTES = 1
-"""The size in bytes that stands for calls whose size ranks cannot agree on (CF_UNSIZED_BYTES in C)."""
+"""The size in bytes that stands for calls without data (CF_UNSIZED_BYTES in C)."""
 
 INT_MAX = 2**31 - 1
 """INT_MAX of C: the largest parameter value, and the most bytes of a variant's buffer."""
@@ -33,7 +33,8 @@ class CollectiveEntry:
 
     ``bound`` is an expression over nodes, node_size and bytes: the bytes that must pass the links of the
     busiest node, so bound / (rails x bytes per second) is the least time. ``sized``: the bytes that a choice
-    may read, of a "block", the "mean" of all blocks, or "none". ``varies``: what the size of a block depends
+    may read, of a "block", the "mean" of all blocks, that mean after the ranks have "exchanged" the sizes of
+    their blocks, or "none". ``varies``: what the size of a block depends
     on, nothing ("no"), its "source" rank, its "target" rank, or the "pair". ``prefix``: a rank's result
     combines only the ranks before it. ``hybrid``: a collective of
     collforge_hybrid.h, whose result exists once per node.
@@ -259,7 +260,7 @@ class Manifest:
 
     @property
     def unsized(self) -> frozenset[str]:
-        """The collectives for which one winner serves all sizes."""
+        """The collectives without data: one winner serves all calls."""
         return frozenset(entry.name for entry in self.collectives if entry.sized == "none")
 
     def variants_of(self, collective: str) -> list[VariantEntry]:

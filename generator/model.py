@@ -46,7 +46,7 @@ class Collective:
     block_side: (
         str  # "send" or "recv": the side whose count and type give the uniform bytes of a block
     )
-    sized: str  # the bytes a choice may read: of a "block", the "mean" of all blocks, or "none"
+    sized: str  # the bytes a choice may read: of a "block", the "mean" of all, known or "exchanged", "none"
     varies: str  # what the size of a block depends on: "no", its "source" or "target" rank, or the "pair"
     in_place: str  # "none", "send_all", "send_root", "recv_root"
     total: Expression  # bytes of the largest buffer of the call

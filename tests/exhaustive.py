@@ -45,7 +45,7 @@ class Exhaustive:
     def points(self, problem: Case) -> list[str]:
         """The variants that compete with native."""
         entries = plan.applicable(self.made, self.goal, problem)
-        return [name for entry in entries for name in plan.points(self.made, entry, [problem])]
+        return [name for entry in entries for name in plan.points(self.made, entry, problem)]
 
 
 def record(mpi: str) -> None:

@@ -20,8 +20,7 @@ from collforge.generator import manifest, render
 from collforge.generator.manifest import Manifest
 from collforge.place import Place
 from collforge.reframe_checks.cases import timing_case
-from collforge.tuner import plan, request, tables
-from collforge.tuner.benchmark import Known
+from collforge.tuner import plan, request
 from collforge.tuner.evidence import Comparison, History, Launch, measured_problems
 from collforge.tuner.plan import Goal
 from collforge.tuner.probes.programs import NEVER
@@ -86,7 +85,7 @@ def measure(
 def first_point(made: Manifest, problem: Case) -> tuple[Variant, Variant]:
     """Native and the first point of the full-lane family."""
     entry = next(v for v in made.variants_of(problem.collective) if v.family == "full_lane")
-    name = next(iter(plan.points(made, entry, [problem])))
+    name = next(iter(plan.points(made, entry, problem)))
     return Variant(problem.collective), Variant.from_name(
         problem.collective, name, entry.fingerprint
     )
@@ -210,83 +209,10 @@ def test_a_plan_resumes_from_history_alone(made: Manifest) -> None:
     assert again == [str(c) for t in next_tasks(made, goal(), history) for c in t.cases]
 
 
-@pytest.fixture(scope="module")
-def unsized(made: Manifest) -> str:
-    """A collective with one choice for all sizes."""
-    return next(name for name in sorted(made.unsized) if not made.collective(name).moves_nothing)
-
-
 def large_wins(one: Case) -> float:
     """full_lane is much faster on large calls and slower on small ones; hierarchical is slightly faster."""
     gains = {"full_lane": (1.0, 0.25), "hierarchical": (0.9, 1.5)}
     return gains.get(split_name(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
-
-
-def test_sizes_that_share_a_choice_measure_the_same_variants(made: Manifest, unsized: str) -> None:
-    asked = goal(collectives=(unsized,))
-    history, _ = measure(made, asked, large_wins, 1)
-    small, large = next_tasks(made, asked, history)
-    assert (small.problem.bytes, large.problem.bytes) == asked.sizes
-    assert {one.variant for one in small.cases} == {one.variant for one in large.cases}
-    families = {split_name(one.variant)[0] for one in small.cases}
-    assert families == {NATIVE, "full_lane"}, "in the race by what it is worth over all sizes"
-    apart = [list(next_tasks(made, goal(collectives=(unsized,), sizes=(n,)), {})) for n in (8, 16)]
-    assert all(len(tasks) == 1 for tasks in apart)
-
-
-def test_sizes_that_share_a_choice_settle(made: Manifest, unsized: str) -> None:
-    asked = goal(collectives=(unsized,))
-    history, launches = measure(made, asked, large_wins, 20)
-    assert 3 <= launches <= MOST_JOBS
-    won = winner(made, asked, history, next(iter(history)))
-    assert won.variant.family == "full_lane"
-    assert won.ratio == pytest.approx(2.0, rel=0.05)
-
-
-def test_the_best_that_is_slower_at_no_size_stays_in_the_race(made: Manifest, unsized: str) -> None:
-    """full_lane is best over all sizes, but cannot win."""
-
-    def seconds(one: Case) -> float:
-        gains = {"full_lane": (1.3, 0.1), "hierarchical": (0.8, 0.8)}
-        return gains.get(split_name(one.variant)[0], (1.0, 1.0))[one.bytes > 1024]
-
-    asked = goal(collectives=(unsized,))
-    history, launches = measure(made, asked, seconds, 20)
-    assert launches <= MOST_JOBS
-    won = winner(made, asked, history, next(iter(history)))
-    assert won.variant.family == "hierarchical"
-
-
-def test_a_size_more_is_measured_with_what_won_before(made: Manifest, unsized: str) -> None:
-    history, _ = measure(made, goal(collectives=(unsized,)), large_wins, 20)
-    (task,) = next_tasks(made, goal(collectives=(unsized,), sizes=(4096,)), history)
-    families = {split_name(one.variant)[0] for one in task.cases}
-    assert {NATIVE, "full_lane"} <= families
-
-
-def test_a_size_more_keeps_the_winner_of_those_before(made: Manifest, unsized: str) -> None:
-    """The winner stays stored after the first launch of the new size, and is decided again with it."""
-    before = goal(collectives=(unsized,))
-    history, _ = measure(made, before, large_wins, 20)
-    first = winner(made, before, history, next(iter(history)))
-    after = goal(collectives=(unsized,), sizes=(1 << 22,))
-    (new,) = plan.problems(made, after)
-    for count in range(1, 7):
-        tasks = list(next_tasks(made, after, history))
-        if not tasks:
-            break
-        (task,) = tasks
-        assert first.variant.name in {one.variant for one in task.cases}
-        more, _ = measure(made, after, large_wins, 1)
-        launch = {
-            variant: samples
-            for variant, samples in more[new.problem][0].items()
-            if variant.is_native
-        }
-        launch[first.variant] = [0.25] * 3
-        history.setdefault(new.problem, []).append(launch)
-        assert winner(made, after, history, new.problem).variant == first.variant, count
-    assert 3 <= len(history[new.problem]) <= 6
 
 
 def test_what_moves_nothing_is_one_problem(made: Manifest) -> None:
@@ -296,34 +222,6 @@ def test_what_moves_nothing_is_one_problem(made: Manifest) -> None:
     assert found == [f"{name}@4x2,bytes=1" for name in silent]
     of_bcast = 2
     assert len(list(next_tasks(made, asked, {}))) == len(silent) + of_bcast
-
-
-def test_one_winner_is_stored_where_the_size_is_not_known(
-    made: Manifest, unsized: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = goal(collectives=(unsized, "bcast"))
-    place = Place("local", "openmpi", "Open MPI v4.1.4", "4x2")
-    session = Session(made, asked, Site("local", "openmpi"), place, tmp_path / "t.db", tmp_path)
-    history, launches = measure(made, asked, large_wins, 20)
-    with Store(session.database) as store:
-        for number in range(launches):
-            store.record_run(record(place, number, history))
-    decisions = decide_all(session).decisions
-    together = [decisions[problem] for problem in history if problem.startswith(f"{unsized}@")]
-    assert len(together) == 2 and together[0] is together[1]
-    with Store(session.database) as store:
-        winners = {(w.choice.variant.collective, w.choice.bytes): w for w in store.winners()}
-    assert set(winners) == {(unsized, 1), ("bcast", 1024), ("bcast", 1 << 20)}
-    won = winners[unsized, 1]
-    assert won.choice.variant.family == "full_lane"
-    assert won.choice.ratio == pytest.approx(together[0].winner.ratio)
-    known = Known(made, asked, {}, winners)
-    for nbytes in (8, 1 << 20):
-        problem = timing_case(made, unsized, asked.layout, nbytes)
-        assert known.tuned(problem) == won.choice.variant
-    assert known.tuned(timing_case(made, "bcast", asked.layout, 8)) is None, "far below 1024"
-    tables.print_winners(list(winners.values()), unsized=made.unsized)
-    assert [line.count(" any ") for line in capsys.readouterr().out.splitlines()].count(1) == 1
 
 
 def test_a_wrong_variant_does_not_steer_the_search(made: Manifest, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def launches(**ratios: list[float]) -> list[Launch]:
 
 
 def decided(
-    *series: Sequence[Launch],
+    measured: Sequence[Launch],
     eligible: Collection[Variant] = frozenset(ALL),
     nominated: Collection[Variant] = (),
     noise: Noise = QUIET,
@@ -49,7 +49,7 @@ def decided(
     native_serves: bool = True,
 ) -> Decision:
     rule = Rule(3, margin, noise, native_serves)
-    return decide("bcast", series, eligible, rule, nominated)
+    return decide("bcast", measured, eligible, rule, nominated)
 
 
 # ---- nominations ---------------------------------------------------------------------------------
@@ -57,8 +57,8 @@ def decided(
 
 def test_the_launch_that_found_a_variant_is_no_ground_for_its_claim() -> None:
     measured = launches(ring=[9.0, 2.0, 2.0, 2.0], leader=[1.2, 1.2, 1.2, 1.2])
-    found = claims([measured], NATIVE, ALL, Rule(noise=QUIET))
-    assert found[RING] == [measured[1:]]
+    found = claims(measured, NATIVE, ALL, Rule(noise=QUIET))
+    assert found[RING] == measured[1:]
     decision = decided(measured)
     assert decision.winner.variant == RING
     assert decision.winner.ratio == pytest.approx(2.0, rel=0.01), "without the lucky launch"
@@ -75,9 +75,9 @@ def test_the_winner_of_a_size_beside_is_nominated_from_the_first_launch() -> Non
 def test_few_are_nominated_and_laggards_are_not() -> None:
     others = {Variant("bcast", "full_lane", f"window={n}", "ab12"): [0.5] * 5 for n in range(6)}
     crowd: list[Launch] = [{NATIVE: [1.0] * 5, LEADER: [0.6] * 5, **others}]
-    chosen = finalists([crowd], NATIVE, {*others, LEADER}, Rule(noise=QUIET))
+    chosen = finalists(crowd, NATIVE, {*others, LEADER}, Rule(noise=QUIET))
     assert len(chosen) == 3 and LEADER not in chosen
-    assert finalists([[]], NATIVE, ALL, Rule()) == []
+    assert finalists([], NATIVE, ALL, Rule()) == []
 
 
 @pytest.mark.parametrize(("spread", "nominated"), [(0.005, False), (0.3, True)])
@@ -85,7 +85,7 @@ def test_what_may_be_bad_luck_is_nominated(spread: float, nominated: bool) -> No
     """A variant that is 13 % slower in one launch is nominated if rounds differ by more than that."""
     noise = Noise({2: spread}, {2: spread})
     measured = launches(ring=[2.0], leader=[1.77])
-    assert (LEADER in finalists([measured], NATIVE, ALL, Rule(noise=noise))) == nominated
+    assert (LEADER in finalists(measured, NATIVE, ALL, Rule(noise=noise))) == nominated
 
 
 # ---- wins ----------------------------------------------------------------------------------------
@@ -250,62 +250,3 @@ def test_stored_ratios_are_not_optimistic() -> None:
     assert len(errors) > 20
     assert statistics.fmean(errors) < 0.01
     assert lost <= 0.02 * len(errors)
-
-
-# ---- one decision for several problems ---------------------------------------------------------------
-
-
-def test_a_win_at_one_size_serves_all_where_none_is_slower() -> None:
-    decision = decided(launches(ring=[4.0] * 4), launches(ring=[1.0] * 5))
-    assert decision.winner.variant == RING
-    assert decision.winner.ratio == pytest.approx(2.0, rel=0.02), "the geometric mean of 4 and 1"
-    assert decision.winner.launches == 3
-    assert "slower than native at no size" in decision.reason
-
-
-@pytest.mark.parametrize(
-    ("second", "why"),
-    [
-        ([0.9] * 4, "is slower than native at some size (0.90x)"),
-        ([1.0, 1.0], "fewer than 3 launches"),
-        ([], "fewer than 3 launches"),
-    ],
-    ids=["slower", "launches", "unmeasured"],
-)
-def test_one_size_may_speak_against_a_variant(second: list[float], why: str) -> None:
-    other = launches(leader=[0.8] * 4) if not second else launches(ring=second)
-    decision = decided(launches(ring=[4.0] * 4), other)
-    assert decision.winner.variant == NATIVE
-    assert why in decision.reason
-    assert decision.settled == (len(second) > 3), (
-        "slower at one size beyond doubt: native, for good"
-    )
-
-
-def test_a_little_slower_is_within_the_margin() -> None:
-    series = [launches(ring=[2.0] * 4), launches(ring=[0.98] * 4)]
-    assert decided(*series).winner.variant == RING
-    assert decided(*series, margin=0.01).winner.variant == NATIVE
-
-
-def test_the_best_over_all_sizes_wins() -> None:
-    series = [
-        launches(ring=[4.0] * 4, leader=[1.5] * 4),
-        launches(ring=[1.0] * 4, leader=[1.5] * 4),
-    ]
-    assert decided(*series).winner.variant == RING
-    assert decided(*series[1:]).winner.variant == LEADER
-
-
-def test_the_best_that_is_slower_at_no_size_is_nominated_beside_the_best() -> None:
-    series = [
-        launches(ring=[9.0] * 4, leader=[1.2] * 4),
-        launches(ring=[0.7] * 4, leader=[1.2] * 4),
-    ]
-    assert decided(*series).winner.variant == LEADER
-
-
-def test_sizes_measured_before_the_variants_changed_do_not_count() -> None:
-    old = Variant("bcast", "full_lane", RING.parameters, "stale")
-    stale: list[Launch] = [{NATIVE: [1.0], old: [2.0]}]
-    assert decided(launches(ring=[2.0] * 4), stale).winner.variant == RING

@@ -95,14 +95,14 @@ class Known:
         native, launches = Variant(problem.collective), self.history.get(problem.problem, ())
         ratios = {
             variant.name: compare(variant, native, launches).ratio
-            for variant in search.measured(entry, [launches])
+            for variant in search.measured(entry, launches)
             if words in variant.name
         }
         done = {name: ratio for name, ratio in ratios.items() if not math.isnan(ratio)}
         return max(done, key=done.__getitem__) if done else self.first(problem, entry)
 
     def first(self, problem: Case, entry: VariantEntry) -> str:
-        return next(iter(plan.points(self.made, entry, [problem])))
+        return next(iter(plan.points(self.made, entry, problem)))
 
     def entries(self, problem: Case) -> list[VariantEntry]:
         return plan.applicable(self.made, self.goal, problem)

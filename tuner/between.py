@@ -46,8 +46,7 @@ def nominations(
         *found,
         *(middle for *_, middle in [*halfway(manifest, goal), *quarters(manifest, goal)]),
     ]:
-        if one.collective not in manifest.unsized:
-            groups.setdefault(one.collective, {})[one.problem] = one
+        groups.setdefault(one.collective, {})[one.problem] = one
     for of_one in groups.values():
         row = sorted(of_one.values(), key=lambda one: one.bytes)
         for side in (row, row[::-1]):
@@ -61,14 +60,10 @@ def nominations(
 
 
 def halfway(manifest: Manifest, goal: Goal) -> Iterator[tuple[Case, Case, Case]]:
-    """Triples of problems (lower, upper, half way) for neighbouring sizes of a collective.
-
-    Collectives with one decision for all sizes are left out.
-    """
+    """Triples of problems (lower, upper, half way) for neighbouring sizes of a collective."""
     asked = sorted(plan.problems(manifest, goal), key=lambda one: (one.collective, one.bytes))
     for lower, upper in zip(asked, asked[1:]):
-        sized = lower.collective == upper.collective and lower.collective not in manifest.unsized
-        if sized and upper.bytes > NEAR * lower.bytes:
+        if lower.collective == upper.collective and upper.bytes > NEAR * lower.bytes:
             middle = half(manifest, goal, lower, upper)
             if plan.applicable(manifest, goal, middle):
                 yield lower, upper, middle
@@ -149,8 +144,8 @@ def stake(variants: Sequence[Variant], ratios: Sequence[float]) -> float:
 def tasks(seen: Examination, decisions: Decisions) -> Iterator[tuple[Turn, Task]]:
     """The tasks for the next launch between the goal's sizes, each with its turn."""
     for problem, at_stake in problems(seen, decisions):
-        contest = seen.contest([problem])
-        if not contest.racing or not seen.is_open(contest, seen.goal.max_launches):
+        contest = seen.contest(problem)
+        if not contest.racing or not seen.is_open(contest):
             continue
         launches = len(seen.history.get(problem.problem, ()))
         stage = LATE if seen.goal.is_late(launches) else HALFWAY

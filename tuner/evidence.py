@@ -241,22 +241,6 @@ def estimate(
     return Estimate(mean, math.sqrt(scale / math.fsum(weights)), df, len(both))
 
 
-def estimate_together(
-    variant: Variant, base: Variant, series: Iterable[Sequence[Launch]], noise: Noise
-) -> Estimate | None:
-    """The mean estimate over the problems that have samples of both; None if there is none."""
-    each = [estimate(variant, base, launches, noise) for launches in series]
-    known = [one for one in each if one]
-    if not known:
-        return None
-    return Estimate(
-        statistics.fmean(one.mean for one in known),
-        math.sqrt(math.fsum(one.error**2 for one in known)) / len(known),
-        min(one.df for one in known),
-        min(one.launches if one else 0 for one in each),
-    )
-
-
 def _inside(variant: Variant, base: Variant, launch: Launch, within: float) -> float:
     """Variance of a launch's ratio, from the spread of its rounds and the uncertainty of their starts.
 
@@ -332,32 +316,28 @@ def _typical(found: Mapping[int, Sequence[float]], usual: Sequence[float]) -> di
 # ---- rankings ------------------------------------------------------------------------------------
 
 
-def advantages(series: Iterable[Sequence[Launch]], base: Variant) -> dict[Variant, float]:
-    """log(time of base / time of a variant) for each variant; the mean if there are several problems.
+def advantages(launches: Iterable[Launch], base: Variant) -> dict[Variant, float]:
+    """log(time of base / time of a variant) for each variant.
 
     A least squares fit of log(median time) = variant + launch. It uses all variants of a launch, so that an
     outlier of base in one launch affects the variants of that launch less.
     """
     import numpy as np
 
-    found: dict[Variant, list[float]] = {}
-    for launches in series:
-        runs = [launch for launch in launches if launch.get(base)]
-        columns = {v: n for n, v in enumerate({v: None for run in runs for v in run if run[v]})}
-        rows = [(v, number) for number, run in enumerate(runs) for v in run if run[v]]
-        if not rows:
-            continue
-        terms = np.zeros((len(rows), len(columns) + len(runs)))
-        for row, (variant, number) in enumerate(rows):
-            terms[row, [columns[variant], len(columns) + number]] = 1
-        logs = [
-            math.log(statistics.median(runs[number][base])) - log_ratio(variant, base, runs[number])
-            for variant, number in rows
-        ]
-        fit = np.linalg.lstsq(terms, np.array(logs), rcond=None)[0]
-        for variant, column in columns.items():
-            found.setdefault(variant, []).append(float(fit[columns[base]] - fit[column]))
-    return {variant: statistics.fmean(each) for variant, each in found.items()}
+    runs = [launch for launch in launches if launch.get(base)]
+    columns = {v: n for n, v in enumerate({v: None for run in runs for v in run if run[v]})}
+    rows = [(v, number) for number, run in enumerate(runs) for v in run if run[v]]
+    if not rows:
+        return {}
+    terms = np.zeros((len(rows), len(columns) + len(runs)))
+    for row, (variant, number) in enumerate(rows):
+        terms[row, [columns[variant], len(columns) + number]] = 1
+    logs = [
+        math.log(statistics.median(runs[number][base])) - log_ratio(variant, base, runs[number])
+        for variant, number in rows
+    ]
+    fit = np.linalg.lstsq(terms, np.array(logs), rcond=None)[0]
+    return {variant: float(fit[columns[base]] - fit[at]) for variant, at in columns.items()}
 
 
 def mean_interval(samples: Sequence[float]) -> Interval:

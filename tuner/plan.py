@@ -25,7 +25,7 @@ from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.layout import Layout, from_name
 from collforge.reframe_checks.cases import timing_case
 from collforge.tuner import search
-from collforge.tuner.evidence import History, Launch, measured_problems
+from collforge.tuner.evidence import History, Launch
 from collforge.tuner.search import LEAST_GAIN, Known
 from collforge.tuner.select import FINALISTS, Decision, Rule, decide, finalists
 from collforge.variant import Point, Variant
@@ -112,30 +112,17 @@ def problem_at(manifest: Manifest, goal: Goal, collective: str, size: int) -> Ca
     return timing_case(manifest, collective, goal.layout, nbytes)
 
 
-def contests(manifest: Manifest, found: Iterable[Case]) -> list[list[Case]]:
-    """Groups problems by the decision that serves them. All problems of an unsized collective share one."""
-    groups: dict[str, list[Case]] = {}
-    for problem in found:
-        together = problem.collective in manifest.unsized
-        key = problem.collective if together else problem.problem
-        groups.setdefault(key, []).append(problem)
-    return list(groups.values())
-
-
 @dataclass(frozen=True)
 class Contest:
-    """Problems that share a decision, and the decision so far."""
+    """A problem, and the decision so far."""
 
-    problems: Sequence[Case]
-    series: Sequence[Sequence[Launch]]
-    """The launches of each problem, followed by those of earlier goals' problems that share the decision."""
+    problem: Case
+    launches: Sequence[Launch]
     racing: Sequence[Variant]
     decision: Decision
     wanted: Sequence[Wanted] = ()
-    open: Sequence[Case] = ()
-    """The problems that need another launch."""
     spare: bool = False
-    """Whether all problems are settled, so that another launch only tries new points."""
+    """Whether the problem is settled, so that another launch only tries new points."""
 
     @property
     def stake(self) -> float:
@@ -175,13 +162,12 @@ class Examination:
     nominated: Mapping[str, Collection[Variant]] = field(default_factory=dict)
     """Problem -> winners of the neighbouring sizes."""
 
-    def contest(self, asked: Sequence[Case]) -> Contest:
-        """The current state of the contest of these problems."""
-        entries = applicable(self.manifest, self.goal, asked[0])
+    def contest(self, problem: Case) -> Contest:
+        """The current state of a problem's contest."""
+        entries = applicable(self.manifest, self.goal, problem)
         current = {entry.fingerprint for entry in entries}
-        series = [launches_of(current, self.history.get(one.problem, ())) for one in asked]
-        everything = [*series, *earlier(self.manifest, asked, self.history)]
-        tried = {v for one in everything for launch in one for v in launch}
+        launches = launches_of(current, self.history.get(problem.problem, ()))
+        tried = {v for launch in launches for v in launch}
         eligible = {
             v
             for v in tried
@@ -191,68 +177,56 @@ class Examination:
         }
         nominated = [
             v
-            for v in self.nominated.get(asked[0].problem, ())
+            for v in self.nominated.get(problem.problem, ())
             if v.fingerprint in current and v not in self.failed
         ]
-        collective = asked[0].collective
+        collective = problem.collective
         entry = self.manifest.collective(collective)
         rule = replace(self.rule, native_serves=not entry.hybrid)
-        # A size added to those of an earlier goal must not undo their decision or drop their winner.
-        grown = [one for one in everything if len(one) > self.goal.min_launches]
-        if grown and len(grown) < len(everything):
-            decision = decide(collective, grown, eligible, rule)
-            nominated += [v for v in [decision.winner.variant] if not v.is_native]
-        else:
-            older = sorted(everything, key=len)[1:]
-            if older:
-                before = decide(collective, older, eligible, rule).winner.variant
-                nominated += [] if before.is_native else [before]
-            decision = decide(collective, everything, eligible, rule, nominated)
-        least = min(map(len, series))
-        most = EARLY_RACE if least <= SEARCHES else FINALISTS
-        first = finalists(everything, Variant(collective), eligible, rule, most)
+        decision = decide(collective, launches, eligible, rule, nominated)
+        most = EARLY_RACE if len(launches) <= SEARCHES else FINALISTS
+        first = finalists(launches, Variant(collective), eligible, rule, most)
         racing = list(dict.fromkeys([*first, *nominated]))
         sure = decision.settled and not self.is_unsure(decision)
-        searching = least < (SPARE_LAUNCHES if sure else SEARCHES)
-        wanted = self._wanted(entries, asked, tried) if searching else []
-        return Contest(asked, everything, racing, decision, wanted)
+        searching = len(launches) < (SPARE_LAUNCHES if sure else SEARCHES)
+        wanted = self._wanted(entries, problem, tried) if searching else []
+        return Contest(problem, launches, racing, decision, wanted)
 
     def is_unsure(self, decision: Decision) -> bool:
         """Whether another variant is expected to save more than the margin."""
         return decision.regret > math.log1p(self.goal.margin)
 
     def _wanted(
-        self, entries: Iterable[VariantEntry], asked: Sequence[Case], tried: Collection[Variant]
+        self, entries: Iterable[VariantEntry], problem: Case, tried: Collection[Variant]
     ) -> list[Wanted]:
         wanted = []
         for entry in entries:
-            space = points(self.manifest, entry, asked)
+            space = points(self.manifest, entry, problem)
             seen = sum(v.fingerprint == entry.fingerprint for v in tried)
             if seen < len(space):
                 wanted.append(Wanted(entry, space, new_points(len(space), first=not seen)))
         return wanted
 
-    def is_open(self, contest: Contest, most: int) -> bool:
-        """Whether the contest needs another launch and has had fewer than `most`."""
+    def is_open(self, contest: Contest) -> bool:
+        """Whether the contest needs another launch and may have one."""
         if not contest.racing and not contest.wanted:
             return False
-        launches = min(map(len, contest.series[: len(contest.problems)]))
+        launches = len(contest.launches)
         few = launches < self.goal.min_launches
         decision = contest.decision
-        return launches < most and (few or not decision.settled or self.is_unsure(decision))
+        unsure = few or not decision.settled or self.is_unsure(decision)
+        return launches < self.goal.max_launches and unsure
 
 
 def open_contests(seen: Examination) -> list[Contest]:
     """The goal's contests that need another launch and may have one, and those to search in spare time."""
     found = []
-    for asked in contests(seen.manifest, problems(seen.manifest, seen.goal)):
-        contest = seen.contest(asked)
-        most = seen.goal.max_launches
-        if seen.is_open(contest, most):
-            short = [p for p, launches in zip(asked, contest.series) if len(launches) < most]
-            found.append(replace(contest, open=short))
+    for problem in problems(seen.manifest, seen.goal):
+        contest = seen.contest(problem)
+        if seen.is_open(contest):
+            found.append(contest)
         elif contest.wanted:
-            found.append(replace(contest, open=asked, spare=True))
+            found.append(replace(contest, spare=True))
     return found
 
 
@@ -266,15 +240,13 @@ def next_tasks(
     needs only some tasks. ``elsewhere``: measurements of other layouts, from which a search starts.
     """
     out = {(variant.collective, variant.name) for variant in seen.failed}
-    names: dict[str, list[str]] = {}
     fresh = None
-    for turn, problem, contest in in_turn(seen, waiting):
+    for turn, contest in in_turn(seen, waiting):
         if turn.launches == 0 and fresh not in (None, turn.stage):
             continue
-        first = contest.problems[0].problem
-        if first not in names:
-            names[first] = next_variants(seen.goal, contest, {**elsewhere, **seen.history})
-        variants = [v for v in names[first] if (problem.collective, v) not in out]
+        problem = contest.problem
+        names = next_variants(seen.goal, contest, {**elsewhere, **seen.history})
+        variants = [v for v in names if (problem.collective, v) not in out]
         known = {v.name for v in contest.racing} if contest.spare else set()
         if not known.issuperset(variants):
             fresh = turn.stage if turn.launches == 0 else fresh
@@ -283,21 +255,20 @@ def next_tasks(
             yield turn, Task(problem, cases, seconds)
 
 
-def in_turn(seen: Examination, waiting: Sequence[Contest]) -> list[tuple[Turn, Case, Contest]]:
-    """The open problems with their turns and contests, in the order of measuring."""
-    contest_of = {problem.problem: contest for contest in waiting for problem in contest.open}
-    found: list[tuple[Turn, Case, Contest]] = []
+def in_turn(seen: Examination, waiting: Sequence[Contest]) -> list[tuple[Turn, Contest]]:
+    """The open contests with their turns, in the order of measuring."""
+    contest_of = {contest.problem.problem: contest for contest in waiting}
+    found: list[tuple[Turn, Contest]] = []
     for collective in seen.goal.collectives:
         of_one = [one for one in problems(seen.manifest, seen.goal) if one.collective == collective]
-        together = collective in seen.manifest.unsized
         for level, one in zip(levels(len(of_one)), of_one):
             if one.problem not in contest_of:
                 continue
             contest = contest_of[one.problem]
-            launches = len(contest.series[contest.problems.index(one)])
-            stage = LATE if seen.goal.is_late(launches) else 0 if together else level
+            launches = len(contest.launches)
+            stage = LATE if seen.goal.is_late(launches) else level
             stage = SPARE if contest.spare else stage
-            found.append((Turn(stage, launches, -contest.stake), one, contest))
+            found.append((Turn(stage, launches, -contest.stake), contest))
     return sorted(found, key=lambda row: row[0])
 
 
@@ -321,35 +292,23 @@ def launches_of(fingerprints: Collection[str], launches: Iterable[Launch]) -> li
 
 def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
     """The variants to measure beside native in the contest's next launches."""
-    near = search.neighbours(contest.problems, history) if contest.wanted else []
-    here = search.coordinates(contest.problems[0])
-    kin = search.relatives(contest.problems[0], history) if contest.wanted else []
+    near = search.neighbours(contest.problem, history) if contest.wanted else []
+    here = search.coordinates(contest.problem)
+    kin = search.relatives(contest.problem, history) if contest.wanted else []
     least_gain = LEAST_GAIN * goal.margin
     fresh: list[str] = []
     for one in contest.wanted:
-        known = Known(one.entry, one.points, here, contest.series, near, goal.lanes)
+        known = Known(one.entry, one.points, here, contest.launches, near, goal.lanes)
         fresh += search.best_of_kin(known, kin)
         fresh += search.propose(known, one.count, goal.seed, least_gain)
     return list(dict.fromkeys([variant.name for variant in contest.racing] + fresh))
 
 
-def earlier(
-    manifest: Manifest, contest: Sequence[Case], history: History
-) -> list[Sequence[Launch]]:
-    """The launches of earlier goals' problems that share the contest's decision."""
-    collective = contest[0].collective
-    if collective not in manifest.unsized:
-        return []
-    others = measured_problems(history, collective)
-    return [history[other.problem] for other in others if other not in contest]
-
-
-def points(manifest: Manifest, entry: VariantEntry, asked: Sequence[Case]) -> dict[str, Point]:
-    """The points of a variant that differ in effect in at least one of the problems, by name."""
-    largest = max(asked, key=lambda problem: problem.bytes)
-    layout = from_name(largest.layout)
-    total = manifest.collective(entry.collective).total_bytes(layout.size, largest.bytes)
-    facts = {**layout.facts(), "bytes": largest.bytes, "total_bytes": total}
+def points(manifest: Manifest, entry: VariantEntry, problem: Case) -> dict[str, Point]:
+    """The points of a variant that differ in effect in a problem, by name."""
+    layout = from_name(problem.layout)
+    total = manifest.collective(entry.collective).total_bytes(layout.size, problem.bytes)
+    facts = {**layout.facts(), "bytes": problem.bytes, "total_bytes": total}
     return {entry.name(point): point for point in entry.points(facts)}
 
 

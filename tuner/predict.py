@@ -37,13 +37,13 @@ def predict(manifest: Manifest, goal: Goal, problem: Case, history: History) -> 
     Measurements of the problem itself are not used.
     """
     native = Variant(problem.collective)
-    near = search.neighbours([problem], history)
+    near = search.neighbours(problem, history)
     best = Expected(problem, NATIVE, 1.0, len(near))
     for entry in plan.applicable(manifest, goal, problem):
-        points = plan.points(manifest, entry, [problem])
+        points = plan.points(manifest, entry, problem)
         model = Surrogate(list(points.values()), goal.seed, search.coordinates(problem))
         for where, launches in near:
-            for variant in search.measured(entry, [launches]):
+            for variant in search.measured(entry, launches):
                 ratio = compare(variant, native, launches).ratio
                 if variant.name in points and not math.isnan(ratio):
                     model.recall(points[variant.name], -math.log(ratio), where)

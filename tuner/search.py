@@ -33,13 +33,10 @@ def coordinates(problem: Case) -> Coordinates:
     return nbytes, nodes, ranks, threads
 
 
-def neighbours(
-    contest: Sequence[Case], history: History
-) -> list[tuple[Coordinates, Sequence[Launch]]]:
-    """The launches of the collective's problems outside the contest, with the coordinates of the problems."""
-    others = measured_problems(history, contest[0].collective)
-    inside = {problem.problem for problem in contest}
-    return [(coordinates(o), history[o.problem]) for o in others if o.problem not in inside]
+def neighbours(problem: Case, history: History) -> list[tuple[Coordinates, Sequence[Launch]]]:
+    """The launches of the collective's other problems, with the coordinates of these."""
+    others = measured_problems(history, problem.collective)
+    return [(coordinates(o), history[o.problem]) for o in others if o.problem != problem.problem]
 
 
 def relatives(problem: Case, history: History) -> list[Sequence[Launch]]:
@@ -59,8 +56,8 @@ class Known:
     entry: VariantEntry
     points: Mapping[str, Point]
     here: Coordinates
-    series: Sequence[Sequence[Launch]]
-    """The launches of each problem of the contest."""
+    launches: Sequence[Launch]
+    """Of the problem."""
     near: Sequence[tuple[Coordinates, Sequence[Launch]]]
     lanes: int = 0
     """Physical lanes of a node; 0: not known."""
@@ -79,7 +76,7 @@ def best_of_kin(known: Known, kin: Iterable[Sequence[Launch]]) -> list[str]:
     Collectives share lane algorithms, so good points are often the same.
     """
     entry = known.entry
-    names = known.points.keys() - {variant.name for variant in measured(entry, known.series)}
+    names = known.points.keys() - {variant.name for variant in measured(entry, known.launches)}
     found: dict[str, None] = {}
     for launches in kin:
         times = {
@@ -101,25 +98,25 @@ def propose(known: Known, count: int, seed: int, least_gain: float) -> list[str]
     """
     entry, native = known.entry, Variant(known.entry.collective)
     if not entry.parameters:
-        return [] if measured(entry, known.series) else [entry.family]
+        return [] if measured(entry, known.launches) else [entry.family]
     names = known.points
     strategy = strategies.make(list(names.values()), seed, known.here, least_gain, known.off_lanes)
 
-    def values(series: Sequence[Sequence[Launch]]) -> Iterator[tuple[Point, float]]:
-        for variant, faster in advantages(series, native).items():
+    def values(launches: Sequence[Launch]) -> Iterator[tuple[Point, float]]:
+        for variant, faster in advantages(launches, native).items():
             if variant.fingerprint == entry.fingerprint and variant.name in names:
                 yield names[variant.name], -faster
 
-    for point, value in values(known.series):
+    for point, value in values(known.launches):
         strategy.observe(point, value)
     for where, launches in known.near:
-        for point, value in values([launches]):
+        for point, value in values(launches):
             strategy.recall(point, value, where)
     points = strategy.propose(count)
     return [entry.name(point) for point in points]
 
 
-def measured(entry: VariantEntry, series: Iterable[Sequence[Launch]]) -> list[Variant]:
+def measured(entry: VariantEntry, launches: Iterable[Launch]) -> list[Variant]:
     """The points of a variant that were measured in the launches."""
-    found = {v for one in series for launch in one for v in launch}
+    found = {v for launch in launches for v in launch}
     return sorted(v for v in found if v.fingerprint == entry.fingerprint)

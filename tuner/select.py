@@ -12,28 +12,23 @@ The outcome of a problem is one of three:
   variant can be faster by the margin;
 * *tie*: the expected cost of staying native is less than the margin;
 * *undecided*: too few launches, or inconclusive ones. Nothing is stored.
-
-If the ranks cannot agree on the size of a call, the problems of all sizes share one decision: a variant must
-win at one size or more, and at no size may it be slower than native by more than the margin.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collforge.decision import DECIDED, MARGIN, TIE, UNDECIDED
 from collforge.tuner.evidence import (
     CONFIDENCE,
     Comparison,
-    Estimate,
     Launch,
     Noise,
     advantages,
     estimate,
-    estimate_together,
     has,
 )
 from collforge.variant import Variant
@@ -42,9 +37,6 @@ LAG = 0.07
 """A variant significantly slower than the best one (or native) by this is not nominated."""
 FINALISTS = 3
 """How many of the fastest variants are nominated before a launch."""
-
-Series = Sequence[Sequence[Launch]]
-"""One sequence of launches for each problem that shares the decision; usually there is one problem."""
 
 
 @dataclass(frozen=True)
@@ -82,35 +74,32 @@ class Decision:
 
 def decide(
     collective: str,
-    series: Series,
+    launches: Sequence[Launch],
     eligible: Collection[Variant],
     rule: Rule,
     nominated: Collection[Variant] = (),
 ) -> Decision:
-    """Chooses the variant of a collective that serves one problem, or several together.
+    """Chooses the variant of a collective that serves a problem, from its launches.
 
     `eligible`: the verified variants that still exist. `nominated`: the variants that other problems nominate,
-    so that all launches of this one count for their claims. Problems without measurements of an eligible
-    variant are ignored, because they are older than the variants.
+    so that all launches of this one count for their claims.
     """
     native = Variant(collective)
-    current = [one for one in series if any(v in eligible for launch in one for v in launch)]
-    series = current or series
-    faster = advantages(series, native)
-    found = claims(series, native, eligible, rule, nominated)
-    compared = _compare_all(series, native, rule)
+    faster = advantages(launches, native)
+    found = claims(launches, native, eligible, rule, nominated)
+    compared = _compare_all(launches, native, rule)
     judged = {variant: _judge(variant, native, found, rule) for variant in found}
     winning = [variant for variant, one in judged.items() if not one.obstacle]
     # Variants out of the race are significantly slower, so native is compared only with the others.
-    racing = {*finalists(series, native, eligible, rule), *nominated}
+    racing = {*finalists(launches, native, eligible, rule), *nominated}
     rivals = {variant: one for variant, one in judged.items() if variant in racing}
     if winning:
-        winner = _simplest_of_the_best(winning, faster, series, rule)
+        winner = _simplest_of_the_best(winning, faster, launches, rule)
         choice = judged[winner].comparison
-        evidence, reason = DECIDED, _why(choice, len(series), rule)
-        gains = [_gain(other, winner, series, rule) for other in rivals if other != winner]
+        evidence, reason = DECIDED, _why(choice, rule)
+        gains = [_gain(other, winner, launches, rule) for other in rivals if other != winner]
     else:
-        choice = Comparison(native, 1.0, 1.0, 1.0, _launches_for_native(rivals, series, native))
+        choice = Comparison(native, 1.0, 1.0, 1.0, _launches_for_native(rivals, launches, native))
         evidence, reason = _without_winner(rivals, compared, eligible, rule)
         gains = [one.gain for one in rivals.values()]
     rest = tuple(one for one in compared if one.variant != choice.variant)
@@ -121,74 +110,40 @@ def decide(
 
 
 def finalists(
-    series: Series,
+    launches: Sequence[Launch],
     native: Variant,
     eligible: Collection[Variant],
     rule: Rule,
     most: int = FINALISTS,
 ) -> list[Variant]:
-    """The fastest variants in these launches that are not significantly slower than the best; ``most`` at most.
-
-    With several problems, the best variant may be slower than native in some and so cannot win. Up to ``most``
-    of the variants that are slower in none are then added.
-    """
-    faster = advantages(series, native)
-    # With several problems, only variants measured in all of them: means over other problems do not compare.
-    each = [{v for launch in launches for v in launch} for launches in series if launches]
-    common = set(eligible).intersection(*each) or set(eligible)
-    ranking = sorted((v for v in faster if v in common), key=lambda v: (-faster[v], v))
-    chosen = list(itertools.islice(_near_the_best(ranking, native, series, faster, rule), most))
-    if len(series) > 1:
-        nowhere_slower = [
-            v
-            for v in ranking
-            if all(
-                one is None or one.mean >= -math.log1p(rule.margin)
-                for one in (estimate(v, native, launches, rule.noise) for launches in series)
-            )
-        ]
-        near = _near_the_best(nowhere_slower, native, series, faster, rule)
-        chosen += itertools.islice(near, most)
-    return list(dict.fromkeys(chosen))
-
-
-def _near_the_best(
-    ranking: Sequence[Variant],
-    native: Variant,
-    series: Series,
-    faster: Mapping[Variant, float],
-    rule: Rule,
-) -> Iterator[Variant]:
+    """The fastest variants in these launches, up to ``most``, none significantly slower than the best."""
+    faster = advantages(launches, native)
+    ranking = sorted((v for v in faster if v in eligible), key=lambda v: (-faster[v], v))
     best = max([0.0, *(faster[v] for v in ranking[:1])]) + math.log(1 - LAG)
-    for variant in ranking:
-        known = estimate_together(variant, native, series, rule.noise)
+
+    def is_near(variant: Variant) -> bool:
+        known = estimate(variant, native, launches, rule.noise)
         doubt = 2 * known.error if known and variant is not ranking[0] else math.inf
-        if faster[variant] + doubt >= best:
-            yield variant
+        return faster[variant] + doubt >= best
+
+    return list(itertools.islice(filter(is_near, ranking), most))
 
 
 def claims(
-    series: Series,
+    launches: Sequence[Launch],
     native: Variant,
     eligible: Collection[Variant],
     rule: Rule,
     nominated: Collection[Variant] = (),
-) -> dict[Variant, list[list[Launch]]]:
-    """For each variant that was ever nominated, the launches of each problem after its nomination.
-
-    With several problems, `nominated` only applies to the one with the fewest launches.
-    """
-    found: dict[Variant, list[list[Launch]]] = {}
-    youngest = min(range(len(series)), key=lambda at: len(series[at]), default=0)
+) -> dict[Variant, list[Launch]]:
+    """For each variant that was ever nominated, the launches after its nomination."""
+    found: dict[Variant, list[Launch]] = {}
     welcome = [v for v in nominated if v in eligible]
-    for number in range(max(map(len, series), default=0)):
-        before = [launches[:number] for launches in series]
-        chosen = finalists(before, native, eligible, rule) if number else []
-        for at, launches in enumerate(series):
-            for variant in dict.fromkeys([*chosen, *(welcome if at == youngest else [])]):
-                if number < len(launches) and has(launches[number], variant, native):
-                    each = found.setdefault(variant, [[] for _ in series])
-                    each[at].append(launches[number])
+    for number, launch in enumerate(launches):
+        chosen = finalists(launches[:number], native, eligible, rule) if number else []
+        for variant in dict.fromkeys([*chosen, *welcome]):
+            if has(launch, variant, native):
+                found.setdefault(variant, []).append(launch)
     return found
 
 
@@ -204,62 +159,46 @@ class _Judged:
     gain: float
     """The expected saving over native."""
     beaten: bool
-    """Whether it cannot be faster than native by the margin, or is slower in one of several problems."""
+    """Whether it cannot be faster than native by the margin."""
 
 
 def _judge(
-    variant: Variant, native: Variant, found: Mapping[Variant, Series], rule: Rule
+    variant: Variant, native: Variant, found: Mapping[Variant, Sequence[Launch]], rule: Rule
 ) -> _Judged:
-    each = found[variant]
-    known = [estimate(variant, native, launches, rule.noise) for launches in each]
-    launches = min(len(one) for one in each)
-    confidence = _corrected(each, found, rule)
-    whole = estimate_together(variant, native, each, rule.noise)
-    assert whole is not None, "a nominated variant has a launch"
-    low, high = whole.ends(confidence)
-    # The variant wins if its low end is above the margin, which is if its mean is above this.
-    bar = math.log1p(rule.margin) + whole.mean - low if rule.native_serves else -math.inf
-    ratio = math.exp(max(whole.beyond(bar), low))
-    comparison = Comparison(variant, ratio, math.exp(low), math.exp(high), launches)
-    least = max(rule.min_launches, 2)
-    of_problem = [one for one in known if one]
-    obstacle = ""
-    if launches < least:
-        obstacle = f"was measured in fewer than {least} launches after its nomination"
-    elif rule.native_serves:
-        obstacle = _shortfall(of_problem, confidence, rule.margin)
+    launches = found[variant]
+    known = estimate(variant, native, launches, rule.noise)
+    assert known is not None, "a nominated variant has a launch"
+    low, high = known.ends(_corrected(launches, found, rule))
     margin = math.log1p(rule.margin)
-    tops = [one.ends(confidence)[1] for one in of_problem]
-    hopeless = len(tops) > 1 and min(tops) < -margin
-    beaten = hopeless or max(tops) < margin
-    gain = 0.0 if hopeless else max(one.gain for one in of_problem)
-    return _Judged(comparison, obstacle, gain, beaten)
+    # The variant wins if its low end is above the margin, which is if its mean is above this.
+    bar = margin + known.mean - low if rule.native_serves else -math.inf
+    ratio = math.exp(max(known.beyond(bar), low))
+    comparison = Comparison(variant, ratio, math.exp(low), math.exp(high), len(launches))
+    least = max(rule.min_launches, 2)
+    obstacle = ""
+    if len(launches) < least:
+        obstacle = f"was measured in fewer than {least} launches after its nomination"
+    elif rule.native_serves and low <= margin:
+        obstacle = f"does not clear {1 + rule.margin:.2f} with the low end of its interval"
+    return _Judged(comparison, obstacle, known.gain, high < margin)
 
 
-def _corrected(each: Series, found: Mapping[Variant, Series], rule: Rule) -> float:
+def _corrected(
+    launches: Sequence[Launch], found: Mapping[Variant, Sequence[Launch]], rule: Rule
+) -> float:
     """The confidence for which several tests of several variants together err about as often as one test.
 
     Tests after successive launches see almost the same data, so doubling the launches counts as one more test.
     """
-    looks = 1 + max(0.0, math.log2(max(1, min(map(len, each))) / rule.min_launches))
-    rivals = sum(min(map(len, other)) >= rule.min_launches for other in found.values())
+    looks = 1 + max(0.0, math.log2(max(1, len(launches)) / rule.min_launches))
+    rivals = sum(len(other) >= rule.min_launches for other in found.values())
     return 1 - (1 - CONFIDENCE) / (looks * max(1, rivals))
 
 
-def _shortfall(each: Sequence[Estimate], confidence: float, margin: float) -> str:
-    if all(one.ends(confidence)[0] <= math.log1p(margin) for one in each):
-        return f"does not clear {1 + margin:.2f} with the low end of its interval"
-    slowest = math.exp(min(one.mean for one in each))
-    if slowest < 1 / (1 + margin):
-        return f"is slower than native at some size ({slowest:.2f}x)"
-    return ""
-
-
-def _why(choice: Comparison, problems: int, rule: Rule) -> str:
+def _why(choice: Comparison, rule: Rule) -> str:
     if not rule.native_serves:
         return f"{choice}: the best that has one copy per node"
-    together = ", and it is slower than native at no size" if problems > 1 else ""
-    return f"{choice}: the low end is above {1 + rule.margin:.2f}{together}"
+    return f"{choice}: the low end is above {1 + rule.margin:.2f}"
 
 
 def _without_winner(
@@ -286,31 +225,36 @@ def _without_winner(
     return UNDECIDED, f"undecided: {because}"
 
 
-def _launches_for_native(rivals: Mapping[Variant, _Judged], series: Series, native: Variant) -> int:
+def _launches_for_native(
+    rivals: Mapping[Variant, _Judged], launches: Sequence[Launch], native: Variant
+) -> int:
     """The launches behind a decision for native: the most of any rival; without rivals, native's own."""
-    own = min((sum(native in launch for launch in one) for one in series), default=0)
+    own = sum(native in launch for launch in launches)
     return max((one.comparison.launches for one in rivals.values()), default=own)
 
 
-def _compare_all(series: Series, native: Variant, rule: Rule) -> list[Comparison]:
+def _compare_all(launches: Sequence[Launch], native: Variant, rule: Rule) -> list[Comparison]:
     """Every variant measured together with native, fastest first; equally fast ones by name."""
-    variants = {v for launches in series for launch in launches for v in launch} - {native}
+    variants = {v for launch in launches for v in launch} - {native}
     found = []
     for variant in sorted(variants):
-        known = estimate_together(variant, native, series, rule.noise)
+        known = estimate(variant, native, launches, rule.noise)
         if known:
             found.append(known.comparison(variant))
     return sorted(found, key=lambda one: -one.ratio)
 
 
-def _gain(variant: Variant, over: Variant, series: Series, rule: Rule) -> float:
+def _gain(variant: Variant, over: Variant, launches: Sequence[Launch], rule: Rule) -> float:
     """The expected saving of a variant over another, by their common launches."""
-    known = estimate_together(variant, over, series, rule.noise)
+    known = estimate(variant, over, launches, rule.noise)
     return known.gain if known else 0.0
 
 
 def _simplest_of_the_best(
-    winning: Sequence[Variant], faster: Mapping[Variant, float], series: Series, rule: Rule
+    winning: Sequence[Variant],
+    faster: Mapping[Variant, float],
+    launches: Sequence[Launch],
+    rule: Rule,
 ) -> Variant:
     """The fastest variant by all launches, or a simpler one that is not significantly slower.
 
@@ -320,7 +264,7 @@ def _simplest_of_the_best(
     first = max(winning, key=lambda v: (faster[v], v))
 
     def as_good(one: Variant) -> bool:
-        lead = estimate_together(first, one, series, rule.noise)
+        lead = estimate(first, one, launches, rule.noise)
         if one == first or lead is None:
             return one == first
         return lead.ends(CONFIDENCE)[0] <= 0 and lead.mean <= math.log1p(rule.margin)

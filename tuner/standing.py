@@ -59,7 +59,7 @@ class Standing:
         launches = len(self.seen.history.get(problem.problem, ()))
         if self.is_settled(problem) or launches == 0:
             return False
-        contest = self.seen.contest([problem])
+        contest = self.seen.contest(problem)
         tried_out = not contest.racing and not contest.wanted
         return tried_out or launches >= self.seen.goal.max_launches
 
@@ -92,11 +92,7 @@ def judge(
 
 
 def decide_each(seen: Examination, found: Sequence[Case]) -> dict[str, Decision]:
-    decisions: dict[str, Decision] = {}
-    for contest in plan.contests(seen.manifest, found):
-        decision = seen.contest(contest).decision
-        decisions.update((problem.problem, decision) for problem in contest)
-    return decisions
+    return {problem.problem: seen.contest(problem).decision for problem in found}
 
 
 def without(history: History, failed: Collection[Variant]) -> dict[str, list[Launch]]:
@@ -117,14 +113,12 @@ def stored(
     reach this size.
     """
     entry = seen.manifest.collective(collective)
-    found = list(measured_problems(seen.history, collective))
-    rows = [
-        (contest, decisions[contest[0].problem]) for contest in plan.contests(seen.manifest, found)
-    ]
-    rows.sort(key=lambda row: row[0][0].bytes)
+    found = measured_problems(seen.history, collective)
+    rows = [(problem, decisions[problem.problem]) for problem in found]
+    rows.sort(key=lambda row: row[0].bytes)
     choices, undecided = [], []
-    for at, (contest, decision) in enumerate(rows):
-        nbytes, won = entry.choice_bytes(contest[0].bytes), decision.winner
+    for at, (problem, decision) in enumerate(rows):
+        nbytes, won = entry.choice_bytes(problem.bytes), decision.winner
         own = Choice(nbytes, won.variant, won.ratio, won.low, won.high, won.launches, DECIDED)
         if not decision.settled:
             undecided.append(Undecided(collective, nbytes, won.launches, decision.reason))
@@ -132,7 +126,7 @@ def stored(
             choices.append(own)
             continue
         below = _nearest(rows[:at][::-1])
-        best = _best_of(seen, contest[0], [*below, *_nearest(rows[at + 1 :])])
+        best = _best_of(seen, problem, [*below, *_nearest(rows[at + 1 :])])
         # A tie has enough launches. An undecided size has few, so the standard error is subtracted.
         doubt = 0.0 if best is None or decision.settled else best[1].error
         is_slower = best is not None and best[1].mean - doubt < -math.log1p(seen.goal.margin)
@@ -150,7 +144,7 @@ def stored(
     return choices, undecided
 
 
-def _nearest(rows: Sequence[tuple[Sequence[Case], Decision]]) -> list[Variant]:
+def _nearest(rows: Sequence[tuple[Case, Decision]]) -> list[Variant]:
     """The winner of the first decided row; empty if it is native."""
     for _, decision in rows:
         if decision.settled:

@@ -36,7 +36,7 @@ Open = tuple[Place, Undecided]
 def print_winners(
     winners: Sequence[Winner], undecided: Sequence[Open] = (), unsized: Collection[str] = ()
 ) -> None:
-    """Prints a row for each winner and undecided size. Winners of `unsized` collectives serve all sizes."""
+    """Prints a row for each winner and undecided size. `unsized` collectives have no data."""
     if not winners and not undecided:
         print("no winners yet: run `collforge tune`")
         return

@@ -98,14 +98,13 @@ def _roles(variant: Variant) -> list[tuple[str, str]]:
     result, place = collective.result, collective.in_place
     at_root = "at->rank == args->root"
     varies = collective.varies
-    exchanged = collective.sized == "none" and varies != "no"
     roles = [
         ("moves_nothing", "true" if collective.moves_nothing else ""),
         ("reduces", "true" if collective.has_op else ""),
         ("in_piece", "true" if collective.hybrid else ""),
         ("single_buffer", "true" if collective.single_buffer else ""),
         ("varies", f"CF_VARIES_{varies.upper()}" if varies != "no" else ""),
-        ("exchanged", "true" if exchanged else ""),
+        ("exchanged", "true" if collective.sized == "exchanged" else ""),
         ("send_side", "true" if collective.block_side == "send" else ""),
         ("send_in_place", {"send_all": "true", "send_root": at_root}.get(place, "")),
         ("recv_in_place", at_root if place == "recv_root" else ""),

@@ -32,7 +32,7 @@ def is_native(collective: Collective) -> str:
 def _chosen_by(collective: Collective) -> tuple[str, str]:
     """The end of a function's name and its arguments."""
     which = f"CF_{collective.name.upper()}, comm"
-    if collective.sized == "none":
+    if collective.sized in ("exchanged", "none"):
         return "_unsized", which
     if collective.sized == "mean":
         counts, datatype = (block_argument(collective, what, False) for what in ("counts", "type"))
@@ -98,6 +98,7 @@ def from_args(collective: Collective) -> str:
 
 
 PLACES = ("rank", "root", "size")
+AT_ROOT = "rank == root"
 
 
 def part(collective: Collective) -> list[tuple[str, str]]:
@@ -110,6 +111,11 @@ def part(collective: Collective) -> list[tuple[str, str]]:
         ("in_blocks", result.in_blocks.to_c(names)),
         ("out_blocks", f"({first}) < ({last}) ? ({blocks}) : 0"),
         ("in_place_block", result.in_place_block.to_c(names)),
+        (
+            "send_in_place",
+            {"send_all": "true", "send_root": AT_ROOT}.get(collective.in_place, "false"),
+        ),
+        ("recv_in_place", AT_ROOT if collective.in_place == "recv_root" else "false"),
     ]
 
 

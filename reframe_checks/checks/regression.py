@@ -11,10 +11,9 @@ import msgspec
 import reframe as rfm
 from reframe.core.builtins import performance_function, run_after, variable
 from reframe.core.exceptions import PipelineError
-from reframe.utility import typecheck as typ
 
 from collforge.case import Case
-from collforge.decision import DECIDED, MARGIN
+from collforge.decision import DECIDED
 from collforge.reframe_checks.cases import timing_cases
 from collforge.reframe_checks.driver_check import mpi_name
 from collforge.reframe_checks.manifest import MANIFEST
@@ -42,15 +41,11 @@ class Row:
 class Regression(RatioCheck):
     """Times the winners of this system, MPI library and layout against native.
 
-    A winner that is slower than native in every launch is a finding: tune again. A winner that serves
-    all sizes is timed at some sizes, where it may be slower by the margin that the tuner allows.
+    A winner that is slower than native in every launch is a finding: tune again.
     """
 
     winners = variable(str, value=os.environ.get("COLLFORGE_WINNERS", ""))
     """Path of the output of `collforge winners --format json`. If empty, the check is skipped."""
-
-    sizes = variable(typ.List[int], value=[1024, 32768, 1048576])
-    """Bytes of a block, for winners that serve all sizes."""
 
     margin = 0.0
     reference: ClassVar = {"*": {"lost_winners": (0, None, 0, "count")}}
@@ -72,9 +67,7 @@ class Regression(RatioCheck):
             str(native.by(row.variant))
             for row in rows
             if (row.layout, row.evidence) == (serves, DECIDED) and row.variant != NATIVE
-            for native in timing_cases(
-                MANIFEST, row.collective, self.rank_layout, self._sizes_of(row)
-            )
+            for native in timing_cases(MANIFEST, row.collective, self.rank_layout, [row.bytes])
         ]
         return list(dict.fromkeys(found))
 
@@ -84,9 +77,6 @@ class Regression(RatioCheck):
         shape = {name: extras[name] for name in ("rails", "rate", "rail_model") if name in extras}
         return ClusterSpec(**shape).system if shape else str(self.current_system.name)
 
-    def _sizes_of(self, row: Row) -> list[int]:
-        return self.sizes if row.collective in MANIFEST.unsized else [row.bytes]
-
     def _read(self) -> list[Row]:
         try:
             return msgspec.json.decode(Path(self.winners).read_bytes(), type=list[Row])
@@ -95,10 +85,8 @@ class Regression(RatioCheck):
                 f"{self.winners}: {error}; write it by `collforge winners --format json`"
             ) from error
 
-    def is_finding(self, case: Case, ratio: Range) -> bool:
-        unsized = case.collective in MANIFEST.unsized
-        allowed = max(self.margin, MARGIN) if unsized else self.margin
-        return bool(ratio.high < 1 - allowed)
+    def is_finding(self, _: Case, ratio: Range) -> bool:
+        return bool(ratio.high < 1 - self.margin)
 
     @performance_function("count")
     def lost_winners(self) -> int:

@@ -5,7 +5,7 @@
 #include "chunks/chunks.h"
 #include "data/component.h"
 #include "data/facts.h"
-#include "data/block_sizes.h"
+#include "data/operands.h"
 #include "data/shuffle.h"
 #include "lane/lane.h"
 #include "node/shared.h"

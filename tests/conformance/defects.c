@@ -128,9 +128,12 @@ bool runtime_choice(MPI_Comm comm, const char *collective, size_t bytes, char *n
     return choice != NULL && choice(comm, collective, bytes, name, size) == MPI_SUCCESS;
 }
 
-/* Whether libcollforge.so is there and would not hand this call to the library. */
+/* Whether libcollforge.so is there and would not hand this call to the library. Not known where the
+ * sizes are exchanged at times only. */
 static bool is_served(const struct call *call) {
     char name[256] = "native";
+    if (call->collective->sized == SIZED_EXCHANGED)
+        return false;
     const size_t bytes = call->collective->sized == SIZED_NONE
                              ? 1
                              : elements_for_choice(call) * shape_bytes(call->shape);

@@ -12,7 +12,7 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import bandwidth, plan, request
+from collforge.tuner import bandwidth, request
 from collforge.tuner.evidence import measured_problems
 from collforge.tuner.parsing import Subparsers, add_command, add_database
 from collforge.tuner.plan import Goal
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
         for place in places:
             goal = Goal(from_name(place.layout), tuple(collectives), ())
             print(f"{place.system}, {place.mpi_version}, {place.layout}:")
-            explain(made, read_standing(store, made, goal, place))
+            explain(read_standing(store, made, goal, place))
             explain_stale(made, store, place, collectives)
         panels = bandwidth.read_series(store, made, places, collectives)
     if args.plot and not panels:
@@ -56,15 +56,12 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def explain(made: Manifest, standing: Standing) -> None:
+def explain(standing: Standing) -> None:
     """Prints each decision, its evidence, and the runners-up."""
     decided = measured_problems(p for p in standing.seen.history if p in standing.decisions)
-    for contest in plan.contests(made, decided):
-        collective = contest[0].collective
-        decision = standing.decisions[contest[0].problem]
-        sizes = ", ".join(map(request.format_size, sorted(one.bytes for one in contest)))
-        together = f"{collective}@{contest[0].layout}, every size ({sizes} measured)"
-        print(f"  {together if len(contest) > 1 else contest[0].problem}: {decision.reason}")
+    for problem in decided:
+        decision = standing.decisions[problem.problem]
+        print(f"  {problem.problem}: {decision.reason}")
         for other in decision.others[:2]:
             print(f"      next: {other}")
 

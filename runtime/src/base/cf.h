@@ -101,6 +101,15 @@ struct cf_tmpbufs {
     size_t capacity[CF_TMPBUF_SLOTS];
 };
 
+/* The sizes of an irregular call, which its ranks have exchanged. */
+struct cf_exchanged {
+    const int *units; /* bytes of the blocks: [size], or of all pairs: [source * size + target] */
+    int64_t mean;     /* bytes of a block, rounded up */
+    int64_t largest;
+    int64_t total; /* the largest packed buffer on any rank */
+    bool few;      /* whether no temporary of a variant can exceed the limit of memory */
+};
+
 /* The state of a communicator for variants. */
 struct cf_comm {
     MPI_Comm handle; /* the user's communicator, or that of a hybrid package */
@@ -114,6 +123,7 @@ struct cf_comm {
     /* A predefined op and a type that the MPI library was found to accept together. */
     MPI_Op legal_op;
     MPI_Datatype legal_type;
+    struct cf_exchanged exchanged; /* of the current call */
 };
 
 /* ---- variants -------------------------------------------------------------------------------- */
@@ -149,10 +159,8 @@ struct cf_parameter {
 
 enum { CF_MAX_PARAMETERS = 8 };
 
-/*
- * A variant returns this, not an MPI error class, to leave the call to native. It does so on all
- * ranks and before it touches a buffer. Only for sizes known after an exchange.
- */
+/* Not an MPI error class: the call is left to native, on all ranks and before a buffer is touched.
+ * A variant returns it for a call that is illegal on this rank. */
 enum { CF_DECLINED = -1 };
 
 /* The number of temporaries of each shape that a variant has on some rank (generator/semantics.py,
@@ -192,9 +200,10 @@ static inline int cf_prepare(const struct cf_variant *variant, struct cf_comm *c
 
 /* The size by which a choice is made. The MPI standard makes it equal on all ranks. */
 enum cf_sized {
-    CF_SIZED_BLOCK, /* bytes of one block */
-    CF_SIZED_MEAN,  /* bytes of all blocks divided by the number of ranks, rounded up */
-    CF_SIZED_NONE,  /* not known on all ranks: one choice for every size */
+    CF_SIZED_BLOCK,     /* bytes of one block */
+    CF_SIZED_MEAN,      /* bytes of all blocks divided by the number of ranks, rounded up */
+    CF_SIZED_EXCHANGED, /* the same, after the ranks have exchanged the sizes of their blocks */
+    CF_SIZED_NONE,      /* no data */
 };
 
 /* What the size of a block depends on. */
@@ -210,6 +219,8 @@ struct cf_part {
     int in_blocks;      /* contributed; 0: its send arguments are not read */
     int out_blocks;     /* received; 0: its receive buffer is not written */
     int in_place_block; /* the block of recvbuf with its contribution when in place */
+    bool send_in_place; /* it may pass MPI_IN_PLACE as sendbuf */
+    bool recv_in_place; /* it may pass MPI_IN_PLACE as recvbuf */
 };
 
 /* Limit of a call's largest buffer for variants, because MPI counts are ints. */

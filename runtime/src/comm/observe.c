@@ -159,16 +159,19 @@ static bool logs_decisions(const struct cf_state *state) {
     return state->comm.layout.rank == 0 && cf_log_level() >= 2;
 }
 
-void cf_observe_call(struct cf_state *state, int collective, int64_t bytes,
-                     const struct cf_choice *choice, struct cf_call *call) {
-    char name[256] = "native";
-    if (logs_decisions(state)) {
-        if (choice != NULL)
-            cf_choice_format(choice, name, sizeof name);
-        log_decision(state, collective, bucket_of(bytes), name);
-    }
+void cf_observe_call(struct cf_state *state, int collective, int64_t bytes, struct cf_call *call) {
     if (profiling)
         begin_call(state, collective, bytes, call);
+}
+
+void cf_observe_choice(const struct cf_state *state, int collective, int64_t bytes,
+                       const struct cf_choice *choice) {
+    char name[256] = "native";
+    if (!logs_decisions(state))
+        return;
+    if (choice != NULL)
+        cf_choice_format(choice, name, sizeof name);
+    log_decision(state, collective, bucket_of(bytes), name);
 }
 
 void cf_observe_refusal(const struct cf_state *state, int collective, int64_t bytes,

@@ -15,9 +15,11 @@
  * Begins the time of the job. */
 void cf_observe_setup(bool profile, bool tuned);
 
-/* A call begins. choice: NULL for native. bytes: as it was chosen by. */
-void cf_observe_call(struct cf_state *state, int collective, int64_t bytes,
-                     const struct cf_choice *choice, struct cf_call *call);
+/* A call begins. bytes: as it is chosen by. */
+void cf_observe_call(struct cf_state *state, int collective, int64_t bytes, struct cf_call *call);
+/* What serves calls of this many bytes. choice: NULL for native. */
+void cf_observe_choice(const struct cf_state *state, int collective, int64_t bytes,
+                       const struct cf_choice *choice);
 /* It has ended without an error. */
 void cf_observe_end(const struct cf_call *call);
 /* Records that the choice did not apply to the call. */

@@ -1,11 +1,11 @@
 #include "data/block_sizes.h"
 
 #include <limits.h>
-#include <string.h>
 
 #include "base/hash.h"
 #include "data/facts.h"
 #include "data/sizes.h"
+#include "data/tmpbuf.h"
 
 /* The bytes of an element of a side; negative if its type is illegal. */
 static int64_t element_bytes(const struct cf_side *side) {
@@ -73,51 +73,6 @@ static bool sides_agree(const int *units, int size, int own, int root) {
     return true;
 }
 
-int cf_exchange_sizes(struct cf_operands *operands, const struct cf_roles *roles,
-                      const struct cf_side *input, const struct cf_side *output,
-                      const struct cf_args *args, struct cf_comm *comm) {
-    const int size = comm->layout.size;
-    const int own = roles->varies == CF_VARIES_PAIR ? size : 1;
-    const bool to_target = roles->varies == CF_VARIES_TARGET;
-    /* The side where this rank has one block, or its row of pairs; and the other one. */
-    const struct cf_side *side = to_target ? output : input;
-    const struct cf_side *other = to_target ? input : output;
-    const int side_blocks = to_target ? roles->out_blocks : roles->in_blocks;
-    const int other_blocks = to_target ? roles->in_blocks : roles->out_blocks;
-    const int64_t element = element_bytes(side);
-    const int64_t other_element = other_blocks == 0 ? -1 : element_bytes(other);
-    const bool legal = side_is_legal(side, element, side_blocks) &&
-                       side_is_legal(other, other_element, other_blocks);
-    int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS,
-                           ((size_t)size + 1) * ((size_t)own + 1) * sizeof *units);
-    int64_t total = 0;
-
-    if (units == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
-    int *mine = units + (MPI_Aint)size * (own + 1);
-    for (int i = 0; i < own; i++) {
-        /* A rank with all blocks on this side takes its own of them. */
-        const int index = own == 1 && side->counts != NULL ? comm->layout.rank : i;
-        mine[i] = legal ? block_bytes(side, element, index) : -1;
-    }
-    mine[own] = hash_of_blocks(other, other_element, other_blocks == size ? size : 0);
-    CF_TRY(PMPI_Allgather(mine, own + 1, MPI_INT, units, own + 1, MPI_INT, args->comm));
-    operands->declined = !sides_agree(units, size, own, args->root);
-    for (int rank = 0; rank < size; rank++) {
-        for (int i = 0; i < own; i++) {
-            const int told = units[(MPI_Aint)rank * (own + 1) + i];
-            units[(MPI_Aint)rank * own + i] = told;
-            total += told;
-            operands->declined = operands->declined || told < 0;
-        }
-    }
-    operands->declined = operands->declined || total > CF_MOST_BYTES;
-    operands->total = total;
-    operands->blocks = (struct cf_blocks){units, 1, 0};
-    return MPI_SUCCESS;
-}
-
 /* The most bytes that any rank sends or receives, of the blocks of all pairs. */
 static int64_t most_of_a_rank(const int *units, int size) {
     int64_t most = 0;
@@ -135,29 +90,72 @@ static int64_t most_of_a_rank(const int *units, int size) {
     return most;
 }
 
-bool cf_operands_fit(const struct cf_operands *operands, const struct cf_variant *variant,
-                     const int *parameter, const struct cf_comm *comm) {
-    const int size = comm->layout.size;
-    const int *units = operands->blocks.units;
-    /* No temporary has more than all blocks. */
-    if (operands->total <= cf_runtime.memory / CF_TMPBUF_SLOTS) {
-        return true;
-    }
-    struct cf_choice choice = {.variant = variant};
-    struct cf_facts facts;
-    int64_t total = 0;
-    int64_t most = 0;
+/* From the bytes of all ranks' blocks, and of the largest one. */
+static void sum_up(struct cf_exchanged *found, int64_t all, int64_t largest, int size, bool pairs) {
+    const int64_t blocks = pairs ? (int64_t)size * size : size;
 
-    memcpy(choice.parameter, parameter, (size_t)variant->nparameters * sizeof *parameter);
+    found->mean = (all + blocks - 1) / blocks;
+    found->largest = largest;
+    found->total = all;
+    /* No temporary has more than all blocks. */
+    found->few = all <= cf_runtime.memory / CF_TMPBUF_SLOTS;
+    if (pairs && !found->few) {
+        found->total = most_of_a_rank(found->units, size);
+        found->largest = (found->total + size - 1) / size;
+    }
+}
+
+int cf_exchange_sizes(struct cf_comm *comm, int collective, const struct cf_args *args) {
+    const struct cf_collective_info *info = &cf_collectives[collective];
+    const int size = comm->layout.size;
+    const struct cf_part part = info->part(comm->layout.rank, args->root, size);
+    const struct cf_side send = cf_send_side(args);
+    const struct cf_side recv = cf_recv_side(args);
+    const struct cf_side *input = part.send_in_place && send.buffer == MPI_IN_PLACE ? &recv : &send;
+    const struct cf_side *output =
+        part.recv_in_place && recv.buffer == MPI_IN_PLACE ? &send : &recv;
+    const int own = info->varies == CF_VARIES_PAIR ? size : 1;
+    const bool to_target = info->varies == CF_VARIES_TARGET;
+    /* The side where this rank has one block, or its row of pairs; and the other one. */
+    const struct cf_side *side = to_target ? output : input;
+    const struct cf_side *other = to_target ? input : output;
+    const int side_blocks = to_target ? part.out_blocks : part.in_blocks;
+    const int other_blocks = to_target ? part.in_blocks : part.out_blocks;
+    const int64_t element = element_bytes(side);
+    const int64_t other_element = other_blocks == 0 ? -1 : element_bytes(other);
+    const bool legal = side_is_legal(side, element, side_blocks) &&
+                       side_is_legal(other, other_element, other_blocks);
+    int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS,
+                           ((size_t)size + 1) * ((size_t)own + 1) * sizeof *units);
+    int64_t all = 0;
+    int largest = 0;
+    int least = 0;
+
+    if (units == NULL) {
+        return MPI_ERR_NO_MEM;
+    }
+    int *mine = units + (MPI_Aint)size * (own + 1);
+    for (int i = 0; i < own; i++) {
+        /* A rank with all blocks on this side takes its own of them. */
+        const int index = own == 1 && side->counts != NULL ? comm->layout.rank : i;
+        mine[i] = legal ? block_bytes(side, element, index) : -1;
+    }
+    mine[own] = hash_of_blocks(other, other_element, other_blocks == size ? size : 0);
+    CF_TRY(PMPI_Allgather(mine, own + 1, MPI_INT, units, own + 1, MPI_INT, args->comm));
+    const bool agree = sides_agree(units, size, own, args->root);
     for (int rank = 0; rank < size; rank++) {
-        total += units[rank];
-        most = units[rank] > most ? units[rank] : most;
+        for (int i = 0; i < own; i++) {
+            const int told = units[(MPI_Aint)rank * (own + 1) + i];
+            units[(MPI_Aint)rank * own + i] = told;
+            all += told;
+            largest = told > largest ? told : largest;
+            least = told < least ? told : least;
+        }
     }
-    if (cf_collectives[variant->collective].varies == CF_VARIES_PAIR) {
-        total = most_of_a_rank(units, size);
-        most = (total + size - 1) / size;
+    if (!agree || least < 0 || all > CF_MOST_BYTES) {
+        return CF_DECLINED;
     }
-    cf_facts_fill(&facts, &comm->layout, variant->collective, most, MPI_OP_NULL);
-    facts.total_bytes = total;
-    return cf_memory_suffices(&choice, &facts);
+    comm->exchanged.units = units;
+    sum_up(&comm->exchanged, all, largest, size, info->varies == CF_VARIES_PAIR);
+    return MPI_SUCCESS;
 }

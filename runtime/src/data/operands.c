@@ -9,16 +9,6 @@ static const struct cf_unit byte_unit = {MPI_BYTE, 1, 0, 1, 1, true, 0};
 
 /* ---- the sides of a call --------------------------------------------------------------------- */
 
-static struct cf_side send_side(const struct cf_args *args) {
-    return (struct cf_side){(void *)args->sendbuf, args->sendcount,     args->sendcounts,
-                            args->sdispls,         args->large_sdispls, args->sendtype};
-}
-
-static struct cf_side recv_side(const struct cf_args *args) {
-    return (struct cf_side){args->recvbuf, args->recvcount,     args->recvcounts,
-                            args->rdispls, args->large_rdispls, args->recvtype};
-}
-
 /* Whether n blocks from first on are contiguous. */
 static bool side_is_tight(const struct cf_side *side, int first, int n) {
     for (int i = first + 1; i < first + n; i++) {
@@ -138,7 +128,7 @@ static inline int size_blocks(struct cf_operands *operands, const struct cf_role
 /* Nothing may be packed: the other ranks of the node read the hybrid piece itself. */
 static int begin_in_piece(struct cf_operands *operands, const struct cf_roles *roles,
                           const struct cf_args *args, struct cf_comm *comm) {
-    const struct cf_side recv = recv_side(args);
+    const struct cf_side recv = cf_recv_side(args);
 
     operands->input = operands->output = args->recvbuf;
     return size_blocks(operands, roles, &recv, comm);
@@ -170,8 +160,8 @@ static int fill_up(struct cf_operands *operands, const struct cf_side *send,
  */
 CF_APART static int begin_movement(struct cf_operands *operands, const struct cf_roles *roles,
                                    const struct cf_args *args, struct cf_comm *comm) {
-    const struct cf_side send = send_side(args);
-    const struct cf_side recv = recv_side(args);
+    const struct cf_side send = cf_send_side(args);
+    const struct cf_side recv = cf_recv_side(args);
     const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
     const bool stays = roles->recv_in_place && args->recvbuf == MPI_IN_PLACE;
     const struct cf_side *input = in_place || roles->single_buffer ? &recv : &send;
@@ -182,12 +172,9 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
     bool packed = false;
 
     if (roles->exchanged) {
-        CF_TRY(cf_exchange_sizes(operands, roles, input, output, args, comm));
+        operands->blocks = (struct cf_blocks){comm->exchanged.units, 1, 0};
     } else {
         CF_TRY(size_blocks(operands, roles, use_send ? &send : &recv, comm));
-    }
-    if (operands->declined) {
-        return MPI_SUCCESS;
     }
     if (roles->in_blocks > 0) {
         const int first = in_place ? roles->in_place_block : 0;

@@ -13,7 +13,7 @@ struct cf_roles {
     bool in_piece; /* the buffers are hybrid pieces (collforge_hybrid.h) and dense */
     bool single_buffer;
     enum cf_varies varies;
-    bool exchanged;     /* block sizes are not known on all ranks: the ranks exchange them */
+    bool exchanged;     /* the ranks have exchanged the sizes of their blocks (block_sizes.h) */
     bool send_side;     /* the block's bytes come from the send arguments, else from the receive
                            arguments */
     bool send_in_place; /* this rank may pass MPI_IN_PLACE as sendbuf */
@@ -34,9 +34,7 @@ struct cf_operands {
     struct cf_unit unit;
     int block;               /* units of the vector, or of one block */
     struct cf_blocks blocks; /* of a collective with blocks */
-    int64_t total;           /* bytes of all ranks' blocks, if their sizes were exchanged */
     bool commutes;           /* whether the op commutes; true without an op */
-    bool declined;           /* native serves this call; equal on all ranks */
     const void *input;
     void *output;
     struct cf_side unpack; /* the destination of the packed output; type MPI_DATATYPE_NULL if the
@@ -46,8 +44,8 @@ struct cf_operands {
 
 /* The slow path of cf_operands_end. */
 int cf_operands_unpack(const struct cf_operands *operands, struct cf_comm *comm);
-/* Fills operands and packs what is not dense. Local, unless roles->exchanged. CF_DECLINED for an
- * illegal MPI_IN_PLACE on this rank. */
+/* Fills operands and packs what is not dense. Local. CF_DECLINED for an illegal MPI_IN_PLACE on
+ * this rank. */
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,
                       const struct cf_args *args, struct cf_comm *comm);
 /* Unpacks the output into the user's buffer if it was packed. Local. */

@@ -16,6 +16,16 @@ struct cf_side {
     MPI_Datatype type;
 };
 
+static inline struct cf_side cf_send_side(const struct cf_args *args) {
+    return (struct cf_side){(void *)args->sendbuf, args->sendcount,     args->sendcounts,
+                            args->sdispls,         args->large_sdispls, args->sendtype};
+}
+
+static inline struct cf_side cf_recv_side(const struct cf_args *args) {
+    return (struct cf_side){args->recvbuf, args->recvcount,     args->recvcounts,
+                            args->rdispls, args->large_rdispls, args->recvtype};
+}
+
 /* Elements in block index. */
 static inline int cf_side_count(const struct cf_side *side, int index) {
     return side->counts == NULL ? side->count : side->counts[index];

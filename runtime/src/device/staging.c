@@ -174,8 +174,7 @@ int cf_staging_begin(struct cf_staging *staging, const struct cf_args *args, int
                      struct cf_comm *comm) {
     const struct cf_collective_info *info = &cf_collectives[collective];
     const struct cf_layout *at = &comm->layout;
-    const struct cf_side recv = {args->recvbuf, args->recvcount,     args->recvcounts,
-                                 args->rdispls, args->large_rdispls, args->recvtype};
+    const struct cf_side recv = cf_recv_side(args);
     const struct cf_gpu *gpu = NULL;
     ptrdiff_t offset = 0;
 
@@ -188,8 +187,7 @@ int cf_staging_begin(struct cf_staging *staging, const struct cf_args *args, int
     /* The root's single buffer is both input and output, and is not written. A reduction's
      * recvcounts are those of its input blocks. */
     const bool gets = !stays && !(info->single_buffer && part.in_blocks > 0);
-    struct cf_side send = {(void *)args->sendbuf, args->sendcount,     args->sendcounts,
-                           args->sdispls,         args->large_sdispls, args->sendtype};
+    struct cf_side send = cf_send_side(args);
     if (info->has_op)
         send.counts = args->recvcounts;
     struct use sends = {.slot = CF_SLOT_STAGED_SEND,

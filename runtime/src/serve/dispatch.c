@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "comm/observe.h"
+#include "data/block_sizes.h"
 #include "data/facts.h"
 #include "data/sizes.h"
 #include "data/tmpbuf.h"
@@ -40,6 +41,23 @@ static int64_t mean_bytes(const int *counts, int ranks, int64_t type_size) {
         if (counts[rank] < 0)
             return -1;
     return (cf_sum(counts, ranks) * type_size + ranks - 1) / ranks;
+}
+
+/* The first choice by size that applies on this layout, whatever the sizes, of a collective whose
+ * sizes are exchanged. NULL: none, so that nothing is exchanged. */
+static const struct cf_choice *any_choice(const struct cf_state *state, int collective) {
+    struct cf_facts facts;
+    const struct cf_choice *last = NULL;
+    if (!any_tuned(state, collective))
+        return NULL;
+    cf_facts_fill(&facts, &state->comm.layout, collective, CF_UNSIZED_BYTES, MPI_OP_NULL);
+    for (int b = 0; b < CF_BUCKETS; b++) {
+        const struct cf_choice *choice = state->rules->by_size[collective * CF_BUCKETS + b];
+        if (choice != NULL && choice != last && choice->variant->applicable(&facts))
+            return choice;
+        last = choice;
+    }
+    return NULL;
 }
 
 /* Native for every size. */
@@ -91,8 +109,8 @@ static bool is_for_good(MPI_Datatype type) {
 
 /*
  * The slow path of cf_choose. count is 0 for a call with counts; type is MPI_DATATYPE_NULL if the
- * size is not known on all ranks. Observed calls are never remembered, so that all of them come
- * here.
+ * size is not known on all ranks (yet: attempt_exchanged). Observed calls are never remembered, so
+ * that all of them come here.
  */
 CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int collective,
                                                     int count, MPI_Datatype type, const int *counts,
@@ -105,25 +123,30 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
         remember_untuned(state, collective, type);
         return NULL;
     }
+    const enum cf_sized sized = cf_collectives[collective].sized;
     int64_t bytes = CF_UNSIZED_BYTES;
-    if (cf_collectives[collective].sized != CF_SIZED_NONE) {
+    if (sized == CF_SIZED_BLOCK || sized == CF_SIZED_MEAN) {
         const int64_t size = cf_type_size(type);
         bytes = size < 0 ? -1 : counts == NULL ? count * size : mean_bytes(counts, ranks, size);
         if (bytes < 0)
             return NULL;
     }
-    const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
+    const bool waits = sized == CF_SIZED_EXCHANGED;
+    const struct cf_choice *choice =
+        waits ? any_choice(state, collective) : cf_choose_bytes(state, collective, bytes);
     if (choice != NULL && cf_guard_dropped(state, choice, bytes))
         choice = NULL;
     if (observed)
-        cf_observe_call(state, collective, bytes, choice, call);
+        cf_observe_call(state, collective, bytes, call);
+    if (observed && (choice == NULL || !waits))
+        cf_observe_choice(state, collective, bytes, choice);
     const bool keeps = !observed && counts == NULL && is_for_good(type);
     if (choice != NULL)
         remember_choice(&state->last[collective], choice, bytes, keeps ? type : (MPI_Datatype)0,
                         count);
     else if (observed)
         return NULL;
-    else if (cf_collectives[collective].sized == CF_SIZED_NONE)
+    else if (sized == CF_SIZED_NONE || waits)
         remember_untuned(state, collective, type);
     else
         remember_native(state, collective, type, bytes, counts == NULL ? 1 : ranks);
@@ -178,8 +201,8 @@ static bool is_illegal_everywhere(const struct cf_collective_info *info, const s
 /* Checks only the arguments significant on this rank. */
 static bool is_illegal_here(const struct cf_collective_info *info, const struct cf_args *args,
                             const struct cf_layout *layout) {
-    /* If sizes are not known on all ranks, the variant itself checks them on all ranks. */
-    if (info->sized == CF_SIZED_NONE)
+    /* The exchange of sizes has told all ranks of an illegal one. */
+    if (info->sized == CF_SIZED_EXCHANGED || info->sized == CF_SIZED_NONE)
         return false;
     /* On non-root ranks only the side passed to cf_choose is significant. */
     if (info->rooted && args->root != layout->rank)
@@ -188,9 +211,10 @@ static bool is_illegal_here(const struct cf_collective_info *info, const struct 
            side_is_illegal(args->recvbuf, args->recvcount, args->recvtype);
 }
 
-static bool applies(const struct cf_choice *choice, const struct cf_facts *facts) {
+/* few: whether the temporaries are known to be within the limit. */
+static bool applies(const struct cf_choice *choice, const struct cf_facts *facts, bool few) {
     return facts->total_bytes <= CF_MOST_BYTES && choice->variant->applicable(facts) &&
-           (cf_collectives[choice->variant->collective].hybrid ||
+           (few || cf_collectives[choice->variant->collective].hybrid ||
             cf_memory_suffices(choice, facts));
 }
 
@@ -258,7 +282,13 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     if (is_illegal_everywhere(info, args, layout))
         return CF_DECLINED;
     cf_facts_fill(&facts, layout, collective, bytes, args->op);
-    if (!applies(choice, &facts)) {
+    bool few = false;
+    if (info->sized == CF_SIZED_EXCHANGED) {
+        facts.bytes = state->comm.exchanged.largest;
+        facts.total_bytes = state->comm.exchanged.total;
+        few = state->comm.exchanged.few;
+    }
+    if (!applies(choice, &facts, few)) {
         if (cf_runtime.mode == CF_MODE_OBSERVED)
             cf_observe_refusal(state, collective, bytes, choice);
         return CF_DECLINED;
@@ -284,12 +314,13 @@ static int begin_trial(struct cf_state *state, const struct cf_choice *choice, b
     return cf_guard_begin(state, choice, last->bytes, again, call);
 }
 
-/* Runs a call that is not settled, or that begins a re-test. Device buffers are copied to host
- * memory first. This is a local decision, on which neither the variant nor its trial may depend. */
+/* Runs a call of this many bytes that is not settled, or that begins a re-test. Device buffers are
+ * copied to host memory first. This is a local decision, on which neither the variant nor its trial
+ * may depend. */
 CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_choice *choice,
-                                      int collective, const struct cf_args *args, bool again,
+                                      int64_t bytes, const struct cf_args *args, bool again,
                                       struct cf_call *call) {
-    const int64_t bytes = state->last[collective].bytes;
+    const int collective = choice->variant->collective;
     struct cf_staging staging;
     int err = cf_settle(state, choice, collective, bytes, args);
 
@@ -310,6 +341,51 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
                           choice->variant->run(&staging.args, &state->comm, choice->parameter));
 }
 
+/* any: any choice that may serve the call. CF_DECLINED on all ranks alike. */
+static int exchange_and_run(struct cf_state *state, const struct cf_choice *any,
+                            const struct cf_args *args, struct cf_call *call) {
+    const int collective = any->variant->collective;
+    const int err = cf_exchange_sizes(&state->comm, collective, args);
+    if (err != MPI_SUCCESS)
+        return err;
+    const int64_t mean = state->comm.exchanged.mean;
+    const bool is_forced = any->evidence == CF_FORCED;
+    const struct cf_choice *choice = is_forced ? any : cf_choose_bytes(state, collective, mean);
+    if (cf_runtime.mode == CF_MODE_OBSERVED)
+        cf_observe_choice(state, collective, mean, choice);
+    return choice == NULL ? CF_DECLINED : attempt_unsettled(state, choice, mean, args, false, call);
+}
+
+/*
+ * The sizes of an irregular call are known on all ranks only after an exchange, which pays if a
+ * variant serves the call then. The first two calls in a row that native serves after it change
+ * nothing; after further ones, more and more calls are native without an exchange, in the end 66 of
+ * 67. The distances are primes, so that they do not miss what a program calls regularly. All ranks
+ * count alike, because all know the same sizes.
+ */
+CF_APART static int attempt_exchanged(struct cf_state *state, const struct cf_choice *any,
+                                      const struct cf_args *args, struct cf_call *call) {
+    static const int pauses[] = {0, 0, 2, 4, 10, 18, 36, 66};
+    const int collective = any->variant->collective;
+    struct cf_last *last = &state->last[collective];
+    if (is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) ||
+        has_to_wait(state, any, args))
+        return CF_DECLINED;
+    if (last->pause > 0) {
+        last->pause--;
+        return CF_DECLINED;
+    }
+    const int err = exchange_and_run(state, any, args, call);
+    if (err != CF_DECLINED || any->evidence == CF_FORCED) {
+        last->in_vain = 0;
+        return err;
+    }
+    last->pause = pauses[last->in_vain];
+    if (last->in_vain + 1 < (int)(sizeof pauses / sizeof pauses[0]))
+        last->in_vain++;
+    return CF_DECLINED;
+}
+
 int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args,
                struct cf_call *call) {
     struct cf_state *state = NULL;
@@ -319,12 +395,15 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     int err = cf_state_of(args->comm, &state);
     if (err != MPI_SUCCESS)
         return cf_raise(args->comm, err);
+    struct cf_last *last = &state->last[collective];
     /* Every rank counts alike: the variant was chosen on all of them. */
-    const bool again = ++state->last[collective].served % CF_CALLS_TO_RETEST == 0;
+    const bool again = ++last->served % CF_CALLS_TO_RETEST == 0;
     /* root and counts are 0 for collectives without them. */
-    if (again || args->root < 0 || args->root >= state->comm.layout.size || args->sendcount < 0 ||
-        args->recvcount < 0 || !is_settled(&state->last[collective], args))
-        err = attempt_unsettled(state, choice, collective, args, again, call);
+    if (cf_collectives[collective].sized == CF_SIZED_EXCHANGED)
+        err = attempt_exchanged(state, choice, args, call);
+    else if (again || args->root < 0 || args->root >= state->comm.layout.size ||
+             args->sendcount < 0 || args->recvcount < 0 || !is_settled(last, args))
+        err = attempt_unsettled(state, choice, last->bytes, args, again, call);
     else
         err = choice->variant->run(args, &state->comm, choice->parameter);
     cf_tmpbufs_trim(&state->comm.tmpbufs);
@@ -361,5 +440,5 @@ bool cf_applies_by_layout(const struct cf_choice *choice, const struct cf_layout
                           int64_t bytes) {
     struct cf_facts facts;
     cf_facts_fill(&facts, layout, choice->variant->collective, bytes, MPI_SUM);
-    return applies(choice, &facts);
+    return applies(choice, &facts, false);
 }

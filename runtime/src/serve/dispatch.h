@@ -14,7 +14,8 @@ const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_
 /* The same by the mean of all ranks' counts. */
 const struct cf_choice *cf_choose_mean(int collective, MPI_Comm comm, const int *counts,
                                        MPI_Datatype type, struct cf_call *call);
-/* The same for collectives whose size is not known on all ranks. */
+/* The same for collectives without data, and for those whose sizes the ranks have to exchange: then
+ * any choice that may serve it, and cf_attempt decides. */
 const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm, struct cf_call *call);
 
 /*

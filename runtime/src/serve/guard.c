@@ -10,8 +10,7 @@
 
 /*
  * After so many pairs a variant is dropped if it is slower by this factor, and by more than these
- * seconds: the first run of a variant makes connections, and touches memory for the first time. It
- * is kept if it is faster by as much.
+ * seconds: the first run of a variant makes connections, and touches memory for the first time.
  */
 static const struct {
     int pairs;
@@ -19,7 +18,8 @@ static const struct {
     double seconds;
 } decisions[] = {{1, 4.0, 2e-3}, {3, 1.5, 0}, {CF_TRIAL_PAIRS, 1.0, 0}};
 
-/* A re-test has the evidence of earlier measurements against it. */
+/* A re-test has the evidence of earlier measurements against it, and drops nothing before its end.
+ */
 static const double least_loss = 1.1;
 
 static struct cf_trial *trial_of(const struct cf_state *state, const struct cf_choice *choice,
@@ -64,12 +64,26 @@ static int compare(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-static double median(const double *seconds, int count) {
+/* The lower quartile: waiting for late ranks and other noise only make a call longer. */
+static double typical(const double *seconds, int count) {
     double sorted[CF_TRIAL_PAIRS];
     for (int i = 0; i < count; i++)
         sorted[i] = seconds[i];
     qsort(sorted, (size_t)count, sizeof *sorted, compare);
-    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+    return sorted[count / 4];
+}
+
+/*
+ * Whether the variant is slower by this factor and these seconds. most and least: the largest and
+ * the smallest typical time of any rank, of native and of the variant. If no rank leaves before all
+ * have come, the smallest has no waiting for late ranks; it has to be slower, too.
+ */
+static bool is_slower(const struct cf_choice *choice, const double *most, const double *least,
+                      double factor, double seconds) {
+    const struct cf_collective_info *info = &cf_collectives[choice->variant->collective];
+    const bool leaves_early = info->rooted || info->prefix;
+    return most[1] > factor * most[0] + seconds &&
+           (leaves_early || least[1] > factor * least[0] + seconds);
 }
 
 static void log_verdict(const struct cf_state *state, const struct cf_choice *choice,
@@ -88,16 +102,20 @@ static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
     for (size_t i = 0; i < sizeof decisions / sizeof decisions[0]; i++) {
         if (decisions[i].pairs != pairs)
             continue;
-        const double own[2] = {median(trial->seconds[0], pairs), median(trial->seconds[1], pairs)};
-        double times[2] = {0, 0};
-        const int err = PMPI_Allreduce(own, times, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle);
+        const bool last = pairs == CF_TRIAL_PAIRS;
+        if (trial->again && !last)
+            continue;
+        const double own[2] = {typical(trial->seconds[0], pairs),
+                               typical(trial->seconds[1], pairs)};
+        const double sent[4] = {own[0], own[1], -own[0], -own[1]};
+        double times[4] = {0, 0, 0, 0};
+        const int err = PMPI_Allreduce(sent, times, 4, MPI_DOUBLE, MPI_MAX, state->comm.handle);
         if (err != MPI_SUCCESS)
             return err;
-        const bool last = pairs == CF_TRIAL_PAIRS;
-        const double most = last && trial->again ? least_loss : decisions[i].most;
-        const bool slower = times[1] > most * times[0] + decisions[i].seconds;
-        const bool faster = times[0] > most * times[1] + decisions[i].seconds;
-        if (slower || faster || last) {
+        const double least[2] = {-times[2], -times[3]};
+        const double factor = trial->again ? least_loss : decisions[i].most;
+        const bool slower = is_slower(trial->choice, times, least, factor, decisions[i].seconds);
+        if (slower || last) {
             trial->verdict = slower ? CF_TRIAL_DROPPED : CF_TRIAL_KEPT;
             log_verdict(state, trial->choice, times, !slower);
         }

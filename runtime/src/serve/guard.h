@@ -3,15 +3,15 @@
  * and every stored winner has to do so again from time to time.
  *
  * Its first calls at each size (quarter octave) alternate with native ones, in pairs, and each rank
- * times its own. After the first, third and sixth pair, an allreduce of two numbers tells all ranks
- * the largest times. A variant that is slower is dropped: native serves such calls on this
+ * times its own. After the first, third and sixth pair, an allreduce tells all ranks the largest
+ * and smallest times. A variant that is slower is dropped: native serves such calls on this
  * communicator from then on. A variant more than 4 times and 2 ms slower has one call, one more
- * than 1.5 times slower three, any other slower one six. A variant that is faster by as much is
- * kept as early.
+ * than 1.5 times slower three, any other slower one six.
  *
- * After each 16384 calls of a collective on a communicator for which a variant was chosen, the
- * variant is tried again, be it measured or kept: other load of the network or another placement
- * than at its measurement may have made it lose. It is dropped only if it is slower by a tenth.
+ * After each 16381 calls of a collective on a communicator for which a variant was chosen, the
+ * variant of that call is tried again, be it measured or kept: other load of the network or another
+ * placement than at its measurement may have made it lose. It is dropped only after all six pairs,
+ * if it is slower by a tenth.
  *
  * A native call on trial goes the way of every native call, through the wrapper.
  *
@@ -23,7 +23,8 @@
 
 #include "comm/comm.h"
 
-enum { CF_CALLS_TO_RETEST = 16384 };
+/* A prime, so that each of several sizes in turn is tried again some time. */
+enum { CF_CALLS_TO_RETEST = 16381 };
 
 /* Whether the choice is on trial on this communicator for this many bytes; again: whether a re-test
  * is due. */

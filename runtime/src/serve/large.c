@@ -18,9 +18,9 @@ static const int *narrow_all(const MPI_Count *counts, int *narrow, int size) {
 
 static const struct cf_choice *choose(int collective, const struct cf_args *args,
                                       struct cf_call *call) {
-    if (cf_collectives[collective].sized == CF_SIZED_NONE)
-        return cf_choose_unsized(collective, args->comm, call);
-    return cf_choose_mean(collective, args->comm, args->recvcounts, args->recvtype, call);
+    if (cf_collectives[collective].sized == CF_SIZED_MEAN)
+        return cf_choose_mean(collective, args->comm, args->recvcounts, args->recvtype, call);
+    return cf_choose_unsized(collective, args->comm, call);
 }
 
 int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count *sendcounts,
