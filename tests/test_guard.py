@@ -124,6 +124,26 @@ def test_calls_on_trial(
     )
 
 
+def test_waiting_for_a_late_root_is_no_part_of_a_trial(
+    built: Installation, launch: Launch, database: Path
+) -> None:
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_DB": str(database),
+        "COLLFORGE_SYSTEM": "here",
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_VERBOSE": "1",
+    }
+    words = [str(compiled(built, "trial_cases")), "late"]
+    done = launch(built.library.name, 4, words, env, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+    found = re.findall(
+        r"took (\S+) s, native (\S+) s: (?:kept|dropped)$", done.stderr, re.MULTILINE
+    )
+    assert len(found) == 1
+    assert all(float(seconds) < 0.015 for seconds in found[0]), "the root is late by 20 ms"
+
+
 @pytest.mark.parametrize(
     ("guard", "again"), [("0", []), ("1", ["bcast"]), ("reductions", ["allreduce", "bcast"])]
 )

@@ -37,8 +37,7 @@ def read_series(
 ) -> dict[str, list[Series]]:
     """For each measured collective, the line of native and the line of the winners at decided sizes.
 
-    Left out are collectives that move no data and those with one winner for all sizes, whose stored ratio is
-    a mean over sizes. Native's points use the samples of all launches.
+    Left out are collectives that move no data. Native's points use the samples of all launches.
     """
     found: dict[str, list[Series]] = {}
     for place in places:

@@ -2,9 +2,7 @@
 
 A *problem* is one collective at one size on one layout. It is settled when its decision has enough launches.
 Until then each launch measures native, the variants still in the race, and new parameter points from a search
-strategy. If one decision must serve all sizes, the problems of all sizes form one *contest*: they measure the
-same variants, which are judged over all sizes. All state is in the database, so a tuner that was killed can
-continue.
+strategy. All state is in the database, so a tuner that was killed can continue.
 
 Sizes are refined from coarse to fine: first the smallest and the largest size of every collective, then the
 one half way between, and so on. Each new size starts from the results at neighbouring sizes. So a run that

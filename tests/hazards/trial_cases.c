@@ -6,11 +6,13 @@
  *   sizes   two sizes in turn
  *   sums    sums of floats and logical reductions in turn
  *   scans   prefix sums
+ *   late    a root that is late for each broadcast
  *   many    so many calls of bcast and allreduce that a re-test begins
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { CALLS = 40, MOST = 20000, MANY = 16384 + 24 };
 
@@ -103,6 +105,21 @@ static int scans(MPI_Comm comm, int rank) {
     return wrong;
 }
 
+static int late(MPI_Comm comm, int rank) {
+    const struct timespec pause = {.tv_nsec = 20000000};
+    int wrong = 0;
+
+    for (int i = 0; i < CALLS; i++) {
+        char told[1000];
+        memset(told, rank == 0 ? i : -1, sizeof told);
+        if (rank == 0)
+            nanosleep(&pause, NULL);
+        MPI_Bcast(told, sizeof told, MPI_CHAR, 0, comm);
+        wrong += told[0] != i || told[sizeof told - 1] != i;
+    }
+    return wrong;
+}
+
 static int many(MPI_Comm comm, int rank) {
     int wrong = 0, sum;
 
@@ -127,6 +144,7 @@ int main(int argc, char **argv) {
             : strcmp(argv[1], "sizes") == 0 ? sizes(comm, rank)
             : strcmp(argv[1], "sums") == 0  ? sums(comm, rank)
             : strcmp(argv[1], "many") == 0  ? many(comm, rank)
+            : strcmp(argv[1], "late") == 0  ? late(comm, rank)
                                             : scans(comm, rank);
     MPI_Reduce(&wrong, &all, 1, MPI_INT, MPI_SUM, 0, comm);
     if (rank == 0)

@@ -170,6 +170,9 @@ def savings(
         if at is None:
             saved.append((0.0, "native: the layout's name is a hash"))
             continue
+        if made.collective(row.collective).sized == "exchanged":
+            saved.append((0.0, "not known: its sizes are not in the profile"))
+            continue
         if row.layout not in known:
             place = Place.of(target.system_name(args), library, at)
             known[row.layout] = read_winners(store, made, place, at)

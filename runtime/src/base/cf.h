@@ -198,7 +198,8 @@ static inline int cf_prepare(const struct cf_variant *variant, struct cf_comm *c
     return variant->prepare == NULL ? MPI_SUCCESS : variant->prepare(comm, parameter, ready);
 }
 
-/* The size by which a choice is made. The MPI standard makes it equal on all ranks. */
+/* The size by which a choice is made. The MPI standard, or the exchange, makes it equal on all
+ * ranks. */
 enum cf_sized {
     CF_SIZED_BLOCK,     /* bytes of one block */
     CF_SIZED_MEAN,      /* bytes of all blocks divided by the number of ranks, rounded up */
@@ -226,7 +227,7 @@ struct cf_part {
 /* Limit of a call's largest buffer for variants, because MPI counts are ints. */
 enum { CF_MOST_BYTES = INT_MAX };
 
-/* Choices of CF_SIZED_NONE are stored under this size. */
+/* The size of a call without data; and of one whose sizes are not exchanged yet. */
 enum { CF_UNSIZED_BYTES = 1 };
 
 /* One collective, generated from its spec. */

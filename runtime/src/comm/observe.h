@@ -15,7 +15,7 @@
  * Begins the time of the job. */
 void cf_observe_setup(bool profile, bool tuned);
 
-/* A call begins. bytes: as it is chosen by. */
+/* A call begins. bytes: as it is chosen by; CF_UNSIZED_BYTES if its sizes have to be exchanged. */
 void cf_observe_call(struct cf_state *state, int collective, int64_t bytes, struct cf_call *call);
 /* What serves calls of this many bytes. choice: NULL for native. */
 void cf_observe_choice(const struct cf_state *state, int collective, int64_t bytes,

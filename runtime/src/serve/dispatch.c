@@ -358,14 +358,14 @@ static int exchange_and_run(struct cf_state *state, const struct cf_choice *any,
 
 /*
  * The sizes of an irregular call are known on all ranks only after an exchange, which pays if a
- * variant serves the call then. The first two calls in a row that native serves after it change
- * nothing; after further ones, more and more calls are native without an exchange, in the end 66 of
- * 67. The distances are primes, so that they do not miss what a program calls regularly. All ranks
- * count alike, because all know the same sizes.
+ * variant serves the call then. The first eight calls in a row that native serves after it change
+ * nothing, because a program may have several sizes in turn. After further ones, more and more
+ * calls are native without an exchange, in the end 66 of 67. All ranks count alike, because all
+ * know the same sizes.
  */
 CF_APART static int attempt_exchanged(struct cf_state *state, const struct cf_choice *any,
                                       const struct cf_args *args, struct cf_call *call) {
-    static const int pauses[] = {0, 0, 2, 4, 10, 18, 36, 66};
+    static const int pauses[] = {0, 0, 0, 0, 0, 0, 0, 0, 2, 4, 10, 18, 36, 66};
     const int collective = any->variant->collective;
     struct cf_last *last = &state->last[collective];
     if (is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) ||

@@ -64,26 +64,13 @@ static int compare(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* The lower quartile: waiting for late ranks and other noise only make a call longer. */
+/* The lower quartile: noise only makes a call longer. */
 static double typical(const double *seconds, int count) {
     double sorted[CF_TRIAL_PAIRS];
     for (int i = 0; i < count; i++)
         sorted[i] = seconds[i];
     qsort(sorted, (size_t)count, sizeof *sorted, compare);
     return sorted[count / 4];
-}
-
-/*
- * Whether the variant is slower by this factor and these seconds. most and least: the largest and
- * the smallest typical time of any rank, of native and of the variant. If no rank leaves before all
- * have come, the smallest has no waiting for late ranks; it has to be slower, too.
- */
-static bool is_slower(const struct cf_choice *choice, const double *most, const double *least,
-                      double factor, double seconds) {
-    const struct cf_collective_info *info = &cf_collectives[choice->variant->collective];
-    const bool leaves_early = info->rooted || info->prefix;
-    return most[1] > factor * most[0] + seconds &&
-           (leaves_early || least[1] > factor * least[0] + seconds);
 }
 
 static void log_verdict(const struct cf_state *state, const struct cf_choice *choice,
@@ -107,14 +94,12 @@ static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
             continue;
         const double own[2] = {typical(trial->seconds[0], pairs),
                                typical(trial->seconds[1], pairs)};
-        const double sent[4] = {own[0], own[1], -own[0], -own[1]};
-        double times[4] = {0, 0, 0, 0};
-        const int err = PMPI_Allreduce(sent, times, 4, MPI_DOUBLE, MPI_MAX, state->comm.handle);
+        double times[2] = {0, 0};
+        const int err = PMPI_Allreduce(own, times, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle);
         if (err != MPI_SUCCESS)
             return err;
-        const double least[2] = {-times[2], -times[3]};
         const double factor = trial->again ? least_loss : decisions[i].most;
-        const bool slower = is_slower(trial->choice, times, least, factor, decisions[i].seconds);
+        const bool slower = times[1] > factor * times[0] + decisions[i].seconds;
         if (slower || last) {
             trial->verdict = slower ? CF_TRIAL_DROPPED : CF_TRIAL_KEPT;
             log_verdict(state, trial->choice, times, !slower);
@@ -159,8 +144,10 @@ int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64
     call->state = state;
     call->trial = trial;
     call->number = trial->calls++;
-    /* A call that fails has no end. */
     trial->seconds[is_by_variant(call->number)][call->number / 2] = HUGE_VAL;
+    /* So that no call on trial has the waiting for a late rank. A call that fails has no end, and
+     * the next one fails, too. */
+    (void)PMPI_Barrier(state->comm.handle);
     call->trial_begin = cf_now();
     return is_by_variant(call->number) ? MPI_SUCCESS : CF_DECLINED;
 }

@@ -1,17 +1,19 @@
 /*
  * The guard: a variant that was not measured on the layout of a communicator proves itself there,
- * and every stored winner has to do so again from time to time.
+ * and a winner that was measured has to do so from time to time.
  *
- * Its first calls at each size (quarter octave) alternate with native ones, in pairs, and each rank
- * times its own. After the first, third and sixth pair, an allreduce tells all ranks the largest
- * and smallest times. A variant that is slower is dropped: native serves such calls on this
- * communicator from then on. A variant more than 4 times and 2 ms slower has one call, one more
- * than 1.5 times slower three, any other slower one six.
+ * Its first calls at each size (quarter octave) alternate with native ones, in pairs, each after a
+ * barrier, and each rank times its own. After the first, third and sixth pair, an allreduce tells
+ * all ranks the largest times. A variant that is slower is dropped: native serves such calls on
+ * this communicator from then on. A variant more than 4 times and 2 ms slower has one call, one
+ * more than 1.5 times slower three, any other slower one six.
  *
  * After each 16381 calls of a collective on a communicator for which a variant was chosen, the
  * variant of that call is tried again, be it measured or kept: other load of the network or another
  * placement than at its measurement may have made it lose. It is dropped only after all six pairs,
  * if it is slower by a tenth.
+ *
+ * Irregular collectives are never on trial, and reductions only with COLLFORGE_GUARD=reductions.
  *
  * A native call on trial goes the way of every native call, through the wrapper.
  *
