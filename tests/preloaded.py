@@ -21,6 +21,18 @@ def preload(built: Installation, profile: Path, family: str) -> dict[str, str]:
     return variables if family == "native" else {**variables, "COLLFORGE_FORCE": f"*={family}"}
 
 
+def with_winners(built: Installation, database: Path, **more: str) -> dict[str, str]:
+    """The variables for a run on two pretended nodes with this database's winners of system ``here``."""
+    variables = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_DB": str(database),
+        "COLLFORGE_SYSTEM": "here",
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_VERBOSE": "1",
+    }
+    return {**variables, **more}
+
+
 def profiled(path: Path) -> Counter[str]:
     """Collective -> calls in the library's profile."""
     calls: Counter[str] = Counter()

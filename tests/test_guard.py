@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import Installation, Launch
 from hazards.build import compiled
+from preloaded import with_winners
 from support import TOP, execute
 
 from collforge.db import PREDICTED, Choice, MapPoint, Result, RunRecord, Store
@@ -82,14 +83,7 @@ def test_random_programs_under_the_guard(
 ) -> None:
     ranks, nodes, threads = job
     program = compiled(built, "trials")
-    env = {
-        "LD_PRELOAD": str(built.built.library_path),
-        "COLLFORGE_DB": str(database),
-        "COLLFORGE_SYSTEM": "here",
-        "COLLFORGE_NODE_MAP": nodes,
-        "COLLFORGE_GUARD": "reductions",
-        "COLLFORGE_VERBOSE": "1",
-    }
+    env = with_winners(built, database, COLLFORGE_NODE_MAP=nodes, COLLFORGE_GUARD="reductions")
     words = [str(program), str(seed), str(programs), str(threads)]
     done = launch(built.library.name, ranks, words, env, timeout=1800 if programs > 100 else 120)
     assert (done.returncode, done.stdout) == (0, "passed\n"), words
@@ -107,15 +101,7 @@ def test_calls_on_trial(
     built: Installation, launch: Launch, database: Path, case: str, guard: str, verdicts: int
 ) -> None:
     """Errors are reported once, each size has a trial of its own, and sums have none."""
-    env = {
-        "LD_PRELOAD": str(built.built.library_path),
-        "COLLFORGE_DB": str(database),
-        "COLLFORGE_SYSTEM": "here",
-        "COLLFORGE_NODE_MAP": "2",
-        "COLLFORGE_GUARD": guard,
-        "COLLFORGE_VERBOSE": "1",
-        "MALLOC_PERTURB_": "165",
-    }
+    env = with_winners(built, database, COLLFORGE_GUARD=guard, MALLOC_PERTURB_="165")
     words = [str(compiled(built, "trial_cases")), case]
     done = launch(built.library.name, 4, words, env, timeout=120)
     assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
@@ -127,13 +113,7 @@ def test_calls_on_trial(
 def test_waiting_for_a_late_root_is_no_part_of_a_trial(
     built: Installation, launch: Launch, database: Path
 ) -> None:
-    env = {
-        "LD_PRELOAD": str(built.built.library_path),
-        "COLLFORGE_DB": str(database),
-        "COLLFORGE_SYSTEM": "here",
-        "COLLFORGE_NODE_MAP": "2",
-        "COLLFORGE_VERBOSE": "1",
-    }
+    env = with_winners(built, database)
     words = [str(compiled(built, "trial_cases")), "late"]
     done = launch(built.library.name, 4, words, env, timeout=120)
     assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
@@ -160,14 +140,7 @@ def test_measured_winners_are_tried_again(
         store.record_run(RunRecord("uuid", place, 2, 4, time, "", "", (), 0, proofs))
         for name, variant in chosen.items():
             store.replace_winners(place, name, [Choice(4, variant, 2.0, 1.9, 2.1, 3)])
-    env = {
-        "LD_PRELOAD": str(built.built.library_path),
-        "COLLFORGE_DB": str(tmp_path / "db"),
-        "COLLFORGE_SYSTEM": "here",
-        "COLLFORGE_NODE_MAP": "2",
-        "COLLFORGE_GUARD": guard,
-        "COLLFORGE_VERBOSE": "1",
-    }
+    env = with_winners(built, tmp_path / "db", COLLFORGE_GUARD=guard)
     words = [str(compiled(built, "trial_cases")), "many"]
     for forced in (False, True):
         if forced:
@@ -182,13 +155,7 @@ def test_measured_winners_are_tried_again(
 def test_prefix_reductions_follow_the_map_on_consecutive_ranks(
     built: Installation, launch: Launch, database: Path, nodes: str, served: bool
 ) -> None:
-    env = {
-        "LD_PRELOAD": str(built.built.library_path),
-        "COLLFORGE_DB": str(database),
-        "COLLFORGE_SYSTEM": "here",
-        "COLLFORGE_NODE_MAP": nodes,
-        "COLLFORGE_VERBOSE": "2",
-    }
+    env = with_winners(built, database, COLLFORGE_NODE_MAP=nodes, COLLFORGE_VERBOSE="2")
     words = [str(compiled(built, "trial_cases")), "scans"]
     done = launch(built.library.name, 4, words, env, timeout=120)
     assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
@@ -206,14 +173,7 @@ def test_a_program_with_rows_and_columns(
     words = [str(built.library.mpicc), "-O2", "-o", str(program), str(source), "-lm"]
     assert execute(words).returncode == 0
     rows, columns = grid
-    env = {
-        "LD_PRELOAD": str(built.built.library_path),
-        "COLLFORGE_DB": str(database),
-        "COLLFORGE_SYSTEM": "here",
-        "COLLFORGE_NODE_MAP": "2",
-        "COLLFORGE_VERBOSE": "1",
-        "COLLFORGE_PROFILE": str(tmp_path / "calls.csv"),
-    }
+    env = with_winners(built, database, COLLFORGE_PROFILE=str(tmp_path / "calls.csv"))
     words = [str(program), "16" if rows != 3 else "8", str(rows), str(columns), "20"]
     done = launch(built.library.name, rows * columns, words, env, timeout=120)
     if rows == 3:  # 3 does not divide 8

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Installation, Launch
 from hazards.build import compiled
+from preloaded import with_winners
 
 from collforge.db import Choice, Result, RunRecord, Store
 from collforge.generator.manifest import Manifest
@@ -42,21 +43,11 @@ def database(built: Installation, tmp_path: Path) -> Path:
     return tmp_path / "db"
 
 
-def settings(built: Installation, database: Path, verbose: str) -> dict[str, str]:
-    return {
-        "LD_PRELOAD": str(built.built.library_path),
-        "COLLFORGE_DB": str(database),
-        "COLLFORGE_SYSTEM": "here",
-        "COLLFORGE_NODE_MAP": "2",
-        "COLLFORGE_VERBOSE": verbose,
-    }
-
-
 @pytest.mark.parametrize("verbose", ["1", "2"])
 def test_small_and_large_blocks_in_random_order(
     built: Installation, launch: Launch, database: Path, seed: int, verbose: str
 ) -> None:
-    env = settings(built, database, verbose)
+    env = with_winners(built, database, COLLFORGE_VERBOSE=verbose)
     words = [str(compiled(built, "irregular")), str(seed), "2000"]
     done = launch(built.library.name, 4, words, env, timeout=120)
     assert (done.returncode, done.stdout) == (0, "passed\n"), words
@@ -77,7 +68,7 @@ def test_nothing_is_exchanged_where_native_always_wins(
     with Store(database) as store:
         for name in COLLECTIVES:
             store.replace_winners(place, name, [Choice(LARGE, Variant(name), 1.0, 1.0, 1.0, 3)])
-    env = settings(built, database, "2")
+    env = with_winners(built, database, COLLFORGE_VERBOSE="2")
     words = [str(compiled(built, "irregular")), str(seed), "200"]
     done = launch(built.library.name, 4, words, env, timeout=120)
     assert (done.returncode, done.stdout) == (0, "passed\n"), words

@@ -12,6 +12,7 @@ from ..steps import PLACES, STEPS
 from .locals import call_declarations, declarations
 from .memory import buffers, splits, temporaries, views
 from .step import is_shared, pipe, step_views
+from .wrappers import in_place
 
 FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
 
@@ -95,8 +96,8 @@ def _roles(variant: Variant) -> list[tuple[str, str]]:
     collective = variant.collective
     at_once = any(s.reads == "input" and s.writes == "output" for s in variant.composition.steps)
     names = {"rank": "at->rank", "root": "args->root", "size": "at->size"}
-    result, place = collective.result, collective.in_place
-    at_root = "at->rank == args->root"
+    result = collective.result
+    send_in_place, recv_in_place = in_place(collective, "at->rank == args->root")
     varies = collective.varies
     roles = [
         ("moves_nothing", "true" if collective.moves_nothing else ""),
@@ -106,8 +107,8 @@ def _roles(variant: Variant) -> list[tuple[str, str]]:
         ("varies", f"CF_VARIES_{varies.upper()}" if varies != "no" else ""),
         ("exchanged", "true" if collective.sized == "exchanged" else ""),
         ("send_side", "true" if collective.block_side == "send" else ""),
-        ("send_in_place", {"send_all": "true", "send_root": at_root}.get(place, "")),
-        ("recv_in_place", at_root if place == "recv_root" else ""),
+        ("send_in_place", send_in_place),
+        ("recv_in_place", recv_in_place),
         ("in_blocks", result.in_blocks.to_c(names)),
         ("out_blocks", result.out_blocks.to_c(names)),
         ("in_place_block", result.in_place_block.to_c(names)),

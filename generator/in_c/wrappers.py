@@ -98,12 +98,18 @@ def from_args(collective: Collective) -> str:
 
 
 PLACES = ("rank", "root", "size")
-AT_ROOT = "rank == root"
+
+
+def in_place(collective: Collective, at_root: str) -> tuple[str, str]:
+    """C conditions on which this rank may pass MPI_IN_PLACE to send from, and to receive in; empty: never."""
+    send = {"send_all": "true", "send_root": at_root}.get(collective.in_place, "")
+    return send, at_root if collective.in_place == "recv_root" else ""
 
 
 def part(collective: Collective) -> list[tuple[str, str]]:
     """The fields of struct cf_part in C. A rank whose combination is empty gets no blocks."""
     result = collective.result
+    send_in_place, recv_in_place = in_place(collective, "rank == root")
     names = {**{name: name for name in PLACES}, "block": "0"}
     first, last = result.first.to_c(names), result.last.to_c(names)
     blocks = result.out_blocks.to_c(names)
@@ -111,11 +117,8 @@ def part(collective: Collective) -> list[tuple[str, str]]:
         ("in_blocks", result.in_blocks.to_c(names)),
         ("out_blocks", f"({first}) < ({last}) ? ({blocks}) : 0"),
         ("in_place_block", result.in_place_block.to_c(names)),
-        (
-            "send_in_place",
-            {"send_all": "true", "send_root": AT_ROOT}.get(collective.in_place, "false"),
-        ),
-        ("recv_in_place", AT_ROOT if collective.in_place == "recv_root" else "false"),
+        ("send_in_place", send_in_place or "false"),
+        ("recv_in_place", recv_in_place or "false"),
     ]
 
 

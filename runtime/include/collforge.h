@@ -23,9 +23,8 @@ COLLFORGE_PUBLIC const char *collforge_version(void);
 /*
  * Writes into name (at most size bytes, always terminated) the variant that comm would use for a
  * call of the collective ("bcast", "allreduce", ...) with this many bytes (count x type size):
- * "native" or "full_lane[...]". Local, but not to be called
- * while another thread is in a collective on comm. Returns MPI_SUCCESS, or MPI_ERR_ARG for an
- * unknown collective.
+ * "native" or "full_lane[...]". Local, but not to be called while another thread is in a collective
+ * on comm. Returns MPI_SUCCESS, or MPI_ERR_ARG for an unknown collective.
  *
  * A call may still be native where a variant is reported. The variant may not apply to the call's
  * op. On a communicator other than MPI_COMM_WORLD the first call with a stored winner is native. So
