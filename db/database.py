@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,10 +16,14 @@ from collforge.db.errors import (
     Locked,
     NoDatabase,
     NotACollforgeDatabase,
+    PublishedOnly,
     ReadOnly,
     StoreError,
     Unverified,
 )
+
+PUBLISHED = b"collforge winners "
+"""The first bytes of a file of `collforge publish` (published.py), which is no database."""
 
 # Matched by message, because Python has SQLite's error codes only from 3.11 on.
 _ERRORS = (
@@ -49,6 +54,8 @@ class Database:
         NoDatabase, and a database of an older schema is not changed: a copy in memory is migrated and read.
         """
         self.path = path
+        if _is_published(path):
+            raise PublishedOnly(path)
         if create:
             _make_directory(path)
         elif not path.exists():
@@ -131,6 +138,14 @@ def _copied(connection: sqlite3.Connection) -> sqlite3.Connection:
     connection.backup(copy)
     connection.close()
     return copy
+
+
+def _is_published(path: Path) -> bool:
+    try:
+        with path.open("rb") if path.is_file() else BytesIO() as file:
+            return file.read(len(PUBLISHED)) == PUBLISHED
+    except OSError:
+        return False  # opening it as a database names the reason
 
 
 def _make_directory(path: Path) -> None:

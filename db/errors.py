@@ -31,6 +31,11 @@ class NotACollforgeDatabase(StoreError):
     fix = "name another file with --db, or move this one away and run `collforge tune`"
 
 
+class PublishedOnly(StoreError):
+    problem = "this is a published file, which has winners only"
+    fix = "name the database that it was made from with --db, or unload the module that sets COLLFORGE_DB"
+
+
 class SchemaTooNew(StoreError):
     problem = "the database was written by a newer Collforge"
     fix = "upgrade Collforge, or name another file with --db"

@@ -88,6 +88,18 @@ def launch_groups(
     return execute([*before, f"mpirun.{mpi}", *own, *options, *words], timeout=timeout)
 
 
+def mpi4py_variables(mpi: str) -> dict[str, str]:
+    """The variables under which mpi4py's wheel takes Debian's MPI library of this name."""
+    if mpi != "mpich":
+        return {"MPI4PY_MPIABI": mpi}
+    folder = make_folder("mpi4py-mpich")
+    found = execute(["gcc", "-print-file-name=libmpich.so.12"]).stdout.strip()
+    link = folder / f"{os.getpid()}"
+    link.symlink_to(Path(found).resolve())
+    link.replace(folder / "libmpi.so.12")  # the name that the wheel loads
+    return {"MPI4PY_MPIABI": mpi, "LD_LIBRARY_PATH": str(folder)}
+
+
 def openmp_library() -> str:
     """gcc's OpenMP runtime. If it is preloaded, programs without OpenMP have threads, too."""
     return execute(["gcc", "-print-file-name=libgomp.so.1"]).stdout.strip()

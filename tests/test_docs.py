@@ -22,11 +22,10 @@ from collforge.reframe_checks import kernels
 from collforge.toolchain import build, libraries
 from collforge.tuner import cli
 
-PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", *sorted((TOP / "docs").rglob("*.md"))]
+PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "deploy" / "README.md"]
+PAGES += sorted((TOP / "docs").rglob("*.md"))
 EXAMPLES = sorted((TOP / "examples").rglob("*.c"))
-FOLDERS = (
-    "collforge|generator|templates|runtime|toolchain|reframe_checks|tuner|db|tests|docs|examples"
-)
+FOLDERS = "collforge|generator|templates|runtime|toolchain|reframe_checks|tuner|db|deploy|tests|docs|examples"
 PYTEST_OPTIONS = {"-s", "-x", "-q", "-m", "-k"}
 SECONDS = 300
 

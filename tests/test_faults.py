@@ -20,7 +20,10 @@ from conftest import Installation, Launch
 from faults import databases
 from support import execute, make_folder
 
+from collforge.db import Store
+from collforge.db.published import sections
 from collforge.generator import manifest
+from collforge.tuner import deployment
 
 SOURCE = Path(__file__).resolve().parent / "faults" / "program.c"
 RANKS = 4
@@ -171,6 +174,30 @@ def test_replaced_while_running(job: Job, good: Path, tmp_path: Path) -> None:
     assert not other.exists()
 
 
+def publish(good: Path, path: Path) -> str:
+    """Publishes the winners of a database; returns the file's digest."""
+    with Store(good, create=False) as store:
+        return deployment.publish(sections(store), path)
+
+
+def test_a_published_file_and_its_checksum(job: Job, good: Path, tmp_path: Path) -> None:
+    path = tmp_path / "winners.txt"
+    variables = {"COLLFORGE_DB": str(path), "COLLFORGE_DB_SHA256": publish(good, path)}
+    assert job.run(**variables) == []
+    used = job.run(**variables, COLLFORGE_VERBOSE="2")
+    database = job.run(COLLFORGE_DB=str(good), COLLFORGE_VERBOSE="1")
+    assert [line for line in database if "winners" in line] == used[:1]
+    assert variant_lines(used) > 20
+    text = path.read_text()
+    path.chmod(0o644)
+    path.write_text(text.replace("\n1024\t", "\n1023\t"))
+    (line,) = job.run(**variables)
+    assert "its SHA-256 is" in line
+    assert job.run(COLLFORGE_DB=str(path)) == []
+    (line,) = job.run(**{**variables, "COLLFORGE_DB": str(good)})
+    assert "unset the variable" in line
+
+
 # ---- the file system -----------------------------------------------------------------------------
 
 UNPRIVILEGED = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search,-fowner")
@@ -238,6 +265,10 @@ def test_a_node_without_sqlite(job: Job, good: Path, tmp_path: Path) -> None:
     assert job.run(prefix=prefix) == []
     (line,) = job.run(COLLFORGE_DB=str(good), prefix=prefix)
     assert "libsqlite3" in line
+    path = tmp_path / "winners.txt"
+    publish(good, path)
+    used = job.run(prefix=prefix, COLLFORGE_DB=str(path), COLLFORGE_VERBOSE="2")
+    assert variant_lines(used) > 20
 
 
 # ---- the environment -----------------------------------------------------------------------------
@@ -245,6 +276,7 @@ def test_a_node_without_sqlite(job: Job, good: Path, tmp_path: Path) -> None:
 # The warning for a malformed variable. A system may be any text, and DISABLE has no wrong value.
 VARIABLES = {
     "DB": "COLLFORGE_DB",
+    "DB_SHA256": "COLLFORGE_DB_SHA256",
     "FORCE": "COLLFORGE_FORCE",
     "NODE_MAP": "COLLFORGE_NODE_MAP",
     "SYSTEM": "no winners of system",
@@ -253,7 +285,7 @@ VARIABLES = {
 GARBAGE = {
     "empty": "",
     "garbage": "]=,;[*%s%n:x",
-    "long": "x" * 20_000,
+    "long": "x" * 15_000,
     "binary": "\udcff\udcfe\x01\x1b\t\udc80",
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Installation
-from support import SEED, TOP, execute, launch_local, make_folder
+from support import SEED, TOP, execute, launch_local, make_folder, mpi4py_variables
 
 HERE = Path(__file__).resolve().parent
 STEPS = 3000
@@ -117,23 +117,11 @@ def test_fortran_module(built: Installation) -> None:
         passes(built, 4, nodes, [str(folder / "fortran")])
 
 
-def link_mpich() -> Path:
-    """A folder with a link to Debian's MPICH, under the name that mpi4py's wheel loads."""
-    folder = make_folder("mpi4py-mpich")
-    found = execute(["gcc", "-print-file-name=libmpich.so.12"]).stdout.strip()
-    link = folder / "libmpi.so.12"
-    link.unlink(missing_ok=True)
-    link.symlink_to(Path(found).resolve())
-    return folder
-
-
 @pytest.mark.parametrize("nodes", ["2", "map:0,1,0,1", "4"])
 def test_python(built: Installation, nodes: str) -> None:
     """Also if the library is loaded after MPI_Init."""
     command = [sys.executable, str(HERE / "python_hybrid.py")]
     library = str(built.built.library_path)
-    more = {"COLLFORGE_HOME": str(built.home), "MPI4PY_MPIABI": built.library.name}
-    if built.library.name == "mpich":
-        more["LD_LIBRARY_PATH"] = str(link_mpich())
+    more = {"COLLFORGE_HOME": str(built.home), **mpi4py_variables(built.library.name)}
     passes(built, 4, nodes, command, LD_PRELOAD=library, **more)
     passes(built, 4, nodes, command, **more)

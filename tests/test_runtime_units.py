@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,13 @@ def test_handle_table(tmp_path: Path, sanitizer: str) -> None:
 
 def test_sizes_are_bucketed_exactly(build: Build) -> None:
     assert build.units("sizes") == ["passed"]
+
+
+def test_sha256(build: Build) -> None:
+    """All lengths of the last block, which holds the length or not."""
+    lengths = [*range(200), 1000]
+    expected = [hashlib.sha256(bytes(i % 256 for i in range(n))).hexdigest() for n in lengths]
+    assert build.units("sha256", *map(str, lengths)) == expected
 
 
 def test_a_map_takes_little_memory(build: Build) -> None:

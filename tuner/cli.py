@@ -70,6 +70,7 @@ def _run(words: Sequence[str]) -> int:
         raise unknown("command", words[0], names)
     args = parser.parse_args(words)
     args.words = words
+    args.parser = parser
     # As Ctrl-C: what the command has started ends with it. nohup ignores SIGHUP.
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_DFL:

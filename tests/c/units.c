@@ -9,6 +9,7 @@
  *   serving STORED SIZE...     what bcast runs at these sizes; STORED as in tests/data/serving.txt
  *   layout PLACEMENT THREADS LAYOUT...  which of them serves processes with so many threads
  *   database PATH...           the number of winners in each
+ *   sha256 BYTES...            the digest of so many bytes 0, 1, 2, ...
  *   memory POINTS SIZES MADE   bytes that a map takes, and the rules of so many communicators
  * Prints "error: ..." for what is malformed.
  */
@@ -20,6 +21,7 @@
 #include <string.h>
 
 #include "base/cf.h"
+#include "base/sha256.h"
 #include "data/sizes.h"
 #include "place/topology.h"
 #include "winners/choice.h"
@@ -271,11 +273,23 @@ static int print_databases(int argc, char **argv) {
     for (int i = 2; i < argc; i++) {
         char why[512] = "";
         struct cf_winners winners = {0};
-        if (cf_winners_load(argv[i], NULL, &winners, why, sizeof why))
+        if (cf_winners_load(argv[i], NULL, NULL, &winners, why, sizeof why))
             printf("%d\n", winners.count);
         else
             print_printable(why);
         cf_winners_free(&winners);
+    }
+    return 0;
+}
+
+static int print_digests(int argc, char **argv) {
+    unsigned char bytes[1024];
+    char digest[CF_SHA256_TEXT];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)i;
+    for (int i = 2; i < argc; i++) {
+        cf_sha256(bytes, (size_t)atoi(argv[i]), digest);
+        puts(digest);
     }
     return 0;
 }
@@ -345,6 +359,8 @@ int main(int argc, char **argv) {
         return print_rules(argc, argv);
     if (strcmp(command, "database") == 0)
         return print_databases(argc, argv);
+    if (strcmp(command, "sha256") == 0)
+        return print_digests(argc, argv);
     if (strcmp(command, "memory") == 0 && argc == 5)
         return print_memory(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
     fprintf(stderr, "unknown command\n");

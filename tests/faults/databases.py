@@ -58,7 +58,9 @@ def write(
                 if not one.is_native
             )
             store.record_run(
-                RunRecord(f"{system}{layout}", place, 2, 4, NEVER, "", "", (), 0, results)
+                RunRecord(
+                    f"{system}{layout}{library.name}", place, 2, 4, NEVER, "", "", (), 0, results
+                )
             )
             for name in dict.fromkeys(one.collective for one in variants):
                 own = [one for one in variants if one.collective == name]

@@ -95,10 +95,14 @@ static bool is_legal(const struct cf_parameter *parameter, int value) {
 }
 
 /* What a winner lacks to be one; NULL when nothing. */
-static const char *flaw(const struct cf_winner *winner, bool forced) {
-    if (memchr(winner->layout, '\0', sizeof winner->layout) == NULL)
+static const char *flaw(const struct cf_winners *winners, int at, bool forced) {
+    const struct cf_winner *winner = &winners->items[at];
+    if (winner->layout < 0 || winner->layout >= winners->nlayouts)
+        return "layout";
+    const char *name = winners->layouts[winner->layout];
+    if (memchr(name, '\0', CF_LAYOUT_NAME_SIZE) == NULL)
         return "layout without end";
-    if ((strcmp(winner->layout, CF_ANY_LAYOUT) == 0) != forced)
+    if ((strcmp(name, CF_ANY_LAYOUT) == 0) != forced)
         return "layout of a forced choice";
     if (winner->collective < 0 || winner->collective >= cf_ncollectives || winner->bytes < 1)
         return "collective or bytes";
@@ -126,14 +130,15 @@ static uint64_t check_rules(struct cf_winners *winners, uint64_t seed) {
         give_up("cf_rules_start", seed, "failed");
     for (int i = 0; i < winners->count; i++) {
         const struct cf_rules *rules = NULL;
-        if (!cf_rules_find(winners->items[i].layout, &layout, &rules))
+        const char *name = winners->layouts[winners->items[i].layout];
+        if (!cf_rules_find(name, &layout, &rules))
             give_up("cf_rules_find", seed, "failed");
-        for (const char *c = winners->items[i].layout; *c != '\0'; c++)
+        for (const char *c = name; *c != '\0'; c++)
             add_to_hash(&hash, *c);
         for (int at = 0; rules != NULL && at < cf_ncollectives * CF_BUCKETS; at++) {
             const struct cf_choice *choice = rules->by_size[at];
             if (choice != NULL && choice->variant->collective != at / CF_BUCKETS)
-                give_up("rules", seed, winners->items[i].layout);
+                give_up("rules", seed, name);
             for (int v = 0; choice != NULL && v < cf_nvariants; v++)
                 add_to_hash(&hash, v * (choice->variant == cf_variants[v]));
             for (int v = 0; choice != NULL && v < CF_MAX_PARAMETERS; v++)
@@ -150,13 +155,13 @@ static bool load(const char *path, const char *system, struct cf_winners *winner
     const int before = winners->count;
     why[0] = '\0';
     (void)alarm(SECONDS_OF_A_LOAD);
-    const bool loaded = cf_winners_load(path, system, winners, why, whysize);
+    const bool loaded = cf_winners_load(path, NULL, system, winners, why, whysize);
     (void)alarm(0);
     if (loaded == (why[0] != '\0') || (!loaded && winners->count != before))
         give_up("neither winners nor a reason", seed, why);
     for (int i = before; i < winners->count; i++)
-        if (flaw(&winners->items[i], false) != NULL)
-            give_up("winner", seed, flaw(&winners->items[i], false));
+        if (flaw(winners, i, false) != NULL)
+            give_up("winner", seed, flaw(winners, i, false));
     if (loaded)
         check_rules(winners, seed);
     return loaded;
@@ -377,7 +382,7 @@ static void check_texts(const char *text, size_t length, uint64_t *state, struct
     char *ended = strndup(text, length); /* of exactly its length, for the sanitizer to watch */
     const bool forced = cf_force_parse(ended, &winners, why, sizeof why);
     for (int i = 0; i < winners.count; i++)
-        if (flaw(&winners.items[i], true) != NULL)
+        if (flaw(&winners, i, true) != NULL)
             give_up("forced", *state, ended);
     check_rules(&winners, *state);
     const bool mapped = cf_node_map_parse(ended, ranks, nodes);

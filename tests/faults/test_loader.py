@@ -15,11 +15,14 @@ from faults import databases
 from support import TOP, execute, make_folder
 
 from collforge.db import Store
+from collforge.db.published import render, sections
 from collforge.toolchain import libraries
 
 HERE = Path(__file__).resolve().parent
 SOURCES = (
     "winners/winners",
+    "winners/load",
+    "winners/published",
     "winners/sqlite",
     "winners/rules",
     "winners/stored",
@@ -33,6 +36,7 @@ SOURCES = (
     "base/log",
     "base/environment",
     "base/symbol",
+    "base/sha256",
     "base/span",
     "base/threads",
     "place/numa",
@@ -108,6 +112,15 @@ def small(good: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def published(good: Path) -> Path:
+    """The winners of `good` alone."""
+    path = good.with_name("winners.txt")
+    with Store(good, create=False) as store:
+        path.write_text(render(sections(store)))
+    return path
+
+
 FOREIGN = """
 #include <stdlib.h>
 int sqlite3_initialize(void) { abort(); }
@@ -144,11 +157,13 @@ def changed(good: Path, script: str) -> Path:
 # ---- damage --------------------------------------------------------------------------------------
 
 
-def test_an_undamaged_database_gives_its_winners(loader: Loader, good: Path, small: Path) -> None:
+def test_an_undamaged_file_gives_its_winners(
+    loader: Loader, good: Path, small: Path, published: Path
+) -> None:
     with Store(good, create=False) as store:
         expected = len(store.winners())
-    first, second = loader.load(good, small)
-    assert first == second
+    first, second, third = loader.load(good, small, published)
+    assert first == second == third
     assert first.split()[0] == str(expected)
 
 
@@ -158,7 +173,15 @@ def test_cut_at_every_512th_byte(loader: Loader, good: Path, small: Path, tmp_pa
         assert loader.tally("cut", str(path), str(tmp_path / "copy")) == (1, 0, cuts)
 
 
-@pytest.mark.parametrize("pages", ["good", "small"])
+def test_a_published_file_is_whole_or_refused(
+    loader: Loader, published: Path, tmp_path: Path
+) -> None:
+    _, others, refused = loader.tally("cut", str(published), str(tmp_path / "copy"))
+    assert others == 0
+    assert refused == -(-published.stat().st_size // 512)
+
+
+@pytest.mark.parametrize("pages", ["good", "small", "published"])
 def test_flipped_bytes(
     loader: Loader, pages: str, request: pytest.FixtureRequest, tmp_path: Path, seed: int
 ) -> None:
@@ -185,6 +208,69 @@ def test_random_settings(loader: Loader, seed: int) -> None:
     read, _, refused = loader.tally("text", str(seed), "10000")
     assert read > 0
     assert refused > 0
+
+
+# ---- texts that nobody publishes ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("collforge winners 1", "collforge winners 2", "'2' is newer"),
+        ("\tfull_lane[", "\ttree[", "no family 'tree'"),
+        ("variant\tbcast", "variant\ttoast", "no collective 'toast'"),
+        ("lane_algorithm=", "lanes=", "no parameter 'lanes'"),
+        ("\tb1b1", "\tf", "other generated code"),
+        ("\tb1b1", "", "other generated code"),
+        ("winners\there\t", "winners\there\tOther ", "collforge tune"),
+        ("winners\there", "winners\tthere", "collforge tune"),
+        ("system\there", "system\tthere", "no winners of system there"),
+        ("system\there\t\n", "", "no winners yet"),
+        ("layout\t2x2\n", "", "damaged"),
+        ("layout\t2x2", "layout\t*", "damaged"),
+        ("layout\t2x2", f"layout\t{'x' * 300}", "damaged"),
+        ("\n1024\t", "\n1024\t9", "damaged"),
+        ("\n1024\t", "\n1024", "damaged"),
+        ("\n1024\t", "\n-1024\t", "damaged"),
+        ("\n1024\t", "\n99999999999999999999\t", "damaged"),
+        ("\n1024\t", "\n\n1024\t", "damaged"),
+        ("\n1024\t", "\n10\0\t", "no text"),
+        ("end\t", "end\t1", "winners are missing"),
+        ("end\t", "\nend\t", "damaged"),
+        ("end\t", "end of it\t", "damaged"),
+    ],
+)
+def test_a_published_winner_that_does_not_fit(
+    loader: Loader, published: Path, old: str, new: str, words: str
+) -> None:
+    text = published.read_text()
+    assert old in text
+    published.write_text(text.replace(old, new))
+    (line,) = loader.load(published, system="")
+    assert line.startswith("error: ")
+    assert words in line
+
+
+def test_a_point_of_the_map_that_does_not_fit_is_left_out(loader: Loader, published: Path) -> None:
+    """As of a database. Also sizes that no call has."""
+    stored = loader.load(published)
+    text = published.read_text()
+    last, end = len(re.findall("^variant", text, re.M)), int(text.rsplit("\t", 1)[1])
+    extra = f"0\t0\nlayout\t~2x2\n64\t{last}\n1024\t{last + 1}\nend\t{end + 3}\n"
+    unknown = "variant\tbcast\ttree\t\nvariant\ttoast\tx\t\n"
+    text = text.replace("winners\there", f"{unknown}winners\there")
+    published.write_text(re.sub(r"^end\t.*\n", extra, text, flags=re.M))
+    assert loader.load(published) == stored
+
+
+def test_a_published_file_of_another_host_or_too_large(loader: Loader, published: Path) -> None:
+    text = published.read_text()
+    other = text.replace("system\there\t", "system\there\t\nsystem\tthere\t")
+    published.write_text(other)
+    assert "0 of its 2 systems match" in loader.load(published)[0]
+    assert loader.load(published, system="here")[0].split()[0].isdigit()
+    published.write_text(text + "x" * (1 << 24))
+    assert "larger than" in loader.load(published)[0]
 
 
 # ---- tables that no tuner writes -----------------------------------------------------------------

@@ -11,7 +11,9 @@
 /* clang-format off */
 #define CF_VARIABLES(use) \
     use(DB, "FILE", \
-        "the database of winners (none: native collectives)") \
+        "the database of winners, or a published file of them (none: native collectives)") \
+    use(DB_SHA256, "HEX", \
+        "the SHA-256 digest that the published file must have (else: native collectives)") \
     use(SYSTEM, "NAME", \
         "whose winners apply (the system whose host pattern matches, or the only one stored)") \
     use(DISABLE, "1", \

@@ -39,6 +39,7 @@ struct settings {
     int gpu_native; /* COLLFORGE_GPU=native: native if any rank has a GPU runtime */
     int guard;
     int nwinners;
+    int nlayouts;
     int64_t memory;
 };
 
@@ -104,11 +105,13 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
     if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
         cf_warn("COLLFORGE_FORCE is ignored: %s", why);
     if (database != NULL &&
-        !cf_winners_load(database, cf_variable(CF_VARIABLE_SYSTEM), winners, why, sizeof why))
+        !cf_winners_load(database, cf_variable(CF_VARIABLE_DB_SHA256),
+                         cf_variable(CF_VARIABLE_SYSTEM), winners, why, sizeof why))
         cf_warn("COLLFORGE_DB=%.300s is ignored: %s", database, why);
     if (cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER))
         cf_winners_drop_reductions(winners);
     settings->nwinners = cf_winners_any(winners) ? winners->count : 0;
+    settings->nlayouts = winners->nlayouts;
     settings->profile = cf_variable(CF_VARIABLE_PROFILE) != NULL;
     settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0;
     cf_log(1, "version %s, %d winners%s", COLLFORGE_VERSION, settings->nwinners,
@@ -118,11 +121,16 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
 /* Broadcasts the winners of world rank 0. */
 static bool share_winners(const struct settings *settings, int rank, struct cf_winners *winners) {
     const size_t bytes = (size_t)settings->nwinners * sizeof *winners->items;
-    if (rank != 0)
+    const size_t names = (size_t)settings->nlayouts * sizeof *winners->layouts;
+    if (rank != 0) {
         winners->items = malloc(bytes + 1);
+        winners->layouts = malloc(names + 1);
+    }
     winners->count = settings->nwinners;
-    return cf_all_agree(rank == 0 || winners->items != NULL) &&
-           PMPI_Bcast(winners->items, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
+    winners->nlayouts = settings->nlayouts;
+    return cf_all_agree(rank == 0 || (winners->items != NULL && winners->layouts != NULL)) &&
+           PMPI_Bcast(winners->items, (int)bytes, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS &&
+           PMPI_Bcast(winners->layouts, (int)names, MPI_BYTE, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
 }
 
 /* Collective over MPI_COMM_WORLD. */

@@ -1,7 +1,32 @@
+#define _GNU_SOURCE /* qsort_r */
 #include "winners/stored.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* The index of a layout's name; -1 when out of memory. Rows of a layout come one after another. */
+static int layout_of(struct cf_winners *winners, const char *name) {
+    if (winners->count > 0) {
+        const int last = winners->items[winners->count - 1].layout;
+        if (strcmp(winners->layouts[last], name) == 0)
+            return last;
+    }
+    for (int i = 0; i < winners->nlayouts; i++)
+        if (strcmp(winners->layouts[i], name) == 0)
+            return i;
+    if (winners->nlayouts == winners->layout_capacity) {
+        const int capacity = winners->layout_capacity == 0 ? 16 : 2 * winners->layout_capacity;
+        void *layouts = realloc(winners->layouts, (size_t)capacity * sizeof *winners->layouts);
+        if (layouts == NULL)
+            return -1;
+        winners->layouts = layouts;
+        winners->layout_capacity = capacity;
+    }
+    char *added = winners->layouts[winners->nlayouts];
+    memset(added, 0, CF_LAYOUT_NAME_SIZE);
+    strncpy(added, name, CF_LAYOUT_NAME_SIZE - 1);
+    return winners->nlayouts++;
+}
 
 bool cf_winners_add(struct cf_winners *winners, const char *layout, int collective, int bytes,
                     const struct cf_choice *choice) {
@@ -13,9 +38,12 @@ bool cf_winners_add(struct cf_winners *winners, const char *layout, int collecti
         winners->items = items;
         winners->capacity = capacity;
     }
+    const int index = layout_of(winners, layout);
+    if (index < 0)
+        return false;
     struct cf_winner *winner = &winners->items[winners->count++];
     memset(winner, 0, sizeof *winner);
-    strncpy(winner->layout, layout, sizeof winner->layout - 1);
+    winner->layout = index;
     winner->collective = collective;
     winner->bytes = bytes;
     memcpy(winner->parameter, choice->parameter, sizeof winner->parameter);
@@ -28,6 +56,7 @@ bool cf_winners_add(struct cf_winners *winners, const char *layout, int collecti
 
 void cf_winners_free(struct cf_winners *winners) {
     free(winners->items);
+    free(winners->layouts);
     memset(winners, 0, sizeof *winners);
 }
 
@@ -38,12 +67,12 @@ bool cf_winners_any(const struct cf_winners *winners) {
     return false;
 }
 
-static int compare(const void *left, const void *right) {
+static int compare(const void *left, const void *right, void *argument) {
+    const struct cf_winners *winners = argument;
     const struct cf_winner *a = left;
     const struct cf_winner *b = right;
-    const int by_layout = strcmp(a->layout, b->layout);
-    if (by_layout != 0)
-        return by_layout;
+    if (a->layout != b->layout)
+        return strcmp(winners->layouts[a->layout], winners->layouts[b->layout]);
     if (a->collective != b->collective)
         return a->collective < b->collective ? -1 : 1;
     if (a->bytes != b->bytes)
@@ -56,16 +85,8 @@ static int compare(const void *left, const void *right) {
 
 void cf_winners_sort(const struct cf_winners *winners) {
     if (winners->count > 0)
-        qsort(winners->items, (size_t)winners->count, sizeof *winners->items, compare);
-}
-
-int cf_winners_layouts(const struct cf_winners *winners) {
-    int layouts = 0;
-    cf_winners_sort(winners);
-    for (int i = 0; i < winners->count; i++)
-        if (i == 0 || strcmp(winners->items[i].layout, winners->items[i - 1].layout) != 0)
-            layouts++;
-    return layouts;
+        qsort_r(winners->items, (size_t)winners->count, sizeof *winners->items, compare,
+                (void *)winners);
 }
 
 void cf_winners_drop_reductions(struct cf_winners *winners) {

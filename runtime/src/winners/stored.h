@@ -16,31 +16,32 @@ enum { CF_NATIVE_WINS = -1, CF_NATIVE_TIES = -2 };
 
 /* One row. No pointers, so that it can be broadcast. */
 struct cf_winner {
-    char layout[CF_LAYOUT_NAME_SIZE];
+    int layout; /* index of its name */
     int collective;
     int bytes;   /* > 0 */
     int variant; /* index in cf_variants, CF_NATIVE_WINS or CF_NATIVE_TIES */
     int parameter[CF_MAX_PARAMETERS];
 };
 
-/* Limits of a database: a row takes 300 bytes while it is read, and 8 afterwards. */
+/* Limits of a database: a row takes 48 bytes while it is read, and 8 afterwards. */
 enum { CF_MOST_WINNERS = 1 << 16, CF_MOST_LAYOUTS = 1 << 10 };
 
 struct cf_winners {
     struct cf_winner *items;
     int count;
     int capacity;
+    char (*layouts)[CF_LAYOUT_NAME_SIZE]; /* names, each once */
+    int nlayouts;
+    int layout_capacity;
 };
 
-/* Appends a winner. False when out of memory. */
+/* Appends a winner, and its layout's name if that is new. False when out of memory. */
 bool cf_winners_add(struct cf_winners *winners, const char *layout, int collective, int bytes,
                     const struct cf_choice *choice);
 /* Removes the winners of collectives with an op, so that reductions have native's order. */
 void cf_winners_drop_reductions(struct cf_winners *winners);
-/* Sorts by layout, collective and bytes, alike on all ranks. */
+/* Sorts by the name of the layout, collective and bytes, alike on all ranks. */
 void cf_winners_sort(const struct cf_winners *winners);
-/* Sorts the winners and returns the number of their layouts. */
-int cf_winners_layouts(const struct cf_winners *winners);
 void cf_winners_free(struct cf_winners *winners);
 /* Whether any winner is a variant. */
 bool cf_winners_any(const struct cf_winners *winners);

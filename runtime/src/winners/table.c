@@ -90,7 +90,9 @@ static bool allocate(struct cf_table *table, int winners) {
 bool cf_table_fill(struct cf_table *table, const struct cf_winners *winners) {
     size_t nslots = 2;
     memset(table, 0, sizeof *table);
-    table->layouts = cf_winners_layouts(winners); /* sorts them */
+    cf_winners_sort(winners);
+    for (int i = 0; i < winners->count; i++)
+        table->layouts += i == 0 || winners->items[i].layout != winners->items[i - 1].layout;
     while (nslots < 2 * (size_t)winners->count)
         nslots *= 2;
     int *slots = calloc(nslots, sizeof *slots);
@@ -102,8 +104,8 @@ bool cf_table_fill(struct cf_table *table, const struct cf_winners *winners) {
     int cell = 0;
     for (int i = 0; i < winners->count; i++) {
         const struct cf_winner *winner = &winners->items[i];
-        if (i == 0 || strcmp(winner->layout, winners->items[i - 1].layout) != 0)
-            describe(&table->layout[++layout], winner->layout);
+        if (i == 0 || winner->layout != winners->items[i - 1].layout)
+            describe(&table->layout[++layout], winners->layouts[winner->layout]);
         while (cell <= layout * cf_ncollectives + winner->collective)
             table->first[cell++] = i;
         table->row[i] = (struct cf_row){winner->bytes, choice_of(table, winner, slots, nslots)};

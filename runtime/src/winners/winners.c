@@ -1,28 +1,16 @@
-/* The only file that queries a database. */
+/* The only file that queries a database; other files are for published.c. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "winners/winners.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <regex.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "winners/choice.h"
+#include "winners/load.h"
+#include "winners/published.h"
 #include "winners/sqlite.h"
-
-#if defined(OMPI_MAJOR_VERSION)
-#define MPI_LIBRARY "openmpi"
-#elif defined(MPICH_VERSION)
-#define MPI_LIBRARY "mpich"
-#else
-#error "this MPI library is neither Open MPI nor MPICH"
-#endif
 
 enum {
     OLDEST_SCHEMA = 1, /* without winner.evidence: all winners are decided */
@@ -33,9 +21,7 @@ enum {
     MOST_PATH = 4096,
     /* Limits for damaged, huge or slow files. A step is 10 SQLite instructions. */
     MOST_STEPS = 2000000,
-    MOST_SECONDS = 10,
     MOST_TEXT = 1 << 20,
-    MOST_PATTERN = 255,
 };
 
 /* Queries the tables, because winner_view does not tell what a winner is based on. A library is
@@ -73,231 +59,129 @@ struct stamp {
     unsigned char counter[4]; /* SQLite's file change counter */
 };
 
-/* The state of one load: the open database, and the buffer for a failure's reason. */
-struct load {
-    const char *path;
+/* An open database. */
+struct database {
+    struct cf_load *load;
     struct stamp stamp;
     struct cf_sqlite sqlite;
-    sqlite3 *database;
+    sqlite3 *connection;
     int schema;
     int steps;
-    time_t deadline;
-    char system[256];
-    char version[MPI_MAX_LIBRARY_VERSION_STRING]; /* of the MPI library, without trailing blanks */
-    char first_line[MPI_MAX_LIBRARY_VERSION_STRING]; /* of version */
-    struct cf_winners *winners;
-    char *why;
-    size_t whysize;
 };
 
-__attribute__((format(printf, 2, 3))) static bool fail(struct load *load, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(load->why, load->whysize, format, arguments);
-    va_end(arguments);
-    return false;
-}
-
 /* Fails with SQLite's error and a remedy. */
-static bool fail_in_sqlite(struct load *load) {
-    const int code = load->sqlite.errcode(load->database) & 0xff;
-    const char *text = load->sqlite.errmsg(load->database);
+static bool fail_in_sqlite(struct database *db) {
+    const int code = db->sqlite.errcode(db->connection) & 0xff;
+    const char *text = db->sqlite.errmsg(db->connection);
     if (code == SQLITE_INTERRUPT)
-        return fail(load, "reading takes too long; tune into a new file, on a faster file system");
+        return cf_load_fail(
+            db->load, "reading takes too long; tune into a new file, on a faster file system");
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
-        return fail(load, "it is damaged (%s); restore it or tune anew", text);
-    if (code == SQLITE_ERROR && load->schema > SCHEMA_VERSION)
-        return fail(load,
-                    "its schema %d is newer than this library's %d (%s); use the library it was "
-                    "tuned with",
-                    load->schema, SCHEMA_VERSION, text);
-    return fail(load, "%s; check the file and its permissions", text);
-}
-
-static time_t seconds_now(void) {
-    struct timespec now = {0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec;
+        return cf_load_fail(db->load, "it is damaged (%s); restore it or tune anew", text);
+    if (code == SQLITE_ERROR && db->schema > SCHEMA_VERSION)
+        return cf_load_fail(
+            db->load,
+            "its schema %d is newer than this library's %d (%s); use the library it was "
+            "tuned with",
+            db->schema, SCHEMA_VERSION, text);
+    return cf_load_fail(db->load, "%s; check the file and its permissions", text);
 }
 
 static int is_over(void *argument) {
-    struct load *load = argument;
-    return ++load->steps > MOST_STEPS || seconds_now() > load->deadline;
+    struct database *db = argument;
+    return ++db->steps > MOST_STEPS || cf_load_is_late(db->load);
 }
 
-static bool prepare(struct load *load, const char *sql, sqlite3_stmt **statement) {
-    return load->sqlite.prepare_v2(load->database, sql, -1, statement, NULL) == SQLITE_OK ||
-           fail_in_sqlite(load);
+static bool prepare(struct database *db, const char *sql, sqlite3_stmt **statement) {
+    return db->sqlite.prepare_v2(db->connection, sql, -1, statement, NULL) == SQLITE_OK ||
+           fail_in_sqlite(db);
 }
 
 /* A text column, or "" if it is NULL. */
-static const char *text_of(const struct load *load, sqlite3_stmt *statement, int column) {
-    const unsigned char *text = load->sqlite.column_text(statement, column);
+static const char *text_of(const struct database *db, sqlite3_stmt *statement, int column) {
+    const unsigned char *text = db->sqlite.column_text(statement, column);
     return text == NULL ? "" : (const char *)text;
 }
 
-static bool check_schema(struct load *load) {
+static bool check_schema(struct database *db) {
     sqlite3_stmt *statement = NULL;
-    if (!prepare(load, "PRAGMA user_version", &statement))
+    if (!prepare(db, "PRAGMA user_version", &statement))
         return false;
-    const bool found = load->sqlite.step(statement) == SQLITE_ROW;
-    const int version = found ? load->sqlite.column_int(statement, 0) : 0;
-    (void)load->sqlite.finalize(statement);
-    load->schema = version;
+    const bool found = db->sqlite.step(statement) == SQLITE_ROW;
+    const int version = found ? db->sqlite.column_int(statement, 0) : 0;
+    (void)db->sqlite.finalize(statement);
+    db->schema = version;
     if (!found)
-        return fail_in_sqlite(load);
+        return fail_in_sqlite(db);
     if (version < OLDEST_SCHEMA)
-        return fail(load,
-                    "it is no Collforge database of schema %d; name one that "
-                    "'collforge tune' has written",
-                    SCHEMA_VERSION);
+        return cf_load_fail(db->load,
+                            "it is no Collforge database of schema %d; name one that "
+                            "'collforge tune' has written",
+                            SCHEMA_VERSION);
     return true;
 }
 
-/* Back references, repeated repetitions and large numbers of repetitions can take a matcher
- * forever, or exhaust the memory. */
-static bool is_harmless(const char *pattern) {
-    for (const char *c = pattern; *c != '\0'; c++)
-        if ((*c == '\\' && c[1] >= '1' && c[1] <= '9') ||
-            (c[1] == '{' && strchr(")}*+?", *c) != NULL) ||
-            ((*c == '{' || *c == ',') && strspn(c + 1, "0123456789") > 2))
-            return false;
-    return strlen(pattern) <= MOST_PATTERN;
-}
-
-/* Whether the whole host name matches the pattern; an empty or malformed one matches none. */
-static bool host_matches(const char *pattern, const char *host) {
-    regex_t compiled;
-    regmatch_t match;
-    if (*pattern == '\0' || !is_harmless(pattern) || regcomp(&compiled, pattern, REG_EXTENDED) != 0)
-        return false;
-    const bool matches = regexec(&compiled, host, 1, &match, 0) == 0 && match.rm_so == 0 &&
-                         host[match.rm_eo] == '\0';
-    regfree(&compiled);
-    return matches;
-}
-
-/* Finds the system whose winners apply when the user names none. */
-static bool find_system(struct load *load) {
-    char host[256] = "";
-    char matching[sizeof load->system] = "";
-    int systems = 0;
-    int matches = 0;
+static bool find_system(struct database *db) {
+    struct cf_systems systems;
     int code = SQLITE_OK;
     sqlite3_stmt *statement = NULL;
-    if (gethostname(host, sizeof host - 1) != 0)
-        host[0] = '\0';
-    if (!prepare(load, systems_sql, &statement))
+    cf_systems_begin(&systems);
+    if (!prepare(db, systems_sql, &statement))
         return false;
-    while ((code = load->sqlite.step(statement)) == SQLITE_ROW) {
-        systems++;
-        (void)snprintf(load->system, sizeof load->system, "%s", text_of(load, statement, 0));
-        if (!host_matches(text_of(load, statement, 1), host))
-            continue;
-        matches++;
-        memcpy(matching, load->system, sizeof matching);
-    }
-    (void)load->sqlite.finalize(statement);
+    while ((code = db->sqlite.step(statement)) == SQLITE_ROW)
+        cf_systems_add(&systems, text_of(db, statement, 0), text_of(db, statement, 1));
+    (void)db->sqlite.finalize(statement);
     if (code != SQLITE_DONE)
-        return fail_in_sqlite(load);
-    if (systems == 0)
-        return fail(load, "it has no winners yet; run 'collforge tune'");
-    if (matches == 1)
-        memcpy(load->system, matching, sizeof matching);
-    return matches == 1 || systems == 1 ||
-           fail(load, "%d of its %d systems match host %s; set COLLFORGE_SYSTEM", matches, systems,
-                host);
+        return fail_in_sqlite(db);
+    return cf_systems_choose(&systems, db->load);
 }
 
 /* Adds a row of WINNERS_SQL. */
-static bool add_row(struct load *load, sqlite3_stmt *row) {
+static bool add_row(struct database *db, sqlite3_stmt *row) {
     char text[1024];
-    char why[256] = "";
-    struct cf_choice choice;
-    const char *layout = text_of(load, row, 0);
-    const char *collective = text_of(load, row, 1);
-    const sqlite3_int64 bytes = load->sqlite.column_int64(row, 2);
-    const char *family = text_of(load, row, 3);
-    const char *parameters = text_of(load, row, 4);
-    const int index = cf_collective_find(collective, strlen(collective));
-    const int length =
-        snprintf(text, sizeof text, *parameters == '\0' ? "%s%s" : "%s[%s]", family, parameters);
-    if (bytes < 1 || bytes > CF_MOST_BYTES)
-        return true; /* always native */
-    if (load->winners->count >= CF_MOST_WINNERS && layout[0] == CF_MAP_POINT)
-        return true; /* the map comes last */
-    if (load->winners->count >= CF_MOST_WINNERS)
-        return fail(load, "it has more than %d winners; tune into a new file", CF_MOST_WINNERS);
-    if (index < 0)
-        return fail(load, "this library has no collective '%.80s'; build it anew or tune anew",
-                    collective);
-    if (length >= (int)sizeof text || strlen(layout) >= CF_LAYOUT_NAME_SIZE ||
-        strcmp(layout, CF_ANY_LAYOUT) == 0)
-        return fail(
-            load,
-            "it is damaged (a layout or variant name that cannot exist); restore it or tune "
-            "anew");
-    const bool known = cf_choice_parse(text, (size_t)length, index, &choice, why, sizeof why);
-    const bool is_variant = known && choice.variant != NULL;
-    const bool same =
-        !is_variant || strcmp(choice.variant->fingerprint, text_of(load, row, 5)) == 0;
-    const bool proven = !is_variant || load->sqlite.column_int(row, 6) == 1;
-    /* A tuner replaces winners after each job, but the map at its end only. */
-    if (layout[0] == CF_MAP_POINT && !(known && same && proven))
-        return true;
-    if (!known)
-        return fail(load, "%s; build the library anew or tune anew", why);
-    if (!same)
-        return fail(load, "its %s for %s was measured with other generated code; tune anew", family,
-                    collective);
-    if (!proven)
-        return fail(load, "its %s for %s has no passing verification; tune anew", family,
-                    collective);
-    if (!cf_winners_add(load->winners, layout, index, (int)bytes, &choice))
-        return fail(load, "out of memory");
-    if (choice.variant == NULL && strcmp(text_of(load, row, 7), "tie") == 0)
-        load->winners->items[load->winners->count - 1].variant = CF_NATIVE_TIES;
-    return true;
+    const char *parameters = text_of(db, row, 4);
+    const int length = snprintf(text, sizeof text, *parameters == '\0' ? "%s%s" : "%s[%s]",
+                                text_of(db, row, 3), parameters);
+    struct cf_load_choice stored = {.collective = text_of(db, row, 1),
+                                    .variant = text,
+                                    .fingerprint = text_of(db, row, 5),
+                                    .proven = db->sqlite.column_int(row, 6) == 1};
+    if (length >= (int)sizeof text)
+        return cf_load_fail(
+            db->load, "it is damaged (a variant name that cannot exist); restore it or tune anew");
+    return cf_load_add(db->load, text_of(db, row, 0), db->sqlite.column_int64(row, 2), &stored,
+                       strcmp(text_of(db, row, 7), "tie") == 0);
 }
 
-static bool bind(struct load *load, sqlite3_stmt *statement, int index, const char *text) {
-    return load->sqlite.bind_text(statement, index, text, -1, SQLITE_STATIC) == SQLITE_OK ||
-           fail_in_sqlite(load);
+static bool bind(struct database *db, sqlite3_stmt *statement, int index, const char *text) {
+    return db->sqlite.bind_text(statement, index, text, -1, SQLITE_STATIC) == SQLITE_OK ||
+           fail_in_sqlite(db);
 }
 
-static bool run_query(struct load *load, const char *sql) {
+static bool run_query(struct database *db, const char *sql) {
     int code = SQLITE_OK;
     sqlite3_stmt *statement = NULL;
-    if (!prepare(load, sql, &statement))
+    if (!prepare(db, sql, &statement))
         return false;
-    bool good = bind(load, statement, 1, load->system) && bind(load, statement, 2, load->version) &&
-                bind(load, statement, 3, load->first_line);
-    while (good && (code = load->sqlite.step(statement)) == SQLITE_ROW)
-        good = add_row(load, statement);
+    bool good = bind(db, statement, 1, db->load->system) &&
+                bind(db, statement, 2, db->load->version) &&
+                bind(db, statement, 3, db->load->first_line);
+    while (good && (code = db->sqlite.step(statement)) == SQLITE_ROW)
+        good = add_row(db, statement);
     if (good && code != SQLITE_DONE)
-        good = fail_in_sqlite(load);
-    (void)load->sqlite.finalize(statement);
+        good = fail_in_sqlite(db);
+    (void)db->sqlite.finalize(statement);
     return good;
 }
 
-static bool load_rows(struct load *load) {
-    struct cf_winners *winners = load->winners;
-    const int before = winners->count;
+static bool load_rows(struct database *db) {
+    struct cf_load *load = db->load;
     const char *sql =
-        load->schema > OLDEST_SCHEMA ? WINNERS_SQL("winner.evidence") : WINNERS_SQL("'decided'");
-    bool good = run_query(load, sql) && (load->schema < SCHEMA_OF_MAP || run_query(load, map_sql));
-    const struct cf_winners loaded = {.items = winners->items + before,
-                                      .count = winners->count - before};
-    if (good && loaded.count == 0)
-        good = fail(load,
-                    "it has no winners of system %s for %s; run 'collforge tune --system %s "
-                    "--mpi " MPI_LIBRARY "'",
-                    load->system, load->first_line, load->system);
-    if (good && cf_winners_layouts(&loaded) > CF_MOST_LAYOUTS)
-        good = fail(load, "it has winners for more than %d layouts; tune into a new file",
-                    CF_MOST_LAYOUTS);
+        db->schema > OLDEST_SCHEMA ? WINNERS_SQL("winner.evidence") : WINNERS_SQL("'decided'");
+    const bool good = run_query(db, sql) &&
+                      (db->schema < SCHEMA_OF_MAP || run_query(db, map_sql)) && cf_load_end(load);
     if (!good)
-        winners->count = before;
+        cf_load_undo(load);
     return good;
 }
 
@@ -308,12 +192,12 @@ static bool load_rows(struct load *load) {
  * rolling back a journal. Concurrent writes of a tuner show in the journal beside the file, and in
  * stamps taken before and after.
  */
-static bool has_journal(struct load *load) {
+static bool has_journal(struct database *db) {
     static const char *const endings[] = {"-journal", "-wal"};
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         char path[MOST_PATH + 16];
         struct stat status;
-        (void)snprintf(path, sizeof path, "%s%s", load->path, endings[i]);
+        (void)snprintf(path, sizeof path, "%s%s", db->load->path, endings[i]);
         if (stat(path, &status) == 0 && status.st_size > 0)
             return true;
     }
@@ -335,13 +219,13 @@ static struct stamp stamp_of(const char *path) {
     return stamp;
 }
 
-static bool is_unchanged(const struct load *load) {
-    const struct stamp now = stamp_of(load->path);
-    const struct stat *then = &load->stamp.status;
+static bool is_unchanged(const struct database *db) {
+    const struct stamp now = stamp_of(db->load->path);
+    const struct stat *then = &db->stamp.status;
     return now.status.st_ino == then->st_ino && now.status.st_size == then->st_size &&
            now.status.st_mtim.tv_sec == then->st_mtim.tv_sec &&
            now.status.st_mtim.tv_nsec == then->st_mtim.tv_nsec &&
-           memcmp(now.counter, load->stamp.counter, sizeof now.counter) == 0;
+           memcmp(now.counter, db->stamp.counter, sizeof now.counter) == 0;
 }
 
 /* Writes the path as a URI that opens the file as immutable. */
@@ -353,56 +237,33 @@ static void write_uri(const char *path, char *uri, size_t size) {
     (void)snprintf(uri + used, size - used, "?mode=ro&immutable=1");
 }
 
-static bool open_database(struct load *load) {
+static bool open_database(struct database *db) {
     char uri[3 * MOST_PATH + 64];
-    struct stat status;
-    load->stamp = stamp_of(load->path);
-    if (stat(load->path, &status) != 0 && errno == ENOENT)
-        return fail(load, "there is no such file; run 'collforge tune --db %s'", load->path);
-    if (stat(load->path, &status) != 0)
-        return fail(load, "%s; name a file that 'collforge tune' has written", strerror(errno));
-    if (!S_ISREG(status.st_mode))
-        return fail(load, "it is not a file; name one that 'collforge tune' has written");
-    if (status.st_size == 0)
-        return fail(load, "it is empty; name a file that 'collforge tune' has written");
-    write_uri(load->path, uri, sizeof uri);
-    if (load->sqlite.open_v2(uri, &load->database, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) !=
+    db->stamp = stamp_of(db->load->path);
+    if (!cf_load_is_file(db->load))
+        return false;
+    write_uri(db->load->path, uri, sizeof uri);
+    if (db->sqlite.open_v2(uri, &db->connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) !=
         SQLITE_OK)
-        return fail_in_sqlite(load);
-    load->sqlite.progress_handler(load->database, 10, is_over, load);
-    (void)load->sqlite.limit(load->database, SQLITE_LIMIT_LENGTH, MOST_TEXT);
+        return fail_in_sqlite(db);
+    db->sqlite.progress_handler(db->connection, 10, is_over, db);
+    (void)db->sqlite.limit(db->connection, SQLITE_LIMIT_LENGTH, MOST_TEXT);
     /* Advice of sqlite.org/security.html for untrusted files. mmap_size = 0, because truncating a
      * mapped file kills its readers. Errors are ignored: the queries below would report them. */
-    (void)load->sqlite.exec(
-        load->database,
+    (void)db->sqlite.exec(
+        db->connection,
         "PRAGMA mmap_size = 0; PRAGMA cell_size_check = 1; PRAGMA trusted_schema = 0", NULL, NULL,
         NULL);
     return true;
 }
 
-static bool find_version(struct load *load) {
-    int length = 0;
-    if (PMPI_Get_library_version(load->version, &length) != MPI_SUCCESS)
-        return fail(load, "the MPI library returns no version");
-    length = (int)strlen(load->version);
-    while (length > 0 && strchr(" \t\n", load->version[length - 1]) != NULL)
-        load->version[--length] = '\0';
-    memcpy(load->first_line, load->version, sizeof load->first_line);
-    load->first_line[strcspn(load->first_line, "\n")] = '\0';
-    return true;
-}
-
 /* Reads the whole database. The result, good or bad, is valid only if the file did not change. */
-static bool load_once(struct load *load, const char *system) {
-    bool good = open_database(load) && check_schema(load);
-    if (good && system != NULL)
-        (void)snprintf(load->system, sizeof load->system, "%s", system);
-    else if (good)
-        good = find_system(load);
-    good = good && load_rows(load);
-    if (load->database != NULL)
-        (void)load->sqlite.close(load->database);
-    load->database = NULL;
+static bool load_once(struct database *db) {
+    const bool good = open_database(db) && check_schema(db) &&
+                      (db->load->wanted != NULL || find_system(db)) && load_rows(db);
+    if (db->connection != NULL)
+        (void)db->sqlite.close(db->connection);
+    db->connection = NULL;
     return good;
 }
 
@@ -412,39 +273,43 @@ static void pause_a_little(void) {
 }
 
 /* Retries until a read was not disturbed by a writer. */
-static bool load_unchanged(struct load *load, const char *system) {
-    const int before = load->winners->count;
+static bool load_unchanged(struct database *db) {
+    struct cf_load *load = db->load;
     for (int i = 0; i < TRIES; i++) {
         if (i > 0)
             pause_a_little();
-        if (has_journal(load))
+        if (has_journal(db))
             continue;
         load->why[0] = '\0'; /* set by the try before */
-        const bool good = load_once(load, system);
-        if (!has_journal(load) && is_unchanged(load))
+        const bool good = load_once(db);
+        if (!has_journal(db) && is_unchanged(db))
             return good;
-        load->winners->count = before;
+        cf_load_undo(load);
     }
-    return fail(load,
-                "a tuner writes to it, or was killed in the middle; start again later, or run "
-                "'collforge winners --db %s', which tidies up",
-                load->path);
+    return cf_load_fail(load,
+                        "a tuner writes to it, or was killed in the middle; start again later, or "
+                        "run 'collforge winners --db %s', which tidies up",
+                        load->path);
 }
 
-bool cf_winners_load(const char *path, const char *system, struct cf_winners *winners, char *why,
-                     size_t whysize) {
-    struct load load = {.path = path,
-                        .deadline = seconds_now() + MOST_SECONDS,
-                        .winners = winners,
-                        .why = why,
-                        .whysize = whysize};
+static bool load_database(struct cf_load *load) {
+    struct database db = {.load = load};
+    const bool good = cf_sqlite_load(&db.sqlite, load->why, load->whysize) && load_unchanged(&db);
+    cf_sqlite_unload(&db.sqlite);
+    return good;
+}
+
+bool cf_winners_load(const char *path, const char *sha256, const char *system,
+                     struct cf_winners *winners, char *why, size_t whysize) {
+    struct cf_load load = {
+        .path = path, .wanted = system, .winners = winners, .why = why, .whysize = whysize};
     /* A tuner's journal is beside the file itself, not beside a link to it. */
     char file[PATH_MAX];
     load.path = realpath(path, file) == NULL ? path : file;
-    bool good = find_version(&load) && cf_sqlite_load(&load.sqlite, why, whysize);
-    if (good && strlen(load.path) > MOST_PATH)
-        good = fail(&load, "its name is too long");
-    good = good && load_unchanged(&load, system);
-    cf_sqlite_unload(&load.sqlite);
-    return good;
+    if (!cf_load_begin(&load))
+        return false;
+    if (strlen(load.path) > MOST_PATH)
+        return cf_load_fail(&load, "its name is too long");
+    return sha256 != NULL || cf_published_is(load.path) ? cf_published_load(&load, sha256)
+                                                        : load_database(&load);
 }

@@ -1,0 +1,98 @@
+"""The winners alone, as the text that the runtime reads without SQLite (runtime/src/winners/published.h)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from collforge.db.database import PUBLISHED
+from collforge.db.errors import Unverified
+from collforge.db.records import Choice
+from collforge.db.store import Store
+from collforge.decision import TIE
+from collforge.errors import CollforgeError
+from collforge.place import Place
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Section:
+    """The winners of a system and an MPI library."""
+
+    place: Place
+    """Its layout is ''."""
+    host_pattern: str
+    winners: Mapping[str, Sequence[Choice]]
+    """Layout -> its winners, sorted."""
+    points: Mapping[str, Sequence[Choice]]
+    """The same for the points of the map; their layouts are named ``~NODESxRANKS``."""
+
+    @property
+    def rows(self) -> Iterator[tuple[str, Choice]]:
+        for layouts in (self.winners, self.points):
+            for layout in sorted(layouts):
+                yield from ((layout, choice) for choice in layouts[layout])
+
+
+def sections(store: Store, system: str = "", libraries: Collection[str] = ()) -> list[Section]:
+    """What a database has for a system ('': all) and the MPI libraries of these names (none: all).
+
+    Raises Unverified for a winner without a passing verification, which only a damaged database has.
+    """
+    winners: dict[Place, dict[str, list[Choice]]] = {}
+    patterns = {}
+    for one in store.winners(system):
+        if not libraries or one.place.mpi in libraries:
+            place = replace(one.place, layout="")
+            winners.setdefault(place, {}).setdefault(one.place.layout, []).append(one.choice)
+            patterns[place] = one.host_pattern
+    found = []
+    for place in sorted(winners):
+        verified = store.verified(place.mpi, place.mpi_version)
+        points: dict[str, list[Choice]] = {}
+        for point in store.map(place):
+            if point.variant.is_native or point.variant in verified:
+                choice = Choice(point.bytes, point.variant, point.ratio, point.low, point.ratio, 0)
+                points.setdefault(f"~{point.layout}", []).append(choice)
+        for choices in winners[place].values():
+            wrong = [c for c in choices if not (c.variant.is_native or c.variant in verified)]
+            if wrong:
+                raise Unverified(
+                    store.path, f"{wrong[0].variant.collective} {wrong[0].variant.name}"
+                )
+        found.append(Section(place, patterns[place], winners[place], points))
+    return found
+
+
+def render(found: Sequence[Section]) -> str:
+    """The text of a published file. It is the same for the same winners, whenever they were stored."""
+    variants = sorted({choice.variant for section in found for _, choice in section.rows})
+    number = {variant: n for n, variant in enumerate(variants)}
+    systems = {section.place.system: section.host_pattern for section in found}
+    lines = [f"{PUBLISHED.decode()}{FORMAT}"]
+    lines += [_line("system", *pair) for pair in sorted(systems.items())]
+    lines += [_line("variant", v.collective, v.name, v.fingerprint) for v in variants]
+    rows = 0
+    for section in found:
+        # The name is the site's own; the runtime identifies a library by the version's first line.
+        version = section.place.mpi_version.split("\n", 1)[0].rstrip()
+        lines.append(f"{_line('winners', section.place.system)}\t{version}")
+        layout = ""
+        for name, choice in section.rows:
+            if name != layout:
+                lines.append(_line("layout", name))
+            layout = name
+            tie = ("tie",) if choice.evidence == TIE else ()
+            lines.append(_line(str(choice.bytes), str(number[choice.variant]), *tie))
+            rows += 1
+    return "\n".join([*lines, _line("end", str(rows)), ""])
+
+
+def _line(*fields: str) -> str:
+    for field in fields:
+        if any(character in field for character in "\t\n\0"):
+            raise CollforgeError(
+                f"{field!r} has a tab or a line's end: name it without, and tune anew"
+            )
+    return "\t".join(fields)

@@ -1,0 +1,88 @@
+"""Modulefiles of an installed tree: Lua for Lmod, Tcl for Environment Modules (and for Lmod without Lua).
+
+They find the tree from their own path, so that it can be moved. Links in it are resolved: a job goes on with
+the tree that it began with when a link is set to the next one. The modules exclude each other, because a
+process can have the runtime of one MPI library only. MANPATH is not set: man would no longer find other pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+FOLDER = Path("share", "modulefiles")
+NAME = "collforge"
+HELP = (
+    "Programs started with this module loaded use tuned MPI collectives.",
+    "Load it in job scripts, after the MPI library's own module, and not in login shells: every command of",
+    "the shell gets LD_PRELOAD. With Open MPI on several nodes:",
+    "    mpirun -x LD_PRELOAD -x COLLFORGE_DB -x COLLFORGE_DB_SHA256 ./app",
+    "COLLFORGE_VERBOSE=1 tells whether it is active. All variables: man -M TREE/share/man 7 collforge",
+)
+
+
+@dataclass(frozen=True)
+class Modulefile:
+    """What the module of one MPI library does. Paths are relative to the tree."""
+
+    mpi: str
+    version: str
+    """Of the module: a file name."""
+    library: str
+    """The MPI library as tables show it: ``Open MPI v4.1.4``."""
+    prepended: Mapping[str, str]
+    """Variable -> path that is put in front of it."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Variable -> path that it is set to."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Variable -> value that it is set to."""
+
+    @property
+    def path(self) -> Path:
+        """The Tcl file's path; the Lua file has the ending .lua."""
+        return FOLDER / NAME / self.mpi / self.version
+
+    def files(self) -> Iterator[tuple[Path, str]]:
+        for ending, lines in (("", self._tcl()), (".lua", self._lua())):
+            yield self.path.with_name(self.path.name + ending), "".join(f"{one}\n" for one in lines)
+
+    @property
+    def _summary(self) -> str:
+        return f"tuned MPI collectives for {self.library}"
+
+    def _lua(self) -> Iterator[str]:
+        yield f"whatis({_quoted(self._summary)})"
+        yield "help([[" + "\n".join(HELP) + "]])"
+        yield f'family("{NAME}")'
+        yield f'local root = abspath(myFileName():match("^(.*)/{FOLDER}/"))'
+        for name, path in self.prepended.items():
+            yield f'prepend_path("{name}", pathJoin(root, {_quoted(path)}))'
+        for name, path in self.paths.items():
+            yield f'setenv("{name}", pathJoin(root, {_quoted(path)}))'
+        for name, value in self.values.items():
+            yield f'setenv("{name}", {_quoted(value)})'
+
+    def _tcl(self) -> Iterator[str]:
+        yield "#%Module1.0"
+        yield f"module-whatis {{{self._summary}}}"
+        yield "proc ModulesHelp {} {"
+        yield from (f"    puts stderr {{{line}}}" for line in HELP)
+        yield "}"
+        # Lmod knows `family` alone here, and Environment Modules before 5.1 `conflict` alone.
+        yield f'if {{[info commands family] ne ""}} {{family {NAME}}}'
+        yield f"conflict {NAME}"
+        # The last part of a path is not resolved by `normalize`.
+        yield "set root [file normalize [file dirname $ModulesCurrentModulefile]]"
+        yield from ["set root [file dirname $root]"] * (len(self.path.parts) - 1)
+        for name, path in self.prepended.items():
+            yield f"prepend-path {name} $root/{path}"
+        for name, path in self.paths.items():
+            yield f"setenv {name} $root/{path}"
+        for name, value in self.values.items():
+            yield f"setenv {name} {{{value}}}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)
