@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-import runpy
 import shlex
 import shutil
 import subprocess
 import sys
-import types
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 from conftest import Installation, Launch
@@ -494,74 +491,3 @@ def test_ten_thousand_winners_are_small(
     assert len(resident[20]) == 4
     added = {rank: resident[10_000][rank] - kib for rank, kib in resident[20].items()}
     assert all(kib < 1024 for kib in added.values()), added
-
-
-# ---- recipes -------------------------------------------------------------------------------------
-
-
-def test_the_easyconfig_is_of_this_version() -> None:
-    found: dict[str, object] = {}
-    (path,) = (TOP / "deploy" / "easybuild").glob("*.eb")
-    exec(compile(path.read_text(), str(path), "exec"), {"SYSTEM": {"name": "system"}}, found)
-    assert path.stem == f"{found['name']}-{found['version']}{found['versionsuffix']}"
-    assert found["version"] == package.__version__
-
-
-class Prefix(str):
-    """A path whose attributes are paths below it, as Spack's are."""
-
-    def __getattr__(self, name: str) -> Prefix:
-        return Prefix(f"{self}/{name}")
-
-
-def test_the_spack_package_calls_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under a stub of Spack: the words that it passes are options, and the version is this one."""
-    ran: list[list[str]] = []
-    versions: list[str] = []
-
-    class Executable:
-        def __init__(self, path: str) -> None:
-            self.path = path
-
-        def __call__(self, *words: str) -> None:
-            ran.append([self.path, *words])
-
-        def add_default_env(self, name: str, value: str) -> None:
-            assert name == "PYTHONPATH" and value.startswith("/prefix/lib/python")
-
-    def ignore(*_: object, **__: object) -> None:
-        pass
-
-    names = {
-        "version": lambda name, **_: versions.append(name),
-        "depends_on": ignore,
-        "run_after": lambda _: lambda method: method,
-        "join_path": lambda *parts: "/".join(parts),
-        "python_purelib": "lib/python",
-        "Executable": Executable,
-    }
-    spack, base = types.ModuleType("spack.package"), types.ModuleType("python")
-    vars(spack).update(names)
-    vars(base)["PythonPackage"] = object
-    monkeypatch.setitem(sys.modules, "spack", types.ModuleType("spack"))
-    monkeypatch.setitem(sys.modules, "spack.package", spack)
-    for name in ("", ".builtin", ".builtin.build_systems"):
-        monkeypatch.setitem(sys.modules, f"spack_repo{name}", types.ModuleType(name))
-    monkeypatch.setitem(sys.modules, "spack_repo.builtin.build_systems.python", base)
-    path = TOP / "deploy" / "spack" / "package.py"
-    made = runpy.run_path(str(path))["Collforge"]()
-    made.prefix = Prefix("/prefix")
-    found = {"name": "intel-oneapi-mpi", "prefix": Prefix("/mpi")}
-    made.spec = dict.fromkeys(("mpi", "sqlite", "hwloc"), types.SimpleNamespace(**found))
-    made.stage = types.SimpleNamespace(path="/stage")
-    env = Mock()
-    made.setup_build_environment(env)
-    made.setup_run_environment(env)
-    env.set.assert_any_call("COLLFORGE_MPI_INTEL_ONEAPI_MPI", "/mpi")
-    env.prepend_path.assert_any_call("MODULEPATH", "/prefix/tree/share/modulefiles")
-    made.install_tree_for_users()
-    ((command, *words),) = ran
-    assert command == "/prefix/bin/collforge"
-    args = cli.build_parser()[0].parse_args(words)
-    assert (args.mpi, str(args.prefix)) == ("intel_oneapi_mpi", "/prefix/tree")
-    assert versions == [package.__version__]

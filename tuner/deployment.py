@@ -1,15 +1,48 @@
-"""Publishing winners: the file, its checksum, and whether a library would take them."""
+"""Winners for jobs: publishing them, and what the jobs that use them need."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from collforge.db.published import Section, render
+from collforge.db import Store
+from collforge.db.published import Section, render, sections
+from collforge.errors import CollforgeError, unknown
 from collforge.generator.manifest import Manifest
+from collforge.layout import from_name
+from collforge.mpi_library import MpiLibrary
+from collforge.toolchain import vcis
+from collforge.tuner.parsing import split_choices
+
+
+def fits_preload(path: Path) -> bool:
+    """Whether LD_PRELOAD can carry the path: blanks and colons separate its entries."""
+    return not any(character in ": \t\n" for character in str(path))
+
+
+def thread_settings(library: MpiLibrary, layouts: Iterable[str]) -> dict[str, str]:
+    """The variables that winners on layouts of these names need, for those with threads."""
+    threads = (from_name(layout).threads for layout in layouts)
+    return vcis.thread_settings(library, max(threads, default=1))
+
+
+def read_sections(database: Path, system: str, mpi: str = "") -> list[Section]:
+    """The winners of a system ('': all) and the MPI libraries named with commas ('': all).
+
+    Raises CollforgeError for a name without winners.
+    """
+    with Store(database, create=False) as store:
+        places = [one.place for one in store.winners()]
+        if not places:
+            raise CollforgeError(f"{database} has no winners yet: run `collforge tune`")
+        if system and system not in {place.system for place in places}:
+            raise unknown("system", system, {place.system for place in places})
+        names = {place.mpi for place in places if system in ("", place.system)}
+        what = "MPI library (of a stored winner)"
+        return sections(store, system, split_choices(what, mpi, names))
 
 
 def write_file(path: Path, data: bytes, mode: int) -> None:

@@ -58,6 +58,16 @@ def add_database(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_published_system(parser: argparse.ArgumentParser) -> None:
+    """Adds --system SYS for what is published; args.system is '' for all."""
+    parser.add_argument(
+        "--system",
+        metavar="SYS",
+        default="",
+        help="publish the winners of this system only (default: all)",
+    )
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Adds --json FILE and --plot FILE for measured values; each becomes an absolute path or None."""
     for name, what in (

@@ -12,7 +12,7 @@ from collforge.errors import CollforgeError
 from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain.build import RUNTIME, Built, generated_folder
-from collforge.tuner.deployment import publish, write_file
+from collforge.tuner.deployment import fits_preload, publish, write_file
 from collforge.tuner.modulefiles import Modulefile
 
 SHARE = Path("share", "collforge")
@@ -61,7 +61,7 @@ class Tree:
 
     def check(self) -> None:
         """Raises CollforgeError where no tree can be."""
-        if any(character in ": \t\n" for character in str(self.prefix)):
+        if not fits_preload(self.prefix):
             raise CollforgeError(
                 f"LD_PRELOAD cannot carry the blanks or colons of {self.prefix}: take another --prefix"
             )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterable
 
-from collforge import home, layout
+from collforge import home
 from collforge.db import Store
 from collforge.errors import CollforgeError, unknown
-from collforge.mpi_library import MpiLibrary
-from collforge.place import Place
-from collforge.toolchain import build, libraries, vcis
+from collforge.toolchain import build, libraries
+from collforge.tuner.deployment import fits_preload, thread_settings
 from collforge.tuner.parsing import Subparsers, add_command, add_database, add_mpi
 
 OTHERS = (
@@ -43,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     path = build.built_paths(library.name, home.home()).library_path
     if not path.is_file():
         raise CollforgeError(f"there is no {path}: run `collforge build --mpi {library.name}`")
-    if any(character in ": \t\n" for character in str(path)):
+    if not fits_preload(path):
         raise CollforgeError(
             f"LD_PRELOAD cannot carry the blanks or colons of {path}: "
             "set COLLFORGE_HOME to a folder without them and build again"
@@ -56,19 +54,9 @@ def run(args: argparse.Namespace) -> int:
     print(f"export COLLFORGE_DB={shlex.quote(str(args.db))}")
     if args.system is not None:
         print(f"export COLLFORGE_SYSTEM={shlex.quote(args.system)}")
-    for name, value in thread_settings(library, args.system, places).items():
+    of_library = (one for one in places if one.mpi == library.name)
+    layouts = [one.layout for one in of_library if args.system in (None, one.system)]
+    for name, value in thread_settings(library, layouts).items():
         print(f"export {name}={value}")
     print(f"export LD_PRELOAD={shlex.quote(str(path))}{OTHERS}")
     return 0
-
-
-def thread_settings(
-    library: MpiLibrary, system: str | None, places: Iterable[Place]
-) -> dict[str, str]:
-    """The variables that winners of layouts with threads need, for this system or any."""
-    threads = [
-        layout.from_name(place.layout).threads
-        for place in places
-        if place.mpi == library.name and system in (None, place.system)
-    ]
-    return vcis.thread_settings(library, max(threads, default=1))

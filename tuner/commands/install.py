@@ -6,19 +6,18 @@ import argparse
 from pathlib import Path
 
 import collforge
-from collforge import layout
 from collforge.db.published import Section
 from collforge.errors import CollforgeError
 from collforge.home import database_path, home
 from collforge.mpi_library import MpiLibrary
-from collforge.toolchain import build, vcis
+from collforge.toolchain import build
 from collforge.tuner import deployment, manual, modulefiles, tree
-from collforge.tuner.commands import publish
 from collforge.tuner.parsing import (
     Subparsers,
     add_command,
     add_database,
     add_mpi,
+    add_published_system,
     find_libraries,
 )
 
@@ -48,7 +47,7 @@ def add_parser(subparsers: Subparsers) -> None:
         type=_file_name,
         help="the last part of collforge/MPI/NAME, the module (default: %(default)s)",
     )
-    publish.add_system(parser)
+    add_published_system(parser)
     add_mpi(parser)
     add_database(parser)
 
@@ -70,8 +69,8 @@ def run(args: argparse.Namespace) -> int:
         own = [one for one in found if one.place.mpi_version == library.first_line]
         counts = ", ".join(f"{one.place.system}: {deployment.count(one)}" for one in own)
         print(f"{library.name} ({library.short_version}): {counts or 'no winners'}")
-        threads = [layout.from_name(name).threads for one in own for name in one.winners]
-        settings = vcis.thread_settings(library, max(threads, default=1))
+        names = (name for one in own for name in one.winners)
+        settings = deployment.thread_settings(library, names)
         parts.append(tree.Part(library, built[library.name], bool(own), settings))
     digest = planned.install(parts, found, manual.pages(args.parser))
     print(f"installed: {args.prefix}")
@@ -93,8 +92,8 @@ def _winners(args: argparse.Namespace, libraries: list[MpiLibrary]) -> list[Sect
     if args.db == database_path() and not args.db.exists():
         return []
     versions = {library.first_line for library in libraries}
-    everything = argparse.Namespace(**{**vars(args), "mpi": None})
-    found = [one for one in publish.sections(everything) if one.place.mpi_version in versions]
+    stored = deployment.read_sections(args.db, args.system)
+    found = [one for one in stored if one.place.mpi_version in versions]
     problem = next(deployment.stale(found, build.read_manifest()), "")
     if problem:
         raise CollforgeError(

@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-from collforge.db import Store, published
-from collforge.db.published import Section
-from collforge.errors import CollforgeError, unknown
 from collforge.home import home
 from collforge.toolchain import build
 from collforge.tuner import deployment
@@ -16,8 +13,8 @@ from collforge.tuner.parsing import (
     add_command,
     add_database,
     add_mpi,
+    add_published_system,
     output_file,
-    split_choices,
 )
 
 EXAMPLE = """\
@@ -35,22 +32,13 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument(
         "--output", metavar="FILE", required=True, type=output_file, help="the file to write"
     )
-    add_system(parser)
+    add_published_system(parser)
     add_mpi(parser)
     add_database(parser)
 
 
-def add_system(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--system",
-        metavar="SYS",
-        default="",
-        help="publish the winners of this system only (default: all)",
-    )
-
-
 def run(args: argparse.Namespace) -> int:
-    found = sections(args)
+    found = deployment.read_sections(args.db, args.system, args.mpi or "")
     digest = deployment.publish(found, args.output)
     print(f"written: {args.output}, {args.output.stat().st_size} bytes")
     for section in found:
@@ -66,16 +54,3 @@ def run(args: argparse.Namespace) -> int:
         )
     print(f"{digest}  {args.output}")
     return 0
-
-
-def sections(args: argparse.Namespace) -> list[Section]:
-    """What --db, --system and --mpi name. Raises CollforgeError for a name without winners."""
-    with Store(args.db, create=False) as store:
-        places = [one.place for one in store.winners()]
-        if not places:
-            raise CollforgeError(f"{args.db} has no winners yet: run `collforge tune`")
-        if args.system and args.system not in {place.system for place in places}:
-            raise unknown("system", args.system, {place.system for place in places})
-        names = {place.mpi for place in places if args.system in ("", place.system)}
-        what = "MPI library (of a stored winner)"
-        return published.sections(store, args.system, split_choices(what, args.mpi or "", names))

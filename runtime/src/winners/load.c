@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <regex.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "winners/choice.h"
@@ -68,6 +66,12 @@ bool cf_load_is_file(struct cf_load *load) {
     if (status.st_size == 0)
         return cf_load_fail(load, "it is empty; name a file that 'collforge tune' has written");
     return true;
+}
+
+FILE *cf_load_open(const char *path, struct stat *status) {
+    memset(status, 0, sizeof *status);
+    const bool is_file = stat(path, status) == 0 && S_ISREG(status->st_mode);
+    return is_file ? fopen(path, "rb") : NULL;
 }
 
 /* ---- the system ------------------------------------------------------------------------------ */

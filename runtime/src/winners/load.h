@@ -5,6 +5,8 @@
 #ifndef COLLFORGE_LOAD_H_INCLUDED
 #define COLLFORGE_LOAD_H_INCLUDED
 
+#include <stdio.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "winners/stored.h"
@@ -30,6 +32,10 @@ bool cf_load_begin(struct cf_load *load);
 bool cf_load_is_late(const struct cf_load *load);
 /* Whether the path is a file that is not empty. */
 bool cf_load_is_file(struct cf_load *load);
+
+/* Opens a regular file for reading; NULL for anything else. A pipe would block until it has a
+ * writer. Sets status, all zeros if there is no such path. */
+FILE *cf_load_open(const char *path, struct stat *status);
 
 /* The systems of a file, of which the host's is wanted. */
 struct cf_systems {

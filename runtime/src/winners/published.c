@@ -1,10 +1,8 @@
 #include "winners/published.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/sha256.h"
 #include "base/span.h"
@@ -35,9 +33,7 @@ static bool fail_as_damaged(struct file *file, const char *what) {
 bool cf_published_is(const char *path) {
     char first[sizeof magic - 1] = "";
     struct stat status;
-    /* Opening a pipe would block until it has a writer. */
-    const bool is_file = stat(path, &status) == 0 && S_ISREG(status.st_mode);
-    FILE *file = is_file ? fopen(path, "rb") : NULL;
+    FILE *file = cf_load_open(path, &status);
     if (file == NULL)
         return false;
     const bool whole = fread(first, sizeof first, 1, file) == 1;
@@ -122,7 +118,6 @@ static bool add_variant(struct file *file, char *rest) {
     return true;
 }
 
-/* All systems are known by now. */
 /* All systems are known by now. */
 static bool know_system(struct file *file) {
     return file->load->system[0] != '\0' || cf_systems_choose(&file->systems, file->load);

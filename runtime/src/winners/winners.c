@@ -3,10 +3,8 @@
 #include "winners/winners.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "winners/load.h"
 #include "winners/published.h"
@@ -208,9 +206,7 @@ static struct stamp stamp_of(const char *path) {
     enum { COUNTER = 24 };
     struct stamp stamp;
     memset(&stamp, 0, sizeof stamp);
-    /* Opening a pipe would block until it has a writer. */
-    const bool is_file = stat(path, &stamp.status) == 0 && S_ISREG(stamp.status.st_mode);
-    FILE *file = is_file ? fopen(path, "rb") : NULL;
+    FILE *file = cf_load_open(path, &stamp.status);
     if (file != NULL) {
         if (fseek(file, COUNTER, SEEK_SET) == 0)
             (void)fread(stamp.counter, sizeof stamp.counter, 1, file);
