@@ -196,7 +196,8 @@ def test_nothing_in_the_tree_names_a_place(tree: Tree, database: Path) -> None:
         assert tree.old.name.encode() not in data, path
         if path.suffix != ".so":  # its debug information names the sources
             for place in (TOP, SHARED_HOME, database.parent):
-                assert str(place).encode() not in data, path
+                # Manual pages wrap their lines, at a hyphen in a path, too.
+                assert str(place).encode() not in b"".join(data.split()), path
 
 
 def test_what_is_in_the_tree(tree: Tree) -> None:

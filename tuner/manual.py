@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import collforge
-from collforge.home import database_path
+from collforge.home import database_path, home
 from collforge.toolchain.build import RUNTIME
 
 WIDTH = 78
@@ -89,9 +89,18 @@ def _help(parser: argparse.ArgumentParser) -> str:
     """The --help text of a fixed width, without this user's paths."""
     parser.formatter_class = _Formatter
     for action in parser._actions:
-        if action.default == database_path():
-            action.default = Path("$COLLFORGE_HOME/collforge.db")
+        if isinstance(action.default, Path):
+            action.default = _anywhere(action.default)
     return re.sub(r"\x1b\[[\d;]*m", "", parser.format_help())  # colours of newer Pythons
+
+
+def _anywhere(path: Path) -> Path:
+    """A default path, as any user has it."""
+    if path == database_path():
+        return Path("$COLLFORGE_HOME/collforge.db")
+    if path.is_relative_to(home()):
+        return Path("$COLLFORGE_HOME", path.relative_to(home()))
+    return path
 
 
 def _escape(text: str) -> str:
