@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import signal
@@ -15,12 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from conftest import Installation
 from support import assert_nothing_left, execute, marked_processes, network_namespaces
 
+from collforge.db import Store
+from collforge.errors import CollforgeError
 from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import ClusterError
 from collforge.reframe_checks.systems.slurm import config
-from collforge.toolchain.libraries import DEBIAN_PACKAGES
+from collforge.tuner import target
 
 SECONDS = 60.0
 
@@ -108,14 +112,6 @@ def cluster(short: Path) -> Iterator[Commands]:
     commands.assert_nothing_left(namespaces)
 
 
-@pytest.fixture(params=DEBIAN_PACKAGES)
-def mpi(request: pytest.FixtureRequest) -> str:
-    name: str = request.param
-    if shutil.which(f"mpicc.{name}") is None:
-        pytest.skip(f"mpicc.{name} is not installed")
-    return name
-
-
 @pytest.mark.emulated
 def test_a_job_has_its_ranks_on_its_nodes_and_rails(
     cluster: Commands, mpi: str, tmp_path: Path
@@ -135,6 +131,22 @@ def test_a_job_has_its_ranks_on_its_nodes_and_rails(
     assert [sorted(part.split("\n"))[-4:] for part in found.strip().split("\nthen\n")] == [
         wanted
     ] * 2
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("system", slurm.SYSTEMS)
+def test_tuning_through_the_queue(
+    cluster: Commands, system: str, built: Installation, tmp_path: Path
+) -> None:
+    database = tmp_path / "winners.db"
+    mpi = built.library.name
+    words = [sys.executable, "-m", "collforge", "tune", "--system", system, "--mpi", mpi]
+    words += ["--layout", "2x2", "--collective", "bcast", "--sizes", "4KiB", "--launches", "1"]
+    code, output = cluster.run("exec", "--", *words, "--budget", "4s", "--db", str(database))
+    assert code == 0, output
+    with Store(database, create=False) as store:
+        assert store.winners(system, mpi, "2x2") or store.undecided(system, mpi, "2x2")
+    assert cluster.run("exec", "--", "squeue", "--noheader") == (0, "")
 
 
 @pytest.mark.emulated
@@ -208,3 +220,9 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ClusterError, match=r"not found: sbatch; run `apt-get install .*slurm-client`"
     ):
         slurm.check()
+
+
+def test_outside_of_the_cluster_its_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(slurm.RANK_VARIABLE, raising=False)
+    with pytest.raises(CollforgeError, match="run the command on it, `collforge cluster exec"):
+        target.site(argparse.Namespace(system="slurm", config=None), "openmpi")

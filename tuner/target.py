@@ -10,6 +10,7 @@ from collforge import reframe_checks
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
+from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
 from collforge.toolchain import libraries
 from collforge.tuner import profile, request
@@ -23,7 +24,8 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--system",
         default="emulated",
-        help="emulated, local, or a system of your --config (default: %(default)s)",
+        help="emulated, local, a system of your --config, or slurm or slurm-mpirun, which are the Slurm cluster "
+        "of `collforge cluster up` (default: %(default)s)",
     )
     parser.add_argument("--config", metavar="FILE", help="your site's ReFrame configuration")
     parser.add_argument(
@@ -123,6 +125,9 @@ def site(args: argparse.Namespace, mpi: str) -> Site:
 
     Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
     """
+    if args.system in slurm.SYSTEMS and not args.config:
+        slurm.check_entered()
+        return Site(args.system, mpi, reframe_checks.SLURM_SETTINGS)
     if args.system not in request.LAYOUTS and not args.config:
         raise CollforgeError(
             f"system {args.system} is none of {', '.join(sorted(request.LAYOUTS))}: "

@@ -12,7 +12,7 @@ Everything is in the namespaces of the emulated cluster, and its files are in on
 
 from __future__ import annotations
 
-from collforge.reframe_checks.systems.slurm.config import RANK_VARIABLE, SYSTEMS, check
-from collforge.reframe_checks.systems.slurm.standing import down, enter, up
+from collforge.reframe_checks.systems.slurm.config import PMI, RANK_VARIABLE, SYSTEMS, check
+from collforge.reframe_checks.systems.slurm.standing import check_entered, down, enter, up
 
-__all__ = ["RANK_VARIABLE", "SYSTEMS", "check", "down", "enter", "up"]
+__all__ = ["PMI", "RANK_VARIABLE", "SYSTEMS", "check", "check_entered", "down", "enter", "up"]

@@ -21,7 +21,7 @@ RANK_VARIABLE = "COLLFORGE_RANK"
 """In the environment of the cluster's commands: the command prefix that ties a rank to its rail."""
 
 PMI = {"openmpi": "pmix", "mpich": "pmi2"}
-"""Flavor of an MPI library -> the value of SLURM_MPI_TYPE. Another one starts singletons, or none."""
+"""Flavor of an MPI library -> the value of srun's --mpi. Another one starts singletons, or none."""
 
 _PACKAGES = {
     "munged": "munge",

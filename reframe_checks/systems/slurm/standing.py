@@ -87,6 +87,14 @@ def enter(command: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     return words, {**environment, "PATH": system_path(os.environ.get("PATH"))}
 
 
+def check_entered() -> None:
+    """Raises ClusterError if this process does not run by `enter`."""
+    if config.RANK_VARIABLE not in os.environ:
+        raise ClusterError(
+            "the system is the Slurm cluster: run the command on it, `collforge cluster exec -- collforge ...`"
+        )
+
+
 def down() -> bool:
     """Removes the cluster, or what a killed one left. Returns whether there was anything.
 
