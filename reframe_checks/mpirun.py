@@ -9,6 +9,7 @@ import os
 import shlex
 import sys
 
+from collforge.errors import CollforgeError
 from collforge.home import home, make_folder
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.reframe_checks.systems.emulated.launch import build_mpich_progress, defaults
@@ -59,6 +60,10 @@ def slurm_command(mpi: str, launcher: str, ranks: int) -> list[str]:
     ``launcher``: srun or mpirun. Call it where the cluster's commands run, for RANK_VARIABLE.
     """
     library = libraries.find(mpi)
+    if library.flavor not in PMI:
+        raise CollforgeError(
+            f"{mpi} cannot run on the Slurm cluster: it is none of {' or '.join(PMI)}"
+        )
     if launcher == "srun":
         command = ["srun", f"--mpi={PMI[library.flavor]}"]
     else:

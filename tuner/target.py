@@ -24,8 +24,8 @@ def add_system(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--system",
         default="emulated",
-        help="emulated, local, a system of your --config, or slurm or slurm-mpirun, which are the Slurm cluster "
-        "of `collforge cluster up` (default: %(default)s)",
+        help="emulated, local, a system of your --config, or slurm or slurm-mpirun, on the Slurm cluster of "
+        "`collforge cluster up` (default: %(default)s)",
     )
     parser.add_argument("--config", metavar="FILE", help="your site's ReFrame configuration")
     parser.add_argument(

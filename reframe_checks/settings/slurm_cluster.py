@@ -1,4 +1,4 @@
-"""ReFrame's configuration of the Slurm cluster of `collforge cluster up --slurm`, for commands on its first node.
+"""ReFrame's configuration of the Slurm cluster on this machine, for commands by `collforge cluster exec`.
 
 ``slurm``
     Jobs launch their ranks by srun, with the PMI of each MPI library.
