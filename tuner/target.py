@@ -19,8 +19,8 @@ from collforge.tuner.profile import Profile
 from collforge.tuner.run import Site
 
 
-def add_system(parser: argparse.ArgumentParser) -> None:
-    """Adds --system and the options that describe it."""
+def add_system(parser: argparse.ArgumentParser, layout: str = "nodes x ranks per node") -> None:
+    """Adds --system and the options that describe it. ``layout``: what the help says of --layout."""
     parser.add_argument(
         "--system",
         default="emulated",
@@ -28,9 +28,7 @@ def add_system(parser: argparse.ArgumentParser) -> None:
         "`collforge cluster up` (default: %(default)s)",
     )
     parser.add_argument("--config", metavar="FILE", help="your site's ReFrame configuration")
-    parser.add_argument(
-        "--layout", help="nodes x ranks per node (default: 4x2 emulated, 2x2 local)"
-    )
+    parser.add_argument("--layout", help=f"{layout} (default: 4x2 emulated, 2x2 local)")
     add_rails(parser)
 
 

@@ -39,6 +39,7 @@ LEAST_SHARE = 60.0
 EXAMPLE = """\
 collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
   collforge tune --system local --mpi openmpi --collective bcast --sizes 1KiB..64KiB
+  collforge tune --system emulated --mpi openmpi --layout 2x2,4x2,8x2
   collforge tune --system emulated --mpi openmpi --profile calls.csv
   collforge tune --system emulated --mpi openmpi --cover 4x2
 
@@ -49,7 +50,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers, "tune", "find the fastest correct variants and store them", EXAMPLE, run
     )
-    target.add_system(parser)
+    target.add_system(parser, "nodes x ranks per node; several, with commas, are tuned in turn")
     add_mpi(parser)
     target.add_problems(parser)
     add_database(parser)
@@ -94,8 +95,10 @@ def run(args: argparse.Namespace) -> int:
         raise CollforgeError(f"--launches {args.launches}: a decision needs 1 launch or more")
     budget = request.parse_duration(args.budget) if args.budget else None
     found = find_libraries(args.mpi)
+    layouts = asked_layouts(args)
     for library in found:  # raises before anything is built
-        target.site(args, library.name)
+        for one in layouts:
+            target.site(on_layout(args, one), library.name)
     called = profile.read(args.profile) if args.profile else None
     sessions = [one for library in found for one in open_sessions(args, library, called)]
     # The budget does not include compiling.
@@ -132,7 +135,7 @@ def share_of(sessions: Sequence[Session], left: float | None) -> float:
 def open_sessions(
     args: argparse.Namespace, library: MpiLibrary, called: Profile | None
 ) -> list[Session]:
-    """Builds what is needed for one MPI library. A tuning for each layout of --profile or --cover; else one."""
+    """Builds what is needed for one MPI library. A tuning for each layout of --layout, --profile or --cover."""
     begin = time.monotonic()
     build.build(library)
     made = build.read_manifest()
@@ -145,7 +148,7 @@ def open_sessions(
     if called:
         goals = target.profiled_goals(args, called, made, **precision)
     else:
-        layouts = covering(args, library) if args.cover else [args.layout]
+        layouts = covering(args, library) if args.cover else asked_layouts(args)
         goals = [target.goal(on_layout(args, one), made, **precision) for one in layouts]
     spent = Spent(building=time.monotonic() - begin)
     sessions = []
@@ -159,11 +162,21 @@ def open_sessions(
     return sessions
 
 
+def asked_layouts(args: argparse.Namespace) -> list[str | None]:
+    """The names in --layout, or None for the system's default. Raises CollforgeError for one that is empty."""
+    if args.cover or args.profile or args.layout is None:
+        return [None]
+    names = list(dict.fromkeys(map(str.strip, args.layout.split(","))))
+    for name in names:
+        from_name(name)  # an empty name would be the default
+    return [*names]
+
+
 def on_layout(args: argparse.Namespace, layout: str | None) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(args), "layout": layout})
 
 
-def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
+def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str | None]:
     """The names of the layouts that --cover asks for, in the order to be measured."""
     most = request.parse_layout(args.cover, args.system)
     place = Place.of(target.system_name(args), library, most)
@@ -178,7 +191,7 @@ def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
     print(
         f"{library.name}: layouts to measure: {', '.join(found) or 'none, those measured are near enough'}"
     )
-    return found
+    return [*found]
 
 
 def known_lanes(database: Path, place: Place) -> int:
@@ -205,19 +218,26 @@ def print_result(args: argparse.Namespace, tuned: Sequence[tuple[Session, Standi
         going_on += len(rest)
         share = 1 - len(left) / len(asked) if asked else 1.0
         print(
-            f"{session.place.mpi}: {len(asked) - len(left)} of {len(asked)} problems decided ({share:.0%})"
+            f"{name_of(session, tuned)}: {len(asked) - len(left)} of {len(asked)} problems decided "
+            f"({share:.0%})"
             + (f"; open: {', '.join(names(rest))}" if rest else "")
             + (f"; undecided after their most launches: {', '.join(names(done))}" if done else "")
         )
     for session, _ in tuned:
         of = session.spent
         print(
-            f"{session.place.mpi}: {of.measuring:.0f} s measuring, {of.launching:.0f} s launching, "
+            f"{name_of(session, tuned)}: {of.measuring:.0f} s measuring, {of.launching:.0f} s launching, "
             f"{of.building:.0f} s building, {of.thinking:.0f} s thinking"
         )
     if going_on:
         words = shlex.join(["collforge", *args.words])
         print(f"to continue with the open problems, run again: {words}")
+
+
+def name_of(session: Session, tuned: Sequence[tuple[Session, Standing]]) -> str:
+    """The MPI library, with the layout if several were tuned."""
+    several = len({one.place.layout for one, _ in tuned}) > 1
+    return f"{session.place.mpi} {session.place.layout}" if several else session.place.mpi
 
 
 def print_asked(store: Store, session: Session, standing: Standing) -> None:
@@ -241,7 +261,9 @@ def print_asked(store: Store, session: Session, standing: Standing) -> None:
     if winners or undecided:
         tables.print_winners(winners, undecided, made.unsized)
     elif asked:
-        print(f"{place.mpi}: budget too small, {len(asked)} unsettled; none of them was measured")
+        print(
+            f"{place.mpi} {place.layout}: budget too small, {len(asked)} unsettled; none of them was measured"
+        )
 
 
 def names(problems: Sequence[Case]) -> list[str]:
