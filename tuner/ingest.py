@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from collforge import case, records
+from collforge import case, launch_log, records
 from collforge.db import Result, RunRecord
 from collforge.errors import CollforgeError
+from collforge.launch_log import LaunchLog
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.records import CaseResult, Job
@@ -24,6 +26,9 @@ from collforge.toolchain.libraries import PREFIX_VARIABLE
 from collforge.variant import Variant
 
 Json = Mapping[str, Any]
+
+ERRORS_KEPT = 20000
+"""Bytes of a job's standard error that are read."""
 
 
 class BadReport(CollforgeError):
@@ -74,6 +79,19 @@ Costs = Mapping[tuple[str, Variant], Sequence[Cost]]
 
 
 @dataclass(frozen=True)
+class JobEnd:
+    """How a job ended."""
+
+    scheduler: str
+    log: LaunchLog | None
+    """None: it did not begin."""
+    errors: str = ""
+    """The end of its standard error, with that of the scheduler."""
+    reason: str = ""
+    """ReFrame's reason for the test's failure."""
+
+
+@dataclass(frozen=True)
 class Report:
     """All measurements and failures of a ReFrame session."""
 
@@ -82,6 +100,7 @@ class Report:
     costs: Costs
     measuring: float = 0.0
     """Seconds that the driver spent verifying and timing, in the jobs that finished."""
+    ends: tuple[JobEnd, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,6 +129,7 @@ def read_report(path: Path, place: Place) -> Report:
     runs: list[RunRecord] = []
     troubles: list[Trouble] = []
     costs: dict[tuple[str, Variant], list[Cost]] = {}
+    ends: list[JobEnd] = []
     measuring = 0.0
     for test in _tests(report):
         directory = test["outputdir" if test["result"] == "pass" else "stagedir"]
@@ -117,6 +137,7 @@ def read_report(path: Path, place: Place) -> Report:
             troubles.append(Trouble(test["display_name"], _failure(test, directory)))
         if test["fixture"] or test["result"] == "skip" or not directory:
             continue
+        ends.append(_job_end(test, Path(directory)))
         found = _read_records(Path(directory) / records.FILE, place)
         if found.trouble:
             troubles.append(Trouble(test["display_name"], found.trouble))
@@ -127,7 +148,16 @@ def read_report(path: Path, place: Place) -> Report:
             runs.append(_run_record(found.job, found.results, place, uuid, started, version))
         for result, cost in zip(found.results, found.costs):
             costs.setdefault((result.problem, result.variant), []).append(cost)
-    return Report(tuple(runs), tuple(troubles), costs, measuring)
+    return Report(tuple(runs), tuple(troubles), costs, measuring, tuple(ends))
+
+
+def _job_end(test: Json, directory: Path) -> JobEnd:
+    errors = b""
+    with suppress(OSError):
+        errors = (directory / str(test["job_stderr"])).read_bytes()[-ERRORS_KEPT:]
+    words = errors.decode(errors="replace")
+    reason = str(test["fail_reason"] or "")
+    return JobEnd(str(test["scheduler"]), launch_log.read(directory), words, reason)
 
 
 def read_leftovers(folder: Path, place: Place, started: float) -> RunRecord | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import time
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import bandwidth, plan, profile, request, tables, target
+from collforge.tuner import bandwidth, plan, profile, queue, request, tables, target
+from collforge.tuner.budget import Allowance, Budget
 from collforge.tuner.cover import next_layouts
 from collforge.tuner.display import make_display
 from collforge.tuner.parsing import (
@@ -42,6 +44,7 @@ collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
   collforge tune --system emulated --mpi openmpi --layout 2x2,4x2,8x2
   collforge tune --system emulated --mpi openmpi --profile calls.csv
   collforge tune --system emulated --mpi openmpi --cover 4x2
+  collforge tune --config site.py --system cluster --mpi openmpi --layout 8x16 --time-limit 30m --node-hours 20
 
 It can be interrupted at any time: the next call continues from the database."""
 
@@ -80,6 +83,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="time for measuring, without compiling, e.g. 90s, 10m "
         f"(default: {request.PROBLEM_SECONDS:.0f}s for each collective and size with each MPI library)",
     )
+    queue.add_options(parser)
     parser.add_argument(
         "--margin", type=float, default=MARGIN, help="least gain (default: %(default)s)"
     )
@@ -94,6 +98,8 @@ def run(args: argparse.Namespace) -> int:
     if args.launches < 1:
         raise CollforgeError(f"--launches {args.launches}: a decision needs 1 launch or more")
     budget = request.parse_duration(args.budget) if args.budget else None
+    allowed = queue.allowance(args)
+    used = Budget(allowed)
     found = find_libraries(args.mpi)
     layouts = asked_layouts(args)
     for library in found:  # raises before anything is built
@@ -101,13 +107,19 @@ def run(args: argparse.Namespace) -> int:
             target.site(on_layout(args, one), library.name)
     called = profile.read(args.profile) if args.profile else None
     sessions = [one for library in found for one in open_sessions(args, library, called)]
+    queue.require_a_job(sessions, allowed)
+    if args.dry_run:
+        queue.print_planned(sessions, allowed)
+        return 0
     # The budget does not include compiling.
     deadline = None if budget is None else time.monotonic() + budget
     done: list[tuple[Session, Standing]] = []
     failed = []
     for number, session in enumerate(sessions):
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        left = math.inf if left is None and allowed.is_bounded else left
         share = share_of(sessions[number:], left)
+        session.budget.allowance = queue.part_of_first(sessions[number:], used)
         title = f"{session.place.mpi} {session.place.layout} ({number + 1} of {len(sessions)})"
         try:
             with make_display(title) as display:
@@ -116,7 +128,10 @@ def run(args: argparse.Namespace) -> int:
             if len(sessions) == 1:
                 raise
             failed.append(f"{session.place.mpi} {session.place.layout}: {error}")
+        used.spend(session.budget.jobs, session.budget.node_seconds)
     print_result(args, done)
+    if allowed != Allowance():
+        print(f"used {used}")
     print("".join(f"failed: {words}\n" for words in failed), end="")
     return int(bool(failed))
 
@@ -224,6 +239,10 @@ def print_result(args: argparse.Namespace, tuned: Sequence[tuple[Session, Standi
             + (f"; undecided after their most launches: {', '.join(names(done))}" if done else "")
         )
     for session, _ in tuned:
+        for one in session.cuts.left_out():
+            print(
+                f"{name_of(session, tuned)}: left out, its jobs were ended ({session.cuts.last}): {one}"
+            )
         of = session.spent
         print(
             f"{name_of(session, tuned)}: {of.measuring:.0f} s measuring, {of.launching:.0f} s launching, "
