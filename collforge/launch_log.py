@@ -36,11 +36,6 @@ class LaunchLog:
     seconds: int = 0
     """From the script's first line to the launcher's end."""
 
-    def provenance(self) -> dict[str, str]:
-        """What is stored with the measurements."""
-        names = ("scheduler", "job", "launcher", "pmi", "nodes")
-        return {name: getattr(self, name) for name in names if getattr(self, name)}
-
 
 _PLAIN = r"//[^A-Za-z0-9_.,+\[\]-]/"
 """In ${NAME//…}: removes what JSON would have to quote."""

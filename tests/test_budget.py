@@ -19,7 +19,7 @@ from collforge.errors import CollforgeError
 from collforge.launch_log import LaunchLog
 from collforge.layout import LayoutError
 from collforge.tuner import cut, queue
-from collforge.tuner.budget import SHORTEST, Allowance, Budget, cases_seconds
+from collforge.tuner.budget import SHORTEST, SHORTEST_PAID, Allowance, Budget, cases_seconds
 from collforge.tuner.commands import tune
 from collforge.tuner.ingest import JobEnd
 from collforge.tuner.plan import Task
@@ -68,17 +68,19 @@ def test_limits_that_allow_nothing(words: list[str], said: str) -> None:
 
 
 def test_no_job_may_exceed_what_is_left() -> None:
-    budget = Budget(Allowance(time_limit=600.0, jobs=3, node_seconds=4 * 700.0))
+    budget = Budget(Allowance(time_limit=600.0, jobs=3, node_seconds=4 * 730.0))
     assert budget.job_limit(nodes=4) == 600.0
     budget.spend(1, 4 * 200.0)
-    assert budget.job_limit(nodes=4) == 500.0, "its time limit, at which the scheduler ends it"
+    assert budget.job_limit(nodes=4) == 480.0, (
+        "the scheduler ends it at its limit, in whole minutes"
+    )
     assert budget.job_limit(nodes=2) == 600.0
-    budget.spend(1, 4 * (500.0 - SHORTEST) + 1)
-    assert budget.job_limit(nodes=4) == 0.0
-    assert budget.job_limit(nodes=2) > 0
+    budget.spend(1, 4 * 411.0)
+    assert budget.job_limit(nodes=4) == 0.0, "119 s are no two minutes"
+    assert budget.job_limit(nodes=2) == 180.0
     budget.spend(1, 0.0)
     assert budget.job_limit(nodes=2) == 0.0, "it was the last job"
-    assert str(budget) == "3 of 3 jobs, 0.708 of 0.778 node-hours"
+    assert str(budget) == "3 of 3 jobs, 0.679 of 0.811 node-hours"
     assert str(Budget(jobs=1)) == "1 job, 0 node-hours"
     assert cases_seconds(SHORTEST) > 0 == cases_seconds(10.0)
 
@@ -86,7 +88,9 @@ def test_no_job_may_exceed_what_is_left() -> None:
 def test_parts_add_up() -> None:
     whole = Allowance(jobs=4, node_seconds=1000.0)
     assert whole.part(0.25, nodes=2) == Allowance(math.inf, 1, 250.0)
-    assert whole.part(0.01, nodes=2) == Allowance(math.inf, 1, 2 * SHORTEST), "enough for a job"
+    assert whole.part(0.01, nodes=2) == Allowance(math.inf, 1, 2 * SHORTEST_PAID), (
+        "enough for a job"
+    )
     assert whole.part(0.01, nodes=100).node_seconds == 1000.0, "never more than there is"
     assert whole.part(1.0, nodes=2) == whole
     assert Allowance().part(0.3, 2) == Allowance()
@@ -187,7 +191,7 @@ def test_a_tuning_keeps_its_number_of_jobs(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_tuning_keeps_its_node_hours(tmp_path: Path) -> None:
     # Enough for the shortest job and 3 s more.
-    hours = 2 * (SHORTEST + 3.0) / 3600
+    hours = 2 * (SHORTEST_PAID + 3.0) / 3600
     database = tmp_path / "t.db"
     done = execute(
         command(database, "--layout", "2x1", "--node-hours", f"{hours:.5f}"), timeout=280

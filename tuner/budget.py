@@ -11,6 +11,10 @@ DOUBT = 3.0
 """A job's time limit allows for so many times the estimate for its cases."""
 SHORTEST = START + DOUBT
 """The shortest time limit, in seconds: that of a job with a second of cases."""
+MINUTE = 60.0
+"""Slurm rounds time limits up to whole minutes."""
+SHORTEST_PAID = math.ceil(SHORTEST / MINUTE) * MINUTE
+"""The seconds that must be left in the node-hours for one more job."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class Allowance:
         At least the shortest job on its nodes, if there is as much left.
         """
         jobs = self.jobs if math.isinf(self.jobs) else math.ceil(self.jobs * share)
-        least = min(self.node_seconds, nodes * SHORTEST)
+        least = min(self.node_seconds, nodes * SHORTEST_PAID)
         return Allowance(self.time_limit, jobs, max(least, self.node_seconds * share))
 
 
@@ -57,7 +61,8 @@ class Budget:
         The scheduler ends a job at its time limit, so node-hours cannot be exceeded.
         """
         left = self.left()
-        limit = min(left.time_limit, left.node_seconds / nodes)
+        paid = left.node_seconds / nodes
+        limit = min(left.time_limit, paid if math.isinf(paid) else paid - paid % MINUTE)
         return limit if left.jobs >= 1 and limit >= SHORTEST else 0.0
 
     def spend(self, jobs: int, node_seconds: float) -> None:

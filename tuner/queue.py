@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.table import Table
 
 from collforge.errors import CollforgeError
 from collforge.tuner import plan, request, tables
-from collforge.tuner.budget import SHORTEST, Allowance, Budget
+from collforge.tuner.budget import SHORTEST, SHORTEST_PAID, Allowance, Budget
 from collforge.tuner.tune import (
     Session,
     least_seconds,
@@ -63,17 +63,18 @@ def require_a_job(sessions: Sequence[Session], allowed: Allowance) -> None:
     if not Budget(allowed).job_limit(nodes):
         raise CollforgeError(
             f"--node-hours {allowed.node_seconds / 3600:g}: the shortest job on {nodes} nodes may take "
-            f"{nodes * SHORTEST / 3600:.3f}"
+            f"{nodes * SHORTEST_PAID / 3600:.3f}"
         )
 
 
 def part_of_first(sessions: Sequence[Session], used: Budget) -> Allowance:
-    """What the first of these tunings may use of what is left: its part by problems and nodes."""
-    costs = [
-        max(1, len(plan.problems(one.manifest, one.goal))) * one.goal.layout.nodes
-        for one in sessions
-    ]
-    return used.left().part(costs[0] / sum(costs), sessions[0].goal.layout.nodes)
+    """What the first of these tunings may use of what is left: jobs by problems, node-hours also by nodes."""
+    problems = [max(1, len(plan.problems(one.manifest, one.goal))) for one in sessions]
+    nodes = [one.goal.layout.nodes for one in sessions]
+    costs = [count * each for count, each in zip(problems, nodes)]
+    left = used.left()
+    hours = left.part(costs[0] / sum(costs), nodes[0])
+    return replace(hours, jobs=left.part(problems[0] / sum(problems), nodes[0]).jobs)
 
 
 @dataclass(frozen=True)
