@@ -15,6 +15,9 @@ import msgspec
 FILE = "launch.jsonl"
 """Its name in the stage directory of the ReFrame test."""
 
+CANCELLED, STORED = "cancelled", "stored"
+"""Files in a job's folder: nobody waits for the job any more; its results are stored."""
+
 
 @dataclass(frozen=True)
 class LaunchLog:

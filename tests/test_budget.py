@@ -130,7 +130,13 @@ def test_a_local_job_may_reach_the_limit_of_the_user_only() -> None:
 
 def test_nodes_are_held_from_begin_to_end() -> None:
     assert cut.held(JobEnd("squeue", None), 1000.0) == 0.0, "it only waited"
-    assert cut.held(JobEnd("squeue", LaunchLog(1, status=0, seconds=30)), 1000.0) == 30.0
+    assert cut.held(JobEnd("squeue", LaunchLog(900, status=0, seconds=30)), 1000.0) == 30.0
+    assert cut.held(JobEnd("squeue", LaunchLog(900)), 1000.0) == 100.0, "until it was gone"
+
+
+def test_a_refused_job_is_an_error_and_no_cut() -> None:
+    end = JobEnd("squeue", None, reason="sbatch: invalid partition", was_submitted=False)
+    assert cut.reason(end, JOB) == ""
 
 
 def test_a_case_is_not_asked_for_ever() -> None:

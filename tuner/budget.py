@@ -58,7 +58,7 @@ class Budget:
     def job_limit(self, nodes: int) -> float:
         """The longest time limit, in seconds, of one more job on these nodes; 0: there can be no more job.
 
-        The scheduler ends a job at its time limit, so node-hours cannot be exceeded.
+        The scheduler ends a job at its time limit, so node-hours are exceeded by its delay at most.
         """
         left = self.left()
         paid = left.node_seconds / nodes

@@ -38,6 +38,8 @@ def reason(end: JobEnd, job: Job) -> str:
     limit = f"its time limit of {job.scheduler_limit} s"
     if end.scheduler == "local":
         return limit if job.is_limited and "timed out" in end.reason else ""
+    if not end.was_submitted:
+        return ""
     said = _SAID.search(end.errors)
     if log is None:
         return "cancelled before it began"
@@ -48,11 +50,12 @@ def reason(end: JobEnd, job: Job) -> str:
     return ""
 
 
-def held(end: JobEnd, waited: float) -> float:
-    """The seconds for which a job held its nodes; ``waited``: from its submission until it was gone."""
+def held(end: JobEnd, gone: float) -> float:
+    """The seconds for which a job held its nodes; ``gone``: the Unix time at which it was seen to be gone."""
     if end.log is None:
         return 0.0
-    return float(end.log.seconds) if end.log.status is not None else waited
+    whole = end.log.status is not None
+    return float(end.log.seconds) if whole else max(0.0, gone - end.log.began)
 
 
 @dataclass

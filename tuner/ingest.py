@@ -27,6 +27,8 @@ from collforge.variant import Variant
 
 Json = Mapping[str, Any]
 
+EARLY_PHASES = ("setup", "compile", "compile_complete", "compile_wait", "run")
+"""ReFrame's phases until a job is submitted."""
 ERRORS_KEPT = 20000
 """Bytes of a job's standard error that are read."""
 
@@ -89,6 +91,8 @@ class JobEnd:
     """The end of its standard error, with that of the scheduler."""
     reason: str = ""
     """ReFrame's reason for the test's failure."""
+    was_submitted: bool = True
+    """False: ReFrame failed before, for example because the scheduler refused the job."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +161,8 @@ def _job_end(test: Json, directory: Path) -> JobEnd:
         errors = (directory / str(test["job_stderr"])).read_bytes()[-ERRORS_KEPT:]
     words = errors.decode(errors="replace")
     reason = str(test["fail_reason"] or "")
-    return JobEnd(str(test["scheduler"]), launch_log.read(directory), words, reason)
+    was_submitted = test["fail_phase"] not in EARLY_PHASES
+    return JobEnd(str(test["scheduler"]), launch_log.read(directory), words, reason, was_submitted)
 
 
 def read_leftovers(folder: Path, place: Place, started: float) -> RunRecord | None:

@@ -23,10 +23,6 @@ from collforge.errors import CollforgeError
 GRACE = 300.0
 
 
-CANCELLED = "cancelled"
-"""The file in a job's folder that says that nobody waits for the job (checks/measure.py)."""
-
-
 class JobError(CollforgeError):
     """ReFrame could not run the job; the message has the end of its output and the fix."""
 
@@ -145,7 +141,9 @@ def _run_reframe(site: Site, command: list[str], folder: Path, watch: Watch) -> 
                     watch.look(folder)
                 time.sleep(0.25)
         except BaseException:
-            (folder / CANCELLED).touch()  # for a job that was submitted just now: it ends at once
+            (
+                folder / launch_log.CANCELLED
+            ).touch()  # for a job that was submitted just now: it ends at once
             raise
     if not (folder / "report.json").exists():
         words = (folder / "reframe.out").read_text(encoding="utf-8", errors="replace")

@@ -243,13 +243,14 @@ def run_one(
 
     begin = time.monotonic()
     folder = new_folder(session.folder, leftovers.LABEL)
+    session.budget.spend(1, 0.0)
     with leftovers.claimed(folder, session.place, session.database):
         report = ingest.read_report(run_job(session.site, job, folder, watch), session.place)
         waited = time.monotonic() - begin
         session.spent.measuring += report.measuring
         session.spent.launching += waited - report.measuring
-        held = sum(cut.held(end, waited) for end in report.ends)
-        session.budget.spend(1, session.goal.layout.nodes * held)
+        held = sum(cut.held(end, time.time()) for end in report.ends)
+        session.budget.spend(0, session.goal.layout.nodes * held)
         record = finished(session, job, report)
         if record:
             with Store(session.database) as store:

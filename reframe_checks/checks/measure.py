@@ -13,9 +13,6 @@ from collforge import launch_log, records
 from collforge.reframe_checks import results
 from collforge.reframe_checks.driver_check import DriverLaunch
 
-UNWANTED = ("cancelled", "stored")
-"""Files beside that of the cases: if one is there, nobody waits for the job."""
-
 
 @rfm.simple_test
 class MeasureCases(DriverLaunch):
@@ -50,7 +47,8 @@ class MeasureCases(DriverLaunch):
         partition = self.current_partition
         scheduler = partition.scheduler.registered_name
         gone = Path(self.cases).parent
-        unwanted = [records.FILE, *(str(gone / name) for name in UNWANTED)]
+        ends = (launch_log.CANCELLED, launch_log.STORED)
+        unwanted = [records.FILE, *(str(gone / name) for name in ends)]
         guards = [f"[ ! -e {shlex.quote(name)} ] || exit 0" for name in unwanted]
         began = launch_log.first_line(scheduler, partition.launcher_type.registered_name)
         self.prerun_cmds = [*guards, *began, *self.prerun_cmds]
