@@ -158,11 +158,17 @@ def read_report(path: Path, place: Place) -> Report:
 def _job_end(test: Json, directory: Path) -> JobEnd:
     errors = b""
     with suppress(OSError):
-        errors = (directory / str(test["job_stderr"])).read_bytes()[-ERRORS_KEPT:]
+        errors = (directory / str(test.get("job_stderr"))).read_bytes()[-ERRORS_KEPT:]
     words = errors.decode(errors="replace")
     reason = str(test["fail_reason"] or "")
     was_submitted = test["fail_phase"] not in EARLY_PHASES
-    return JobEnd(str(test["scheduler"]), launch_log.read(directory), words, reason, was_submitted)
+    return JobEnd(
+        str(test.get("scheduler", "local")),
+        launch_log.read(directory),
+        words,
+        reason,
+        was_submitted,
+    )
 
 
 def read_leftovers(folder: Path, place: Place, started: float) -> RunRecord | None:
