@@ -1,4 +1,4 @@
-"""Open MPI's own tuning file, written from measurements of its own algorithms."""
+"""The libraries' tuning files, from measurements of their own algorithms: Open MPI's, and what is in common."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def test_algorithms_are_those_the_library_lists() -> None:
 
 
 def test_other_libraries_are_refused_with_the_reason() -> None:
-    with pytest.raises(CollforgeError, match="needs a complete selection file"):
-        export.openmpi_algorithms(libraries.find("mpich"))
+    other = replace(libraries.find("mpich"), version="Some other MPI 1.0")
+    with pytest.raises(CollforgeError, match="neither Open MPI nor MPICH"):
+        command.tuning_file(other, Path("rules"), 4)
 
 
 def test_an_algorithm_must_beat_the_own_choice_in_every_launch() -> None:
@@ -180,9 +181,10 @@ def test_only_the_algorithm_itself_confirms_a_rule() -> None:
 
 def test_scan_is_exported_for_all_sizes_or_not_at_all() -> None:
     assert set(export.UNSIZED) == {"scan", "exscan"}
-    assert export.not_expressible({"scan": {1024: 2, 4096: 2}, "exscan": {1024: 0}}) == {}
-    assert "type size x ranks" in export.not_expressible({"scan": {1024: 0, 4096: 2}})["scan"]
-    assert "only one size" in export.not_expressible({"exscan": {1024: 2}})["exscan"]
+    file = export.RulesFile(Path("rules"), 8, {}, {}, {})
+    assert file.not_expressible({"scan": {1024: 2, 4096: 2}, "exscan": {1024: 0}}) == {}
+    assert "type size x ranks" in file.not_expressible({"scan": {1024: 0, 4096: 2}})["scan"]
+    assert "only one size" in file.not_expressible({"exscan": {1024: 2}})["exscan"]
     assert "14 # scan\n3 # communicator sizes\n0 1 # the smaller ones\n0 0 0 0\n8 1\n0 2 0 0\n" in (
         export.openmpi_rules(8, {"scan": {1024: 2, 4096: 2}})
     )
@@ -220,7 +222,7 @@ def test_rules_that_are_not_taken_are_removed_and_fail(
     library = libraries.find("openmpi")
     known = export.openmpi_algorithms(library)
     path = tmp_path / "rules.conf"
-    file = command.RulesFile(path, 4, export.openmpi_settings(library), known, {})
+    file = export.RulesFile(path, 4, export.openmpi_settings(library), known, {})
     # A segmented ring with one segment delegates to the ring; an algorithm for two ranks cannot run on four.
     choices = {
         "allreduce": {1024: 5, 65536: 1},

@@ -1,8 +1,9 @@
 """Writes a tuning file in the MPI library's own format, for applications that cannot preload.
 
-Open MPI lets users select the algorithm of each collective. Every algorithm that the library lists is timed,
-each in its own launches. The file selects those that are faster than the library's own choice.
-`collforge.tuner.read_back` checks that the library follows the file.
+Open MPI and MPICH let users select the algorithm of each collective. Every algorithm that the library lists
+is timed, each in its own launches. The file selects those that are faster than the library's own choice. Then
+launches under the file show whether the library follows it. Here is what the libraries have in common, and Open
+MPI's file; `collforge.tuner.mpich_selection` has MPICH's.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import re
 import statistics
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from collforge.case import Case
 from collforge.decision import MARGIN
 from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
-from collforge.tuner import ingest, request
-from collforge.tuner.read_back import mca_variables
+from collforge.tuner import ingest, read_back, request
+from collforge.tuner.read_back import Asked, Row, mca_variables
 from collforge.tuner.run import Job, Site, run_job
 
 # Open MPI's numbers of the collectives in a rules file (ompi/mca/coll/base).
@@ -56,6 +58,7 @@ UNSIZED = ("exscan", "scan")
 # Components that do not compete with coll/tuned, whatever their priority: they serve other communicators or
 # run on demand.
 NO_RIVALS = ("self", "inter", "sync", "monitoring", "demo", "libnbc", "ftagree")
+FILE_SETTING = "coll_tuned_dynamic_rules_filename"
 OWN_CHOICE = 0
 OWN_UNDER_SETTINGS = -1
 """Key for the times of calls without a rule under the file's settings, if these switch components off."""
@@ -100,8 +103,7 @@ def openmpi_settings(library: MpiLibrary) -> dict[str, str]:
 def _ompi_info(library: MpiLibrary, component: str) -> str:
     if library.flavor != "openmpi":
         raise CollforgeError(
-            f"{library.name} is not Open MPI, whose algorithms can be selected: use --to openmpi; "
-            "MPICH needs a complete selection file, which its packages do not ship"
+            f"{library.name} is neither Open MPI nor MPICH, whose algorithms can be selected"
         )
     program = library.mpirun.with_name("ompi_info")
     command = [str(program), "--param", "coll", component, "--level", "9", "--parsable"]
@@ -112,11 +114,120 @@ def _ompi_info(library: MpiLibrary, component: str) -> str:
     return done.stdout
 
 
+class TuningFile(ABC):
+    """A library's tuning file, and the contents that all its versions share."""
+
+    path: Path
+    ranks: int
+    algorithms: Mapping[str, Mapping[int, str]]
+    """Collective -> number -> title."""
+    reasons: dict[str, str]
+    """Collective -> why it has no rules."""
+    not_exported: Mapping[str, str]
+    """Collective -> why the library's files can have no rules of it."""
+    unsized: Sequence[str]
+    """Collectives whose rules hold for all sizes."""
+    no_sizes: str
+    """Why that is so."""
+
+    @abstractmethod
+    def own_settings(self) -> Mapping[str, str] | None:
+        """Environment variables under which calls without a rule run; None if they run as without the file."""
+
+    @abstractmethod
+    def forced(self, number: int) -> Mapping[str, str]:
+        """Environment variables under which algorithm ``number`` of each collective runs at all sizes."""
+
+    @abstractmethod
+    def variables(self) -> Mapping[str, str]:
+        """Environment variables under which the library uses the file."""
+
+    @abstractmethod
+    def write(self, choices: Choices, rows: Sequence[Row] = ()) -> None:
+        """Writes the file; ``rows`` are what was read back."""
+
+    @abstractmethod
+    def read_back(self, site: Site, layout: str, choices: Choices, folder: Path) -> list[Row]:
+        """Whether the library follows the file, by rule."""
+
+    def asked(self, choices: Choices) -> list[Asked]:
+        """The rules that name an algorithm."""
+        return [
+            Asked(name, nbytes, self.algorithms[name][number])
+            for name, rules in choices.items()
+            for nbytes, number in rules.items()
+            if number != OWN_CHOICE
+        ]
+
+    def number(self, row: Row) -> int:
+        """The number in the corrected rule: the algorithm that the requested one calls, or OWN_CHOICE."""
+        titles = self.algorithms[row.asked.collective] if row.handed_over else {}
+        return next((n for n, title in titles.items() if title == row.ran), OWN_CHOICE)
+
+    def remarks(self, choices: Choices, rows: Sequence[Row]) -> list[str]:
+        """What the head of the file says about its rules."""
+        found = [f"{name} has no rules: {reason}" for name, reason in self.reasons.items()]
+        for name in self.unsized:
+            sizes = sorted(choices.get(name, {}))
+            if any(choices.get(name, {}).values()):
+                first, last = map(request.format_size, (sizes[0], sizes[-1]))
+                found.append(f"{name}: one rule for all sizes, timed from {first} to {last}")
+        return [*found, *(f"read back: {row}" for row in rows)]
+
+    def not_expressible(self, choices: Choices) -> dict[str, str]:
+        """Collective -> the reason why the file cannot express its choices."""
+        reasons = {}
+        for name in self.unsized:
+            rules = choices.get(name, {})
+            if not any(rules.values()):
+                continue
+            if len(rules) < 2 or len(set(rules.values())) > 1:
+                reasons[name] = (
+                    f"{self.no_sizes}, so that one algorithm runs at all sizes, and "
+                    + (
+                        "only one size was timed"
+                        if len(rules) < 2
+                        else "no algorithm is best at all that were timed"
+                    )
+                )
+        return reasons
+
+
+@dataclass(frozen=True)
+class RulesFile(TuningFile):
+    """Open MPI's dynamic rules file."""
+
+    path: Path
+    ranks: int
+    settings: Mapping[str, str]
+    algorithms: Mapping[str, Mapping[int, str]]
+    reasons: dict[str, str]
+    not_exported = NOT_EXPORTED
+    unsized = UNSIZED
+    no_sizes = "Open MPI looks its rule up by type size x ranks, not by the bytes of the call"
+
+    def own_settings(self) -> Mapping[str, str] | None:
+        return mca_variables(self.settings) if len(self.settings) > 1 else None
+
+    def forced(self, number: int) -> Mapping[str, str]:
+        forced = {f"coll_tuned_{name}_algorithm": str(number) for name in self.algorithms}
+        return mca_variables({**self.settings, **forced})
+
+    def variables(self) -> Mapping[str, str]:
+        return mca_variables({**self.settings, FILE_SETTING: str(self.path)})
+
+    def write(self, choices: Choices, rows: Sequence[Row] = ()) -> None:
+        text = openmpi_rules(self.ranks, choices, self.settings, self.remarks(choices, rows))
+        self.path.write_text(text, encoding="utf-8")
+
+    def read_back(self, site: Site, layout: str, choices: Choices, folder: Path) -> list[Row]:
+        return read_back.launch(site, layout, self.variables(), self.asked(choices), folder)
+
+
 def measure(
     site: Site,
     problems: Sequence[Case],
-    algorithms: Mapping[str, Mapping[int, str]],
-    settings: Mapping[str, str],
+    file: TuningFile,
     launches: int,
     folder: Path,
     say: Callable[[str], None],
@@ -126,16 +237,17 @@ def measure(
     The library's own choice is timed with default settings, the algorithms with the file's settings.
     """
     times: Times = {}
-    rivals = [OWN_UNDER_SETTINGS] if len(settings) > 1 else []
-    own = (OWN_CHOICE, *rivals)
-    numbers = sorted({*own, *(n for known in algorithms.values() for n in known)})
+    under: dict[int, Mapping[str, str]] = {OWN_CHOICE: {}}
+    own = file.own_settings()
+    if own is not None:
+        under[OWN_UNDER_SETTINGS] = own
+    wanted = {problem.collective for problem in problems}
+    for number in sorted({n for name in wanted for n in file.algorithms[name]}):
+        under[number] = file.forced(number)
     jobs = []
-    for number in numbers:
-        cases = [p for p in problems if number in own or number in algorithms.get(p.collective, {})]
-        forced = {f"coll_tuned_{name}_algorithm": str(max(number, 0)) for name in algorithms}
-        mca = {} if number == OWN_CHOICE else {**settings, **forced}
-        if cases:
-            jobs.append((number, cases, {**site.variables, **mca_variables(mca)}))
+    for number, variables in sorted(under.items()):
+        cases = [p for p in problems if number <= 0 or number in file.algorithms[p.collective]]
+        jobs.append((number, cases, {**site.variables, **variables}))
     started, done, total = time.monotonic(), 0, launches * len(jobs)
     left = launches * sum(LAUNCH_SECONDS + SAMPLING_SECONDS * len(cases) for _, cases, _ in jobs)
     for launch in range(launches):
@@ -184,25 +296,6 @@ def lost(times: Mapping[int, Sequence[float]]) -> float:
     return statistics.geometric_mean(ratios)
 
 
-def not_expressible(choices: Choices) -> dict[str, str]:
-    """Collective -> the reason why a rules file cannot express its choices."""
-    reasons = {}
-    for name in UNSIZED:
-        rules = choices.get(name, {})
-        if not any(rules.values()):
-            continue
-        if len(rules) < 2 or len(set(rules.values())) > 1:
-            reasons[name] = (
-                "Open MPI looks its rule up by type size x ranks, not by the bytes of the call, so that one "
-                + (
-                    "algorithm runs at all sizes, and only one size was timed"
-                    if len(rules) < 2
-                    else "algorithm runs at all sizes, and no algorithm is best at all that were timed"
-                )
-            )
-    return reasons
-
-
 def openmpi_rules(
     ranks: int,
     choices: Choices,
@@ -219,11 +312,12 @@ def openmpi_rules(
     mca = {"coll_tuned_use_dynamic_rules": "1", **(settings or {})}
     lines = ["# Written by collforge export; use it with"]
     lines += [f"#   --mca {name} {value}" for name, value in mca.items()]
-    lines += ["#   --mca coll_tuned_dynamic_rules_filename THIS_FILE"]
+    lines += [f"#   --mca {FILE_SETTING} THIS_FILE"]
     lines += [f"# {remark}" for remark in remarks]
     lines += [f"{len(chosen)} # collectives"]
     for name, rules in sorted(chosen.items(), key=lambda item: OPENMPI_IDS[item[0]]):
-        steps = _steps(name, rules, ranks)
+        scale = ranks if name in WHOLE_BUFFER else 1
+        steps = steps_of(rules, scale, name in UNSIZED)
         lines += [f"{OPENMPI_IDS[name]} # {name}", "3 # communicator sizes"]
         lines += ["0 1 # the smaller ones", "0 0 0 0", f"{ranks} {len(steps)}"]
         lines += [f"{start} {number} 0 0" for start, number in steps]
@@ -231,11 +325,10 @@ def openmpi_rules(
     return "\n".join(lines) + "\n"
 
 
-def _steps(name: str, rules: Mapping[int, int], ranks: int) -> list[tuple[int, int]]:
-    """Pairs (least message size as Open MPI counts it, algorithm number)."""
-    if name in UNSIZED:
+def steps_of(rules: Mapping[int, int], scale: int, unsized: bool) -> list[tuple[int, int]]:
+    """Pairs (least message size, algorithm number); sizes in the file are ``scale`` times those of a block."""
+    if unsized:
         return [(0, next(iter(rules.values())))]
-    scale = ranks if name in WHOLE_BUFFER else 1
     steps, before = [(0, OWN_CHOICE)], 0
     for nbytes, number in sorted(rules.items()):
         start = round((nbytes * before) ** 0.5) if before else nbytes

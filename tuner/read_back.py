@@ -50,23 +50,36 @@ def mca_variables(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def launch(
-    site: Site, layout: str, settings: Mapping[str, str], asked: Sequence[Asked], folder: Path
+    site: Site, layout: str, variables: Mapping[str, str], asked: Sequence[Asked], folder: Path
 ) -> list[Row]:
-    """Calls every rule's collective once, in one launch under these settings, and reports what ran.
+    """Calls every rule's collective in one launch under these environment variables, and reports what ran.
 
     Raises CollforgeError if the launch failed.
     """
-    variables = {**site.variables, **mca_variables(settings)}
-    calls = [f"{one.collective}:{one.bytes}" for one in asked]
+    found = calls(site, layout, variables, [(one.collective, one.bytes) for one in asked], folder)
+    return [judge(one, found.get((one.collective, one.bytes))) for one in asked]
+
+
+def calls(
+    site: Site,
+    layout: str,
+    variables: Mapping[str, str],
+    wanted: Sequence[tuple[str, int]],
+    folder: Path,
+) -> dict[tuple[str, int], Entered]:
+    """Makes calls (collective, bytes) in one launch under these environment variables.
+
+    What ran in each that returned. Raises CollforgeError if the launch did not start.
+    """
+    site = replace(site, variables={**site.variables, **variables})
     folder = request.new_folder(folder, "read-back")
-    values = {"layout": layout, "calls": " ".join(calls)}
-    text = run_program(replace(site, variables=variables), "ReadBack", values, folder)
+    words = " ".join(f"{collective}:{nbytes}" for collective, nbytes in wanted)
+    text = run_program(site, "ReadBack", {"layout": layout, "calls": words}, folder)
     if not text:
         raise CollforgeError(
             f"the file cannot be read back: the launch did not start; see {folder / 'reframe.out'}"
         )
-    found = read_back.read(text)
-    return [judge(one, found.get((one.collective, one.bytes))) for one in asked]
+    return read_back.read(text)
 
 
 def judge(asked: Asked, entered: Entered | None) -> Row:
