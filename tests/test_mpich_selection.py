@@ -185,6 +185,7 @@ def test_under_a_file_every_size_and_algorithm_runs(
         assert len(found) == len(calls) and not any(one.failed for one in found.values())
 
 
+@pytest.mark.slow
 def test_the_command_exports_for_mpich(tmp_path: Path, collforge: Launch) -> None:
     path = tmp_path / "rules.json"
     arguments = ["--to", "mpich", "--system", "local", "--layout", "2x1", "--launches", "1"]
