@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
-from collforge.db import migrate
+from collforge.db import migrate, structure
 from collforge.db.errors import (
     Corrupt,
     DiskFull,
@@ -65,7 +65,8 @@ class Database:
             self._connection = sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None)
         try:
             with self._errors():
-                if not create and migrate.is_older(self._connection, path):
+                self.is_copy = not create and migrate.is_older(self._connection, path)
+                if self.is_copy:
                     self._connection = _copied(self._connection)
                 migrate.prepare(self._connection, path)
                 self._connection.execute("PRAGMA foreign_keys = ON")
@@ -131,6 +132,13 @@ class Database:
                 if text in str(error):
                     raise kind(self.path, str(error)) from error
             raise
+
+
+def blank_shape() -> dict[str, str]:
+    """The shape (structure.py) of an empty database of this schema."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        migrate.prepare(connection, Path(":memory:"))
+        return structure.shape(connection)
 
 
 def _copied(connection: sqlite3.Connection) -> sqlite3.Connection:

@@ -41,6 +41,13 @@ class SchemaTooNew(StoreError):
     fix = "upgrade Collforge, or name another file with --db"
 
 
+class SchemaTooOld(StoreError):
+    problem = "the database was written by an older Collforge"
+    fix = (
+        "`collforge tune` updates it, `collforge db merge FILE --output NEW` makes an updated copy"
+    )
+
+
 class Locked(StoreError):
     problem = "another process kept the database locked for too long"
     fix = "wait for the other collforge to finish, then run this again"

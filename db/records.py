@@ -46,6 +46,20 @@ class RunRecord:
 
 
 @dataclass(frozen=True)
+class StoredRun:
+    """What is stored of a launch, in numbers."""
+
+    uuid: str
+    place: Place
+    started: str
+    hosts: tuple[str, ...]
+    measurements: int
+    verifications: int
+    failures: int
+    """Verifications that failed."""
+
+
+@dataclass(frozen=True)
 class Lanes:
     """The physical lanes of a system's nodes."""
 

@@ -15,6 +15,7 @@ from collforge.db.records import (
     Measurement,
     Result,
     RunRecord,
+    StoredRun,
     Undecided,
     Verification,
     Winner,
@@ -205,6 +206,20 @@ class Store(Database):
         """Every place (database key) with a stored run, sorted."""
         columns = "system.name, mpi_library.name, mpi_library.version, layout.name"
         return sorted(Place(*row) for row in self._rows(f"SELECT DISTINCT {columns} {_RUNS}"))
+
+    def runs(self) -> list[StoredRun]:
+        """Every launch, in the order of storing, which is that of decisions."""
+        rows = self._rows(
+            "SELECT run.uuid, system.name, mpi_library.name, mpi_library.version, layout.name, started,"
+            " hosts, (SELECT count(*) FROM measurement WHERE measurement.run = run.id),"
+            " (SELECT count(*) FROM verification WHERE verification.run = run.id),"
+            " (SELECT count(*) FROM verification WHERE verification.run = run.id AND NOT passed)"
+            f" {_RUNS} ORDER BY run.id"
+        )
+        return [
+            StoredRun(row[0], Place(*row[1:5]), row[5], tuple(json.loads(row[6])), *row[7:])
+            for row in rows
+        ]
 
     def measurements(self, place: Place, collective: str | None = None) -> list[Measurement]:
         """The measurements at a place (database key), sorted by problem, then by run."""

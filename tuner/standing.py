@@ -37,6 +37,11 @@ class Standing:
     decisions: Mapping[str, Decision]
     """Problem -> decision."""
 
+    def measured(self) -> list[str]:
+        """The goal's collectives that were measured at this place (database key)."""
+        found = {one.collective for one in measured_problems(self.seen.history)}
+        return [name for name in self.seen.goal.collectives if name in found]
+
     def stored(self, collective: str) -> tuple[list[Choice], list[Undecided]]:
         """The winners of a collective, and its sizes without one."""
         return stored(self.seen, self.decisions, collective)
@@ -66,13 +71,19 @@ class Standing:
 
 def read_standing(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:
     """Decides every measured problem of the goal's collectives at a place (database key)."""
-    history = by_problem(store.measurements(place))
+    own = read_own(store, made, goal, place)
     others = [p for p in store.places() if replace(p, layout=place.layout) == place != p]
     elsewhere = by_problem(one for other in others for one in store.measurements(other))
+    return replace(own, elsewhere=without(elsewhere, own.seen.failed))
+
+
+def read_own(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:
+    """The same, without the launches of other layouts, which do not bear on decisions."""
     verified = store.verified(place.mpi, place.mpi_version)
     failed = frozenset(one.variant for one in store.failures(place.mpi, place.mpi_version))
-    seen, decisions = judge(made, goal, without(history, failed), failed, verified)
-    return Standing(seen, without(elsewhere, failed), decisions)
+    history = without(by_problem(store.measurements(place)), failed)
+    seen, decisions = judge(made, goal, history, failed, verified)
+    return Standing(seen, {}, decisions)
 
 
 def judge(

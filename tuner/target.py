@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from collforge import reframe_checks
+from collforge.decision import MARGIN
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
@@ -68,6 +69,33 @@ def add_problems(parser: argparse.ArgumentParser) -> None:
         help="meaning of --sizes: bytes of a block, or bytes that the links of the busiest node must move "
         "(default: %(default)s)",
     )
+
+
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    """Adds --margin and --launches, the confidence that a decision needs."""
+    parser.add_argument(
+        "--margin",
+        type=float,
+        default=MARGIN,
+        help="least gain of a decision (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--launches",
+        type=_positive,
+        default=Goal.min_launches,
+        help="least launches of a decision (default: %(default)s)",
+    )
+
+
+def precision(args: argparse.Namespace) -> dict[str, Any]:
+    """What --margin and --launches say of a goal."""
+    return {"min_launches": args.launches, "margin": args.margin}
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("a decision needs 1 launch or more")
+    return int(text)
 
 
 def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:

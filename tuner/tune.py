@@ -14,7 +14,6 @@ from collforge.db import Result, RunRecord, Store, StoreError
 from collforge.generator.manifest import Manifest
 from collforge.place import Place
 from collforge.tuner import between, ingest, layout_map, leftovers, plan
-from collforge.tuner.evidence import measured_problems
 from collforge.tuner.plan import Goal, Task, Turn
 from collforge.tuner.request import new_folder
 from collforge.tuner.run import Job, JobError, Site, run_job
@@ -253,10 +252,8 @@ def decide_all(session: Session) -> Standing:
         if place.system in HOST_PATTERNS:
             store.describe_system(place.system, HOST_PATTERNS[place.system])
         standing = read_standing(store, session.manifest, session.goal, place)
-        measured = {one.collective for one in measured_problems(standing.seen.history)}
-        for collective in session.goal.collectives:
-            if collective in measured:
-                store.replace_winners(place, collective, *standing.stored(collective))
+        for collective in standing.measured():
+            store.replace_winners(place, collective, *standing.stored(collective))
     return standing
 
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from collforge.case import Case
 from collforge.db import Store
-from collforge.decision import MARGIN
-from collforge.errors import CollforgeError
 from collforge.home import home
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
@@ -79,19 +77,12 @@ def add_parser(subparsers: Subparsers) -> None:
         help="time for measuring, without compiling, e.g. 90s, 10m "
         f"(default: {request.PROBLEM_SECONDS:.0f}s for each collective and size with each MPI library)",
     )
-    parser.add_argument(
-        "--margin", type=float, default=MARGIN, help="least gain (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--launches", type=int, default=3, help="least launches of a decision (default: 3)"
-    )
+    target.add_precision(parser)
     parser.add_argument("--seed", type=int, default=7, help="of inputs and proposals (default: 7)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the tunings one after the other. One whose jobs fail does not end the others; returns 1 then."""
-    if args.launches < 1:
-        raise CollforgeError(f"--launches {args.launches}: a decision needs 1 launch or more")
     budget = request.parse_duration(args.budget) if args.budget else None
     found = find_libraries(args.mpi)
     for library in found:  # raises before anything is built
@@ -137,9 +128,8 @@ def open_sessions(
     build.build(library)
     made = build.read_manifest()
     precision = {
-        "min_launches": args.launches,
+        **target.precision(args),
         "max_launches": max(Goal.max_launches, 2 * args.launches),
-        "margin": args.margin,
         "seed": args.seed,
     }
     if called:

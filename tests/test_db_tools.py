@@ -1,0 +1,221 @@
+"""`collforge db`: real databases, as the tuner's own decisions fill them, from invented measurements."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from collforge.db import ReadOnly, Result, RunRecord, Store, migrate
+from collforge.db.inspection import Inspection
+from collforge.generator.manifest import Manifest
+from collforge.layout import from_name
+from collforge.place import Place
+from collforge.reframe_checks.cases import timing_case
+from collforge.toolchain import build
+from collforge.tuner import cli, plan
+from collforge.tuner.plan import Goal
+from collforge.tuner.run import Site
+from collforge.tuner.tune import Session, decide_all, publish_map
+from collforge.variant import NATIVE, Variant
+
+PLACE = Place("cluster", "openmpi", "Open MPI v5.0.7", "4x2")
+SIZES = (1024, 65536)
+FAST, SLOW = "lane_algorithm=native", "node_phase=shared"
+"""Parts of names of variants of full_lane; each test says which of them is fast."""
+SECONDS: Mapping[str, float] = {NATIVE: 2e-3, FAST: 1e-3, SLOW: 2.4e-3}
+
+
+@pytest.fixture(scope="module")
+def made() -> Manifest:
+    """What the commands of these tests read."""
+    return build.current_manifest()
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """A tuning whose launches are drawn from these seconds."""
+
+    made: Manifest
+    place: Place = PLACE
+    day: int = 1
+    """Of January 2026; a launch an hour, so that there are at most 24."""
+    seconds: Mapping[str, float] = field(default_factory=lambda: SECONDS)
+    collectives: Sequence[str] = ("bcast",)
+    hosts: Sequence[str] = ("node1", "node2", "node3", "node4")
+    fingerprint: str = ""
+    """Instead of that of the generated code."""
+
+    def variants(self, collective: str) -> dict[Variant, float]:
+        (entry,) = [v for v in self.made.variants_of(collective) if v.family == "full_lane"]
+        problem = timing_case(self.made, collective, from_name(self.place.layout), SIZES[0])
+        found = {Variant(collective): self.seconds[NATIVE]}
+        for part in (FAST, SLOW):
+            name = next(n for n in sorted(plan.points(self.made, entry, problem)) if part in n)
+            one = Variant.from_name(collective, name, self.fingerprint or entry.fingerprint)
+            found[one] = self.seconds[part]
+        return found
+
+    def launch(self, number: int) -> RunRecord:
+        draw = random.Random(f"{self.place} {self.day} {number}")
+        at = from_name(self.place.layout)
+        results = tuple(
+            Result(variant, problem.problem, problem.bytes, True, "", samples)
+            for collective in self.collectives
+            for problem in (timing_case(self.made, collective, at, size) for size in SIZES)
+            for variant, seconds in self.variants(collective).items()
+            for samples in [tuple(seconds * draw.uniform(0.97, 1.03) for _ in range(9))]
+        )
+        started = f"2026-01-{self.day:02d}T{number:02d}:00:00Z"
+        uuid = f"{self.place.system}-{self.place.mpi_version}-{started}"
+        hosts = tuple(self.hosts)
+        return RunRecord(uuid, self.place, at.nodes, at.size, started, "0", "4", hosts, 7, results)
+
+    def store(self, path: Path, launches: int = 6, pattern: str = "") -> Path:
+        """Stores the launches and decides, as `tune` does."""
+        with Store(path) as store:
+            store.describe_system(self.place.system, pattern)
+            for number in range(launches):
+                store.record_run(self.launch(number))
+        goal = Goal(from_name(self.place.layout), tuple(self.collectives), SIZES)
+        site = Site(self.place.system, self.place.mpi)
+        session = Session(self.made, goal, site, self.place, path, path.parent)
+        decide_all(session)
+        publish_map(session)
+        return path
+
+
+def change(path: Path, *statements: str) -> None:
+    """As a program would that knows nothing of Collforge."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def first_version(path: Path) -> Path:
+    """An empty database as the first Collforge made it."""
+    change(path, f"PRAGMA application_id = {migrate.APPLICATION_ID}", "PRAGMA user_version = 1")
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript((Path(__file__).parent / "data" / "schema-1.sql").read_text())
+    return path
+
+
+Out = pytest.CaptureFixture[str]
+
+
+def run(capsys: Out, code: int, *words: str | Path) -> str:
+    """Runs `collforge db` with these words; returns what it prints."""
+    capsys.readouterr()
+    assert cli.main(["db", *map(str, words)]) == code
+    captured = capsys.readouterr()
+    return captured.out + captured.err
+
+
+# --------------------------------------------------------------------------------------------- check
+
+
+def test_a_database_that_was_tuned_is_sound(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    path = Tuning(made, collectives=("bcast", "allreduce")).store(tmp_path / "a.db")
+    before = path.read_bytes()
+    assert run(capsys, 0, "check", "--db", path).endswith("6 runs, 4 winners: sound\n")
+    assert path.read_bytes() == before
+    with Store(path) as store:
+        assert {one.choice.variant.family for one in store.winners()} == {"full_lane"}
+
+
+KEEP = "DROP TRIGGER winner_is_replaced_not_changed"
+
+
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        (["DROP TRIGGER winner_is_verified"], ["trigger winner_is_verified is missing"]),
+        (["ALTER TABLE run ADD COLUMN mood TEXT"], ["column run.mood is not part of it"]),
+        (["DROP INDEX run_place"], ["index of run (system, mpi_library, layout) is missing"]),
+        (
+            ["DELETE FROM variant WHERE family = 'native'"],
+            ["of measurement refers to a row of var"],
+        ),
+        (
+            ["DELETE FROM winner WHERE bytes = 1024"],
+            ["bcast of 1 KiB: stored is nothing, measured"],
+        ),
+        (
+            [KEEP, "UPDATE winner SET ratio = 9, ratio_low = 8, ratio_high = 10"],
+            ["bcast of 64 KiB: stored is full_lane[", "9.00x native", "it was changed"],
+        ),
+        (
+            [KEEP, "UPDATE winner SET variant = (SELECT id FROM variant WHERE family = 'native')"],
+            ["stored is native", "measured is full_lane[", "it was changed"],
+        ),
+        (["UPDATE map SET ratio = 9"], ["the map of cluster, openmpi", "tune again"]),
+    ],
+)
+def test_check_says_what_is_wrong(
+    made: Manifest, tmp_path: Path, capsys: Out, statements: list[str], words: list[str]
+) -> None:
+    path = Tuning(made).store(tmp_path / "a.db")
+    change(path, *statements)
+    told = run(capsys, 1, "check", "--db", path)
+    for word in words:
+        assert word in told
+
+
+def test_check_of_another_formatting(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    path = Tuning(made).store(tmp_path / "a.db")
+    with closing(sqlite3.connect(path)) as connection:
+        ((sql,),) = connection.execute(
+            "SELECT sql FROM sqlite_master WHERE name = 'winner_is_verified'"
+        ).fetchall()
+    change(
+        path, "DROP TRIGGER winner_is_verified", sql.replace("\n", " -- why\n\t").replace("S", "s")
+    )
+    assert "sound" in run(capsys, 0, "check", "--db", path)
+
+
+def test_check_of_stale_and_of_failed_winners(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    old = Tuning(made).store(tmp_path / "a.db")
+    change(old, "UPDATE variant SET fingerprint = 'old' WHERE family <> 'native'")
+    assert run(capsys, 1, "check", "--db", old).count("its code is no longer generated") == 2
+    failed = Tuning(made, day=2)
+    path = failed.store(tmp_path / "b.db")
+    wrong = failed.launch(9)
+    results = [replace(one, verified=FAST not in one.variant.name) for one in wrong.results]
+    with Store(path) as store:
+        store.record_run(replace(wrong, results=tuple(results)))
+    assert "stored is nothing" in run(capsys, 1, "check", "--db", path)
+
+
+def test_check_of_another_version_is_one_line(tmp_path: Path, capsys: Out) -> None:
+    old, new = first_version(tmp_path / "old.db"), tmp_path / "new.db"
+    with Store(new):
+        pass
+    change(new, f"PRAGMA user_version = {migrate.VERSION + 1}")
+    for path, fix in ((old, "`collforge tune` updates it"), (new, "upgrade Collforge")):
+        before = path.read_bytes()
+        told = run(capsys, cli.USER_ERROR, "check", "--db", path)
+        assert told.count("\n") == 1 and fix in told
+        assert path.read_bytes() == before
+
+
+def test_check_of_a_damaged_file(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    path = Tuning(made).store(tmp_path / "a.db")
+    content = bytearray(path.read_bytes())
+    content[-4096:] = b"\xff" * 4096
+    path.write_bytes(content)
+    assert "damaged" in run(capsys, 1, "check", "--db", path)
+
+
+def test_a_migrated_database_has_the_shape_of_a_new_one(tmp_path: Path) -> None:
+    path = first_version(tmp_path / "old.db")
+    with Store(path):
+        pass
+    with Inspection(path) as store:
+        assert store.damage() == [] and list(store.faults()) == []
+        with pytest.raises(ReadOnly):
+            store.describe_system("x", "")

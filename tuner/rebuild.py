@@ -1,0 +1,145 @@
+"""Winners rebuilt from the measurements by the decisions of `tune`, and compared with those stored."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from collforge.db import Choice, MapPoint, Store, Winner
+from collforge.decision import MARGIN
+from collforge.generator.manifest import Manifest
+from collforge.layout import from_name
+from collforge.place import Place
+from collforge.tuner import layout_map
+from collforge.tuner.plan import Goal
+from collforge.tuner.request import format_size
+from collforge.tuner.standing import Standing, read_own
+
+Key = tuple[str, int]
+"""Collective and bytes of a winner."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """By what winners are decided: the variants that exist, and the confidence that a decision needs."""
+
+    made: Manifest
+    min_launches: int = Goal.min_launches
+    margin: float = Goal.margin
+
+    def goal(self, place: Place) -> Goal:
+        """Everything that was measured at a place (database key)."""
+        names = tuple(one.name for one in self.made.collectives)
+        layout = from_name(place.layout)
+        return Goal(layout, names, (), min_launches=self.min_launches, margin=self.margin)
+
+    def is_stale(self, choice: Choice) -> bool:
+        """Whether the chosen variant is of code that is no longer generated."""
+        variant = choice.variant
+        current = {one.fingerprint for one in self.made.variants_of(variant.collective)}
+        return not variant.is_native and variant.fingerprint not in current
+
+
+def read(store: Store, rules: Rules, place: Place) -> Standing:
+    """All decisions at a place (database key), from its measurements."""
+    return read_own(store, rules.made, rules.goal(place), place)
+
+
+def winners(standing: Standing) -> dict[Key, Choice]:
+    """What would be stored."""
+    return {
+        (collective, choice.bytes): choice
+        for collective in standing.measured()
+        for choice in standing.stored(collective)[0]
+    }
+
+
+def stored_at(store: Store, place: Place) -> dict[Key, Winner]:
+    found = store.winners(place.system, place.mpi, place.layout)
+    return {
+        (one.choice.variant.collective, one.choice.bytes): one
+        for one in found
+        if one.place == place
+    }
+
+
+def differences(store: Store, rules: Rules) -> Iterator[str]:
+    """Each stored winner that does not follow from the measurements, each that is missing, and why."""
+    runs = store.runs()
+    places = {one.place for one in store.winners()}
+    for place in sorted({*places, *(one.place for one in runs)}):
+        stored, standing = stored_at(store, place), read(store, rules, place)
+        rebuilt = winners(standing)
+        newest = max((one.started for one in runs if one.place == place), default="")
+        for key in sorted({*stored, *rebuilt}):
+            old, new = stored.get(key), rebuilt.get(key)
+            if not (old and new and is_alike(old.choice, new)):
+                has, gives = (told(one) for one in (old.choice if old else None, new))
+                why = _why(rules, standing, old, newest)
+                size = format_size(key[1])
+                yield f"{name(place)}: {key[0]} of {size}: stored is {has}, measured is {gives}: {why}"
+
+
+def map_differences(store: Store, rules: Rules) -> Iterator[str]:
+    """Each system and MPI library whose map does not follow from the measurements."""
+    for place in sorted({replace(place, layout="") for place in store.places()}):
+        stored = {_at(one): one for one in store.map(place)}
+        sources = layout_map.read_sources(store, rules.made, place, rules.margin)
+        rebuilt = {_at(one): one for one in layout_map.points(sources)}
+        other = [
+            at
+            for at in {*stored, *rebuilt}
+            if at not in stored or at not in rebuilt or not _agree(stored[at], rebuilt[at])
+        ]
+        if other:
+            yield (
+                f"the map of {place.system}, {place.mpi} ({place.mpi_version}) is not that of the measurements "
+                f"at {len(other)} of {len({*stored, *rebuilt})} points; tune again"
+            )
+
+
+def _at(one: MapPoint) -> tuple[int, int, str, int]:
+    return one.nodes, one.ranks_per_node, one.variant.collective, one.bytes
+
+
+def _agree(one: MapPoint, other: MapPoint) -> bool:
+    return one.variant == other.variant and math.isclose(one.ratio, other.ratio, rel_tol=MARGIN)
+
+
+def is_alike(stored: Choice, rebuilt: Choice) -> bool:
+    """Whether they serve calls alike, and the ratios agree within the margin.
+
+    Ratios depend a little on the noise of all the place's measurements, also of those that came later.
+    """
+    same = (stored.variant, stored.evidence) == (rebuilt.variant, rebuilt.evidence)
+    low, high = rebuilt.low / (1 + MARGIN), rebuilt.high * (1 + MARGIN)
+    return same and low <= stored.ratio <= high
+
+
+def told(choice: Choice | None) -> str:
+    if choice is None:
+        return "nothing"
+    ratio = "" if choice.variant.is_native else f" {choice.ratio:.2f}x native"
+    return f"{choice.variant.name}{ratio} ({choice.evidence})"
+
+
+def name(place: Place) -> str:
+    return f"{place.system}, {place.mpi} ({place.mpi_version}), {place.layout}"
+
+
+def _why(rules: Rules, standing: Standing, stored: Winner | None, newest: str) -> str:
+    """Why a stored winner is not the rebuilt one. ``newest``: the date of the place's last run."""
+    verified = standing.seen.verified or ()
+    variant = stored.choice.variant if stored else None
+    if stored and rules.is_stale(stored.choice):
+        return (
+            "its code is no longer generated; tune again, or go back to the Collforge that has it"
+        )
+    if variant in standing.seen.failed:
+        return "it failed a verification; tune again"
+    if variant and not variant.is_native and variant not in verified:
+        return "it has no passing verification; tune again"
+    if stored is None or newest > stored.decided:
+        return "what was stored later changes it (runs, or a failed verification); tune again"
+    return "it was changed, or decided by another --margin or --launches"
