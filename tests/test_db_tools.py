@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from collforge.db import ReadOnly, Result, RunRecord, Store, migrate
+from collforge.db import Lanes, ReadOnly, Result, RunRecord, Store, migrate
 from collforge.db.inspection import Inspection
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
@@ -82,6 +83,9 @@ class Tuning:
             store.describe_system(self.place.system, pattern)
             for number in range(launches):
                 store.record_run(self.launch(number))
+        return self.decide(path)
+
+    def decide(self, path: Path) -> Path:
         goal = Goal(from_name(self.place.layout), tuple(self.collectives), SIZES)
         site = Site(self.place.system, self.place.mpi)
         session = Session(self.made, goal, site, self.place, path, path.parent)
@@ -219,3 +223,149 @@ def test_a_migrated_database_has_the_shape_of_a_new_one(tmp_path: Path) -> None:
         assert store.damage() == [] and list(store.faults()) == []
         with pytest.raises(ReadOnly):
             store.describe_system("x", "")
+
+
+# --------------------------------------------------------------------------------------------- merge
+
+
+def content(path: Path) -> list[object]:
+    """Everything in a database, by names instead of ids."""
+    with Store(path, create=False) as store:
+        places, libraries = store.places(), {(p.mpi, p.mpi_version) for p in store.places()}
+        return [
+            store.runs(),
+            [store.measurements(place) for place in places],
+            [store.failures(*one) for one in sorted(libraries)],
+            store.winners(),
+            store.undecided(),
+            [store.map(place) for place in places],
+            [store.lanes(place) for place in places],
+            [store.sources(one.choice.variant.fingerprint) for one in store.winners()],
+        ]
+
+
+def merge(capsys: Out, *words: str | Path, code: int = 0) -> str:
+    return run(capsys, code, "merge", *words)
+
+
+def test_a_database_merged_with_itself_is_the_same(
+    made: Manifest, tmp_path: Path, capsys: Out
+) -> None:
+    one = Tuning(made, collectives=("bcast", "allreduce")).store(tmp_path / "a.db")
+    Tuning(made, day=2, place=replace(PLACE, layout="2x2")).store(one)
+    with Store(one) as store:
+        store.record_lanes(PLACE, Lanes(2, 1e9))
+        store.record_sources("ab12", {"ring.c": "34"})
+    before = one.read_bytes()
+    merge(capsys, one, one, one, "--output", tmp_path / "b.db")
+    assert content(tmp_path / "b.db") == content(one)
+    assert one.read_bytes() == before
+    assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "b.db")
+    assert "exists" in merge(capsys, one, "--output", tmp_path / "b.db", code=cli.USER_ERROR)
+
+
+def test_systems_stay_apart(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    """Each keeps the winners that it had, also those of code that is no longer generated."""
+    one = Tuning(made).store(tmp_path / "a.db", pattern="node[0-9]+")
+    elsewhere = replace(PLACE, system="other")
+    two = Tuning(made, elsewhere, hosts=("x1",)).store(tmp_path / "b.db", pattern="x[0-9]+")
+    change(two, "UPDATE variant SET fingerprint = 'old' WHERE family <> 'native'")
+    merge(capsys, one, two, "--output", tmp_path / "c.db")
+    with Store(one) as first, Store(two) as second, Store(tmp_path / "c.db") as both:
+        assert both.winners() == [*first.winners(), *second.winners()]
+        assert both.measurements(elsewhere) == second.measurements(elsewhere)
+        assert both.map(elsewhere) == second.map(elsewhere) != []
+
+
+def test_launches_of_one_system_are_joined(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    """By date, whatever the order of the files; what was tuned on is there once."""
+    one, two = (Tuning(made, day=day).store(tmp_path / f"{day}.db", launches=4) for day in (1, 2))
+    (tmp_path / "3.db").write_bytes(one.read_bytes())
+    longer = Tuning(made, day=1).store(tmp_path / "3.db", launches=7)
+    merge(capsys, longer, one, "--output", tmp_path / "a.db")
+    assert content(tmp_path / "a.db") == content(longer)
+    told = merge(capsys, one, two, longer, "--output", tmp_path / "b.db")
+    assert "decided again: cluster, openmpi (Open MPI v5.0.7), 4x2" in told
+    merge(capsys, two, longer, "--output", tmp_path / "c.db")
+    first, second = content(tmp_path / "b.db"), content(tmp_path / "c.db")
+    assert first[:3] == second[:3]
+    with Store(tmp_path / "b.db") as store:
+        dates = [one.started for one in store.runs()]
+        assert dates == sorted(dates) and len(set(dates)) == 7 + 4
+        assert {one.choice.launches for one in store.winners()} == {11}
+    assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "b.db")
+
+
+def test_a_failure_in_one_file_dethrones_in_the_other(
+    made: Manifest, tmp_path: Path, capsys: Out
+) -> None:
+    one = Tuning(made).store(tmp_path / "a.db")
+    elsewhere = Tuning(made, replace(PLACE, system="other"))
+    record = elsewhere.launch(1)
+    results = [replace(one, verified=FAST not in one.variant.name) for one in record.results]
+    with Store(tmp_path / "b.db") as store:
+        store.record_run(replace(record, results=tuple(results)))
+    elsewhere.decide(tmp_path / "b.db")
+    merge(capsys, one, tmp_path / "b.db", "--output", tmp_path / "c.db")
+    with Store(tmp_path / "c.db") as store:
+        assert {one.choice.variant.family for one in store.winners("cluster")} == {NATIVE}
+    assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "c.db")
+
+
+@pytest.mark.parametrize(
+    ("other", "pattern", "lanes", "word"),
+    [
+        ({}, "x[0-9]+", Lanes(2, 1e9), "its host pattern is x[0-9]+, not node[0-9]+"),
+        ({"hosts": ("fat1", "fat2")}, "", Lanes(2, 1e9), "hosts named fat#, not node#"),
+        ({}, "", Lanes(1, 1e9), "its nodes have 1 lanes of 1e+09 bytes/s, not 2"),
+        ({}, "", Lanes(2, 3e9), "its nodes have 2 lanes of 3e+09 bytes/s, not 2"),
+    ],
+)
+def test_different_systems_of_one_name_are_refused(
+    made: Manifest,
+    tmp_path: Path,
+    capsys: Out,
+    other: dict[str, Any],
+    pattern: str,
+    lanes: Lanes,
+    word: str,
+) -> None:
+    one = Tuning(made).store(tmp_path / "a.db", 4, "node[0-9]+")
+    two = Tuning(made, day=2, **other).store(tmp_path / "b.db", 4, pattern)
+    for path, known in ((one, Lanes(2, 1.1e9)), (two, lanes)):
+        with Store(path) as store:
+            store.record_lanes(PLACE, known)
+    words = [one, two, "--output", tmp_path / "c.db"]
+    told = merge(capsys, *words, code=1)
+    assert word in told and "--rename" in told and "--same" in told
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.db", "b.db"]
+    merge(capsys, *words, "--rename", f"{two}:cluster=annex")
+    with Store(tmp_path / "c.db") as store:
+        assert {place.system for place in store.places()} == {"annex", "cluster"}
+        assert store.lanes(replace(PLACE, system="annex")) == lanes
+    (tmp_path / "c.db").unlink()
+    merge(capsys, *words, "--same", "cluster")
+    with Store(tmp_path / "c.db") as store:
+        assert store.places() == [PLACE] and len(store.runs()) == 8
+        assert store.winners()[0].host_pattern == "node[0-9]+"
+
+
+def test_a_launch_that_was_changed_is_refused(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    one, two = (Tuning(made).store(tmp_path / name) for name in ("a.db", "b.db"))
+    change(two, "UPDATE measurement SET median = 9.5 WHERE id = 7")
+    words = [one, two, "--output", tmp_path / "c.db"]
+    assert "has another median" in merge(capsys, *words, code=cli.USER_ERROR)
+    assert not (tmp_path / "c.db").exists()
+    for wrong in ("x.db:cluster=a", f"{one}:clust=a", "cluster=a"):
+        merge(capsys, *words, "--rename", wrong, code=cli.USER_ERROR)
+
+
+def test_merging_one_old_database_updates_it(tmp_path: Path, capsys: Out) -> None:
+    old = first_version(tmp_path / "old.db")
+    change(old, "INSERT INTO system VALUES (7, 'emulated', 'node[0-9]+')")
+    before = old.read_bytes()
+    merge(capsys, old, "--output", tmp_path / "new.db")
+    assert old.read_bytes() == before
+    assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "new.db")
+    with Store(tmp_path / "new.db") as store:
+        assert store._rows("SELECT name, host_pattern FROM system") == [("emulated", "node[0-9]+")]

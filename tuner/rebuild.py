@@ -34,11 +34,14 @@ class Rules:
         layout = from_name(place.layout)
         return Goal(layout, names, (), min_launches=self.min_launches, margin=self.margin)
 
+    @property
+    def fingerprints(self) -> set[str]:
+        """Of all variants that exist, native's included."""
+        return {"", *(one.fingerprint for one in self.made.variants)}
+
     def is_stale(self, choice: Choice) -> bool:
         """Whether the chosen variant is of code that is no longer generated."""
-        variant = choice.variant
-        current = {one.fingerprint for one in self.made.variants_of(variant.collective)}
-        return not variant.is_native and variant.fingerprint not in current
+        return choice.variant.fingerprint not in self.fingerprints
 
 
 def read(store: Store, rules: Rules, place: Place) -> Standing:
@@ -62,6 +65,27 @@ def stored_at(store: Store, place: Place) -> dict[Key, Winner]:
         for one in found
         if one.place == place
     }
+
+
+def renew(store: Store, rules: Rules, place: Place) -> None:
+    """Makes the decisions at a place (database key) the stored winners.
+
+    Collectives with a winner whose code is no longer generated keep what they have: nothing can be decided
+    for them here.
+    """
+    standing = read(store, rules, place)
+    stale = {key[0] for key, one in stored_at(store, place).items() if rules.is_stale(one.choice)}
+    for collective in standing.measured():
+        if collective not in stale:
+            store.replace_winners(place, collective, *standing.stored(collective))
+
+
+def renew_map(store: Store, rules: Rules, place: Place) -> None:
+    """The same for the map of the place's system and MPI library."""
+    if any(one.variant.fingerprint not in rules.fingerprints for one in store.map(place)):
+        return
+    sources = layout_map.read_sources(store, rules.made, place, rules.margin)
+    store.replace_map(place, layout_map.points(sources))
 
 
 def differences(store: Store, rules: Rules) -> Iterator[str]:

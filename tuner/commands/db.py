@@ -1,22 +1,34 @@
-"""`collforge db`: databases checked."""
+"""`collforge db`: databases checked and joined."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from collforge.db import Store
+from collforge.db import Store, merging
 from collforge.db.inspection import Inspection
+from collforge.db.merging import Conflict, Merged
+from collforge.errors import CollforgeError
+from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner import rebuild, target
-from collforge.tuner.parsing import Subparsers, add_command, add_database
+from collforge.tuner.parsing import Subparsers, add_command, add_database, output_file
 from collforge.tuner.rebuild import Rules
 
 CHECK = "collforge db check --db cluster.db"
+MERGE = """\
+collforge db merge one.db two.db --output both.db
+  collforge db merge one.db two.db --output both.db --rename two.db:cluster=cluster2
+
+No file is changed. Systems stay apart; of a system that several files have, the launches are joined, each once,
+and its winners are decided again from all of them."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    group = add_command(subparsers, "db", "check databases", CHECK)
+    group = add_command(subparsers, "db", "check and join databases", CHECK)
     kinds = group.add_subparsers(metavar="ACTION", required=True)
     check = add_command(
         kinds,
@@ -25,8 +37,28 @@ def add_parser(subparsers: Subparsers) -> None:
         CHECK,
         run_check,
     )
-    target.add_precision(check)
     add_database(check)
+    merge = add_command(kinds, "merge", "join databases in a new one", MERGE, run_merge)
+    merge.add_argument("files", metavar="FILE", nargs="+", type=Path)
+    merge.add_argument(
+        "--output", metavar="FILE", required=True, type=output_file, help="the new database"
+    )
+    merge.add_argument(
+        "--rename",
+        metavar="FILE:OLD=NEW",
+        action="append",
+        default=[],
+        help="another name for a system of a file",
+    )
+    merge.add_argument(
+        "--same",
+        metavar="SYSTEM",
+        action="append",
+        default=[],
+        help="a system of several files that is the same although they differ; the first file's facts hold",
+    )
+    for each in (check, merge):
+        target.add_precision(each)
 
 
 def read_rules(args: argparse.Namespace) -> Rules:
@@ -46,3 +78,52 @@ def run_check(args: argparse.Namespace) -> int:
         print(line)
     print(f"{args.db}: {numbers}: sound" if not found else f"{args.db}: {len(found)} faults")
     return int(bool(found))
+
+
+def run_merge(args: argparse.Namespace) -> int:
+    if args.output.exists():
+        raise CollforgeError(f"{args.output} exists: name a new file with --output")
+    rules = read_rules(args)
+    # Beside the output until it is whole, so that nobody reads a part.
+    with TemporaryDirectory(dir=args.output.parent) as folder:
+        whole = Path(folder) / args.output.name
+        with Merged(whole) as store, store.transaction():
+            try:
+                joined = take(store, args)
+            except Conflict as conflict:
+                print(conflict)
+                return 1
+            for place in joined:
+                (rebuild.renew if place.layout else rebuild.renew_map)(store, rules, place)
+            numbers = f"{len(store.runs())} runs, {len(store.winners())} winners"
+        whole.rename(args.output)
+    for place in joined:
+        if place.layout:
+            print(f"joined, and decided again: {rebuild.name(place)}")
+    print(f"{args.output}: {numbers}")
+    return 0
+
+
+def take(store: Merged, args: argparse.Namespace) -> list[Place]:
+    """Copies what the files have; returns the places (database keys) of which several have something."""
+    renames = read_renames(args)
+    with ExitStack() as stack:
+        sources = [
+            stack.enter_context(merging.opened(path, renames.get(path, {}))) for path in args.files
+        ]
+        merging.compare_systems(sources, args.same)
+        return store.take(sources)
+
+
+def read_renames(args: argparse.Namespace) -> dict[Path, dict[str, str]]:
+    """File -> the new names of its systems, from --rename."""
+    found: dict[Path, dict[str, str]] = {}
+    for text in args.rename:
+        file, _, pair = text.rpartition(":")
+        old, _, new = pair.partition("=")
+        if Path(file) not in args.files or not old or not new:
+            raise CollforgeError(
+                f"--rename {text}: give FILE:OLD=NEW, with one of the files to be joined"
+            )
+        found.setdefault(Path(file), {})[old] = new
+    return found
