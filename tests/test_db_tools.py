@@ -369,3 +369,103 @@ def test_merging_one_old_database_updates_it(tmp_path: Path, capsys: Out) -> Non
     assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "new.db")
     with Store(tmp_path / "new.db") as store:
         assert store._rows("SELECT name, host_pattern FROM system") == [("emulated", "node[0-9]+")]
+
+
+# --------------------------------------------------------------------------------------------- prune
+
+OLD = replace(PLACE, mpi_version="Open MPI v4.1.4")
+
+
+def kinds(path: Path) -> set[tuple[str, str]]:
+    """The versions of libraries and the fingerprints that have measurements."""
+    with Store(path, create=False) as store:
+        return {
+            (place.mpi_version, one.variant.fingerprint)
+            for place in store.places()
+            for one in store.measurements(place)
+        }
+
+
+def test_old_libraries_are_removed(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    path = Tuning(made, OLD).store(tmp_path / "a.db")
+    Tuning(made, day=2).store(path)
+    words = ["prune", "--db", path, "--libraries"]
+    before, size = content(path), path.stat().st_size
+    assert "(Open MPI v4.1.4), 4x2: 36 measurements" in run(capsys, 0, *words, "--dry-run")
+    assert "no-such" in run(capsys, cli.USER_ERROR, *words, "no-such")
+    assert content(path) == before
+    told = run(capsys, 0, *words)
+    assert "removed: 36 measurements, 36 verifications, 6 runs" in told and "winner of" in told
+    with Store(path) as store:
+        assert store.places() == [PLACE]
+        assert {one.place for one in store.winners()} == {PLACE} and store.map(OLD) == []
+        assert store._rows("SELECT version FROM mpi_library") == [(PLACE.mpi_version,)]
+    assert path.stat().st_size < size
+    assert "sound" in run(capsys, 0, "check", "--db", path)
+
+
+def test_libraries_can_be_named(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    path = Tuning(made, OLD).store(tmp_path / "a.db")
+    Tuning(made, day=2).store(path)
+    run(capsys, 0, "prune", "--db", path, "--libraries", "v4.1.4")
+    with Store(path) as store:
+        assert store.places() == [OLD]
+    assert "say what is old" in run(capsys, cli.USER_ERROR, "prune", "--db", path)
+
+
+def test_old_code_is_removed_but_for_winners(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    """A winner of old code keeps its measurements; once it has lost to a new one they go."""
+    path = Tuning(made).store(tmp_path / "a.db")
+    change(path, "UPDATE variant SET fingerprint = 'old' WHERE family <> 'native'")
+    with Store(path) as store:
+        won = store.winners()
+    words = ["prune", "--db", path, "--fingerprints"]
+    assert "12 measurements; 12 old ones stay, because" in run(capsys, 0, *words, "--dry-run")
+    run(capsys, 0, *words)
+    with Store(path) as store:
+        assert store.winners() == won
+        found = {one.variant.name for one in store.measurements(PLACE)}
+    assert found == {NATIVE, won[0].choice.variant.name}
+    Tuning(made, day=2).store(path)
+    before = content(path)[3]
+    assert "6 runs" in run(capsys, 0, *words)
+    assert "old" not in {fingerprint for _, fingerprint in kinds(path)}
+    with Store(path) as store:
+        assert len(store.runs()) == 6, "native alone is nothing"
+        assert [one.choice.variant for one in store.winners()] == [w.choice.variant for w in before]
+    assert "sound" in run(capsys, 0, "check", "--db", path)
+
+
+def test_what_failed_stays_on_record(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    tuning = Tuning(made, fingerprint="old")
+    record = tuning.launch(1)
+    results = [replace(one, verified=FAST not in one.variant.name) for one in record.results]
+    path = Tuning(made, day=2).store(tmp_path / "a.db")
+    with Store(path) as store:
+        store.record_run(replace(record, results=tuple(results)))
+        failed = store.failures(PLACE.mpi, PLACE.mpi_version)
+    run(capsys, 0, "prune", "--db", path, "--fingerprints")
+    assert {fingerprint == "old" for _, fingerprint in kinds(path)} == {False}
+    with Store(path) as store:
+        assert store.failures(PLACE.mpi, PLACE.mpi_version) == failed != []
+
+
+def test_what_is_older_than_a_date_is_removed(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    """But nothing that a stored winner of a current library stands on."""
+    path = Tuning(made, OLD).store(tmp_path / "a.db")
+    Tuning(made, day=2).store(path)
+    undecided = Tuning(made, replace(PLACE, layout="2x2"), day=3).store(path, launches=1)
+    change(
+        undecided, "DELETE FROM winner WHERE layout = (SELECT id FROM layout WHERE name = '2x2')"
+    )
+    before = content(path)
+    run(capsys, 0, "prune", "--db", path, "--older-than", "2026-01-01")
+    assert content(path) == before
+    run(capsys, 0, "prune", "--db", path, "--older-than", "2026-01-01", "--libraries")
+    assert content(path) == before
+    told = run(capsys, 0, "prune", "--db", path, "--older-than", "2027-01-01")
+    assert "4x2: 0 measurements; 36 old ones stay, because winners stand on them" in told
+    with Store(path) as store:
+        left = {place: len(store.measurements(place)) for place in store.places()}
+    assert {place: count for place, count in left.items() if count} == {PLACE: 36}
+    assert "sound" in run(capsys, 0, "check", "--db", path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from collforge.db import Choice, MapPoint, Store, Winner
@@ -86,6 +86,18 @@ def renew_map(store: Store, rules: Rules, place: Place) -> None:
         return
     sources = layout_map.read_sources(store, rules.made, place, rules.margin)
     store.replace_map(place, layout_map.points(sources))
+
+
+def choices_at(store: Store, place: Place) -> dict[Key, Choice]:
+    return {key: one.choice for key, one in stored_at(store, place).items()}
+
+
+def changes(before: Mapping[Key, Choice], after: Mapping[Key, Choice]) -> Iterator[str]:
+    """Each winner that is another one, is new or is gone: ``bcast of 1 KiB: OLD -> NEW``."""
+    for key in sorted({*before, *after}):
+        old, new = before.get(key), after.get(key)
+        if old is None or new is None or old.variant != new.variant:
+            yield f"{key[0]} of {format_size(key[1])}: {told(old)} -> {told(new)}"
 
 
 def differences(store: Store, rules: Rules) -> Iterator[str]:

@@ -1,16 +1,19 @@
-"""`collforge db`: databases checked and joined."""
+"""`collforge db`: databases checked, joined and made smaller."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from collforge.db import Store, merging
+from collforge.db import NoDatabase, Store, merging
 from collforge.db.inspection import Inspection
 from collforge.db.merging import Conflict, Merged
+from collforge.db.pruning import Old, Pruned
 from collforge.errors import CollforgeError
 from collforge.place import Place
 from collforge.toolchain import build
@@ -26,9 +29,16 @@ collforge db merge one.db two.db --output both.db
 No file is changed. Systems stay apart; of a system that several files have, the launches are joined, each once,
 and its winners are decided again from all of them."""
 
+PRUNE = """\
+collforge db prune --fingerprints --libraries --dry-run
+  collforge db prune --libraries v4.1.4 v5.0.7
+  collforge db prune --older-than 2026-01-31
+
+What winners of a current library stand on is kept: all measurements of their collective on their layout."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
-    group = add_command(subparsers, "db", "check and join databases", CHECK)
+    group = add_command(subparsers, "db", "check, join and prune databases", CHECK)
     kinds = group.add_subparsers(metavar="ACTION", required=True)
     check = add_command(
         kinds,
@@ -57,7 +67,26 @@ def add_parser(subparsers: Subparsers) -> None:
         default=[],
         help="a system of several files that is the same although they differ; the first file's facts hold",
     )
-    for each in (check, merge):
+    prune = add_command(kinds, "prune", "remove old measurements", PRUNE, run_prune)
+    prune.add_argument(
+        "--older-than",
+        metavar="DATE",
+        type=date.fromisoformat,
+        help="only what ran before this date, e.g. 2026-01-31",
+    )
+    prune.add_argument(
+        "--fingerprints", action="store_true", help="variants of code that is no longer generated"
+    )
+    prune.add_argument(
+        "--libraries",
+        metavar="VERSION",
+        nargs="*",
+        help="MPI libraries that are not current: versions without one of these words, or by default all but "
+        "the one that ran last of each name on each system",
+    )
+    prune.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    add_database(prune)
+    for each in (check, merge, prune):
         target.add_precision(each)
 
 
@@ -127,3 +156,58 @@ def read_renames(args: argparse.Namespace) -> dict[Path, dict[str, str]]:
             )
         found.setdefault(Path(file), {})[old] = new
     return found
+
+
+class Rehearsed(Exception):
+    """Undoes the transaction of a dry run."""
+
+
+def run_prune(args: argparse.Namespace) -> int:
+    if not (args.older_than or args.fingerprints or args.libraries is not None):
+        raise CollforgeError("say what is old: --older-than, --fingerprints or --libraries")
+    if not args.db.exists():
+        raise NoDatabase(args.db)
+    rules, size = read_rules(args), args.db.stat().st_size
+    old = Old(
+        before=args.older_than.isoformat() if args.older_than else "",
+        fingerprints=rules.fingerprints if args.fingerprints else None,
+        libraries=args.libraries is not None,
+        kept=tuple(args.libraries or ()),
+    )
+    with Pruned(args.db, create=not args.dry_run) as store:
+        with suppress(Rehearsed), store.transaction():
+            lines = prune(store, rules, old)
+            if args.dry_run:
+                raise Rehearsed
+        print("\n".join(lines))
+        if args.dry_run:
+            print("nothing was removed (--dry-run)")
+            return 0
+        store.compact()
+    print(f"{args.db}: {size} bytes before, {args.db.stat().st_size} bytes now")
+    return 0
+
+
+def prune(store: Pruned, rules: Rules, old: Old) -> list[str]:
+    """Removes what is old and decides again where something was; returns what is to be told."""
+    places = store.places()
+    before = {place: rebuild.choices_at(store, place) for place in places}
+    removed = store.remove(old)
+    left = {place for place in removed.places if place in set(store.places())}
+    for place in sorted(left):
+        rebuild.renew(store, rules, place)
+    for library in sorted({replace(place, layout="") for place in left}):
+        rebuild.renew_map(store, rules, library)
+    lines = []
+    for place in places:
+        gone, kept = removed.measurements[place], removed.kept[place]
+        if gone or kept:
+            stay = f"; {kept} old ones stay, because winners stand on them" if kept else ""
+            lines.append(f"{rebuild.name(place)}: {gone} measurements{stay}")
+            changed = rebuild.changes(before[place], rebuild.choices_at(store, place))
+            lines += [f"  winner of {line}" for line in changed]
+    total = sum(removed.measurements.values())
+    return [
+        *lines,
+        f"removed: {total} measurements, {removed.verifications} verifications, {removed.runs} runs",
+    ]
