@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
@@ -22,3 +22,8 @@ class Place:
     @classmethod
     def of(cls, system: str, library: MpiLibrary, layout: Layout) -> Place:
         return cls(system, library.name, library.first_line, layout.name)
+
+    @property
+    def library(self) -> Place:
+        """The system and the MPI library, for what holds on all layouts: ``layout`` is ''."""
+        return replace(self, layout="")

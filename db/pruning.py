@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from collforge.db.store import Store
 from collforge.db.structure import tables
@@ -44,8 +44,11 @@ class Old:
             return False
         if self.fingerprints is None and not self.libraries:
             return True
-        is_stale = self.fingerprints is not None and variant.fingerprint not in self.fingerprints
-        return is_stale or (self.libraries and not is_current)
+        return self.is_stale(variant) or (self.libraries and not is_current)
+
+    def is_stale(self, variant: Variant) -> bool:
+        """Whether the age of a variant's code counts, and it is old."""
+        return self.fingerprints is not None and variant.fingerprint not in self.fingerprints
 
 
 @dataclass
@@ -100,7 +103,7 @@ class Pruned(Store):
             for place, collective in sorted(gone - left):
                 self.replace_winners(place, collective, [])
             removed.winners = before - len(self.winners())
-            for library in {_library(place) for place, _ in gone} - {_library(p) for p, _ in left}:
+            for library in {place.library for place, _ in gone} - {p.library for p, _ in left}:
                 self.replace_map(library, [])
                 self._rows(
                     "DELETE FROM lanes WHERE system = (SELECT id FROM system WHERE name = ?) AND"
@@ -134,7 +137,7 @@ class Pruned(Store):
         """The system and MPI library of each current library; the layout is ''."""
         newest: dict[Place, str] = {}
         for run in self.runs():
-            library = _library(run.place)
+            library = run.place.library
             newest[library] = max(run.started, newest.get(library, ""))
         for part in kept:
             versions = {one.mpi_version for one in newest}
@@ -158,18 +161,17 @@ class Pruned(Store):
     ) -> set[int]:
         """The ids of the measurements to be removed."""
         stored = self.winners()
-        winning = {(_library(one.place), one.choice.variant) for one in stored}
+        winning = {(one.place.library, one.choice.variant) for one in stored}
         winning |= {(library, point.variant) for library in current for point in self.map(library)}
         decided = {(one.place, one.choice.variant.collective) for one in stored}
         doomed = set()
         for one in measured:
-            library, variant = _library(one.place), one.variant
+            library, variant = one.place.library, one.variant
             if not old.has(one.started, variant, library in current):
                 continue
-            is_stale = old.fingerprints is not None and variant.fingerprint not in old.fingerprints
             stands = (
                 (library, variant) in winning
-                if is_stale
+                if old.is_stale(variant)
                 else (one.place, variant.collective) in decided
             )
             if library in current and stands:
@@ -193,7 +195,7 @@ class Pruned(Store):
         needed = {one for (one,) in rows}
         doomed = set()
         for one in self._results("verification"):
-            is_current = _library(one.place) in current
+            is_current = one.place.library in current
             of_old = old.libraries and old.has(one.started, one.variant, is_current)
             if one.id in failed or one.id in needed:
                 remove = of_old and not is_current and one.id not in needed
@@ -228,10 +230,6 @@ class Pruned(Store):
     def _delete(self, table: str, ids: Iterable[int]) -> None:
         for one in ids:
             self._rows(f"DELETE FROM {table} WHERE id = ?", one)
-
-
-def _library(place: Place) -> Place:
-    return replace(place, layout="")
 
 
 def _key(one: _Result) -> object:

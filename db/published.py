@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from collforge.db.database import PUBLISHED
 from collforge.db.errors import Unverified
@@ -44,7 +44,7 @@ def sections(store: Store, system: str = "", libraries: Collection[str] = ()) ->
     patterns = {}
     for one in store.winners(system):
         if not libraries or one.place.mpi in libraries:
-            place = replace(one.place, layout="")
+            place = one.place.library
             winners.setdefault(place, {}).setdefault(one.place.layout, []).append(one.choice)
             patterns[place] = one.host_pattern
     found = []

@@ -281,6 +281,11 @@ class Store(Database):
             for uuid, problem, *variant, detail in rows
         ]
 
+    def winners_at(self, place: Place) -> list[Winner]:
+        """The winners at a place (database key), sorted by collective and size."""
+        found = self.winners(place.system, place.mpi, place.layout)
+        return [one for one in found if one.place == place]
+
     def winners(
         self, system: str = "", mpi: str = "", layout: str = "", collective: str = ""
     ) -> list[Winner]:

@@ -222,7 +222,7 @@ def test_rules_that_are_not_taken_are_removed_and_fail(
     library = libraries.find("openmpi")
     known = export.openmpi_algorithms(library)
     path = tmp_path / "rules.conf"
-    file = export.RulesFile(path, 4, export.openmpi_settings(library), known, {})
+    file = export.RulesFile(path, 4, known, {}, export.openmpi_settings(library))
     # A segmented ring with one segment delegates to the ring; an algorithm for two ranks cannot run on four.
     choices = {
         "allreduce": {1024: 5, 65536: 1},

@@ -148,7 +148,7 @@ def test_rules_that_calls_do_not_come_to_are_removed(
         # One double has fewer elements than there are ranks.
         "allreduce": {8: number["allreduce"]["reduce_scatter_allgather"]},
     }
-    file = SelectionFile(path, 4, trees, known, {"gather": "it is not exported"})
+    file = SelectionFile(path, 4, known, {"gather": "it is not exported"}, trees)
     assert command.prove(Site("local", "mpich"), "4x1", file, choices, tmp_path) == 1
     out = capsys.readouterr().out
     assert "bcast 1 KiB: asked scatter_ring_allgather, ran scatter_ring_allgather: confirmed" in out
@@ -174,7 +174,7 @@ def test_under_a_file_every_size_and_algorithm_runs(
     assert execute(recorder.compile_command(str(library.mpicc), program)).returncode == 0
     for number in range(1, 1 + max(n for of_one in known.values() for n in of_one)):
         choices = {name: {1024: number} for name, of_one in known.items() if number in of_one}
-        file = SelectionFile(tmp_path / "rules.json", 4, trees, known, {})
+        file = SelectionFile(tmp_path / "rules.json", 4, known, {}, trees)
         file.write(choices)
         calls = [f"{name}:{nbytes}" for name in known for nbytes in (64, 1024, 262144)]
         variables = [f"{name}={value}" for name, value in file.variables().items()]

@@ -44,8 +44,7 @@ def read_series(
         at, rate = from_name(place.layout), link_rate(place, store)
         ratios = {
             (one.choice.variant.collective, one.choice.bytes): one.choice
-            for one in store.winners(place.system, place.mpi, place.layout)
-            if one.place == place
+            for one in store.winners_at(place)
         }
         for name in collectives:
             entry = made.collective(name)

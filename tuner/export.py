@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar
 
 from collforge.case import Case
 from collforge.decision import MARGIN
@@ -114,6 +115,7 @@ def _ompi_info(library: MpiLibrary, component: str) -> str:
     return done.stdout
 
 
+@dataclass(frozen=True)
 class TuningFile(ABC):
     """A library's tuning file, and the contents that all its versions share."""
 
@@ -123,11 +125,12 @@ class TuningFile(ABC):
     """Collective -> number -> title."""
     reasons: dict[str, str]
     """Collective -> why it has no rules."""
-    not_exported: Mapping[str, str]
+
+    not_exported: ClassVar[Mapping[str, str]]
     """Collective -> why the library's files can have no rules of it."""
-    unsized: Sequence[str]
+    unsized: ClassVar[Sequence[str]]
     """Collectives whose rules hold for all sizes."""
-    no_sizes: str
+    no_sizes: ClassVar[str]
     """Why that is so."""
 
     @abstractmethod
@@ -181,15 +184,11 @@ class TuningFile(ABC):
             rules = choices.get(name, {})
             if not any(rules.values()):
                 continue
-            if len(rules) < 2 or len(set(rules.values())) > 1:
-                reasons[name] = (
-                    f"{self.no_sizes}, so that one algorithm runs at all sizes, and "
-                    + (
-                        "only one size was timed"
-                        if len(rules) < 2
-                        else "no algorithm is best at all that were timed"
-                    )
-                )
+            one_for_all = f"{self.no_sizes}, so that one algorithm runs at all sizes, and"
+            if len(rules) < 2:
+                reasons[name] = f"{one_for_all} only one size was timed"
+            elif len(set(rules.values())) > 1:
+                reasons[name] = f"{one_for_all} no algorithm is best at all that were timed"
         return reasons
 
 
@@ -197,11 +196,7 @@ class TuningFile(ABC):
 class RulesFile(TuningFile):
     """Open MPI's dynamic rules file."""
 
-    path: Path
-    ranks: int
     settings: Mapping[str, str]
-    algorithms: Mapping[str, Mapping[int, str]]
-    reasons: dict[str, str]
     not_exported = NOT_EXPORTED
     unsized = UNSIZED
     no_sizes = "Open MPI looks its rule up by type size x ranks, not by the bytes of the call"

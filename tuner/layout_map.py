@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from collforge.db import MEASURED, PREDICTED, MapPoint, Store
 from collforge.decision import MARGIN
@@ -114,7 +114,7 @@ class Sources:
 def read_sources(store: Store, made: Manifest, place: Place, margin: float = MARGIN) -> Sources:
     """The measurements of a place's system and MPI library."""
     failed = frozenset(one.variant for one in store.failures(place.mpi, place.mpi_version))
-    places = [p for p in store.places() if replace(p, layout=place.layout) == place]
+    places = [p for p in store.places() if p.library == place.library]
     history = by_problem(one for p in places for one in store.measurements(p))
     verified = store.verified(place.mpi, place.mpi_version)
     return Sources(made, without(history, failed), verified, margin)

@@ -32,6 +32,7 @@ from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import libraries
 from collforge.tuner import read_back, request
 from collforge.tuner.export import OWN_CHOICE, Choices, TuningFile, steps_of
+from collforge.tuner.plan import WORD
 from collforge.tuner.read_back import Asked, Row
 from collforge.tuner.run import Site
 
@@ -147,7 +148,7 @@ class Trees:
             raise CollforgeError(f"{library.name} is not MPICH: use --to openmpi")
         data = shared_object(library).read_bytes()
         found = [json.loads(text) for text in re.findall(rb'\{"collective=[^\0]*(?=\0)', data)]
-        of_kind = {str(kind): tree for tree in found if (kind := _kind(tree))}
+        of_kind = {_kind(tree): tree for tree in found}
         if "algorithm=MPIR" not in of_kind:
             raise CollforgeError(
                 f"{library.name} ({library.short_version}) has no selection trees inside; "
@@ -214,11 +215,8 @@ def device_tree(trees: Trees, ranks: int, rules: Mapping[str, Steps]) -> Tree:
 class SelectionFile(TuningFile):
     """MPICH's selection file of the common tree, and beside it that of the device."""
 
-    path: Path
-    ranks: int
     trees: Trees
-    algorithms: Mapping[str, Mapping[int, str]]
-    reasons: dict[str, str]
+
     not_exported = NOT_EXPORTED
     unsized = UNSIZED
     no_sizes = "MPICH's conditions do not know its size"
@@ -280,7 +278,7 @@ class SelectionFile(TuningFile):
     ) -> bool:
         """Whether a call aborts when its rule names an algorithm that cannot run."""
         # The program calls with whole doubles.
-        size = -(-asked.bytes // 8) * 8 * self._scale(asked.collective)
+        size = -(-asked.bytes // WORD) * WORD * self._scale(asked.collective)
         rules = self.steps(choices)
         rules[asked.collective] = _with_wrong(rules[asked.collective], asked.collective, size)
         path = request.new_folder(folder, "wrong") / "rules.json"

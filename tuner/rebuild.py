@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from collforge.db import Choice, MapPoint, Store, Winner
 from collforge.decision import MARGIN
@@ -59,11 +59,8 @@ def winners(standing: Standing) -> dict[Key, Choice]:
 
 
 def stored_at(store: Store, place: Place) -> dict[Key, Winner]:
-    found = store.winners(place.system, place.mpi, place.layout)
     return {
-        (one.choice.variant.collective, one.choice.bytes): one
-        for one in found
-        if one.place == place
+        (one.choice.variant.collective, one.choice.bytes): one for one in store.winners_at(place)
     }
 
 
@@ -119,7 +116,7 @@ def differences(store: Store, rules: Rules) -> Iterator[str]:
 
 def map_differences(store: Store, rules: Rules) -> Iterator[str]:
     """Each system and MPI library whose map does not follow from the measurements."""
-    for place in sorted({replace(place, layout="") for place in store.places()}):
+    for place in sorted({place.library for place in store.places()}):
         stored = {_at(one): one for one in store.map(place)}
         sources = layout_map.read_sources(store, rules.made, place, rules.margin)
         rebuilt = {_at(one): one for one in layout_map.points(sources)}

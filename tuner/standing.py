@@ -72,7 +72,7 @@ class Standing:
 def read_standing(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:
     """Decides every measured problem of the goal's collectives at a place (database key)."""
     own = read_own(store, made, goal, place)
-    others = [p for p in store.places() if replace(p, layout=place.layout) == place != p]
+    others = [p for p in store.places() if p.library == place.library and p != place]
     elsewhere = by_problem(one for other in others for one in store.measurements(other))
     return replace(own, elsewhere=without(elsewhere, own.seen.failed))
 

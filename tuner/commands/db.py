@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -196,7 +195,7 @@ def prune(store: Pruned, rules: Rules, old: Old) -> list[str]:
     left = {place for place in removed.places if place in set(store.places())}
     for place in sorted(left):
         rebuild.renew(store, rules, place)
-    for library in sorted({replace(place, layout="") for place in left}):
+    for library in sorted({place.library for place in left}):
         rebuild.renew_map(store, rules, library)
     lines = []
     for place in places:

@@ -90,9 +90,9 @@ def tuning_file(library: MpiLibrary, path: Path, ranks: int) -> TuningFile:
     """The file of this library, without rules. Raises CollforgeError if it is neither Open MPI nor MPICH."""
     if library.flavor == "mpich":
         trees = Trees.of(library)
-        return SelectionFile(path, ranks, trees, trees.algorithms(ranks), {})
+        return SelectionFile(path, ranks, trees.algorithms(ranks), {}, trees)
     algorithms = export.openmpi_algorithms(library)
-    return RulesFile(path, ranks, export.openmpi_settings(library), algorithms, {})
+    return RulesFile(path, ranks, algorithms, {}, export.openmpi_settings(library))
 
 
 def prove(

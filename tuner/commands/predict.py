@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 from rich.markup import escape
 from rich.table import Table
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 def measured(store: Store, here: Place) -> History:
     """The measurements of the same system and MPI library version, on all layouts."""
-    places = (place for place in store.places() if replace(place, layout=here.layout) == here)
+    places = (place for place in store.places() if place.library == here.library)
     return by_problem([one for place in places for one in store.measurements(place)])
 
 

@@ -160,7 +160,7 @@ def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
     measured = set()
     if args.db.exists():
         with Store(args.db, create=False) as store:
-            same = [one for one in store.places() if replace(one, layout=place.layout) == place]
+            same = [one for one in store.places() if one.library == place.library]
         known = [from_name(one.layout) for one in same]
         measured = {(at.nodes, at.size // at.nodes) for at in known if at.regular}
     shape = (most.nodes, most.size // most.nodes)
@@ -217,15 +217,14 @@ def print_asked(store: Store, session: Session, standing: Standing) -> None:
         (one.collective, made.collective(one.collective).choice_bytes(one.bytes))
         for one in standing.asked()
     }
-    wanted = (place.system, place.mpi, place.layout)
     winners = [
         one
-        for one in store.winners(*wanted)
-        if one.place == place and (one.choice.variant.collective, one.choice.bytes) in asked
+        for one in store.winners_at(place)
+        if (one.choice.variant.collective, one.choice.bytes) in asked
     ]
     undecided = [
         (at, one)
-        for at, one in store.undecided(*wanted)
+        for at, one in store.undecided(place.system, place.mpi, place.layout)
         if at == place and (one.collective, one.bytes) in asked
     ]
     if winners or undecided:
