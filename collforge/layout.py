@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collforge.errors import CollforgeError
 
@@ -17,11 +17,15 @@ class LayoutError(CollforgeError):
 class Layout:
     """``node_of[rank]`` is the node of a rank. Nodes are numbered by first appearance.
 
-    ``threads``: how many threads of a process may be inside MPI at once.
+    ``threads``: how many threads of a process may be inside MPI at once. ``job``: the layout of a job that is
+    divided into communicators of this layout, which all call at once, such as the rows of a grid; None: the
+    communicator has the nodes to itself. Both are regular then, and the job's nodes, and its ranks on each,
+    are multiples of these.
     """
 
     node_of: tuple[int, ...]
     threads: int = 1
+    job: Layout | None = None
 
     @property
     def size(self) -> int:
@@ -51,6 +55,21 @@ class Layout:
         """Whether the layout is consecutive and all nodes have the same size."""
         return self.consecutive and len(set(self.node_sizes)) == 1
 
+    @property
+    def alone(self) -> Layout:
+        """The same layout of a communicator that has the nodes to itself."""
+        return replace(self, job=None)
+
+    @property
+    def launched(self) -> Layout:
+        """The layout of the whole job."""
+        return replace(self.job or self, threads=self.threads)
+
+    @property
+    def sharing(self) -> int:
+        """How many communicators that call at once have ranks on the same node."""
+        return self.job.node_sizes[0] // self.node_sizes[0] if self.job else 1
+
     def facts(self) -> dict[str, int]:
         """The uniform facts of the layout that predicates may read."""
         sizes = self.node_sizes
@@ -67,13 +86,18 @@ class Layout:
     def name(self) -> str:
         """The canonical name: ``4x2``, ``3+1``, ``cyclic:2x3`` or ``map:0.1.1.0``; with threads ``4x2x8``.
 
-        A name that would be too long is ``map#`` and a hash; `from_name` cannot read it.
+        ``4x2/4x1`` is a job of layout 4x2, divided into communicators of layout 4x1. A name that would be too long is ``map#`` and a hash; `from_name` cannot read it.
         """
-        return self.placement + (f"x{self.threads}" if self.threads > 1 else "")
+        return self.key + (f"x{self.threads}" if self.threads > 1 else "")
+
+    @property
+    def key(self) -> str:
+        """The name without the threads."""
+        return f"{self.job.placement}/{self.placement}" if self.job else self.placement
 
     @property
     def placement(self) -> str:
-        """The name without the threads."""
+        """The name without the threads and the job."""
         sizes = self.node_sizes
         regular = f"{self.nodes}x{sizes[0]}"
         if self.regular:
@@ -122,11 +146,15 @@ _NAME = re.compile(
 
 def from_name(name: str) -> Layout:
     """Reads a layout's name. Raises LayoutError, which lists the valid forms, for anything else."""
+    job, divided, part = name.rpartition("/")
+    if divided:
+        return _divided(name, from_name(job), from_name(part))
     read = _NAME.fullmatch(name)
     if not read:
         raise LayoutError(
             f"layout {name!r} is not one of NODESxRANKS (4x2), SIZE+SIZE+... (3+1), "
-            "cyclic:NODESxRANKS (cyclic:2x3) or map:NODE.NODE... (map:0.1.1.0), with xTHREADS (4x2x8) behind it"
+            "cyclic:NODESxRANKS (cyclic:2x3) or map:NODE.NODE... (map:0.1.1.0), with xTHREADS (4x2x8) behind it; "
+            "JOB/PART (4x2/4x1) is a job that is divided into communicators which all call at once"
         )
     threads = int(read["threads"] or 1)
     if read["map"]:
@@ -138,3 +166,21 @@ def from_name(name: str) -> Layout:
     else:
         sizes = [int(read["ranks"])] * int(read["nodes"])
     return Layout(tuple(node for node, size in enumerate(sizes) for _ in range(size)), threads)
+
+
+def _divided(name: str, job: Layout, part: Layout) -> Layout:
+    """Raises LayoutError if such parts do not fill the job."""
+    fits = (
+        job.regular
+        and part.regular
+        and not job.job
+        and job.threads == 1
+        and job.nodes % part.nodes == 0
+        and job.node_sizes[0] % part.node_sizes[0] == 0
+    )
+    if not fits or job.size == part.size:
+        raise LayoutError(
+            f"layout {name!r}: a job NODESxRANKS is divided into parts NODESxRANKS whose nodes, and whose "
+            "ranks on each, are divisors of the job's, as in 4x2/4x1"
+        )
+    return replace(part, job=job)

@@ -146,18 +146,19 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
             self.rank_layout = from_name(self.layout or str(extras.get("layout", DEFAULT_LAYOUT)))
         except CollforgeError as error:
             raise PipelineError(str(error)) from error
-        self.num_tasks = self.rank_layout.size
+        job = self.rank_layout.launched
+        self.num_tasks = job.size
         if self.rank_layout.threads > 1:
             self.num_cpus_per_task = self.rank_layout.threads
             self.env_vars["OMP_NUM_THREADS"] = str(self.rank_layout.threads)
             library = libraries.find(mpi_name(self.current_environ))
             self.env_vars.update(vcis.thread_settings(library, self.rank_layout.threads))
         if extras.get("pretend_nodes"):
-            self.env_vars["COLLFORGE_NODE_MAP"] = self.rank_layout.node_map
-        elif self.rank_layout.regular:
-            self.num_tasks_per_node = self.rank_layout.node_sizes[0]
+            self.env_vars["COLLFORGE_NODE_MAP"] = job.node_map
+        elif job.regular:
+            self.num_tasks_per_node = job.node_sizes[0]
         elif extras.get("places_ranks"):
-            self.job.launcher.layout = self.rank_layout.placement
+            self.job.launcher.layout = job.placement
         else:
             raise PipelineError(
                 f"layout {self.rank_layout.name} cannot be had on {self.current_partition.fullname}, "
@@ -188,6 +189,8 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
             self.executable_opts += ["--samples", str(self.samples)]
             self.executable_opts += ["--in-a-row", str(self.in_a_row)]
             self.executable_opts += ["--max-seconds", str(self.max_seconds)]
+        if self.rank_layout.job:
+            self.executable_opts += ["--parts", self.rank_layout.placement]
         self.executable_opts += ["--prune"] if self.prune else []
         self.executable_opts += ["--costs"] if self.costs else []
         if self.launches > 1:
@@ -216,7 +219,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
 
     def fault(self, output: Output) -> str:
         """Why the output of a launch cannot be trusted; '' if it can."""
-        return results.fault(output, self.rank_layout.size, self.rank_layout.name)
+        return results.fault(output, self.rank_layout.launched.size, self.rank_layout.name)
 
     def _last_words(self) -> str:
         """Collforge's own lines on the job's standard error, or its last lines if there are none."""

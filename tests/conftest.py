@@ -13,6 +13,7 @@ from typing import Callable
 import pytest
 from support import SEED, SHARED_HOME, execute, launch_local
 
+from collforge.generator.manifest import Manifest
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build, libraries
 
@@ -70,6 +71,11 @@ def built(mpi: str) -> Installation:
     """The real runtime and driver for `mpi`, built if out of date."""
     library = libraries.find(mpi)
     return Installation(library, build.build(library, SHARED_HOME), SHARED_HOME)
+
+
+@pytest.fixture(scope="session")
+def made() -> Manifest:
+    return build.current_manifest()
 
 
 @pytest.fixture(scope="session")

@@ -138,7 +138,7 @@ BAD_CASES = {
     "bcast:full_lane[lanes=99]@1x2,bytes=4": "not below min_node_size, here 2: it would run as lanes=0",
     "bcast:full_lane[lanes=2]@1x2,bytes=4": "it would run as lanes=0",
     "bcast:thread_split[threads=2]@1x2,bytes=4": "threads=2 is not below threads, here 1",
-    "bcast:native@4x2,bytes=4": "layout of MPI_COMM_WORLD is 1x2",
+    "bcast:native@4x2,bytes=4": "the layout here is 1x2",
     "bcast:native@1x2,bytes=6": "no multiple of 4",
     "bcast:native@1x2,bytes=-4": "no number of bytes",
     "bcast:native@1x2,bytes=99999999999999999999": "no number of bytes",

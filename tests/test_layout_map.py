@@ -10,16 +10,10 @@ import pytest
 from collforge.db import MEASURED, PREDICTED, MapPoint
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
-from collforge.toolchain import build
 from collforge.tuner import layout_map
 from collforge.tuner.evidence import Launch
 from collforge.tuner.layout_map import Known, Site, Sources
 from collforge.variant import Variant
-
-
-@pytest.fixture(scope="module")
-def made() -> Manifest:
-    return build.read_manifest()
 
 
 def variant_of(made: Manifest, collective: str, family: str, turn: int = 0) -> Variant:

@@ -12,17 +12,11 @@ from collforge.decision import DECIDED
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
-from collforge.toolchain import build
 from collforge.tuner.commands import why
 from collforge.tuner.lookup import read_winners, serving_winner
 from collforge.variant import Variant
 
 PLACE = Place("here", "openmpi", "Open MPI 4.1.4", "4x2")
-
-
-@pytest.fixture(scope="module")
-def made() -> Manifest:
-    return build.read_manifest()
 
 
 def variant_of(made: Manifest, collective: str, family: str = "full_lane") -> Variant:

@@ -20,15 +20,15 @@ from collforge.variant import Variant
 
 HEADER = ",".join(profile.COLUMNS)
 ROWS = """\
-job,2x2,0,0,1,world,1,0,0,10.0,0.5
-bcast,2x2,7512,8191,100,world,1,0,796000,4.0,1.0
-bcast,2x2,7512,8191,50,duplicate,2,0,404000,1.0,0.0
-allreduce,2x1,8,9,1000,other,2,2,8000,2.0,0.5
-allreduce,map#0123456789abcdef,8,9,1000,other,1,0,8000,0.4,0.0
-allreduce,2x2,1,1,9,other,1,0,9,0.3,0.0
-gatherv,2x2,1,1,10,world,1,0,10,0.5,0.0
-bcast,1x1,8,9,10,other,4,0,80,0.1,0.0
-reduce,2x2,8,9,1,world,1,0,8,0.001,0.0
+job,2x2,0,0,1,world,1,4,0,0,10.0,0.5
+bcast,2x2,7512,8191,100,world,1,4,0,796000,4.0,1.0
+bcast,2x2,7512,8191,50,duplicate,2,4,0,404000,1.0,0.0
+allreduce,2x1,8,9,1000,other,2,2,2,8000,2.0,0.5
+allreduce,map#0123456789abcdef,8,9,1000,other,1,2,0,8000,0.4,0.0
+allreduce,2x2,1,1,9,other,1,4,0,9,0.3,0.0
+gatherv,2x2,1,1,10,world,1,4,0,10,0.5,0.0
+bcast,1x1,8,9,10,other,4,4,0,80,0.1,0.0
+reduce,2x2,8,9,1,world,1,4,0,8,0.001,0.0
 """
 
 
@@ -55,7 +55,7 @@ def test_profiles_add_up(calls: Path) -> None:
         ("collective,layout,calls\n", "no profile"),
         (None, "No such file"),
         (f"{HEADER}\nbcast,2x2,8\n", "damaged"),
-        (f"{HEADER}\nbcast,2x2,a,b,1,world,1,0,8,1.0,0.0\n", "damaged"),
+        (f"{HEADER}\nbcast,2x2,a,b,1,world,1,4,0,8,1.0,0.0\n", "damaged"),
         ("\xff\xfe", "damaged"),
     ],
 )
@@ -178,7 +178,7 @@ def test_how_communicators_were_made_and_who_waited(
     assert set(rows) == {("allreduce", "duplicate"), ("bcast", "other")}
     reduced, sent = rows["allreduce", "duplicate"], rows["bcast", "other"]
     assert (reduced.layout, reduced.calls, reduced.communicators, reduced.size) == ("2x2", 3, 1, 4)
-    assert (sent.layout, sent.calls, sent.communicators) == ("2x1", 2, 2)
+    assert (sent.layout, sent.calls, sent.communicators) == ("2x2/2x1", 2, 2)
     # Three ranks waited three times for 20 ms.
     assert 0.1 < reduced.waited <= reduced.seconds < found.seconds
     assert sent.waited == 0

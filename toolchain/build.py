@@ -87,7 +87,9 @@ def current_manifest() -> Manifest:
             return found
     except CollforgeError:
         pass
-    return generate(generated_folder(home_module.home()))
+    home = make_folder(home_module.home())
+    with _locked(home / "build.lock"):
+        return generate(generated_folder(home))
 
 
 def built_paths(name: str, home: Path) -> Built:

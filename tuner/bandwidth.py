@@ -56,7 +56,7 @@ def read_series(
                 continue
             native, tuned = {}, {}
             for size in sorted(samples):
-                moved = entry.least_bytes(at.nodes, max(at.node_sizes), size)
+                moved = at.sharing * entry.least_bytes(at.nodes, max(at.node_sizes), size)
                 time = median_interval(samples[size])
                 now = [moved / seconds for seconds in (time.median, time.high, time.low)]
                 if moved:

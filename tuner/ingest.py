@@ -214,7 +214,7 @@ def _mismatch(job: Job | None, place: Place) -> str:
         return "no record of the job"
     if job.layout != place.layout:
         return f"layout {job.layout} ran, not {place.layout}: run it again"
-    if job.ranks != from_name(job.layout).size:
+    if job.ranks != from_name(job.layout).launched.size:
         return (
             f"{job.ranks} ranks ran for layout {job.layout}: the launcher and the MPI "
             "library do not fit together"
@@ -254,7 +254,7 @@ def _run_record(
     return RunRecord(
         uuid=uuid,
         place=place,
-        nodes=from_name(job.layout).nodes,
+        nodes=from_name(job.layout).launched.nodes,
         ranks=job.ranks,
         started=datetime.fromtimestamp(started, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         tool_version=job.version,

@@ -18,7 +18,8 @@ from collforge.serving import Stored, bytes_at, nearest_point, serving, serving_
 def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> list[Winner]:
     """What serves a layout at a place (database key), whose own layout does not matter.
 
-    A collective without winners on the layout has those of the nearest point of the map, whose ``layout``
+    A collective of the parts of a job without winners on these has those of the parts' layout alone. One
+    without winners on the layout has those of the nearest point of the map, whose ``layout``
     is the point's name (``~4x2``), converted to sizes on this layout. Prefix reductions follow points only
     where the ranks of each node are consecutive.
     """
@@ -27,9 +28,13 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
         for one in store.winners(place.system, place.mpi)
         if one.place.mpi_version == place.mpi_version
     ]
-    exact = serving_layout({one.place.layout for one in stored}, layout.placement, layout.threads)
-    own = [one for one in stored if one.place.layout == exact]
-    have = {one.choice.variant.collective for one in own}
+    own: list[Winner] = []
+    have: set[str] = set()
+    for name in dict.fromkeys((layout.key, layout.placement)):
+        exact = serving_layout({one.place.layout for one in stored}, name, layout.threads)
+        mine = [one for one in stored if one.place.layout == exact]
+        own += [one for one in mine if one.choice.variant.collective not in have]
+        have |= {one.choice.variant.collective for one in mine}
     points = store.map(place)
     nearest = nearest_point({(one.nodes, one.ranks_per_node) for one in points}, layout)
     near = [

@@ -105,7 +105,8 @@ def problem_at(manifest: Manifest, goal: Goal, collective: str, size: int) -> Ca
     nbytes = size
     if goal.per == "node":
         entry = manifest.collective(collective)
-        moved = entry.least_bytes(goal.layout.nodes, max(goal.layout.node_sizes), size)
+        at = goal.layout
+        moved = at.sharing * entry.least_bytes(at.nodes, max(at.node_sizes), size)
         nbytes = max(1, round(size / moved * size / WORD)) * WORD if moved else size
     return timing_case(manifest, collective, goal.layout, nbytes)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from collforge.errors import CollforgeError
@@ -18,7 +18,7 @@ TUNED = "tuned"
 """The origin in that row if winners served calls."""
 COLUMNS = (
     *("collective", "layout", "bytes_from", "bytes_to", "calls", "origin", "communicators"),
-    *("dropped", "bytes", "seconds", "waited"),
+    *("ranks", "dropped", "bytes", "seconds", "waited"),
 )
 
 
@@ -32,11 +32,14 @@ class Calls:
 
     collective: str
     layout: str
+    """That of the communicators; ``4x2/4x1`` where they divide a job, so that all may call at once."""
     origin: str
     """``world``, ``duplicate`` or ``other``."""
     bytes_from: int
     calls: int
     communicators: int
+    ranks: int
+    """How many ranks of the job called."""
     dropped: int
     """On how many of them the guard dropped a variant."""
     bytes: float
@@ -89,13 +92,32 @@ def read(paths: Iterable[Path]) -> Profile:
     """The sum of the profiles in these files. Raises CollforgeError for a file that is none."""
     found: dict[tuple[str, str, str, int], Calls] = {}
     seconds, tuned = 0.0, False
-    for one in (one for path in paths for one in _rows(path)):
+    for one in (one for path in paths for one in _with_parts(_rows(path))):
         if one.collective == JOB:
             seconds, tuned = seconds + one.seconds, tuned or one.origin == TUNED
             continue
         key = (one.collective, one.layout, one.origin, one.bytes_from)
         found[key] = _sum(found[key], one) if key in found else one
     return Profile(sorted(found.values(), key=lambda one: -one.seconds), seconds, tuned)
+
+
+def _with_parts(rows: Sequence[Calls]) -> list[Calls]:
+    """The rows of a job, in which the layout of communicators that divide it names the job, too.
+
+    They do if every rank of the job called in one of them.
+    """
+    job = next((row.at for row in rows if row.collective == JOB), None)
+    return [replace(row, layout=_in_job(row, job)) if job else row for row in rows]
+
+
+def _in_job(row: Calls, job: Layout) -> str:
+    at = row.at
+    if row.collective == JOB or at is None or row.ranks < job.size or at.size == job.size:
+        return row.layout
+    try:
+        return from_name(f"{job.placement}/{row.layout}").name
+    except LayoutError:
+        return row.layout
 
 
 def _rows(path: Path) -> list[Calls]:
@@ -121,6 +143,7 @@ def _calls(row: Mapping[str, str]) -> Calls:
         int(row["bytes_from"]),
         int(row["calls"]),
         int(row["communicators"]),
+        int(row["ranks"]),
         int(row["dropped"]),
         float(row["bytes"]),
         float(row["seconds"]),
@@ -136,6 +159,7 @@ def _sum(a: Calls, b: Calls) -> Calls:
         a.bytes_from,
         a.calls + b.calls,
         a.communicators + b.communicators,
+        max(a.ranks, b.ranks),
         a.dropped + b.dropped,
         a.bytes + b.bytes,
         a.seconds + b.seconds,

@@ -82,8 +82,8 @@ def format_duration(seconds: float) -> str:
     return f"{whole // 60}:{whole % 60:02d}"
 
 
-def parse_layout(text: str | None, system: str) -> Layout:
-    """The requested layout, or the default layout of a system.
+def parse_layout(text: str | None, system: str, divided: bool = False) -> Layout:
+    """The requested layout, or the default layout of a system; divided: a job's parts (4x2/4x1) are allowed.
 
     Raises CollforgeError if the layout does not fit the system.
     """
@@ -97,6 +97,8 @@ def parse_layout(text: str | None, system: str) -> Layout:
         raise CollforgeError(
             f"layout {asked} cannot be tuned: its name is too long and was replaced by a hash"
         )
+    if read.job and not divided:
+        raise CollforgeError(f"layout {asked}: this command has no use for the parts of a job")
     return read
 
 
@@ -135,7 +137,8 @@ def lower_bound(manifest: Manifest, collective: str, at: Layout, nbytes: int, ra
     sizes: Sequence[int] = at.node_sizes
     if len(set(sizes)) > 1:
         return 0.0
-    return manifest.collective(collective).least_bytes(at.nodes, sizes[0], nbytes) / rate
+    moved = manifest.collective(collective).least_bytes(at.nodes, sizes[0], nbytes)
+    return at.sharing * moved / rate
 
 
 def new_folder(parent: Path, label: str) -> Path:

@@ -101,7 +101,7 @@ def _positive(text: str) -> int:
 def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:
     """The goal that --layout, --collective, --sizes and --per describe."""
     return Goal(
-        layout=request.parse_layout(args.layout, args.system),
+        layout=request.parse_layout(args.layout, args.system, divided=True),
         collectives=request.parse_collectives(args.collective, made),
         sizes=request.parse_sizes(args.sizes),
         per=args.per,
@@ -120,7 +120,7 @@ def profiled_goals(
     goals = []
     for one in wanted:
         try:
-            at = request.parse_layout(one.layout, args.system)
+            at = request.parse_layout(one.layout, args.system, divided=True)
             if args.system == "emulated":
                 rails(args, at)
         except CollforgeError as error:
@@ -138,12 +138,12 @@ def profiled_goals(
 
 def cluster(args: argparse.Namespace) -> ClusterSpec:
     """The emulated cluster that the options describe."""
-    return rails(args, request.parse_layout(args.layout, "emulated"))
+    return rails(args, request.parse_layout(args.layout, "emulated", divided=True))
 
 
 def rails(args: argparse.Namespace, at: Layout) -> ClusterSpec:
     """The emulated cluster for a layout."""
-    return ClusterSpec(at.placement, args.rails, args.rate, args.rail_model)
+    return ClusterSpec(at.launched.placement, args.rails, args.rate, args.rail_model)
 
 
 def site(args: argparse.Namespace, mpi: str) -> Site:

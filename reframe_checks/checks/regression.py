@@ -62,7 +62,7 @@ class Regression(RatioCheck):
         here = self._system(), mpi_name(self.current_environ)
         rows = [row for row in self._read() if (row.system, row.mpi) == here]
         layouts = {row.layout for row in rows if row.variant}
-        serves = serving_layout(layouts, self.rank_layout.placement, self.rank_layout.threads)
+        serves = serving_layout(layouts, self.rank_layout.key, self.rank_layout.threads)
         found = [
             str(native.by(row.variant))
             for row in rows

@@ -10,6 +10,7 @@
 #include "cases.h"
 #include "clock.h"
 #include "data.h"
+#include "place/layout.h"
 
 struct options {
     const char *cases;
@@ -25,17 +26,28 @@ struct options {
     bool costs;   /* also measure processor time and memory */
     bool drop_in; /* native of a hybrid collective is called through the wrappers */
     bool own_clocks;
+    const char *parts; /* layout of the communicators into which the job is divided; NULL: none */
     enum device_use device; /* which buffers are in device memory */
     bool help;
 };
 
+/* What the calls under test use: MPI_COMM_WORLD, or with --parts this rank's part of it. */
+struct tested {
+    MPI_Comm comm;
+    int rank;
+    int size;
+    struct cf_comm *state; /* the runtime's */
+    int part;              /* this rank's part; 0 without --parts */
+};
+
 struct bench {
     struct options options;
-    MPI_Comm comm; /* for the driver itself; the calls under test use MPI_COMM_WORLD */
+    MPI_Comm comm; /* of the whole job, for the driver itself */
     int rank;
     int size;
     struct cf_comm *world; /* the runtime's state of MPI_COMM_WORLD */
-    char layout[512];
+    struct tested tested;
+    char layout[2 * CF_LAYOUT_NAME_SIZE];
     struct clock clock;
     struct data data;
     double group_start; /* local seconds */

@@ -186,14 +186,17 @@ static bool read_case(struct cf_span rest, const struct setting *setting, struct
                          reason, sizeof reason))
         return refuse(why, "%s", reason);
     if (!cf_span_is(cf_span_cut(&rest, ','), setting->layout))
-        return refuse(why, "the layout of MPI_COMM_WORLD is %s", setting->layout);
+        return refuse(why, "the layout here is %s", setting->layout);
     parsed->choice.measured = INT_MAX; /* never refused for its memory */
     if (!choice_fits(&parsed->choice, setting, why))
         return false;
     parsed->problem = (struct problem){
         .collective = collective, .element = types_find("int", 3), .seed = setting->seed};
-    return read_options(rest, &parsed->problem, setting, given, why) &&
-           settle_problem(&parsed->problem, setting, given, why);
+    if (!read_options(rest, &parsed->problem, setting, given, why) ||
+        !settle_problem(&parsed->problem, setting, given, why))
+        return false;
+    parsed->problem.seed += setting->part;
+    return true;
 }
 
 /* Joins the parts into a new text. */

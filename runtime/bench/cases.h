@@ -63,10 +63,11 @@ struct plan {
 
 /* The job against which case strings are checked. */
 struct setting {
-    const char *layout; /* name of MPI_COMM_WORLD's layout */
-    int size;
-    const struct cf_layout *at; /* the layout itself */
-    unsigned seed;              /* default of cases */
+    const char *layout; /* name of the tested communicators' layout */
+    int size;           /* of a tested communicator */
+    const struct cf_layout *at;
+    unsigned seed; /* default of cases */
+    unsigned part; /* added to the seed, so that a part shows what it gets of another's data */
     /* Whether to add native to groups without it. Timing needs native as the base of all ratios.
      * Verification must not fail because of a defect of the MPI library, such as MPICH 4.0.2's
      * in-place MPI_Reduce at a root other than 0. */

@@ -61,7 +61,7 @@ static void reserve_piece(struct data *data, size_t bytes) {
     if (bytes <= data->piece.capacity)
         return;
     if (data->hybrid == NULL)
-        must(collforge_hybrid_create(MPI_COMM_WORLD, &data->hybrid), "collforge_hybrid_create");
+        must(collforge_hybrid_create(data->comm, &data->hybrid), "collforge_hybrid_create");
     if (data->piece.data != NULL)
         must(collforge_hybrid_release(data->hybrid, data->piece.data), "collforge_hybrid_release");
     must(collforge_hybrid_alloc(data->hybrid, (MPI_Aint)bytes, &data->piece.data),
@@ -197,7 +197,7 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
         .recvtype = receives ? type : MPI_DATATYPE_NULL,
         .op = types_op_handle(problem->op),
         .root = problem->root,
-        .comm = MPI_COMM_WORLD,
+        .comm = data->comm,
     };
     if (form->send_in_place)
         data->args.sendbuf = MPI_IN_PLACE;
@@ -223,10 +223,15 @@ static void fill_images(struct data *data, struct image *input, int rank, int si
     device_upload(&data->send.device, data->send.work.data, data->send.bytes);
 }
 
-void data_prepare(struct data *data, const struct problem *problem, int rank, int size) {
+void data_prepare(struct data *data, const struct problem *problem, MPI_Comm comm) {
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
+    int rank = 0;
+    int size = 0;
 
+    must(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    must(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
     data->problem = problem;
+    data->comm = comm;
     sizes_draw(&data->sizes, problem, size);
     lay_out(data, rank, size);
     const struct form form = form_of(data, rank);

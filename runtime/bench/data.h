@@ -21,6 +21,7 @@ struct arrays {
 /* Zero-initialised; the memory grows and is reused from problem to problem. */
 struct data {
     const struct problem *problem;
+    MPI_Comm comm; /* of the calls under test */
     enum device_use device;
     struct sizes sizes;
     struct placing input;
@@ -31,15 +32,15 @@ struct data {
     struct arrays recv_arrays;
     /* For a hybrid collective, recv.work is in a hybrid piece of the node. For a native call it is
      * recv.own, because native has one copy per rank. */
-    struct collforge_hybrid *hybrid; /* of MPI_COMM_WORLD; NULL until needed */
+    struct collforge_hybrid *hybrid; /* of the tested communicator; NULL until needed */
     struct memory piece;
     struct cf_args args;
     uint32_t *words[2]; /* scratch of one block each */
 };
 
-/* Prepares the operands of a problem on MPI_COMM_WORLD, and the package if it needs one.
+/* Prepares the operands of a problem on a communicator, and the package if it needs one.
  * Collective. */
-void data_prepare(struct data *data, const struct problem *problem, int rank, int size);
+void data_prepare(struct data *data, const struct problem *problem, MPI_Comm comm);
 /* Restores the buffers to their contents before a call of native or of a variant. Collective over
  * the node for a hybrid collective. */
 void data_reset(struct data *data, bool native);

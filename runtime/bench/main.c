@@ -12,6 +12,7 @@
 #include "bench.h"
 #include "comm/comm.h"
 #include "options.h"
+#include "parts.h"
 #include "place/layout.h"
 #include "report.h"
 #include "start/start.h"
@@ -80,11 +81,18 @@ static bool open_output(const struct bench *bench, FILE **file) {
     return good != 0;
 }
 
+/* Whether the job could be divided as --parts asks for, on all ranks alike. */
+static bool choose_tested(struct bench *bench, char *why, size_t size) {
+    bench->tested = (struct tested){MPI_COMM_WORLD, bench->rank, bench->size, bench->world, 0};
+    cf_layout_name(&bench->world->layout, bench->layout, sizeof bench->layout);
+    return bench->options.parts == NULL || parts_create(bench, why, size);
+}
+
 /*
  * Calls return MPI errors, to be reported with the case. Communicators that the runtime derives
  * from MPI_COMM_WORLD inherit the handler.
  */
-static void bench_create(struct bench *bench) {
+static bool bench_create(struct bench *bench, char *why, size_t size) {
     must(PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     must(PMPI_Comm_dup(MPI_COMM_WORLD, &bench->comm), "MPI_Comm_dup");
     must(PMPI_Comm_rank(bench->comm, &bench->rank), "MPI_Comm_rank");
@@ -96,17 +104,19 @@ static void bench_create(struct bench *bench) {
     must(cf_comm_get(MPI_COMM_WORLD, &bench->world), "cf_comm_get");
     if (bench->world == NULL)
         fail(EXIT_TROUBLE, "MPI_COMM_WORLD has no layout");
-    cf_layout_name(&bench->world->layout, bench->layout, sizeof bench->layout);
     must(types_create(), "datatypes and ops");
     clock_create(&bench->clock, bench->comm, bench->options.own_clocks);
     bench->data.device = bench->options.device;
     if (bench->options.device != DEVICE_NOWHERE && !device_start())
         fail(EXIT_TROUBLE, "--memory: there is no libcuda.so.1, or it has no device");
+    const bool divided = choose_tested(bench, why, size);
     watchdog_stop();
+    return divided;
 }
 
 static void bench_free(struct bench *bench) {
     data_free(&bench->data);
+    parts_free(bench);
     clock_free(&bench->clock);
     must(types_free(), "datatypes and ops");
     must(PMPI_Comm_free(&bench->comm), "MPI_Comm_free");
@@ -146,8 +156,9 @@ static enum exit_code run(struct bench *bench) {
 
     if (text == NULL)
         return EXIT_USAGE;
-    const struct setting setting = {bench->layout, bench->size, &bench->world->layout,
-                                    bench->options.seed, !bench->options.verify_only};
+    const struct setting setting = {
+        bench->layout,       bench->tested.size,           &bench->tested.state->layout,
+        bench->options.seed, (unsigned)bench->tested.part, !bench->options.verify_only};
     if (plan_read(&plan, text, &setting, bench->rank == 0) == 0 && open_output(bench, &file))
         code = run_plan(bench, &plan, file) == 0 ? EXIT_VERIFIED : EXIT_WRONG;
     if (file != NULL && file != stdout && fclose(file) != 0)
@@ -174,8 +185,10 @@ int main(int argc, char **argv) {
             options_help(stdout);
         code = EXIT_VERIFIED;
     } else {
-        bench_create(&bench);
-        code = run(&bench);
+        if (bench_create(&bench, why, sizeof why))
+            code = run(&bench);
+        else if (rank == 0)
+            fprintf(stderr, "collforge-driver: --parts: %s\n", why);
         bench_free(&bench);
     }
     return MPI_Finalize() == MPI_SUCCESS ? (int)code : EXIT_TROUBLE;

@@ -219,7 +219,7 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
     double shortest = rounds > 0 ? HUGE_VAL : first;
     for (int i = 0; i < n; i++) /* 0: not measured in a discarded round */
         shortest = seconds[i] > 0 ? fmin(shortest, seconds[i]) : shortest;
-    const bool in_a_row = !problem->in_place && is_synchronising(problem, bench->size);
+    const bool in_a_row = !problem->in_place && is_synchronising(problem, bench->tested.size);
     int repeats = in_a_row ? bench->options.in_a_row : 1;
     if (shortest < short_call) {
         const int enough = (int)fmin(ceil(long_sample / shortest), MAX_REPEATS);

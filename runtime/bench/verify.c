@@ -46,7 +46,7 @@ int call_candidate(struct bench *bench, const struct candidate *candidate) {
 struct cf_comm *comm_of(struct bench *bench) {
     return cf_collectives[bench->data.problem->collective].hybrid
                ? &cf_hybrid_find(bench->data.hybrid)->state->comm
-               : bench->world;
+               : bench->tested.state;
 }
 
 /* As in the wrappers (cf_attempt). */
@@ -56,7 +56,7 @@ static bool is_applicable(const struct bench *bench, const struct problem *probl
 
     if (choice->variant == NULL)
         return true;
-    cf_facts_fill(&facts, &bench->world->layout, problem->collective, choice_bytes(problem),
+    cf_facts_fill(&facts, &bench->tested.state->layout, problem->collective, choice_bytes(problem),
                   types_op_handle(problem->op));
     return facts.total_bytes <= CF_MOST_BYTES && choice->variant->applicable(&facts);
 }
@@ -72,8 +72,8 @@ void check_candidate(struct bench *bench, struct candidate *candidate, int err) 
     if (err == CF_DECLINED && !candidate->declined)
         refute(candidate, bench->rank, "declined a call that was served on other ranks or before");
     else
-        candidate->verified =
-            data_check(&bench->data, err, bench->rank, candidate->detail, sizeof candidate->detail);
+        candidate->verified = data_check(&bench->data, err, bench->tested.rank, candidate->detail,
+                                         sizeof candidate->detail);
 }
 
 void settle_candidate(struct bench *bench, struct candidate *candidate) {
@@ -118,7 +118,7 @@ static struct outcome call_once(struct bench *bench, const struct candidate *can
  */
 static struct outcome call_late(struct bench *bench, const struct candidate *candidate,
                                 unsigned turn) {
-    const int late = (int)((bench->data.problem->seed + turn) % (unsigned)bench->size);
+    const int late = (int)((bench->data.problem->seed + turn) % (unsigned)bench->tested.size);
     const struct clock *clock = &bench->clock;
 
     clock_compare(&bench->clock);
@@ -126,11 +126,11 @@ static struct outcome call_late(struct bench *bench, const struct candidate *can
     double start = clock_to_reference(&clock->line, clock_local(clock));
     must(PMPI_Allreduce(MPI_IN_PLACE, &start, 1, MPI_DOUBLE, MPI_MAX, bench->comm),
          "MPI_Allreduce");
-    start += bench->rank == late ? lateness + error : 0;
+    start += bench->tested.rank == late ? lateness + error : 0;
     double entered = clock_to_reference(&clock->line, clock_wait(clock, start));
     const int err = call_candidate(bench, candidate);
     const double left = clock_to_reference(&clock->line, clock_local(clock));
-    must(PMPI_Bcast(&entered, 1, MPI_DOUBLE, late, bench->comm), "MPI_Bcast");
+    must(PMPI_Bcast(&entered, 1, MPI_DOUBLE, late, bench->tested.comm), "MPI_Bcast");
     return (struct outcome){err, left - entered, entered - error - left};
 }
 
@@ -183,7 +183,7 @@ void verify_candidate(struct bench *bench, struct candidate *candidate, unsigned
 void verify_group(struct bench *bench, struct group *group) {
     watchdog_step(group->text);
     bench->group_start = clock_local(&bench->clock);
-    data_prepare(&bench->data, &group->problem, bench->rank, bench->size);
+    data_prepare(&bench->data, &group->problem, bench->tested.comm);
     for (int i = 0; i < group->ncandidates; i++) {
         struct candidate *candidate = &group->candidates[i];
 

@@ -162,7 +162,7 @@ def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
         with Store(args.db, create=False) as store:
             same = [one for one in store.places() if one.library == place.library]
         known = [from_name(one.layout) for one in same]
-        measured = {(at.nodes, at.size // at.nodes) for at in known if at.regular}
+        measured = {(at.nodes, at.size // at.nodes) for at in known if at.regular and not at.job}
     shape = (most.nodes, most.size // most.nodes)
     found = [f"{n}x{ranks}" for n, ranks in next_layouts(measured, shape, args.most_layouts)]
     print(

@@ -33,7 +33,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     made = build.read_manifest()
-    layout = request.parse_layout(args.layout, args.system)
+    layout = request.parse_layout(args.layout, args.system, divided=True)
     (collective,) = request.parse_collectives(args.collective, made)
     (size,) = request.parse_sizes(args.size)
     with Store(args.db, create=False) as store:

@@ -52,6 +52,8 @@ class ClusterSpec:
     def __post_init__(self) -> None:
         if self.nodes > MAX_NODES:
             raise ClusterError(f"layout={self.layout}: give 1 to {MAX_NODES} nodes")
+        if self.placed.job:
+            raise ClusterError(f"layout={self.layout}: give the job's layout alone")
         if not self.placed.consecutive and not self.layout.startswith("cyclic:"):
             raise ClusterError(
                 f"layout={self.layout}: mpirun places ranks node by node (4x2, 3+1+2) or in turn "

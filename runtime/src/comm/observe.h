@@ -35,7 +35,8 @@ void cf_observe_leave(struct cf_state *state);
  *
  * - collective, layout, bytes_from, bytes_to (both included), calls
  * - origin: how the communicators were made: world, duplicate (of one that had a state), other
- * - communicators: their number; dropped: on how many of them the guard dropped a variant
+ * - communicators: their number; ranks: how many ranks called on one of them; dropped: on how many
+ * of them the guard dropped a variant
  * - bytes: sum over calls, of a block or vector as in the database
  * - seconds: sum over calls and ranks
  * - waited: the part of seconds beyond the time of the rank that was the fastest in the mean; 0

@@ -108,8 +108,10 @@ static int by_key(const void *left, const void *right) {
 static bool sum_row(const struct row *own, struct row *out) {
     const struct row none = {.least = HUGE_VAL};
     struct row mine = own == NULL ? none : *own;
-    if (own != NULL)
+    if (own != NULL) {
         mine.least = own->sums.seconds / own->sums.rank_calls;
+        mine.sums.ranks = 1;
+    }
     /* All that have the key have the same; the others have zeros. */
     return PMPI_Reduce(&mine.key, &out->key, (int)sizeof mine.key, MPI_UNSIGNED_CHAR, MPI_MAX, 0,
                        MPI_COMM_WORLD) == MPI_SUCCESS &&
@@ -175,10 +177,10 @@ static void write_row(FILE *file, const struct row *row) {
     uint64_t from = 0;
     uint64_t to = 0;
     cf_profile_sizes(row->key.bucket, &from, &to);
-    (void)fprintf(file, "%s,%s,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%.0f,%.0f,%.0f,",
+    (void)fprintf(file, "%s,%s,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%.0f,%.0f,%.0f,%.0f,",
                   row->key.collective < 0 ? "job" : cf_collectives[row->key.collective].name,
                   row->key.layout, from, to, sums->calls, origins[row->key.origin],
-                  sums->communicators, sums->dropped, sums->bytes);
+                  sums->communicators, sums->ranks, sums->dropped, sums->bytes);
     write_seconds(file, sums->seconds, ",");
     write_seconds(file, waited(row), "\n");
 }
@@ -193,7 +195,7 @@ static void write_file(const struct rows *rows) {
     if (file != NULL) {
         (void)fprintf(file,
                       "collective,layout,bytes_from,bytes_to,calls,origin,communicators,"
-                      "dropped,bytes,seconds,waited\n");
+                      "ranks,dropped,bytes,seconds,waited\n");
         for (int i = 0; i < rows->count; i++)
             write_row(file, &rows->items[i]);
         written = !ferror(file);

@@ -20,6 +20,7 @@ struct cf_profile_key {
  * communicator, the others by all its ranks. */
 struct cf_profile_sums {
     double communicators, dropped, calls, bytes, rank_calls, seconds;
+    double ranks; /* 1 on each that has the row */
 };
 
 /* The smallest and the largest size in a bucket; -1: both zero. */

@@ -164,6 +164,22 @@ static void describe_world(void) {
         (void)cf_state_of(MPI_COMM_WORLD, &state);
 }
 
+/* On all ranks alike: false when one is out of memory. */
+static bool start_rules(struct cf_winners *winners) {
+    char name[CF_LAYOUT_NAME_SIZE];
+    struct cf_layout world;
+    bool good = cf_rules_start(winners);
+    if (good && cf_rules_know_parts()) {
+        good = cf_layout_build(&world, MPI_COMM_WORLD) == MPI_SUCCESS;
+        if (good && world.size > 0) {
+            cf_layout_name_with(&world, 1, name, sizeof name);
+            cf_rules_set_job(name);
+        }
+        cf_layout_free(&world);
+    }
+    return cf_all_agree(good);
+}
+
 /* After PMPI_Init, on all ranks that have the same library. The error handler of MPI_COMM_WORLD has
  * seen MPI errors before they are returned here. */
 static void start(void) {
@@ -188,7 +204,7 @@ static void start(void) {
     }
     if (settings.wanted) {
         const bool ready = share_winners(&settings, rank, &winners) && activate() == MPI_SUCCESS;
-        const bool active = ready && cf_all_agree(cf_rules_start(&winners));
+        const bool active = ready && start_rules(&winners);
         const bool observed = settings.profile || settings.verbose >= 2;
         cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
         cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;

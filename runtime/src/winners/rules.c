@@ -1,6 +1,7 @@
 #include "winners/rules.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 
 /* Where the rules of a layout come from: indices in the table, -1 for none. */
 struct sources {
+    int part; /* of the job */
     int exact;
     int point;
     int size; /* of the communicator, for which sizes at the point are converted; 0 without one */
@@ -26,6 +28,8 @@ struct built {
 static struct cf_table table;
 static int forced = -1;      /* the index of CF_ANY_LAYOUT in the table */
 static long most_on_map = 0; /* the most ranks of a point of the map */
+static bool any_parts = false;
+static char job[CF_LAYOUT_NAME_SIZE]; /* the name of its placement; empty if not needed */
 
 /* The rules built so far. */
 static struct {
@@ -93,13 +97,13 @@ static int converted(const struct cf_row *row, int point, int collective, int si
  * over other placements wait for each rank in turn, which no point tells.
  */
 static int source_of(const struct sources *sources, int collective) {
-    int count = 0;
-    (void)cf_table_rows(&table, forced, collective, &count);
-    if (count > 0)
-        return forced;
-    (void)cf_table_rows(&table, sources->exact, collective, &count);
-    if (count > 0)
-        return sources->exact;
+    const int in_order[] = {forced, sources->part, sources->exact};
+    for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
+        int count = 0;
+        (void)cf_table_rows(&table, in_order[i], collective, &count);
+        if (count > 0)
+            return in_order[i];
+    }
     return sources->consecutive || !cf_collectives[collective].prefix ? sources->point : -1;
 }
 
@@ -165,7 +169,9 @@ static struct built *build(const struct sources *sources) {
             free_built(built);
         return NULL;
     }
-    const int named = sources->exact >= 0 ? sources->exact : sources->point;
+    const int named = sources->part >= 0    ? sources->part
+                      : sources->exact >= 0 ? sources->exact
+                                            : sources->point;
     built->rules.layout = named >= 0 ? table.layout[named].name : CF_ANY_LAYOUT;
     int used = 0;
     for (int c = 0; c < cf_ncollectives; c++)
@@ -179,6 +185,8 @@ bool cf_rules_start(struct cf_winners *winners) {
         return false;
     forced = -1;
     most_on_map = 0;
+    any_parts = false;
+    job[0] = '\0';
     for (int i = 0; i < table.layouts; i++) {
         const struct cf_table_layout *layout = &table.layout[i];
         const long on_map = (long)layout->nodes * layout->ranks_per_node;
@@ -186,8 +194,26 @@ bool cf_rules_start(struct cf_winners *winners) {
             forced = i;
         if (layout->any && on_map > most_on_map)
             most_on_map = on_map;
+        any_parts = any_parts || strchr(layout->name, CF_JOB_END) != NULL;
     }
     return true;
+}
+
+bool cf_rules_know_parts(void) {
+    return any_parts;
+}
+
+void cf_rules_set_job(const char *placement) {
+    (void)snprintf(job, sizeof job, "%s", placement);
+}
+
+/* The stored layout of parts of this placement of the job; -1: none. */
+static int find_part(const char *placement, int threads) {
+    char name[2 * CF_LAYOUT_NAME_SIZE];
+    if (job[0] == '\0')
+        return -1;
+    (void)snprintf(name, sizeof name, "%s%c%s", job, CF_JOB_END, placement);
+    return cf_table_exact(&table, name, threads);
 }
 
 bool cf_rules_any_for(int size) {
@@ -205,8 +231,8 @@ bool cf_rules_any_for(int size) {
 static struct built *find_built(const struct sources *sources) {
     struct built *found = list.first;
     while (found != NULL &&
-           (found->sources.exact != sources->exact || found->sources.point != sources->point ||
-            found->sources.size != sources->size ||
+           (found->sources.part != sources->part || found->sources.exact != sources->exact ||
+            found->sources.point != sources->point || found->sources.size != sources->size ||
             found->sources.consecutive != sources->consecutive))
         found = found->next;
     return found;
@@ -217,7 +243,8 @@ bool cf_rules_find(const char *placement, const struct cf_layout *layout,
     *rules = NULL;
     if (table.layouts == 0)
         return true;
-    struct sources sources = {.exact = cf_table_exact(&table, placement, layout->threads),
+    struct sources sources = {.part = find_part(placement, layout->threads),
+                              .exact = cf_table_exact(&table, placement, layout->threads),
                               .point = cf_table_nearest(&table, layout)};
     sources.size = sources.point < 0 ? 0 : layout->size;
     sources.consecutive = sources.point >= 0 && layout->consecutive;
@@ -245,4 +272,6 @@ void cf_rules_stop(void) {
     cf_table_free(&table);
     forced = -1;
     most_on_map = 0;
+    any_parts = false;
+    job[0] = '\0';
 }

@@ -23,10 +23,15 @@ struct cf_rules {
 
 /* Keeps the winners, sorted, in a compact table; no reference to them. False when out of memory. */
 bool cf_rules_start(struct cf_winners *winners);
+/* Whether any winner is for the parts of a job. Then cf_rules_set_job is to be called. */
+bool cf_rules_know_parts(void);
+/* Takes a copy of the name of the job's placement. */
+void cf_rules_set_job(const char *placement);
 /*
  * The rules of a layout whose placement has this name; *rules is NULL if native serves all calls.
- * Each collective follows, in this order: a forced choice; the winners of this placement with the
- * largest number of threads up to the layout's; the nearest point of the map. Thread-safe. The
+ * Each collective follows, in this order: a forced choice; the winners of this placement as a part
+ * of the job; those of this placement, both with the largest number of threads up to the layout's;
+ * the nearest point of the map. Thread-safe. The
  * rules live until cf_rules_stop. False when out of memory.
  */
 bool cf_rules_find(const char *placement, const struct cf_layout *layout,

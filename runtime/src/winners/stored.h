@@ -10,6 +10,9 @@
 /* Begins the layout name "~NODESxRANKS" of a point of the map: what is expected to win there. It
  * serves the layouts near it that were not measured themselves. */
 #define CF_MAP_POINT '~'
+/* Ends the job's layout in a name such as 4x2/4x1: winners of communicators of layout 4x1 into
+ * which a job of layout 4x2 is divided. */
+#define CF_JOB_END '/'
 
 /* Native is faster than all variants; or as fast as the best, within the margin. */
 enum { CF_NATIVE_WINS = -1, CF_NATIVE_TIES = -2 };

@@ -41,8 +41,9 @@ static long ranks_of(const char *layout) {
 
 static void describe(struct cf_table_layout *layout, const char *name) {
     char *end = NULL;
+    const char *job_end = strchr(name, CF_JOB_END);
     memcpy(layout->name, name, sizeof layout->name);
-    layout->ranks = ranks_of(name);
+    layout->ranks = ranks_of(job_end == NULL ? name : job_end + 1);
     if (name[0] != CF_MAP_POINT)
         return;
     const long nodes = strtol(name + 1, &end, 10);
