@@ -86,7 +86,8 @@ class Layout:
     def name(self) -> str:
         """The canonical name: ``4x2``, ``3+1``, ``cyclic:2x3`` or ``map:0.1.1.0``; with threads ``4x2x8``.
 
-        ``4x2/4x1`` is a job of layout 4x2, divided into communicators of layout 4x1. A name that would be too long is ``map#`` and a hash; `from_name` cannot read it.
+        ``4x2/4x1`` is a job of layout 4x2, divided into communicators of layout 4x1. A name that would be too
+        long is ``map#`` and a hash; `from_name` cannot read it.
         """
         return self.key + (f"x{self.threads}" if self.threads > 1 else "")
 
@@ -153,8 +154,8 @@ def from_name(name: str) -> Layout:
     if not read:
         raise LayoutError(
             f"layout {name!r} is not one of NODESxRANKS (4x2), SIZE+SIZE+... (3+1), "
-            "cyclic:NODESxRANKS (cyclic:2x3) or map:NODE.NODE... (map:0.1.1.0), with xTHREADS (4x2x8) behind it; "
-            "JOB/PART (4x2/4x1) is a job that is divided into communicators which all call at once"
+            "cyclic:NODESxRANKS (cyclic:2x3) or map:NODE.NODE... (map:0.1.1.0), with xTHREADS (4x2x8) behind, "
+            "or JOB/PART (4x2/4x1) is a job that is divided into communicators which all call at once"
         )
     threads = int(read["threads"] or 1)
     if read["map"]:
