@@ -9,6 +9,7 @@ from typing import Any
 from . import fingerprint
 from .manifest import CollectiveEntry, FamilyEntry, Manifest, VariantEntry
 from .model import Specs, Variant
+from .order import fixed_order
 from .predicates import Expression
 
 
@@ -34,6 +35,7 @@ def describe(
                 predicate=v.composition.predicate.text,
                 parameters=v.parameters,
                 parts=dict(parts[v.name]),
+                fixed_order=fixed_order(v),
             )
             for v in variants
         ),

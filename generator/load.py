@@ -184,6 +184,7 @@ def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parame
         below=table.choice("below", ("", *COUNTS, "threads"), ""),
         whole=table.choice("whole", ("", "bytes", "total_bytes"), ""),
         needs=_needs(table.table("needs", {}), values),
+        fixed_order=tuple(table.take("fixed_order", list, [])),
     )
     table.finish()
     return parameter
@@ -201,6 +202,7 @@ def _algorithm(table: _Table) -> Algorithm:
         anywhere=tuple(table.take("anywhere", list, [])),
         pipelined=table.take("pipelined", bool, False),
         parameters=tuple(_parameter(row, requires) for row in table.tables("parameter")),
+        fixed_order=tuple(table.take("fixed_order", list, [])),
     )
 
 

@@ -93,7 +93,8 @@ class Parameter:
     ``neutral``. ``minimum`` and ``maximum``: the smallest and the largest legal number; ``minimum`` is None for
     symbolic values. Values >= the fact ``below`` are equivalent to ``neutral`` and are not searched. Values >=
     the fact ``whole`` are equivalent to each other (they cut nothing); only the largest is searched. ``needs``:
-    for some values, a condition on facts without which the value has no meaning.
+    for some values, a condition on facts without which the value has no meaning. ``fixed_order``: the values
+    with which steps over all ranks combine the operands of an element in one order (generator/order.py).
     """
 
     name: str
@@ -105,6 +106,7 @@ class Parameter:
     below: str = ""
     whole: str = ""
     needs: Mapping[str, str] = field(default_factory=dict)
+    fixed_order: tuple[ParameterValue, ...] = ()
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -172,6 +174,8 @@ class VariantEntry:
     parameters: tuple[Parameter, ...]
     parts: Mapping[str, str] = field(default_factory=dict)
     """A hash for each C file that the variant uses; the fingerprint is computed from them."""
+    fixed_order: Optional[Mapping[str, tuple[ParameterValue, ...]]] = None  # noqa: UP045 (likewise)
+    """The parameter values with which the order of combining depends on ranks alone (generator/order.py)."""
 
     @property
     def uses_threads(self) -> bool:
@@ -202,6 +206,12 @@ class VariantEntry:
         rows = itertools.product(*(p.searched(facts) for p in self.parameters))
         found = (self.canonical(dict(zip(names, row))) for row in rows)
         return list({tuple(point.items()): point for point in found}.values())
+
+    def has_fixed_order(self, point: Point) -> bool:
+        """Whether an element of a reduction has the same bits in vectors of any length, in every call."""
+        return self.fixed_order is not None and all(
+            point[name] in values for name, values in self.fixed_order.items()
+        )
 
     def canonical(self, point: Point) -> dict[str, ParameterValue]:
         """The point, with every parameter that has no meaning in it set to its neutral value."""

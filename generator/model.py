@@ -109,6 +109,8 @@ class Algorithm:
         bool  # it calls the node's steps around it for each segment (runtime/src/lane/lane.h)
     )
     parameters: tuple[Parameter, ...]
+    fixed_order: tuple[str, ...] = ()
+    """Those of ``calls`` that combine in an order that depends on the ranks alone (generator/order.py)."""
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 from .. import proof
 from ..expand import NODE_PHASE
 from ..model import Algorithm, Variant
+from ..order import fixed_order
 from ..predicates import FACTS
 from ..steps import PLACES, STEPS
 from .locals import call_declarations, declarations
@@ -53,6 +54,7 @@ def view(variant: Variant) -> dict[str, Any]:
         "node_phase": variant.parameter(NODE_PHASE),
         "is_shared": is_shared(variant),
         "symbols": _symbols(variant),
+        "fixed_order": _fixed_order(variant),
         "headers": sorted({STEPS[step.call].header for step in steps} - {""}),
         "in_order": any(STEPS[step.call].in_order for step in steps),
         "chunked": any(step.get("over") == "all" for step in steps),
@@ -79,6 +81,19 @@ def _lane_choice(algorithm: Algorithm, call: str) -> str:
         numbers = ", ".join(parameter.name.upper() for parameter in algorithm.parameters)
         fields.append(f".parameters = {{{numbers}}}")
     return f"{{{', '.join(fields)}}}"
+
+
+def _fixed_order(variant: Variant) -> list[str]:
+    """For each parameter a mask of the symbols with which the order of combining is fixed; empty: with none."""
+    known = fixed_order(variant)
+    if known is None:
+        return []
+    every = (1 << 64) - 1
+    masks = (
+        sum(1 << p.values.index(value) for value in known[p.name]) if p.name in known else every
+        for p in variant.parameters
+    )
+    return ["UINT64_MAX" if mask == every else f"0x{mask:x}" for mask in masks]
 
 
 def _symbols(variant: Variant) -> list[str]:

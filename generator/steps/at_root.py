@@ -35,6 +35,7 @@ class ReduceRest(GroupStep):
     sentence = "Combine at {root}, in {writes}, all of {reads} but the slices copied before."
     header = OwnSlice.header
     takes_op = True
+    keeps_order = False  # each slice lacks the operand of another rank
     scratch = "vector"
 
     def splits(self, step: Step) -> list[str]:

@@ -133,6 +133,7 @@ class StepKind(ABC):
     )
     whole: ClassVar[bool] = False  # it works on a whole buffer, given in units
     takes_op: ClassVar[bool] = False
+    keeps_order: ClassVar[bool] = True  # whether it combines all parts of a vector in one order
     # Its role in a pipe around a lane algorithm (lane.h): it "splits" or "assembles" the ranks' parts, or works
     # on vectors "elementwise". "": it cannot be in a pipe.
     in_pipe: ClassVar[str] = ""

@@ -190,6 +190,10 @@ struct cf_variant {
     int (*prepare)(struct cf_comm *comm, const int *parameter, bool *ready);
     int (*run)(const struct cf_args *args, struct cf_comm *comm, const int *parameter);
     struct cf_temporaries temporaries;
+    /* [nparameters] The values, as bits, with which an element of a reduction has the same bits in
+     * vectors of any length, in every call (generator/order.py). Numbers have all bits. NULL: none
+     * has. */
+    const uint64_t *fixed_order;
 };
 
 static inline int cf_prepare(const struct cf_variant *variant, struct cf_comm *comm,
@@ -255,7 +259,7 @@ extern const char cf_fingerprint[];
 
 /* Why a choice serves a call. */
 enum cf_evidence {
-    CF_FORCED,   /* by COLLFORGE_FORCE or the timing driver */
+    CF_FORCED,   /* by COLLFORGE_FORCE, COLLFORGE_REPRODUCIBLE or the timing driver */
     CF_MEASURED, /* it won on this layout */
     CF_EXPECTED, /* nobody measured this layout: it has to prove itself (guard.h) */
 };

@@ -23,6 +23,9 @@
     use(NATIVE_ORDER, "1", \
         "native collectives wherever an op is applied: float results are bit-identical to " \
         "native") \
+    use(REPRODUCIBLE, "1", \
+        "reductions in one order for all sizes on a communicator: an element's bits depend " \
+        "neither on the vector's length nor on the call; no guard") \
     use(GUARD, "0, 1 or reductions", \
         "variants expected to be fast on a layout that was not measured are tried against native " \
         "first (1); never (0); also where float results then differ in their last bits " \

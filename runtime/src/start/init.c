@@ -38,6 +38,7 @@ struct settings {
     int profile;
     int gpu_native; /* COLLFORGE_GPU=native: native if any rank has a GPU runtime */
     int guard;
+    int reproducible;
     int nwinners;
     int nlayouts;
     int64_t memory;
@@ -89,6 +90,15 @@ static enum cf_guard read_guard(void) {
     return strcmp(text, "0") == 0 ? CF_GUARD_OFF : CF_GUARD_ON;
 }
 
+static bool read_reproducible(void) {
+    const bool wanted = cf_variable_is_on(CF_VARIABLE_REPRODUCIBLE);
+    if (wanted && cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER))
+        cf_warn(
+            "COLLFORGE_REPRODUCIBLE is ignored beside COLLFORGE_NATIVE_ORDER: native orders "
+            "differ between sizes");
+    return wanted && !cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER);
+}
+
 /* On world rank 0. Every failure means a warning and fewer winners, never an error. */
 static void read_settings(struct settings *settings, struct cf_winners *winners) {
     char why[512] = "";
@@ -100,6 +110,9 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
     settings->memory = read_memory();
     settings->gpu_native = read_gpu();
     settings->guard = (int)read_guard();
+    settings->reproducible = read_reproducible();
+    if (settings->reproducible)
+        settings->guard = CF_GUARD_OFF;
     cf_log_setup(settings->verbose);
     settings->pretended = cf_variable(CF_VARIABLE_NODE_MAP) != NULL;
     if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
@@ -113,9 +126,12 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
     settings->nwinners = cf_winners_any(winners) ? winners->count : 0;
     settings->nlayouts = winners->nlayouts;
     settings->profile = cf_variable(CF_VARIABLE_PROFILE) != NULL;
-    settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0;
+    settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0 ||
+                       settings->reproducible;
     cf_log(1, "version %s, %d winners%s", COLLFORGE_VERSION, settings->nwinners,
-           settings->nwinners > 0 ? "" : ": native for everything");
+           settings->reproducible   ? ", reductions in a fixed order"
+           : settings->nwinners > 0 ? ""
+                                    : ": native for everything");
 }
 
 /* Broadcasts the winners of world rank 0. */
@@ -195,6 +211,7 @@ static void start(void) {
     cf_log_setup(settings.verbose);
     cf_runtime.memory = settings.memory;
     cf_runtime.guard = (enum cf_guard)settings.guard;
+    cf_runtime.reproducible = settings.reproducible;
     if (settings.pretended)
         (void)cf_topology_start();
     if (settings.wanted && settings.gpu_native && !cf_all_agree(!cf_gpu_is_here())) {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/facts.h"
+#include "winners/fixed_order.h"
 #include "winners/table.h"
 
 /* Where the rules of a layout come from: indices in the table, -1 for none. */
@@ -13,7 +15,8 @@ struct sources {
     int exact;
     int point;
     int size; /* of the communicator, for which sizes at the point are converted; 0 without one */
-    bool consecutive; /* the ranks of every node; false without a point */
+    bool consecutive;      /* the ranks of every node; false without a point */
+    struct cf_facts facts; /* of the layout; zeros without COLLFORGE_REPRODUCIBLE */
 };
 
 /* Rules that were built for some communicator. Others with the same sources share them. */
@@ -117,6 +120,46 @@ static int count_rows(const struct sources *sources) {
     return rows;
 }
 
+static struct cf_choice choice_of(const struct cf_row *row) {
+    struct cf_choice choice = {0};
+    if (row->choice >= 0) {
+        choice.variant = table.choices[row->choice].variant;
+        memcpy(choice.parameter, table.choices[row->choice].parameter, sizeof choice.parameter);
+    }
+    return choice;
+}
+
+/* The choice in a fixed order that won at the largest size; variant NULL: none did. */
+static struct cf_choice largest_in_order(const struct sources *sources, int collective) {
+    const bool on_map = sources->consecutive || !cf_collectives[collective].prefix;
+    const int from[] = {forced, sources->part, sources->exact, on_map ? sources->point : -1};
+    for (size_t s = 0; s < sizeof from / sizeof from[0]; s++) {
+        int count = 0;
+        const struct cf_row *rows = cf_table_rows(&table, from[s], collective, &count);
+        for (int i = count - 1; i >= 0; i--) {
+            const struct cf_choice choice = choice_of(&rows[i]);
+            if (cf_order_is_fixed(&choice, &sources->facts))
+                return choice;
+        }
+    }
+    return (struct cf_choice){0};
+}
+
+/* Fills the rules of a reduction with one choice for all sizes, whatever memory it takes. */
+static void fill_in_order(struct built *built, int collective, struct cf_choice *choice) {
+    const struct cf_choice **by_size = &built->rules.by_size[(size_t)collective * CF_BUCKETS];
+    *choice = largest_in_order(&built->sources, collective);
+    if (choice->variant == NULL)
+        cf_order_choose(collective, &built->sources.facts, choice);
+    if (choice->variant == NULL)
+        return;
+    choice->measured = CF_MOST_BYTES;
+    choice->evidence = CF_FORCED;
+    for (int b = 0; b < CF_BUCKETS; b++)
+        by_size[b] = choice;
+    built->any = built->rules.tuned[collective] = true;
+}
+
 /* Fills the rules of one collective; its choices are from `used` on. Returns their number. */
 static int fill_collective(struct built *built, int collective, struct cf_row *rows, int used) {
     const int from = source_of(&built->sources, collective);
@@ -124,15 +167,15 @@ static int fill_collective(struct built *built, int collective, struct cf_row *r
     int count = 0;
     const struct cf_row *stored = cf_table_rows(&table, from, collective, &count);
     struct cf_choice *choices = &built->choices[used];
+    if (cf_runtime.reproducible && cf_collectives[collective].has_op) {
+        fill_in_order(built, collective, choices);
+        return 1;
+    }
     for (int i = 0; i < count; i++) {
         rows[i] = stored[i];
         if (is_point)
             rows[i].bytes = converted(&stored[i], from, collective, built->sources.size);
-        if (stored[i].choice >= 0) {
-            const struct cf_table_choice *choice = &table.choices[stored[i].choice];
-            choices[i].variant = choice->variant;
-            memcpy(choices[i].parameter, choice->parameter, sizeof choice->parameter);
-        }
+        choices[i] = choice_of(&stored[i]);
         choices[i].measured = is_point ? 0 : rows[i].bytes;
         choices[i].evidence = from == forced ? CF_FORCED : is_point ? CF_EXPECTED : CF_MEASURED;
     }
@@ -153,7 +196,7 @@ static void free_built(struct built *built) {
 /* NULL when out of memory. */
 static struct built *build(const struct sources *sources) {
     const size_t collectives = (size_t)cf_ncollectives;
-    const size_t count = (size_t)count_rows(sources) + 1;
+    const size_t count = (size_t)count_rows(sources) + collectives;
     struct cf_row *rows = calloc(count, sizeof *rows);
     struct built *built = calloc(1, sizeof *built);
     if (built != NULL) {
@@ -217,6 +260,8 @@ static int find_part(const char *placement, int threads) {
 }
 
 bool cf_rules_any_for(int size) {
+    if (cf_runtime.reproducible)
+        return size > 1;
     /* The nearest point has at most 1.5 times fewer nodes, and ranks on each (table.c). */
     if (size > 1 && size <= 3 * most_on_map)
         return true;
@@ -228,12 +273,19 @@ bool cf_rules_any_for(int size) {
     return false;
 }
 
+static bool are_alike(const struct cf_facts *a, const struct cf_facts *b) {
+    return a->size == b->size && a->nodes == b->nodes && a->min_node_size == b->min_node_size &&
+           a->max_node_size == b->max_node_size && a->consecutive == b->consecutive &&
+           a->threads == b->threads;
+}
+
 static struct built *find_built(const struct sources *sources) {
     struct built *found = list.first;
     while (found != NULL &&
            (found->sources.part != sources->part || found->sources.exact != sources->exact ||
             found->sources.point != sources->point || found->sources.size != sources->size ||
-            found->sources.consecutive != sources->consecutive))
+            found->sources.consecutive != sources->consecutive ||
+            !are_alike(&found->sources.facts, &sources->facts)))
         found = found->next;
     return found;
 }
@@ -241,13 +293,15 @@ static struct built *find_built(const struct sources *sources) {
 bool cf_rules_find(const char *placement, const struct cf_layout *layout,
                    const struct cf_rules **rules) {
     *rules = NULL;
-    if (table.layouts == 0)
+    if (table.layouts == 0 && !cf_runtime.reproducible)
         return true;
     struct sources sources = {.part = find_part(placement, layout->threads),
                               .exact = cf_table_exact(&table, placement, layout->threads),
                               .point = cf_table_nearest(&table, layout)};
     sources.size = sources.point < 0 ? 0 : layout->size;
     sources.consecutive = sources.point >= 0 && layout->consecutive;
+    if (cf_runtime.reproducible)
+        cf_facts_fill(&sources.facts, layout, 0, CF_UNSIZED_BYTES, MPI_OP_NULL);
     (void)pthread_mutex_lock(&list.mutex);
     struct built *built = find_built(&sources);
     if (built == NULL) {

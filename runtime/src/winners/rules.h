@@ -31,8 +31,8 @@ void cf_rules_set_job(const char *placement);
  * The rules of a layout whose placement has this name; *rules is NULL if native serves all calls.
  * Each collective follows, in this order: a forced choice; the winners of this placement as a part
  * of the job; those of this placement, both with the largest number of threads up to the layout's;
- * the nearest point of the map. Thread-safe. The
- * rules live until cf_rules_stop. False when out of memory.
+ * the nearest point of the map. With COLLFORGE_REPRODUCIBLE, reductions follow fixed_order.h.
+ * Thread-safe. The rules live until cf_rules_stop. False when out of memory.
  */
 bool cf_rules_find(const char *placement, const struct cf_layout *layout,
                    const struct cf_rules **rules);

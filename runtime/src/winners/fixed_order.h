@@ -1,0 +1,16 @@
+/*
+ * COLLFORGE_REPRODUCIBLE: one choice for all sizes of a reduction on a communicator, whose order of
+ * combining depends on the ranks alone. So an element of the result has the same bits in vectors of
+ * any length, in every call.
+ */
+#ifndef COLLFORGE_FIXED_ORDER_H_INCLUDED
+#define COLLFORGE_FIXED_ORDER_H_INCLUDED
+
+#include "base/cf.h"
+
+/* Whether the choice applies, with an op that commutes or not, and keeps such an order. */
+bool cf_order_is_fixed(const struct cf_choice *choice, const struct cf_facts *facts);
+/* The first choice of the collective that does, whether it is fast or not; variant NULL: none. */
+void cf_order_choose(int collective, const struct cf_facts *facts, struct cf_choice *choice);
+
+#endif

@@ -1,0 +1,106 @@
+"""COLLFORGE_REPRODUCIBLE: the bits of sums of doubles in vectors of many lengths, on both libraries."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+
+import pytest
+from conftest import Installation, Launch
+from hazards.build import compiled
+
+from collforge.generator.manifest import VariantEntry
+from collforge.toolchain import build
+
+NODES = {"3x2": "2", "1x6": "6", "cyclic:3x2": "map:0,1,2,0,1,2", "3+1+2": "3,1,2"}
+WITHOUT_VARIANT = {"scan", "exscan", "reduce_scatter"}
+"""What no variant serves where there is one rank on each node."""
+
+
+def bits(
+    built: Installation, launch: Launch, layout: str, **variables: str
+) -> tuple[dict[tuple[str, str], int], str]:
+    """The differing elements for each communicator and collective, and the log."""
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": NODES[layout],
+        "COLLFORGE_VERBOSE": "2",
+        "COLLFORGE_REPRODUCIBLE": "1",
+        **variables,
+    }
+    done = launch(built.library.name, 6, [str(compiled(built, "reproducible", "-lm"))], env)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()]
+    return {(comm, name): int(count) for comm, name, count in rows}, done.stderr
+
+
+def differing(
+    found: dict[tuple[str, str], int], exempt: Iterable[tuple[str, str]] = ()
+) -> set[tuple[str, str]]:
+    return {key for key, count in found.items() if count} - set(exempt)
+
+
+@pytest.mark.parametrize("layout", NODES)
+def test_an_element_has_the_same_bits_in_vectors_of_any_length(
+    built: Installation, launch: Launch, layout: str
+) -> None:
+    """Without a database. Some columns or pairs have one rank on each node, all but those of 1x6."""
+    found, log = bits(built, launch, layout)
+    apart = {"3x2": ["column"], "cyclic:3x2": ["column", "pair"], "3+1+2": ["column", "pair"]}.get(
+        layout, []
+    )
+    assert not differing(found, itertools.product(apart, WITHOUT_VARIANT))
+    assert "reductions in a fixed order" in log
+    assert not re.search(r"(allreduce|reduce|reduce_scatter_block)@.* bytes: native", log)
+    assert re.search(r"scan@.*\b3x1, .* bytes: native", log) is not None or layout != "3x2"
+    assert not re.search(r"\bscan@.*\b(3x2|1x6|1x2).* bytes: native", log)
+
+
+def points(entry: VariantEntry) -> list[str]:
+    """The points of a variant in a fixed order that differ in a word, not only in a number."""
+    domains = [p.values if p.minimum is None else p.values[:1] for p in entry.parameters]
+    names = [p.name for p in entry.parameters]
+    rows = (entry.canonical(dict(zip(names, row))) for row in itertools.product(*domains))
+    return list(dict.fromkeys(entry.name(point) for point in rows if entry.has_fixed_order(point)))
+
+
+def forced(family: str) -> list[str]:
+    """COLLFORGE_FORCE for each point of a family, of all collectives together."""
+    entries = [v for v in build.read_manifest().variants if v.family == family and v.fixed_order]
+    rows = itertools.zip_longest(*([f"{v.collective}={p}" for p in points(v)] for v in entries))
+    return [";".join(filter(None, row)) for row in rows]
+
+
+FAMILIES = sorted({v.family for v in build.read_manifest().variants if v.fixed_order} - {"hybrid"})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_variants_that_state_a_fixed_order(
+    built: Installation, launch: Launch, family: str
+) -> None:
+    """Each is forced; the runtime takes it only if its order is fixed."""
+    layout = "1x6" if family == "shared_window" else "3x2"
+    assert forced(family)
+    for force in forced(family):
+        found, log = bits(built, launch, layout, COLLFORGE_FORCE=force)
+        named = dict(text.split("=", 1) for text in force.split(";"))
+        assert not {comm for comm, name in differing(found) if name in named} & {"world"}, force
+        for name, variant in named.items():
+            assert f"bytes: {variant}" in log or name.startswith("hybrid"), variant
+
+
+def test_the_sums_show_their_order(built: Installation, launch: Launch) -> None:
+    """A ring's order depends on the part of the vector; the mode does not take it."""
+    ring = "allreduce=full_lane[lane_algorithm=ring,node_phase=shared]"
+    found, _ = bits(built, launch, "3x2", COLLFORGE_FORCE=ring, COLLFORGE_REPRODUCIBLE="0")
+    assert found["world", "allreduce"] > 0
+    found, log = bits(built, launch, "3x2", COLLFORGE_FORCE=ring)
+    assert found["world", "allreduce"] == 0
+    assert re.search(r"allreduce@.* bytes: full_lane\[.*lane_algorithm=recursive_doubling", log)
+
+
+def test_beside_native_order(built: Installation, launch: Launch) -> None:
+    _, log = bits(built, launch, "3x2", COLLFORGE_NATIVE_ORDER="1")
+    assert "COLLFORGE_REPRODUCIBLE is ignored" in log
+    assert "bytes: full_lane" not in log
