@@ -221,8 +221,8 @@ def _hindrance(made: Manifest, row: Calls) -> str:
         return "a layout without a readable name"
     if at.size == 1:
         return "one rank"
-    if entry.sized != "block" or entry.varies != "no" or entry.moves_nothing:
-        return "irregular, or without data: tune --collective NAME"
+    if entry.sized not in ("block", "mean"):
+        return "no sizes in the profile, or without data: tune --collective NAME"
     if row.size == 0:
         return "no data"
     return "reductions of less than 4 bytes" if entry.has_op and row.size < MOST_TINY else ""
