@@ -79,17 +79,28 @@ def test_a_file_that_is_no_profile(tmp_path: Path, text: str | None, word: str) 
 
 
 def test_what_is_worth_tuning(calls: Path) -> None:
-    """Calls of a bucket together, as doubles; the most expensive layout first."""
+    """Calls of a bucket together, as doubles; what the guard dropped first, then the most expensive layout."""
     found, left_out = profile.worth_tuning(profile.read([calls]), build.read_manifest(), 0.01)
     assert [(one.layout, one.problems) for one in found] == [
-        ("2x2", {("bcast", 8000)}),
         ("2x1", {("allreduce", 8)}),
+        ("2x2", {("bcast", 8000)}),
     ]
-    assert [one.part for one in found] == [pytest.approx(4 / 6.801), pytest.approx(1.5 / 6.801)]
+    assert [one.part for one in found] == [pytest.approx(1.5 / 6.801), pytest.approx(4 / 6.801)]
     parts = {reason: round(6.801 * part, 3) for reason, part in left_out.items()}
     assert sorted(parts.values()) == [0.001, 0.1, 0.3, 0.4, 0.5]
     assert parts["one rank"] == 0.1
     assert parts["reductions of less than 4 bytes"] == 0.3
+
+
+def test_what_the_guard_dropped_is_tuned_though_it_takes_little_time(tmp_path: Path) -> None:
+    path = tmp_path / "calls.csv"
+    rows = "bcast,2x2,8,9,9,world,1,1,72,0.001,0\nbcast,2x2,64,76,9,world,1,0,576,9.0,0\n"
+    path.write_text(f"{HEADER}\n{rows}")
+    found, _ = profile.worth_tuning(profile.read([path]), build.read_manifest(), 0.01)
+    assert [(one.problems, one.dropped) for one in found] == [
+        ({("bcast", 8)}, True),
+        ({("bcast", 64)}, False),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +182,7 @@ def test_tune_what_is_called(built: Installation, calls: Path, tmp_path: Path) -
         places = store.places()
         measured = {one.problem for place in places for one in store.measurements(place)}
     assert {place.layout for place in places} <= {"2x2", "2x1"}
-    assert any(problem.startswith("bcast@2x2,bytes=8000") for problem in measured)
+    assert any(problem.startswith("allreduce@2x1,bytes=8,") for problem in measured)
 
 
 def test_how_communicators_were_made_and_who_waited(

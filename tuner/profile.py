@@ -175,14 +175,17 @@ class Wanted:
     problems: frozenset[tuple[str, int]]
     """Collectives and bytes."""
     part: float
+    dropped: bool = False
+    """Whether the guard dropped a variant of each: what was expected, or measured, does not hold there."""
 
 
 def worth_tuning(
     found: Profile, made: Manifest, least: float
 ) -> tuple[list[Wanted], dict[str, float]]:
-    """What has at least the part ``least`` of the time in collectives; the most expensive layout first.
+    """What has at least the part ``least`` of the time in collectives, or where the guard dropped a variant.
 
-    Calls of a bucket of sizes are one problem. Also the parts that cannot be tuned, by the reason.
+    First the problems of the guard, then the others, each with the most expensive layout first. Calls of a
+    bucket of sizes are one problem. Also the parts that cannot be tuned, by the reason.
     """
     total = found.moving or 1.0
     left_out: dict[str, float] = {}
@@ -194,18 +197,19 @@ def worth_tuning(
             continue
         key = (row.layout, row.collective, row.bytes_from)
         buckets[key] = _sum(buckets[key], row) if key in buckets else row
-    layouts: dict[str, dict[tuple[str, int], float]] = {}
+    layouts: dict[tuple[str, bool], dict[tuple[str, int], float]] = {}
     for row in buckets.values():
         part = row.moving / total
-        if part < least:
+        dropped = row.dropped > 0
+        if part < least and not dropped:
             left_out["little time each"] = left_out.get("little time each", 0.0) + part
             continue
-        layouts.setdefault(row.layout, {})[row.collective, measurable(row.size)] = part
+        layouts.setdefault((row.layout, dropped), {})[row.collective, measurable(row.size)] = part
     wanted = [
-        Wanted(layout, frozenset(problems), sum(problems.values()))
-        for layout, problems in layouts.items()
+        Wanted(layout, frozenset(problems), sum(problems.values()), dropped)
+        for (layout, dropped), problems in layouts.items()
     ]
-    return sorted(wanted, key=lambda one: -one.part), left_out
+    return sorted(wanted, key=lambda one: (not one.dropped, -one.part)), left_out
 
 
 def measurable(nbytes: int) -> int:
