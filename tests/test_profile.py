@@ -44,7 +44,7 @@ def calls(tmp_path: Path) -> Path:
 def test_what_can_be_tuned_from_a_profile(tmp_path: Path, entry: CollectiveEntry) -> None:
     """What is chosen by a size that the profile has: of a block, or the mean of all."""
     path = tmp_path / "calls.csv"
-    path.write_text(f"{HEADER}\n{entry.name},2x2,7512,8191,10,world,1,0,80000,4.0,1.0\n")
+    path.write_text(f"{HEADER}\n{entry.name},2x2,7512,8191,10,world,1,4,0,80000,4.0,1.0\n")
     found, left_out = profile.worth_tuning(profile.read([path]), build.read_manifest(), 0.01)
     known = entry.sized in ("block", "mean")
     assert [one.problems for one in found] == ([{(entry.name, 8000)}] if known else [])

@@ -18,13 +18,14 @@ NODES = {
     "3x2": "2",
     "1x6": "6",
     "6x1": "1",
+    "12x1": "1",
     "cyclic:3x2": "map:0,1,2,0,1,2",
     "3+1+2": "3,1,2",
 }
 
 
 def bits(
-    built: Installation, launch: Launch, layout: str, **variables: str
+    built: Installation, launch: Launch, layout: str, how: str = "", **variables: str
 ) -> tuple[dict[tuple[str, str], int], str]:
     """The differing elements for each communicator and collective, and the log."""
     env = {
@@ -34,7 +35,8 @@ def bits(
         "COLLFORGE_REPRODUCIBLE": "1",
         **variables,
     }
-    done = launch(built.library.name, 6, [str(compiled(built, "reproducible", "-lm"))], env)
+    program = [str(compiled(built, "reproducible", "-lm")), how]
+    done = launch(built.library.name, 12 if layout == "12x1" else 6, program, env)
     assert done.returncode == 0, done.stderr
     rows = [line.split() for line in done.stdout.splitlines()]
     return {(comm, name): int(count) for comm, name, count in rows}, done.stderr
@@ -96,6 +98,25 @@ def test_the_sums_show_their_order(built: Installation, launch: Launch) -> None:
     found, log = bits(built, launch, "3x2", COLLFORGE_FORCE=ring)
     assert found["world", "allreduce"] == 0
     assert re.search(r"allreduce@.* bytes: full_lane\[.*lane_algorithm=recursive_doubling", log)
+
+
+@pytest.mark.parametrize("layout", ["12x1", "3x2"])
+def test_an_op_that_does_not_commute(built: Installation, launch: Launch, layout: str) -> None:
+    """On 12 ranks both libraries' own reductions change their order with the size."""
+    found, _ = bits(built, launch, layout, "ordered")
+    assert not differing(found)
+
+
+def test_where_shared_memory_cannot_be_had(mpi: str, built: Installation, launch: Launch) -> None:
+    """Open MPI makes no windows with MPI_THREAD_MULTIPLE: a warning says that the mode does not hold."""
+    found, log = bits(built, launch, "1x6", "threads")
+    assert ("COLLFORGE_REPRODUCIBLE does not hold for" in log) == (mpi == "openmpi")
+    assert bool(differing(found)) == (mpi == "openmpi")
+
+
+def test_native_can_be_forced(built: Installation, launch: Launch) -> None:
+    _, log = bits(built, launch, "3x2", COLLFORGE_FORCE="allreduce=native")
+    assert not re.search(r": allreduce@3x2.* bytes: (?!native)", log)
 
 
 def test_beside_native_order(built: Installation, launch: Launch) -> None:

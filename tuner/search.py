@@ -34,9 +34,17 @@ def coordinates(problem: Case) -> Coordinates:
 
 
 def neighbours(problem: Case, history: History) -> list[tuple[Coordinates, Sequence[Launch]]]:
-    """The launches of the collective's other problems, with the coordinates of these."""
+    """The launches of the collective's other problems, with the coordinates of these.
+
+    Parts of a job tell nothing of communicators that have the nodes to themselves, and the other way round.
+    """
+    sharing = from_name(problem.layout).sharing
     others = measured_problems(history, problem.collective)
-    return [(coordinates(o), history[o.problem]) for o in others if o.problem != problem.problem]
+    return [
+        (coordinates(other), history[other.problem])
+        for other in others
+        if other.problem != problem.problem and from_name(other.layout).sharing == sharing
+    ]
 
 
 def relatives(problem: Case, history: History) -> list[Sequence[Launch]]:

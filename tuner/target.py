@@ -124,7 +124,8 @@ def profiled_goals(
             if args.system == "emulated":
                 rails(args, at)
         except CollforgeError as error:
-            left_out[f"{one.layout}: {error}"] = one.part
+            reason = f"{one.layout}: {error}"
+            left_out[reason] = left_out.get(reason, 0.0) + one.part
             continue
         names = sorted({name for name, _ in one.problems})
         sizes = sorted({size for _, size in one.problems})

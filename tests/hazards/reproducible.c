@@ -12,6 +12,15 @@
 
 enum { MOST = 20000, MOST_RANKS = 16 };
 
+/* MPI_SUM, or a sum of which the MPI library does not know that it commutes. */
+static MPI_Op sum = MPI_SUM;
+
+static void add(void *in, void *inout, int *count, MPI_Datatype *type) {
+    (void)type;
+    for (int i = 0; i < *count; i++)
+        ((double *)inout)[i] = ((double *)in)[i] + ((double *)inout)[i];
+}
+
 static const int lengths[] = {MOST, 1, 4096, 2, 7, 20, 100, 1023, MOST, 3, 4096, 1, MOST};
 
 struct place {
@@ -39,31 +48,31 @@ static void fill(const struct place *at, int blocks, int count, int longer) {
 
 static int do_allreduce(const struct place *at, int count) {
     fill(at, 1, count, 0);
-    MPI_Allreduce(at->send, at->recv, count, MPI_DOUBLE, MPI_SUM, at->comm);
+    MPI_Allreduce(at->send, at->recv, count, MPI_DOUBLE, sum, at->comm);
     return count;
 }
 
 static int do_reduce(const struct place *at, int count) {
     fill(at, 1, count, 0);
-    MPI_Reduce(at->send, at->recv, count, MPI_DOUBLE, MPI_SUM, at->size - 1, at->comm);
+    MPI_Reduce(at->send, at->recv, count, MPI_DOUBLE, sum, at->size - 1, at->comm);
     return at->rank == at->size - 1 ? count : 0;
 }
 
 static int do_scan(const struct place *at, int count) {
     fill(at, 1, count, 0);
-    MPI_Scan(at->send, at->recv, count, MPI_DOUBLE, MPI_SUM, at->comm);
+    MPI_Scan(at->send, at->recv, count, MPI_DOUBLE, sum, at->comm);
     return count;
 }
 
 static int do_exscan(const struct place *at, int count) {
     fill(at, 1, count, 0);
-    MPI_Exscan(at->send, at->recv, count, MPI_DOUBLE, MPI_SUM, at->comm);
+    MPI_Exscan(at->send, at->recv, count, MPI_DOUBLE, sum, at->comm);
     return at->rank > 0 ? count : 0;
 }
 
 static int do_reduce_scatter_block(const struct place *at, int count) {
     fill(at, at->size, count, 0);
-    MPI_Reduce_scatter_block(at->send, at->recv, count, MPI_DOUBLE, MPI_SUM, at->comm);
+    MPI_Reduce_scatter_block(at->send, at->recv, count, MPI_DOUBLE, sum, at->comm);
     return count;
 }
 
@@ -72,7 +81,7 @@ static int do_reduce_scatter(const struct place *at, int count) {
     for (int r = 0; r < at->size; r++)
         counts[r] = count + r;
     fill(at, at->size, count, 1);
-    MPI_Reduce_scatter(at->send, at->recv, counts, MPI_DOUBLE, MPI_SUM, at->comm);
+    MPI_Reduce_scatter(at->send, at->recv, counts, MPI_DOUBLE, sum, at->comm);
     return counts[at->rank];
 }
 
@@ -121,7 +130,12 @@ static void try_on(const char *name, MPI_Comm comm) {
 int main(int argc, char **argv) {
     int rank;
     MPI_Comm one_of_each, pair;
-    MPI_Init(&argc, &argv);
+    int provided = 0;
+    const char *how = argc > 1 ? argv[1] : "";
+    MPI_Init_thread(&argc, &argv,
+                    strcmp(how, "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
+    if (strcmp(how, "ordered") == 0)
+        MPI_Op_create(add, 0, &sum);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &one_of_each);
     MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &pair);

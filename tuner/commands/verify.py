@@ -25,13 +25,14 @@ from collforge.tuner.run import Job, Site, run_job
 # after one and two steps. Nodes of equal and unequal size, and ranks that are not consecutive. Threads: for
 # variants that use them.
 LAYOUTS = {
-    "small": ("1x3", "3x2", "3+1", "3x1x2"),
-    "full": ("1x3", "3x2", "1+3+1+1+1", "cyclic:2x3", "3x1x2", "cyclic:2x2x2"),
+    "small": ("1x3", "3x1", "3x2", "3+1", "3x1x2"),
+    "full": ("1x3", "5x1", "3x2", "1+3+1+1+1", "cyclic:2x3", "3x1x2", "cyclic:2x2x2"),
     "paranoid": (
         "1x2",
         "1x5",
         "2x2",
         "2x3",
+        "5x1",
         "5x2",
         "3+1",
         "1+2+2",

@@ -17,6 +17,7 @@
 #include "serve/fast.h"
 #include "serve/guard.h"
 #include "start/start.h"
+#include "winners/fixed_order.h"
 
 /* No memory for the communicator's state; cf_attempt reports the error. */
 static const struct cf_choice out_of_memory = {0};
@@ -302,6 +303,8 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
         err = cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
     if (err != MPI_SUCCESS)
         return err;
+    if (!ready && cf_runtime.reproducible && info->has_op && layout->rank == 0)
+        cf_order_warn(info->name, state->layout_name);
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 

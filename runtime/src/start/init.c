@@ -215,6 +215,8 @@ static void start(void) {
     if (settings.pretended)
         (void)cf_topology_start();
     if (settings.wanted && settings.gpu_native && !cf_all_agree(!cf_gpu_is_here())) {
+        if (rank == 0 && settings.reproducible)
+            cf_warn("COLLFORGE_REPRODUCIBLE is ignored beside COLLFORGE_GPU=native");
         if (rank == 0)
             cf_log(1, "a rank has a GPU runtime and COLLFORGE_GPU=native: native collectives");
         settings.wanted = 0;

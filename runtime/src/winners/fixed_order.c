@@ -1,6 +1,9 @@
 #include "winners/fixed_order.h"
 
+#include <stdatomic.h>
 #include <string.h>
+
+#include "base/log.h"
 
 static bool applies(const struct cf_variant *variant, const struct cf_facts *facts) {
     struct cf_facts any = *facts;
@@ -36,4 +39,13 @@ void cf_order_choose(int collective, const struct cf_facts *facts, struct cf_cho
                                        ? variant->parameters[i].values[0]
                                        : __builtin_ctzll(variant->fixed_order[i]);
     }
+}
+
+void cf_order_warn(const char *collective, const char *layout) {
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&warned))
+        cf_warn(
+            "COLLFORGE_REPRODUCIBLE does not hold for %s on %s, and maybe for others: its "
+            "communicators or shared memory cannot be had here",
+            collective, layout);
 }

@@ -145,6 +145,13 @@ static struct cf_choice largest_in_order(const struct sources *sources, int coll
     return (struct cf_choice){0};
 }
 
+/* Whether native is forced. */
+static bool is_given_up(int collective) {
+    int count = 0;
+    const struct cf_row *rows = cf_table_rows(&table, forced, collective, &count);
+    return count > 0 && rows[0].choice < 0;
+}
+
 /* Fills the rules of a reduction with one choice for all sizes, whatever memory it takes. */
 static void fill_in_order(struct built *built, int collective, struct cf_choice *choice) {
     const struct cf_choice **by_size = &built->rules.by_size[(size_t)collective * CF_BUCKETS];
@@ -167,7 +174,7 @@ static int fill_collective(struct built *built, int collective, struct cf_row *r
     int count = 0;
     const struct cf_row *stored = cf_table_rows(&table, from, collective, &count);
     struct cf_choice *choices = &built->choices[used];
-    if (cf_runtime.reproducible && cf_collectives[collective].has_op) {
+    if (cf_runtime.reproducible && cf_collectives[collective].has_op && !is_given_up(collective)) {
         fill_in_order(built, collective, choices);
         return 1;
     }
