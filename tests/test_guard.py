@@ -26,11 +26,14 @@ POINTS = ("1x2", "1x4", "2x1", "3x1", "2x2", "3x2")
 SIZES = (1, 64, 1024, 16384)
 
 
-def variants(made: Manifest, collective: str) -> list[Variant]:
-    """The first and the last point of every variant on 2x2."""
+def variants(made: Manifest, collective: str, layout: str = "2x2") -> list[Variant]:
+    """The first and the last point of every variant that applies there."""
     found: dict[Variant, None] = {}
+    where = from_name(layout)
     for entry in made.variants_of(collective):
-        points = entry.points(from_name("2x2").facts())
+        if not entry.applies(made.facts(collective, where, 1024)):
+            continue
+        points = entry.points(where.facts())
         for point in (points[0], points[-1]):
             found[Variant.from_name(collective, entry.name(point), entry.fingerprint)] = None
     return list(found)
@@ -41,9 +44,11 @@ def rows(made: Manifest) -> Iterator[MapPoint]:
     for collective in made.collectives:
         if collective.sized != "block" or collective.hybrid:
             continue
-        own = variants(made, collective.name)
         cells = [(name, size) for name in POINTS for size in SIZES]
         for turn, (name, size) in enumerate(cells):
+            own = variants(made, collective.name, name)
+            if not own:
+                continue
             nodes, ranks = map(int, name.split("x"))
             yield MapPoint(nodes, ranks, size, own[turn % len(own)], 2.0, 1.5, PREDICTED, ("9x9",))
 

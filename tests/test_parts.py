@@ -178,6 +178,7 @@ scatter,3x1,8,9,10,other,8,8,0,80,1.0,0.0
     (tmp_path / "calls.csv").write_text(f"{HEADER}\n{rows}")
     found = profile.read([tmp_path / "calls.csv"])
     assert [row.layout for row in found.rows] == ["4x2/4x1", "4x2", "4x1", "3x1"]
+    assert [row.served_as for row in found.rows] == ["4x2/4x1", "4x2", "4x2/4x1", "3x1"]
     wanted, _ = profile.worth_tuning(found, made, 0.01)
     assert [one.layout for one in wanted] == ["4x2/4x1", "4x2", "4x1", "3x1"]
 
@@ -201,3 +202,7 @@ def test_tune_and_bench_parts(collforge: Launch, tmp_path: Path) -> None:
 def test_parts_where_they_mean_nothing() -> None:
     with pytest.raises(CollforgeError, match="parts of a job"):
         request.parse_layout("4x2/4x1", "emulated")
+    words = ["export", "--to", "openmpi", "--system", "local", "--layout", "2x2/2x1"]
+    with pytest.raises(CollforgeError, match="export --layout 2x1"):
+        args = cli.build_parser()[0].parse_args(words)
+        args.run(args)

@@ -94,7 +94,7 @@ def test_what_is_worth_tuning(calls: Path) -> None:
 
 def test_what_the_guard_dropped_is_tuned_though_it_takes_little_time(tmp_path: Path) -> None:
     path = tmp_path / "calls.csv"
-    rows = "bcast,2x2,8,9,9,world,1,1,72,0.001,0\nbcast,2x2,64,76,9,world,1,0,576,9.0,0\n"
+    rows = "bcast,2x2,8,9,9,world,1,4,1,72,0.001,0\nbcast,2x2,64,76,9,world,1,4,0,576,9.0,0\n"
     path.write_text(f"{HEADER}\n{rows}")
     found, _ = profile.worth_tuning(profile.read([path]), build.read_manifest(), 0.01)
     assert [(one.problems, one.dropped) for one in found] == [

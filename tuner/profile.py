@@ -48,6 +48,8 @@ class Calls:
     """Sum over calls and ranks."""
     waited: float
     """The part of ``seconds`` in which ranks waited for the latest one. 0 where that is not known."""
+    served_as: str
+    """Under which layout the runtime looks up winners: names the job where such communicators can divide it."""
 
     @property
     def size(self) -> int:
@@ -90,13 +92,13 @@ class Profile:
 
 def read(paths: Iterable[Path]) -> Profile:
     """The sum of the profiles in these files. Raises CollforgeError for a file that is none."""
-    found: dict[tuple[str, str, str, int], Calls] = {}
+    found: dict[tuple[str, str, str, str, int], Calls] = {}
     seconds, tuned = 0.0, False
     for one in (one for path in paths for one in _with_parts(_rows(path))):
         if one.collective == JOB:
             seconds, tuned = seconds + one.seconds, tuned or one.origin == TUNED
             continue
-        key = (one.collective, one.layout, one.origin, one.bytes_from)
+        key = (one.collective, one.layout, one.served_as, one.origin, one.bytes_from)
         found[key] = _sum(found[key], one) if key in found else one
     return Profile(sorted(found.values(), key=lambda one: -one.seconds), seconds, tuned)
 
@@ -107,17 +109,18 @@ def _with_parts(rows: Sequence[Calls]) -> list[Calls]:
     They do if every rank of the job called in one of them.
     """
     job = next((row.at for row in rows if row.collective == JOB), None)
-    return [replace(row, layout=_in_job(row, job)) if job else row for row in rows]
+    return [_in_job(row, job) if job else row for row in rows]
 
 
-def _in_job(row: Calls, job: Layout) -> str:
+def _in_job(row: Calls, job: Layout) -> Calls:
     at = row.at
-    if row.collective == JOB or at is None or row.ranks < job.size or at.size == job.size:
-        return row.layout
+    if row.collective == JOB or at is None or at.size == job.size:
+        return row
     try:
-        return from_name(f"{job.placement}/{row.layout}").name
+        name = from_name(f"{job.placement}/{row.layout}").name
     except LayoutError:
-        return row.layout
+        return row
+    return replace(row, layout=name if row.ranks == job.size else row.layout, served_as=name)
 
 
 def _rows(path: Path) -> list[Calls]:
@@ -148,6 +151,7 @@ def _calls(row: Mapping[str, str]) -> Calls:
         float(row["bytes"]),
         float(row["seconds"]),
         float(row["waited"]),
+        row["layout"],
     )
 
 
@@ -164,6 +168,7 @@ def _sum(a: Calls, b: Calls) -> Calls:
         a.bytes + b.bytes,
         a.seconds + b.seconds,
         a.waited + b.waited,
+        a.served_as,
     )
 
 

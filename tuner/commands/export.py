@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from collforge.errors import CollforgeError
 from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build, libraries
@@ -60,6 +61,10 @@ def run(args: argparse.Namespace) -> int:
     build.build(library)
     made = build.read_manifest()
     asked = target.goal(args, made)
+    if asked.layout.job:
+        raise CollforgeError(
+            f"{library.name} cannot know the parts of a job: export --layout {asked.layout.alone.name}"
+        )
     file = tuning_file(library, Path(args.output).absolute(), asked.layout.size)
     names = tuple(name for name in asked.collectives if name in file.algorithms)
     file.reasons.update(

@@ -12,7 +12,7 @@ from rich.table import Table
 from collforge.db import Store, Winner
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
-from collforge.layout import Layout
+from collforge.layout import Layout, from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
@@ -173,10 +173,11 @@ def savings(
         if made.collective(row.collective).sized == "exchanged":
             saved.append((0.0, "not known: its sizes are not in the profile"))
             continue
-        if row.layout not in known:
-            place = Place.of(target.system_name(args), library, at)
-            known[row.layout] = read_winners(store, made, place, at)
-        winner = serving_winner(made.collective(row.collective), known[row.layout], row.size)
+        if row.served_as not in known:
+            served = from_name(row.served_as)
+            place = Place.of(target.system_name(args), library, served)
+            known[row.served_as] = read_winners(store, made, place, served)
+        winner = serving_winner(made.collective(row.collective), known[row.served_as], row.size)
         saved.append(saving(made, row, at, winner))
     return saved
 

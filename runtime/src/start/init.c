@@ -123,7 +123,9 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
         cf_warn("COLLFORGE_DB=%.300s is ignored: %s", database, why);
     if (cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER))
         cf_winners_drop_reductions(winners);
-    settings->nwinners = cf_winners_any(winners) ? winners->count : 0;
+    /* A fixed order serves what has no winner: it must know where native is forced. */
+    const bool any = cf_winners_any(winners) || settings->reproducible;
+    settings->nwinners = any ? winners->count : 0;
     settings->nlayouts = winners->nlayouts;
     settings->profile = cf_variable(CF_VARIABLE_PROFILE) != NULL;
     settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0 ||

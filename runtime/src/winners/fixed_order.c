@@ -5,18 +5,19 @@
 
 #include "base/log.h"
 
-static bool applies(const struct cf_variant *variant, const struct cf_facts *facts) {
+static bool applies(const struct cf_variant *variant, const struct cf_facts *facts, bool commutes) {
     struct cf_facts any = *facts;
-    any.commutative = true;
-    if (!variant->applicable(&any))
-        return false;
-    any.commutative = false;
+    any.commutative = commutes;
     return variant->applicable(&any);
+}
+
+static bool applies_to_all_ops(const struct cf_variant *variant, const struct cf_facts *facts) {
+    return applies(variant, facts, true) && applies(variant, facts, false);
 }
 
 bool cf_order_is_fixed(const struct cf_choice *choice, const struct cf_facts *facts) {
     const struct cf_variant *variant = choice->variant;
-    if (variant == NULL || variant->fixed_order == NULL || !applies(variant, facts))
+    if (variant == NULL || variant->fixed_order == NULL || !applies_to_all_ops(variant, facts))
         return false;
     for (int i = 0; i < variant->nparameters; i++) {
         const bool symbolic = variant->parameters[i].symbols != NULL;
@@ -27,18 +28,24 @@ bool cf_order_is_fixed(const struct cf_choice *choice, const struct cf_facts *fa
 }
 
 void cf_order_choose(int collective, const struct cf_facts *facts, struct cf_choice *choice) {
+    const struct cf_variant *found = NULL;
     memset(choice, 0, sizeof *choice);
-    for (int v = 0; v < cf_nvariants && choice->variant == NULL; v++) {
+    for (int v = 0; v < cf_nvariants; v++) {
         const struct cf_variant *variant = cf_variants[v];
-        if (variant->collective != collective || variant->fixed_order == NULL ||
-            !applies(variant, facts))
+        if (variant->collective != collective || variant->fixed_order == NULL)
             continue;
-        choice->variant = variant;
-        for (int i = 0; i < variant->nparameters; i++)
-            choice->parameter[i] = variant->parameters[i].symbols == NULL
-                                       ? variant->parameters[i].values[0]
-                                       : __builtin_ctzll(variant->fixed_order[i]);
+        if (applies_to_all_ops(variant, facts)) {
+            found = variant;
+            break;
+        }
+        if (found == NULL && applies(variant, facts, true))
+            found = variant;
     }
+    choice->variant = found;
+    for (int i = 0; found != NULL && i < found->nparameters; i++)
+        choice->parameter[i] = found->parameters[i].symbols == NULL
+                                   ? found->parameters[i].values[0]
+                                   : __builtin_ctzll(found->fixed_order[i]);
 }
 
 void cf_order_warn(const char *collective, const char *layout) {

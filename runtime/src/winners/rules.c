@@ -149,7 +149,7 @@ static struct cf_choice largest_in_order(const struct sources *sources, int coll
 static bool is_given_up(int collective) {
     int count = 0;
     const struct cf_row *rows = cf_table_rows(&table, forced, collective, &count);
-    return count > 0 && rows[0].choice < 0;
+    return count > 0 && choice_of(&rows[0]).variant == NULL;
 }
 
 /* Fills the rules of a reduction with one choice for all sizes, whatever memory it takes. */
