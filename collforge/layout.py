@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Optional
 
 from collforge.errors import CollforgeError
 
@@ -25,7 +26,7 @@ class Layout:
 
     node_of: tuple[int, ...]
     threads: int = 1
-    job: Layout | None = None
+    job: Optional[Layout] = None  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
 
     @property
     def size(self) -> int:

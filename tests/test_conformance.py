@@ -16,7 +16,8 @@ from collforge import layout as layouts
 from collforge.generator import manifest
 from collforge.generator.load import load_specs
 
-LAYOUTS = ("2x2", "3+1", "cyclic:2x3", "1x4", "2x2x2")  # the last one has two threads per process
+# 2x2x2 has two threads per process; family flat serves 4x1 alone.
+LAYOUTS = ("2x2", "3+1", "cyclic:2x3", "1x4", "2x2x2", "4x1")
 LEVELS = ("single", "funneled", "serialized", "multiple")
 SEPARATE = {"threads", "huge", "errors", "fuzz"}  # checks with separate launches
 TIMEOUT = 300

@@ -40,7 +40,7 @@ def calls(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("entry", build.read_manifest().collectives, ids=lambda e: str(e.name))
+@pytest.mark.parametrize("entry", build.current_manifest().collectives, ids=lambda e: str(e.name))
 def test_what_can_be_tuned_from_a_profile(tmp_path: Path, entry: CollectiveEntry) -> None:
     """What is chosen by a size that the profile has: of a block, or the mean of all."""
     path = tmp_path / "calls.csv"
