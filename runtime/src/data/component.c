@@ -11,13 +11,28 @@ static int own_count(const struct cf_split *split, MPI_Comm over, int *count) {
     return err;
 }
 
+/*
+ * Whether MPI_Gather and MPI_Scatter may move the parts, or only their v variants. Works around
+ * MPICH 4.0.2, where ranks forward parts as bytes: of types with numbers of several kinds, long
+ * ones are cut off ("message truncated"). Such types occur in reductions only (data/unit.h), where
+ * each rank may have its own, so all but bytes are meant.
+ */
+static bool may_be_forwarded(const struct cf_split *split, const struct cf_unit *unit) {
+#ifdef MPICH_NUMVERSION
+    return split->uniform && unit->type == MPI_BYTE;
+#else
+    (void)unit;
+    return split->uniform;
+#endif
+}
+
 int cf_scatter(struct cf_comm *comm, const void *from, const struct cf_split *split, void *to,
                const struct cf_unit *unit, int root, MPI_Comm over) {
     (void)comm;
     int own = 0;
 
     CF_TRY(own_count(split, over, &own));
-    if (split->uniform) {
+    if (may_be_forwarded(split, unit)) {
         return PMPI_Scatter(from, own, unit->type, to, own, unit->type, root, over);
     }
     return PMPI_Scatterv(from, split->counts, split->displs, unit->type, to, own, unit->type, root,
@@ -30,7 +45,7 @@ int cf_gather(struct cf_comm *comm, const void *from, void *to, const struct cf_
     int own = 0;
 
     CF_TRY(own_count(split, over, &own));
-    if (split->uniform) {
+    if (may_be_forwarded(split, unit)) {
         return PMPI_Gather(from, own, unit->type, to, own, unit->type, root, over);
     }
     return PMPI_Gatherv(from, own, unit->type, to, split->counts, split->displs, unit->type, root,

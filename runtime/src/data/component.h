@@ -1,7 +1,8 @@
 /*
  * Component collectives of the MPI library over a node or a lane communicator (over): the regular
- * form where the split is uniform, else the v form. shared.h has the same functions for a node,
- * without over. Lane algorithms have their parameters in its place.
+ * form where the split is uniform and the library serves it correctly, else the v form. shared.h
+ * has the same functions for a node, without over. Lane algorithms have their parameters in its
+ * place.
  */
 #ifndef COLLFORGE_COMPONENT_H_INCLUDED
 #define COLLFORGE_COMPONENT_H_INCLUDED
