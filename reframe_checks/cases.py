@@ -27,12 +27,14 @@ count and root, in place and not, but not with every other number, so that a fur
 multiply the cases. The choice is deterministic.
 
 Cases to which a variant does not apply are left out. ``bytes`` is count x type size.
+
+Native is verified with the same problems; full has the huge count, too.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from collforge.case import Case
@@ -57,6 +59,7 @@ TYPE_BYTES = {
     "strided": 8,
     "neglb": 8,
     "mixed": 8,
+    "whole": 4,
 }
 ODD, PRIME, LARGE, HUGE = 7, 1009, 20011, 400009
 
@@ -141,6 +144,18 @@ def verification_cases(
             yield from (str(problem.by(text)) for text in chosen)
 
 
+def native_cases(manifest: Manifest, collective: str, layout: Layout, tier: str) -> Iterator[str]:
+    """The case strings that verify the MPI library's own collective on a layout.
+
+    ``tier`` as for verification_cases. Nothing for a hybrid collective, which is none of the library's.
+    """
+    if tier not in TIERS:
+        raise unknown("tier", tier, TIERS)
+    entry = manifest.collective(collective)
+    if not entry.hybrid:
+        yield from (str(one) for one, _, _ in _cases(entry, layout, tier, huge=True))
+
+
 def timing_case(manifest: Manifest, collective: str, layout: Layout, nbytes: int) -> Case:
     """The native call that times a collective at a size, with doubles and sums if possible.
 
@@ -165,7 +180,7 @@ def timing_cases(
 
 
 def _cases(
-    collective: CollectiveEntry, layout: Layout, tier: str
+    collective: CollectiveEntry, layout: Layout, tier: str, huge: bool = False
 ) -> Iterator[tuple[Case, bool, list[int]]]:
     """For every problem of a tier: its native case, whether its op commutes, and the turns of its numbers."""
     if collective.moves_nothing:
@@ -173,19 +188,27 @@ def _cases(
             seed = {"seed": str(rank)}
             yield Case(collective.name, NATIVE, layout.name, UNSIZED_BYTES, seed), True, [0]
         return
-    for one, turns in _problems(collective, layout, tier).items():
+    counts = _counts(collective, layout, tier, huge)
+    for one, turns in _problems(collective, layout, tier, counts).items():
         native = Case(collective.name, NATIVE, layout.name, one.bytes, one.options)
         yield native, one.operand.commutative, turns
 
 
-def _problems(collective: CollectiveEntry, layout: Layout, tier: str) -> dict[Problem, list[int]]:
-    """The problems of a tier, each with the turns (of `_turns`) at which it is solved."""
-    operands = [
+def _operands(collective: CollectiveEntry) -> list[Operand]:
+    """A single element for a whole block needs blocks of one size."""
+    return [
         operand
         for operand in (REDUCED if collective.has_op else MOVED)
-        if operand.type in DENSE or not collective.hybrid
+        if (operand.type in DENSE or not collective.hybrid)
+        and (operand.type != "whole" or collective.varies == "no")
     ]
-    counts = _counts(collective, layout, tier)
+
+
+def _problems(
+    collective: CollectiveEntry, layout: Layout, tier: str, counts: Sequence[int]
+) -> dict[Problem, list[int]]:
+    """The problems of a tier, each with the turns (of `_turns`) at which it is solved."""
+    operands = _operands(collective)
     roots = range(layout.size if collective.rooted else 1)
     in_place = (False, True) if collective.in_place != "none" else (False,)
     varies = collective.varies != "no"
@@ -208,16 +231,16 @@ def _problems(collective: CollectiveEntry, layout: Layout, tier: str) -> dict[Pr
     return chosen
 
 
-def _counts(collective: CollectiveEntry, layout: Layout, tier: str) -> list[int]:
+def _counts(collective: CollectiveEntry, layout: Layout, tier: str, huge: bool) -> list[int]:
     blocks = collective.total_bytes(layout.size, 1)
-    large, huge = LARGE // blocks, HUGE // blocks
+    large = LARGE // blocks
     if tier == "small":
         return [0, 1, ODD, large]
     counts = {0, 1, PRIME, large}
     for ranks in (*layout.node_sizes, layout.size):
         counts |= {ranks - 1, ranks, ranks + 1}
-    if tier == "paranoid":
-        counts.add(huge)
+    if huge or tier == "paranoid":
+        counts.add(HUGE // blocks)
     return sorted(counts)
 
 

@@ -23,8 +23,8 @@ from collforge.generator import manifest
 from collforge.home import home
 from collforge.place import Place
 from collforge.tuner import leftovers
-from collforge.tuner.commands import verify
 from collforge.tuner.probes import instructions, programs
+from collforge.tuner.verification import Verdict
 from collforge.variant import Variant
 
 ASKED = ["--system", "local", "--layout", "2x2", "--collective", "bcast,allgather", "--seed", "7"]
@@ -293,7 +293,7 @@ def test_verify_command_passes(collforge: Launch) -> None:
     ],
 )
 def test_what_became_of_cases_is_counted_apart(outcome: dict[str, int], words: str) -> None:
-    assert verify.describe(Counter(outcome)) == words
+    assert str(Verdict(Counter(outcome))) == words
 
 
 def test_native_winners_cost_little(built: Installation, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from collforge.decision import MARGIN
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
 from collforge.toolchain import libraries
 from collforge.tuner import profile, request
@@ -21,16 +23,21 @@ from collforge.tuner.run import Site
 
 def add_system(parser: argparse.ArgumentParser) -> None:
     """Adds --system and the options that describe it."""
-    parser.add_argument(
-        "--system",
-        default="emulated",
-        help="emulated, local, or a system of your --config (default: %(default)s)",
-    )
-    parser.add_argument("--config", metavar="FILE", help="your site's ReFrame configuration")
+    add_place(parser, default="emulated")
     parser.add_argument(
         "--layout", help="nodes x ranks per node (default: 4x2 emulated, 2x2 local)"
     )
     add_rails(parser)
+
+
+def add_place(parser: argparse.ArgumentParser, default: str) -> None:
+    """Adds --system and --config."""
+    parser.add_argument(
+        "--system",
+        default=default,
+        help="emulated, local, or a system of your --config (default: %(default)s)",
+    )
+    parser.add_argument("--config", metavar="FILE", help="your site's ReFrame configuration")
 
 
 def add_rails(parser: argparse.ArgumentParser) -> None:
@@ -152,22 +159,33 @@ def site(args: argparse.Namespace, mpi: str) -> Site:
 
     Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
     """
-    if args.system not in request.LAYOUTS and not args.config:
-        raise CollforgeError(
-            f"system {args.system} is none of {', '.join(sorted(request.LAYOUTS))}: "
-            "name the ReFrame configuration that has it with --config"
-        )
-    config = Path(args.config).absolute() if args.config else reframe_checks.SETTINGS
+    found = site_of(args.system, args.config, libraries.find(mpi))
     if args.system != "emulated":
-        return Site(args.system, mpi, config)
+        return found
     spec = cluster(args)
-    check(libraries.find(mpi).flavor)
     variables = {
         "COLLFORGE_RAILS": str(spec.rails),
         "COLLFORGE_RATE": spec.rate,
         "COLLFORGE_RAIL_MODEL": spec.rail_model,
     }
-    return Site(args.system, mpi, config, variables)
+    return replace(found, variables=variables)
+
+
+def site_of(system: str, config: str | None, library: MpiLibrary) -> Site:
+    """Where jobs of an MPI library run, on an emulated cluster with its default links.
+
+    Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
+    """
+    if system not in request.LAYOUTS and not config:
+        raise CollforgeError(
+            f"system {system} is none of {', '.join(sorted(request.LAYOUTS))}: "
+            "name the ReFrame configuration that has it with --config"
+        )
+    if system == "emulated":
+        check(library.flavor)
+    return Site(
+        system, library.name, Path(config).absolute() if config else reframe_checks.SETTINGS
+    )
 
 
 def system_name(args: argparse.Namespace) -> str:

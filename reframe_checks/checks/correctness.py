@@ -1,4 +1,4 @@
-"""Verifies every variant of the manifest on the partition's layout."""
+"""Verifies every variant of the manifest, and the MPI library's own collectives, on the partition's layout."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ import reframe as rfm
 from reframe.core.builtins import parameter, performance_function, variable
 
 from collforge.records import Output
-from collforge.reframe_checks.cases import verification_cases
+from collforge.reframe_checks.cases import native_cases, verification_cases
 from collforge.reframe_checks.driver_check import DriverCheck
 from collforge.reframe_checks.manifest import MANIFEST
+from collforge.variant import NATIVE
 
 
 @rfm.simple_test
 class Correctness(DriverCheck):
-    """Verifies one variant with the cases of collforge.reframe_checks.cases; nothing is timed."""
+    """Verifies one variant with the cases of collforge.reframe_checks.cases; nothing is timed.
 
-    variant = parameter([f"{v.collective}:{v.family}" for v in MANIFEST.variants], loggable=True)
+    As variants count the native collectives: ``Correctness %variant=bcast:native``. A wrong one is a defect of
+    the MPI library; `collforge verify --native` lists all its failures.
+    """
+
+    variant = parameter(
+        [
+            *(f"{v.collective}:{v.family}" for v in MANIFEST.variants),
+            *(f"{entry.name}:{NATIVE}" for entry in MANIFEST.collectives if not entry.hybrid),
+        ],
+        loggable=True,
+    )
 
     tier = variable(str, value="small")
     """small, full or paranoid."""
@@ -23,6 +34,9 @@ class Correctness(DriverCheck):
     verify_only = True
 
     def case_strings(self) -> list[str]:
+        collective, _, family = self.variant.partition(":")
+        if family == NATIVE:
+            return list(native_cases(MANIFEST, collective, self.rank_layout, self.tier))
         for variant in MANIFEST.variants:
             if f"{variant.collective}:{variant.family}" == self.variant:
                 return list(verification_cases(MANIFEST, variant, self.rank_layout, self.tier))

@@ -115,6 +115,8 @@ static bool options_fit(const struct problem *problem, const bool given[NOPTIONS
         return refuse(why, "%s has no MPI_IN_PLACE", info->name);
     if (problem->uneven && info->varies == CF_VARIES_NO)
         return refuse(why, "%s has blocks of one size", info->name);
+    if (problem->element->whole && (info->varies != CF_VARIES_NO || info->hybrid))
+        return refuse(why, "%s cannot have type whole", info->name);
     if (oracle->moves_nothing && problem->bytes != CF_UNSIZED_BYTES)
         return refuse(why, "%s moves nothing: bytes=%d", info->name, CF_UNSIZED_BYTES);
     return true;

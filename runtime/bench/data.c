@@ -158,20 +158,31 @@ static int count_of(bool in_array, bool significant, int count) {
     return in_array ? 0 : significant ? count : -77;
 }
 
+/* The type that this rank passes. The counts become numbers of it. */
+static MPI_Datatype describe(const struct data *data, int rank, int *sent, int *received) {
+    const struct element *element = data->problem->element;
+    const bool odd = rank % 2 != 0 && !is_hybrid(data);
+
+    if (element->whole && !odd && data->problem->count > 0) {
+        *sent = *received = 1; /* all blocks have one size */
+        return types_block(element, data->problem->count);
+    }
+    *sent *= odd ? element->odd_types : 1;
+    *received *= odd ? element->odd_types : 1;
+    return odd ? element->odd_type : element->type;
+}
+
 static void fill_args(struct data *data, int rank, const struct form *form) {
     const struct problem *problem = data->problem;
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
-    const struct element *element = problem->element;
     /* If both sides have one type, it is significant on every rank, and so are the counts. */
     const bool has_op = cf_collectives[problem->collective].has_op;
     const bool one_type = oracle->single_buffer || has_op;
     const bool sends = one_type || form->sends;
     const bool receives = one_type || form->receives;
-    const bool odd = rank % 2 != 0 && !is_hybrid(data);
-    const MPI_Datatype type = odd ? element->odd_type : element->type;
-    const int scale = odd ? element->odd_types : 1;
-    const int sent = sizes_between(&data->sizes, rank, 0) * scale;
-    const int received = sizes_between(&data->sizes, problem->root, rank) * scale;
+    int sent = sizes_between(&data->sizes, rank, 0);
+    int received = sizes_between(&data->sizes, problem->root, rank);
+    const MPI_Datatype type = describe(data, rank, &sent, &received);
     const struct arrays *out = &data->send_arrays;
     const struct arrays *in = has_op ? &data->send_arrays : &data->recv_arrays;
     int *const nothing = garbage(problem->seed);

@@ -2,13 +2,16 @@
 
 #include <string.h>
 
-enum { INT, DOUBLE, PAIR, STRIDED, NEGLB, MIXED, CHARS, NTYPES };
+#include "report.h"
+
+enum { INT, DOUBLE, PAIR, STRIDED, NEGLB, MIXED, WHOLE, CHARS, NTYPES };
 
 /*
  * strided has a hole between its two ints and one after them. neglb has the type map {(int, 0),
  * (int, -8)} and the bounds -12 and 4. Its lower bound is negative and differs from the true one,
  * and the first int in the packed stream has the higher address. mixed is pair on even ranks, and
- * twice as many ints on odd ranks: one signature described in two ways.
+ * twice as many ints on odd ranks: one signature described in two ways. So does whole: even ranks
+ * pass a block as one element of a type made for it, odd ranks as ints.
  */
 static struct element elements[NTYPES] = {
     [INT] = {"int", WORD_INT32, 1, 4, {0}, 0, 4, MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, 1},
@@ -19,6 +22,7 @@ static struct element elements[NTYPES] = {
     [NEGLB] =
         {"neglb", WORD_INT32, 2, 4, {0, -8}, -12, 16, MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, 1},
     [MIXED] = {"mixed", WORD_INT32, 2, 4, {0, 4}, 0, 8, MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, 2},
+    [WHOLE] = {"whole", WORD_INT32, 1, 4, {0}, 0, 4, MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, 1},
     [CHARS] = {"chars", WORD_BYTE, 1, 1, {0}, 0, 1, MPI_DATATYPE_NULL, MPI_DATATYPE_NULL, 1},
 };
 
@@ -26,6 +30,7 @@ static const char *const op_names[] = {
     [OP_NONE] = NULL, [OP_SUM] = "sum", [OP_MAX] = "max", [OP_AFFINE] = "affine"};
 
 static MPI_Op affine = MPI_OP_NULL;
+static MPI_Datatype block = MPI_DATATYPE_NULL;
 static const struct element *expected = NULL;
 static const char *complaint = NULL;
 
@@ -99,6 +104,8 @@ int types_create(void) {
     elements[INT].type = MPI_INT;
     elements[DOUBLE].type = MPI_DOUBLE;
     elements[CHARS].type = MPI_BYTE;
+    elements[WHOLE].type = MPI_INT;
+    elements[WHOLE].whole = true;
     int err = PMPI_Type_contiguous(2, MPI_INT, &elements[PAIR].type);
     if (err == MPI_SUCCESS)
         err = PMPI_Type_commit(&elements[PAIR].type);
@@ -114,8 +121,21 @@ int types_create(void) {
     return err;
 }
 
+static void free_block(void) {
+    if (block != MPI_DATATYPE_NULL)
+        must(PMPI_Type_free(&block), "MPI_Type_free");
+}
+
+MPI_Datatype types_block(const struct element *element, int count) {
+    free_block();
+    must(PMPI_Type_contiguous(count, element->type, &block), "MPI_Type_contiguous");
+    must(PMPI_Type_commit(&block), "MPI_Type_commit");
+    return block;
+}
+
 int types_free(void) {
     int err = PMPI_Op_free(&affine);
+    free_block();
     for (int i = PAIR; i <= NEGLB; i++) {
         const int freed = PMPI_Type_free(&elements[i].type);
         err = err == MPI_SUCCESS ? freed : err;
@@ -140,7 +160,7 @@ enum operation types_find_op(const char *name, size_t length) {
 }
 
 enum operation types_default_op(const struct element *element) {
-    if (element == &elements[MIXED] || element == &elements[CHARS])
+    if (element == &elements[MIXED] || element->whole || element == &elements[CHARS])
         return OP_NONE;
     return element->lanes == 2 ? OP_AFFINE : OP_SUM;
 }

@@ -27,6 +27,7 @@ struct element {
     MPI_Datatype type;     /* one element; also on odd ranks, unless odd_types is not 1 */
     MPI_Datatype odd_type; /* the type that odd ranks pass instead ... */
     int odd_types;         /* ... this many of it per element */
+    bool whole;            /* even ranks pass one element of a type for a whole block instead */
 };
 
 /* The bytes of one element in the type signature. */
@@ -38,6 +39,9 @@ enum operation { OP_NONE, OP_SUM, OP_MAX, OP_AFFINE };
  * class. */
 int types_create(void);
 int types_free(void);
+
+/* A type of count > 0 elements, valid until the next call. */
+MPI_Datatype types_block(const struct element *element, int count);
 
 /* The type with this name (length bytes), or NULL. */
 const struct element *types_find(const char *name, size_t length);

@@ -1,25 +1,22 @@
-"""`collforge verify`: checks every variant's results on this machine, with pretended placements of ranks."""
+"""`collforge verify`: checks the results of every variant, or of the MPI library's own collectives."""
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import sys
-from collections import Counter
-from collections.abc import Sequence
 
 from rich.progress import Progress
 
-from collforge import layout, records
+from collforge import layout
 from collforge.case import Case, parse
 from collforge.errors import CollforgeError, unknown
 from collforge.generator.manifest import Manifest, VariantEntry
-from collforge.home import home
-from collforge.reframe_checks.cases import TIERS, verification_cases
+from collforge.layout import Layout
+from collforge.reframe_checks.cases import TIERS, native_cases, verification_cases
 from collforge.toolchain import build
-from collforge.tuner import ingest, request
+from collforge.tuner import request, target
 from collforge.tuner.parsing import Subparsers, add_command, add_mpi, find_libraries
-from collforge.tuner.run import Job, Site, run_job
+from collforge.tuner.verification import Verdict, verify_native, verify_variants
 
 # One node: for variants of a single node. 3 and 5 nodes: lane algorithms that pair nodes have nodes left over,
 # after one and two steps. Nodes of equal and unequal size, and ranks that are not consecutive. Threads: for
@@ -45,71 +42,100 @@ LAYOUTS = {
         "cyclic:2x2x2",
     ),
 }
-# Cases per launch: so many that the cost of launching is small.
-CASES_PER_JOB = 20000
+# For native, the nodes of pretended layouts make no difference, only the number of ranks does. Open MPI 4.1
+# chooses some of its algorithms of bcast on 16 ranks only.
+NATIVE_LAYOUTS = {
+    "small": ("1x3", "1x4"),
+    "full": ("1x2", "1x3", "1x4", "1x5", "1x16"),
+    "paranoid": ("1x1", "1x2", "1x3", "1x4", "1x5", "1x6", "1x7", "1x8", "1x16"),
+}
 
 EXAMPLE = """\
 collforge verify --tier full
-  collforge verify --mpi mpich --family full_lane --collective alltoall --tier paranoid"""
+  collforge verify --mpi mpich --family full_lane --collective alltoall --tier paranoid
+  collforge verify --native --mpi openmpi --tier full"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    parser = add_command(subparsers, "verify", "check the results of every variant", EXAMPLE, run)
+    parser = add_command(
+        subparsers,
+        "verify",
+        "check the results of every variant, or of the MPI library itself",
+        EXAMPLE,
+        run,
+    )
     add_mpi(parser)
+    parser.add_argument(
+        "--native",
+        action="store_true",
+        help="check the MPI library's own collectives instead, as an acceptance test of the library",
+    )
     parser.add_argument("--family", help="one family only")
     parser.add_argument("--collective", help="with commas, or regular or irregular (default: all)")
     parser.add_argument(
         "--tier", choices=TIERS, default="small", help="number of cases (default %(default)s)"
     )
     parser.add_argument("--layout", help="placements with commas (default: those of the tier)")
+    target.add_place(parser, default="local")
     parser.add_argument(
         "--seed", type=int, default=7, help="seed of the inputs (default %(default)s)"
     )
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.native and args.family:
+        raise CollforgeError("--native verifies no family: leave out --family")
     found = find_libraries(args.mpi)
+    sites = [target.site_of(args.system, args.config, library) for library in found]
     for library in found:
         build.build(library)
     made = build.read_manifest()
-    variants = select(made, args.family, args.collective)
-    names = args.layout.split(",") if args.layout else LAYOUTS[args.tier]
+    layouts = NATIVE_LAYOUTS if args.native else LAYOUTS
+    names = args.layout.split(",") if args.layout else layouts[args.tier]
     print(f"seed {args.seed}")
-    failures: list[str] = []
+    verdict, summary = Verdict(), []
     with Progress() as progress:
-        for mpi in (library.name for library in found):
+        for library, site in zip(found, sites):
+            of_library = Verdict()
             for name in names:
                 at = layout.from_name(name)
-                cases = [
-                    parse(text)
-                    for variant in variants
-                    if variant.uses_threads or at.threads == 1
-                    for text in verification_cases(made, variant, at, args.tier)
-                ]
+                cases = native(made, args, at) if args.native else of_variants(made, args, at)
                 if not cases:
-                    progress.console.print(f"{mpi} {at.name}: nothing applies")
+                    progress.console.print(f"{library.name} {at.name}: nothing applies")
                     continue
-                task = progress.add_task(f"{mpi} {at.name}", total=len(cases))
-                outcome: Counter[str] = Counter()
-                for begin in range(0, len(cases), CASES_PER_JOB):
-                    part = cases[begin : begin + CASES_PER_JOB]
-                    counts, wrong = verify(mpi, at.name, part, args.seed)
-                    outcome.update(counts)
-                    failures += wrong
-                    progress.update(task, completed=begin + len(part))
-                progress.console.print(f"{mpi} {at.name}: {len(cases)} cases, {describe(outcome)}")
-    for failure in failures:
+                task = progress.add_task(f"{library.name} {at.name}", total=len(cases))
+                verify = verify_native if args.native else verify_variants
+                here = verify(site, at.name, cases, args.seed)
+                progress.update(task, completed=len(cases))
+                progress.console.print(f"{library.name} {at.name}: {len(cases)} cases, {here}")
+                of_library.add(here)
+            verdict.add(of_library)
+            wrong = ", ".join(of_library.wrong) or "none"
+            summary.append(
+                f"{library.name} ({library.short_version}): {of_library}; wrong: {wrong}"
+            )
+    for failure in verdict.failures:
         print(f"FAILED {failure}", file=sys.stderr)
-    print(f"{len(failures)} failed")
-    return 1 if failures else 0
+    if args.native:
+        print("\n".join(summary))
+    print(f"{len(verdict.failures)} failed")
+    return 1 if verdict.failures else 0
 
 
-def describe(outcome: Counter[str]) -> str:
-    """``12 verified, 0 failed, 3 do not apply``: the first two always, other counts only if not zero."""
-    kinds = ("verified", "failed", *sorted(set(outcome) - {"verified", "failed"}))
-    return ", ".join(
-        f"{outcome[kind]} {kind}" for kind in kinds if outcome[kind] or kind in kinds[:2]
-    )
+def of_variants(made: Manifest, args: argparse.Namespace, at: Layout) -> list[Case]:
+    """The cases of the requested variants on a layout."""
+    return [
+        parse(text)
+        for variant in select(made, args.family, args.collective)
+        if variant.uses_threads or at.threads == 1
+        for text in verification_cases(made, variant, at, args.tier)
+    ]
+
+
+def native(made: Manifest, args: argparse.Namespace, at: Layout) -> list[Case]:
+    """The native cases of the requested collectives on a layout."""
+    names = request.parse_collectives(args.collective, made)
+    return [parse(text) for name in names for text in native_cases(made, name, at, args.tier)]
 
 
 def select(made: Manifest, family: str | None, collective: str | None) -> list[VariantEntry]:
@@ -124,28 +150,3 @@ def select(made: Manifest, family: str | None, collective: str | None) -> list[V
     if not chosen:
         raise CollforgeError(f"family {family} serves none of {', '.join(collectives)}")
     return chosen
-
-
-def verify(mpi: str, at: str, cases: Sequence[Case], seed: int) -> tuple[dict[str, int], list[str]]:
-    """Runs a job that only verifies. Returns the number of cases by outcome, and the failures as text."""
-    folder = request.new_folder(home() / "runs", "verify")
-    job = Job(cases, at, 0, 0.0, seed, time_limit=1800.0, verify_only=True)
-    site = Site("local", mpi)
-    report = ingest.read_report(run_job(site, job, folder), request.place_of(site, at))
-    # ReFrame moves files to the output directory if the test passed, else they stay in the stage directory.
-    paths = (path for at in ("output", "stage") for path in folder.glob(f"{at}/**/{records.FILE}"))
-    results = [one for path in itertools.islice(paths, 1) for one in records.read(path).results]
-    applicable = [one for one in results if one.applicable]
-    wrong = [one for one in applicable if not one.verified]
-    failures = [f"{mpi} {one.case}: {one.detail}" for one in wrong]
-    if report.troubles and not failures:
-        failures = [f"{mpi} {trouble}" for trouble in report.troubles]
-        if len(results) < len(cases):
-            failures.append(f"{mpi} {cases[len(results)]}: the job ended in this case")
-    counts = {
-        "verified": len(applicable) - len(wrong),
-        "failed": len(wrong),
-        "do not apply": len(results) - len(applicable),
-        "were not run": len(cases) - len(results),
-    }
-    return counts, failures
