@@ -42,6 +42,7 @@ tune: setup ## the main job: tunes Open MPI and MPICH on an emulated cluster, 25
 	$(BIN)/collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --per node --budget 24m
 
 test test-all: COMMANDS += lua5.3=lua5.3 tclsh=tcl pkg-config=pkgconf dpkg-deb=dpkg
+test test-all: COMMANDS += munged=munge slurmctld=slurmctld slurmd=slurmd sbatch=slurm-client
 test test-all: LUA += posix=lua-posix lfs=lua-filesystem json=lua-json term=lua-term
 test: setup prefixes ## all tests but the slow ones
 	$(PYTEST) -m "not slow"

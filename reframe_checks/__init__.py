@@ -13,3 +13,6 @@ CHECKS = Path(__file__).resolve().parent / "checks"
 
 SETTINGS = Path(__file__).resolve().parent / "settings" / "this_machine.py"
 """ReFrame's configuration of the systems ``local`` and ``emulated``: ``reframe -C SETTINGS``."""
+
+SLURM_SETTINGS = SETTINGS.with_name("slurm_cluster.py")
+"""That of the Slurm cluster on this machine, for commands by `collforge cluster exec`."""

@@ -1,7 +1,7 @@
-"""ReFrame launchers for the systems `local` and `emulated`.
+"""ReFrame launchers for the systems `local` and `emulated`, and for the Slurm cluster on this machine.
 
-A launcher belongs to a partition of a configuration, so there is one for each MPI library. `local`
-and `emulated` register one and return its name for the configuration.
+A launcher belongs to a partition of a configuration, so there is one for each MPI library. `local`,
+`emulated` and `slurm` register one and return its name for the configuration.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reframe.core.exceptions import JobError
 from reframe.core.launchers import JobLauncher
 
 from collforge.errors import CollforgeError
-from collforge.reframe_checks.mpirun import cluster_command, local_command
+from collforge.reframe_checks.mpirun import cluster_command, local_command, slurm_command
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 
 
@@ -58,6 +58,16 @@ def emulated(mpi: str, rails: int, rate: str, rail_model: str) -> str:
             return cluster_command(mpi, ClusterSpec(layout, rails, rate, rail_model))
 
     return _register(f"collforge-emulated-{mpi}", EmulatedLauncher)
+
+
+def slurm(mpi: str, launcher: str) -> str:
+    """Registers the launcher for jobs of the Slurm cluster, srun or mpirun; returns its name."""
+
+    class SlurmLauncher(_Launcher):
+        def words(self, job: Any) -> list[str]:
+            return slurm_command(mpi, launcher, job.num_tasks)
+
+    return _register(f"collforge-slurm-{launcher}-{mpi}", SlurmLauncher)
 
 
 def _register(name: str, launcher: type[JobLauncher]) -> str:

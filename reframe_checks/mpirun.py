@@ -6,11 +6,15 @@ Separate from the launchers that use them, because importing ReFrame takes longe
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 
+from collforge.errors import CollforgeError
 from collforge.home import home, make_folder
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.reframe_checks.systems.emulated.launch import build_mpich_progress
+from collforge.reframe_checks.systems.emulated.launch import build_mpich_progress, defaults
+from collforge.reframe_checks.systems.emulated.network import MANAGEMENT_DEVICE
+from collforge.reframe_checks.systems.slurm import PMI, RANK_VARIABLE
 from collforge.toolchain import libraries
 
 PRELOAD = 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"'
@@ -48,3 +52,31 @@ def cluster_command(mpi: str, spec: ClusterSpec) -> list[str]:
     command += ["--layout", spec.layout, "--rails", str(spec.rails)]
     command += ["--rate", spec.rate, "--rail-model", spec.rail_model]
     return [*command, "--"]
+
+
+def slurm_command(mpi: str, launcher: str, ranks: int) -> list[str]:
+    """The command prefix that runs a program on all ranks of a job of the Slurm cluster.
+
+    ``launcher``: srun or mpirun. Call it where the cluster's commands run, for RANK_VARIABLE.
+    """
+    library = libraries.find(mpi)
+    if library.flavor not in PMI:
+        raise CollforgeError(
+            f"{mpi} cannot run on the Slurm cluster: it is none of {' or '.join(PMI)}"
+        )
+    if launcher == "srun":
+        command = ["srun", f"--mpi={PMI[library.flavor]}"]
+    else:
+        command = [str(library.mpirun), "-n", str(ranks)]
+        command += (
+            ["--bind-to", "none"]
+            if library.flavor == "openmpi"
+            else ["-iface", MANAGEMENT_DEVICE, "-bind-to", "none"]
+        )
+    ours = defaults(library, os.environ)
+    words = [f"{name}={value}" for name, value in ours.items() if name not in os.environ]
+    command += [*shlex.split(os.environ.get(RANK_VARIABLE, "")), "env", *words]
+    if library.flavor == "mpich":
+        preload = build_mpich_progress(make_folder(home() / "preload"))
+        command += ["sh", "-c", PRELOAD, str(preload)]
+    return command

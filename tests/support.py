@@ -7,7 +7,8 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -139,6 +140,46 @@ def execute(
             raise
     print(out, err, sep="\n")
     return subprocess.CompletedProcess(list(command), process.returncode, out, err)
+
+
+def marked_processes(mark: str) -> list[Path]:
+    """The processes, as folders of /proc, whose environment has ``mark``, a ``NAME=value``."""
+    return [path for path in Path("/proc").glob("[0-9]*") if mark in _environ(path)]
+
+
+def network_namespaces(processes: Iterable[Path]) -> set[str]:
+    """The network namespaces of these processes other than this process's own."""
+    return {_net(path) for path in processes} - {_net(Path("/proc/self")), ""}
+
+
+def assert_nothing_left(mark: str, namespaces: set[str]) -> None:
+    """Asserts that no marked process and none of the namespaces exist. Killed processes get time to end.
+
+    A process that ends has no environment any more, but still its namespace.
+    """
+
+    def left() -> set[str]:
+        return network_namespaces(Path("/proc").glob("[0-9]*")) & namespaces
+
+    deadline = time.monotonic() + 20
+    while (marked_processes(mark) or left()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert marked_processes(mark) == []
+    assert not left()
+
+
+def _environ(process: Path) -> str:
+    try:
+        return (process / "environ").read_bytes().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _net(process: Path) -> str:
+    try:
+        return str((process / "ns" / "net").readlink())
+    except OSError:
+        return ""
 
 
 def serves(family: Family, layout: str) -> bool:

@@ -301,3 +301,23 @@ def test_cluster_run_passes_the_exit_code(mpi: str) -> None:
     options = ["--layout", "2x1", "--rails", "1", "--mpi", mpi]
     assert cli.main(["cluster", "run", *options, "--timeout", "60", "--", "true"]) == 0
     assert cli.main(["cluster", "run", *options, "--timeout", "60", "--", "false"]) != 0
+
+
+def test_what_follows_a_ctrl_c_is_ignored() -> None:
+    """Under `cluster exec`, SIGTERM follows, as the parent ends; results are being stored then."""
+    program = """
+import os, signal
+from collforge.tuner import cli
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, cli._interrupt)
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+except KeyboardInterrupt:
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGHUP)
+    print("stored", flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+"""
+    done = execute([sys.executable, "-c", program], timeout=60)
+    assert done.stdout == "stored\n"
+    assert "KeyboardInterrupt" in done.stderr, "a second Ctrl-C has effect"

@@ -8,13 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from support import assert_nothing_left, marked_processes, network_namespaces
 
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
@@ -305,40 +305,15 @@ class Runner:
 
     def processes(self) -> list[Path]:
         """The processes of the cluster, including the runner."""
-        return [path for path in Path("/proc").glob("[0-9]*") if self.mark in environ(path)]
+        return marked_processes(self.mark)
 
     def namespaces(self) -> set[str]:
         """The network namespaces of the cluster."""
-        return {net(path) for path in self.processes()} - {net(Path("/proc/self")), ""}
+        return network_namespaces(self.processes())
 
     def assert_nothing_left(self, namespaces: set[str] | None = None) -> None:
-        """Asserts that no process and none of `namespaces` exist. Killed processes get time to end.
-
-        A process that ends has no environment any more, but still its namespace.
-        """
-
-        def left() -> set[str]:
-            return {net(path) for path in Path("/proc").glob("[0-9]*")} & (namespaces or set())
-
-        deadline = time.monotonic() + 20
-        while (self.processes() or left()) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert self.processes() == []
-        assert not left()
-
-
-def environ(process: Path) -> str:
-    try:
-        return (process / "environ").read_bytes().decode(errors="replace")
-    except OSError:
-        return ""
-
-
-def net(process: Path) -> str:
-    try:
-        return str((process / "ns" / "net").readlink())
-    except OSError:
-        return ""
+        """Asserts that no process and none of `namespaces` exist."""
+        assert_nothing_left(self.mark, namespaces or set())
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from types import FrameType
 
 import collforge
 from collforge.errors import CollforgeError, unknown
 from collforge.tuner import commands, registry
 
 USER_ERROR = 2
+_ENDS = (signal.SIGTERM, signal.SIGHUP)
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
@@ -72,11 +74,21 @@ def _run(words: Sequence[str]) -> int:
     args.words = words
     args.parser = parser
     # As Ctrl-C: what the command has started ends with it. nohup ignores SIGHUP.
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
+    for number in (signal.SIGINT, *_ENDS):
+        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            signal.signal(number, _interrupt)
     code: int = args.run(args)
     return code
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raises KeyboardInterrupt, and ignores what often follows a Ctrl-C while results are being stored.
+
+    A parent that ends, or a terminal that closes, sends SIGTERM or SIGHUP. A second Ctrl-C has effect.
+    """
+    for one in _ENDS:
+        signal.signal(one, signal.SIG_IGN)
+    signal.default_int_handler(number, frame)
 
 
 def _fail(message: str) -> int:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from collforge import case, records
+from collforge import case, launch_log, records
 from collforge.db import Result, RunRecord
 from collforge.errors import CollforgeError
+from collforge.launch_log import LaunchLog
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.records import CaseResult, Job
@@ -24,6 +27,16 @@ from collforge.toolchain.libraries import PREFIX_VARIABLE
 from collforge.variant import Variant
 
 Json = Mapping[str, Any]
+
+EARLY_PHASES = ("setup", "compile", "compile_complete", "compile_wait", "run")
+"""ReFrame's phases until a job is submitted."""
+ERRORS_KEPT = 20000
+"""Bytes of a job's standard error that are read."""
+
+_SAID = re.compile(
+    r"collforge-driver: rank \d+: (?:bad memory access in|abort in|floating point exception in"
+    r"|no end, within the time limit, of) (\S+:\S+)"
+)
 
 
 class BadReport(CollforgeError):
@@ -74,6 +87,29 @@ Costs = Mapping[tuple[str, Variant], Sequence[Cost]]
 
 
 @dataclass(frozen=True)
+class JobEnd:
+    """How a job ended."""
+
+    scheduler: str
+    log: LaunchLog | None
+    """None: it did not begin."""
+    errors: str = ""
+    """The end of its standard error, with that of the scheduler."""
+    reason: str = ""
+    """ReFrame's reason for the test's failure."""
+    was_submitted: bool = True
+    """False: ReFrame failed before, for example because the scheduler refused the job."""
+    is_complete: bool = False
+    """Whether the driver wrote its last record."""
+
+    @property
+    def case(self) -> str | None:
+        """The case in which a rank crashed or hung, if the driver could say so (runtime/bench/report.c)."""
+        said = _SAID.search(self.errors)
+        return said[1] if said else None
+
+
+@dataclass(frozen=True)
 class Report:
     """All measurements and failures of a ReFrame session."""
 
@@ -82,6 +118,7 @@ class Report:
     costs: Costs
     measuring: float = 0.0
     """Seconds that the driver spent verifying and timing, in the jobs that finished."""
+    ends: tuple[JobEnd, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +132,8 @@ class _Measured:
     trouble: str = ""
     measuring: float = 0.0
     """Seconds; 0 for a job that did not finish."""
+    is_complete: bool = False
+    """Whether the driver wrote its last record."""
 
 
 def read_report(path: Path, place: Place) -> Report:
@@ -110,6 +149,7 @@ def read_report(path: Path, place: Place) -> Report:
     runs: list[RunRecord] = []
     troubles: list[Trouble] = []
     costs: dict[tuple[str, Variant], list[Cost]] = {}
+    ends: list[JobEnd] = []
     measuring = 0.0
     for test in _tests(report):
         directory = test["outputdir" if test["result"] == "pass" else "stagedir"]
@@ -118,16 +158,30 @@ def read_report(path: Path, place: Place) -> Report:
         if test["fixture"] or test["result"] == "skip" or not directory:
             continue
         found = _read_records(Path(directory) / records.FILE, place)
+        ends.append(_job_end(test, Path(directory), found.is_complete))
         if found.trouble:
             troubles.append(Trouble(test["display_name"], found.trouble))
         measuring += found.measuring
-        if found.job and found.results:
+        if found.job:
             started = float(test["job_submit_time"] or session["time_start_unix"])
             uuid, version = test["uuid"], session["version"]
             runs.append(_run_record(found.job, found.results, place, uuid, started, version))
         for result, cost in zip(found.results, found.costs):
             costs.setdefault((result.problem, result.variant), []).append(cost)
-    return Report(tuple(runs), tuple(troubles), costs, measuring)
+    return Report(tuple(runs), tuple(troubles), costs, measuring, tuple(ends))
+
+
+def _job_end(test: Json, directory: Path, is_complete: bool) -> JobEnd:
+    log = launch_log.read(directory)
+    errors = b""
+    with suppress(OSError):
+        errors = (directory / str(test.get("job_stderr"))).read_bytes()[-ERRORS_KEPT:]
+    words = errors.decode(errors="replace")
+    reason = str(test["fail_reason"] or "")
+    was_submitted = test["fail_phase"] not in EARLY_PHASES
+    # Reports of ReFrame 4.9 and older do not name the scheduler.
+    scheduler = str(test.get("scheduler") or (log.scheduler if log else "local"))
+    return JobEnd(scheduler, log, words, reason, was_submitted, is_complete)
 
 
 def read_leftovers(folder: Path, place: Place, started: float) -> RunRecord | None:
@@ -202,7 +256,10 @@ def _read_records(path: Path, place: Place) -> _Measured:
         incomplete = f"incomplete: the job ended after {len(results)} results"
         trouble = f"{trouble}; {incomplete}" if trouble else incomplete
     measuring = math.fsum(output.end.seconds.values()) if output.end else 0.0
-    return _Measured(of_place, tuple(results.values()), tuple(costs), trouble, measuring)
+    is_complete = output.end is not None
+    return _Measured(
+        of_place, tuple(results.values()), tuple(costs), trouble, measuring, is_complete
+    )
 
 
 def _mismatch(job: Job | None, place: Place) -> str:

@@ -17,12 +17,12 @@ from typing import TextIO
 
 import msgspec
 
-from collforge import records
+from collforge import launch_log, records
 from collforge.db import Store
 from collforge.place import Place
 from collforge.tuner import ingest
 
-JOB, STORED = "job.json", "stored"
+JOB, STORED = "job.json", launch_log.STORED
 LABEL = "tune"
 """The label in the names of such jobs' folders (request.new_folder)."""
 

@@ -78,6 +78,9 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
+    """``2:05``; ``no limit`` for infinite time."""
+    if seconds == float("inf"):
+        return "no limit"
     whole = max(0, round(seconds))
     return f"{whole // 60}:{whole % 60:02d}"
 

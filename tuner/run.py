@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import shutil
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collforge import reframe_checks
+from collforge import launch_log, reframe_checks
 from collforge.case import Case
 from collforge.errors import CollforgeError
 
@@ -36,6 +37,11 @@ class Site:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the ReFrame process, e.g. the rails of the emulated system."""
 
+    @property
+    def is_queued(self) -> bool:
+        """Whether jobs may wait in a queue before they start."""
+        return self.config != reframe_checks.SETTINGS
+
 
 @dataclass(frozen=True)
 class Job:
@@ -47,6 +53,7 @@ class Job:
     max_seconds: float
     seed: int
     time_limit: float
+    """The longest time expected; the job may take GRACE more."""
     verify_only: bool = False
     prune: bool = False
     """Whether clearly slower variants get fewer samples."""
@@ -58,6 +65,18 @@ class Job:
     """Further environment variables of the ranks."""
     drop_in_by: Path | None = None
     """A database: hybrid collectives are compared with the drop-in collective that it selects. None: native."""
+    most_seconds: float = math.inf
+    """The user's limit of the job's time."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the time limit is the user's, which a job may reach without fault."""
+        return self.most_seconds < self.time_limit + GRACE
+
+    @property
+    def scheduler_limit(self) -> int:
+        """The time limit for the scheduler, in seconds."""
+        return int(min(self.time_limit + GRACE, self.most_seconds))
 
 
 def run_job(
@@ -75,7 +94,7 @@ def run_job(
     report = folder / "report.json"
     command = reframe_command(site, job, folder, cases, report)
     what = f"the job in {folder}; its first case is {job.cases[0]}"
-    _run_reframe(site, command, folder, Watch(job.time_limit + GRACE, what, watch))
+    _run_reframe(site, command, folder, Watch(job.time_limit + 2 * GRACE, what, watch))
     return report
 
 
@@ -111,13 +130,21 @@ def _run_reframe(site: Site, command: list[str], folder: Path, watch: Watch) -> 
         (folder / "reframe.out").open("w", encoding="utf-8") as out,
         _child(command, {**os.environ, **site.variables}, out.fileno()) as process,
     ):
-        limit = time.monotonic() + watch.seconds
-        while process.poll() is None:
-            if time.monotonic() > limit:
-                raise JobError(f"took too long: {watch.what}")
-            if watch.look:
-                watch.look(folder)
-            time.sleep(0.25)
+        limit = math.inf if site.is_queued else time.monotonic() + watch.seconds
+        try:
+            while process.poll() is None:
+                if math.isinf(limit) and any(folder.glob(f"stage/**/{launch_log.FILE}")):
+                    limit = time.monotonic() + watch.seconds  # the wait in the queue does not count
+                if time.monotonic() > limit:
+                    raise JobError(f"took too long: {watch.what}")
+                if watch.look:
+                    watch.look(folder)
+                time.sleep(0.25)
+        except BaseException:
+            (
+                folder / launch_log.CANCELLED
+            ).touch()  # for a job that was submitted just now: it ends at once
+            raise
     if not (folder / "report.json").exists():
         words = (folder / "reframe.out").read_text(encoding="utf-8", errors="replace")
         tail = "\n".join(words.strip().splitlines()[-8:])
@@ -132,7 +159,7 @@ def reframe_command(site: Site, job: Job, folder: Path, cases: Path, report: Pat
         "samples": job.samples,
         "max_seconds": job.max_seconds,
         "seed": job.seed,
-        "time_limit": f"{int(job.time_limit + GRACE)}s",
+        "time_limit": f"{job.scheduler_limit}s",
         "verify_only": job.verify_only,
         "prune": job.prune,
         "costs": job.costs,

@@ -13,6 +13,7 @@ from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
+from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
 from collforge.toolchain import libraries
 from collforge.tuner import profile, request
@@ -21,12 +22,10 @@ from collforge.tuner.profile import Profile
 from collforge.tuner.run import Site
 
 
-def add_system(parser: argparse.ArgumentParser) -> None:
-    """Adds --system and the options that describe it."""
+def add_system(parser: argparse.ArgumentParser, layout: str = "nodes x ranks per node") -> None:
+    """Adds --system and the options that describe it. ``layout``: what the help says of --layout."""
     add_place(parser, default="emulated")
-    parser.add_argument(
-        "--layout", help="nodes x ranks per node (default: 4x2 emulated, 2x2 local)"
-    )
+    parser.add_argument("--layout", help=f"{layout} (default: 4x2 emulated, 2x2 local)")
     add_rails(parser)
 
 
@@ -35,7 +34,8 @@ def add_place(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "--system",
         default=default,
-        help="emulated, local, or a system of your --config (default: %(default)s)",
+        help="emulated, local, a system of your --config, or slurm or slurm-mpirun, on the Slurm cluster of "
+        "`collforge cluster up` (default: %(default)s)",
     )
     parser.add_argument("--config", metavar="FILE", help="your site's ReFrame configuration")
 
@@ -176,6 +176,9 @@ def site_of(system: str, config: str | None, library: MpiLibrary) -> Site:
 
     Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
     """
+    if system in slurm.SYSTEMS and not config:
+        slurm.check_entered()
+        return Site(system, library.name, reframe_checks.SLURM_SETTINGS)
     if system not in request.LAYOUTS and not config:
         raise CollforgeError(
             f"system {system} is none of {', '.join(sorted(request.LAYOUTS))}: "

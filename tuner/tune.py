@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,11 +14,13 @@ from collforge.case import Case
 from collforge.db import Result, RunRecord, Store, StoreError
 from collforge.generator.manifest import Manifest
 from collforge.place import Place
-from collforge.tuner import between, ingest, layout_map, leftovers, plan
+from collforge.tuner import between, cut, ingest, layout_map, leftovers, plan
+from collforge.tuner.budget import DOUBT, MINUTE, START, Budget, cases_seconds
+from collforge.tuner.cut import Cuts
 from collforge.tuner.plan import Goal, Task, Turn
 from collforge.tuner.request import new_folder
-from collforge.tuner.run import Job, JobError, Site, run_job
-from collforge.tuner.standing import Standing, read_standing
+from collforge.tuner.run import GRACE, Job, JobError, Site, run_job
+from collforge.tuner.standing import Standing, judge, read_standing
 from collforge.variant import NATIVE, Variant, split_name
 
 # A job is one launch of many problems. Starting it costs some seconds.
@@ -74,6 +77,9 @@ class Session:
     folder: Path
     """Receives a folder for each job."""
     spent: Spent = field(default_factory=Spent)
+    budget: Budget = field(default_factory=Budget)
+    """What this tuning may use of a queue."""
+    cuts: Cuts = field(default_factory=Cuts)
 
 
 def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> Standing:
@@ -155,33 +161,70 @@ def tasks_in_turn(standing: Standing) -> Iterator[tuple[Turn, Task]]:
 
 
 def next_job(session: Session, standing: Standing, left: float) -> Job | None:
-    """The next job: the first tasks that fit into the remaining budget."""
-    if left <= 0:
+    """The next job: the first tasks that fit into the remaining budget. None if there is none."""
+    limit = session.budget.job_limit(session.goal.layout.nodes)
+    if left <= 0 or not limit:
         return None
+    possible = min(max(left, LEAST_JOB_SECONDS), cases_seconds(limit))
+    most = min(left, most_seconds(session, limit))
+    least = min(most, least_seconds(session, limit))
     sized = (
-        (turn, replace(task, seconds=task_seconds(task))) for turn, task in tasks_in_turn(standing)
+        (turn, replace(kept, seconds=task_seconds(kept.seconds)))
+        for turn, task in tasks_in_turn(standing)
+        if (kept := session.cuts.without(task))
     )
-    fitting = ((turn, task) for turn, task in sized if task.seconds <= max(left, LEAST_JOB_SECONDS))
-    chosen = plan.chunk(fitting, min(LEAST_JOB_SECONDS, left), min(MOST_JOB_SECONDS, left))
+    fitting = ((turn, task) for turn, task in sized if task.seconds <= possible)
+    chosen = plan.chunk(fitting, least, most)
     if not chosen:
         return None
     seconds = sum(task.seconds for task in chosen)
-    stretch = min(MOST_STRETCH, max(1.0, min(LEAST_JOB_SECONDS, left) / seconds))
+    stretch = stretch_of(seconds, least)
     return Job(
         cases=[one for task in chosen for one in task.cases],
         layout=session.goal.layout.name,
         samples=round(SAMPLES * stretch),
         max_seconds=PROBLEM_SECONDS * stretch,
         seed=session.goal.seed,
-        time_limit=seconds * stretch * 3 + 60,
+        time_limit=seconds * stretch * DOUBT + START,
         prune=True,
+        most_seconds=limit,
     )
 
 
-def task_seconds(task: Task) -> float:
-    """The estimated seconds of a task in a job: its samples, within the limits, and its other calls."""
-    rounds = max(2.0, min(SAMPLES, PROBLEM_SECONDS / task.seconds))
-    return task.seconds * (rounds + OVERHEAD_CALLS) + 0.05
+def is_long(session: Session) -> bool:
+    """Whether jobs are to be as long as their limit, because each may wait in a queue."""
+    return session.budget.allowance.time_limit < math.inf
+
+
+def most_seconds(session: Session, limit: float) -> float:
+    """The most estimated seconds of a job's cases, for a job with this time limit."""
+    fitting = cases_seconds(limit)
+    return fitting if is_long(session) else min(MOST_JOB_SECONDS, fitting)
+
+
+def least_seconds(session: Session, limit: float) -> float:
+    """The estimated seconds of cases from which a job is worth its start."""
+    most = most_seconds(session, limit)
+    return most if is_long(session) else min(most, LEAST_JOB_SECONDS)
+
+
+def stretch_of(seconds: float, least: float) -> float:
+    """By how much the samples of a job are increased to make it about ``least`` seconds long."""
+    return min(MOST_STRETCH, max(1.0, least / seconds))
+
+
+def time_limit(seconds: float, limit: float) -> float:
+    """The time limit of a job with this estimate, which may have ``limit``, as Slurm rounds it."""
+    return math.ceil(min(seconds * DOUBT + START + GRACE, limit) / MINUTE) * MINUTE
+
+
+def task_seconds(calls: float) -> float:
+    """The estimated seconds of a task in a job: its samples, within the limits, and its other calls.
+
+    ``calls``: the seconds of one call of each of its cases.
+    """
+    rounds = max(2.0, min(SAMPLES, PROBLEM_SECONDS / calls))
+    return calls * (rounds + OVERHEAD_CALLS) + 0.05
 
 
 def run_one(
@@ -199,31 +242,74 @@ def run_one(
 
     begin = time.monotonic()
     folder = new_folder(session.folder, leftovers.LABEL)
+    session.budget.spend(1, 0.0)
     with leftovers.claimed(folder, session.place, session.database):
-        report = ingest.read_report(run_job(session.site, job, folder, watch), session.place)
+        try:
+            report = ingest.read_report(run_job(session.site, job, folder, watch), session.place)
+        finally:
+            held = cut.held(folder, time.time())
+            session.budget.spend(0, session.goal.layout.nodes * held)
+        waited = time.monotonic() - begin
         session.spent.measuring += report.measuring
-        session.spent.launching += time.monotonic() - begin - report.measuring
-        with Store(session.database) as store:
-            store.record_run(replace(finished(session, job, report), uuid=folder.name))
+        session.spent.launching += waited - report.measuring
+        record = finished(session, job, report)
+        if record:
+            with Store(session.database) as store:
+                store.record_run(replace(record, uuid=folder.name))
 
 
-def finished(session: Session, job: Job, report: ingest.Report) -> RunRecord:
+def finished(session: Session, job: Job, report: ingest.Report) -> RunRecord | None:
     """The run in a report. If the job died in a case, that case counts as failed.
 
-    So a variant that hangs or crashes is not tried again. Raises JobError if native itself hung or crashed,
-    or if the job has no results.
+    So a variant that hangs or crashes is not tried again. Of a job that was cut short by others (cut.py), the
+    results count, and no case is blamed; None if it has none. Raises JobError if native itself hung or crashed,
+    if the job has no results, or if one job after the other is cut short.
     """
     troubles = "; ".join(map(str, report.troubles))
+    why = next(filter(None, (cut.reason(end, job) for end in report.ends)), "")
+    if why and report.troubles:
+        return finished_early(session, job, report, why)
+    session.cuts.in_a_row = 0
     if not report.runs:
         raise JobError(f"the job measured nothing: {troubles or 'no results'}")
     (record,) = report.runs
-    done = {f"{result.problem} {result.variant.name}" for result in record.results}
-    rest = [one for one in job.cases if f"{one.problem} {one.variant}" not in done]
-    if not report.troubles or not rest:
+    blamed = died(job, record, report.ends) if report.troubles else None
+    if blamed is None:
         return record
-    if rest[0].variant == NATIVE:
-        raise JobError(f"native did not finish: {rest[0]}: {troubles}")
-    return replace(record, results=(*record.results, died_in(session, rest[0], troubles)))
+    if blamed.variant == NATIVE:
+        raise JobError(f"native did not finish: {blamed}: {troubles}")
+    return replace(record, results=(*record.results, died_in(session, blamed, troubles)))
+
+
+def died(job: Job, record: RunRecord, ends: Sequence[ingest.JobEnd]) -> Case | None:
+    """The case in which a job died: the one that the driver named, else the first without a result.
+
+    None if the driver came to its end: cases without a result are then those that variants declined.
+    """
+    if any(end.is_complete for end in ends):
+        return None
+    said = {end.case for end in ends}
+    named = [one for one in job.cases if str(one) in said]
+    return next(iter([*named, *missing(job, record.results)]), None)
+
+
+def missing(job: Job, results: Sequence[Result]) -> list[Case]:
+    """The cases of a job without a result, in their order."""
+    done = {f"{result.problem} {result.variant.name}" for result in results}
+    return [one for one in job.cases if f"{one.problem} {one.variant}" not in done]
+
+
+def finished_early(session: Session, job: Job, report: ingest.Report, why: str) -> RunRecord | None:
+    """The run of a job that was cut short."""
+    results = report.runs[0].results if report.runs else ()
+    rest = missing(job, results)
+    began = any(end.log for end in report.ends)
+    session.cuts.note(why, rest[0] if rest and began else None, len(results))
+    if session.cuts.in_a_row >= cut.MOST_IN_A_ROW:
+        raise JobError(
+            f"{cut.MOST_IN_A_ROW} jobs in a row were ended before they measured anything: {why}"
+        )
+    return report.runs[0] if results else None
 
 
 def died_in(session: Session, one: Case, detail: str) -> Result:
@@ -255,6 +341,15 @@ def decide_all(session: Session) -> Standing:
         for collective in standing.measured():
             store.replace_winners(place, collective, *standing.stored(collective))
     return standing
+
+
+def read_state(session: Session) -> Standing:
+    """The state of a tuning; stores nothing."""
+    if not session.database.exists():
+        seen, decisions = judge(session.manifest, session.goal, {})
+        return Standing(seen, {}, decisions)
+    with Store(session.database, create=False) as store:
+        return read_standing(store, session.manifest, session.goal, session.place)
 
 
 def publish_map(session: Session) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import reframe as rfm
-from reframe.core.builtins import performance_function, run_after, variable
+from reframe.core.builtins import performance_function, run_after, run_before, variable
 from reframe.core.exceptions import PipelineError
 
+from collforge import launch_log, records
 from collforge.reframe_checks import results
 from collforge.reframe_checks.driver_check import DriverLaunch
 
@@ -35,6 +37,25 @@ class MeasureCases(DriverLaunch):
         except OSError as error:
             raise PipelineError(f"MeasureCases.cases={self.cases}: {error.strerror}") from error
         return [line for line in text.splitlines() if line.strip()]
+
+    @run_before("run")
+    def log_launch(self) -> None:
+        """Lets the job's script say how it began and ended, and end at once if nobody waits for it.
+
+        A scheduler may start a job again (requeue), or start it after its tuner has gone.
+        """
+        partition = self.current_partition
+        scheduler = partition.scheduler.registered_name
+        gone = Path(self.cases).parent
+        ends = (launch_log.CANCELLED, launch_log.STORED)
+        unwanted = [records.FILE, *(str(gone / name) for name in ends)]
+        guards = [f"[ ! -e {shlex.quote(name)} ] || exit 0" for name in unwanted]
+        began = launch_log.first_line(scheduler, partition.launcher_type.registered_name)
+        self.prerun_cmds = [*guards, *began, *self.prerun_cmds]
+        self.postrun_cmds = [*launch_log.last_line(), *self.postrun_cmds]
+        self.keep_files = [*self.keep_files, launch_log.FILE]
+        if scheduler in ("slurm", "squeue"):
+            self.job.options += ["--no-requeue"]
 
     @performance_function("count")
     def cases_run(self) -> int:

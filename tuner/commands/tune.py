@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import time
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import bandwidth, plan, profile, request, tables, target
+from collforge.tuner import bandwidth, plan, profile, queue, request, tables, target
+from collforge.tuner.budget import Allowance, Budget
 from collforge.tuner.cover import next_layouts
 from collforge.tuner.display import make_display
 from collforge.tuner.parsing import (
@@ -37,8 +39,10 @@ LEAST_SHARE = 60.0
 EXAMPLE = """\
 collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
   collforge tune --system local --mpi openmpi --collective bcast --sizes 1KiB..64KiB
+  collforge tune --system emulated --mpi openmpi --layout 2x2,4x2,8x2
   collforge tune --system emulated --mpi openmpi --profile calls.csv
   collforge tune --system emulated --mpi openmpi --cover 4x2
+  collforge tune --config site.py --system cluster --mpi openmpi --layout 8x16 --time-limit 30m --node-hours 20
 
 It can be interrupted at any time: the next call continues from the database."""
 
@@ -47,7 +51,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers, "tune", "find the fastest correct variants and store them", EXAMPLE, run
     )
-    target.add_system(parser)
+    target.add_system(parser, "nodes x ranks per node; several, with commas, are tuned in turn")
     add_mpi(parser)
     target.add_problems(parser)
     add_database(parser)
@@ -78,24 +82,35 @@ def add_parser(subparsers: Subparsers) -> None:
         f"(default: {request.PROBLEM_SECONDS:.0f}s for each collective and size with each MPI library)",
     )
     target.add_precision(parser)
+    queue.add_options(parser)
     parser.add_argument("--seed", type=int, default=7, help="of inputs and proposals (default: 7)")
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the tunings one after the other. One whose jobs fail does not end the others; returns 1 then."""
     budget = request.parse_duration(args.budget) if args.budget else None
+    allowed = queue.allowance(args)
+    used = Budget(allowed)
     found = find_libraries(args.mpi)
+    layouts = asked_layouts(args)
     for library in found:  # raises before anything is built
-        target.site(args, library.name)
+        for one in layouts:
+            target.site(on_layout(args, one), library.name)
     called = profile.read(args.profile) if args.profile else None
     sessions = [one for library in found for one in open_sessions(args, library, called)]
+    queue.require_a_job(sessions, allowed)
+    if args.dry_run:
+        queue.print_planned(sessions, allowed)
+        return 0
     # The budget does not include compiling.
     deadline = None if budget is None else time.monotonic() + budget
     done: list[tuple[Session, Standing]] = []
     failed = []
     for number, session in enumerate(sessions):
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        left = math.inf if left is None and allowed.is_bounded else left
         share = share_of(sessions[number:], left)
+        session.budget.allowance = queue.part_of_first(sessions[number:], used)
         title = f"{session.place.mpi} {session.place.layout} ({number + 1} of {len(sessions)})"
         try:
             with make_display(title) as display:
@@ -104,7 +119,10 @@ def run(args: argparse.Namespace) -> int:
             if len(sessions) == 1:
                 raise
             failed.append(f"{session.place.mpi} {session.place.layout}: {error}")
+        used.spend(session.budget.jobs, session.budget.node_seconds)
     print_result(args, done)
+    if allowed != Allowance():
+        print(f"used {used}")
     print("".join(f"failed: {words}\n" for words in failed), end="")
     return int(bool(failed))
 
@@ -123,7 +141,7 @@ def share_of(sessions: Sequence[Session], left: float | None) -> float:
 def open_sessions(
     args: argparse.Namespace, library: MpiLibrary, called: Profile | None
 ) -> list[Session]:
-    """Builds what is needed for one MPI library. A tuning for each layout of --profile or --cover; else one."""
+    """Builds what is needed for one MPI library. A tuning for each layout of --layout, --profile or --cover."""
     begin = time.monotonic()
     build.build(library)
     made = build.read_manifest()
@@ -135,7 +153,7 @@ def open_sessions(
     if called:
         goals = target.profiled_goals(args, called, made, **precision)
     else:
-        layouts = covering(args, library) if args.cover else [args.layout]
+        layouts = covering(args, library) if args.cover else asked_layouts(args)
         goals = [target.goal(on_layout(args, one), made, **precision) for one in layouts]
     spent = Spent(building=time.monotonic() - begin)
     sessions = []
@@ -149,11 +167,21 @@ def open_sessions(
     return sessions
 
 
+def asked_layouts(args: argparse.Namespace) -> list[str | None]:
+    """The names in --layout, or None for the system's default. Raises CollforgeError for one that is empty."""
+    if args.cover or args.profile or args.layout is None:
+        return [None]
+    names = list(dict.fromkeys(map(str.strip, args.layout.split(","))))
+    for name in names:
+        from_name(name)  # an empty name would be the default
+    return [*names]
+
+
 def on_layout(args: argparse.Namespace, layout: str | None) -> argparse.Namespace:
     return argparse.Namespace(**{**vars(args), "layout": layout})
 
 
-def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
+def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str | None]:
     """The names of the layouts that --cover asks for, in the order to be measured."""
     most = request.parse_layout(args.cover, args.system)
     place = Place.of(target.system_name(args), library, most)
@@ -168,7 +196,7 @@ def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
     print(
         f"{library.name}: layouts to measure: {', '.join(found) or 'none, those measured are near enough'}"
     )
-    return found
+    return [*found]
 
 
 def known_lanes(database: Path, place: Place) -> int:
@@ -192,22 +220,35 @@ def print_result(args: argparse.Namespace, tuned: Sequence[tuple[Session, Standi
         left = [one for one in asked if not standing.is_settled(one)]
         done = [one for one in left if standing.is_exhausted(one)]
         rest = [one for one in left if one not in done]
-        going_on += len(rest)
+        long = queue.too_long(session, standing)
+        going_on += max(0, len(rest) - len(long))
         share = 1 - len(left) / len(asked) if asked else 1.0
         print(
-            f"{session.place.mpi}: {len(asked) - len(left)} of {len(asked)} problems decided ({share:.0%})"
+            f"{name_of(session, tuned)}: {len(asked) - len(left)} of {len(asked)} problems decided "
+            f"({share:.0%})"
             + (f"; open: {', '.join(names(rest))}" if rest else "")
+            + (f"; too long for --time-limit: {', '.join(names(long))}" if long else "")
             + (f"; undecided after their most launches: {', '.join(names(done))}" if done else "")
         )
     for session, _ in tuned:
+        for one in session.cuts.left_out():
+            print(
+                f"{name_of(session, tuned)}: left out, its jobs were ended ({session.cuts.last}): {one}"
+            )
         of = session.spent
         print(
-            f"{session.place.mpi}: {of.measuring:.0f} s measuring, {of.launching:.0f} s launching, "
+            f"{name_of(session, tuned)}: {of.measuring:.0f} s measuring, {of.launching:.0f} s launching, "
             f"{of.building:.0f} s building, {of.thinking:.0f} s thinking"
         )
     if going_on:
         words = shlex.join(["collforge", *args.words])
         print(f"to continue with the open problems, run again: {words}")
+
+
+def name_of(session: Session, tuned: Sequence[tuple[Session, Standing]]) -> str:
+    """The MPI library, with the layout if several were tuned."""
+    several = len({one.place.layout for one, _ in tuned}) > 1
+    return f"{session.place.mpi} {session.place.layout}" if several else session.place.mpi
 
 
 def print_asked(store: Store, session: Session, standing: Standing) -> None:
@@ -230,7 +271,9 @@ def print_asked(store: Store, session: Session, standing: Standing) -> None:
     if winners or undecided:
         tables.print_winners(winners, undecided, made.unsized)
     elif asked:
-        print(f"{place.mpi}: budget too small, {len(asked)} unsettled; none of them was measured")
+        print(
+            f"{place.mpi} {place.layout}: budget too small, {len(asked)} unsettled; none of them was measured"
+        )
 
 
 def names(problems: Sequence[Case]) -> list[str]:

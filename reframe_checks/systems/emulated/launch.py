@@ -8,7 +8,8 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import platformdirs
@@ -32,7 +33,7 @@ _PACKAGE = Path(__file__).parent
 
 # Ranks share few cores, so they yield while they wait. No device may bypass the emulated links between nodes.
 # The caller's own values take precedence.
-_OPENMPI_DEFAULTS = {
+OPENMPI_DEFAULTS = {
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl": "tcp,vader,self",
     "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -69,6 +70,23 @@ def run(
     _check_command(command, environment)
     cache_dir = cache_dir or Path(platformdirs.user_cache_dir("collforge"), "emulated")
     plan = make_plan(spec, mpi, command, environment, cache_dir.absolute())
+    with cluster(plan) as process:
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            print(f"collforge: the time limit of {timeout:g} s is over: stopped", file=sys.stderr)
+            code = TIMEOUT_EXIT_CODE
+    return code if code >= 0 else 128 - code
+
+
+@contextmanager
+def cluster(plan: Plan) -> Iterator[subprocess.Popen[bytes]]:
+    """Builds a cluster and starts the plan's command on its first node; at the end of the block all is gone.
+
+    Yields the parent of the cluster's process 1, which ends with the command and has its exit code. It is in
+    the cluster's namespaces, except that only its children are in the PID namespace. Raises ClusterError if
+    the cluster cannot be built.
+    """
     ours, theirs = socket.socketpair()
     with ours:
         with theirs:
@@ -80,13 +98,9 @@ def run(
             )
         try:
             _build(ours, plan)
-            code = process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            print(f"collforge: the time limit of {timeout:g} s is over: stopped", file=sys.stderr)
-            code = TIMEOUT_EXIT_CODE
+            yield process
         finally:
             _tear_down(process, ours)
-    return code if code >= 0 else 128 - code
 
 
 def make_plan(
@@ -96,8 +110,20 @@ def make_plan(
     env: Mapping[str, str],
     cache_dir: Path,
 ) -> Plan:
-    """The plan for the cluster's process 1. Creates `cache_dir` and its files."""
-    # Every cluster mounts a file system on this directory, in its own mount namespace.
+    """The plan of a cluster that runs an MPI program. Creates `cache_dir` and its files."""
+    directory = make_directory(cache_dir)
+    rank = [*rank_words(spec, directory)]
+    preload = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
+    if mpi.flavor == "mpich":
+        preload.insert(0, str(build_mpich_progress(cache_dir)))
+    if preload:
+        rank += ["env", f"LD_PRELOAD={':'.join(preload)}"]
+    words = [*mpirun(spec, mpi, directory / "agent"), *rank, *command]
+    return plan_command(spec, directory, words, {**defaults(mpi, env), **env})
+
+
+def make_directory(cache_dir: Path) -> Path:
+    """Creates the directory on which a cluster mounts its file system, in its own mount namespace."""
     directory = cache_dir / "cluster"
     if any(character.isspace() for character in str(directory)):
         raise ClusterError(
@@ -108,34 +134,40 @@ def make_plan(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ClusterError(f"{error}: set XDG_CACHE_HOME to a directory of yours") from error
-    preload = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
-    if mpi.flavor == "mpich":
-        preload.insert(0, str(build_mpich_progress(cache_dir)))
-    rank = [str(directory / "rank"), *map(str, network.rail_devices(spec))]
-    if preload:
-        rank += ["env", f"LD_PRELOAD={':'.join(preload)}"]
-    environment = {**_defaults(mpi, env), **env}
+    return directory
+
+
+def rank_words(spec: ClusterSpec, directory: Path) -> list[str]:
+    """The command prefix that ties an MPI process to its rail, or to the device of hashed rails."""
+    return [str(directory / "rank"), *map(str, network.rail_devices(spec))]
+
+
+def plan_command(
+    spec: ClusterSpec, directory: Path, command: Sequence[str], env: Mapping[str, str]
+) -> Plan:
+    """The plan of a cluster that runs `command` on its first node, without LD_PRELOAD."""
+    environment = {**env, "PATH": system_path(env.get("PATH")), "TMPDIR": str(directory / "tmp")}
     environment.pop("LD_PRELOAD", None)
-    environment["PATH"] = system_path(env.get("PATH"))
-    environment["TMPDIR"] = str(directory / "tmp")
     return Plan(
         directory=str(directory),
         files=_files(spec),
-        scripts={
-            name: (_PACKAGE / f"{name}.sh").read_text(encoding="utf-8")
-            for name in ("node", "agent", "rank")
-        },
+        scripts={name: script(_PACKAGE, name) for name in ("node", "agent", "rank")},
         hosts=list(spec.hosts),
-        command=[*mpirun(spec, mpi, directory / "agent"), *rank, *command],
+        command=list(command),
         working_directory=str(Path.cwd()),
         environment=environment,
     )
 
 
-def _defaults(mpi: MpiLibrary, env: Mapping[str, str]) -> Mapping[str, str]:
+def script(package: Path, name: str) -> str:
+    """The text of a shell script in the folder of a package."""
+    return (package / f"{name}.sh").read_text(encoding="utf-8")
+
+
+def defaults(mpi: MpiLibrary, env: Mapping[str, str]) -> Mapping[str, str]:
     """Default variables for the ranks; the caller's values take precedence."""
     if mpi.flavor == "openmpi":
-        return _OPENMPI_DEFAULTS
+        return OPENMPI_DEFAULTS
     # Through UCX, MPICH 5.0.2 cannot connect several ranks of a node here, nor several interfaces.
     several = env.get(vcis.VARIABLE, "1") != "1" or mpi.short_version.startswith("MPICH 5")
     return {"MPIR_CVAR_CH4_NETMOD": "ofi"} if several else {}

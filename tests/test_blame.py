@@ -1,0 +1,99 @@
+"""Which case is blamed when a job ends early."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import execute
+
+from collforge.case import parse
+from collforge.db import Result, RunRecord, Store
+from collforge.place import Place
+from collforge.tuner.ingest import JobEnd
+from collforge.tuner.run import Job
+from collforge.tuner.tune import died
+from collforge.variant import Variant
+
+TOP = Path(__file__).resolve().parent.parent
+GROUP = [parse(f"bcast:{name}@2x2,bytes=8") for name in ("native", "hierarchical", "full_lane")]
+NEXT = parse("bcast:native@2x2,bytes=16")
+JOB = Job([*GROUP, NEXT], "2x2", 7, 1.0, 7, time_limit=100.0)
+CRASH = "\n".join(
+    [
+        "[node1:07] *** Process received signal ***",
+        f"collforge-driver: rank 3: bad memory access in {GROUP[2]}",
+        f"collforge-driver: rank 1: abort in {GROUP[1]}",
+    ]
+)
+
+
+def record(*cases: object) -> RunRecord:
+    """A run with results of these cases."""
+    ones = [parse(str(one)) for one in cases]
+    results = tuple(
+        Result(Variant.from_name(one.collective, one.variant, "f"), one.problem, one.bytes, True)
+        for one in ones
+    )
+    place = Place("local", "openmpi", "Open MPI 4", "2x2")
+    return RunRecord("u", place, 2, 4, "2026-01-01T00:00:00Z", "0", "4", ("h",), 7, results)
+
+
+def test_the_case_that_the_driver_names_is_blamed() -> None:
+    # A group's results come at its end, so the first case without one is native.
+    assert died(JOB, record(), [JobEnd("local", None, CRASH)]) == GROUP[2]
+    hang = CRASH.replace("bad memory access in", "no end, within the time limit, of")
+    assert died(JOB, record(), [JobEnd("local", None, hang)]) == GROUP[2]
+
+
+def test_without_a_name_the_first_case_without_a_result_is_blamed() -> None:
+    assert died(JOB, record(*GROUP), [JobEnd("local", None, "Killed")]) == NEXT
+    setting_up = "collforge-driver: rank 0: abort in setting up"
+    assert died(JOB, record(), [JobEnd("local", None, setting_up)]) == GROUP[0]
+    unknown = CRASH.replace("2x2", "4x2")
+    assert died(JOB, record(*GROUP), [JobEnd("local", None, unknown)]) == NEXT
+
+
+def test_nothing_is_blamed_for_what_another_case_did_wrong() -> None:
+    # The driver came to its end; a variant without a result declined.
+    end = JobEnd("local", None, "", "wrong results", is_complete=True)
+    assert died(JOB, record(GROUP[0], GROUP[1], NEXT), [end]) is None
+    assert died(JOB, record(*JOB.cases), [replace(end, is_complete=False)]) is None
+
+
+@pytest.mark.slow
+def test_a_tuning_goes_on_after_a_variant_that_crashes(tmp_path: Path) -> None:
+    package = Path(shutil.copytree(TOP / "collforge", tmp_path / "collforge"))
+    for folder in (
+        "db",
+        "generator",
+        "reframe_checks",
+        "runtime",
+        "templates",
+        "toolchain",
+        "tuner",
+    ):
+        shutil.copytree(TOP / folder, package / folder, dirs_exist_ok=True)
+    chain = package / "runtime/src/lane/algorithms/chain.c"
+    begin = "int cf_chain_bcast(const struct cf_lane_call *call) {\n"
+    assert begin in chain.read_text()
+    chain.write_text(
+        "#include <stdlib.h>\n" + chain.read_text().replace(begin, begin + "    abort();\n")
+    )
+    database = tmp_path / "t.db"
+    command = [sys.executable, "-m", "collforge", "tune", "--system", "local", "--mpi", "openmpi"]
+    command += ["--layout", "2x1", "--collective", "bcast", "--sizes", "1KiB", "--budget", "40s"]
+    env = ["env", f"PYTHONPATH={tmp_path}", f"COLLFORGE_HOME={tmp_path / 'home'}"]
+    done = execute([*env, *command, "--db", str(database)], cwd=tmp_path, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with Store(database) as store:
+        (place,) = store.places()
+        failed = store.failures(place.mpi, place.mpi_version)
+        measured = store.measurements(place)
+    assert failed, "the search tried no chain"
+    assert all("lane_algorithm=chain" in one.variant.parameters for one in failed)
+    assert all(one.detail.startswith("the job ended in this case") for one in failed)
+    assert any(not one.variant.is_native for one in measured)

@@ -1,0 +1,256 @@
+"""A real Slurm on the nodes of an emulated cluster: it starts, runs jobs, and leaves nothing."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from conftest import Installation
+from support import assert_nothing_left, execute, marked_processes, network_namespaces
+
+from collforge.db import Store
+from collforge.errors import CollforgeError
+from collforge.reframe_checks.systems import slurm
+from collforge.reframe_checks.systems.emulated import ClusterError
+from collforge.reframe_checks.systems.slurm import config
+from collforge.tuner import target
+
+SECONDS = 150.0
+
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+    int rank, size, sum;
+    char host[64] = "";
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    gethostname(host, sizeof host);
+    printf("rank %d %d %d %s %s\n", rank, size, sum, host, getenv("UCX_NET_DEVICES"));
+    MPI_Finalize();
+    return 0;
+}
+"""
+
+
+@dataclass
+class Commands:
+    """`collforge cluster`, with a folder of its own for the cluster."""
+
+    cache: Path
+    mark: str = field(default_factory=lambda: f"CLUSTER_TEST={uuid.uuid4().hex}")
+
+    def start(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        name, value = self.mark.split("=")
+        return subprocess.Popen(
+            [sys.executable, "-m", "collforge", "cluster", *words],
+            env={**os.environ, "XDG_CACHE_HOME": str(self.cache), name: value, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *words: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """The exit code and the output."""
+        process = self.start(*words, env=env)
+        try:
+            output, _ = process.communicate(timeout=SECONDS)
+        finally:
+            process.kill()
+        return process.returncode, output
+
+    def up(self) -> None:
+        code, output = self.run("up", "--slurm", "--nodes", "2", "--ranks-per-node", "2")
+        assert code == 0, output
+
+    def assert_nothing_left(self, namespaces: set[str]) -> None:
+        assert_nothing_left(self.mark, namespaces)
+        assert not (self.cache / "collforge" / "slurm").exists()
+
+    def keeper(self) -> int:
+        return int((self.cache / "collforge" / "slurm" / "lock").read_text())
+
+
+@pytest.fixture(scope="module")
+def short() -> Iterator[Path]:
+    """A folder whose name is short enough for sockets below it."""
+    try:
+        slurm.check()
+    except ClusterError as error:
+        pytest.skip(f"no Slurm cluster here: {error}")
+    with tempfile.TemporaryDirectory(prefix="cf-", dir="/tmp") as name:
+        yield Path(name)
+
+
+@pytest.fixture(scope="module")
+def cluster(short: Path) -> Iterator[Commands]:
+    """A cluster that is up, of two nodes with two ranks each."""
+    commands = Commands(short / "up")
+    commands.up()
+    yield commands
+    namespaces = network_namespaces(marked_processes(commands.mark))
+    assert len(namespaces) == 3  # the switch's and two nodes'
+    assert commands.run("exec", "--", "squeue", "--noheader") == (0, "")
+    assert commands.run("down") == (0, "the Slurm cluster is gone\n")
+    commands.assert_nothing_left(namespaces)
+
+
+@pytest.mark.emulated
+def test_a_job_has_its_ranks_on_its_nodes_and_rails(
+    cluster: Commands, mpi: str, tmp_path: Path
+) -> None:
+    (tmp_path / "program.c").write_text(PROGRAM)
+    program = tmp_path / "program"
+    execute([f"mpicc.{mpi}", f"{program}.c", "-o", str(program)])
+    job = tmp_path / "job"
+    launchers = (f"srun --mpi={config.PMI[mpi]}", f"mpirun.{mpi} -n 4")
+    lines = [f"{words} ${slurm.RANK_VARIABLE} {program}" for words in launchers]
+    job.write_text("\n".join(["#!/bin/sh", "set -e", lines[0], "echo then", lines[1], ""]))
+    words = ["sbatch", "--wait", "--nodes=2", "--ntasks-per-node=2", f"--output={tmp_path}/out"]
+    code, output = cluster.run("exec", "--", *words, str(job))
+    found = (tmp_path / "out").read_text()
+    assert code == 0, output + found
+    wanted = [f"rank {rank} 4 6 node{rank // 2} eth{rank % 2}" for rank in range(4)]
+    assert [sorted(part.split("\n"))[-4:] for part in found.strip().split("\nthen\n")] == [
+        wanted
+    ] * 2
+
+
+def tune_words(system: str, mpi: str, database: Path, *words: str) -> list[str]:
+    """`collforge tune` on the cluster's login node."""
+    start = ["exec", "--", sys.executable, "-m", "collforge", "tune", "--system", system]
+    return [*start, "--mpi", mpi, "--layout", "2x2", "--db", str(database), *words]
+
+
+# One library by each launcher; the other pairs take as long again.
+@pytest.mark.emulated
+@pytest.mark.parametrize(
+    ("system", "mpi"),
+    [
+        ("slurm", "openmpi"),
+        ("slurm-mpirun", "mpich"),
+        pytest.param("slurm", "mpich", marks=pytest.mark.slow),
+        pytest.param("slurm-mpirun", "openmpi", marks=pytest.mark.slow),
+    ],
+    indirect=["mpi"],
+)
+def test_tuning_through_the_queue(
+    cluster: Commands, system: str, built: Installation, tmp_path: Path
+) -> None:
+    database = tmp_path / "winners.db"
+    mpi = built.library.name
+    words = ["--collective", "bcast", "--sizes", "4KiB", "--launches", "1", "--budget", "4s"]
+    code, output = cluster.run(*tune_words(system, mpi, database, *words))
+    assert code == 0, output
+    with Store(database, create=False) as store:
+        assert store.winners(system, mpi, "2x2") or store.undecided(system, mpi, "2x2")
+    assert cluster.run("exec", "--", "squeue", "--noheader") == (0, "")
+
+
+@pytest.mark.emulated
+def test_a_command_has_its_folder_and_gives_its_exit_code(cluster: Commands) -> None:
+    assert cluster.run("exec", "--", "sh", "-c", 'pwd; echo "$1"; exit 3', "-", "a 'b") == (
+        3,
+        f"{Path.cwd()}\na 'b\n",
+    )
+
+
+@pytest.mark.emulated
+def test_a_second_cluster_is_refused(cluster: Commands) -> None:
+    code, output = cluster.run("up", "--slurm")
+    assert code != 0
+    assert output.splitlines() == [
+        "collforge: error: a Slurm cluster is up already: `collforge cluster down` removes it"
+    ]
+
+
+@pytest.mark.emulated
+def test_a_cluster_is_not_taken_down_from_within(cluster: Commands) -> None:
+    words = ["exec", "--", sys.executable, "-m", "collforge", "cluster", "down"]
+    code, output = cluster.run(*words)
+    assert code != 0 and "leave it first" in output
+
+
+@pytest.mark.emulated
+def test_the_variables_of_the_caller_are_kept(cluster: Commands) -> None:
+    words = ["exec", "--", "sh", "-c", "echo $OMPI_MCA_btl $OMPI_MCA_pml"]
+    assert cluster.run(*words, env={"OMPI_MCA_btl": "self,tcp"}) == (0, "self,tcp ob1\n")
+
+
+@pytest.mark.emulated
+def test_no_cluster_is_up(short: Path) -> None:
+    commands = Commands(short / "none")
+    assert commands.run("down") == (0, "no Slurm cluster is up\n")
+    code, output = commands.run("exec", "--", "true")
+    assert code != 0 and output.count("\n") == 1
+    assert "no Slurm cluster is up: `collforge cluster up --slurm`" in output
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("daemon", ["munged", "slurmctld", "slurmd"])
+def test_a_daemon_that_ends_is_named(short: Path, daemon: str) -> None:
+    commands = Commands(short / "ends")
+    tools = short / f"tools-{daemon}"
+    tools.mkdir()
+    (tools / daemon).write_text("#!/bin/sh\necho it cannot >&2\n")
+    (tools / daemon).chmod(0o755)
+    env = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    code, output = commands.run("up", "--slurm", "--nodes", "2", env=env)
+    assert code != 0
+    assert f"{daemon}{'.node' * (daemon == 'slurmd')}" in output.splitlines()[0]
+    assert output.splitlines()[-1] == "it cannot"
+    commands.assert_nothing_left(set())
+
+
+@pytest.mark.emulated
+def test_killed_processes_leave_nothing_after_down(short: Path) -> None:
+    commands = Commands(short / "killed")
+    with commands.start("up", "--slurm", "--nodes", "2") as up:
+        state = short / "killed" / "collforge" / "slurm" / "state.json"
+        deadline = time.monotonic() + SECONDS
+        while not state.exists() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        up.kill()
+    namespaces = network_namespaces(marked_processes(commands.mark))
+    assert len(namespaces) == 3
+    # The cluster that nobody waits for may have ended by itself.
+    assert commands.run("down")[0] == 0
+    commands.assert_nothing_left(namespaces)
+    commands.up()
+    namespaces = network_namespaces(marked_processes(commands.mark))
+    os.kill(commands.keeper(), signal.SIGKILL)
+    assert_nothing_left(commands.mark, namespaces)
+    assert commands.run("exec", "--", "true")[0] != 0
+    assert commands.run("down") == (0, "the Slurm cluster is gone\n")
+    commands.assert_nothing_left(namespaces)
+
+
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda tool, **_: None if tool == "sbatch" else tool)
+    with pytest.raises(
+        ClusterError, match=r"not found: sbatch; run `apt-get install .*slurm-client`"
+    ):
+        slurm.check()
+
+
+def test_outside_of_the_cluster_its_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(slurm.RANK_VARIABLE, raising=False)
+    with pytest.raises(CollforgeError, match="run the command on it, `collforge cluster exec"):
+        target.site(argparse.Namespace(system="slurm", config=None), "openmpi")
