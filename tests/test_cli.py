@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
-from support import TOP
+from support import TOP, execute
 
 from collforge import home, layout
 from collforge.db import Result, RunRecord, Store
