@@ -290,6 +290,17 @@ def test_a_tree_behind_a_link_is_found_where_it_is(tree: Tree, tool: str, tmp_pa
 
 
 @pytest.mark.parametrize("tool", TOOLS)
+def test_a_folder_of_modules_may_be_a_link(tree: Tree, tool: str, tmp_path: Path) -> None:
+    """A site may keep all its modules in one folder."""
+    tree = without_lua(tool, tree, tmp_path)
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "collforge").symlink_to(tree.path / "share" / "modulefiles" / "collforge")
+    done = tree.shell(tool, f"module use {site}\nmodule load collforge/openmpi\n{SHOW}")
+    assert shown(done)["LD_PRELOAD"] == str(tree.library("openmpi"))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
 def test_two_modules_are_not_loaded_at_once(tree: Tree, tool: str, tmp_path: Path) -> None:
     """Lmod replaces the first; Environment Modules refuses the second."""
     tree = without_lua(tool, tree, tmp_path)
@@ -385,6 +396,23 @@ def test_a_second_tree_in_the_same_place_is_refused(tree: Tree, collforge: Launc
     done = install(collforge, tree.path, "--mpi", "openmpi")
     assert done.returncode == cli.USER_ERROR
     assert "install the next one beside it" in done.stderr
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path, collforge: Launch) -> None:
+    (tmp_path / "precious").touch()
+    done = install(collforge, tmp_path, "--mpi", "openmpi")
+    assert done.returncode == cli.USER_ERROR
+    assert "is not empty" in done.stderr
+
+
+def test_the_winners_of_a_tree_are_not_overwritten(
+    tree: Tree, database: Path, collforge: Launch
+) -> None:
+    before = tree.winners.read_bytes()
+    done = collforge("publish", "--db", str(database), "--output", str(tree.winners))
+    assert done.returncode == cli.USER_ERROR
+    assert "install a new tree" in done.stderr
+    assert tree.winners.read_bytes() == before
 
 
 def test_winners_of_other_generated_code_are_refused(

@@ -111,6 +111,13 @@ def test_only_what_is_asked_for(tmp_path: Path) -> None:
         assert [one.place.system for one in sections(store)] == ["here", "there"]
         assert render(sections(store, "here")) == render(sections(store, "", ["openmpi"])) == TEXT
         text = render(sections(store, "there"))
+        pattern = sections(store, "here")[0].host_pattern
+    assert len(deployment.read_sections(database, "")) == 2
+    with Store(database) as store:
+        store.describe_system("there", pattern)
+    with pytest.raises(CollforgeError, match="here, there apart"):
+        deployment.read_sections(database, "")
+    assert len(deployment.read_sections(database, "there")) == 1
     assert "system\tthere\t\n" in text
     assert "winners\tthere\tMPICH Version:\t4.0.2\nlayout" in text
 

@@ -42,7 +42,15 @@ def read_sections(database: Path, system: str, mpi: str = "") -> list[Section]:
             raise unknown("system", system, {place.system for place in places})
         names = {place.mpi for place in places if system in ("", place.system)}
         what = "MPI library (of a stored winner)"
-        return sections(store, system, split_choices(what, mpi, names))
+        found = sections(store, system, split_choices(what, mpi, names))
+    patterns = {one.place.system: one.host_pattern for one in found}
+    alike = [name for name, one in patterns.items() if list(patterns.values()).count(one) > 1]
+    if alike:
+        raise CollforgeError(
+            f"jobs could not tell the systems {', '.join(alike)} apart, as their host names are alike: "
+            "publish each by itself, with --system"
+        )
+    return found
 
 
 def write_file(path: Path, data: bytes, mode: int) -> None:

@@ -18,7 +18,7 @@ HELP = (
     "Programs started with this module loaded use tuned MPI collectives.",
     "Load it in job scripts, after the MPI library's own module, and not in login shells: every command of",
     "the shell gets LD_PRELOAD. With Open MPI on several nodes:",
-    "    mpirun -x LD_PRELOAD -x COLLFORGE_DB -x COLLFORGE_DB_SHA256 ./app",
+    "    mpirun {names} ./app",
     "COLLFORGE_VERBOSE=1 tells whether it is active. All variables: man -M TREE/share/man 7 collforge",
 )
 
@@ -49,14 +49,20 @@ class Modulefile:
             yield self.path.with_name(self.path.name + ending), "".join(f"{one}\n" for one in lines)
 
     @property
+    def _help(self) -> list[str]:
+        """The lines of HELP, with the options that pass all that the module sets to the ranks."""
+        names = " ".join(f"-x {name}" for name in ("LD_PRELOAD", *self.paths, *self.values))
+        return [line.format(names=names) for line in HELP]
+
+    @property
     def _summary(self) -> str:
         return f"tuned MPI collectives for {self.library}"
 
     def _lua(self) -> Iterator[str]:
         yield f"whatis({_quoted(self._summary)})"
-        yield "help([[" + "\n".join(HELP) + "]])"
+        yield "help([[" + "\n".join(self._help) + "]])"
         yield f'family("{NAME}")'
-        yield f'local root = abspath(myFileName():match("^(.*)/{FOLDER}/"))'
+        yield f'local root = abspath(myFileName()):match("^(.*)/{FOLDER}/")'
         for name, path in self.prepended.items():
             yield f'prepend_path("{name}", pathJoin(root, {_quoted(path)}))'
         for name, path in self.paths.items():
@@ -68,7 +74,7 @@ class Modulefile:
         yield "#%Module1.0"
         yield f"module-whatis {{{self._summary}}}"
         yield "proc ModulesHelp {} {"
-        yield from (f"    puts stderr {{{line}}}" for line in HELP)
+        yield from (f"    puts stderr {{{line}}}" for line in self._help)
         yield "}"
         # Lmod knows `family` alone here, and Environment Modules before 5.1 `conflict` alone.
         yield f'if {{[info commands family] ne ""}} {{family {NAME}}}'

@@ -41,6 +41,14 @@ Checksum of the winners: cd THIS_TREE/share/collforge && sha256sum --check winne
 """
 
 
+def check_outside(path: Path) -> None:
+    """Raises CollforgeError for the winners of an installed tree, whose modules have their checksum."""
+    if path.parts[-len(WINNERS.parts) :] == WINNERS.parts and (path.parent / "README").exists():
+        raise CollforgeError(
+            f"{path} belongs to an installed tree, whose modules take no other file: install a new tree"
+        )
+
+
 @dataclass(frozen=True)
 class Part:
     """What the tree has for one MPI library."""
@@ -69,6 +77,10 @@ class Tree:
             raise CollforgeError(
                 f"{self.prefix} has a tree already, which jobs may use: install the next one beside it, "
                 "or remove it first"
+            )
+        if self.prefix.exists() and not (self.prefix.is_dir() and not any(self.prefix.iterdir())):
+            raise CollforgeError(
+                f"{self.prefix} is not empty: a tree, which is removed as a whole, needs a folder of its own"
             )
 
     def install(

@@ -7,7 +7,7 @@ import sys
 
 from collforge.home import home
 from collforge.toolchain import build
-from collforge.tuner import deployment
+from collforge.tuner import deployment, tree
 from collforge.tuner.parsing import (
     Subparsers,
     add_command,
@@ -38,6 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    tree.check_outside(args.output)
     found = deployment.read_sections(args.db, args.system, args.mpi or "")
     digest = deployment.publish(found, args.output)
     print(f"written: {args.output}, {args.output.stat().st_size} bytes")
