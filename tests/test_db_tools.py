@@ -469,3 +469,30 @@ def test_what_is_older_than_a_date_is_removed(made: Manifest, tmp_path: Path, ca
         left = {place: len(store.measurements(place)) for place in store.places()}
     assert {place: count for place, count in left.items() if count} == {PLACE: 36}
     assert "sound" in run(capsys, 0, "check", "--db", path)
+
+
+# ---- log -----------------------------------------------------------------------------------------
+
+
+def test_each_change_is_told_below_its_launch(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    slower = {**SECONDS, FAST: 3e-3, SLOW: 1.2e-3}
+    path = Tuning(made).store(tmp_path / "l.db", launches=6)
+    Tuning(made, day=2, seconds=slower, hosts=("node9",)).store(path, launches=23)
+    before = content(path)
+    lines = run(capsys, 0, "log", "--db", path, "--last", "99").splitlines()
+    assert content(path) == before
+    at = [number for number, line in enumerate(lines) if not line.startswith("  ")]
+    assert len(at) == 6 + 23
+    assert lines[0].startswith("2026-01-01T00:00:00Z cluster, openmpi (Open MPI v5.0.7), 4x2: 6 ")
+    assert "on node9 (" in lines[at[6]]
+    first = [line for line in lines[: at[6]] if line.startswith("  ")]
+    then = [line for line in lines[at[6] :] if line.startswith("  ")]
+    assert all(line.startswith("  winner of bcast of ") for line in first + then)
+    assert "nothing -> " in first[0] and FAST in first[-1].partition("->")[2]
+    assert SLOW in then[-1].partition("->")[2], "the last state is what is stored"
+    with Store(path) as store:
+        assert {SLOW in one.choice.variant.name for one in store.winners()} == {True}
+    newest = run(capsys, 0, "log", "--db", path, "--since", "2026-01-02", "--last", "2")
+    assert newest.splitlines()[0] == "27 launches are not shown (--last, --since)"
+    assert newest.splitlines()[1:] == lines[at[-2] :]
+    assert "1 launch or more" in run(capsys, cli.USER_ERROR, "log", "--db", path, "--last", "0")

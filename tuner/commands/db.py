@@ -1,17 +1,18 @@
-"""`collforge db`: databases checked, joined and made smaller."""
+"""`collforge db`: databases checked, explained, joined and made smaller."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from collforge.db import NoDatabase, Store, merging
+from collforge.db import Choice, NoDatabase, Store, StoredRun, merging
 from collforge.db.inspection import Inspection
 from collforge.db.merging import Conflict, Merged
+from collforge.db.past import Past
 from collforge.db.pruning import Old, Pruned
 from collforge.errors import CollforgeError
 from collforge.place import Place
@@ -28,6 +29,13 @@ collforge db merge one.db two.db --output both.db
 No file is changed. Systems stay apart; of a system that several files have, the launches are joined, each once,
 and its winners are decided again from all of them."""
 
+LOG = """\
+collforge db log
+  collforge db log --since 2026-11-01 --last 100
+
+Winners are decided again after each launch, by the rules of this version; a launch between two shown ones is
+part of the second one's changes only if it is of the same layout."""
+
 PRUNE = """\
 collforge db prune --fingerprints --libraries --dry-run
   collforge db prune --libraries v4.1.4 v5.0.7
@@ -37,7 +45,7 @@ What winners of a current library stand on is kept: all measurements of their co
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    group = add_command(subparsers, "db", "check, join and prune databases", CHECK)
+    group = add_command(subparsers, "db", "check, explain, join and prune databases", CHECK)
     kinds = group.add_subparsers(metavar="ACTION", required=True)
     check = add_command(
         kinds,
@@ -85,8 +93,22 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     prune.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     add_database(prune)
-    for each in (check, merge, prune):
+    for each in (check, _add_log(kinds), merge, prune):
         target.add_precision(each)
+
+
+def _add_log(kinds: Subparsers) -> argparse.ArgumentParser:
+    log = add_command(
+        kinds, "log", "what ran when, and which winners each launch changed", LOG, run_log
+    )
+    log.add_argument(
+        "--since", metavar="DATE", type=date.fromisoformat, help="only what ran from this date on"
+    )
+    log.add_argument(
+        "--last", metavar="N", type=int, default=20, help="the last N launches (default: 20)"
+    )
+    add_database(log)
+    return log
 
 
 def read_rules(args: argparse.Namespace) -> Rules:
@@ -106,6 +128,48 @@ def run_check(args: argparse.Namespace) -> int:
         print(line)
     print(f"{args.db}: {numbers}: sound" if not found else f"{args.db}: {len(found)} faults")
     return int(bool(found))
+
+
+def run_log(args: argparse.Namespace) -> int:
+    if args.last < 1:
+        raise CollforgeError(f"--last {args.last}: give 1 launch or more")
+    since = args.since.isoformat() if args.since else ""
+    with Past(args.db) as store:
+        runs = store.runs()
+        shown = [one for one in runs if one.started >= since][-args.last :]
+        left = len(runs) - len(shown)
+        if left:
+            print(f"{left} launches are not shown (--last, --since)")
+        for line in told_runs(store, read_rules(args), runs, shown):
+            print(line)
+    return 0
+
+
+def told_runs(
+    store: Past, rules: Rules, runs: Sequence[StoredRun], shown: Sequence[StoredRun]
+) -> Iterator[str]:
+    """A line for each of the runs to be shown, then one for each winner that it changed."""
+    known: dict[Place, dict[rebuild.Key, Choice]] = {}
+    for number, one in enumerate(runs):
+        if one not in shown:
+            continue
+        if one.place not in known:
+            before = [run for run in runs[:number] if run.place == one.place]
+            known[one.place] = _after(store, rules, before[-1]) if before else {}
+        failed = f", {one.failures} failed" if one.failures else ""
+        yield (
+            f"{one.started} {rebuild.name(one.place)}: {one.measurements} measurements, "
+            f"{one.verifications} verifications{failed}, on {', '.join(one.hosts)} ({one.uuid})"
+        )
+        after = _after(store, rules, one)
+        yield from (f"  winner of {line}" for line in rebuild.changes(known[one.place], after))
+        known[one.place] = after
+
+
+def _after(store: Past, rules: Rules, run: StoredRun) -> dict[rebuild.Key, Choice]:
+    """The winners at a run's place, as decided from what was stored until then."""
+    store.until(run.uuid)
+    return rebuild.winners(rebuild.read(store, rules, run.place))
 
 
 def run_merge(args: argparse.Namespace) -> int:
