@@ -27,7 +27,7 @@ bcast,2x2,7512,8191,50,duplicate,2,4,0,404000,1.0,0.0
 allreduce,2x1,8,9,1000,other,2,2,2,8000,2.0,0.5
 allreduce,map#0123456789abcdef,8,9,1000,other,1,2,0,8000,0.4,0.0
 allreduce,2x2,1,1,9,other,1,4,0,9,0.3,0.0
-gatherv,2x2,1,1,10,world,1,4,0,10,0.5,0.0
+barrier,2x2,1,1,10,world,1,4,0,10,0.5,0.0
 bcast,1x1,8,9,10,other,4,4,0,80,0.1,0.0
 reduce,2x2,8,9,1,world,1,4,0,8,0.001,0.0
 """
@@ -46,7 +46,7 @@ def test_what_can_be_tuned_from_a_profile(tmp_path: Path, entry: CollectiveEntry
     path = tmp_path / "calls.csv"
     path.write_text(f"{HEADER}\n{entry.name},2x2,7512,8191,10,world,1,4,0,80000,4.0,1.0\n")
     found, left_out = profile.worth_tuning(profile.read([path]), build.read_manifest(), 0.01)
-    known = entry.sized in ("block", "mean")
+    known = entry.sized != "none"
     assert [one.problems for one in found] == ([{(entry.name, 8000)}] if known else [])
     assert bool(left_out) != known
 
@@ -169,6 +169,31 @@ def test_gain_counts_only_what_runs(
     assert "0.0% of the time saved" in out
     assert "has changed" in out
     assert "these jobs had winners already" in out
+
+
+def test_sizes_that_no_rank_knows_alone(
+    built: Installation, launch: Launch, tmp_path: Path
+) -> None:
+    """The mean of all blocks, of which each rank knows its own, also in place."""
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_PROFILE": str(tmp_path / "calls.csv"),
+    }
+    done = launch(built.library.name, 4, [str(compiled(built, "mean_sizes"))], env)
+    assert done.returncode == 0
+    found = profile.read([tmp_path / "calls.csv"])
+    rows = {row.collective: (row.layout, row.calls, row.size) for row in found.rows}
+    # Blocks of 1 to 4 ints; in place, alltoallv has 1 to 7.
+    assert rows == {
+        "gatherv": ("2x2", 2, 10),
+        "scatterv": ("2x2", 2, 10),
+        "alltoallv": ("2x2", 2, 13),
+    }
+    wanted, left_out = profile.worth_tuning(found, build.read_manifest(), 0.0)
+    found_pairs = {pair for one in wanted for pair in one.problems}
+    assert found_pairs == {("gatherv", 8), ("scatterv", 8), ("alltoallv", 16)}
+    assert not left_out
 
 
 def test_tune_what_is_called(built: Installation, calls: Path, tmp_path: Path) -> None:

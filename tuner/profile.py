@@ -230,8 +230,8 @@ def _hindrance(made: Manifest, row: Calls) -> str:
         return "a layout without a readable name"
     if at.size == 1:
         return "one rank"
-    if entry.sized not in ("block", "mean"):
-        return "no sizes in the profile, or without data: tune --collective NAME"
+    if entry.sized == "none":
+        return "without data: tune --collective NAME"
     if row.size == 0:
         return "no data"
     return "reductions of less than 4 bytes" if entry.has_op and row.size < MOST_TINY else ""

@@ -170,9 +170,6 @@ def savings(
         if at is None:
             saved.append((0.0, "native: the layout's name is a hash"))
             continue
-        if made.collective(row.collective).sized == "exchanged":
-            saved.append((0.0, "not known: its sizes are not in the profile"))
-            continue
         if row.served_as not in known:
             served = from_name(row.served_as)
             place = Place.of(target.system_name(args), library, served)

@@ -72,8 +72,14 @@ static void begin_call(struct cf_state *state, int collective, int64_t bytes,
     call->comm = state->comm.handle;
     call->state = state;
     call->tally->calls++;
-    call->tally->bytes += (double)bytes;
+    if (cf_collectives[collective].sized != CF_SIZED_EXCHANGED)
+        call->tally->bytes += (double)bytes;
     call->begin = cf_now();
+}
+
+void cf_observe_sizes(const struct cf_call *call, double own_mean) {
+    if (call->tally != NULL)
+        call->tally->bytes += own_mean / call->state->comm.layout.size;
 }
 
 void cf_observe_end(const struct cf_call *call) {
@@ -111,8 +117,10 @@ void cf_observe_leave(struct cf_state *state) {
             sums.communicators = 1;
             sums.dropped = was_dropped(state, tally);
             sums.calls = (double)tally->calls;
-            sums.bytes = tally->bytes;
         }
+        if (state->comm.layout.rank == 0 ||
+            cf_collectives[tally->collective].sized == CF_SIZED_EXCHANGED)
+            sums.bytes = tally->bytes;
         cf_profile_add(&key, &sums);
         state->tallies = tally->next;
         free(tally);

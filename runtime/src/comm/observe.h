@@ -15,8 +15,12 @@
  * Begins the time of the job. */
 void cf_observe_setup(bool profile, bool tuned);
 
-/* A call begins. bytes: as it is chosen by; CF_UNSIZED_BYTES if its sizes have to be exchanged. */
+/* A call begins. bytes: as it is chosen by; CF_UNSIZED_BYTES if its sizes have to be exchanged,
+ * which cf_observe_sizes adds. */
 void cf_observe_call(struct cf_state *state, int collective, int64_t bytes, struct cf_call *call);
+/* The mean bytes of this rank's own blocks in a call that has begun, whose sizes only an exchange
+ * tells. */
+void cf_observe_sizes(const struct cf_call *call, double own_mean);
 /* What serves calls of this many bytes. choice: NULL for native. */
 void cf_observe_choice(const struct cf_state *state, int collective, int64_t bytes,
                        const struct cf_choice *choice);
@@ -37,7 +41,9 @@ void cf_observe_leave(struct cf_state *state);
  * - origin: how the communicators were made: world, duplicate (of one that had a state), other
  * - communicators: their number; ranks: how many ranks called on one of them; dropped: on how many
  * of them the guard dropped a variant
- * - bytes: sum over calls, of a block or vector as in the database
+ * - bytes: sum over calls, of a block or vector as in the database; in gatherv, scatterv and
+ * alltoallv the mean of all blocks, and all calls are in the row of 1 byte, because no rank knows
+ * all sizes
  * - seconds: sum over calls and ranks
  * - waited: the part of seconds beyond the time of the rank that was the fastest in the mean; 0
  *   where a rank may leave before others have come (with a root, in prefix reductions, alltoallv,

@@ -105,26 +105,58 @@ static void sum_up(struct cf_exchanged *found, int64_t all, int64_t largest, int
     }
 }
 
-int cf_exchange_sizes(struct cf_comm *comm, int collective, const struct cf_args *args) {
+/* The side where this rank has its own block, or its row of pairs; and the other one. */
+struct own {
+    struct cf_side side, other;
+    int side_blocks, other_blocks;
+    int64_t element, other_element; /* bytes; negative if illegal */
+    int blocks;                     /* that are this rank's own */
+};
+
+static struct own own_of(const struct cf_layout *layout, int collective,
+                         const struct cf_args *args) {
     const struct cf_collective_info *info = &cf_collectives[collective];
-    const int size = comm->layout.size;
-    const struct cf_part part = info->part(comm->layout.rank, args->root, size);
+    const struct cf_part part = info->part(layout->rank, args->root, layout->size);
     const struct cf_side send = cf_send_side(args);
     const struct cf_side recv = cf_recv_side(args);
-    const struct cf_side *input = part.send_in_place && send.buffer == MPI_IN_PLACE ? &recv : &send;
-    const struct cf_side *output =
-        part.recv_in_place && recv.buffer == MPI_IN_PLACE ? &send : &recv;
-    const int own = info->varies == CF_VARIES_PAIR ? size : 1;
+    const struct cf_side input = part.send_in_place && send.buffer == MPI_IN_PLACE ? recv : send;
+    const struct cf_side output = part.recv_in_place && recv.buffer == MPI_IN_PLACE ? send : recv;
     const bool to_target = info->varies == CF_VARIES_TARGET;
-    /* The side where this rank has one block, or its row of pairs; and the other one. */
-    const struct cf_side *side = to_target ? output : input;
-    const struct cf_side *other = to_target ? input : output;
-    const int side_blocks = to_target ? part.out_blocks : part.in_blocks;
-    const int other_blocks = to_target ? part.in_blocks : part.out_blocks;
-    const int64_t element = element_bytes(side);
-    const int64_t other_element = other_blocks == 0 ? -1 : element_bytes(other);
-    const bool legal = side_is_legal(side, element, side_blocks) &&
-                       side_is_legal(other, other_element, other_blocks);
+    struct own own = {.side = to_target ? output : input,
+                      .other = to_target ? input : output,
+                      .side_blocks = to_target ? part.out_blocks : part.in_blocks,
+                      .other_blocks = to_target ? part.in_blocks : part.out_blocks,
+                      .blocks = info->varies == CF_VARIES_PAIR ? layout->size : 1};
+    own.element = element_bytes(&own.side);
+    own.other_element = own.other_blocks == 0 ? -1 : element_bytes(&own.other);
+    return own;
+}
+
+/* A rank with all blocks on this side takes its own of them. */
+static int own_block(const struct own *own, int rank, int i) {
+    const int index = own->blocks == 1 && own->side.counts != NULL ? rank : i;
+    return block_bytes(&own->side, own->element, index);
+}
+
+double cf_own_mean(const struct cf_layout *layout, int collective, const struct cf_args *args) {
+    const struct own own = own_of(layout, collective, args);
+    double bytes = 0;
+
+    if (!side_is_legal(&own.side, own.element, own.side_blocks)) {
+        return 0;
+    }
+    for (int i = 0; i < own.blocks; i++) {
+        bytes += own_block(&own, layout->rank, i);
+    }
+    return bytes / own.blocks;
+}
+
+int cf_exchange_sizes(struct cf_comm *comm, int collective, const struct cf_args *args) {
+    const int size = comm->layout.size;
+    const struct own share = own_of(&comm->layout, collective, args);
+    const int own = share.blocks;
+    const bool legal = side_is_legal(&share.side, share.element, share.side_blocks) &&
+                       side_is_legal(&share.other, share.other_element, share.other_blocks);
     int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS,
                            ((size_t)size + 1) * ((size_t)own + 1) * sizeof *units);
     int64_t all = 0;
@@ -136,11 +168,10 @@ int cf_exchange_sizes(struct cf_comm *comm, int collective, const struct cf_args
     }
     int *mine = units + (MPI_Aint)size * (own + 1);
     for (int i = 0; i < own; i++) {
-        /* A rank with all blocks on this side takes its own of them. */
-        const int index = own == 1 && side->counts != NULL ? comm->layout.rank : i;
-        mine[i] = legal ? block_bytes(side, element, index) : -1;
+        mine[i] = legal ? own_block(&share, comm->layout.rank, i) : -1;
     }
-    mine[own] = hash_of_blocks(other, other_element, other_blocks == size ? size : 0);
+    mine[own] =
+        hash_of_blocks(&share.other, share.other_element, share.other_blocks == size ? size : 0);
     CF_TRY(PMPI_Allgather(mine, own + 1, MPI_INT, units, own + 1, MPI_INT, args->comm));
     const bool agree = sides_agree(units, size, own, args->root);
     for (int rank = 0; rank < size; rank++) {
@@ -156,6 +187,7 @@ int cf_exchange_sizes(struct cf_comm *comm, int collective, const struct cf_args
         return CF_DECLINED;
     }
     comm->exchanged.units = units;
-    sum_up(&comm->exchanged, all, largest, size, info->varies == CF_VARIES_PAIR);
+    sum_up(&comm->exchanged, all, largest, size,
+           cf_collectives[collective].varies == CF_VARIES_PAIR);
     return MPI_SUCCESS;
 }

@@ -4,6 +4,8 @@
 #define COLLFORGE_DISPATCH_H_INCLUDED
 
 #include "comm/comm.h"
+#include "comm/observe.h"
+#include "data/block_sizes.h"
 
 /*
  * The choice for MPI_<collective> on comm with this many elements: NULL for native, else to be run
@@ -28,6 +30,13 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
 /* Reports a component's error as the call's, and returns it. Out of memory may affect one rank
  * only, while others wait for its messages: the job is aborted. */
 int cf_raise(MPI_Comm comm, int err);
+
+/* Tells the profile the sizes of a call, where no other rank knows them. */
+static inline void cf_sized(int collective, const struct cf_args *args,
+                            const struct cf_call *call) {
+    if (cf_runtime.awaits_ends && call->tally != NULL)
+        cf_observe_sizes(call, cf_own_mean(&call->state->comm.layout, collective, args));
+}
 
 /* Ends a call that is observed or on trial, after its success. Returns an error of a decision. */
 int cf_end_call(const struct cf_call *call);

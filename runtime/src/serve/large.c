@@ -50,6 +50,8 @@ int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count
             narrow.sendcounts = narrow_all(sendcounts, memory + size, size);
     }
     choice = choose(collective, &narrow, call);
+    if (cf_collectives[collective].sized == CF_SIZED_EXCHANGED)
+        cf_sized(collective, &narrow, call);
     err = choice == NULL ? CF_DECLINED : cf_attempt(choice, collective, &narrow, call);
     free(memory);
     return err;
