@@ -116,7 +116,7 @@ def search(data: Exhaustive, seed: int) -> Replay:
         standing = Standing(seen, {}, decisions)
         moments.append(Moment(seconds, standing))
         turns = (
-            (turn, replace(task, seconds=task_seconds(task)))
+            (turn, replace(task, seconds=task_seconds(task.seconds)))
             for turn, task in tasks_in_turn(standing)
             if task.problem.problem in data.launches  # half-way sizes were not recorded
         )
