@@ -76,7 +76,4 @@ def slurm_command(mpi: str, launcher: str, ranks: int) -> list[str]:
     ours = defaults(library, os.environ)
     words = [f"{name}={value}" for name, value in ours.items() if name not in os.environ]
     command += [*shlex.split(os.environ.get(RANK_VARIABLE, "")), "env", *words]
-    if library.flavor == "mpich":
-        preload = build_mpich_progress(make_folder(home() / "preload"))
-        command += ["sh", "-c", PRELOAD, str(preload)]
     return command

@@ -6,16 +6,21 @@ import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from support import execute
 
 from collforge.case import parse
 from collforge.db import Result, RunRecord, Store
+from collforge.generator.manifest import Manifest
+from collforge.launch_log import LaunchLog
 from collforge.place import Place
-from collforge.tuner.ingest import JobEnd
-from collforge.tuner.run import Job
-from collforge.tuner.tune import died
+from collforge.tuner.cut import MOST_IN_A_ROW, Cuts
+from collforge.tuner.ingest import JobEnd, Report, Trouble
+from collforge.tuner.run import Job, JobError
+from collforge.tuner.tune import Session, died, finished
 from collforge.variant import Variant
 
 TOP = Path(__file__).resolve().parent.parent
@@ -62,6 +67,55 @@ def test_nothing_is_blamed_for_what_another_case_did_wrong() -> None:
     end = JobEnd("local", None, "", "wrong results", is_complete=True)
     assert died(JOB, record(GROUP[0], GROUP[1], NEXT), [end]) is None
     assert died(JOB, record(*JOB.cases), [replace(end, is_complete=False)]) is None
+
+
+def a_session(made: Manifest) -> Session:
+    """What `finished` reads of one."""
+    return cast(Session, SimpleNamespace(manifest=made, cuts=Cuts()))
+
+
+def a_report(run: RunRecord, end: JobEnd) -> Report:
+    return Report((run,), (Trouble("MeasureCases", "it ended"),), {}, ends=(end,))
+
+
+def faults(run: RunRecord | None) -> list[str]:
+    return [one.variant.name for one in run.results if not one.verified] if run else []
+
+
+TIME_LIMIT = "slurmstepd: error: *** JOB 7 ON node0 CANCELLED AT 2026-01-01 DUE TO TIME LIMIT ***"
+
+
+def test_a_crash_is_blamed_though_the_scheduler_ended_the_job(made: Manifest) -> None:
+    session = a_session(made)
+    end = JobEnd("squeue", LaunchLog(1, status=143, seconds=99), f"{CRASH}\n{TIME_LIMIT}")
+    assert faults(finished(session, JOB, a_report(record(), end))) == ["full_lane"]
+    assert not session.cuts.of_case
+    # Ranks may abort because others are gone; the problem is asked again, without this variant in the end.
+    aborted = replace(end, errors=end.errors.replace("bad memory access", "abort"))
+    for _ in range(2):
+        assert finished(session, JOB, a_report(record(), aborted)) is None
+    assert session.cuts.left_out() == [f"{GROUP[1].problem} full_lane"]
+
+
+def test_a_case_has_one_result(made: Manifest) -> None:
+    run = finished(
+        a_session(made), JOB, a_report(record(*GROUP), JobEnd("local", LaunchLog(1), CRASH))
+    )
+    assert faults(run) == ["full_lane"]
+    assert run is not None and len(run.results) == len(GROUP)
+
+
+def test_native_is_asked_again_unless_it_is_named(made: Manifest) -> None:
+    session = a_session(made)
+    silent = a_report(record(), JobEnd("local", LaunchLog(1, status=137), "Killed"))
+    for _ in range(MOST_IN_A_ROW - 1):
+        assert finished(session, JOB, silent) is None
+    assert session.cuts.left_out() == [f"{GROUP[0].problem} native"]
+    with pytest.raises(JobError, match="in a row"):
+        finished(session, JOB, silent)
+    crash = CRASH.replace(str(GROUP[2]), str(GROUP[0]))
+    with pytest.raises(JobError, match="native did not finish"):
+        finished(session, JOB, a_report(record(), JobEnd("local", LaunchLog(1), crash)))
 
 
 @pytest.mark.slow

@@ -207,14 +207,15 @@ def test_a_dry_run_submits_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_tuning_keeps_its_node_hours(tmp_path: Path) -> None:
-    # Enough for the shortest job and 3 s more.
-    hours = 2 * (SHORTEST_PAID + 3.0) / 3600
+    # Enough for the shortest job and 2 s more; too many launches for a decision.
+    hours = 2 * (SHORTEST_PAID + 2.0) / 3600
     database = tmp_path / "t.db"
     done = execute(
-        command(database, "--layout", "2x1", "--node-hours", f"{hours:.5f}"), timeout=280
+        command(database, "--layout", "2x1", "--launches", "90", "--node-hours", f"{hours:.5f}"),
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     ((jobs, used),) = re.findall(r"used (\d+) jobs?, ([\d.]+) of", done.stdout)
-    assert runs(database) == {"2x1": int(jobs)} and 1 <= int(jobs) <= 3
+    assert runs(database) == {"2x1": int(jobs)} and int(jobs) >= 1
     assert 0 < float(used) < hours
     assert "open: bcast 1 KiB" in done.stdout

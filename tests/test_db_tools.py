@@ -19,7 +19,7 @@ from collforge.layout import from_name
 from collforge.place import Place
 from collforge.reframe_checks.cases import timing_case
 from collforge.toolchain import build
-from collforge.tuner import cli, plan
+from collforge.tuner import cli, plan, rebuild
 from collforge.tuner.plan import Goal
 from collforge.tuner.run import Site
 from collforge.tuner.tune import Session, decide_all, publish_map
@@ -496,3 +496,19 @@ def test_each_change_is_told_below_its_launch(made: Manifest, tmp_path: Path, ca
     assert newest.splitlines()[0] == "27 launches are not shown (--last, --since)"
     assert newest.splitlines()[1:] == lines[at[-2] :]
     assert "1 launch or more" in run(capsys, cli.USER_ERROR, "log", "--db", path, "--last", "0")
+
+
+def test_a_failure_is_told_for_all_layouts(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    path = Tuning(made).store(tmp_path / "l.db", launches=6)
+    other = Tuning(made, replace(PLACE, layout="2x2"), day=2)
+    launch = other.launch(0)
+    failed = [replace(one, verified=False, samples=()) for one in launch.results]
+    results = [
+        bad if FAST in bad.variant.name else good for good, bad in zip(launch.results, failed)
+    ]
+    with Store(path) as store:
+        store.record_run(replace(launch, results=tuple(results)))
+    lines = run(capsys, 0, "log", "--db", path, "--last", "1").splitlines()[1:]
+    assert f"{len(SIZES)} failed" in lines[0]
+    gone = [line for line in lines[1:] if line.endswith(f"({rebuild.name(PLACE)})")]
+    assert gone and all(FAST in line.partition(" -> ")[0] for line in gone)

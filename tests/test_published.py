@@ -112,12 +112,18 @@ def test_only_what_is_asked_for(tmp_path: Path) -> None:
         assert render(sections(store, "here")) == render(sections(store, "", ["openmpi"])) == TEXT
         text = render(sections(store, "there"))
         pattern = sections(store, "here")[0].host_pattern
-    assert len(deployment.read_sections(database, "")) == 2
+    assert "systems there: " in deployment.caution(deployment.read_sections(database, ""))
+    with Store(database) as store:  # two without a pattern
+        store.describe_system("here", "")
+    assert "systems here, there: " in deployment.caution(deployment.read_sections(database, ""))
+    with Store(database) as store:
+        store.describe_system("here", pattern)
     with Store(database) as store:
         store.describe_system("there", pattern)
     with pytest.raises(CollforgeError, match="here, there apart"):
         deployment.read_sections(database, "")
     assert len(deployment.read_sections(database, "there")) == 1
+    assert not deployment.caution(deployment.read_sections(database, "there"))
     assert "system\tthere\t\n" in text
     assert "winners\tthere\tMPICH Version:\t4.0.2\nlayout" in text
 

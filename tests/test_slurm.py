@@ -106,9 +106,11 @@ def cluster(short: Path) -> Iterator[Commands]:
     commands.up()
     yield commands
     namespaces = network_namespaces(marked_processes(commands.mark))
+    jobs = commands.run("exec", "--", "squeue", "--noheader")
+    gone = commands.run("down")
     assert len(namespaces) == 3  # the switch's and two nodes'
-    assert commands.run("exec", "--", "squeue", "--noheader") == (0, "")
-    assert commands.run("down") == (0, "the Slurm cluster is gone\n")
+    assert jobs == (0, "")
+    assert gone == (0, "the Slurm cluster is gone\n")
     commands.assert_nothing_left(namespaces)
 
 

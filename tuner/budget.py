@@ -62,7 +62,9 @@ class Budget:
         """
         left = self.left()
         paid = left.node_seconds / nodes
-        limit = min(left.time_limit, paid if math.isinf(paid) else paid - paid % MINUTE)
+        # Hours are decimal fractions: 0.7 h are a little less than 42 minutes.
+        minutes = paid if math.isinf(paid) else math.floor(paid / MINUTE + 1e-6) * MINUTE
+        limit = min(left.time_limit, minutes)
         return limit if left.jobs >= 1 and limit >= SHORTEST else 0.0
 
     def spend(self, jobs: int, node_seconds: float) -> None:

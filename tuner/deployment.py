@@ -43,14 +43,33 @@ def read_sections(database: Path, system: str, mpi: str = "") -> list[Section]:
         names = {place.mpi for place in places if system in ("", place.system)}
         what = "MPI library (of a stored winner)"
         found = sections(store, system, split_choices(what, mpi, names))
-    patterns = {one.place.system: one.host_pattern for one in found}
-    alike = [name for name, one in patterns.items() if list(patterns.values()).count(one) > 1]
+    patterns = _patterns(found)
+    alike = [
+        name for name, one in patterns.items() if list(patterns.values()).count(one) > 1 and one
+    ]
     if alike:
         raise CollforgeError(
             f"jobs could not tell the systems {', '.join(alike)} apart, as their host names are alike: "
             "publish each by itself, with --system"
         )
     return found
+
+
+def _patterns(found: Iterable[Section]) -> dict[str, str]:
+    """System -> its host pattern."""
+    return {one.place.system: one.host_pattern for one in found}
+
+
+def caution(found: Iterable[Section]) -> str:
+    """What jobs must know to have the winners of one of several systems; '' if nothing."""
+    patterns = _patterns(found)
+    unknown_hosts = [name for name, pattern in patterns.items() if not pattern]
+    if len(patterns) < 2 or not unknown_hosts:
+        return ""
+    return (
+        f"warning: no host names are known of the systems {', '.join(unknown_hosts)}: "
+        "their jobs have no winners unless they set COLLFORGE_SYSTEM"
+    )
 
 
 def write_file(path: Path, data: bytes, mode: int) -> None:

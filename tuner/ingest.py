@@ -38,6 +38,8 @@ _SAID = re.compile(
     r"|no end, within the time limit, of) (\S+:\S+)"
 )
 
+_OWN_FAULTS = ("bad memory access in", "floating point exception in")
+
 
 class BadReport(CollforgeError):
     """The report was not written by a ReFrame version that Collforge knows."""
@@ -107,6 +109,12 @@ class JobEnd:
         """The case in which a rank crashed or hung, if the driver could say so (runtime/bench/report.c)."""
         said = _SAID.search(self.errors)
         return said[1] if said else None
+
+    @property
+    def is_own_fault(self) -> bool:
+        """Whether a rank crashed as none does when others end its job: they make it stop, or abort."""
+        said = _SAID.search(self.errors)
+        return said is not None and any(words in said[0] for words in _OWN_FAULTS)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ TUNED = "tuned"
 """The origin in that row if winners served calls."""
 COLUMNS = (
     *("collective", "layout", "bytes_from", "bytes_to", "calls", "origin", "communicators"),
-    *("ranks", "dropped", "bytes", "seconds", "waited"),
+    *("ranks", "dropped", "call_bytes", "seconds", "waited"),
 )
 
 
@@ -148,7 +148,7 @@ def _calls(row: Mapping[str, str]) -> Calls:
         int(row["communicators"]),
         int(row["ranks"]),
         int(row["dropped"]),
-        float(row["bytes"]),
+        float(row["call_bytes"]),
         float(row["seconds"]),
         float(row["waited"]),
         row["layout"],

@@ -66,7 +66,7 @@ def require_a_job(sessions: Sequence[Session], allowed: Allowance) -> None:
     if not Budget(allowed).job_limit(nodes):
         raise CollforgeError(
             f"--node-hours {allowed.node_seconds / 3600:g}: the shortest job on {nodes} nodes may take "
-            f"{nodes * SHORTEST_PAID / 3600:.3f}"
+            f"{math.ceil(nodes * SHORTEST_PAID / 3.6) / 1000:g}"
         )
 
 

@@ -43,7 +43,8 @@ Checksum of the winners: cd THIS_TREE/share/collforge && sha256sum --check winne
 
 def check_outside(path: Path) -> None:
     """Raises CollforgeError for the winners of an installed tree, whose modules have their checksum."""
-    if path.parts[-len(WINNERS.parts) :] == WINNERS.parts and (path.parent / "README").exists():
+    place = path.parent.resolve() / path.name
+    if place.parts[-len(WINNERS.parts) :] == WINNERS.parts and (place.parent / "README").exists():
         raise CollforgeError(
             f"{path} belongs to an installed tree, whose modules take no other file: install a new tree"
         )

@@ -261,24 +261,42 @@ def run_one(
 def finished(session: Session, job: Job, report: ingest.Report) -> RunRecord | None:
     """The run in a report. If the job died in a case, that case counts as failed.
 
-    So a variant that hangs or crashes is not tried again. Of a job that was cut short by others (cut.py), the
-    results count, and no case is blamed; None if it has none. Raises JobError if native itself hung or crashed,
-    if the job has no results, or if one job after the other is cut short.
+    So a variant that hangs or crashes is not tried again. Of a job that was cut short by others (cut.py), or by
+    native without a word of the driver (memory may have run out), the results count, and no case is blamed;
+    None if it has none. Raises JobError if native itself hung or crashed, if the job has no results, or if one
+    job after the other is cut short.
     """
     troubles = "; ".join(map(str, report.troubles))
-    why = next(filter(None, (cut.reason(end, job) for end in report.ends)), "")
-    if why and report.troubles:
+    if report.troubles and (why := cut_short(job, report)):
         return finished_early(session, job, report, why)
-    session.cuts.in_a_row = 0
     if not report.runs:
         raise JobError(f"the job measured nothing: {troubles or 'no results'}")
     (record,) = report.runs
     blamed = died(job, record, report.ends) if report.troubles else None
+    if blamed and blamed.variant == NATIVE:
+        if named(job, report.ends) is None:
+            return finished_early(session, job, report, troubles)
+        raise JobError(f"native did not finish: {blamed}: {troubles}")
+    session.cuts.in_a_row = 0
     if blamed is None:
         return record
-    if blamed.variant == NATIVE:
-        raise JobError(f"native did not finish: {blamed}: {troubles}")
-    return replace(record, results=(*record.results, died_in(session, blamed, troubles)))
+    failed = died_in(session, blamed, troubles)
+    others = [one for one in record.results if not is_of(one, blamed)]
+    return replace(record, results=(*others, failed))
+
+
+def cut_short(job: Job, report: ingest.Report) -> str:
+    """Why others ended the job; '' if they did not, or if a case had crashed before."""
+    own = [end for end in report.ends if end.is_own_fault]
+    if named(job, own):
+        return ""
+    return next(filter(None, (cut.reason(end, job) for end in report.ends)), "")
+
+
+def named(job: Job, ends: Sequence[ingest.JobEnd]) -> Case | None:
+    """The case in which a rank crashed or hung, by the driver's words."""
+    said = {end.case for end in ends}
+    return next((one for one in job.cases if str(one) in said), None)
 
 
 def died(job: Job, record: RunRecord, ends: Sequence[ingest.JobEnd]) -> Case | None:
@@ -288,9 +306,11 @@ def died(job: Job, record: RunRecord, ends: Sequence[ingest.JobEnd]) -> Case | N
     """
     if any(end.is_complete for end in ends):
         return None
-    said = {end.case for end in ends}
-    named = [one for one in job.cases if str(one) in said]
-    return next(iter([*named, *missing(job, record.results)]), None)
+    return named(job, ends) or next(iter(missing(job, record.results)), None)
+
+
+def is_of(result: Result, one: Case) -> bool:
+    return (result.problem, result.variant.name) == (one.problem, one.variant)
 
 
 def missing(job: Job, results: Sequence[Result]) -> list[Case]:
@@ -304,7 +324,8 @@ def finished_early(session: Session, job: Job, report: ingest.Report, why: str) 
     results = report.runs[0].results if report.runs else ()
     rest = missing(job, results)
     began = any(end.log for end in report.ends)
-    session.cuts.note(why, rest[0] if rest and began else None, len(results))
+    first = rest[0] if rest and began else None
+    session.cuts.note(why, named(job, report.ends) or first, len(results))
     if session.cuts.in_a_row >= cut.MOST_IN_A_ROW:
         raise JobError(
             f"{cut.MOST_IN_A_ROW} jobs in a row were ended before they measured anything: {why}"

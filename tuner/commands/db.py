@@ -33,8 +33,8 @@ LOG = """\
 collforge db log
   collforge db log --since 2026-11-01 --last 100
 
-Winners are decided again after each launch, by the rules of this version; a launch between two shown ones is
-part of the second one's changes only if it is of the same layout."""
+Launches are in the order in which they were stored. Winners are decided before and after each, by the rules
+of this version. A variant that fails is out on all layouts and systems of its MPI library."""
 
 PRUNE = """\
 collforge db prune --fingerprints --libraries --dry-run
@@ -149,27 +149,41 @@ def told_runs(
     store: Past, rules: Rules, runs: Sequence[StoredRun], shown: Sequence[StoredRun]
 ) -> Iterator[str]:
     """A line for each of the runs to be shown, then one for each winner that it changed."""
-    known: dict[Place, dict[rebuild.Key, Choice]] = {}
     for number, one in enumerate(runs):
         if one not in shown:
             continue
-        if one.place not in known:
-            before = [run for run in runs[:number] if run.place == one.place]
-            known[one.place] = _after(store, rules, before[-1]) if before else {}
+        touched = _touched(runs, number)
+        before = _winners(store, rules, runs[:number], touched)
+        after = _winners(store, rules, runs[: number + 1], touched)
         failed = f", {one.failures} failed" if one.failures else ""
         yield (
             f"{one.started} {rebuild.name(one.place)}: {one.measurements} measurements, "
             f"{one.verifications} verifications{failed}, on {', '.join(one.hosts)} ({one.uuid})"
         )
-        after = _after(store, rules, one)
-        yield from (f"  winner of {line}" for line in rebuild.changes(known[one.place], after))
-        known[one.place] = after
+        for place in touched:
+            at = "" if place == one.place else f" ({rebuild.name(place)})"
+            for line in rebuild.changes(before[place], after[place]):
+                yield f"  winner of {line}{at}"
 
 
-def _after(store: Past, rules: Rules, run: StoredRun) -> dict[rebuild.Key, Choice]:
-    """The winners at a run's place, as decided from what was stored until then."""
-    store.until(run.uuid)
-    return rebuild.winners(rebuild.read(store, rules, run.place))
+def _touched(runs: Sequence[StoredRun], number: int) -> list[Place]:
+    """The places whose winners a run may change: its own and, if a variant failed, all of its MPI library."""
+    own = runs[number]
+    library = (own.place.mpi, own.place.mpi_version)
+    others = {
+        one.place for one in runs[:number] if (one.place.mpi, one.place.mpi_version) == library
+    }
+    return [own.place, *(sorted(others - {own.place}) if own.failures else [])]
+
+
+def _winners(
+    store: Past, rules: Rules, runs: Sequence[StoredRun], places: Sequence[Place]
+) -> dict[Place, dict[rebuild.Key, Choice]]:
+    """The winners at these places, as decided from these runs, the first ones of the database."""
+    if not runs:
+        return {place: {} for place in places}
+    store.until(runs[-1].uuid)
+    return {place: rebuild.winners(rebuild.read(store, rules, place)) for place in places}
 
 
 def run_merge(args: argparse.Namespace) -> int:

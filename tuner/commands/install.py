@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import collforge
@@ -73,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
         settings = deployment.thread_settings(library, names)
         parts.append(tree.Part(library, built[library.name], bool(own), settings))
     digest = planned.install(parts, found, manual.pages(args.parser))
+    if caution := deployment.caution(found):
+        print(f"collforge install: {caution}", file=sys.stderr)
     print(f"installed: {args.prefix}")
     if digest:
         print(f"  sha256 of its winners: {digest}")

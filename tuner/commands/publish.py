@@ -53,5 +53,7 @@ def run(args: argparse.Namespace) -> int:
             "was measured with other generated code; tune anew",
             file=sys.stderr,
         )
+    if caution := deployment.caution(found):
+        print(f"collforge publish: {caution}", file=sys.stderr)
     print(f"{digest}  {args.output}")
     return 0

@@ -18,7 +18,7 @@ SYSTEMS = {"slurm": "srun", "slurm-mpirun": "mpirun"}
 """The systems of settings/slurm_cluster.py, and what launches their ranks."""
 
 RANK_VARIABLE = "COLLFORGE_RANK"
-"""In the environment of the cluster's commands: the command prefix that ties a rank to its rail."""
+"""In the environment of the cluster's commands: the command prefix of each rank (job_rank.sh)."""
 
 PMI = {"openmpi": "pmix", "mpich": "pmi2"}
 """Flavor of an MPI library -> the value of srun's --mpi. Another one starts singletons, or none."""
@@ -110,16 +110,21 @@ def make_plan(spec: ClusterSpec, folder: Path, env: Mapping[str, str]) -> Plan:
         plan,
         working_directory="/",
         files={**plan.files, "slurm.conf": configuration, "cgroup.conf": _CGROUP},
-        scripts={**plan.scripts, "controller": launch.script(_PACKAGE, "controller")},
+        scripts={
+            **plan.scripts,
+            **{name: launch.script(_PACKAGE, name) for name in ("controller", "job_rank")},
+        },
     )
 
 
 def variables(spec: ClusterSpec, directory: Path) -> dict[str, str]:
-    """The environment variables of the cluster's commands, but for PATH."""
+    """The environment variables of the cluster's commands, but for PATH. Raises ClusterError."""
+    library = launch.build_mpich_progress(directory.parent)
+    rank = [str(directory / "job_rank"), str(library), *launch.rank_words(spec, directory)[1:]]
     return {
         "SLURM_CONF": str(directory / "slurm.conf"),
         "TMPDIR": str(directory / "tmp"),
-        RANK_VARIABLE: shlex.join(launch.rank_words(spec, directory)),
+        RANK_VARIABLE: shlex.join(rank),
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "OMPI_MCA_oob_tcp_if_include": network.MANAGEMENT_DEVICE,

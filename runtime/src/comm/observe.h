@@ -41,7 +41,7 @@ void cf_observe_leave(struct cf_state *state);
  * - origin: how the communicators were made: world, duplicate (of one that had a state), other
  * - communicators: their number; ranks: how many ranks called on one of them; dropped: on how many
  * of them the guard dropped a variant
- * - bytes: sum over calls, of a block or vector as in the database; in gatherv, scatterv and
+ * - call_bytes: sum over calls, of a block or vector as in the database; in gatherv, scatterv and
  * alltoallv the mean of all blocks, and all calls are in the row of 1 byte, because no rank knows
  * all sizes
  * - seconds: sum over calls and ranks

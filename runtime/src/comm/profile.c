@@ -195,7 +195,7 @@ static void write_file(const struct rows *rows) {
     if (file != NULL) {
         (void)fprintf(file,
                       "collective,layout,bytes_from,bytes_to,calls,origin,communicators,"
-                      "ranks,dropped,bytes,seconds,waited\n");
+                      "ranks,dropped,call_bytes,seconds,waited\n");
         for (int i = 0; i < rows->count; i++)
             write_row(file, &rows->items[i]);
         written = !ferror(file);

@@ -133,20 +133,27 @@ static struct own own_of(const struct cf_layout *layout, int collective,
 }
 
 /* A rank with all blocks on this side takes its own of them. */
+static int own_index(const struct own *own, int rank, int i) {
+    return own->blocks == 1 && own->side.counts != NULL ? rank : i;
+}
+
 static int own_block(const struct own *own, int rank, int i) {
-    const int index = own->blocks == 1 && own->side.counts != NULL ? rank : i;
-    return block_bytes(&own->side, own->element, index);
+    return block_bytes(&own->side, own->element, own_index(own, rank, i));
 }
 
 double cf_own_mean(const struct cf_layout *layout, int collective, const struct cf_args *args) {
     const struct own own = own_of(layout, collective, args);
     double bytes = 0;
 
-    if (!side_is_legal(&own.side, own.element, own.side_blocks)) {
+    if (own.side.buffer == MPI_IN_PLACE || own.element < 0) {
         return 0;
     }
     for (int i = 0; i < own.blocks; i++) {
-        bytes += own_block(&own, layout->rank, i);
+        const int count = cf_side_count(&own.side, own_index(&own, layout->rank, i));
+        if (count < 0) {
+            return 0;
+        }
+        bytes += (double)count * (double)own.element; /* may be too large for a variant */
     }
     return bytes / own.blocks;
 }
