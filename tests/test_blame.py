@@ -91,10 +91,31 @@ def test_a_crash_is_blamed_though_the_scheduler_ended_the_job(made: Manifest) ->
     assert faults(finished(session, JOB, a_report(record(), end))) == ["full_lane"]
     assert not session.cuts.of_case
     # Ranks may abort because others are gone; the problem is asked again, without this variant in the end.
+    later = replace(end, errors="\n".join(reversed(end.errors.splitlines())))
+    assert faults(finished(session, JOB, a_report(record(), later))) == ["full_lane"]
     aborted = replace(end, errors=end.errors.replace("bad memory access", "abort"))
     for _ in range(2):
         assert finished(session, JOB, a_report(record(), aborted)) is None
     assert session.cuts.left_out() == [f"{GROUP[1].problem} full_lane"]
+
+
+def test_a_node_that_fails_makes_ranks_crash(made: Manifest) -> None:
+    session = a_session(made)
+    words = f"{CRASH}\nsrun: error: Node failure on n2"
+    end = JobEnd("squeue", LaunchLog(1, status=135, seconds=9), words)
+    assert finished(session, JOB, a_report(record(), end)) is None
+    assert session.cuts.of_case == {f"{GROUP[2].problem} full_lane": 1}
+
+
+def test_a_variant_that_declined_is_not_blamed(made: Manifest) -> None:
+    session = a_session(made)
+    job = replace(JOB, cases=[*JOB.cases, NEXT.by("full_lane")])
+    silent = JobEnd("local", LaunchLog(1, status=137), "Killed")
+    for declined in (1, 2):
+        measured = [one for number, one in enumerate(GROUP) if number != declined]
+        run = finished(session, job, a_report(record(*measured), silent))
+        assert run is not None and not faults(run)
+    assert session.cuts.left_out() == [f"{NEXT.problem} native"]
 
 
 def test_a_case_has_one_result(made: Manifest) -> None:
@@ -113,6 +134,9 @@ def test_native_is_asked_again_unless_it_is_named(made: Manifest) -> None:
     assert session.cuts.left_out() == [f"{GROUP[0].problem} native"]
     with pytest.raises(JobError, match="in a row"):
         finished(session, JOB, silent)
+    own = replace(silent.ends[0], errors="collforge-driver: no memory for 7 bytes")
+    with pytest.raises(JobError, match="native did not finish"):
+        finished(session, JOB, a_report(record(), own))
     crash = CRASH.replace(str(GROUP[2]), str(GROUP[0]))
     with pytest.raises(JobError, match="native did not finish"):
         finished(session, JOB, a_report(record(), JobEnd("local", LaunchLog(1), crash)))

@@ -55,6 +55,11 @@ def reason(end: JobEnd, job: Job) -> str:
     return ""
 
 
+def is_of_node(why: str) -> bool:
+    """Whether a node failed, by the reason of a cut."""
+    return re.search("node failure|lost communication", why, re.IGNORECASE) is not None
+
+
 def held(folder: Path, gone: float) -> float:
     """The seconds for which the job in a folder held its nodes, however it ended.
 

@@ -68,7 +68,7 @@ def caution(found: Iterable[Section]) -> str:
         return ""
     return (
         f"warning: no host names are known of the systems {', '.join(unknown_hosts)}: "
-        "their jobs have no winners unless they set COLLFORGE_SYSTEM"
+        "their jobs have no winners, or those of another system, unless they set COLLFORGE_SYSTEM"
     )
 
 

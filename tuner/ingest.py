@@ -111,10 +111,15 @@ class JobEnd:
         return said[1] if said else None
 
     @property
-    def is_own_fault(self) -> bool:
-        """Whether a rank crashed as none does when others end its job: they make it stop, or abort."""
-        said = _SAID.search(self.errors)
-        return said is not None and any(words in said[0] for words in _OWN_FAULTS)
+    def crash(self) -> str | None:
+        """The case in which a rank crashed as none does because others stop: those make it end, or abort."""
+        said = _SAID.finditer(self.errors)
+        return next((one[1] for one in said if any(word in one[0] for word in _OWN_FAULTS)), None)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether neither the driver nor a time limit tells why it ended; memory may have run out."""
+        return "collforge-driver:" not in self.errors and "timed out" not in self.reason
 
 
 @dataclass(frozen=True)

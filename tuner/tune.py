@@ -261,10 +261,10 @@ def run_one(
 def finished(session: Session, job: Job, report: ingest.Report) -> RunRecord | None:
     """The run in a report. If the job died in a case, that case counts as failed.
 
-    So a variant that hangs or crashes is not tried again. Of a job that was cut short by others (cut.py), or by
-    native without a word of the driver (memory may have run out), the results count, and no case is blamed;
-    None if it has none. Raises JobError if native itself hung or crashed, if the job has no results, or if one
-    job after the other is cut short.
+    So a variant that hangs or crashes is not tried again. Of a job that was cut short by others (cut.py), or
+    that ended in native without a word of the driver, the results count, and no case is blamed; None if it has
+    none. Raises JobError if native itself hung or crashed, if the job has no results, or if one job after the
+    other is cut short.
     """
     troubles = "; ".join(map(str, report.troubles))
     if report.troubles and (why := cut_short(job, report)):
@@ -274,8 +274,8 @@ def finished(session: Session, job: Job, report: ingest.Report) -> RunRecord | N
     (record,) = report.runs
     blamed = died(job, record, report.ends) if report.troubles else None
     if blamed and blamed.variant == NATIVE:
-        if named(job, report.ends) is None:
-            return finished_early(session, job, report, troubles)
+        if all(end.is_silent for end in report.ends):
+            return finished_early(session, job, report, f"without a word of the driver: {troubles}")
         raise JobError(f"native did not finish: {blamed}: {troubles}")
     session.cuts.in_a_row = 0
     if blamed is None:
@@ -286,16 +286,18 @@ def finished(session: Session, job: Job, report: ingest.Report) -> RunRecord | N
 
 
 def cut_short(job: Job, report: ingest.Report) -> str:
-    """Why others ended the job; '' if they did not, or if a case had crashed before."""
-    own = [end for end in report.ends if end.is_own_fault]
-    if named(job, own):
-        return ""
-    return next(filter(None, (cut.reason(end, job) for end in report.ends)), "")
+    """Why others ended the job; '' if they did not, or if a case had crashed before.
+
+    On a node that fails, ranks may crash (SIGBUS).
+    """
+    why = next(filter(None, (cut.reason(end, job) for end in report.ends)), "")
+    crashes = {end.crash for end in report.ends} & {str(one) for one in job.cases}
+    return "" if crashes and report.runs and not cut.is_of_node(why) else why
 
 
 def named(job: Job, ends: Sequence[ingest.JobEnd]) -> Case | None:
     """The case in which a rank crashed or hung, by the driver's words."""
-    said = {end.case for end in ends}
+    said = {end.crash or end.case for end in ends}
     return next((one for one in job.cases if str(one) in said), None)
 
 
@@ -314,9 +316,12 @@ def is_of(result: Result, one: Case) -> bool:
 
 
 def missing(job: Job, results: Sequence[Result]) -> list[Case]:
-    """The cases of a job without a result, in their order."""
-    done = {f"{result.problem} {result.variant.name}" for result in results}
-    return [one for one in job.cases if f"{one.problem} {one.variant}" not in done]
+    """The cases of problems without a result, in their order: the driver writes those of a problem at its end.
+
+    A case without a result of another problem is that of a variant that declined.
+    """
+    done = {result.problem for result in results}
+    return [one for one in job.cases if one.problem not in done]
 
 
 def finished_early(session: Session, job: Job, report: ingest.Report, why: str) -> RunRecord | None:

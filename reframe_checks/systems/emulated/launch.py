@@ -30,6 +30,7 @@ from collforge.reframe_checks.systems.emulated.switch import Plan
 from collforge.toolchain import vcis
 
 _PACKAGE = Path(__file__).parent
+_MPICH_PROGRESS = _PACKAGE / "mpich_progress.c"
 
 # Ranks share few cores, so they yield while they wait. No device may bypass the emulated links between nodes.
 # The caller's own values take precedence.
@@ -265,11 +266,15 @@ def _tear_down(process: subprocess.Popen[bytes], control: socket.socket) -> None
         process.wait()
 
 
+def mpich_progress(cache_dir: Path) -> Path:
+    """The path of the library preloaded into MPICH's ranks (mpich_progress.c)."""
+    digest = hashlib.sha256(_MPICH_PROGRESS.read_bytes()).hexdigest()[:12]
+    return cache_dir / f"mpich_progress-{digest}.so"
+
+
 def build_mpich_progress(cache_dir: Path) -> Path:
-    """The path of the library preloaded into MPICH's ranks (mpich_progress.c), compiled if needed."""
-    source = _PACKAGE / "mpich_progress.c"
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    library = cache_dir / f"mpich_progress-{digest}.so"
+    """The same; the library is compiled if needed."""
+    source, library = _MPICH_PROGRESS, mpich_progress(cache_dir)
     if not library.exists():
         unfinished = library.with_suffix(f".{os.getpid()}")
         build = ["gcc", "-std=c11", "-O2", "-shared", "-fPIC", "-o", str(unfinished), str(source)]

@@ -98,6 +98,7 @@ def make_plan(spec: ClusterSpec, folder: Path, env: Mapping[str, str]) -> Plan:
         raise ClusterError(
             f"{directory} is too long for sockets: set XDG_CACHE_HOME to a shorter path"
         )
+    launch.build_mpich_progress(folder)
     words = [str(directory / "controller"), *spec.hosts]
     plan = launch.plan_command(spec, directory, words, env)
     configuration = _SLURM.format(
@@ -118,9 +119,9 @@ def make_plan(spec: ClusterSpec, folder: Path, env: Mapping[str, str]) -> Plan:
 
 
 def variables(spec: ClusterSpec, directory: Path) -> dict[str, str]:
-    """The environment variables of the cluster's commands, but for PATH. Raises ClusterError."""
-    library = launch.build_mpich_progress(directory.parent)
-    rank = [str(directory / "job_rank"), str(library), *launch.rank_words(spec, directory)[1:]]
+    """The environment variables of the cluster's commands, but for PATH."""
+    library = str(launch.mpich_progress(directory.parent))
+    rank = [str(directory / "job_rank"), library, *launch.rank_words(spec, directory)[1:]]
     return {
         "SLURM_CONF": str(directory / "slurm.conf"),
         "TMPDIR": str(directory / "tmp"),

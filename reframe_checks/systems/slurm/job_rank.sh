@@ -4,8 +4,8 @@
 set -eu
 library=$1
 shift
-# MPICH's process managers set PMI_RANK, Open MPI's also or only PMIX_RANK.
-if [ -n "${PMI_RANK:-}" ] && [ -z "${PMIX_RANK:-}" ]; then
+# MPICH's process managers, srun's among them, talk to a rank through PMI_FD. PMIX_RANK may be that of hydra's own step.
+if [ -n "${PMI_FD:-}" ] && [ -z "${OMPI_COMM_WORLD_RANK:-}" ]; then
     export LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$library"
 fi
 exec "${0%/*}/rank" "$@"
