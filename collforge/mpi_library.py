@@ -39,4 +39,9 @@ class MpiLibrary:
     @property
     def short_version(self) -> str:
         """The first words of the version, for tables: `Open MPI v4.1.4`, `MPICH 4.0.2`."""
-        return " ".join(self.first_line.split(",", 1)[0].replace("Version:", "").split())
+        return short_version(self.first_line)
+
+
+def short_version(first_line: str) -> str:
+    """The same, of the first line of a version."""
+    return " ".join(first_line.split(",", 1)[0].replace("Version:", "").split())

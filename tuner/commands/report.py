@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
+
+from rich.console import Console
 
 from collforge.db import Store
 from collforge.errors import CollforgeError
@@ -12,7 +15,7 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import bandwidth, request
+from collforge.tuner import bandwidth, request, side_by_side, spread
 from collforge.tuner.evidence import measured_problems
 from collforge.tuner.parsing import Subparsers, add_command, add_database
 from collforge.tuner.plan import Goal
@@ -20,7 +23,12 @@ from collforge.tuner.standing import Standing, read_standing
 
 EXAMPLE = """\
 collforge report
-  collforge report --collective bcast --plot bcast.png"""
+  collforge report --collective bcast --plot bcast.png
+  collforge report --since 2026-01-31
+  collforge report --libraries
+
+--since tells how times spread over launches, days and nodes; --libraries compares the MPI libraries that were
+measured on the same system and layout."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -30,7 +38,17 @@ def add_parser(subparsers: Subparsers) -> None:
     add_database(parser)
     parser.add_argument("--mpi", help="one MPI library only")
     parser.add_argument("--collective", help="one collective only")
-    parser.add_argument(
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument(
+        "--since",
+        metavar="DATE",
+        type=date.fromisoformat,
+        help="percentiles and spread of the launches from this date on",
+    )
+    kinds.add_argument(
+        "--libraries", action="store_true", help="the MPI libraries of the database side by side"
+    )
+    kinds.add_argument(
         "--plot",
         metavar="FILE",
         help="draw the links' bandwidth against bytes, native and chosen (.png, .svg, .pdf)",
@@ -42,6 +60,10 @@ def run(args: argparse.Namespace) -> int:
     collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
     with Store(args.db, create=False) as store:
         places = [place for place in store.places() if args.mpi in (None, place.mpi)]
+        if args.since:
+            return show_spread(store, places, args.since, collectives)
+        if args.libraries:
+            return show_libraries(store, places, collectives)
         for place in places:
             goal = Goal(from_name(place.layout), tuple(collectives), ())
             print(f"{place.system}, {place.mpi_version}, {place.layout}:")
@@ -53,6 +75,24 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         bandwidth.draw(panels, Path(args.plot))
         print(f"plot: {args.plot}")
+    return 0
+
+
+def show_spread(
+    store: Store, places: Sequence[Place], since: date, collectives: Sequence[str]
+) -> int:
+    if not spread.show(store, places, since.isoformat(), collectives):
+        print(f"nothing was measured since {since}")
+    return 0
+
+
+def show_libraries(store: Store, places: Sequence[Place], collectives: Sequence[str]) -> int:
+    rows = side_by_side.read(store, places, collectives)
+    if not rows:
+        raise CollforgeError(
+            "no two MPI libraries were measured on the same system, layout and size"
+        )
+    Console().print(side_by_side.table(rows))
     return 0
 
 

@@ -1,0 +1,129 @@
+"""How much the times of native and of the winners spread, over launches, days and nodes."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from collforge.db import Measurement, Store, StoredRun
+from collforge.mpi_library import short_version
+from collforge.place import Place
+from collforge.tuner.request import format_size
+from collforge.variant import Variant
+
+CAPTION = (
+    "percentiles of all samples; ±: the relative standard deviation of launches' medians, of their means over "
+    "a day, and of their means over launches on the same nodes"
+)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The times of a variant on a problem. Relative spreads are NaN for fewer than two groups."""
+
+    problem: str
+    bytes: int
+    variant: Variant
+    launches: int
+    p50: float
+    """Seconds; of all samples, as the other percentiles."""
+    p90: float
+    p99: float
+    between_launches: float
+    """Relative standard deviation of the medians of launches; in the next two, of their means over the launches
+    of a day, or on the same nodes."""
+    between_days: float
+    between_nodes: float
+
+
+def read(store: Store, place: Place, since: str) -> list[Spread]:
+    """The spreads at a place (database key), of launches from a date on (ISO 8601; '': all)."""
+    runs = {one.uuid: one for one in store.runs() if one.started >= since}
+    chosen = {
+        (choice.variant.collective, choice.bytes): choice.variant
+        for choice in (winner.choice for winner in store.winners_at(place))
+    }
+    groups: dict[tuple[str, Variant], list[Measurement]] = {}
+    for one in store.measurements(place):
+        is_winner = chosen.get((one.variant.collective, one.bytes)) == one.variant
+        if one.run in runs and one.samples and (one.variant.is_native or is_winner):
+            groups.setdefault((one.problem, one.variant), []).append(one)
+    return [_spread(found, runs) for found in groups.values()]
+
+
+def _spread(found: Sequence[Measurement], runs: Mapping[str, StoredRun]) -> Spread:
+    samples = sorted(value for one in found for value in one.samples)
+
+    def between(group: Callable[[StoredRun], object]) -> float:
+        medians: dict[object, list[float]] = {}
+        for one in found:
+            medians.setdefault(group(runs[one.run]), []).append(math.log(one.median))
+        return relative_spread(map(statistics.fmean, medians.values()))
+
+    first = found[0]
+    return Spread(
+        first.problem,
+        first.bytes,
+        first.variant,
+        len(found),
+        p50=percentile(samples, 0.5),
+        p90=percentile(samples, 0.9),
+        p99=percentile(samples, 0.99),
+        between_launches=between(lambda run: run.uuid),
+        between_days=between(lambda run: run.started[:10]),
+        between_nodes=between(lambda run: run.hosts),
+    )
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Of ascending values, by linear interpolation (as numpy's default)."""
+    at = share * (len(ordered) - 1)
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+
+
+def relative_spread(logs: Iterable[float]) -> float:
+    """The relative standard deviation of values with these logarithms; NaN for fewer than two."""
+    values = list(logs)
+    return math.expm1(statistics.stdev(values)) if len(values) > 1 else math.nan
+
+
+def table(title: str, rows: Iterable[Spread]) -> Table:
+    made = Table(title=title, caption=CAPTION)
+    made.add_column("what", overflow="fold")
+    for name in ("launches", "P50 us", "P90 us", "P99 us", "± launch", "± day", "± nodes"):
+        made.add_column(name, justify="right", no_wrap=True)
+    for one in sorted(rows, key=lambda row: (row.variant.collective, row.bytes, row.problem)):
+        made.add_row(*_cells(one))
+    return made
+
+
+def _cells(one: Spread) -> Iterator[str]:
+    yield escape(f"{one.variant.collective} {format_size(one.bytes)}: {one.variant.name}")
+    yield str(one.launches)
+    for seconds in (one.p50, one.p90, one.p99):
+        yield f"{1e6 * seconds:.4g}"
+    for share in (one.between_launches, one.between_days, one.between_nodes):
+        yield "" if math.isnan(share) else f"{share:.1%}"
+
+
+def show(store: Store, places: Iterable[Place], since: str, collectives: Sequence[str]) -> int:
+    """Prints a table for each place; returns the number of rows."""
+    total = 0
+    for place in places:
+        rows = [one for one in read(store, place, since) if one.variant.collective in collectives]
+        total += len(rows)
+        if rows:
+            version = short_version(place.mpi_version)
+            title = (
+                f"{place.system}, {version}, {place.layout}: launches since {since or 'the first'}"
+            )
+            Console().print(table(title, rows))
+    return total
