@@ -2,96 +2,27 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
-from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from invented_tunings import FAST, PLACE, Out, Tuning, content, run
 
-from collforge.db import Lanes, ReadOnly, Result, RunRecord, Store, migrate
+from collforge.db import Lanes, ReadOnly, Store, migrate
 from collforge.db.inspection import Inspection
 from collforge.generator.manifest import Manifest
-from collforge.layout import from_name
-from collforge.place import Place
-from collforge.reframe_checks.cases import timing_case
 from collforge.toolchain import build
-from collforge.tuner import cli, plan, rebuild
-from collforge.tuner.plan import Goal
-from collforge.tuner.run import Site
-from collforge.tuner.tune import Session, decide_all, publish_map
-from collforge.variant import NATIVE, Variant
-
-PLACE = Place("cluster", "openmpi", "Open MPI v5.0.7", "4x2")
-SIZES = (1024, 65536)
-FAST, SLOW = "lane_algorithm=native", "node_phase=shared"
-"""Parts of names of variants of full_lane; each test says which of them is fast."""
-SECONDS: Mapping[str, float] = {NATIVE: 2e-3, FAST: 1e-3, SLOW: 2.4e-3}
+from collforge.tuner import cli
+from collforge.variant import NATIVE
 
 
 @pytest.fixture(scope="module")
 def made() -> Manifest:
     """What the commands of these tests read."""
     return build.current_manifest()
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """A tuning whose launches are drawn from these seconds."""
-
-    made: Manifest
-    place: Place = PLACE
-    day: int = 1
-    """Of January 2026; a launch an hour, so that there are at most 24."""
-    seconds: Mapping[str, float] = field(default_factory=lambda: SECONDS)
-    collectives: Sequence[str] = ("bcast",)
-    hosts: Sequence[str] = ("node1", "node2", "node3", "node4")
-    fingerprint: str = ""
-    """Instead of that of the generated code."""
-
-    def variants(self, collective: str) -> dict[Variant, float]:
-        (entry,) = [v for v in self.made.variants_of(collective) if v.family == "full_lane"]
-        problem = timing_case(self.made, collective, from_name(self.place.layout), SIZES[0])
-        found = {Variant(collective): self.seconds[NATIVE]}
-        for part in (FAST, SLOW):
-            name = next(n for n in sorted(plan.points(self.made, entry, problem)) if part in n)
-            one = Variant.from_name(collective, name, self.fingerprint or entry.fingerprint)
-            found[one] = self.seconds[part]
-        return found
-
-    def launch(self, number: int) -> RunRecord:
-        draw = random.Random(f"{self.place} {self.day} {number}")
-        at = from_name(self.place.layout)
-        results = tuple(
-            Result(variant, problem.problem, problem.bytes, True, "", samples)
-            for collective in self.collectives
-            for problem in (timing_case(self.made, collective, at, size) for size in SIZES)
-            for variant, seconds in self.variants(collective).items()
-            for samples in [tuple(seconds * draw.uniform(0.97, 1.03) for _ in range(9))]
-        )
-        started = f"2026-01-{self.day:02d}T{number:02d}:00:00Z"
-        uuid = f"{self.place.system}-{self.place.mpi_version}-{started}"
-        hosts = tuple(self.hosts)
-        return RunRecord(uuid, self.place, at.nodes, at.size, started, "0", "4", hosts, 7, results)
-
-    def store(self, path: Path, launches: int = 6, pattern: str = "") -> Path:
-        """Stores the launches and decides, as `tune` does."""
-        with Store(path) as store:
-            store.describe_system(self.place.system, pattern)
-            for number in range(launches):
-                store.record_run(self.launch(number))
-        return self.decide(path)
-
-    def decide(self, path: Path) -> Path:
-        goal = Goal(from_name(self.place.layout), tuple(self.collectives), SIZES)
-        site = Site(self.place.system, self.place.mpi)
-        session = Session(self.made, goal, site, self.place, path, path.parent)
-        decide_all(session)
-        publish_map(session)
-        return path
 
 
 def change(path: Path, *statements: str) -> None:
@@ -107,17 +38,6 @@ def first_version(path: Path) -> Path:
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript((Path(__file__).parent / "data" / "schema-1.sql").read_text())
     return path
-
-
-Out = pytest.CaptureFixture[str]
-
-
-def run(capsys: Out, code: int, *words: str | Path) -> str:
-    """Runs `collforge db` with these words; returns what it prints."""
-    capsys.readouterr()
-    assert cli.main(["db", *map(str, words)]) == code
-    captured = capsys.readouterr()
-    return captured.out + captured.err
 
 
 # --------------------------------------------------------------------------------------------- check
@@ -226,22 +146,6 @@ def test_a_migrated_database_has_the_shape_of_a_new_one(tmp_path: Path) -> None:
 
 
 # --------------------------------------------------------------------------------------------- merge
-
-
-def content(path: Path) -> list[object]:
-    """Everything in a database, by names instead of ids."""
-    with Store(path, create=False) as store:
-        places, libraries = store.places(), {(p.mpi, p.mpi_version) for p in store.places()}
-        return [
-            store.runs(),
-            [store.measurements(place) for place in places],
-            [store.failures(*one) for one in sorted(libraries)],
-            store.winners(),
-            store.undecided(),
-            [store.map(place) for place in places],
-            [store.lanes(place) for place in places],
-            [store.sources(one.choice.variant.fingerprint) for one in store.winners()],
-        ]
 
 
 def merge(capsys: Out, *words: str | Path, code: int = 0) -> str:
@@ -469,46 +373,3 @@ def test_what_is_older_than_a_date_is_removed(made: Manifest, tmp_path: Path, ca
         left = {place: len(store.measurements(place)) for place in store.places()}
     assert {place: count for place, count in left.items() if count} == {PLACE: 36}
     assert "sound" in run(capsys, 0, "check", "--db", path)
-
-
-# ---- log -----------------------------------------------------------------------------------------
-
-
-def test_each_change_is_told_below_its_launch(made: Manifest, tmp_path: Path, capsys: Out) -> None:
-    slower = {**SECONDS, FAST: 3e-3, SLOW: 1.2e-3}
-    path = Tuning(made).store(tmp_path / "l.db", launches=6)
-    Tuning(made, day=2, seconds=slower, hosts=("node9",)).store(path, launches=23)
-    before = content(path)
-    lines = run(capsys, 0, "log", "--db", path, "--last", "99").splitlines()
-    assert content(path) == before
-    at = [number for number, line in enumerate(lines) if not line.startswith("  ")]
-    assert len(at) == 6 + 23
-    assert lines[0].startswith("2026-01-01T00:00:00Z cluster, openmpi (Open MPI v5.0.7), 4x2: 6 ")
-    assert "on node9 (" in lines[at[6]]
-    first = [line for line in lines[: at[6]] if line.startswith("  ")]
-    then = [line for line in lines[at[6] :] if line.startswith("  ")]
-    assert all(line.startswith("  winner of bcast of ") for line in first + then)
-    assert "nothing -> " in first[0] and FAST in first[-1].partition("->")[2]
-    assert SLOW in then[-1].partition("->")[2], "the last state is what is stored"
-    with Store(path) as store:
-        assert {SLOW in one.choice.variant.name for one in store.winners()} == {True}
-    newest = run(capsys, 0, "log", "--db", path, "--since", "2026-01-02", "--last", "2")
-    assert newest.splitlines()[0] == "27 launches are not shown (--last, --since)"
-    assert newest.splitlines()[1:] == lines[at[-2] :]
-    assert "1 launch or more" in run(capsys, cli.USER_ERROR, "log", "--db", path, "--last", "0")
-
-
-def test_a_failure_is_told_for_all_layouts(made: Manifest, tmp_path: Path, capsys: Out) -> None:
-    path = Tuning(made).store(tmp_path / "l.db", launches=6)
-    other = Tuning(made, replace(PLACE, layout="2x2"), day=2)
-    launch = other.launch(0)
-    failed = [replace(one, verified=False, samples=()) for one in launch.results]
-    results = [
-        bad if FAST in bad.variant.name else good for good, bad in zip(launch.results, failed)
-    ]
-    with Store(path) as store:
-        store.record_run(replace(launch, results=tuple(results)))
-    lines = run(capsys, 0, "log", "--db", path, "--last", "1").splitlines()[1:]
-    assert f"{len(SIZES)} failed" in lines[0]
-    gone = [line for line in lines[1:] if line.endswith(f"({rebuild.name(PLACE)})")]
-    assert gone and all(FAST in line.partition(" -> ")[0] for line in gone)

@@ -6,17 +6,15 @@ import argparse
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-import uuid
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import Installation
+from slurm_commands import SECONDS, Commands, need_slurm, tune_words
 from support import assert_nothing_left, execute, marked_processes, network_namespaces
 
 from collforge.db import Store
@@ -25,8 +23,6 @@ from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import ClusterError
 from collforge.reframe_checks.systems.slurm import config
 from collforge.tuner import target
-
-SECONDS = 150.0
 
 PROGRAM = r"""
 #include <mpi.h>
@@ -51,52 +47,10 @@ int main(int argc, char **argv) {
 """
 
 
-@dataclass
-class Commands:
-    """`collforge cluster`, with a folder of its own for the cluster."""
-
-    cache: Path
-    mark: str = field(default_factory=lambda: f"CLUSTER_TEST={uuid.uuid4().hex}")
-
-    def start(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        name, value = self.mark.split("=")
-        return subprocess.Popen(
-            [sys.executable, "-m", "collforge", "cluster", *words],
-            env={**os.environ, "XDG_CACHE_HOME": str(self.cache), name: value, **(env or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-
-    def run(self, *words: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
-        """The exit code and the output."""
-        process = self.start(*words, env=env)
-        try:
-            output, _ = process.communicate(timeout=SECONDS)
-        finally:
-            process.kill()
-        return process.returncode, output
-
-    def up(self) -> None:
-        code, output = self.run("up", "--slurm", "--nodes", "2", "--ranks-per-node", "2")
-        assert code == 0, output
-
-    def assert_nothing_left(self, namespaces: set[str]) -> None:
-        assert_nothing_left(self.mark, namespaces)
-        assert not (self.cache / "collforge" / "slurm").exists()
-
-    def keeper(self) -> int:
-        return int((self.cache / "collforge" / "slurm" / "lock").read_text())
-
-
 @pytest.fixture(scope="module")
 def short() -> Iterator[Path]:
     """A folder whose name is short enough for sockets below it."""
-    try:
-        slurm.check()
-    except ClusterError as error:
-        pytest.skip(f"no Slurm cluster here: {error}")
+    need_slurm()
     with tempfile.TemporaryDirectory(prefix="cf-", dir="/tmp") as name:
         yield Path(name)
 
@@ -139,12 +93,6 @@ def test_a_job_has_its_ranks_on_its_nodes_and_rails(
     ] * 2
 
 
-def tune_words(system: str, mpi: str, database: Path, *words: str) -> list[str]:
-    """`collforge tune` on the cluster's login node."""
-    start = ["exec", "--", sys.executable, "-m", "collforge", "tune", "--system", system]
-    return [*start, "--mpi", mpi, "--layout", "2x2", "--db", str(database), *words]
-
-
 # One library by each launcher; the other pairs take as long again.
 @pytest.mark.emulated
 @pytest.mark.parametrize(
@@ -162,7 +110,18 @@ def test_tuning_through_the_queue(
 ) -> None:
     database = tmp_path / "winners.db"
     mpi = built.library.name
-    words = ["--collective", "bcast", "--sizes", "4KiB", "--launches", "1", "--budget", "4s"]
+    words = [
+        "--layout",
+        "2x2",
+        "--collective",
+        "bcast",
+        "--sizes",
+        "4KiB",
+        "--launches",
+        "1",
+        "--budget",
+        "4s",
+    ]
     code, output = cluster.run(*tune_words(system, mpi, database, *words))
     assert code == 0, output
     with Store(database, create=False) as store:

@@ -1,0 +1,72 @@
+"""`collforge cluster` with Slurm, for the tests that start one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from support import assert_nothing_left
+
+from collforge.reframe_checks.systems import slurm
+from collforge.reframe_checks.systems.emulated import ClusterError
+
+SECONDS = 150.0
+
+
+def need_slurm() -> None:
+    """Skips the test where no Slurm cluster can run."""
+    try:
+        slurm.check()
+    except ClusterError as error:
+        pytest.skip(f"no Slurm cluster here: {error}")
+
+
+@dataclass
+class Commands:
+    """`collforge cluster`, with a folder of its own for the cluster."""
+
+    cache: Path
+    mark: str = field(default_factory=lambda: f"CLUSTER_TEST={uuid.uuid4().hex}")
+
+    def start(self, *words: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        name, value = self.mark.split("=")
+        return subprocess.Popen(
+            [sys.executable, "-m", "collforge", "cluster", *words],
+            env={**os.environ, "XDG_CACHE_HOME": str(self.cache), name: value, **(env or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *words: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """The exit code and the output."""
+        process = self.start(*words, env=env)
+        try:
+            output, _ = process.communicate(timeout=SECONDS)
+        finally:
+            process.kill()
+        return process.returncode, output
+
+    def up(self) -> None:
+        code, output = self.run("up", "--slurm", "--nodes", "2", "--ranks-per-node", "2")
+        assert code == 0, output
+
+    def assert_nothing_left(self, namespaces: set[str]) -> None:
+        assert_nothing_left(self.mark, namespaces)
+        assert not (self.cache / "collforge" / "slurm").exists()
+
+    def keeper(self) -> int:
+        return int((self.cache / "collforge" / "slurm" / "lock").read_text())
+
+
+def tune_words(system: str, mpi: str, database: Path, *words: str) -> list[str]:
+    """`collforge tune` on the cluster's login node."""
+    start = ["exec", "--", sys.executable, "-m", "collforge", "tune", "--system", system]
+    return [*start, "--mpi", mpi, "--db", str(database), *words]
