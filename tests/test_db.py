@@ -423,7 +423,7 @@ def wait_for_more(path: Path, stored: int) -> None:
             with Store(path, create=False) as store:
                 if store.winners() and len(store.measurements(PLACE)) // 2 > stored + 1:
                     return
-        except NoDatabase:
+        except (NoDatabase, Locked):  # the writer makes it
             pass
         time.sleep(0.05)
     raise AssertionError("the writer wrote nothing")

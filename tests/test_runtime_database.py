@@ -147,7 +147,7 @@ def test_winners_of_a_layout_come_before_the_map(build: Build, tmp_path: Path) -
     """And a collective without any there follows the map."""
     path = Database(schema=5, points=MAP).write(tmp_path / "db", build)
     assert runs_with(build, path, COLLFORGE_GUARD="0") == (1 + 4, [])
-    _, log = runs_with(build, path, COLLFORGE_VERBOSE="2")
+    _, log = runs_with(build, path, COLLFORGE_GUARD="0", COLLFORGE_VERBOSE="2")
     (allreduce,) = [line for line in log if "allreduce@2x2, 363 to" in line]
     assert "lane_algorithm=chain" in allreduce
     (bcast,) = [line for line in log if "bcast@2x2, 363 to" in line]
