@@ -110,19 +110,9 @@ def test_tuning_through_the_queue(
 ) -> None:
     database = tmp_path / "winners.db"
     mpi = built.library.name
-    words = [
-        "--layout",
-        "2x2",
-        "--collective",
-        "bcast",
-        "--sizes",
-        "4KiB",
-        "--launches",
-        "1",
-        "--budget",
-        "4s",
-    ]
-    code, output = cluster.run(*tune_words(system, mpi, database, *words))
+    words = tune_words(system, mpi, database, "--layout", "2x2", "--collective", "bcast")
+    words += ["--sizes", "4KiB", "--launches", "1", "--budget", "4s"]
+    code, output = cluster.run(*words)
     assert code == 0, output
     with Store(database, create=False) as store:
         assert store.winners(system, mpi, "2x2") or store.undecided(system, mpi, "2x2")

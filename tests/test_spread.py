@@ -59,7 +59,7 @@ def test_the_spread_is_told_apart_by_days_and_nodes(tmp_path: Path) -> None:
     days = [(1, 1e-3), (2, 2e-3)]
     runs = [launch(d, n, hosts, s) for d, s in days for n, hosts in enumerate(NODES)]
     with store(tmp_path / "s.db", runs) as found:
-        rows = {one.variant: one for one in spread.read(found, PLACE, "")}
+        rows = {one.variant: one for one in spread.read(found, PLACE, spread.launches(found, ""))}
         assert rows.keys() == {NATIVE, RING}, "others serve no calls"
         native = rows[NATIVE]
         assert native.launches == 4 and rows[RING].p50 == pytest.approx(native.p50 / 2)
@@ -68,9 +68,10 @@ def test_the_spread_is_told_apart_by_days_and_nodes(tmp_path: Path) -> None:
         assert native.between_days == pytest.approx(by_days)
         assert native.between_nodes == pytest.approx(0.0, abs=1e-12)
         assert 0.1 < native.between_launches < by_days
-        late = {one.variant: one for one in spread.read(found, PLACE, "2026-01-02")}[NATIVE]
+        runs = spread.launches(found, "2026-01-02")
+        late = {one.variant: one for one in spread.read(found, PLACE, runs)}[NATIVE]
         assert late.launches == 2 and math.isnan(late.between_days)
-        assert spread.read(found, PLACE, "2026-01-03") == []
+        assert spread.read(found, PLACE, spread.launches(found, "2026-01-03")) == []
 
 
 def test_libraries_are_compared_where_both_were_measured(tmp_path: Path) -> None:

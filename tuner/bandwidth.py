@@ -10,6 +10,7 @@ from typing import Any
 from collforge.db import Lanes, Store
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
+from collforge.mpi_library import short_version
 from collforge.place import Place
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.tuner import request
@@ -140,7 +141,7 @@ def _draw_series(axes: Any, one: Series, number: int, scale: float) -> Any:
 def label(series: Series, places: Sequence[Place]) -> str:
     """``Open MPI v4.1.4, tuned``, with system and layout if the places (database keys) differ in these."""
     place = series.place
-    name = " ".join(place.mpi_version.split(",")[0].replace("Version:", "").split())
+    name = short_version(place.mpi_version)
     several = len({(one.system, one.layout) for one in places}) > 1
     where = f", {place.system} {place.layout}" if several else ""
     return f"{name}{where}, {'tuned' if series.tuned else 'native'}"

@@ -33,12 +33,10 @@ EARLY_PHASES = ("setup", "compile", "compile_complete", "compile_wait", "run")
 ERRORS_KEPT = 20000
 """Bytes of a job's standard error that are read."""
 
-_SAID = re.compile(
-    r"collforge-driver: rank \d+: (?:bad memory access in|abort in|floating point exception in"
-    r"|no end, within the time limit, of) (\S+:\S+)"
-)
-
-_OWN_FAULTS = ("bad memory access in", "floating point exception in")
+_NAMED = r"collforge-driver: rank \d+: (?:{}) (\S+:\S+)"
+_CRASHES = "bad memory access in|floating point exception in"
+_CRASHED = re.compile(_NAMED.format(_CRASHES))
+_SAID = re.compile(_NAMED.format(f"{_CRASHES}|abort in|no end, within the time limit, of"))
 
 
 class BadReport(CollforgeError):
@@ -113,8 +111,8 @@ class JobEnd:
     @property
     def crash(self) -> str | None:
         """The case in which a rank crashed as none does because others stop: those make it end, or abort."""
-        said = _SAID.finditer(self.errors)
-        return next((one[1] for one in said if any(word in one[0] for word in _OWN_FAULTS)), None)
+        said = _CRASHED.search(self.errors)
+        return said[1] if said else None
 
     @property
     def is_silent(self) -> bool:

@@ -12,6 +12,7 @@ from collforge.case import parse
 from collforge.db import Store
 from collforge.mpi_library import short_version
 from collforge.place import Place
+from collforge.tuner.rebuild import choices_at
 from collforge.tuner.request import format_size
 from collforge.variant import Variant
 
@@ -45,10 +46,7 @@ def read(store: Store, places: Iterable[Place], collectives: Sequence[str]) -> d
     """The problems that several libraries were measured on."""
     found: dict[Key, dict[str, Times]] = {}
     for place in places:
-        chosen = {
-            (choice.variant.collective, choice.bytes): choice.variant
-            for choice in (winner.choice for winner in store.winners_at(place))
-        }
+        chosen = choices_at(store, place)
         medians: dict[Key, dict[Variant, list[float]]] = {}
         for one in store.measurements(place):
             if one.variant.collective in collectives and one.samples:
@@ -58,8 +56,9 @@ def read(store: Store, places: Iterable[Place], collectives: Sequence[str]) -> d
         for key, group in medians.items():
             _, collective, size, _ = key
             native = group.get(Variant(collective))
+            choice = chosen.get((collective, size))
             if native:
-                tuned = group.get(chosen.get((collective, size), Variant(collective)), native)
+                tuned = group.get(choice.variant, native) if choice else native
                 found.setdefault(key, {})[library_name(place)] = Times(native, tuned)
     return {key: row for key, row in found.items() if len(row) > 1}
 

@@ -7,13 +7,12 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from collforge.db import Measurement, Store, StoredRun
-from collforge.mpi_library import short_version
 from collforge.place import Place
+from collforge.tuner.rebuild import choices_at
 from collforge.tuner.request import format_size
 from collforge.variant import Variant
 
@@ -42,23 +41,25 @@ class Spread:
     between_nodes: float
 
 
-def read(store: Store, place: Place, since: str) -> list[Spread]:
-    """The spreads at a place (database key), of launches from a date on (ISO 8601; '': all)."""
-    runs = {one.uuid: one for one in store.runs() if one.started >= since}
-    chosen = {
-        (choice.variant.collective, choice.bytes): choice.variant
-        for choice in (winner.choice for winner in store.winners_at(place))
-    }
+def launches(store: Store, since: str) -> dict[str, StoredRun]:
+    """The launches from a date on (ISO 8601; '': all), by uuid."""
+    return {one.uuid: one for one in store.runs() if one.started >= since}
+
+
+def read(store: Store, place: Place, runs: Mapping[str, StoredRun]) -> list[Spread]:
+    """The spreads at a place (database key), of these launches."""
+    chosen = choices_at(store, place)
     groups: dict[tuple[str, Variant], list[Measurement]] = {}
     for one in store.measurements(place):
-        is_winner = chosen.get((one.variant.collective, one.bytes)) == one.variant
-        if one.run in runs and one.samples and (one.variant.is_native or is_winner):
+        choice = chosen.get((one.variant.collective, one.bytes))
+        serves = one.variant.is_native or (choice is not None and choice.variant == one.variant)
+        if one.run in runs and one.samples and serves:
             groups.setdefault((one.problem, one.variant), []).append(one)
     return [_spread(found, runs) for found in groups.values()]
 
 
 def _spread(found: Sequence[Measurement], runs: Mapping[str, StoredRun]) -> Spread:
-    samples = sorted(value for one in found for value in one.samples)
+    samples = [value for one in found for value in one.samples]
 
     def between(group: Callable[[StoredRun], object]) -> float:
         medians: dict[object, list[float]] = {}
@@ -81,12 +82,11 @@ def _spread(found: Sequence[Measurement], runs: Mapping[str, StoredRun]) -> Spre
     )
 
 
-def percentile(ordered: Sequence[float], share: float) -> float:
-    """Of ascending values, by linear interpolation (as numpy's default)."""
-    at = share * (len(ordered) - 1)
-    low = math.floor(at)
-    high = min(low + 1, len(ordered) - 1)
-    return ordered[low] + (at - low) * (ordered[high] - ordered[low])
+def percentile(values: Sequence[float], share: float) -> float:
+    """By linear interpolation."""
+    import numpy as np
+
+    return float(np.quantile(values, share))
 
 
 def relative_spread(logs: Iterable[float]) -> float:
@@ -112,18 +112,3 @@ def _cells(one: Spread) -> Iterator[str]:
         yield f"{1e6 * seconds:.4g}"
     for share in (one.between_launches, one.between_days, one.between_nodes):
         yield "" if math.isnan(share) else f"{share:.1%}"
-
-
-def show(store: Store, places: Iterable[Place], since: str, collectives: Sequence[str]) -> int:
-    """Prints a table for each place; returns the number of rows."""
-    total = 0
-    for place in places:
-        rows = [one for one in read(store, place, since) if one.variant.collective in collectives]
-        total += len(rows)
-        if rows:
-            version = short_version(place.mpi_version)
-            title = (
-                f"{place.system}, {version}, {place.layout}: launches since {since or 'the first'}"
-            )
-            Console().print(table(title, rows))
-    return total

@@ -149,11 +149,14 @@ def told_runs(
     store: Past, rules: Rules, runs: Sequence[StoredRun], shown: Sequence[StoredRun]
 ) -> Iterator[str]:
     """A line for each of the runs to be shown, then one for each winner that it changed."""
+    known: dict[Place, dict[rebuild.Key, Choice]] = {}
     for number, one in enumerate(runs):
         if one not in shown:
+            known.clear()  # it may change what others left
             continue
         touched = _touched(runs, number)
-        before = _winners(store, rules, runs[:number], touched)
+        new = [place for place in touched if place not in known]
+        known |= _winners(store, rules, runs[:number], new)
         after = _winners(store, rules, runs[: number + 1], touched)
         failed = f", {one.failures} failed" if one.failures else ""
         yield (
@@ -162,8 +165,9 @@ def told_runs(
         )
         for place in touched:
             at = "" if place == one.place else f" ({rebuild.name(place)})"
-            for line in rebuild.changes(before[place], after[place]):
+            for line in rebuild.changes(known[place], after[place]):
                 yield f"  winner of {line}{at}"
+        known |= after
 
 
 def _touched(runs: Sequence[StoredRun], number: int) -> list[Place]:

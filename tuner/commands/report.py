@@ -13,6 +13,7 @@ from collforge.db import Store
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
+from collforge.mpi_library import short_version
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner import bandwidth, request, side_by_side, spread
@@ -81,7 +82,18 @@ def run(args: argparse.Namespace) -> int:
 def show_spread(
     store: Store, places: Sequence[Place], since: date, collectives: Sequence[str]
 ) -> int:
-    if not spread.show(store, places, since.isoformat(), collectives):
+    runs = spread.launches(store, since.isoformat())
+    shown = False
+    for place in places:
+        rows = [
+            one for one in spread.read(store, place, runs) if one.variant.collective in collectives
+        ]
+        if rows:
+            version = short_version(place.mpi_version)
+            title = f"{place.system}, {version}, {place.layout}: launches since {since}"
+            Console().print(spread.table(title, rows))
+            shown = True
+    if not shown:
         print(f"nothing was measured since {since}")
     return 0
 

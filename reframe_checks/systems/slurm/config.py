@@ -121,7 +121,7 @@ def make_plan(spec: ClusterSpec, folder: Path, env: Mapping[str, str]) -> Plan:
 def variables(spec: ClusterSpec, directory: Path) -> dict[str, str]:
     """The environment variables of the cluster's commands, but for PATH."""
     library = str(launch.mpich_progress(directory.parent))
-    rank = [str(directory / "job_rank"), library, *launch.rank_words(spec, directory)[1:]]
+    rank = [str(directory / "job_rank"), library, *launch.rank_words(spec, directory)]
     return {
         "SLURM_CONF": str(directory / "slurm.conf"),
         "TMPDIR": str(directory / "tmp"),
