@@ -30,6 +30,10 @@ class Job:
     hosts: tuple[str, ...]
     """The processor name of each node's lowest rank."""
     seed: int
+    switches: tuple[str, ...] = ()
+    """The switches between the network's root and each of these nodes; '' where Slurm does not tell."""
+    pmi: str = ""
+    """By what the ranks were started: ``pmix``, ``pmi``, or '' if their environment does not tell."""
 
 
 @dataclass(frozen=True)

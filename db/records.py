@@ -29,6 +29,18 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Start:
+    """How the ranks of a launch were started, and where; '' and () where that is not known."""
+
+    launcher: str = ""
+    """ReFrame's name of it."""
+    pmi: str = ""
+    """``pmix`` or ``pmi``."""
+    switches: tuple[str, ...] = ()
+    """Those between the network's root and each node, as ``s0.s3``."""
+
+
+@dataclass(frozen=True)
 class RunRecord:
     """One launch of the timing driver, the unit of statistics (see tuner/select.py)."""
 
@@ -43,6 +55,7 @@ class RunRecord:
     hosts: tuple[str, ...]
     seed: int
     results: tuple[Result, ...]
+    start: Start = Start()
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,7 @@ class StoredRun:
     place: Place
     started: str
     hosts: tuple[str, ...]
+    start: Start
     measurements: int
     verifications: int
     failures: int

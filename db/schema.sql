@@ -75,7 +75,12 @@ CREATE TABLE run (
     reframe_version TEXT NOT NULL CHECK (typeof(reframe_version) = 'text'),
     -- JSON array of the host of each node.
     hosts TEXT NOT NULL CHECK (hosts GLOB '[[]*]'),
-    seed INTEGER NOT NULL CHECK (typeof(seed) = 'integer')
+    seed INTEGER NOT NULL CHECK (typeof(seed) = 'integer'),
+    -- ReFrame's name of the launcher, and what started the ranks (pmix, pmi); '' where not known.
+    launcher TEXT NOT NULL DEFAULT '' CHECK (typeof(launcher) = 'text'),
+    pmi TEXT NOT NULL DEFAULT '' CHECK (typeof(pmi) = 'text'),
+    -- JSON array of the switches between the network's root and each node; [] where not known.
+    switches TEXT NOT NULL DEFAULT '[]' CHECK (switches GLOB '[[]*]')
 );
 
 CREATE INDEX run_place ON run (system, mpi_library, layout);

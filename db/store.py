@@ -15,6 +15,7 @@ from collforge.db.records import (
     Measurement,
     Result,
     RunRecord,
+    Start,
     StoredRun,
     Undecided,
     Verification,
@@ -90,6 +91,9 @@ class Store(Database):
                 reframe_version=run.reframe_version,
                 hosts=json.dumps(run.hosts),
                 seed=run.seed,
+                launcher=run.start.launcher,
+                pmi=run.start.pmi,
+                switches=json.dumps(run.start.switches),
             )
             for result in run.results:
                 self._record_result(run_id, result)
@@ -211,13 +215,21 @@ class Store(Database):
         """Every launch, in the order of storing, which is that of decisions."""
         rows = self._rows(
             "SELECT run.uuid, system.name, mpi_library.name, mpi_library.version, layout.name, started,"
-            " hosts, (SELECT count(*) FROM measurement WHERE measurement.run = run.id),"
+            " hosts, launcher, pmi, switches,"
+            " (SELECT count(*) FROM measurement WHERE measurement.run = run.id),"
             " (SELECT count(*) FROM verification WHERE verification.run = run.id),"
             " (SELECT count(*) FROM verification WHERE verification.run = run.id AND NOT passed)"
             f" {_RUNS} ORDER BY run.id"
         )
         return [
-            StoredRun(row[0], Place(*row[1:5]), row[5], tuple(json.loads(row[6])), *row[7:])
+            StoredRun(
+                row[0],
+                Place(*row[1:5]),
+                row[5],
+                tuple(json.loads(row[6])),
+                Start(row[7], row[8], tuple(json.loads(row[9]))),
+                *row[10:],
+            )
             for row in rows
         ]
 

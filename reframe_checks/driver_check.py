@@ -26,7 +26,7 @@ from collforge.errors import CollforgeError
 from collforge.home import home
 from collforge.layout import from_name
 from collforge.records import Output
-from collforge.reframe_checks import results
+from collforge.reframe_checks import allocation, results
 from collforge.toolchain import libraries, vcis
 from collforge.toolchain.build import built_paths
 
@@ -139,6 +139,11 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
         self.valid_systems = ["*"]
         self.valid_prog_environs = mpi_environments()
 
+    @run_after("init")
+    def stay_in_allocation(self) -> None:
+        wanted = from_name(self.layout).nodes if self.layout else 1
+        self.local = 0 < wanted <= allocation.nodes()
+
     @run_after("setup")
     def set_layout(self) -> None:
         extras = self.current_partition.extras
@@ -146,6 +151,8 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
             self.rank_layout = from_name(self.layout or str(extras.get("layout", DEFAULT_LAYOUT)))
         except CollforgeError as error:
             raise PipelineError(str(error)) from error
+        if self.local:
+            self.job.launcher = self.current_partition.launcher_type()
         job = self.rank_layout.launched
         self.num_tasks = job.size
         if self.rank_layout.threads > 1:
@@ -157,6 +164,8 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
             self.env_vars["COLLFORGE_NODE_MAP"] = job.node_map
         elif job.regular:
             self.num_tasks_per_node = job.node_sizes[0]
+            if self.local:
+                self.env_vars.update(allocation.variables(job))
         elif extras.get("places_ranks"):
             self.job.launcher.layout = job.placement
         else:

@@ -60,6 +60,15 @@ def ratios(output: Output) -> dict[str, float]:
     }
 
 
+def medians(output: Output) -> dict[str, float]:
+    """Case string -> seconds of a call, the median over rounds, of the cases that were verified and timed."""
+    return {
+        one.case: statistics.median(one.samples)
+        for one in output.results
+        if one.samples and one.verified
+    }
+
+
 @dataclass(frozen=True, order=True)
 class Range:
     """The least and the greatest speed-up of a case over native in several launches."""
@@ -83,4 +92,7 @@ def ratio_ranges(outputs: Sequence[Output]) -> dict[str, Range]:
 
 def best_ratio(output: Output) -> float:
     """The greatest ratio of all cases; 1 if there is only native."""
-    return max([value for value in ratios(output).values() if math.isfinite(value)], default=1.0)
+    return max(
+        [value for value in ratios(output).values() if math.isfinite(value)],
+        default=1.0,
+    )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collforge.db import Result, RunRecord, Store
+from collforge.db import Result, RunRecord, Start, Store
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
@@ -64,7 +64,9 @@ class Tuning:
         started = f"2026-01-{self.day:02d}T{number:02d}:00:00Z"
         uuid = f"{self.place.system}-{self.place.mpi_version}-{started}"
         hosts = tuple(self.hosts)
-        return RunRecord(uuid, self.place, at.nodes, at.size, started, "0", "4", hosts, 7, results)
+        start = Start("srun", "pmix", ("s0.s1",) * at.nodes)
+        place = self.place, at.nodes, at.size
+        return RunRecord(uuid, *place, started, "0", "4", hosts, 7, results, start)
 
     def store(self, path: Path, launches: int = 6, pattern: str = "") -> Path:
         """Stores the launches and decides, as `tune` does."""

@@ -28,6 +28,7 @@ from collforge.db import (
     ReadOnly,
     Result,
     RunRecord,
+    Start,
     Store,
     StoreError,
     Undecided,
@@ -56,6 +57,14 @@ def run(uuid: str, *results: Result, place: Place = PLACE) -> RunRecord:
     return RunRecord(
         uuid, place, 4, 8, "2026-01-02T03:04:05Z", "0.1.0", "4.10.4", ("node0", "node1"), 7, results
     )
+
+
+def test_a_run_keeps_how_it_was_started(path: Path) -> None:
+    start = Start("srun", "pmix", ("s0.s1", "s0.s2"))
+    with Store(path) as store:
+        store.record_run(replace(run("a"), start=start))
+        store.record_run(run("b"))
+        assert [one.start for one in store.runs()] == [start, Start()]
 
 
 def choice(variant: Variant, size: int = 1024) -> Choice:

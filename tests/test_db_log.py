@@ -30,7 +30,7 @@ def test_each_change_is_told_below_its_launch(made: Manifest, tmp_path: Path, ca
     at = [number for number, line in enumerate(lines) if not line.startswith("  ")]
     assert len(at) == 6 + 23
     assert lines[0].startswith("2026-01-01T00:00:00Z cluster, openmpi (Open MPI v5.0.7), 4x2: 6 ")
-    assert "on node9 (" in lines[at[6]]
+    assert "on node9, by srun and pmix, behind s0.s1 (" in lines[at[6]]
     first = [line for line in lines[: at[6]] if line.startswith("  ")]
     then = [line for line in lines[at[6] :] if line.startswith("  ")]
     assert all(line.startswith("  winner of bcast of ") for line in first + then)

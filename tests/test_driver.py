@@ -327,12 +327,15 @@ def test_records(mpi: str, driver: Driver, built: Installation) -> None:
         "bcast:hierarchical@2x2,bytes=1024",
         "bcast:native@2x2,bytes=1024",
     ]
-    code, records, _ = driver(cases, "--samples", "4", "--seed", "11", ranks=4)
+    behind = {"SLURM_TOPOLOGY_ADDR": "s0.s1.node0"}
+    code, records, _ = driver(cases, "--samples", "4", "--seed", "11", ranks=4, **behind)
     assert code == 0
     job, results, end = records[0], records[1:-1], records[-1]
     manifest = json.loads((built.home / "generated" / "manifest.json").read_text())
     assert (job["ranks"], job["layout"], job["seed"]) == (4, "2x2", 11)
     assert (job["driver"], job["samples"], len(job["hosts"])) == (1, 4, 2)
+    assert job["switches"] == ["s0.s1", "s0.s1"]
+    assert job["pmi"] == {"openmpi": "pmix", "mpich": "pmi"}[mpi]
     assert job["fingerprint"] == manifest["fingerprint"]
     assert job["library_version"] == built.library.version.splitlines()[0].strip()
     assert (job["clock_domains"], job["clock_error"]) == (1, 0)

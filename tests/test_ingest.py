@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from collforge.db import Store
+from collforge import launch_log
+from collforge.db import Start, Store
 from collforge.place import Place
 from collforge.tuner.ingest import (
     BadReport,
@@ -43,6 +44,8 @@ JOB = {
     "ranks": 8,
     "layout": "4x2",
     "hosts": ["node0", "node1", "node2", "node3"],
+    "switches": ["s0.s1", "s0.s1", "s0.s2", ""],
+    "pmi": "pmix",
     "seed": 7,
 }
 END = {"record": "end", "cases": 3, "failed": 0}
@@ -114,6 +117,17 @@ def test_a_job_is_a_run_with_its_provenance(folder: Path) -> None:
     assert run.started == "2026-11-21T05:57:03Z"
     assert (run.tool_version, run.reframe_version) == ("0.1.0", "4.10.4")
     assert run.hosts == ("node0", "node1", "node2", "node3")
+    assert run.start == Start("", "pmix", ("s0.s1", "s0.s1", "s0.s2", ""))
+
+
+def test_a_run_knows_its_launcher(folder: Path) -> None:
+    passed = folder / "output/emulated/openmpi/builtin/measure_8d9d48c1"
+    (passed / launch_log.FILE).write_text('{"began":1,"launcher":"srun","scheduler":"local"}\n')
+    report = read(folder)
+    assert report.runs[0].start.launcher == "srun"
+    assert report.ends[0].scheduler == "local", (
+        "a job inside an allocation, whatever the report says"
+    )
 
 
 def test_every_applicable_case_is_a_result(folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collforge.db import NotACollforgeDatabase, SchemaTooNew, Store, migrate
+from collforge.db import NotACollforgeDatabase, SchemaTooNew, Start, Store, migrate
 
 NOW = "2026-01-01T00:00:00Z"
 
@@ -86,6 +86,7 @@ def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
         found = [(one.choice.bytes, one.choice.evidence) for one in store.winners()]
         assert found == [(9, "decided"), (99, "barrier")], "the largest bounds those below it"
         assert store.measurements(store.places()[0])[0].start_errors == ()
+        assert [one.start for one in store.runs()] == [Start()]
         names = "'undecided', 'source', 'lanes', 'winner_view'"
         tables = f"SELECT name, sql FROM sqlite_master WHERE name IN ({names})"
         migrated = store._rows(tables)

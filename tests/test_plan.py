@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from invented_tunings import FAST, PLACE, SECONDS, SIZES, SLOW, Tuning
 from support import SEED
 
 from collforge import layout
@@ -25,7 +26,7 @@ from collforge.tuner.evidence import Comparison, History, Launch, measured_probl
 from collforge.tuner.plan import Goal
 from collforge.tuner.probes.programs import NEVER
 from collforge.tuner.run import Site
-from collforge.tuner.standing import judge
+from collforge.tuner.standing import judge, read_standing, version_before
 from collforge.tuner.tune import Session, decide_all
 from collforge.variant import NATIVE, Variant, split_name
 
@@ -138,6 +139,29 @@ def test_in_spare_time_the_search_goes_on_where_all_is_settled(made: Manifest) -
     assert {one.variant for one in task.cases} - {native.name, lanes.name}, "new points"
     _, launches = measure(made, asked, chain_wins, 20)
     assert launches <= plan.SPARE_LAUNCHES + 4, "it comes to an end"
+
+
+def test_a_new_version_of_the_library_begins_with_the_winners_of_the_old_one(
+    made: Manifest, tmp_path: Path
+) -> None:
+    """Nothing but native is known of the new one: its results decide, but the old winner is tried at once."""
+    old, new = PLACE, replace(PLACE, mpi_version="Open MPI v5.0.8")
+    path = tmp_path / "winners.db"
+    for place, day in ((replace(old, mpi_version="Open MPI v4.1.0"), 1), (old, 2)):
+        seconds = SECONDS if day == 2 else {**SECONDS, FAST: 9e-3, SLOW: 9e-3}
+        Tuning(made, place, day, seconds).store(path)
+    asked = goal(collectives=("bcast",), sizes=SIZES)
+    with Store(path, create=False) as store:
+        assert version_before(store, new) == old, "that which ran last"
+        assert version_before(store, replace(new, layout="2x2")) is None
+        standing = read_standing(store, made, asked, new)
+        winner = store.winners_at(old)[0]
+    assert not standing.decisions
+    contests = plan.open_contests(standing.seen)
+    for _, task in plan.next_tasks(standing.seen, contests, standing.background):
+        assert winner.choice.variant.name in [one.variant for one in task.cases]
+    without = {one.variant for task in next_tasks(made, asked, {}) for one in task.cases}
+    assert winner.choice.variant.name not in without
 
 
 def test_losers_leave_the_race(made: Manifest) -> None:

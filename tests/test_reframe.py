@@ -217,13 +217,22 @@ def test_guideline_counts_violations(tmp_path: Path, margin: float, passes: bool
     assert len(list(folder.glob("results.*.jsonl"))) == 2
 
 
-@pytest.mark.parametrize(("margin", "lost"), [(1e9, 0), (-1e9, 1)])
+def expected(seconds: float, speed_up: float) -> dict[str, Any]:
+    spread = {"spread": 0.05, "launches": 3, "df": 8}
+    return {"seconds": {"mean": seconds, **spread}, "speed_up": {"mean": speed_up, **spread}}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "speed_up"), [(1e3, 1e-9), (1e-9, 1e-9), (1e3, 1e9), (1e-9, 1e9), (None, None)]
+)
 def test_regression_times_the_winners_of_this_place(
-    tmp_path: Path, margin: float, lost: int
+    tmp_path: Path, seconds: float | None, speed_up: float | None
 ) -> None:
+    given = seconds and speed_up and expected(seconds, speed_up)
+    slower, smaller = int(seconds == 1e-9), int(speed_up == 1e9)
     here = {"system": "local", "mpi": "openmpi", "layout": "2x2", "collective": "allreduce"}
     rows = [
-        {**here, "bytes": 64, "variant": "hierarchical"},
+        {**here, "bytes": 64, "variant": "hierarchical", "references": given},
         {**here, "bytes": 128, "variant": "native"},
         {**here, "bytes": 64, "variant": "other", "mpi": "mpich"},
         {**here, "bytes": 64, "variant": "other", "layout": "4x2"},
@@ -232,23 +241,23 @@ def test_regression_times_the_winners_of_this_place(
         {**here, "bytes": 64, "variant": "other", "layout": "2x2x4"},
     ]
     path = write_lines(tmp_path / "winners.json", [json.dumps(rows)])
-    session = run_checks(
-        tmp_path, "local:openmpi", "^Regression", winners=path, samples=1, margin=margin
-    )
-    assert session.perfvalues == {"lost_winners": lost}, session.said
-    assert (session.code == 0) == (lost == 0)
-    folder = Path(session.test["stagedir" if lost else "outputdir"])
-    given = (folder / "cases.txt").read_text().splitlines()
-    assert given == ["allreduce:hierarchical@2x2,bytes=64,type=double,op=sum"]
+    session = run_checks(tmp_path, "local:openmpi", "^Regression", winners=path, samples=1)
+    assert session.perfvalues == {"slower_winners": slower, "smaller_gains": smaller}, session.said
+    assert (session.code == 0) == (slower + smaller == 0)
+    folder = Path(session.test["stagedir" if slower + smaller else "outputdir"])
+    case = "allreduce:hierarchical@2x2,bytes=64,type=double,op=sum"
+    assert (folder / "cases.txt").read_text().splitlines() == [case]
+    found = (folder / "findings.txt").read_text().splitlines()
+    assert len(found) == slower + smaller
+    assert all(line.startswith(f"{case}: ") and line in session.said for line in found)
+    assert ("not judged" in session.said) == (given is None)
 
 
 def test_regression_times_a_collective_without_data(tmp_path: Path) -> None:
     here = {"system": "local", "mpi": "openmpi", "layout": "2x2", "bytes": 1}
     row = {**here, "collective": "barrier", "variant": "hierarchical"}
     path = write_lines(tmp_path / "winners.json", [json.dumps([row])])
-    session = run_checks(
-        tmp_path, "local:openmpi", "^Regression", winners=path, samples=1, margin=1e9
-    )
+    session = run_checks(tmp_path, "local:openmpi", "^Regression", winners=path, samples=1)
     assert session.code == 0, session.said
     given = Path(session.test["outputdir"], "cases.txt").read_text().splitlines()
     assert given == ["barrier:hierarchical@2x2,bytes=1"]

@@ -113,7 +113,7 @@ def search(data: Exhaustive, seed: int) -> Replay:
     while True:
         known = {problem: list(launches) for problem, launches in history.items()}
         seen, decisions = judge(data.made, goal, known)
-        standing = Standing(seen, {}, decisions)
+        standing = Standing(seen, decisions)
         moments.append(Moment(seconds, standing))
         turns = (
             (turn, replace(task, seconds=task_seconds(task.seconds)))

@@ -11,13 +11,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from collforge import case, launch_log, records
-from collforge.db import Result, RunRecord
+from collforge.db import Result, RunRecord, Start
 from collforge.errors import CollforgeError
 from collforge.launch_log import LaunchLog
 from collforge.layout import from_name
@@ -169,14 +169,16 @@ def read_report(path: Path, place: Place) -> Report:
         if test["fixture"] or test["result"] == "skip" or not directory:
             continue
         found = _read_records(Path(directory) / records.FILE, place)
-        ends.append(_job_end(test, Path(directory), found.is_complete))
+        end = _job_end(test, Path(directory), found.is_complete)
+        ends.append(end)
         if found.trouble:
             troubles.append(Trouble(test["display_name"], found.trouble))
         measuring += found.measuring
         if found.job:
             started = float(test["job_submit_time"] or session["time_start_unix"])
-            uuid, version = test["uuid"], session["version"]
-            runs.append(_run_record(found.job, found.results, place, uuid, started, version))
+            record = _run_record(found.job, found.results, place, test["uuid"], started)
+            start = replace(record.start, launcher=end.log.launcher if end.log else "")
+            runs.append(replace(record, reframe_version=session["version"], start=start))
         for result, cost in zip(found.results, found.costs):
             costs.setdefault((result.problem, result.variant), []).append(cost)
     return Report(tuple(runs), tuple(troubles), costs, measuring, tuple(ends))
@@ -190,8 +192,8 @@ def _job_end(test: Json, directory: Path, is_complete: bool) -> JobEnd:
     words = errors.decode(errors="replace")
     reason = str(test["fail_reason"] or "")
     was_submitted = test["fail_phase"] not in EARLY_PHASES
-    # Reports of ReFrame 4.9 and older do not name the scheduler.
-    scheduler = str(test.get("scheduler") or (log.scheduler if log else "local"))
+    # The report names that of the partition, which a job inside an allocation does not need.
+    scheduler = (log and log.scheduler) or str(test.get("scheduler") or "local")
     return JobEnd(scheduler, log, words, reason, was_submitted, is_complete)
 
 
@@ -200,7 +202,7 @@ def read_leftovers(folder: Path, place: Place, started: float) -> RunRecord | No
     for path in sorted(folder.glob(f"**/{records.FILE}")):
         found = _read_records(path, place)
         if found.job and found.results:
-            return _run_record(found.job, found.results, place, folder.name, started, "")
+            return _run_record(found.job, found.results, place, folder.name, started)
     return None
 
 
@@ -316,9 +318,9 @@ def _result(record: CaseResult, place: Place) -> Result:
 
 
 def _run_record(
-    job: Job, results: tuple[Result, ...], place: Place, uuid: str, started: float, reframe: str
+    job: Job, results: tuple[Result, ...], place: Place, uuid: str, started: float
 ) -> RunRecord:
-    """``started``: Unix time; ``reframe``: its version."""
+    """``started``: Unix time."""
     return RunRecord(
         uuid=uuid,
         place=place,
@@ -326,8 +328,9 @@ def _run_record(
         ranks=job.ranks,
         started=datetime.fromtimestamp(started, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         tool_version=job.version,
-        reframe_version=reframe,
+        reframe_version="",
         hosts=job.hosts,
         seed=job.seed,
         results=results,
+        start=Start(pmi=job.pmi, switches=job.switches),
     )

@@ -15,7 +15,6 @@ import math
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from collforge.case import Case
 from collforge.decision import MARGIN
@@ -217,6 +216,16 @@ class Examination:
         return launches < self.goal.max_launches and unsure
 
 
+@dataclass(frozen=True)
+class Background:
+    """Launches from which a search starts, and which decide nothing."""
+
+    layouts: History = field(default_factory=dict)
+    """Of other layouts with the same MPI library."""
+    earlier: History = field(default_factory=dict)
+    """Of the same layout with another version of the library."""
+
+
 def open_contests(seen: Examination) -> list[Contest]:
     """The goal's contests that need another launch and may have one, and those to search in spare time."""
     found = []
@@ -230,13 +239,13 @@ def open_contests(seen: Examination) -> list[Contest]:
 
 
 def next_tasks(
-    seen: Examination, waiting: Sequence[Contest], elsewhere: History = MappingProxyType({})
+    seen: Examination, waiting: Sequence[Contest], background: Background | None = None
 ) -> Iterator[tuple[Turn, Task]]:
     """The tasks for the next launch from open contests, each with its turn.
 
     Of the sizes that were never measured only the coarsest are started, so that finer ones can start from
     their results. The generator plans each task when it is requested, because a search takes time and a job
-    needs only some tasks. ``elsewhere``: measurements of other layouts, from which a search starts.
+    needs only some tasks.
     """
     out = {(variant.collective, variant.name) for variant in seen.failed}
     fresh = None
@@ -244,7 +253,7 @@ def next_tasks(
         if turn.launches == 0 and fresh not in (None, turn.stage):
             continue
         problem = contest.problem
-        names = next_variants(seen.goal, contest, {**elsewhere, **seen.history})
+        names = next_variants(seen, contest, background or Background())
         variants = [v for v in names if (problem.collective, v) not in out]
         known = {v.name for v in contest.racing} if contest.spare else set()
         if not known.issuperset(variants):
@@ -289,18 +298,24 @@ def launches_of(fingerprints: Collection[str], launches: Iterable[Launch]) -> li
     return [one for one in launches if any(v.fingerprint in fingerprints for v in one)]
 
 
-def next_variants(goal: Goal, contest: Contest, history: History) -> list[str]:
+def next_variants(seen: Examination, contest: Contest, background: Background) -> list[str]:
     """The variants to measure beside native in the contest's next launches."""
-    near = search.neighbours(contest.problem, history) if contest.wanted else []
+    goal, racing = seen.goal, [variant.name for variant in contest.racing]
+    if not contest.wanted:
+        return racing
+    history = {**background.layouts, **seen.history}
     here = search.coordinates(contest.problem)
-    kin = search.relatives(contest.problem, history) if contest.wanted else []
+    near = search.neighbours(contest.problem, history)
+    kin = search.relatives(contest.problem, history)
+    if earlier := background.earlier.get(contest.problem.problem):
+        near, kin = [*near, (here, earlier)], [earlier, *kin]
     least_gain = LEAST_GAIN * goal.margin
     fresh: list[str] = []
     for one in contest.wanted:
         known = Known(one.entry, one.points, here, contest.launches, near, goal.lanes)
         fresh += search.best_of_kin(known, kin)
         fresh += search.propose(known, one.count, goal.seed, least_gain)
-    return list(dict.fromkeys([variant.name for variant in contest.racing] + fresh))
+    return list(dict.fromkeys(racing + fresh))
 
 
 def points(manifest: Manifest, entry: VariantEntry, problem: Case) -> dict[str, Point]:

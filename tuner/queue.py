@@ -99,7 +99,7 @@ def planned(session: Session) -> list[Planned]:
     standing = read_state(session)
     most = cases_seconds(session.budget.allowance.time_limit)
     for _, contest in plan.in_turn(standing.seen, plan.open_contests(standing.seen)):
-        names = plan.next_variants(session.goal, contest, standing.seen.history)
+        names = plan.next_variants(standing.seen, contest, standing.background)
         call = plan.estimate(session.manifest, session.goal, contest.problem, standing.seen.history)
         missing = session.goal.min_launches + 1 - len(contest.launches)
         seconds = task_seconds(call * (1 + len(names)))

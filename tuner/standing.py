@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from collforge.case import Case
 from collforge.db import Choice, Store, Undecided
@@ -21,7 +21,7 @@ from collforge.tuner.evidence import (
     measured_problems,
     pooled,
 )
-from collforge.tuner.plan import Examination, Goal
+from collforge.tuner.plan import Background, Examination, Goal
 from collforge.tuner.select import Decision, Rule
 from collforge.variant import Variant
 
@@ -32,10 +32,9 @@ class Standing:
 
     seen: Examination
     """Includes the launches of each problem, without failed variants: a wrong result is often a fast one."""
-    elsewhere: History
-    """The launches of other layouts of the same system and MPI library."""
     decisions: Mapping[str, Decision]
     """Problem -> decision."""
+    background: Background = field(default_factory=Background)
 
     def measured(self) -> list[str]:
         """The goal's collectives that were measured at this place (database key)."""
@@ -73,17 +72,27 @@ def read_standing(store: Store, made: Manifest, goal: Goal, place: Place) -> Sta
     """Decides every measured problem of the goal's collectives at a place (database key)."""
     own = read_own(store, made, goal, place)
     others = [p for p in store.places() if p.library == place.library and p != place]
-    elsewhere = by_problem(one for other in others for one in store.measurements(other))
-    return replace(own, elsewhere=without(elsewhere, own.seen.failed))
+    layouts = by_problem(one for other in others for one in store.measurements(other))
+    before = version_before(store, place)
+    earlier = by_problem(store.measurements(before)) if before else {}
+    failed = own.seen.failed
+    return replace(own, background=Background(without(layouts, failed), without(earlier, failed)))
+
+
+def version_before(store: Store, place: Place) -> Place | None:
+    """The same system and layout with that other version of the MPI library which ran there last."""
+    ran = {one.place: one.started for one in sorted(store.runs(), key=lambda run: run.started)}
+    others = [p for p in ran if replace(p, mpi_version=place.mpi_version) == place != p]
+    return max(others, key=lambda other: ran[other], default=None)
 
 
 def read_own(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:
-    """The same, without the launches of other layouts, which do not bear on decisions."""
+    """The same, without the background, which does not bear on decisions."""
     verified = store.verified(place.mpi, place.mpi_version)
     failed = frozenset(one.variant for one in store.failures(place.mpi, place.mpi_version))
     history = without(by_problem(store.measurements(place)), failed)
     seen, decisions = judge(made, goal, history, failed, verified)
-    return Standing(seen, {}, decisions)
+    return Standing(seen, decisions)
 
 
 def judge(

@@ -19,6 +19,8 @@ from rich.table import Table
 from collforge.db import Undecided, Winner
 from collforge.decision import UNDECIDED
 from collforge.place import Place
+from collforge.reference import References
+from collforge.tuner import references
 from collforge.tuner.plots import Picture
 from collforge.tuner.request import format_size
 from collforge.variant import NATIVE
@@ -34,7 +36,9 @@ Open = tuple[Place, Undecided]
 
 
 def print_winners(
-    winners: Sequence[Winner], undecided: Sequence[Open] = (), unsized: Collection[str] = ()
+    winners: Sequence[Winner],
+    undecided: Sequence[Open] = (),
+    unsized: Collection[str] = (),
 ) -> None:
     """Prints a row for each winner and undecided size. `unsized` collectives have no data."""
     if not winners and not undecided:
@@ -64,12 +68,14 @@ def print_winners(
 
 
 def winner_rows(
-    winners: Sequence[Winner], undecided: Sequence[Open] = ()
+    winners: Sequence[Winner],
+    undecided: Sequence[Open] = (),
+    expected: Mapping[references.Key, References] | None = None,
 ) -> list[dict[str, object]]:
     """Winners and undecided sizes as plain rows, for csv and json, sorted.
 
-    The ``evidence`` of a row is decided or tie; for an undecided size it is between or barrier (schema.sql),
-    or undecided if nothing is stored.
+    With ``expected``, a winner's row has its ``references``, or None. The ``evidence`` of a row is decided or
+    tie; for an undecided size it is between or barrier (schema.sql), or undecided if nothing is stored.
     """
     rows: list[dict[str, object]] = [
         {
@@ -84,6 +90,7 @@ def winner_rows(
             "launches": one.choice.launches,
             "evidence": one.choice.evidence,
             "decided": one.decided,
+            **_references(one, expected),
         }
         for one in winners
     ]
@@ -92,11 +99,25 @@ def winner_rows(
     for place, one in undecided:
         if (place, one.collective, one.bytes) in served:
             continue
-        row = {**asdict(place), "collective": one.collective, "bytes": one.bytes, **nothing}
+        row = {
+            **asdict(place),
+            "collective": one.collective,
+            "bytes": one.bytes,
+            **nothing,
+        }
         rest = {"launches": one.launches, "evidence": UNDECIDED, "decided": ""}
         rows.append({**row, "ratio_high": None, **rest})
     keys = ("system", "mpi", "mpi_version", "layout", "collective")
     return sorted(rows, key=lambda row: ([str(row[key]) for key in keys], row["bytes"]))
+
+
+def _references(
+    one: Winner, expected: Mapping[references.Key, References] | None
+) -> dict[str, object]:
+    if expected is None:
+        return {}
+    found = expected.get((one.place, one.choice.variant.collective, one.choice.bytes))
+    return {"references": found and asdict(found)}
 
 
 def write_csv(rows: Sequence[dict[str, object]]) -> None:
@@ -111,7 +132,10 @@ def write_json(rows: object) -> None:
 
 
 def save(
-    args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]], picture: Picture
+    args: argparse.Namespace,
+    mpi: str,
+    rows: Sequence[Mapping[str, object]],
+    picture: Picture,
 ) -> None:
     """Writes the files that --json and --plot name: what a command measured, and its picture.
 
@@ -124,7 +148,10 @@ def save(
 
 
 def write_document(
-    args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]], **more: object
+    args: argparse.Namespace,
+    mpi: str,
+    rows: Sequence[Mapping[str, object]],
+    **more: object,
 ) -> None:
     """Writes the file that --json names: the rows, the command line that repeats them, and ``more``."""
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -150,7 +150,7 @@ def tasks_in_turn(standing: Standing) -> Iterator[tuple[Turn, Task]]:
     """The tasks for the next launch, of the goal's sizes and of those between, in the order of their turns."""
     seen = standing.seen
     contests = plan.open_contests(seen)
-    searches = plan.next_tasks(seen, contests, standing.elsewhere)
+    searches = plan.next_tasks(seen, contests, standing.background)
     halves = sorted(between.tasks(seen, standing.decisions), key=lambda pair: pair[0])
     waiting: list[tuple[Turn, Task]] = list(halves)
     for turn, task in searches:
@@ -373,7 +373,7 @@ def read_state(session: Session) -> Standing:
     """The state of a tuning; stores nothing."""
     if not session.database.exists():
         seen, decisions = judge(session.manifest, session.goal, {})
-        return Standing(seen, {}, decisions)
+        return Standing(seen, decisions)
     with Store(session.database, create=False) as store:
         return read_standing(store, session.manifest, session.goal, session.place)
 

@@ -45,7 +45,7 @@ class MeasureCases(DriverLaunch):
         A scheduler may start a job again (requeue), or start it after its tuner has gone.
         """
         partition = self.current_partition
-        scheduler = partition.scheduler.registered_name
+        scheduler = self.job.scheduler.registered_name
         gone = Path(self.cases).parent
         ends = (launch_log.CANCELLED, launch_log.STORED)
         unwanted = [records.FILE, *(str(gone / name) for name in ends)]

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Optional
 
 import msgspec
 import reframe as rfm
 from reframe.core.builtins import performance_function, run_after, variable
 from reframe.core.exceptions import PipelineError
+from reframe.core.logging import getlogger
 
-from collforge.case import Case
 from collforge.decision import DECIDED
+from collforge.reference import References, Rise
+from collforge.reframe_checks import results
 from collforge.reframe_checks.cases import timing_cases
 from collforge.reframe_checks.driver_check import mpi_name
 from collforge.reframe_checks.manifest import MANIFEST
 from collforge.reframe_checks.ratio_check import RatioCheck
-from collforge.reframe_checks.results import Range
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.serving import serving_layout
 from collforge.variant import NATIVE
@@ -35,20 +37,29 @@ class Row:
     bytes: int
     variant: str
     evidence: str = DECIDED
+    references: Optional[References] = None  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
 
 
 @rfm.simple_test
 class Regression(RatioCheck):
-    """Times the winners of this system, MPI library and layout against native.
+    """Times the winners of this system, MPI library and layout, and compares with the launches that chose them.
 
-    A winner that is slower than native in every launch is a finding: tune again.
+    A finding is a winner that is slower than then, or not as much faster than native, by more than launches of
+    this place differ. The first says that the machine changed, the second that one should tune again.
     """
 
     winners = variable(str, value=os.environ.get("COLLFORGE_WINNERS", ""))
     """Path of the output of `collforge winners --format json`. If empty, the check is skipped."""
 
-    margin = 0.0
-    reference: ClassVar = {"*": {"lost_winners": (0, None, 0, "count")}}
+    false_alarms = variable(float, value=0.001)
+    """The chance of a finding in a run though nothing has changed."""
+
+    reference: ClassVar = {
+        "*": {
+            "slower_winners": (0, None, 0, "count"),
+            "smaller_gains": (0, None, 0, "count"),
+        }
+    }
 
     @run_after("setup")
     def need_winners(self) -> None:
@@ -63,13 +74,13 @@ class Regression(RatioCheck):
         rows = [row for row in self._read() if (row.system, row.mpi) == here]
         layouts = {row.layout for row in rows if row.variant}
         serves = serving_layout(layouts, self.rank_layout.key, self.rank_layout.threads)
-        found = [
-            str(native.by(row.variant))
+        self.expected = {
+            str(native.by(row.variant)): row.references
             for row in rows
             if (row.layout, row.evidence) == (serves, DECIDED) and row.variant != NATIVE
             for native in timing_cases(MANIFEST, row.collective, self.rank_layout, [row.bytes])
-        ]
-        return list(dict.fromkeys(found))
+        }
+        return list(self.expected)
 
     def _system(self) -> str:
         """The system's name in the database."""
@@ -85,9 +96,34 @@ class Regression(RatioCheck):
                 f"{self.winners}: {error}; write it by `collforge winners --format json`"
             ) from error
 
-    def is_finding(self, _: Case, ratio: Range) -> bool:
-        return bool(ratio.high < 1 - self.margin)
+    def find(self) -> Iterator[str]:
+        self.slower, self.smaller = 0, 0
+        chance = self.false_alarms / max(1, 2 * len(self.expected))
+        ratios = [results.ratios(output) for output in self.outputs]
+        seconds = [results.medians(output) for output in self.outputs]
+        for case, expected in self.expected.items():
+            if expected is None or any(case not in one for one in ratios):
+                why = "no launches are stored" if expected is None else "it was not timed"
+                getlogger().info(f"{case} is not judged: {why}")
+                continue
+            time = expected.seconds.rise([one[case] for one in seconds], chance)
+            if time.is_finding:
+                self.slower += 1
+                yield f"{case}: {time.now:.3g} s, when tuned {time.then:.3g} s ({_told(time)})"
+            gain = expected.speed_up.inverse.rise([1 / one[case] for one in ratios], chance)
+            if gain.is_finding:
+                self.smaller += 1
+                now, then = 1 / gain.now, 1 / gain.then
+                yield f"{case}: {now:.2f}x native, when tuned {then:.2f}x native ({_told(gain)})"
 
     @performance_function("count")
-    def lost_winners(self) -> int:
-        return len(self.findings)
+    def slower_winners(self) -> int:
+        return self.slower
+
+    @performance_function("count")
+    def smaller_gains(self) -> int:
+        return self.smaller
+
+
+def _told(rise: Rise) -> str:
+    return f"{rise.factor:.2f} times; up to {rise.limit:.2f} is chance"

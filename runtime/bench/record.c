@@ -54,31 +54,58 @@ static void library_version(char version[MPI_MAX_LIBRARY_VERSION_STRING]) {
         version[end - 1] = '\0';
 }
 
-/* The processor names of each node's lowest rank. */
-static void put_hosts(FILE *file, const struct cf_layout *layout, const char *hosts) {
+enum { PLACE_SIZE = 256 };
+_Static_assert(MPI_MAX_PROCESSOR_NAME <= PLACE_SIZE, "a host's name is a place");
+
+/* Gathers a text of every rank and puts that of each node's lowest rank. Collective; file: NULL but
+ * on rank 0. */
+static void put_places(FILE *file, const struct bench *bench, const char *name,
+                       const char own[PLACE_SIZE]) {
+    const struct cf_layout *layout = &bench->world->layout;
+    char *all = bench->rank == 0 ? xmalloc((size_t)bench->size * PLACE_SIZE) : NULL;
     int node = 0;
 
-    fputs(",\"hosts\":[", file);
-    for (int rank = 0; rank < layout->size && node < layout->nodes; rank++) {
-        if (layout->node_of[rank] != node)
-            continue;
-        if (node++ > 0)
-            fputc(',', file);
-        put_string(file, hosts + (size_t)rank * MPI_MAX_PROCESSOR_NAME);
+    must(PMPI_Gather(own, PLACE_SIZE, MPI_CHAR, all, PLACE_SIZE, MPI_CHAR, 0, bench->comm),
+         "MPI_Gather");
+    if (file != NULL) {
+        fprintf(file, ",\"%s\":[", name);
+        for (int rank = 0; rank < layout->size && node < layout->nodes; rank++) {
+            if (layout->node_of[rank] != node)
+                continue;
+            if (node++ > 0)
+                fputc(',', file);
+            put_string(file, all + (size_t)rank * PLACE_SIZE);
+        }
+        fputc(']', file);
     }
-    fputc(']', file);
+    free(all);
+}
+
+/* The switches between the network's root and this node, `s0.s3`, by Slurm's plugin for the
+ * topology; empty without. */
+static void find_switches(char switches[PLACE_SIZE]) {
+    const char *address = getenv("SLURM_TOPOLOGY_ADDR");
+    const char *node = address == NULL ? NULL : strrchr(address, '.');
+    if (node != NULL && node - address < PLACE_SIZE)
+        memcpy(switches, address, (size_t)(node - address));
+}
+
+/* How the ranks were started, as far as their environment tells. */
+static const char *pmi(void) {
+    if (getenv("PMIX_NAMESPACE") != NULL)
+        return "pmix";
+    return getenv("PMI_FD") != NULL || getenv("PMI_RANK") != NULL ? "pmi" : "";
 }
 
 void record_job(FILE *file, const struct bench *bench) {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    char host[MPI_MAX_PROCESSOR_NAME] = "";
-    char *hosts = bench->rank == 0 ? xmalloc((size_t)bench->size * sizeof host) : NULL;
+    char host[PLACE_SIZE] = "";
+    char switches[PLACE_SIZE] = "";
     int length = 0;
     const double error = clock_error(&bench->clock);
 
     must(PMPI_Get_processor_name(host, &length), "MPI_Get_processor_name");
-    must(PMPI_Gather(host, sizeof host, MPI_CHAR, hosts, sizeof host, MPI_CHAR, 0, bench->comm),
-         "MPI_Gather");
+    find_switches(switches);
     if (file != NULL) {
         library_version(version);
         fprintf(file, "{\"record\":\"job\",\"driver\":%d", FORMAT);
@@ -87,13 +114,16 @@ void record_job(FILE *file, const struct bench *bench) {
         put_field(file, "fingerprint", cf_fingerprint);
         fprintf(file, ",\"ranks\":%d", bench->size);
         put_field(file, "layout", bench->layout);
-        put_hosts(file, &bench->world->layout, hosts);
+        put_field(file, "pmi", pmi());
+    }
+    put_places(file, bench, "hosts", host);
+    put_places(file, bench, "switches", switches);
+    if (file != NULL) {
         fprintf(file, ",\"seed\":%u,\"samples\":%d", bench->options.seed,
                 bench->options.verify_only ? 0 : bench->options.samples);
         fprintf(file, ",\"clock_domains\":%d,\"clock_error\":%.3g", bench->clock.ndomains, error);
         end_line(file);
     }
-    free(hosts);
 }
 
 static void record_result(FILE *file, const struct bench *bench, const struct group *group,

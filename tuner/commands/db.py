@@ -161,13 +161,21 @@ def told_runs(
         failed = f", {one.failures} failed" if one.failures else ""
         yield (
             f"{one.started} {rebuild.name(one.place)}: {one.measurements} measurements, "
-            f"{one.verifications} verifications{failed}, on {', '.join(one.hosts)} ({one.uuid})"
+            f"{one.verifications} verifications{failed}, on {', '.join(one.hosts)}{_started(one)} ({one.uuid})"
         )
         for place in touched:
             at = "" if place == one.place else f" ({rebuild.name(place)})"
             for line in rebuild.changes(known[place], after[place]):
                 yield f"  winner of {line}{at}"
         known |= after
+
+
+def _started(one: StoredRun) -> str:
+    """By what, and behind which switches; '' if nothing is known."""
+    start = one.start
+    by = " and ".join(filter(None, (start.launcher, start.pmi)))
+    switches = ", ".join(dict.fromkeys(filter(None, start.switches)))
+    return (f", by {by}" if by else "") + (f", behind {switches}" if switches else "")
 
 
 def _touched(runs: Sequence[StoredRun], number: int) -> list[Place]:

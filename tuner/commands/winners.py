@@ -9,7 +9,7 @@ from collforge.db import Store, Winner
 from collforge.errors import unknown
 from collforge.home import home
 from collforge.toolchain import build
-from collforge.tuner import tables
+from collforge.tuner import references, tables
 from collforge.tuner.parsing import Subparsers, add_command, add_database, add_mpi
 
 
@@ -33,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
         _check_names(args, [*store.winners(), *store.undecided()])
         wanted = (args.system, args.mpi or "", args.layout, args.collective)
         found, undecided = store.winners(*wanted), store.undecided(*wanted)
+        expected = references.read(store, found) if args.format == "json" else None
     if args.format == "table":
         generated = build.generated_folder(home()).exists()
         unsized = build.read_manifest().unsized if generated else ()
@@ -40,7 +41,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.format == "csv":
         tables.write_csv(tables.winner_rows(found, undecided))
     else:
-        tables.write_json(tables.winner_rows(found, undecided))
+        tables.write_json(tables.winner_rows(found, undecided, expected))
     return 0
 
 
