@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -116,6 +117,31 @@ def test_tuning_through_the_queue(
     assert code == 0, output
     with Store(database, create=False) as store:
         assert store.winners(system, mpi, "2x2") or store.undecided(system, mpi, "2x2")
+    assert cluster.run("exec", "--", "squeue", "--noheader") == (0, "")
+
+
+@pytest.mark.emulated
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
+def test_inside_an_allocation_tuning_runs_there(
+    cluster: Commands, built: Installation, tmp_path: Path
+) -> None:
+    """No further job is submitted, the ranks are on the allocation's nodes, and how they began is stored."""
+    database = tmp_path / "winners.db"
+    words = ["--layout", "2x1", "--collective", "bcast", "--sizes", "4KiB"]
+    words = tune_words("slurm", "openmpi", database, *words, "--launches", "1", "--budget", "4s")
+    start, tune = words[:2], words[2:]
+    salloc = ["salloc", "--nodes=2", "--ntasks-per-node=2", "--exclusive"]
+    jobs = "squeue --noheader --format=%A | sort -u | wc -l"
+    script = f"{shlex.join(tune)} & while kill -0 $!; do {jobs} >> {tmp_path}/jobs; sleep 1; done; wait $!"
+    code, output = cluster.run(*start, *salloc, "sh", "-c", script)
+    assert code == 0, output
+    assert set((tmp_path / "jobs").read_text().split()) == {"1"}, output
+    with Store(database, create=False) as store:
+        runs = store.runs()
+    assert {one.hosts for one in runs} == {("node0", "node1")}
+    assert {(one.start.launcher, one.start.pmi) for one in runs} == {
+        ("collforge-slurm-srun-openmpi", "pmix")
+    }
     assert cluster.run("exec", "--", "squeue", "--noheader") == (0, "")
 
 
