@@ -8,4 +8,5 @@ device=$1$((local_rank % $2))
 shift 2
 export OMPI_MCA_btl_tcp_if_include="${OMPI_MCA_btl_tcp_if_include:-$device}"
 export UCX_NET_DEVICES="${UCX_NET_DEVICES:-$device}"
+export FI_TCP_IFACE="${FI_TCP_IFACE:-$device}"
 exec "$@"
