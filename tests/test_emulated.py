@@ -379,7 +379,7 @@ def test_variables_and_private_directories_of_a_rank(mpi: str, cache: Path) -> N
         'touch /dev/shm/$(hostname) "$TMPDIR/$(hostname)";'
         'echo "rank $(ls -d /dev/shm/node*) $(cd "$TMPDIR"; ls -d node*) $PWD'
         " $COLLFORGE_X,$OMP_X,$OMPI_MCA_x_y,$MPIR_CVAR_X,${LD_PRELOAD##*:}"
-        ' $UCX_NET_DEVICES $OMPI_MCA_btl_tcp_if_include"'
+        ' $UCX_NET_DEVICES $OMPI_MCA_btl_tcp_if_include $FI_TCP_IFACE"'
     )
     env = {"COLLFORGE_X": "1 '2", "OMP_X": "3", "OMPI_MCA_x_y": "4", "MPIR_CVAR_X": "5"}
     env["LD_PRELOAD"] = "libm.so.6"
@@ -389,7 +389,7 @@ def test_variables_and_private_directories_of_a_rank(mpi: str, cache: Path) -> N
     ranks = sorted(line for line in output.splitlines() if line.startswith("rank"))
     got = "1 '2,3,4,5,libm.so.6"
     assert ranks == [
-        f"rank /dev/shm/node{node} node{node} {Path.cwd()} {got} eth{rail} eth{rail}"
+        f"rank /dev/shm/node{node} node{node} {Path.cwd()} {got} eth{rail} eth{rail} eth{rail}"
         for node in (0, 1)
         for rail in (0, 1)
     ]
