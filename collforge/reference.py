@@ -1,6 +1,7 @@
 """What the stored launches of a winner let one expect of a later run, and when that run is out of line.
 
-Like ReFrame's references, but each winner's allowance follows from how much its own launches differed.
+Like ReFrame's references, but the allowance follows from how much launches differ: the winner's own and, since
+they are few, those of all variants of about the same duration.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ class Reference:
     mean: float
     """Geometric mean over launches."""
     spread: float
-    """Standard deviation of a launch's logarithm."""
+    """Standard deviation of the logarithm between launches."""
     launches: int
     df: int
     """Degrees of freedom of the spread."""

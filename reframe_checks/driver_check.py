@@ -121,6 +121,10 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
     environment = variable(str, value="")
     """Further environment variables of the ranks: ``NAME=VALUE NAME=VALUE``."""
 
+    in_allocation = variable(typ.Bool, value=False)
+    """Whether to launch in the allocation in which ReFrame runs (allocation.py), instead of submitting a job.
+    One test after the other only, so with ReFrame's execution policy `serial`."""
+
     launches = variable(int, value=1)
     """Number of consecutive launches of the driver. Several launches write one file each."""
 
@@ -141,8 +145,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
 
     @run_after("init")
     def stay_in_allocation(self) -> None:
-        wanted = from_name(self.layout).nodes if self.layout else 1
-        self.local = 0 < wanted <= allocation.nodes()
+        self.local = self.in_allocation
 
     @run_after("setup")
     def set_layout(self) -> None:
@@ -151,7 +154,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
             self.rank_layout = from_name(self.layout or str(extras.get("layout", DEFAULT_LAYOUT)))
         except CollforgeError as error:
             raise PipelineError(str(error)) from error
-        if self.local:
+        if self.in_allocation:
             self.job.launcher = self.current_partition.launcher_type()
         job = self.rank_layout.launched
         self.num_tasks = job.size
@@ -164,8 +167,6 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
             self.env_vars["COLLFORGE_NODE_MAP"] = job.node_map
         elif job.regular:
             self.num_tasks_per_node = job.node_sizes[0]
-            if self.local:
-                self.env_vars.update(allocation.variables(job))
         elif extras.get("places_ranks"):
             self.job.launcher.layout = job.placement
         else:
@@ -174,6 +175,11 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
                 "which fills nodes evenly, one after the other; use NODESxRANKS (4x2), or "
                 "--system local, where nodes are pretended"
             )
+
+    @run_before("run")
+    def enter_allocation(self) -> None:
+        if self.in_allocation:
+            self.prerun_cmds = allocation.commands(self.rank_layout.launched)
 
     @run_before("run")
     def set_command(self) -> None:
@@ -203,7 +209,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
         self.executable_opts += ["--prune"] if self.prune else []
         self.executable_opts += ["--costs"] if self.costs else []
         if self.launches > 1:
-            self.prerun_cmds = [f"for launch in {' '.join(self._numbers())}; do"]
+            self.prerun_cmds += [f"for launch in {' '.join(self._numbers())}; do"]
             self.postrun_cmds = ["done"]
         self.keep_files = [CASES, *(self._output(number) for number in self._numbers())]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -327,7 +328,7 @@ def test_records(mpi: str, driver: Driver, built: Installation) -> None:
         "bcast:hierarchical@2x2,bytes=1024",
         "bcast:native@2x2,bytes=1024",
     ]
-    behind = {"SLURM_TOPOLOGY_ADDR": "s0.s1.node0"}
+    behind = {"SLURM_TOPOLOGY_ADDR": f"s0.s1.{socket.gethostname()}"}
     code, records, _ = driver(cases, "--samples", "4", "--seed", "11", ranks=4, **behind)
     assert code == 0
     job, results, end = records[0], records[1:-1], records[-1]

@@ -18,6 +18,7 @@ from collforge.generator import manifest, render
 from collforge.records import CaseResult, End, Job, Output
 from collforge.reframe_checks import launchers, results
 from collforge.reframe_checks.results import Range
+from collforge.toolchain import libraries
 from collforge.tuner.run import STRICT
 
 REFRAME = Path(sys.executable).with_name("reframe")
@@ -231,6 +232,7 @@ def test_regression_times_the_winners_of_this_place(
     given = seconds and speed_up and expected(seconds, speed_up)
     slower, smaller = int(seconds == 1e-9), int(speed_up == 1e9)
     here = {"system": "local", "mpi": "openmpi", "layout": "2x2", "collective": "allreduce"}
+    here["mpi_version"] = libraries.find("openmpi").first_line
     rows = [
         {**here, "bytes": 64, "variant": "hierarchical", "references": given},
         {**here, "bytes": 128, "variant": "native"},
@@ -240,6 +242,8 @@ def test_regression_times_the_winners_of_this_place(
         {**here, "bytes": 256, "variant": "", "evidence": "undecided"},
         {**here, "bytes": 64, "variant": "other", "layout": "2x2x4"},
     ]
+    # Another version's times say nothing of this one.
+    rows.append({**rows[0], "mpi_version": "Open MPI v0", "references": expected(1e-9, 1e9)})
     path = write_lines(tmp_path / "winners.json", [json.dumps(rows)])
     session = run_checks(tmp_path, "local:openmpi", "^Regression", winners=path, samples=1)
     assert session.perfvalues == {"slower_winners": slower, "smaller_gains": smaller}, session.said
@@ -253,13 +257,23 @@ def test_regression_times_the_winners_of_this_place(
 
 
 def test_regression_times_a_collective_without_data(tmp_path: Path) -> None:
-    here = {"system": "local", "mpi": "openmpi", "layout": "2x2", "bytes": 1}
+    here: dict[str, Any] = {"system": "local", "mpi": "openmpi", "layout": "2x2", "bytes": 1}
+    here["mpi_version"] = libraries.find("openmpi").first_line
     row = {**here, "collective": "barrier", "variant": "hierarchical"}
     path = write_lines(tmp_path / "winners.json", [json.dumps([row])])
     session = run_checks(tmp_path, "local:openmpi", "^Regression", winners=path, samples=1)
     assert session.code == 0, session.said
     given = Path(session.test["outputdir"], "cases.txt").read_text().splitlines()
     assert given == ["barrier:hierarchical@2x2,bytes=1"]
+
+
+def test_regression_refuses_winners_of_another_version(tmp_path: Path) -> None:
+    row = {"system": "local", "mpi": "openmpi", "mpi_version": "Open MPI v0", "layout": "2x2"}
+    row |= {"collective": "barrier", "variant": "hierarchical"}
+    path = write_lines(tmp_path / "winners.json", [json.dumps([{**row, "bytes": 1}])])
+    session = run_checks(tmp_path, "local:openmpi", "^Regression", winners=path, samples=1)
+    assert session.code == 1
+    assert "the winners are of Open MPI v0, not " in session.test["fail_reason"]
 
 
 def test_regression_without_winners_is_skipped_with_a_message(tmp_path: Path) -> None:

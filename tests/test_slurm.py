@@ -121,14 +121,16 @@ def test_tuning_through_the_queue(
 
 
 @pytest.mark.emulated
-@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
+@pytest.mark.parametrize(
+    ("system", "mpi"), [("slurm", "openmpi"), ("slurm-mpirun", "mpich")], indirect=["mpi"]
+)
 def test_inside_an_allocation_tuning_runs_there(
-    cluster: Commands, built: Installation, tmp_path: Path
+    cluster: Commands, system: str, mpi: str, built: Installation, tmp_path: Path
 ) -> None:
     """No further job is submitted, the ranks are on the allocation's nodes, and how they began is stored."""
     database = tmp_path / "winners.db"
-    words = ["--layout", "2x1", "--collective", "bcast", "--sizes", "4KiB"]
-    words = tune_words("slurm", "openmpi", database, *words, "--launches", "1", "--budget", "4s")
+    words = ["--layout", "2x1,1x2", "--collective", "allreduce", "--sizes", "4KiB"]
+    words = tune_words(system, mpi, database, *words, "--launches", "1", "--budget", "4s")
     start, tune = words[:2], words[2:]
     salloc = ["salloc", "--nodes=2", "--ntasks-per-node=2", "--exclusive"]
     jobs = "squeue --noheader --format=%A | sort -u | wc -l"
@@ -138,10 +140,13 @@ def test_inside_an_allocation_tuning_runs_there(
     assert set((tmp_path / "jobs").read_text().split()) == {"1"}, output
     with Store(database, create=False) as store:
         runs = store.runs()
-    assert {one.hosts for one in runs} == {("node0", "node1")}
-    assert {(one.start.launcher, one.start.pmi) for one in runs} == {
-        ("collforge-slurm-srun-openmpi", "pmix")
+    assert {(one.place.layout, one.hosts) for one in runs} == {
+        ("2x1", ("node0", "node1")),
+        ("1x2", ("node0",)),
     }
+    launcher = f"collforge-slurm-{slurm.SYSTEMS[system]}-{mpi}"
+    pmi = {"openmpi": "pmix", "mpich": "pmi"}[mpi]
+    assert {(one.start.launcher, one.start.pmi) for one in runs} == {(launcher, pmi)}
     assert cluster.run("exec", "--", "squeue", "--noheader") == (0, "")
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from collforge import launch_log
 from collforge.case import Case
+from collforge.reframe_checks import allocation
 from collforge.tuner.ingest import JobEnd
 from collforge.tuner.plan import Task
 from collforge.tuner.run import Job
@@ -41,13 +42,17 @@ def reason(end: JobEnd, job: Job) -> str:
     """
     log = end.log
     limit = f"its time limit of {job.scheduler_limit} s"
+    said = _SAID.search(end.errors)
     if end.scheduler == "local":
-        return limit if job.is_limited and "timed out" in end.reason else ""
+        if job.is_limited and "timed out" in end.reason:
+            return limit
+        # In an allocation, the scheduler ends the ranks and not the script.
+        in_allocation = log is not None and log.job and log.status
+        return said[0].strip("* ") if said and in_allocation else ""
     if not end.was_submitted:
         return ""
-    said = _SAID.search(end.errors)
     if log is None:
-        return "cancelled before it began"
+        return "" if allocation.nodes() else "cancelled before it began"
     if log.status is None or (said and log.status):
         return said[0].strip("* ") if said else "its script was ended"
     if log.status in _KILLED and log.seconds >= job.scheduler_limit - _NEAR:

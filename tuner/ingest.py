@@ -177,8 +177,8 @@ def read_report(path: Path, place: Place) -> Report:
         if found.job:
             started = float(test["job_submit_time"] or session["time_start_unix"])
             record = _run_record(found.job, found.results, place, test["uuid"], started)
-            start = replace(record.start, launcher=end.log.launcher if end.log else "")
-            runs.append(replace(record, reframe_version=session["version"], start=start))
+            record = replace(record, reframe_version=session["version"])
+            runs.append(_launched_by(record, end.log))
         for result, cost in zip(found.results, found.costs):
             costs.setdefault((result.problem, result.variant), []).append(cost)
     return Report(tuple(runs), tuple(troubles), costs, measuring, tuple(ends))
@@ -202,8 +202,14 @@ def read_leftovers(folder: Path, place: Place, started: float) -> RunRecord | No
     for path in sorted(folder.glob(f"**/{records.FILE}")):
         found = _read_records(path, place)
         if found.job and found.results:
-            return _run_record(found.job, found.results, place, folder.name, started)
+            record = _run_record(found.job, found.results, place, folder.name, started)
+            return _launched_by(record, launch_log.read(path.parent))
     return None
+
+
+def _launched_by(record: RunRecord, log: LaunchLog | None) -> RunRecord:
+    launcher = log.launcher if log else ""
+    return replace(record, start=replace(record.start, launcher=launcher))
 
 
 def require_complete(report: Report) -> None:

@@ -18,6 +18,8 @@ from pathlib import Path
 from collforge import launch_log, reframe_checks
 from collforge.case import Case
 from collforge.errors import CollforgeError
+from collforge.layout import from_name
+from collforge.reframe_checks import allocation
 
 # Seconds that a job may take beyond the estimate for its cases, for builds, launch and verification.
 GRACE = 300.0
@@ -41,6 +43,10 @@ class Site:
     def is_queued(self) -> bool:
         """Whether jobs may wait in a queue before they start."""
         return self.config != reframe_checks.SETTINGS
+
+    def is_allocated(self, layout: str) -> bool:
+        """Whether this process is in an allocation of Slurm that has the nodes for a layout."""
+        return self.is_queued and from_name(layout).launched.nodes <= allocation.nodes()
 
 
 @dataclass(frozen=True)
@@ -187,6 +193,9 @@ def _reframe(
     command += ["--system", f"{site.system}:{site.mpi}", "-n", f"^{check.replace(' ', '')}"]
     command += ["--prefix", str(folder), "--report-file", str(report)]
     command += ["--exec-policy", "serial", *STRICT, "-r"]
+    layout = settings.get("layout")
+    if layout and site.is_allocated(str(layout)):
+        settings = {**settings, "in_allocation": True}
     for variable, value in settings.items():
         command += ["-S", f"{name}.{variable}={value}"]
     return command

@@ -15,6 +15,7 @@ from reframe.core.exceptions import PipelineError
 from reframe.core.logging import getlogger
 
 from collforge.decision import DECIDED
+from collforge.records import Output
 from collforge.reference import References, Rise
 from collforge.reframe_checks import results
 from collforge.reframe_checks.cases import timing_cases
@@ -32,6 +33,7 @@ class Row:
 
     system: str
     mpi: str
+    mpi_version: str
     layout: str
     collective: str
     bytes: int
@@ -69,17 +71,19 @@ class Regression(RatioCheck):
         )
 
     def case_strings(self) -> list[str]:
-        """The case strings of the winners that the runtime would load here."""
+        """The case strings of the winners that the runtime would load here, of every version of the library."""
         here = self._system(), mpi_name(self.current_environ)
         rows = [row for row in self._read() if (row.system, row.mpi) == here]
         layouts = {row.layout for row in rows if row.variant}
         serves = serving_layout(layouts, self.rank_layout.key, self.rank_layout.threads)
-        self.expected = {
-            str(native.by(row.variant)): row.references
-            for row in rows
-            if (row.layout, row.evidence) == (serves, DECIDED) and row.variant != NATIVE
-            for native in timing_cases(MANIFEST, row.collective, self.rank_layout, [row.bytes])
-        }
+        is_own = serves == self.rank_layout.name  # else its times are those of other threads
+        self.expected: dict[str, dict[str, References | None]] = {}
+        for row in rows:
+            if (row.layout, row.evidence) != (serves, DECIDED) or row.variant == NATIVE:
+                continue
+            for native in timing_cases(MANIFEST, row.collective, self.rank_layout, [row.bytes]):
+                versions = self.expected.setdefault(str(native.by(row.variant)), {})
+                versions[row.mpi_version] = row.references if is_own else None
         return list(self.expected)
 
     def _system(self) -> str:
@@ -96,16 +100,20 @@ class Regression(RatioCheck):
                 f"{self.winners}: {error}; write it by `collforge winners --format json`"
             ) from error
 
+    def fault(self, output: Output) -> str:
+        job = output.job
+        tuned = {version for versions in self.expected.values() for version in versions}
+        if job and job.library_version not in tuned:
+            return f"the winners are of {', '.join(sorted(tuned))}, not {job.library_version}: tune again"
+        return super().fault(output)
+
     def find(self) -> Iterator[str]:
         self.slower, self.smaller = 0, 0
-        chance = self.false_alarms / max(1, 2 * len(self.expected))
+        judged = dict(self._judged())
+        chance = self.false_alarms / max(1, 2 * len(judged))
         ratios = [results.ratios(output) for output in self.outputs]
         seconds = [results.medians(output) for output in self.outputs]
-        for case, expected in self.expected.items():
-            if expected is None or any(case not in one for one in ratios):
-                why = "no launches are stored" if expected is None else "it was not timed"
-                getlogger().info(f"{case} is not judged: {why}")
-                continue
+        for case, expected in judged.items():
             time = expected.seconds.rise([one[case] for one in seconds], chance)
             if time.is_finding:
                 self.slower += 1
@@ -115,6 +123,18 @@ class Regression(RatioCheck):
                 self.smaller += 1
                 now, then = 1 / gain.now, 1 / gain.then
                 yield f"{case}: {now:.2f}x native, when tuned {then:.2f}x native ({_told(gain)})"
+
+    def _judged(self) -> Iterator[tuple[str, References]]:
+        """The cases that were timed in all launches, and what to compare them with; says which were not."""
+        timed = results.ratio_ranges(self.outputs)
+        (version,) = {output.job.library_version for output in self.outputs if output.job}
+        for case, versions in self.expected.items():
+            expected = versions.get(version)
+            if expected is not None and case in timed:
+                yield case, expected
+            else:
+                why = "it was not timed" if expected else "no such launches are stored"
+                getlogger().info(f"{case} is not judged: {why}")
 
     @performance_function("count")
     def slower_winners(self) -> int:

@@ -81,13 +81,26 @@ static void put_places(FILE *file, const struct bench *bench, const char *name,
     free(all);
 }
 
+/* The length of what comes before .NODE; 0 if the address does not end so. */
+static size_t length_before(const char *address, const char *node, size_t length) {
+    const size_t all = strlen(address);
+    if (length == 0 || all <= length + 1 || strncmp(address + all - length, node, length) != 0)
+        return 0;
+    return address[all - length - 1] == '.' ? all - length - 1 : 0;
+}
+
 /* The switches between the network's root and this node, `s0.s3`, by Slurm's plugin for the
- * topology; empty without. */
-static void find_switches(char switches[PLACE_SIZE]) {
+ * topology. Empty without, and if the variable is another node's: mpirun of MPICH passes on that of
+ * the first one. */
+static void find_switches(const char *host, char switches[PLACE_SIZE]) {
     const char *address = getenv("SLURM_TOPOLOGY_ADDR");
-    const char *node = address == NULL ? NULL : strrchr(address, '.');
-    if (node != NULL && node - address < PLACE_SIZE)
-        memcpy(switches, address, (size_t)(node - address));
+    if (address == NULL)
+        return;
+    size_t length = length_before(address, host, strlen(host));
+    if (length == 0)
+        length = length_before(address, host, strcspn(host, "."));
+    if (length < PLACE_SIZE)
+        memcpy(switches, address, length);
 }
 
 /* How the ranks were started, as far as their environment tells. */
@@ -105,7 +118,7 @@ void record_job(FILE *file, const struct bench *bench) {
     const double error = clock_error(&bench->clock);
 
     must(PMPI_Get_processor_name(host, &length), "MPI_Get_processor_name");
-    find_switches(switches);
+    find_switches(host, switches);
     if (file != NULL) {
         library_version(version);
         fprintf(file, "{\"record\":\"job\",\"driver\":%d", FORMAT);
