@@ -129,13 +129,13 @@ def test_inside_an_allocation_tuning_runs_there(
 ) -> None:
     """No further job is submitted, the ranks are on the allocation's nodes, and how they began is stored."""
     database = tmp_path / "winners.db"
-    words = ["--layout", "2x1,1x2", "--collective", "allreduce", "--sizes", "4KiB"]
-    words = tune_words(system, mpi, database, *words, "--launches", "1", "--budget", "4s")
-    start, tune = words[:2], words[2:]
+    words = ["--collective", "allreduce", "--sizes", "4KiB", "--launches", "1", "--budget", "4s"]
+    start, *tune = tune_words(system, mpi, database, *words)
+    tunings = " && ".join(f"{shlex.join(tune[1:])} --layout {layout}" for layout in ("2x1", "1x2"))
     salloc = ["salloc", "--nodes=2", "--ntasks-per-node=2", "--exclusive"]
     jobs = "squeue --noheader --format=%A | sort -u | wc -l"
-    script = f"{shlex.join(tune)} & while kill -0 $!; do {jobs} >> {tmp_path}/jobs; sleep 1; done; wait $!"
-    code, output = cluster.run(*start, *salloc, "sh", "-c", script)
+    script = f"({tunings}) & while kill -0 $!; do {jobs} >> {tmp_path}/jobs; sleep 1; done; wait $!"
+    code, output = cluster.run(start, tune[0], *salloc, "sh", "-c", script)
     assert code == 0, output
     assert set((tmp_path / "jobs").read_text().split()) == {"1"}, output
     with Store(database, create=False) as store:

@@ -103,11 +103,12 @@ static void find_switches(const char *host, char switches[PLACE_SIZE]) {
         memcpy(switches, address, length);
 }
 
-/* How the ranks were started, as far as their environment tells. */
+/* How the ranks were started, as far as their environment tells. MPICH's mpirun may start its
+ * daemons by srun and PMIx, which the ranks see, too. */
 static const char *pmi(void) {
-    if (getenv("PMIX_NAMESPACE") != NULL)
-        return "pmix";
-    return getenv("PMI_FD") != NULL || getenv("PMI_RANK") != NULL ? "pmi" : "";
+    if (getenv("PMI_FD") != NULL)
+        return "pmi";
+    return getenv("PMIX_NAMESPACE") != NULL ? "pmix" : "";
 }
 
 void record_job(FILE *file, const struct bench *bench) {
