@@ -119,8 +119,25 @@ def test_between_sizes_the_gain_is_interpolated() -> None:
     curve = site((10, 0.2), (14, 1.0)).curves[Variant("bcast", "x", "", "f")]
     assert layout_map.at_size(curve, 12) == pytest.approx((0.6, 0.5))
     assert layout_map.at_size(curve, 15) == pytest.approx((1.0, 0.9))
-    assert layout_map.at_size(curve, 15.5) is None
+    assert layout_map.at_size(curve, 15.5) == pytest.approx((0.85, 0.75))
+    assert layout_map.at_size(curve, 16.5) is None
     assert layout_map.at_size([], 12) is None
+
+
+def test_between_sizes_far_apart_are_points(made: Manifest) -> None:
+    """A runtime takes no size for one that is more than a factor of 2 away."""
+    native, lane = Variant("bcast"), variant_of(made, "bcast", "full_lane")
+    leader = variant_of(made, "bcast", "hierarchical")
+    small, large = {native: 10, leader: 8}, {native: 10, lane: 2}
+    found = mapped(made, "bcast", {("2x2", 4096): small, ("2x2", 65536): large})
+    assert sorted(nbytes for *at, nbytes in found if at == [3, 2]) == [4096, 16384, 65536]
+    point = found[3, 2, 16384]
+    assert (point.variant, point.evidence) == (lane, PREDICTED), "what gains most, with the doubt"
+    assert point.ratio == pytest.approx(5 * math.exp(-layout_map.DOUBT_OF_SIZE), rel=0.05)
+    assert found[2, 2, 16384].evidence == PREDICTED
+    assert found[2, 2, 65536].evidence == MEASURED
+    close = mapped(made, "bcast", {("2x2", 16384): small, ("2x2", 65536): large})
+    assert sorted(nbytes for *at, nbytes in close if at == [3, 2]) == [16384, 65536]
 
 
 def test_doubt_grows_with_the_distance() -> None:

@@ -5,9 +5,10 @@ follows from the measured layouts of its kind (one node or several, one rank on 
 nearest to it: up to twice as far as the nearest one, where a doubling of nodes or of ranks per node is the
 unit of distance. Sizes correspond by the bytes of the whole call.
 
-At each size, a variant's speed-up is the mean of its speed-ups at these layouts, the nearer the heavier. Its
-lower bound is the least of the lower bounds there, minus a doubt that grows with the distance. The variant
-with the largest expected speed-up of those whose lower bound clears the margin is published; else native.
+At each size, a variant's speed-up is the mean of its speed-ups at these layouts, the nearer the heavier.
+Its lower bound is the least of the lower bounds there, minus a doubt that grows with the distance. Sizes
+far from the measured ones bring a doubt of their own. The variant with the largest expected speed-up of
+those whose lower bound clears the margin is published; else native.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ DOUBT = 0.05
 """Of a prediction over a doubling of nodes or of ranks per node, as a logarithm of times."""
 UNSEEN = 0.15
 """Doubt of a variant that was not measured at one of the layouts that a point follows from."""
-REACH = 1.0
-"""Octaves beyond the sizes at which a variant was measured where it is still believed."""
+NEAR_SIZE = 1.0
+"""Octaves beyond the sizes at which a variant was measured where it is believed to gain as much."""
+REACH = 2.0
+"""Octaves beyond them where it is believed to gain anything."""
+DOUBT_OF_SIZE = 0.3
+"""Of an octave between the two, as a logarithm of times."""
 SAME_SIZE = 0.3
 """Octaves by which two sizes differ that count as one."""
 
@@ -192,7 +197,7 @@ def at_layout(sources: Sources, collective: str, nodes: int, ranks: int) -> list
             variant or Variant(collective),
             math.exp(mean),
             math.exp(low),
-            MEASURED if near[0].distance == 0 else PREDICTED,
+            MEASURED if near[0].distance == 0 and octave in near[0].site.octaves else PREDICTED,
             tuple(one.site.layout.name for one in near),
         )
     return [rows[nbytes] for nbytes in sorted(rows)]
@@ -228,11 +233,17 @@ def nearest(sites: Iterable[Site], nodes: int, ranks: int) -> list[Near]:
 
 
 def _sizes(near: Sequence[Near]) -> list[float]:
-    """The sizes measured at these layouts, as octaves, without those that are nearly the same."""
+    """The sizes measured at these layouts, as octaves, without those that are nearly the same.
+
+    Where two are so far from each other that a runtime would call native between them, also some between them.
+    """
     found: list[float] = []
     for octave in sorted({o for one in near for o in one.site.octaves}):
-        if not found or octave - found[-1] > SAME_SIZE:
-            found.append(octave)
+        step = octave - found[-1] if found else 0.0
+        if found and step <= SAME_SIZE:
+            continue
+        parts = math.ceil(step / (2 * NEAR_SIZE)) or 1
+        found += [octave - step * (1 - part / parts) for part in range(1, parts)] + [octave]
     return found
 
 
@@ -282,4 +293,5 @@ def at_size(curve: Sequence[Known], octave: float) -> tuple[float, float] | None
     end = below[-1] if below else above[0] if above else None
     if end is None or abs(end.octave - octave) > REACH:
         return None
-    return end.mean, end.low
+    doubt = DOUBT_OF_SIZE * max(0.0, abs(end.octave - octave) - NEAR_SIZE)
+    return end.mean - doubt, end.low - doubt
