@@ -223,9 +223,7 @@ def expected(seconds: float, speed_up: float) -> dict[str, Any]:
     return {"seconds": {"mean": seconds, **spread}, "speed_up": {"mean": speed_up, **spread}}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "speed_up"), [(1e3, 1e-9), (1e-9, 1e-9), (1e3, 1e9), (None, None)]
-)
+@pytest.mark.parametrize(("seconds", "speed_up"), [(1e-9, 1e-9), (1e3, 1e9), (None, None)])
 def test_regression_times_the_winners_of_this_place(
     tmp_path: Path, seconds: float | None, speed_up: float | None
 ) -> None:

@@ -29,6 +29,8 @@ CHAIN: Row = (
     "a1",
 )
 NATIVE: Row = ("allreduce", 400, "native", "", "")
+HOW = ("", "", "[]", 7, "", "", "[]")
+"""The columns of a run that no runtime reads: versions, hosts, seed and how it was started."""
 
 
 def insert(db: sqlite3.Connection, table: str, *values: object) -> int:
@@ -79,19 +81,14 @@ class Database:
                         library,
                         layout,
                         time,
-                        "",
-                        "",
-                        "[]",
-                        7,
+                        *HOW,
                     )
                     proof = insert(db, "verification", run, variant, "problem", 1, "")
                     place = (system, library, layout, collective, size, variant)
                     insert(db, "winner", *place, 1.5, 1.4, 1.6, 3, proof, time, "decided")
             for nodes, ranks, (collective, size, *names) in self.points:
                 variant = insert(db, "variant", collective, *names)
-                run = insert(
-                    db, "run", f"point{variant}", 1, library, layout, time, "", "", "[]", 7
-                )
+                run = insert(db, "run", f"point{variant}", 1, library, layout, time, *HOW)
                 proof = insert(db, "verification", run, variant, "problem", 1, "")
                 row = (1, library, nodes, ranks, collective, size, variant, 1.5, 1.4)
                 insert(db, "map", *row, "predicted", "[]", proof)

@@ -122,7 +122,9 @@ def test_tuning_through_the_queue(
 
 @pytest.mark.emulated
 @pytest.mark.parametrize(
-    ("system", "mpi"), [("slurm", "openmpi"), ("slurm-mpirun", "mpich")], indirect=["mpi"]
+    ("system", "mpi"),
+    [("slurm", "openmpi"), pytest.param("slurm-mpirun", "mpich", marks=pytest.mark.slow)],
+    indirect=["mpi"],
 )
 def test_inside_an_allocation_tuning_runs_there(
     cluster: Commands, system: str, mpi: str, built: Installation, tmp_path: Path
