@@ -36,8 +36,8 @@ class CollectiveEntry:
     may read, of a "block", the "mean" of all blocks, that mean after the ranks have "exchanged" the sizes of
     their blocks, or "none". ``varies``: what the size of a block depends
     on, nothing ("no"), its "source" rank, its "target" rank, or the "pair". ``prefix``: a rank's result
-    combines only the ranks before it. ``hybrid``: a collective of
-    collforge_hybrid.h, whose result exists once per node.
+    combines only the ranks before it. ``personalized``: each block goes from one rank to one other.
+    ``hybrid``: a collective of collforge_hybrid.h, whose result exists once per node.
     """
 
     name: str
@@ -47,6 +47,7 @@ class CollectiveEntry:
     rooted: bool
     has_op: bool
     prefix: bool
+    personalized: bool
     in_place: str
     sized: str
     varies: str

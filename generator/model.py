@@ -82,6 +82,11 @@ class Collective:
         return result.in_blocks.text == result.out_blocks.text == "size"
 
     @property
+    def personalized(self) -> bool:
+        """Whether each block goes from one rank to one other (gather, scatter, alltoall)."""
+        return self.has_blocks and not self.has_op and (self.rooted or self.all_to_all)
+
+    @property
     def moves_nothing(self) -> bool:
         return all(argument.role == "comm" for argument in self.arguments)
 

@@ -28,7 +28,7 @@ def variant_of(made: Manifest, collective: str, family: str = "full_lane") -> Va
 @pytest.fixture
 def store(made: Manifest, tmp_path: Path) -> Store:
     """Winners of bcast on 4x2, with this MPI library and an older one, and a map of five collectives."""
-    names = ("bcast", "allgather", "scan", "allreduce")
+    names = ("bcast", "allgather", "scan", "allreduce", "gather")
     variants = [variant_of(made, name) for name in names]
     old = replace(PLACE, mpi_version="Open MPI 4.1.3", layout="3x2")
     with Store(tmp_path / "db") as store:
@@ -65,6 +65,9 @@ def served(store: Store, made: Manifest, layout: str, collective: str, nbytes: i
         ("3x2", "scan", 4096, "~4x2 4096"),
         ("cyclic:3x2", "scan", 4096, "none"),
         ("cyclic:3x2", "allreduce", 4096, "~4x2 4096"),
+        ("cyclic:3x2", "gather", 5461, "~4x2 5461"),
+        ("3+2+1", "gather", 5461, "none"),  # its nodes differ
+        ("3+2+1", "bcast", 4096, "~4x2 4096"),
     ],
 )
 def test_which_row_serves(

@@ -21,7 +21,8 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
     A collective of the parts of a job without winners on these has those of the parts' layout alone. One
     without winners on the layout has those of the nearest point of the map, whose ``layout``
     is the point's name (``~4x2``), converted to sizes on this layout. Prefix reductions follow points only
-    where the ranks of each node are consecutive.
+    where the ranks of each node are consecutive; gather, scatter and alltoall only where all nodes have as many
+    (runtime/src/winners/rules.c).
     """
     stored = [
         one
@@ -41,12 +42,17 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
         one
         for one in points
         if (one.nodes, one.ranks_per_node) == nearest
-        and (layout.consecutive or not made.collective(one.variant.collective).prefix)
+        and _is_told(made.collective(one.variant.collective), layout)
     ]
     return [
         *own,
         *_converted(made, place, layout, (p for p in near if p.variant.collective not in have)),
     ]
+
+
+def _is_told(entry: CollectiveEntry, layout: Layout) -> bool:
+    even = len(set(layout.node_sizes)) == 1
+    return (layout.consecutive or not entry.prefix) and (even or not entry.personalized)
 
 
 def serving_winner(entry: CollectiveEntry, winners: Iterable[Winner], nbytes: int) -> Winner | None:

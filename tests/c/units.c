@@ -234,16 +234,17 @@ static int print_layout(int argc, char **argv) {
 static int print_near(int argc, char **argv) {
     struct cf_winners winners = {0};
     const struct cf_rules *rules = NULL;
-    const int collective = cf_collective_find(argv[6], strlen(argv[6]));
+    const int collective = cf_collective_find(argv[7], strlen(argv[7]));
     const struct cf_layout layout = {.size = atoi(argv[3]),
                                      .nodes = atoi(argv[4]),
-                                     .max_node_size = atoi(argv[5]),
+                                     .min_node_size = atoi(argv[5]),
+                                     .max_node_size = atoi(argv[6]),
                                      .threads = 1};
     struct cf_choice choice = {0};
     for (int v = 0; v < cf_nvariants; v++)
         if (cf_variants[v]->collective == collective)
             choice.variant = cf_variants[v];
-    for (int i = 7; i < argc; i++)
+    for (int i = 8; i < argc; i++)
         if (!cf_winners_add(&winners, argv[i], collective, 1024, &choice))
             return 1;
     if (!cf_rules_start(&winners) || !cf_rules_find(argv[2], &layout, &rules))
@@ -353,7 +354,7 @@ int main(int argc, char **argv) {
         return print_layout(argc, argv);
     if (strcmp(command, "ranks") == 0 && argc == 3)
         return print_ranks(argv[2]);
-    if (strcmp(command, "near") == 0 && argc > 7)
+    if (strcmp(command, "near") == 0 && argc > 8)
         return print_near(argc, argv);
     if (strcmp(command, "rules") == 0)
         return print_rules(argc, argv);

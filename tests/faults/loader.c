@@ -44,6 +44,7 @@ static const struct cf_parameter parameters[] = {
 const struct cf_collective_info cf_collectives[] = {
     {.name = "bcast", .rooted = true}, {.name = "allreduce", .has_op = true}, {.name = "gather"}};
 const int cf_ncollectives = 3;
+const bool cf_personalized[] = {false, false, true};
 const char cf_fingerprint[] = "faults";
 
 static const struct cf_variant bcast_lane = {.collective = 0,

@@ -16,6 +16,7 @@ struct sources {
     int point;
     int size; /* of the communicator, for which sizes at the point are converted; 0 without one */
     bool consecutive;      /* the ranks of every node; false without a point */
+    bool even;             /* nodes of the same size; false without a point */
     struct cf_facts facts; /* of the layout; zeros without COLLFORGE_REPRODUCIBLE */
 };
 
@@ -96,9 +97,18 @@ static int converted(const struct cf_row *row, int point, int collective, int si
 }
 
 /*
- * The layout whose rows a collective follows. Points stand for consecutive ranks. Prefix reductions
- * over other placements wait for each rank in turn, which no point tells.
+ * The point of the map that a collective follows; -1: none. Points stand for consecutive ranks on
+ * nodes of the same size. Prefix reductions over other placements wait for each rank in turn, which
+ * no point tells. Variants have as many lanes as the smallest node has ranks: over these, blocks of
+ * larger nodes take longer than natively where each block moves once.
  */
+static int point_of(const struct sources *sources, int collective) {
+    const bool told = (sources->consecutive || !cf_collectives[collective].prefix) &&
+                      (sources->even || !cf_personalized[collective]);
+    return told ? sources->point : -1;
+}
+
+/* The layout whose rows a collective follows. */
 static int source_of(const struct sources *sources, int collective) {
     const int in_order[] = {forced, sources->part, sources->exact};
     for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
@@ -107,7 +117,7 @@ static int source_of(const struct sources *sources, int collective) {
         if (count > 0)
             return in_order[i];
     }
-    return sources->consecutive || !cf_collectives[collective].prefix ? sources->point : -1;
+    return point_of(sources, collective);
 }
 
 static int count_rows(const struct sources *sources) {
@@ -131,8 +141,7 @@ static struct cf_choice choice_of(const struct cf_row *row) {
 
 /* The choice in a fixed order that won at the largest size; variant NULL: none did. */
 static struct cf_choice largest_in_order(const struct sources *sources, int collective) {
-    const bool on_map = sources->consecutive || !cf_collectives[collective].prefix;
-    const int from[] = {forced, sources->part, sources->exact, on_map ? sources->point : -1};
+    const int from[] = {forced, sources->part, sources->exact, point_of(sources, collective)};
     for (size_t s = 0; s < sizeof from / sizeof from[0]; s++) {
         int count = 0;
         const struct cf_row *rows = cf_table_rows(&table, from[s], collective, &count);
@@ -292,6 +301,7 @@ static struct built *find_built(const struct sources *sources) {
            (found->sources.part != sources->part || found->sources.exact != sources->exact ||
             found->sources.point != sources->point || found->sources.size != sources->size ||
             found->sources.consecutive != sources->consecutive ||
+            found->sources.even != sources->even ||
             !are_alike(&found->sources.facts, &sources->facts)))
         found = found->next;
     return found;
@@ -307,6 +317,7 @@ bool cf_rules_find(const char *placement, const struct cf_layout *layout,
                               .point = cf_table_nearest(&table, layout)};
     sources.size = sources.point < 0 ? 0 : layout->size;
     sources.consecutive = sources.point >= 0 && layout->consecutive;
+    sources.even = sources.point >= 0 && layout->min_node_size == layout->max_node_size;
     if (cf_runtime.reproducible)
         cf_facts_fill(&sources.facts, layout, 0, CF_UNSIZED_BYTES, MPI_OP_NULL);
     (void)pthread_mutex_lock(&list.mutex);

@@ -13,6 +13,10 @@
 /* Buckets that a winner serves towards a neighbouring measured size: a factor of two. */
 enum { CF_REACH = 4 };
 
+/* [cf_ncollectives] Whether each block goes from one rank to one other (gather, scatter, alltoall).
+ * Generated; not part of struct cf_collective_info, because variants do not depend on it. */
+extern const bool cf_personalized[];
+
 /* The choices on one layout. */
 struct cf_rules {
     const char
@@ -31,8 +35,9 @@ void cf_rules_set_job(const char *placement);
  * The rules of a layout whose placement has this name; *rules is NULL if native serves all calls.
  * Each collective follows, in this order: a forced choice; the winners of this placement as a part
  * of the job; those of this placement, both with the largest number of threads up to the layout's;
- * the nearest point of the map. With COLLFORGE_REPRODUCIBLE, reductions follow fixed_order.h.
- * Thread-safe. The rules live until cf_rules_stop. False when out of memory.
+ * the nearest point of the map, if that tells of the placement (rules.c). With
+ * COLLFORGE_REPRODUCIBLE, reductions follow fixed_order.h. Thread-safe. The rules live until
+ * cf_rules_stop. False when out of memory.
  */
 bool cf_rules_find(const char *placement, const struct cf_layout *layout,
                    const struct cf_rules **rules);
