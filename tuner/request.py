@@ -61,6 +61,14 @@ def format_size(nbytes: int) -> str:
     return f"{nbytes} B"
 
 
+def format_seconds(seconds: float) -> str:
+    """``66.1 ms``: three digits, in seconds, milliseconds or microseconds."""
+    for unit, scale in (("s", 1.0), ("ms", 1e3)):
+        if seconds * scale >= 1:
+            return f"{seconds * scale:#.3g} {unit}"
+    return f"{seconds * 1e6:#.3g} us"
+
+
 def format_about(nbytes: int) -> str:
     """``1.4 MiB``: at most three digits, in the largest unit that is not larger than the value."""
     for unit, shift in (("GiB", 30), ("MiB", 20), ("KiB", 10)):

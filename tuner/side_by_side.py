@@ -13,7 +13,7 @@ from collforge.db import Store
 from collforge.mpi_library import short_version
 from collforge.place import Place
 from collforge.tuner.rebuild import choices_at
-from collforge.tuner.request import format_size
+from collforge.tuner.request import format_seconds, format_size
 from collforge.variant import Variant
 
 Key = tuple[str, str, int, str]
@@ -73,7 +73,7 @@ def fastest(row: Row) -> str:
 def table(rows: Mapping[Key, Row]) -> Table:
     names = sorted({name for row in rows.values() for name in row})
     made = Table(
-        title="median us of a call, tuned, and (native)",
+        title="median time of a call, tuned, and (native)",
         caption="fastest: in all its launches faster than the others in all theirs",
     )
     for name in ("system", "layout", "collective", "bytes"):
@@ -90,4 +90,4 @@ def table(rows: Mapping[Key, Row]) -> Table:
 
 
 def _cell(times: Times) -> str:
-    return f"{1e6 * times.typical:.4g} ({1e6 * statistics.median(times.native):.4g})"
+    return f"{format_seconds(times.typical)} ({format_seconds(statistics.median(times.native))})"

@@ -13,7 +13,7 @@ from rich.table import Table
 from collforge.db import Measurement, Store, StoredRun
 from collforge.place import Place
 from collforge.tuner.rebuild import choices_at
-from collforge.tuner.request import format_size
+from collforge.tuner.request import format_seconds, format_size
 from collforge.variant import Variant
 
 CAPTION = (
@@ -98,7 +98,7 @@ def relative_spread(logs: Iterable[float]) -> float:
 def table(title: str, rows: Iterable[Spread]) -> Table:
     made = Table(title=title, caption=CAPTION)
     made.add_column("what", overflow="fold")
-    for name in ("launches", "P50 us", "P90 us", "P99 us", "± launch", "± day", "± nodes"):
+    for name in ("launches", "P50", "P90", "P99", "± launch", "± day", "± nodes"):
         made.add_column(name, justify="right", no_wrap=True)
     for one in sorted(rows, key=lambda row: (row.variant.collective, row.bytes, row.problem)):
         made.add_row(*_cells(one))
@@ -109,6 +109,6 @@ def _cells(one: Spread) -> Iterator[str]:
     yield escape(f"{one.variant.collective} {format_size(one.bytes)}: {one.variant.name}")
     yield str(one.launches)
     for seconds in (one.p50, one.p90, one.p99):
-        yield f"{1e6 * seconds:.4g}"
+        yield format_seconds(seconds)
     for share in (one.between_launches, one.between_days, one.between_nodes):
         yield "" if math.isnan(share) else f"{share:.1%}"

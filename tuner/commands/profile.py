@@ -115,7 +115,7 @@ def _cells(found: Profile, row: Calls) -> list[str]:
         str(row.calls),
         f"{_part(found, row.moving):.1%}",
         f"{_part(found, row.waited):.1%}",
-        f"{each * 1e3:#.3g} ms" if each >= 1e-3 else f"{each * 1e6:#.3g} us" if each else "",
+        request.format_seconds(each) if each else "",
     ]
 
 

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from rich.console import Console
-
 from collforge.db import Store
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
@@ -16,7 +14,7 @@ from collforge.layout import from_name
 from collforge.mpi_library import short_version
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import bandwidth, request, side_by_side, spread
+from collforge.tuner import bandwidth, request, side_by_side, spread, tables
 from collforge.tuner.evidence import measured_problems
 from collforge.tuner.parsing import Subparsers, add_command, add_database
 from collforge.tuner.plan import Goal
@@ -91,7 +89,7 @@ def show_spread(
         if rows:
             version = short_version(place.mpi_version)
             title = f"{place.system}, {version}, {place.layout}: launches since {since}"
-            Console().print(spread.table(title, rows))
+            tables.show(spread.table(title, rows))
             shown = True
     if not shown:
         print(f"nothing was measured since {since}")
@@ -104,7 +102,7 @@ def show_libraries(store: Store, places: Sequence[Place], collectives: Sequence[
         raise CollforgeError(
             "no two MPI libraries were measured on the same system, layout and size"
         )
-    Console().print(side_by_side.table(rows))
+    tables.show(side_by_side.table(rows))
     return 0
 
 
