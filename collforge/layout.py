@@ -52,9 +52,14 @@ class Layout:
         return list(self.node_of) == sorted(self.node_of)
 
     @property
+    def even(self) -> bool:
+        """Whether all nodes have the same size."""
+        return len(set(self.node_sizes)) == 1
+
+    @property
     def regular(self) -> bool:
         """Whether the layout is consecutive and all nodes have the same size."""
-        return self.consecutive and len(set(self.node_sizes)) == 1
+        return self.consecutive and self.even
 
     @property
     def alone(self) -> Layout:

@@ -92,7 +92,4 @@ def ratio_ranges(outputs: Sequence[Output]) -> dict[str, Range]:
 
 def best_ratio(output: Output) -> float:
     """The greatest ratio of all cases; 1 if there is only native."""
-    return max(
-        [value for value in ratios(output).values() if math.isfinite(value)],
-        default=1.0,
-    )
+    return max([value for value in ratios(output).values() if math.isfinite(value)], default=1.0)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from support import assert_nothing_left
+from support import assert_nothing_left, marked_processes, network_namespaces
 
 from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import ClusterError
@@ -64,6 +66,22 @@ class Commands:
 
     def keeper(self) -> int:
         return int((self.cache / "collforge" / "slurm" / "lock").read_text())
+
+
+@contextmanager
+def own_cluster() -> Iterator[Commands]:
+    """A cluster that is up, of two nodes with two ranks each; nothing may be left of it."""
+    need_slurm()
+    with tempfile.TemporaryDirectory(prefix="cf-", dir="/tmp") as name:
+        commands = Commands(Path(name))
+        commands.up()
+        namespaces = network_namespaces(marked_processes(commands.mark))
+        try:
+            yield commands
+        finally:
+            gone = commands.run("down")
+        assert gone == (0, "the Slurm cluster is gone\n")
+        commands.assert_nothing_left(namespaces)
 
 
 def tune_words(system: str, mpi: str, database: Path, *words: str) -> list[str]:

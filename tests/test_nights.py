@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_commands import Commands, need_slurm, tune_words
+from slurm_commands import Commands, own_cluster, tune_words
 
 from collforge import reframe_checks
 from collforge.reframe_checks.settings import slurm_cluster
@@ -21,15 +20,8 @@ REFRAME = Path(sys.executable).with_name("reframe")
 
 @pytest.fixture
 def cluster() -> Iterator[Commands]:
-    need_slurm()
-    with tempfile.TemporaryDirectory(prefix="cf-", dir="/tmp") as name:
-        commands = Commands(Path(name))
-        commands.up()
-        try:
-            yield commands
-        finally:
-            gone = commands.run("down")
-        assert gone == (0, "the Slurm cluster is gone\n")
+    with own_cluster() as commands:
+        yield commands
 
 
 def run_night(cluster: Commands, winners: Path, folder: Path) -> list[str]:

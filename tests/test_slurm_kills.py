@@ -6,15 +6,14 @@ import os
 import random
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from slurm_commands import SECONDS, Commands, need_slurm, tune_words
-from support import marked_processes, network_namespaces
+from slurm_commands import SECONDS, Commands, own_cluster, tune_words
+from support import marked_processes
 
 from collforge.db import Store
 from collforge.db.inspection import Inspection
@@ -26,17 +25,8 @@ LAYOUTS = ("2x2", "2x1")
 
 @pytest.fixture
 def cluster() -> Iterator[Commands]:
-    need_slurm()
-    with tempfile.TemporaryDirectory(prefix="cf-", dir="/tmp") as name:
-        commands = Commands(Path(name))
-        commands.up()
-        namespaces = network_namespaces(marked_processes(commands.mark))
-        try:
-            yield commands
-        finally:
-            gone = commands.run("down")
-        assert gone == (0, "the Slurm cluster is gone\n")
-        commands.assert_nothing_left(namespaces)
+    with own_cluster() as commands:
+        yield commands
 
 
 def signal_tuner(cluster: Commands, number: signal.Signals) -> None:

@@ -271,7 +271,7 @@ def pooled(history: History) -> Noise:
     """
     between: dict[int, list[float]] = {}
     within: dict[int, list[float]] = {}
-    for base, of_class, launches in _with_class(history):
+    for base, of_class, launches in with_class(history):
         for variant in {v for launch in launches for v in launch} - {base}:
             both = [launch for launch in launches if has(launch, variant, base)]
             if len(both) < 2:
@@ -287,9 +287,10 @@ def pooled(history: History) -> Noise:
     return Noise(_typical(between, Noise.USUAL_BETWEEN), _typical(within, Noise.USUAL_WITHIN))
 
 
-def _with_class(
+def with_class(
     history: History,
 ) -> Iterator[tuple[Variant, int, Sequence[Launch]]]:
+    """For each problem native, the class of its duration, and the launches."""
     for problem, launches in history.items():
         native = Variant(parse(problem).collective)
         seconds = [s for launch in launches for s in launch.get(native, ())]

@@ -51,8 +51,7 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
 
 
 def _is_told(entry: CollectiveEntry, layout: Layout) -> bool:
-    even = len(set(layout.node_sizes)) == 1
-    return (layout.consecutive or not entry.prefix) and (even or not entry.personalized)
+    return (layout.consecutive or not entry.prefix) and (layout.even or not entry.personalized)
 
 
 def serving_winner(entry: CollectiveEntry, winners: Iterable[Winner], nbytes: int) -> Winner | None:

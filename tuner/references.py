@@ -20,6 +20,7 @@ from collforge.tuner.evidence import (
     duration_class,
     has,
     log_ratio,
+    with_class,
 )
 from collforge.tuner.plan import SEARCHES
 from collforge.variant import Variant
@@ -103,13 +104,10 @@ def reference(logs: Sequence[float], pool: float) -> Reference:
 def pooled(history: History, logarithm: Logarithm) -> dict[int, float]:
     """Duration class (evidence.py) -> mean variance between launches, over all variants of a place."""
     found: dict[int, list[float]] = {}
-    for problem, launches in history.items():
-        native = Variant(parse(problem).collective)
-        seconds = [s for launch in launches for s in launch.get(native, ())]
+    for native, of_class, launches in with_class(history):
         for variant in {v for launch in launches for v in launch} - {native}:
             logs = [logarithm(variant, one) for one in _with_native(variant, launches)]
             if len(logs) > 1:
-                of_class = duration_class(statistics.median(seconds))
                 found.setdefault(of_class, []).append(statistics.variance(logs))
     return {
         of_class: statistics.fmean(min(one, LIMITED * statistics.median(each)) for one in each)

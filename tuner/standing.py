@@ -81,9 +81,9 @@ def read_standing(store: Store, made: Manifest, goal: Goal, place: Place) -> Sta
 
 def version_before(store: Store, place: Place) -> Place | None:
     """The same system and layout with that other version of the MPI library which ran there last."""
-    ran = {one.place: one.started for one in sorted(store.runs(), key=lambda run: run.started)}
-    others = [p for p in ran if replace(p, mpi_version=place.mpi_version) == place != p]
-    return max(others, key=lambda other: ran[other], default=None)
+    others = (one for one in store.runs() if one.place != place)
+    same = [one for one in others if replace(one.place, mpi_version=place.mpi_version) == place]
+    return max(same, key=lambda run: run.started).place if same else None
 
 
 def read_own(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:

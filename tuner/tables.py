@@ -36,9 +36,7 @@ Open = tuple[Place, Undecided]
 
 
 def print_winners(
-    winners: Sequence[Winner],
-    undecided: Sequence[Open] = (),
-    unsized: Collection[str] = (),
+    winners: Sequence[Winner], undecided: Sequence[Open] = (), unsized: Collection[str] = ()
 ) -> None:
     """Prints a row for each winner and undecided size. `unsized` collectives have no data."""
     if not winners and not undecided:
@@ -99,12 +97,7 @@ def winner_rows(
     for place, one in undecided:
         if (place, one.collective, one.bytes) in served:
             continue
-        row = {
-            **asdict(place),
-            "collective": one.collective,
-            "bytes": one.bytes,
-            **nothing,
-        }
+        row = {**asdict(place), "collective": one.collective, "bytes": one.bytes, **nothing}
         rest = {"launches": one.launches, "evidence": UNDECIDED, "decided": ""}
         rows.append({**row, "ratio_high": None, **rest})
     keys = ("system", "mpi", "mpi_version", "layout", "collective")
@@ -132,10 +125,7 @@ def write_json(rows: object) -> None:
 
 
 def save(
-    args: argparse.Namespace,
-    mpi: str,
-    rows: Sequence[Mapping[str, object]],
-    picture: Picture,
+    args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]], picture: Picture
 ) -> None:
     """Writes the files that --json and --plot name: what a command measured, and its picture.
 
@@ -148,10 +138,7 @@ def save(
 
 
 def write_document(
-    args: argparse.Namespace,
-    mpi: str,
-    rows: Sequence[Mapping[str, object]],
-    **more: object,
+    args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]], **more: object
 ) -> None:
     """Writes the file that --json names: the rows, the command line that repeats them, and ``more``."""
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

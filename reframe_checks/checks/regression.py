@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Optional
@@ -57,10 +57,7 @@ class Regression(RatioCheck):
     """The chance of a finding in a run though nothing has changed."""
 
     reference: ClassVar = {
-        "*": {
-            "slower_winners": (0, None, 0, "count"),
-            "smaller_gains": (0, None, 0, "count"),
-        }
+        "*": {"slower_winners": (0, None, 0, "count"), "smaller_gains": (0, None, 0, "count")}
     }
 
     @run_after("setup")
@@ -109,10 +106,12 @@ class Regression(RatioCheck):
 
     def find(self) -> Iterator[str]:
         self.slower, self.smaller = 0, 0
-        judged = dict(self._judged())
+        outputs = self.outputs
+        ratios = [results.ratios(output) for output in outputs]
+        seconds = [results.medians(output) for output in outputs]
+        (version,) = {output.job.library_version for output in outputs if output.job}
+        judged = dict(self._judged(version, set.intersection(*map(set, ratios))))
         chance = self.false_alarms / max(1, 2 * len(judged))
-        ratios = [results.ratios(output) for output in self.outputs]
-        seconds = [results.medians(output) for output in self.outputs]
         for case, expected in judged.items():
             time = expected.seconds.rise([one[case] for one in seconds], chance)
             if time.is_finding:
@@ -124,10 +123,8 @@ class Regression(RatioCheck):
                 now, then = 1 / gain.now, 1 / gain.then
                 yield f"{case}: {now:.2f}x native, when tuned {then:.2f}x native ({_told(gain)})"
 
-    def _judged(self) -> Iterator[tuple[str, References]]:
-        """The cases that were timed in all launches, and what to compare them with; says which were not."""
-        timed = results.ratio_ranges(self.outputs)
-        (version,) = {output.job.library_version for output in self.outputs if output.job}
+    def _judged(self, version: str, timed: Collection[str]) -> Iterator[tuple[str, References]]:
+        """The timed cases with what this version of the library is compared with; says which have none."""
         for case, versions in self.expected.items():
             expected = versions.get(version)
             if expected is not None and case in timed:
