@@ -48,7 +48,7 @@ def emulated(mpi: str, rails: int, rate: str, rail_model: str) -> str:
     """Registers the launcher for an emulated cluster with these rails; returns its name.
 
     The parameters are those of ClusterSpec. A job without a layout gets one from its num_tasks and
-    num_tasks_per_node. A second call for the same MPI library has no effect.
+    num_tasks_per_node.
     """
 
     class EmulatedLauncher(_Launcher):
@@ -57,7 +57,7 @@ def emulated(mpi: str, rails: int, rate: str, rail_model: str) -> str:
             layout = self.layout or f"{job.num_tasks // per_node}x{per_node}"
             return cluster_command(mpi, ClusterSpec(layout, rails, rate, rail_model))
 
-    return _register(f"collforge-emulated-{mpi}", EmulatedLauncher)
+    return _register(f"collforge-emulated-{mpi}-{rails}x{rate}-{rail_model}", EmulatedLauncher)
 
 
 def slurm(mpi: str, launcher: str) -> str:
