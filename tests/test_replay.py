@@ -194,7 +194,7 @@ def test_the_search_ends_near_the_exhaustive_pick(exhaustive: Exhaustive) -> Non
 
 @pytest.mark.slow
 def test_the_search_ends_near_the_exhaustive_pick_with_many_seeds(exhaustive: Exhaustive) -> None:
-    check_losses(exhaustive, ALL, {"held out": (0.03, 0.1), "in truth": (0.03, 0.05)})
+    check_losses(exhaustive, ALL, {"held out": (0.03, 0.1), "in truth": (0.03, 0.06)})
 
 
 def check_claims(data: Exhaustive, seeds: range, optimism: float) -> None:
