@@ -17,7 +17,15 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.reframe_checks.cases import timing_case
-from collforge.tuner import bench_tables, benchmark, plots, request
+from collforge.toolchain import libraries
+from collforge.tuner import (
+    bench_tables,
+    benchmark,
+    export,
+    native_algorithms,
+    plots,
+    request,
+)
 from collforge.tuner.benchmark import Known, Measured
 from collforge.tuner.ingest import Cost
 from collforge.tuner.plan import Goal
@@ -76,6 +84,37 @@ def test_native_in_another_environment_is_a_candidate(collforge: Launch, tmp_pat
     assert [len(launch) for launch in row["samples"]["native/other"]] == [2, 2]
     broken = collforge("bench", "--native-also", "broken:OMPI_MCA_coll=self", *words)
     assert broken.returncode != 0
+
+
+@pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
+def test_natives_own_algorithms_are_candidates(mpi: str, collforge: Launch, tmp_path: Path) -> None:
+    """Open MPI's algorithm for two processes fails on three: it has no samples, and the others have."""
+    path = tmp_path / "bench.json"
+    where = ["--system", "local", "--mpi", mpi, "--layout", "3x1"]
+    words = [*where, "--launches", "1", "--samples", "2", "allgather@3x1,bytes=64"]
+    asked = ["--tuned-only", "--native-algorithms", "--json", str(path), *words]
+    done = collforge("bench", *asked, timeout=280)
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(path.read_text())["rows"]
+    file = native_algorithms.tuning_file(libraries.find(mpi), tmp_path, 3)
+    titles = set(file.algorithms["allgather"].values()) - {"two_proc"}
+    found = {name for name in row["samples"] if name.startswith("native/")}
+    assert found == {f"native/algorithm[{title}]" for title in titles}
+    assert len(found) > 2
+
+
+def test_an_exported_file_is_a_candidate(collforge: Launch, tmp_path: Path) -> None:
+    path, rules = tmp_path / "bench.json", tmp_path / "rules.conf"
+    where = ["--system", "local", "--mpi", "openmpi", "--layout", "2x1"]
+    words = [*where, "--launches", "1", "--samples", "2"]
+    asked = ["--tuned-only", "--exported", str(rules), "--json", str(path), *words]
+    missing = collforge("bench", *asked, "bcast@2x1,bytes=64")
+    assert missing.returncode == 2 and "collforge export --to openmpi" in missing.stderr
+    rules.write_text(export.openmpi_rules(2, {"bcast": {64: 6}}))
+    done = collforge("bench", *asked, "bcast@2x1,bytes=64")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(path.read_text())["rows"]
+    assert row["families"].keys() == {"native/exported"}
 
 
 def test_the_best_known_point_of_every_family_is_measured(known: Known) -> None:

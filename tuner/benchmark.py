@@ -160,6 +160,9 @@ class Environment:
 
     name: str
     variables: Mapping[str, str]
+    titles: Mapping[str, str] | None = None
+    """Collective -> the algorithm that runs. Others are not measured, and an algorithm may fail. None: the same
+    for all, which must not fail."""
 
     @classmethod
     def parse(cls, text: str) -> Environment:
@@ -170,8 +173,17 @@ class Environment:
             raise CollforgeError(f"{text!r} is not NAME:VARIABLE=VALUE, e.g. MR:PSM2_MULTIRAIL=1")
         return cls(name, {key: value for key, _, value in words})
 
+    def cases(self, job: Job) -> list[Case]:
+        """What it is measured in."""
+        return [
+            one
+            for one in job.cases
+            if one.variant == NATIVE and (self.titles is None or one.collective in self.titles)
+        ]
+
     def renamed(self, variant: Variant) -> Variant:
-        return Variant(variant.collective, f"{NATIVE}/{self.name}")
+        title = (self.titles or {}).get(variant.collective, "")
+        return Variant(variant.collective, f"{NATIVE}/{self.name}", title)
 
 
 def measure(
@@ -190,9 +202,9 @@ def measure(
             costs.setdefault(key, []).extend(found)
         done = [_launch(record.results) for record in report.runs]
         for other in others:
-            natives = [one for one in job.cases if one.variant == NATIVE]
-            again = replace(job, cases=natives, variables=other.variables)
-            beside = _report(site, again, request.new_folder(runs, f"bench{number}-{other.name}"))
+            again = replace(job, cases=other.cases(job), variables=other.variables)
+            apart = request.new_folder(runs, f"bench{number}-{other.name}")
+            beside = _report(site, again, apart, complete=other.titles is None)
             for launch, record in zip(done, beside.runs):
                 for problem, samples in _launch(record.results).items():
                     launch[problem].update((other.renamed(v), s) for v, s in samples.items())
@@ -202,9 +214,10 @@ def measure(
     return Measured(launches, costs)
 
 
-def _report(site: Site, job: Job, folder: Path) -> Report:
+def _report(site: Site, job: Job, folder: Path, complete: bool = True) -> Report:
     report = ingest.read_report(run_job(site, job, folder), request.place_of(site, job.layout))
-    ingest.require_complete(report)
+    if complete:
+        ingest.require_complete(report)
     return report
 
 
@@ -212,7 +225,7 @@ def _launch(results: Iterable[Result]) -> dict[str, dict[Variant, Sequence[float
     """The samples of a launch, by problem and variant."""
     samples: dict[str, dict[Variant, Sequence[float]]] = {}
     for result in results:
-        if result.samples:
+        if result.samples and result.verified:
             samples.setdefault(result.problem, {})[result.variant] = result.samples
     return samples
 

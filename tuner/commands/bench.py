@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from collforge import case
 from collforge.case import Case
@@ -12,10 +13,19 @@ from collforge.errors import CollforgeError, unknown
 from collforge.generator.manifest import VariantEntry
 from collforge.home import home
 from collforge.layout import from_name
+from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build, libraries
-from collforge.tuner import bench_tables, benchmark, plan, tables, target
-from collforge.tuner.benchmark import Known, Measured, Row, make_row, stages, usual_variants
+from collforge.tuner import bench_tables, benchmark, native_algorithms, plan, tables, target
+from collforge.tuner.benchmark import (
+    Environment,
+    Known,
+    Measured,
+    Row,
+    make_row,
+    stages,
+    usual_variants,
+)
 from collforge.tuner.evidence import Launch
 from collforge.tuner.parsing import (
     Subparsers,
@@ -66,6 +76,18 @@ def add_parser(subparsers: Subparsers) -> None:
         help="native once more, as native/NAME, in launches with these environment variables, e.g. "
         "MR:PSM2_MULTIRAIL=1; may be repeated",
     )
+    parser.add_argument(
+        "--native-algorithms",
+        action="store_true",
+        help="each algorithm of the MPI library that `export` can select, as native/algorithm, in launches of "
+        "its own",
+    )
+    parser.add_argument(
+        "--exported",
+        type=Path,
+        metavar="FILE",
+        help="native under a file that `export` wrote, as native/exported, in launches of its own",
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
     which.add_argument(
@@ -109,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
         drop_in_by=args.db if args.over_drop_in else None,
     )
     standard = "drop-in" if args.over_drop_in else NATIVE
-    others = [benchmark.Environment.parse(text) for text in args.native_also]
+    others = other_natives(args, library, cases)
     measured = benchmark.measure(site, job, args.launches, home() / "runs", others)
     problems = {one.problem: one.by(NATIVE) for one in cases}.values()
     rows = [make_row(known, problem, measured) for problem in problems]
@@ -117,6 +139,18 @@ def run(args: argparse.Namespace) -> int:
     picture = bench_tables.picture(rows, place.mpi, standard, args.each)
     tables.save(args, library.short_version, plain_rows(known, measured, rows), picture)
     return 0
+
+
+def other_natives(
+    args: argparse.Namespace, library: MpiLibrary, cases: Sequence[Case]
+) -> list[Environment]:
+    found = [Environment.parse(text) for text in args.native_also]
+    if args.exported:
+        found.append(native_algorithms.exported(library, args.exported))
+    if args.native_algorithms:
+        ranks = from_name(cases[0].layout).size
+        found += native_algorithms.each(library, ranks, {one.collective for one in cases})
+    return found
 
 
 def plain_rows(known: Known, measured: Measured, rows: Sequence[Row]) -> list[dict[str, object]]:

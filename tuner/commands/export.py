@@ -9,11 +9,10 @@ from pathlib import Path
 
 from collforge.errors import CollforgeError
 from collforge.home import home
-from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build, libraries
 from collforge.tuner import export, plan, read_back, request, target
-from collforge.tuner.export import RulesFile, TuningFile
-from collforge.tuner.mpich_selection import SelectionFile, Trees
+from collforge.tuner.export import TuningFile
+from collforge.tuner.native_algorithms import tuning_file
 from collforge.tuner.parsing import Subparsers, add_command
 from collforge.tuner.read_back import Row
 from collforge.tuner.run import Site
@@ -89,15 +88,6 @@ def run(args: argparse.Namespace) -> int:
         choices.pop(name, None)
         print(f"{name} is not exported: {reason}")
     return prove(site, asked.layout.name, file, choices, runs)
-
-
-def tuning_file(library: MpiLibrary, path: Path, ranks: int) -> TuningFile:
-    """The file of this library, without rules. Raises CollforgeError if it is neither Open MPI nor MPICH."""
-    if library.flavor == "mpich":
-        trees = Trees.of(library)
-        return SelectionFile(path, ranks, trees.algorithms(ranks), {}, trees)
-    algorithms = export.openmpi_algorithms(library)
-    return RulesFile(path, ranks, algorithms, {}, export.openmpi_settings(library))
 
 
 def prove(
