@@ -169,11 +169,11 @@ HEADER = ",".join(profile.COLUMNS)
 def test_a_profile_tells_which_communicators_divide_the_job(made: Manifest, tmp_path: Path) -> None:
     """Those of which every rank has one; not the leaders of the nodes, nor what is no part of the job."""
     rows = """\
-job,4x2,0,0,1,world,1,8,0,0,10.0,0.0
-bcast,4x1,8,9,10,other,2,8,0,80,4.0,0.0
-bcast,4x2,8,9,10,world,1,8,0,80,3.0,0.0
-scan,4x1,8,9,10,other,1,4,0,80,2.0,0.0
-scatter,3x1,8,9,10,other,8,8,0,80,1.0,0.0
+job,4x2,0,0,1,1,world,1,8,0,0,10.0,0.0
+bcast,4x1,8,9,1,10,other,2,8,0,80,4.0,0.0
+bcast,4x2,8,9,1,10,world,1,8,0,80,3.0,0.0
+scan,4x1,8,9,1,10,other,1,4,0,80,2.0,0.0
+scatter,3x1,8,9,1,10,other,8,8,0,80,1.0,0.0
 """
     (tmp_path / "calls.csv").write_text(f"{HEADER}\n{rows}")
     found = profile.read([tmp_path / "calls.csv"])

@@ -21,15 +21,17 @@ from collforge.variant import Variant
 
 HEADER = ",".join(profile.COLUMNS)
 ROWS = """\
-job,2x2,0,0,1,world,1,4,0,0,10.0,0.5
-bcast,2x2,7512,8191,100,world,1,4,0,796000,4.0,1.0
-bcast,2x2,7512,8191,50,duplicate,2,4,0,404000,1.0,0.0
-allreduce,2x1,8,9,1000,other,2,2,2,8000,2.0,0.5
-allreduce,map#0123456789abcdef,8,9,1000,other,1,2,0,8000,0.4,0.0
-allreduce,2x2,1,1,9,other,1,4,0,9,0.3,0.0
-barrier,2x2,1,1,10,world,1,4,0,10,0.5,0.0
-bcast,1x1,8,9,10,other,4,4,0,80,0.1,0.0
-reduce,2x2,8,9,1,world,1,4,0,8,0.001,0.0
+job,2x2,0,0,1,1,world,1,4,0,0,10.0,0.5
+bcast,2x2,7512,8191,1,100,world,1,4,0,796000,4.0,1.0
+bcast,2x2,7512,8191,1,50,duplicate,2,4,0,404000,1.0,0.0
+allreduce,2x1,8,9,1,1000,other,2,2,2,8000,2.0,0.5
+allreduce,map#0123456789abcdef,8,9,1,1000,other,1,2,0,8000,0.4,0.0
+allreduce,2x2,1,1,1,9,other,1,4,0,9,0.3,0.0
+barrier,2x2,1,1,1,10,world,1,4,0,10,0.5,0.0
+bcast,1x1,8,9,1,10,other,4,4,0,80,0.1,0.0
+reduce,2x2,8,9,1,1,world,1,4,0,8,0.001,0.0
+bcast,2x2,7512,8191,0,7,world,1,4,0,56000,0.0,0.0
+allreduce,2x2,8,9,0,70,world,1,4,0,560,0.0,0.0
 """
 
 
@@ -44,7 +46,7 @@ def calls(tmp_path: Path) -> Path:
 def test_what_can_be_tuned_from_a_profile(tmp_path: Path, entry: CollectiveEntry) -> None:
     """What is chosen by a size that the profile has: of a block, or the mean of all."""
     path = tmp_path / "calls.csv"
-    path.write_text(f"{HEADER}\n{entry.name},2x2,7512,8191,10,world,1,4,0,80000,4.0,1.0\n")
+    path.write_text(f"{HEADER}\n{entry.name},2x2,7512,8191,1,10,world,1,4,0,80000,4.0,1.0\n")
     found, left_out = profile.worth_tuning(profile.read([path]), build.read_manifest(), 0.01)
     known = entry.sized != "none"
     assert [one.problems for one in found] == ([{(entry.name, 8000)}] if known else [])
@@ -59,6 +61,7 @@ def test_profiles_add_up(calls: Path) -> None:
     assert one.moving == pytest.approx(6.801)
     assert one.waited == pytest.approx(1.5)
     assert not one.tuned
+    assert two.nonblocking == {"bcast": 14, "allreduce": 140}
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,7 @@ def test_profiles_add_up(calls: Path) -> None:
         ("collective,layout,calls\n", "no profile"),
         (None, "No such file"),
         (f"{HEADER}\nbcast,2x2,8\n", "damaged"),
-        (f"{HEADER}\nbcast,2x2,a,b,1,world,1,4,0,8,1.0,0.0\n", "damaged"),
+        (f"{HEADER}\nbcast,2x2,a,b,1,1,world,1,4,0,8,1.0,0.0\n", "damaged"),
         ("\xff\xfe", "damaged"),
     ],
 )
@@ -94,7 +97,7 @@ def test_what_is_worth_tuning(calls: Path) -> None:
 
 def test_what_the_guard_dropped_is_tuned_though_it_takes_little_time(tmp_path: Path) -> None:
     path = tmp_path / "calls.csv"
-    rows = "bcast,2x2,8,9,9,world,1,4,1,72,0.001,0\nbcast,2x2,64,76,9,world,1,4,0,576,9.0,0\n"
+    rows = "bcast,2x2,8,9,1,9,world,1,4,1,72,0.001,0\nbcast,2x2,64,76,1,9,world,1,4,0,576,9.0,0\n"
     path.write_text(f"{HEADER}\n{rows}")
     found, _ = profile.worth_tuning(profile.read([path]), build.read_manifest(), 0.01)
     assert [(one.problems, one.dropped) for one in found] == [
@@ -114,6 +117,7 @@ def test_show(calls: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert cli.main(["profile", "show", str(calls), "--plot", str(tmp_path / "p.svg")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "68.0% of the time, and 15.0% waiting" in lines[0]
+    assert lines[-1].endswith("not known: 70 of allreduce, 7 of bcast")
     (row,) = [line for line in lines if "bcast" in line and "world" in line]
     assert re.findall(r"[\d.]+%|\d+\.?\d* ms", row) == ["30.0%", "10.0%", "10.0 ms"]
     assert "bcast 7960 B @2x2 world" in (tmp_path / "p.svg").read_text()
@@ -155,7 +159,7 @@ def test_gain_counts_only_what_runs(
 ) -> None:
     """Not a winner of other code; and it says if the jobs had winners."""
     path = tmp_path / "tuned.csv"
-    path.write_text(calls.read_text().replace("job,2x2,0,0,1,world", "job,2x2,0,0,1,tuned"))
+    path.write_text(calls.read_text().replace("job,2x2,0,0,1,1,world", "job,2x2,0,0,1,1,tuned"))
     old = Variant("bcast", "full_lane", "", "0123456789abcdef")
     place = Place("local", built.library.name, built.library.first_line, "2x2")
     with Store(tmp_path / "db") as store:
@@ -194,6 +198,33 @@ def test_sizes_that_no_rank_knows_alone(
     found_pairs = {pair for one in wanted for pair in one.problems}
     assert found_pairs == {("gatherv", 8), ("scatterv", 8), ("alltoallv", 16)}
     assert not left_out
+
+
+def test_nonblocking_calls_are_counted(
+    built: Installation, launch: Launch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also on communicators without another call; they stay native, as their results and order show."""
+    path = tmp_path / "calls.csv"
+    env = {
+        "LD_PRELOAD": str(built.built.library_path),
+        "COLLFORGE_NODE_MAP": "2",
+        "COLLFORGE_PROFILE": str(path),
+        "COLLFORGE_FORCE": "*=full_lane",
+    }
+    done = launch(built.library.name, 4, [str(compiled(built, "nonblocking"))], env)
+    assert done.returncode == 0, done.stdout
+    found = profile.read([path])
+    standard = [c.name for c in build.read_manifest().collectives if not c.hybrid]
+    assert found.nonblocking == dict.fromkeys(standard, 1)
+    assert [(row.collective, row.calls) for row in found.rows] == [("allreduce", 1)]
+    reduced = next(
+        line
+        for line in path.read_text().splitlines()
+        if ",0,1,other," in line and "allreduce" in line
+    )
+    assert reduced.startswith("allreduce,2x2,8,9,0,1,other,1,4,0,8,0.0")
+    assert cli.main(["profile", "show", str(path)]) == 0
+    assert "1 of allreduce" in capsys.readouterr().out
 
 
 def test_tune_what_is_called(built: Installation, calls: Path, tmp_path: Path) -> None:

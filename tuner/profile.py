@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from collforge.errors import CollforgeError
@@ -17,8 +17,8 @@ JOB = "job"
 TUNED = "tuned"
 """The origin in that row if winners served calls."""
 COLUMNS = (
-    *("collective", "layout", "bytes_from", "bytes_to", "calls", "origin", "communicators"),
-    *("ranks", "dropped", "call_bytes", "seconds", "waited"),
+    *("collective", "layout", "bytes_from", "bytes_to", "blocking", "calls", "origin"),
+    *("communicators", "ranks", "dropped", "call_bytes", "seconds", "waited"),
 )
 
 
@@ -50,6 +50,7 @@ class Calls:
     """The part of ``seconds`` in which ranks waited for the latest one. 0 where that is not known."""
     served_as: str
     """Under which layout the runtime looks up winners: names the job where such communicators can divide it."""
+    blocking: bool
 
     @property
     def size(self) -> int:
@@ -75,11 +76,13 @@ class Profile:
     """One job or several."""
 
     rows: Sequence[Calls]
-    """The most expensive first."""
+    """The blocking calls, the most expensive first."""
     seconds: float
     """From MPI_Init to MPI_Finalize, over all ranks."""
     tuned: bool = False
     """Whether winners served calls."""
+    nonblocking: Mapping[str, int] = field(default_factory=dict)
+    """Collective -> calls of its nonblocking form, which are native. Their times are not known."""
 
     @property
     def moving(self) -> float:
@@ -93,14 +96,19 @@ class Profile:
 def read(paths: Iterable[Path]) -> Profile:
     """The sum of the profiles in these files. Raises CollforgeError for a file that is none."""
     found: dict[tuple[str, str, str, str, int], Calls] = {}
+    nonblocking: dict[str, int] = {}
     seconds, tuned = 0.0, False
     for one in (one for path in paths for one in _with_parts(_rows(path))):
         if one.collective == JOB:
             seconds, tuned = seconds + one.seconds, tuned or one.origin == TUNED
             continue
+        if not one.blocking:
+            nonblocking[one.collective] = nonblocking.get(one.collective, 0) + one.calls
+            continue
         key = (one.collective, one.layout, one.served_as, one.origin, one.bytes_from)
         found[key] = _sum(found[key], one) if key in found else one
-    return Profile(sorted(found.values(), key=lambda one: -one.seconds), seconds, tuned)
+    rows = sorted(found.values(), key=lambda one: -one.seconds)
+    return Profile(rows, seconds, tuned, nonblocking)
 
 
 def _with_parts(rows: Sequence[Calls]) -> list[Calls]:
@@ -152,6 +160,7 @@ def _calls(row: Mapping[str, str]) -> Calls:
         float(row["seconds"]),
         float(row["waited"]),
         row["layout"],
+        bool(int(row["blocking"])),
     )
 
 
@@ -169,6 +178,7 @@ def _sum(a: Calls, b: Calls) -> Calls:
         a.seconds + b.seconds,
         a.waited + b.waited,
         a.served_as,
+        a.blocking,
     )
 
 

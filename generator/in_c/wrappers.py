@@ -29,6 +29,19 @@ def is_native(collective: Collective) -> str:
     return f"cf_is_native{suffix}({arguments})"
 
 
+def nonblocking(collective: Collective) -> str:
+    """MPI_Ibcast of MPI_Bcast."""
+    return collective.function.replace(
+        f"MPI_{collective.name.capitalize()}", f"MPI_I{collective.name}"
+    )
+
+
+def count(collective: Collective) -> str:
+    """The C call that adds a nonblocking call to the profile."""
+    suffix, arguments = _chosen_by(collective)
+    return f"cf_count{suffix}({arguments})"
+
+
 def _chosen_by(collective: Collective) -> tuple[str, str]:
     """The end of a function's name and its arguments."""
     which = f"CF_{collective.name.upper()}, comm"

@@ -69,7 +69,7 @@ def _count(text: str) -> int:
 
 def _read(paths: Sequence[Path]) -> Profile:
     found = profile.read(paths)
-    if not found.rows:
+    if not found.rows and not found.nonblocking:
         raise CollforgeError("the profiles have no collectives")
     return found
 
@@ -81,9 +81,17 @@ def run_show(args: argparse.Namespace) -> int:
     for row in found.rows[: args.most]:
         table.add_row(*_cells(found, row))
     tables.show(table)
+    _tell_nonblocking(found)
     if args.plot:
         picture(found, args.most).draw(args.plot)
     return 0
+
+
+def _tell_nonblocking(found: Profile) -> None:
+    counts = sorted(found.nonblocking.items(), key=lambda pair: -pair[1])
+    if counts:
+        words = ", ".join(f"{calls} of {name}" for name, calls in counts)
+        print(f"nonblocking calls, which are native, and whose time is not known: {words}")
 
 
 def _title(found: Profile) -> str:
@@ -156,6 +164,7 @@ def run_gain(args: argparse.Namespace) -> int:
         for row, (seconds, words) in list(zip(found.rows, saved))[: args.most]:
             table.add_row(*_cells(found, row), f"{_part(found, seconds):.1%}", escape(words))
         tables.show(table)
+    _tell_nonblocking(found)
     return 0
 
 

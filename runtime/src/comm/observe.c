@@ -17,6 +17,7 @@
 struct cf_tally {
     int collective;
     int bucket; /* -1: zero bytes */
+    bool blocking;
     int64_t calls;
     double bytes;
     double seconds;
@@ -44,10 +45,16 @@ static int bucket_of(int64_t bytes) {
 
 /* ---- tallies --------------------------------------------------------------------------------- */
 
+static bool is_of(const struct cf_tally *tally, int collective, int bucket, bool blocking) {
+    return tally->collective == collective && tally->bucket == bucket &&
+           tally->blocking == blocking;
+}
+
 /* The tally of such calls, which moves to the front of the list. NULL when out of memory. */
-static struct cf_tally *tally_of(struct cf_state *state, int collective, int bucket) {
+static struct cf_tally *tally_of(struct cf_state *state, int collective, int bucket,
+                                 bool blocking) {
     struct cf_tally **link = &state->tallies;
-    while (*link != NULL && ((*link)->collective != collective || (*link)->bucket != bucket))
+    while (*link != NULL && !is_of(*link, collective, bucket, blocking))
         link = &(*link)->next;
     struct cf_tally *tally = *link;
     if (tally != NULL) {
@@ -58,23 +65,38 @@ static struct cf_tally *tally_of(struct cf_state *state, int collective, int buc
             return NULL;
         tally->collective = collective;
         tally->bucket = bucket;
+        tally->blocking = blocking;
     }
     tally->next = state->tallies;
     state->tallies = tally;
     return tally;
 }
 
+/* NULL when out of memory. */
+static struct cf_tally *count(struct cf_state *state, int collective, int64_t bytes,
+                              bool blocking) {
+    struct cf_tally *tally = tally_of(state, collective, bucket_of(bytes), blocking);
+    if (tally == NULL)
+        return NULL;
+    tally->calls++;
+    if (cf_collectives[collective].sized != CF_SIZED_EXCHANGED)
+        tally->bytes += (double)bytes;
+    return tally;
+}
+
 static void begin_call(struct cf_state *state, int collective, int64_t bytes,
                        struct cf_call *call) {
-    call->tally = tally_of(state, collective, bucket_of(bytes));
+    call->tally = count(state, collective, bytes, true);
     if (call->tally == NULL)
         return;
     call->comm = state->comm.handle;
     call->state = state;
-    call->tally->calls++;
-    if (cf_collectives[collective].sized != CF_SIZED_EXCHANGED)
-        call->tally->bytes += (double)bytes;
     call->begin = cf_now();
+}
+
+void cf_observe_nonblocking(struct cf_state *state, int collective, int64_t bytes) {
+    if (profiling)
+        (void)count(state, collective, bytes, false);
 }
 
 void cf_observe_sizes(const struct cf_call *call, double own_mean) {
@@ -109,13 +131,14 @@ void cf_observe_leave(struct cf_state *state) {
         memset(&key, 0, sizeof key);
         key.collective = tally->collective;
         key.bucket = tally->bucket;
+        key.blocking = tally->blocking;
         key.origin = (int)origin_of(state);
         (void)snprintf(key.layout, sizeof key.layout, "%s", state->layout_name);
         struct cf_profile_sums sums = {.rank_calls = (double)tally->calls,
                                        .seconds = tally->seconds};
         if (state->comm.layout.rank == 0) {
             sums.communicators = 1;
-            sums.dropped = was_dropped(state, tally);
+            sums.dropped = tally->blocking && was_dropped(state, tally);
             sums.calls = (double)tally->calls;
         }
         if (state->comm.layout.rank == 0 ||
@@ -132,6 +155,7 @@ static void add_job(const struct cf_state *world) {
     struct cf_profile_key key;
     memset(&key, 0, sizeof key);
     key.collective = key.bucket = -1;
+    key.blocking = 1;
     key.origin = has_winners ? CF_ORIGIN_TUNED : CF_ORIGIN_WORLD;
     (void)snprintf(key.layout, sizeof key.layout, "%s", world->layout_name);
     const struct cf_profile_sums sums = {.communicators = world->comm.layout.rank == 0,

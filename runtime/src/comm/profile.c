@@ -100,6 +100,8 @@ static int by_key(const void *left, const void *right) {
         return by_layout;
     if (a->origin != b->origin)
         return a->origin < b->origin ? -1 : 1;
+    if (a->blocking != b->blocking)
+        return a->blocking < b->blocking ? 1 : -1;
     return (a->bucket > b->bucket) - (a->bucket < b->bucket);
 }
 
@@ -177,10 +179,11 @@ static void write_row(FILE *file, const struct row *row) {
     uint64_t from = 0;
     uint64_t to = 0;
     cf_profile_sizes(row->key.bucket, &from, &to);
-    (void)fprintf(file, "%s,%s,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%.0f,%.0f,%.0f,%.0f,",
+    (void)fprintf(file, "%s,%s,%" PRIu64 ",%" PRIu64 ",%d,%.0f,%s,%.0f,%.0f,%.0f,%.0f,",
                   row->key.collective < 0 ? "job" : cf_collectives[row->key.collective].name,
-                  row->key.layout, from, to, sums->calls, origins[row->key.origin],
-                  sums->communicators, sums->ranks, sums->dropped, sums->bytes);
+                  row->key.layout, from, to, row->key.blocking, sums->calls,
+                  origins[row->key.origin], sums->communicators, sums->ranks, sums->dropped,
+                  sums->bytes);
     write_seconds(file, sums->seconds, ",");
     write_seconds(file, waited(row), "\n");
 }
@@ -194,7 +197,7 @@ static void write_file(const struct rows *rows) {
     bool written = file != NULL;
     if (file != NULL) {
         (void)fprintf(file,
-                      "collective,layout,bytes_from,bytes_to,calls,origin,communicators,"
+                      "collective,layout,bytes_from,bytes_to,blocking,calls,origin,communicators,"
                       "ranks,dropped,call_bytes,seconds,waited\n");
         for (int i = 0; i < rows->count; i++)
             write_row(file, &rows->items[i]);

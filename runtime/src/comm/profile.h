@@ -12,6 +12,7 @@ enum cf_origin { CF_ORIGIN_WORLD, CF_ORIGIN_DUPLICATE, CF_ORIGIN_OTHER, CF_ORIGI
 struct cf_profile_key {
     int collective; /* -1: the job */
     int bucket;     /* -1: zero bytes */
+    int blocking;   /* 0 or 1 */
     int origin;     /* enum cf_origin */
     char layout[CF_LAYOUT_NAME_SIZE];
 };

@@ -14,6 +14,7 @@
 #include "device/gpu.h"
 #include "device/kinds.h"
 #include "device/staging.h"
+#include "serve/call_bytes.h"
 #include "serve/fast.h"
 #include "serve/guard.h"
 #include "start/start.h"
@@ -31,17 +32,6 @@ const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collec
     if (bytes <= 0 || bytes > CF_MOST_BYTES || !any_tuned(state, collective))
         return NULL;
     return state->rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)bytes)];
-}
-
-/*
- * The bytes of all blocks divided by the number of ranks, rounded up; negative if a count is. Sums
- * bytes, not elements, because ranks may describe one signature by different types.
- */
-static int64_t mean_bytes(const int *counts, int ranks, int64_t type_size) {
-    for (int rank = 0; rank < ranks; rank++)
-        if (counts[rank] < 0)
-            return -1;
-    return (cf_sum(counts, ranks) * type_size + ranks - 1) / ranks;
 }
 
 /* The first choice by size that applies on this layout, whatever the sizes, of a collective whose
@@ -125,13 +115,9 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
         return NULL;
     }
     const enum cf_sized sized = cf_collectives[collective].sized;
-    int64_t bytes = CF_UNSIZED_BYTES;
-    if (sized == CF_SIZED_BLOCK || sized == CF_SIZED_MEAN) {
-        const int64_t size = cf_type_size(type);
-        bytes = size < 0 ? -1 : counts == NULL ? count * size : mean_bytes(counts, ranks, size);
-        if (bytes < 0)
-            return NULL;
-    }
+    const int64_t bytes = cf_call_bytes(collective, count, type, counts, ranks);
+    if (bytes < 0)
+        return NULL;
     const bool waits = sized == CF_SIZED_EXCHANGED;
     const struct cf_choice *choice =
         waits ? any_choice(state, collective) : cf_choose_bytes(state, collective, bytes);
