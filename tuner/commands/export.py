@@ -22,6 +22,10 @@ EXAMPLE = """\
 collforge export --to openmpi --system emulated --output rules.conf
   mpirun --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename rules.conf ./app
 
+  collforge export --to openmpi5 --system emulated --output rules.conf      (writes rules.han.conf, too)
+  mpirun --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename $PWD/rules.conf \\
+         --mca coll_han_use_dynamic_file_rules 1 --mca coll_han_dynamic_rules_filename $PWD/rules.han.conf ./app
+
   collforge export --to mpich --system emulated --output rules.json
   mpiexec -genv MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE rules.json \\
           -genv MPIR_CVAR_CH4_COLL_SELECTION_TUNING_JSON_FILE rules.ch4.json ./app
@@ -96,8 +100,10 @@ def tuning_file(library: MpiLibrary, path: Path, ranks: int) -> TuningFile:
     if library.flavor == "mpich":
         trees = Trees.of(library)
         return SelectionFile(path, ranks, trees.algorithms(ranks), {}, trees)
-    algorithms = export.openmpi_algorithms(library)
-    return RulesFile(path, ranks, algorithms, {}, export.openmpi_settings(library))
+    algorithms, han = export.openmpi_algorithms(library), export.openmpi_han(library)
+    if han:
+        algorithms = han.joined(algorithms)
+    return RulesFile(path, ranks, algorithms, {}, export.openmpi_settings(library), han)
 
 
 def prove(
