@@ -15,7 +15,7 @@ from collforge.errors import CollforgeError
 from collforge.reframe_checks import read_back as recorder
 from collforge.reframe_checks.read_back import FUNCTIONS, Entered
 from collforge.toolchain import libraries
-from collforge.tuner import export, read_back
+from collforge.tuner import export, han, read_back
 from collforge.tuner.commands import export as command
 from collforge.tuner.read_back import Asked
 from collforge.tuner.run import Site
@@ -65,6 +65,7 @@ def test_rules_count_bytes_as_open_mpi_does() -> None:
 
 
 Record = Callable[..., "dict[tuple[str, int], Entered]"]
+OnNodes = Callable[..., "tuple[dict[tuple[str, int], Entered], str]"]
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,10 @@ def record(launch: Launch, tmp_path_factory: pytest.TempPathFactory) -> Record:
 def under(rules: Path) -> dict[str, str]:
     """The settings in the header of a file."""
     words = [line.split() for line in rules.read_text().splitlines() if "--mca" in line]
-    return {name: value.replace("THIS_FILE", str(rules)) for _, _, name, value in words}
+    places = {"THIS_FILE": str(rules), "THIS_FOLDER": str(rules.parent)}
+    for place, path in places.items():
+        words = [[word.replace(place, path) for word in line] for line in words]
+    return {name: value for _, _, name, value in words}
 
 
 def test_every_algorithm_is_recognized_when_it_is_forced(record: Record) -> None:
@@ -179,6 +183,23 @@ def test_only_the_algorithm_itself_confirms_a_rule() -> None:
     assert read_back.judge(replace(asked, title="new"), ring).why_not.endswith("is not known")
 
 
+def test_han_confirms_its_rules_by_its_communicators() -> None:
+    parts = Entered("", "", 3, same=True, failed=False)
+    asked = Asked("allgather", 1024, "han:simple")
+
+    def row(entered: Entered | None) -> read_back.Row:
+        return read_back.judge(asked, entered)
+
+    assert str(row(parts)).endswith("confirmed, but which of han's algorithms ran cannot be seen")
+    alone = row(replace(parts, first="intra_ring", elsewhere=0))
+    assert (alone.handed_over, alone.ran) == (True, "ring")
+    assert row(replace(parts, first="intra_ring")).why_not == "not all of the call was run by han"
+    assert row(replace(parts, same=False)).why_not == "not all of the call was run by han"
+    assert row(replace(parts, elsewhere=0)).why_not.startswith("no algorithm ran in parts")
+    assert row(replace(parts, failed=True)).why_not == "MPI returned an error"
+    assert row(None).why_not == read_back.ENDED
+
+
 def test_scan_is_exported_for_all_sizes_or_not_at_all() -> None:
     assert set(export.UNSIZED) == {"scan", "exscan"}
     file = export.RulesFile(Path("rules"), 8, {}, {}, {})
@@ -203,9 +224,91 @@ def test_what_outranks_tuned_is_switched_off(tmp_path: Path) -> None:
     settings = export.openmpi_settings(library)
     assert settings == {"coll_tuned_use_dynamic_rules": "1", "coll_han_priority": "0"}
     assert "#   --mca coll_han_priority 0\n" in export.openmpi_rules(8, {}, settings)
-    assert export.openmpi_settings(libraries.find("openmpi")).keys() == {
-        "coll_tuned_use_dynamic_rules"
-    }
+    known = export.openmpi_settings(libraries.find("openmpi"))
+    assert known.keys() == {"coll_tuned_use_dynamic_rules"}
+    # A han that reads rules stays on. Where tuned outranks it, as in Open MPI 4.1, it needs none.
+    lines += "x:param:coll_han_dynamic_rules_filename:value:\n"
+    lines += "x:param:coll_han_use_bcast_algorithm:enumerator:value:2:simple\n"
+    info.write_text(f"#!/bin/sh\ncat <<END\n{lines}END\n")
+    assert export.openmpi_settings(library).keys() == {"coll_tuned_use_dynamic_rules"}
+    assert export.openmpi_han(library) == han.Han({"bcast": {102: "han:simple"}})
+    info.write_text(info.read_text().replace("han_priority:value:35", "han_priority:value:0"))
+    assert export.openmpi_han(library) is None
+
+
+HAN = han.Han(
+    {"allreduce": {101: "han:intra", 103: "han:reproducible"}, "bcast": {102: "han:simple"}}
+)
+HAN_RULES = """\
+2 # collectives
+allreduce
+1 # level
+global_communicator
+1 # communicator size
+1
+1
+0 han
+bcast
+1 # level
+global_communicator
+3 # communicator sizes
+1 # and more
+1
+0 han
+8 # exactly
+4
+0 han
+1024 tuned
+2048 han @simple
+8192 han
+9 # and more
+1
+0 han
+"""
+
+
+def test_han_has_a_file_of_its_own_beside_the_rules(tmp_path: Path) -> None:
+    tuned = {"allreduce": {1: "linear"}, "bcast": {6: "binomial"}, "scan": {2: "linear"}}
+    settings = {"coll_tuned_use_dynamic_rules": "1"}
+    path = tmp_path / "rules.conf"
+    file = export.RulesFile(path, 8, HAN.joined(tuned), {}, settings, HAN)
+    assert file.algorithms["bcast"] == {6: "binomial", 102: "han:simple"}
+    choices = {"bcast": {1024: 6, 4096: 102, 16384: 0}, "scan": {8: 2, 16: 2}}
+    file.write(choices)
+    beside = tmp_path / "rules.han.conf"
+    assert beside.read_text().split("\n", 1)[1] == HAN_RULES
+    bcast = path.read_text().split("7 # bcast\n")[1].split("14 # scan\n")[0]
+    assert "8 4\n0 0 0 0\n1024 6 0 0\n2048 0 0 0\n8192 0 0 0\n" in bcast
+    assert read_back.mca_variables(under(path)) == file.variables()
+    assert file.variables()["OMPI_MCA_coll_han_dynamic_rules_filename"] == str(beside)
+    assert file.own_settings() is None
+    off = {**settings, "coll_adapt_priority": "0"}
+    assert replace(file, settings=off).own_settings() == read_back.mca_variables(off)
+    assert [str(one.title) for one in file.asked(choices)[:2]] == ["binomial", "han:simple"]
+
+
+def test_in_a_timing_launch_han_is_off_or_runs_the_algorithm() -> None:
+    file = export.RulesFile(Path("rules"), 8, {"bcast": {6: "binomial"}}, {}, {}, HAN)
+    forced = {name.removeprefix("OMPI_MCA_"): value for name, value in file.forced(6).items()}
+    assert forced == {"coll_han_priority": "0", "coll_tuned_bcast_algorithm": "6"}
+    assert file.forced(103) == {"OMPI_MCA_coll_han_use_allreduce_algorithm": "3"}
+
+
+def test_without_han_there_is_one_file_without_a_word_of_han(tmp_path: Path) -> None:
+    library = libraries.find("openmpi")
+    file = command.tuning_file(library, tmp_path / "rules.conf", 8)
+    assert isinstance(file, export.RulesFile) and file.han is None
+    assert file.algorithms == export.openmpi_algorithms(library)
+    choices = {"allgather": {1024: 0, 4096: 3, 16384: 4}}
+    file.write(choices)
+    head = [
+        "# Written by collforge export; use it with",
+        "#   --mca coll_tuned_use_dynamic_rules 1",
+        "#   --mca coll_tuned_dynamic_rules_filename THIS_FILE",
+    ]
+    assert file.path.read_text() == "\n".join(head) + "\n" + RULES
+    assert list(tmp_path.iterdir()) == [file.path]
+    assert not [name for name in {**file.variables(), **file.forced(3)} if "han" in name]
 
 
 def test_what_switching_components_off_loses_is_told() -> None:
@@ -268,29 +371,77 @@ def test_functions_are_distinct() -> None:
         assert len(set(of_one.values())) == len(of_one)
 
 
-@pytest.mark.emulated
-def test_han_is_seen_and_switched_off(
-    tmp_path: Path, collforge: Launch, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def record_on_nodes(tmp_path: Path, collforge: Launch, monkeypatch: pytest.MonkeyPatch) -> OnNodes:
+    """record(calls, settings): what ran with Open MPI 5 on two nodes of two ranks, and the launch's output."""
     assert (PREFIXES / "openmpi5").exists(), "run `make prefixes`"
     monkeypatch.setenv("COLLFORGE_MPI_OPENMPI5", str(PREFIXES / "openmpi5"))
-    library = libraries.find("openmpi5")
-    settings = export.openmpi_settings(library)
-    program, lines, rules = (tmp_path / name for name in ("which_algorithm", "lines", "rules"))
-    rules.write_text(export.openmpi_rules(4, {"bcast": {1024: 7}}, settings))
-    assert execute(recorder.compile_command(str(library.mpicc), program)).returncode == 0
+    program, lines = tmp_path / "which_algorithm", tmp_path / "lines"
+    mpicc = str(libraries.find("openmpi5").mpicc)
+    assert execute(recorder.compile_command(mpicc, program)).returncode == 0
     cluster = ["cluster", "run", "--mpi", "openmpi5", "--layout", "2x2", "--"]
 
-    def why_not(settings: Mapping[str, str]) -> str:
+    def run(
+        calls: Sequence[str], settings: Mapping[str, str]
+    ) -> tuple[dict[tuple[str, int], Entered], str]:
         with monkeypatch.context() as patch:
-            for name, value in read_back.mca_variables(settings).items():
+            for name, value in settings.items():
                 patch.setenv(name, value)
-            done = collforge(*cluster, str(program), str(lines), "bcast:1024", timeout=100)
+            done = collforge(*cluster, str(program), str(lines), *calls, timeout=100)
         assert done.returncode == 0
-        found = recorder.read(lines.read_text())
-        return read_back.judge(Asked("bcast", 1024, "knomial"), found["bcast", 1024]).why_not
+        return recorder.read(lines.read_text()), done.stdout + done.stderr
 
-    taken = under(rules)
-    assert taken["coll_han_priority"] == "0" and why_not(taken) == ""
-    han = {name: value for name, value in taken.items() if "han" not in name}
-    assert why_not(han).endswith("on communicators of its own (han does)")
+    return run
+
+
+@pytest.mark.emulated
+def test_only_calls_with_a_rule_leave_han(tmp_path: Path, record_on_nodes: OnNodes) -> None:
+    path = tmp_path / "rules.conf"
+    file = command.tuning_file(libraries.find("openmpi5"), path, 4)
+    ring = next(n for n, title in file.algorithms["allreduce"].items() if title == "ring")
+    simple = next(n for n, title in file.algorithms["allreduce"].items() if title == "han:simple")
+    choices = {"allreduce": {1024: 0, 8192: ring, 65536: simple, 1048576: 0}}
+    file.write(choices)
+    assert file.own_settings() is None and "coll_han_priority" not in under(path)
+    calls = [f"allreduce:{nbytes}" for nbytes in choices["allreduce"]]
+    calls += [f"{name}:8192" for name in ("bcast", "reduce", "allgather", "scan")]
+    say = {"OMPI_MCA_coll_han_verbose": "1"}
+    found, said = record_on_nodes(calls, {**read_back.mca_variables(under(path)), **say})
+    rows = [read_back.judge(one, found[one.collective, one.bytes]) for one in file.asked(choices)]
+    assert [row.why_not for row in rows] == ["", ""]
+    assert [row.ran for row in rows] == ["ring", read_back.HAN]
+    # What han says of itself: it decides on all of these calls but the one with a rule of tuned.
+    assert "allreduce size:65536 algorithm:2 simple" in said
+    assert "allreduce size:1024 algorithm:0" in said
+    assert "allreduce size:8192 " not in said
+    # Calls without a rule run as they do without the files.
+    plain, _ = record_on_nodes(calls, {})
+    with_rule = {("allreduce", 8192), ("allreduce", 65536)}
+    for call in found.keys() - with_rule:
+        assert found[call] == plain[call]
+        assert (found[call].elsewhere > 0) == (call[0] != "scan")
+    # Han's way shows: this algorithm calls more functions than its own choice does.
+    assert all(found[call] != plain[call] for call in with_rule)
+
+
+@pytest.mark.emulated
+def test_a_rule_that_han_does_not_hand_over_is_found(
+    tmp_path: Path, record_on_nodes: OnNodes
+) -> None:
+    file = command.tuning_file(libraries.find("openmpi5"), tmp_path / "rules.conf", 4)
+    file.write({"bcast": {1024: 7}})
+    asked = Asked("bcast", 1024, "knomial")
+    reproducible = Asked("allreduce", 8192, "han:reproducible")
+
+    def row(asked: Asked, settings: Mapping[str, str]) -> read_back.Row:
+        found, _ = record_on_nodes([f"{asked.collective}:{asked.bytes}"], settings)
+        return read_back.judge(asked, found[asked.collective, asked.bytes])
+
+    taken = file.variables()
+    assert row(asked, taken).why_not == ""
+    alone = {name: value for name, value in taken.items() if "han" not in name}
+    assert row(asked, alone).why_not.endswith("on communicators of its own (han does)")
+    # In timing launches: han is off, or runs the algorithm that is named.
+    assert row(asked, file.forced(7)).why_not == ""
+    assert row(reproducible, {}).ran == read_back.HAN
+    assert row(reproducible, file.forced(103)).handed_over

@@ -22,7 +22,8 @@ from collforge.case import Case
 from collforge.decision import MARGIN
 from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
-from collforge.tuner import ingest, read_back, request
+from collforge.tuner import han, ingest, read_back, request
+from collforge.tuner.han import Han
 from collforge.tuner.read_back import Asked, Row, mca_variables
 from collforge.tuner.run import Job, Site, run_job
 
@@ -87,18 +88,30 @@ def openmpi_algorithms(library: MpiLibrary) -> dict[str, dict[int, str]]:
 def openmpi_settings(library: MpiLibrary) -> dict[str, str]:
     """The MCA parameters that make the library use a rules file, without the file's name.
 
-    A component with a higher priority than coll/tuned serves calls before the rules are read, as Open MPI 5's
-    han does on several nodes. Such components get priority 0.
+    A component with a higher priority than coll/tuned serves calls before the rules are read. Such components
+    get priority 0, except a han that reads rules itself (openmpi_han).
     """
-    found = re.findall(r"coll_(\w+)_priority:value:(-?\d+)", _ompi_info(library, "all"))
+    info = _ompi_info(library, "all")
+    rivals = _rivals(info) - ({"han"} if han.read(info) else set())
+    off = {f"coll_{name}_priority": "0" for name in sorted(rivals)}
+    return {"coll_tuned_use_dynamic_rules": "1", **off}
+
+
+def openmpi_han(library: MpiLibrary) -> Han | None:
+    """The library's coll/han, as in Open MPI 5; None if it does not outrank coll/tuned or reads no rules."""
+    info = _ompi_info(library, "all")
+    return han.read(info) if "han" in _rivals(info) else None
+
+
+def _rivals(info: str) -> set[str]:
+    """The components that outrank coll/tuned."""
+    found = re.findall(r"coll_(\w+)_priority:value:(-?\d+)", info)
     priorities = {name: int(value) for name, value in found}
-    rivals = [
+    return {
         name
         for name, priority in priorities.items()
         if name not in NO_RIVALS and priority > priorities.get("tuned", 0)
-    ]
-    off = {f"coll_{name}_priority": "0" for name in sorted(rivals)}
-    return {"coll_tuned_use_dynamic_rules": "1", **off}
+    }
 
 
 def _ompi_info(library: MpiLibrary, component: str) -> str:
@@ -194,9 +207,13 @@ class TuningFile(ABC):
 
 @dataclass(frozen=True)
 class RulesFile(TuningFile):
-    """Open MPI's dynamic rules file."""
+    """Open MPI's dynamic rules file, and beside it that of coll/han if this outranks coll/tuned."""
 
     settings: Mapping[str, str]
+    """MCA parameters, without those that name files."""
+    han: Han | None = None
+    """Its algorithms are in ``algorithms``, too."""
+
     not_exported = NOT_EXPORTED
     unsized = UNSIZED
     no_sizes = "Open MPI looks its rule up by type size x ranks, not by the bytes of the call"
@@ -205,15 +222,34 @@ class RulesFile(TuningFile):
         return mca_variables(self.settings) if len(self.settings) > 1 else None
 
     def forced(self, number: int) -> Mapping[str, str]:
+        if self.han and number >= han.FIRST:
+            return mca_variables({**self.settings, **self.han.forced(number)})
         forced = {f"coll_tuned_{name}_algorithm": str(number) for name in self.algorithms}
-        return mca_variables({**self.settings, **forced})
+        return mca_variables({**self.settings, **(han.OFF if self.han else {}), **forced})
 
     def variables(self) -> Mapping[str, str]:
-        return mca_variables({**self.settings, FILE_SETTING: str(self.path)})
+        beside = han.settings(str(han.rules_path(self.path))) if self.han else {}
+        return mca_variables({**self.settings, **beside, FILE_SETTING: str(self.path)})
 
     def write(self, choices: Choices, rows: Sequence[Row] = ()) -> None:
-        text = openmpi_rules(self.ranks, choices, self.settings, self.remarks(choices, rows))
+        settings, remarks = dict(self.settings), self.remarks(choices, rows)
+        if self.han:
+            beside = han.rules_path(self.path)
+            settings.update(han.settings(f"THIS_FOLDER/{beside.name}"))
+            beside.write_text(
+                self.han.rules(self.ranks, self._han_steps(choices)), encoding="utf-8"
+            )
+        text = openmpi_rules(self.ranks, choices, settings, remarks)
         self.path.write_text(text, encoding="utf-8")
+
+    def _han_steps(self, choices: Choices) -> dict[str, list[tuple[int, int]]]:
+        """The rules of han's file. They change at the sizes where those of the rules file do."""
+        served = self.han.algorithms if self.han else {}
+        return {
+            name: steps_of(rules, 1, name in UNSIZED)
+            for name, rules in choices.items()
+            if name in served and any(rules.values())
+        }
 
     def read_back(self, site: Site, layout: str, choices: Choices, folder: Path) -> list[Row]:
         return read_back.launch(site, layout, self.variables(), self.asked(choices), folder)
@@ -300,9 +336,13 @@ def openmpi_rules(
     """The text of a dynamic rules file: algorithm numbers by collective and bytes of a block.
 
     Rules hold for communicators of exactly this size; others keep the library's own choice. Sizes between
-    measured ones get the rule of the nearest size on a logarithmic scale. The header has ``settings`` and the
-    remarks.
+    measured ones get the rule of the nearest size on a logarithmic scale. Where han's file names one of its own
+    algorithms, no call comes here, so there is no rule. The header has ``settings`` and the remarks.
     """
+    choices = {
+        name: {nbytes: _of_tuned(number) for nbytes, number in rules.items()}
+        for name, rules in choices.items()
+    }
     chosen = {name: rules for name, rules in choices.items() if any(rules.values())}
     mca = {"coll_tuned_use_dynamic_rules": "1", **(settings or {})}
     lines = ["# Written by collforge export; use it with"]
@@ -318,6 +358,10 @@ def openmpi_rules(
         lines += [f"{start} {number} 0 0" for start, number in steps]
         lines += [f"{ranks + 1} 1 # the larger ones", "0 0 0 0"]
     return "\n".join(lines) + "\n"
+
+
+def _of_tuned(number: int) -> int:
+    return number if number < han.FIRST else OWN_CHOICE
 
 
 def steps_of(rules: Mapping[int, int], scale: int, unsized: bool) -> list[tuple[int, int]]:

@@ -21,8 +21,10 @@ def tuning_file(library: MpiLibrary, path: Path, ranks: int) -> TuningFile:
     if library.flavor == "mpich":
         trees = Trees.of(library)
         return SelectionFile(path, ranks, trees.algorithms(ranks), {}, trees)
-    algorithms = export.openmpi_algorithms(library)
-    return RulesFile(path, ranks, algorithms, {}, export.openmpi_settings(library))
+    algorithms, han = export.openmpi_algorithms(library), export.openmpi_han(library)
+    if han:
+        algorithms = han.joined(algorithms)
+    return RulesFile(path, ranks, algorithms, {}, export.openmpi_settings(library), han)
 
 
 def each(library: MpiLibrary, ranks: int, collectives: Collection[str]) -> list[Environment]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from collforge.errors import CollforgeError
 from collforge.reframe_checks import read_back
 from collforge.reframe_checks.read_back import FUNCTIONS, Entered
-from collforge.tuner import request
+from collforge.tuner import han, request
 from collforge.tuner.run import Site, run_program
 
 ENDED = "the launch ended before or in this call"
+HAN = "some algorithm of han"
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Row:
 
     asked: Asked
     ran: str
-    """The title of the algorithm that ran; '' if none of coll/tuned's ran."""
+    """The title of the algorithm that ran, or HAN; '' if neither coll/tuned nor, where asked, han ran it."""
     why_not: str
     """Why the rule was not followed; '' if it was."""
     handed_over: bool = False
@@ -39,6 +40,8 @@ class Row:
     def __str__(self) -> str:
         size = request.format_size(self.asked.bytes)
         verdict = f"not taken: {self.why_not}" if self.why_not else "confirmed"
+        if self.ran == HAN:
+            verdict += ", but which of han's algorithms ran cannot be seen"
         verdict = f"handed over to {self.ran}" if self.handed_over else verdict
         ran = self.ran or "unknown"
         return f"{self.asked.collective} {size}: asked {self.asked.title}, ran {ran}: {verdict}"
@@ -86,6 +89,8 @@ def judge(asked: Asked, entered: Entered | None) -> Row:
     """Compares the algorithm that ran in a call with the one that the rule names."""
     if entered is None:
         return Row(asked, "", ENDED)
+    if asked.title.startswith(han.PREFIX):
+        return _judge_han(asked, entered)
     ran = read_back.title(asked.collective, entered.first) if entered.first else ""
     wanted = FUNCTIONS.get(asked.collective, {}).get(asked.title)
     if wanted is None:
@@ -106,3 +111,18 @@ def judge(asked: Asked, entered: Entered | None) -> Row:
     else:
         why = ""
     return Row(asked, ran, why)
+
+
+def _judge_han(asked: Asked, entered: Entered) -> Row:
+    """Whether han ran a call: by parts on communicators of its own, and nothing on the program's."""
+    if entered.failed:
+        return Row(asked, "", "MPI returned an error")
+    if entered.first and entered.same and not entered.elsewhere:
+        # Its reproducible algorithms do so with all calls, others where nodes are unequal or have one rank.
+        ran = read_back.title(asked.collective, entered.first)
+        return Row(asked, ran, f"{asked.title} handed the call over", handed_over=True)
+    if entered.first or not entered.same:
+        return Row(asked, "", "not all of the call was run by han")
+    if not entered.elsewhere:
+        return Row(asked, "", "no algorithm ran in parts of the communicator, as han's do")
+    return Row(asked, HAN, "")

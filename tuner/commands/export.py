@@ -21,6 +21,10 @@ EXAMPLE = """\
 collforge export --to openmpi --system emulated --output rules.conf
   mpirun --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename rules.conf ./app
 
+  collforge export --to openmpi5 --system emulated --output rules.conf      (writes rules.han.conf, too)
+  mpirun --mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_dynamic_rules_filename $PWD/rules.conf \\
+         --mca coll_han_use_dynamic_file_rules 1 --mca coll_han_dynamic_rules_filename $PWD/rules.han.conf ./app
+
   collforge export --to mpich --system emulated --output rules.json
   mpiexec -genv MPIR_CVAR_COLL_SELECTION_TUNING_JSON_FILE rules.json \\
           -genv MPIR_CVAR_CH4_COLL_SELECTION_TUNING_JSON_FILE rules.ch4.json ./app
