@@ -15,7 +15,7 @@ from collforge.errors import CollforgeError
 from collforge.reframe_checks import read_back as recorder
 from collforge.reframe_checks.read_back import FUNCTIONS, Entered
 from collforge.toolchain import libraries
-from collforge.tuner import export, han, read_back
+from collforge.tuner import export, han, native_algorithms, read_back
 from collforge.tuner.commands import export as command
 from collforge.tuner.read_back import Asked
 from collforge.tuner.run import Site
@@ -46,7 +46,7 @@ def test_algorithms_are_those_the_library_lists() -> None:
 def test_other_libraries_are_refused_with_the_reason() -> None:
     other = replace(libraries.find("mpich"), version="Some other MPI 1.0")
     with pytest.raises(CollforgeError, match="neither Open MPI nor MPICH"):
-        command.tuning_file(other, Path("rules"), 4)
+        native_algorithms.tuning_file(other, Path("rules"), 4)
 
 
 def test_an_algorithm_must_beat_the_own_choice_in_every_launch() -> None:
@@ -296,7 +296,7 @@ def test_in_a_timing_launch_han_is_off_or_runs_the_algorithm() -> None:
 
 def test_without_han_there_is_one_file_without_a_word_of_han(tmp_path: Path) -> None:
     library = libraries.find("openmpi")
-    file = command.tuning_file(library, tmp_path / "rules.conf", 8)
+    file = native_algorithms.tuning_file(library, tmp_path / "rules.conf", 8)
     assert isinstance(file, export.RulesFile) and file.han is None
     assert file.algorithms == export.openmpi_algorithms(library)
     choices = {"allgather": {1024: 0, 4096: 3, 16384: 4}}
@@ -397,7 +397,7 @@ def record_on_nodes(tmp_path: Path, collforge: Launch, monkeypatch: pytest.Monke
 @pytest.mark.emulated
 def test_only_calls_with_a_rule_leave_han(tmp_path: Path, record_on_nodes: OnNodes) -> None:
     path = tmp_path / "rules.conf"
-    file = command.tuning_file(libraries.find("openmpi5"), path, 4)
+    file = native_algorithms.tuning_file(libraries.find("openmpi5"), path, 4)
     ring = next(n for n, title in file.algorithms["allreduce"].items() if title == "ring")
     simple = next(n for n, title in file.algorithms["allreduce"].items() if title == "han:simple")
     choices = {"allreduce": {1024: 0, 8192: ring, 65536: simple, 1048576: 0}}
@@ -428,7 +428,7 @@ def test_only_calls_with_a_rule_leave_han(tmp_path: Path, record_on_nodes: OnNod
 def test_a_rule_that_han_does_not_hand_over_is_found(
     tmp_path: Path, record_on_nodes: OnNodes
 ) -> None:
-    file = command.tuning_file(libraries.find("openmpi5"), tmp_path / "rules.conf", 4)
+    file = native_algorithms.tuning_file(libraries.find("openmpi5"), tmp_path / "rules.conf", 4)
     file.write({"bcast": {1024: 7}})
     asked = Asked("bcast", 1024, "knomial")
     reproducible = Asked("allreduce", 8192, "han:reproducible")
