@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import Installation, Launch
 
+from collforge.case import parse
 from collforge.db import Choice, Winner
 from collforge.errors import CollforgeError
 from collforge.generator import manifest
@@ -88,19 +89,32 @@ def test_native_in_another_environment_is_a_candidate(collforge: Launch, tmp_pat
 
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
 def test_natives_own_algorithms_are_candidates(mpi: str, collforge: Launch, tmp_path: Path) -> None:
-    """Open MPI's algorithm for two processes fails on three: it has no samples, and the others have."""
+    """Each that runs on three ranks has samples, also allreduce's with the number of one that fails."""
     path = tmp_path / "bench.json"
     where = ["--system", "local", "--mpi", mpi, "--layout", "3x1"]
-    words = [*where, "--launches", "1", "--samples", "2", "allgather@3x1,bytes=64"]
+    cases = ["allgather@3x1,bytes=64", "allreduce@3x1,bytes=64"]
+    words = [*where, "--launches", "1", "--samples", "2", *cases]
     asked = ["--tuned-only", "--native-algorithms", "--json", str(path), *words]
     done = collforge("bench", *asked, timeout=280)
     assert done.returncode == 0, done.stderr
-    (row,) = json.loads(path.read_text())["rows"]
     file = native_algorithms.tuning_file(libraries.find(mpi), tmp_path, 3)
-    titles = set(file.algorithms["allgather"].values()) - {"two_proc"}
-    found = {name for name in row["samples"] if name.startswith("native/")}
-    assert found == {f"native/algorithm[{title}]" for title in titles}
-    assert len(found) > 2
+    for row in json.loads(path.read_text())["rows"]:
+        titles = file.algorithms[row["collective"]].values()
+        found = {name for name in row["samples"] if name.startswith("native/")}
+        assert found == {f"native/algorithm[{title}]" for title in titles}
+        assert len(found) > 2
+    assert "was not measured" not in done.stdout
+
+
+def test_an_algorithm_that_failed_is_told() -> None:
+    problem = parse("allreduce:native@4x1,bytes=8")
+    other = benchmark.Environment("algorithm", {}, {"allreduce": "ring", "bcast": "chain"})
+    seen = Measured({problem.problem: [{other.renamed(Variant("allreduce")): [1.0]}]}, {})
+    none = Measured({problem.problem: [{Variant("allreduce"): [1.0]}]}, {})
+    assert native_algorithms.not_measured([other], [problem], seen) == []
+    assert native_algorithms.not_measured([other], [problem], none) == [
+        "native/algorithm[ring] of allreduce"
+    ]
 
 
 def test_an_exported_file_is_a_candidate(collforge: Launch, tmp_path: Path) -> None:
@@ -109,8 +123,14 @@ def test_an_exported_file_is_a_candidate(collforge: Launch, tmp_path: Path) -> N
     words = [*where, "--launches", "1", "--samples", "2"]
     asked = ["--tuned-only", "--exported", str(rules), "--json", str(path), *words]
     missing = collforge("bench", *asked, "bcast@2x1,bytes=64")
-    assert missing.returncode == 2 and "collforge export --to openmpi" in missing.stderr
+    assert missing.returncode == 2 and "rules.conf is missing" in missing.stderr
+    for wrong in ('{"this is": "of MPICH"}', export.openmpi_rules(3, {"bcast": {64: 6}})):
+        rules.write_text(wrong)
+        refused = collforge("bench", *asked, "bcast@2x1,bytes=64")
+        assert refused.returncode == 2 and "has no rules of openmpi for 2 ranks" in refused.stderr
     rules.write_text(export.openmpi_rules(2, {"bcast": {64: 6}}))
+    unshown = collforge("bench", "--steps", *asked[1:], "bcast@2x1,bytes=64")
+    assert unshown.returncode == 2 and "do not go with" in unshown.stderr
     done = collforge("bench", *asked, "bcast@2x1,bytes=64")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(path.read_text())["rows"]

@@ -35,6 +35,8 @@ PLAIN = "full_lane"
 
 Its component collectives are native, and nothing is segmented.
 """
+ALGORITHM, EXPORTED = RESERVED = ("algorithm", "exported")
+"""Names of environments: native/algorithm[TITLE] and native/exported (native_algorithms.py)."""
 NATIVE_PHASES = "node_phase=native"
 SHARED_PHASES = "node_phase=shared"
 
@@ -171,6 +173,8 @@ class Environment:
         words = [word.partition("=") for word in shlex.split(rest)]
         if not name.isalnum() or not words or not all(key and sign for key, sign, _ in words):
             raise CollforgeError(f"{text!r} is not NAME:VARIABLE=VALUE, e.g. MR:PSM2_MULTIRAIL=1")
+        if name in RESERVED:
+            raise CollforgeError(f"the name {name} is that of another option's measurements")
         return cls(name, {key: value for key, _, value in words})
 
     def cases(self, job: Job) -> list[Case]:

@@ -74,6 +74,11 @@ Choices = Mapping[str, Mapping[int, int]]
 """Collective -> bytes of a block -> algorithm number."""
 
 
+def mark(ranks: int) -> str:
+    """The first words of a tuning file, after a comment's begin."""
+    return f"Written by collforge export for communicators of exactly {ranks} ranks"
+
+
 def openmpi_algorithms(library: MpiLibrary) -> dict[str, dict[int, str]]:
     """Collective -> algorithm number -> name, as ompi_info lists them."""
     found: dict[str, dict[int, str]] = {}
@@ -139,6 +144,8 @@ class TuningFile(ABC):
     reasons: dict[str, str]
     """Collective -> why it has no rules."""
 
+    begins: ClassVar[str]
+    """What is before the mark in the file."""
     not_exported: ClassVar[Mapping[str, str]]
     """Collective -> why the library's files can have no rules of it."""
     unsized: ClassVar[Sequence[str]]
@@ -157,6 +164,10 @@ class TuningFile(ABC):
     @abstractmethod
     def variables(self) -> Mapping[str, str]:
         """Environment variables under which the library uses the file."""
+
+    @abstractmethod
+    def files(self) -> list[Path]:
+        """The file, and those beside it."""
 
     @abstractmethod
     def write(self, choices: Choices, rows: Sequence[Row] = ()) -> None:
@@ -214,6 +225,7 @@ class RulesFile(TuningFile):
     han: Han | None = None
     """Its algorithms are in ``algorithms``, too."""
 
+    begins = "# "
     not_exported = NOT_EXPORTED
     unsized = UNSIZED
     no_sizes = "Open MPI looks its rule up by type size x ranks, not by the bytes of the call"
@@ -224,12 +236,19 @@ class RulesFile(TuningFile):
     def forced(self, number: int) -> Mapping[str, str]:
         if self.han and number >= han.FIRST:
             return mca_variables({**self.settings, **self.han.forced(number)})
-        forced = {f"coll_tuned_{name}_algorithm": str(number) for name in self.algorithms}
+        forced = {
+            f"coll_tuned_{name}_algorithm": str(number)
+            for name, known in self.algorithms.items()
+            if number in known
+        }
         return mca_variables({**self.settings, **(han.OFF if self.han else {}), **forced})
 
     def variables(self) -> Mapping[str, str]:
         beside = han.settings(str(han.rules_path(self.path))) if self.han else {}
         return mca_variables({**self.settings, **beside, FILE_SETTING: str(self.path)})
+
+    def files(self) -> list[Path]:
+        return [self.path, *([han.rules_path(self.path)] if self.han else [])]
 
     def write(self, choices: Choices, rows: Sequence[Row] = ()) -> None:
         settings, remarks = dict(self.settings), self.remarks(choices, rows)
@@ -345,7 +364,7 @@ def openmpi_rules(
     }
     chosen = {name: rules for name, rules in choices.items() if any(rules.values())}
     mca = {"coll_tuned_use_dynamic_rules": "1", **(settings or {})}
-    lines = ["# Written by collforge export; use it with"]
+    lines = [f"# {mark(ranks)}; use it with"]
     lines += [f"#   --mca {name} {value}" for name, value in mca.items()]
     lines += [f"#   --mca {FILE_SETTING} THIS_FILE"]
     lines += [f"# {remark}" for remark in remarks]

@@ -31,7 +31,7 @@ from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import libraries
 from collforge.tuner import read_back, request
-from collforge.tuner.export import OWN_CHOICE, Choices, TuningFile, steps_of
+from collforge.tuner.export import OWN_CHOICE, Choices, TuningFile, mark, steps_of
 from collforge.tuner.plan import WORD
 from collforge.tuner.read_back import Asked, Row
 from collforge.tuner.run import Site
@@ -217,6 +217,7 @@ class SelectionFile(TuningFile):
 
     trees: Trees
 
+    begins = "/*\n"
     not_exported = NOT_EXPORTED
     unsized = UNSIZED
     no_sizes = "MPICH's conditions do not know its size"
@@ -237,8 +238,11 @@ class SelectionFile(TuningFile):
     def variables(self) -> Mapping[str, str]:
         return variables(self.trees, self.path)
 
+    def files(self) -> list[Path]:
+        return [self.path, *([device_path(self.path)] if self.trees.device else [])]
+
     def write(self, choices: Choices, rows: Sequence[Row] = ()) -> None:
-        head = ["Written by collforge export; use both files with"]
+        head = [f"{mark(self.ranks)}; use both files with"]
         files = {str(self.path): "THIS_FILE", str(device_path(self.path)): "THIS_FILE.ch4"}
         head += [f"  {name}={files[value]}" for name, value in self.variables().items()]
         text = "\n".join([*head, *self.remarks(choices, rows)])

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from collforge.case import Case
 from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
 from collforge.tuner import export
-from collforge.tuner.benchmark import Environment
+from collforge.tuner.benchmark import ALGORITHM, EXPORTED, Environment, Measured
 from collforge.tuner.export import RulesFile, TuningFile
 from collforge.tuner.mpich_selection import SelectionFile, Trees
+from collforge.variant import Variant
 
-ALGORITHM, EXPORTED = "algorithm", "exported"
-"""Names of the environments: native/algorithm[TITLE] and native/exported."""
+PAIR, FOR_A_PAIR = 2, "two_proc"
+"""Open MPI's algorithms of this title fail on other numbers of ranks."""
 
 
 def tuning_file(library: MpiLibrary, path: Path, ranks: int) -> TuningFile:
@@ -22,6 +24,11 @@ def tuning_file(library: MpiLibrary, path: Path, ranks: int) -> TuningFile:
         trees = Trees.of(library)
         return SelectionFile(path, ranks, trees.algorithms(ranks), {}, trees)
     algorithms, han = export.openmpi_algorithms(library), export.openmpi_han(library)
+    if ranks != PAIR:
+        algorithms = {
+            name: {n: title for n, title in known.items() if title != FOR_A_PAIR}
+            for name, known in algorithms.items()
+        }
     if han:
         algorithms = han.joined(algorithms)
     return RulesFile(path, ranks, algorithms, {}, export.openmpi_settings(library), han)
@@ -41,10 +48,32 @@ def each(library: MpiLibrary, ranks: int, collectives: Collection[str]) -> list[
     ]
 
 
-def exported(library: MpiLibrary, path: Path) -> Environment:
-    """Native under an exported file. Raises CollforgeError if there is none."""
-    if not path.is_file():
-        raise CollforgeError(
-            f"{path} is missing: write it by `collforge export --to {library.name}`"
-        )
-    return Environment(EXPORTED, tuning_file(library, path.absolute(), 0).variables())
+def not_measured(
+    others: Sequence[Environment], cases: Sequence[Case], measured: Measured
+) -> list[str]:
+    """The algorithms without samples, because they, or calls before theirs in the launches, failed."""
+    return sorted(
+        {
+            other.renamed(Variant(case.collective)).name + f" of {case.collective}"
+            for other in others
+            for case in cases
+            if case.collective in (other.titles or {})
+            and not any(
+                other.renamed(Variant(case.collective)) in launch
+                for launch in measured.launches[case.problem]
+            )
+        }
+    )
+
+
+def exported(library: MpiLibrary, path: Path, ranks: int) -> Environment:
+    """Native under an exported file. Raises CollforgeError if it is not of this library and for these ranks."""
+    file = tuning_file(library, path.absolute(), ranks)
+    again = f"write it by `collforge export --to {library.name}`"
+    for one in file.files():
+        if not one.is_file():
+            raise CollforgeError(f"{one} is missing: {again}")
+    text = path.read_text(encoding="utf-8", errors="replace")
+    if not text.startswith(f"{file.begins}{export.mark(ranks)};"):
+        raise CollforgeError(f"{path} has no rules of {library.name} for {ranks} ranks: {again}")
+    return Environment(EXPORTED, file.variables())

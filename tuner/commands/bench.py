@@ -133,6 +133,8 @@ def run(args: argparse.Namespace) -> int:
     standard = "drop-in" if args.over_drop_in else NATIVE
     others = other_natives(args, library, cases)
     measured = benchmark.measure(site, job, args.launches, home() / "runs", others)
+    for name in native_algorithms.not_measured(others, cases, measured):
+        print(f"{name} was not measured: it, or a call before it in its launches, failed")
     problems = {one.problem: one.by(NATIVE) for one in cases}.values()
     rows = [make_row(known, problem, measured) for problem in problems]
     show(args, known, list(zip(problems, rows)), standard)
@@ -144,12 +146,23 @@ def run(args: argparse.Namespace) -> int:
 def other_natives(
     args: argparse.Namespace, library: MpiLibrary, cases: Sequence[Case]
 ) -> list[Environment]:
+    """Raises CollforgeError for options with which the other natives would not be shown, or not be native."""
     found = [Environment.parse(text) for text in args.native_also]
+    if not (found or args.exported or args.native_algorithms):
+        return []
+    if args.over_drop_in or args.steps or args.neighbours:
+        raise CollforgeError(
+            "--native-also, --exported and --native-algorithms do not go with --over-drop-in, "
+            "--steps or --neighbours"
+        )
+    ranks = from_name(cases[0].layout).size
     if args.exported:
-        found.append(native_algorithms.exported(library, args.exported))
+        found.append(native_algorithms.exported(library, args.exported, ranks))
     if args.native_algorithms:
-        ranks = from_name(cases[0].layout).size
-        found += native_algorithms.each(library, ranks, {one.collective for one in cases})
+        each = native_algorithms.each(library, ranks, {one.collective for one in cases})
+        if not each:
+            raise CollforgeError("no algorithm of these collectives can be selected by `export`")
+        found += each
     return found
 
 

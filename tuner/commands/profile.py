@@ -80,7 +80,8 @@ def run_show(args: argparse.Namespace) -> int:
     _add_columns(table)
     for row in found.rows[: args.most]:
         table.add_row(*_cells(found, row))
-    tables.show(table)
+    if found.rows:
+        tables.show(table)
     _tell_nonblocking(found)
     if args.plot:
         picture(found, args.most).draw(args.plot)

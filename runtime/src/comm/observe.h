@@ -21,7 +21,10 @@ void cf_observe_call(struct cf_state *state, int collective, int64_t bytes, stru
 /* The mean bytes of this rank's own blocks in a call that has begun, whose sizes only an exchange
  * tells. */
 void cf_observe_sizes(const struct cf_call *call, double own_mean);
-/* A nonblocking call begins, whose end is not seen. bytes as in cf_observe_call. */
+/* Whether calls are counted: COLLFORGE_PROFILE is set. */
+bool cf_observe_counts(void);
+/* A nonblocking call begins, whose end is not seen. bytes as in cf_observe_call. Only if calls are
+ * counted. */
 void cf_observe_nonblocking(struct cf_state *state, int collective, int64_t bytes);
 /* What serves calls of this many bytes. choice: NULL for native. */
 void cf_observe_choice(const struct cf_state *state, int collective, int64_t bytes,
@@ -40,7 +43,8 @@ void cf_observe_leave(struct cf_state *state);
  * profiling is on. The columns:
  *
  * - collective, layout, bytes_from, bytes_to (both included), calls
- * - blocking: 1, or 0 for nonblocking calls, of which seconds and waited are 0
+ * - blocking: 1, or 0 for nonblocking calls, of which seconds and waited are 0, and call_bytes of
+ * those whose sizes no rank knows alone
  * - origin: how the communicators were made: world, duplicate (of one that had a state), other
  * - communicators: their number; ranks: how many ranks called on one of them; dropped: on how many
  * of them the guard dropped a variant

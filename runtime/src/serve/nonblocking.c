@@ -6,7 +6,8 @@
 static void count_call(int collective, MPI_Comm comm, int count, MPI_Datatype type,
                        const int *counts) {
     struct cf_state *state = NULL;
-    if (cf_state_of(comm, &state) != MPI_SUCCESS || state->comm.layout.size == 0)
+    if (!cf_observe_counts() || cf_state_of(comm, &state) != MPI_SUCCESS ||
+        state->comm.layout.size == 0)
         return;
     const int64_t bytes = cf_call_bytes(collective, count, type, counts, state->comm.layout.size);
     if (bytes >= 0)
