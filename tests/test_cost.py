@@ -77,6 +77,7 @@ def test_every_variant_on_every_kind_of_layout() -> None:
             assert found.rounds >= found.lane_rounds >= 0 and found.off_node >= 0
 
 
+@pytest.mark.slow
 def test_the_command_prints_them(collforge: Launch) -> None:
     done = collforge("costs", "--layout", "36x32", "--collective", "bcast")
     assert done.returncode == 0, done.stderr

@@ -149,6 +149,7 @@ def test_a_figure_is_measured_once(built: Installation, collforge: Launch) -> No
     assert second.stdout.splitlines()[-2] == first.stdout.splitlines()[-2]
 
 
+@pytest.mark.slow
 def test_all_figures_of_a_paper(
     built: Installation, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -211,6 +211,7 @@ def test_times_over_the_mpi_version() -> None:
     assert one.over_mpi_low == one.over_mpi_high == 0.5, "one launch has no interval"
 
 
+@pytest.mark.slow
 @mostly_one_library
 def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     path = tmp_path / "kernels.json"
@@ -225,6 +226,7 @@ def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     assert min(row["seconds"] for row in rows) > 0
 
 
+@pytest.mark.slow
 @mostly_one_library
 def test_the_check_reports_all_versions(tmp_path: Path, mpi: str) -> None:
     settings = {"size": 48, "iterations": 2, "launches": 1}

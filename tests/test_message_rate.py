@@ -114,6 +114,7 @@ def test_the_checks(tmp_path: Path, mpi: str) -> None:
     assert all(len(test["perfvalues"]) == len(SIZES) for test in passed)
 
 
+@pytest.mark.slow
 def test_the_applications_are_checked(tmp_path: Path, mpi: str) -> None:
     session = run_checks(tmp_path, f"local:{mpi}", "^Application", launches=1)
     assert session.code == 0, session.said
@@ -134,6 +135,7 @@ def test_what_cannot_be_measured(collforge: Launch, words: list[str], said: str)
     assert done.returncode == 2 and said in done.stderr
 
 
+@pytest.mark.slow
 @mostly_one_library
 @pytest.mark.emulated
 def test_over_pairs_between_nodes(collforge: Launch, mpi: str, tmp_path: Path) -> None:
@@ -145,6 +147,7 @@ def test_over_pairs_between_nodes(collforge: Launch, mpi: str, tmp_path: Path) -
     assert "everywhere, 2 pairs" in done.stdout and "<!-- pairs -->" in plot.read_text()
 
 
+@pytest.mark.slow
 @mostly_one_library
 def test_targets_that_compute(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     """They free their windows after 1 ms."""
@@ -161,6 +164,7 @@ def test_targets_that_compute(collforge: Launch, mpi: str, tmp_path: Path) -> No
         assert waits["over_waiting"] == 1
 
 
+@pytest.mark.slow
 def test_the_command(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     plot = tmp_path / "rates.svg"
     done = collforge("probe", "message-rate", "--mpi", mpi, "--launches", "1", "--plot", str(plot))

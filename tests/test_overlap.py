@@ -349,6 +349,7 @@ def test_wrong_arguments_end_the_program(program: Path, tmp_path: Path, words: l
     assert execute([str(program), str(tmp_path / "x"), *words], timeout=30).returncode == 2
 
 
+@pytest.mark.slow
 def test_overlap_is_measured_and_drawn(
     built: Installation, collforge: Launch, tmp_path: Path
 ) -> None:
@@ -365,6 +366,7 @@ def test_overlap_is_measured_and_drawn(
     assert "computation (ms)" in files["plot.svg"].read_text()
 
 
+@pytest.mark.slow
 def test_mpich_runs_with_its_progress_thread(
     program: Path, built: Installation, launch: Launch, tmp_path: Path
 ) -> None:

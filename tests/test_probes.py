@@ -294,6 +294,7 @@ def test_a_toy_probe_is_one_file(
     assert "<!-- roll -->" in plot.read_text()
 
 
+@pytest.mark.slow
 def test_the_start_by_interfaces(built: Installation, collforge: Launch, tmp_path: Path) -> None:
     """Debian's libraries have one interface."""
     found, plot = tmp_path / "found.json", tmp_path / "found.svg"
@@ -309,6 +310,7 @@ def test_the_start_by_interfaces(built: Installation, collforge: Launch, tmp_pat
     assert "MPI_Finalize" in plot.read_text()
 
 
+@pytest.mark.slow
 def test_the_mini_applications(built: Installation, collforge: Launch, tmp_path: Path) -> None:
     """BSPMM checks its sums, and the programs fail if a window or communicator is not there."""
     found, plot = tmp_path / "found.json", tmp_path / "found.svg"

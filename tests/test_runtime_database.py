@@ -133,6 +133,27 @@ def test_the_guard_drops_what_is_slower(
     assert verdicts == ([] if guard == "0" else ["dropped", "kept"] * 2)
 
 
+@pytest.mark.parametrize("nodes", ["map:0,0,0,1", "2"])
+def test_a_trial_waits_until_native_calls_have_taken_some_time(
+    build: Build, tmp_path: Path, nodes: str
+) -> None:
+    path = Database(schema=5, points=MAP, layout="9x9").write(tmp_path / "db", build)
+    variables = {"COLLFORGE_DB": str(path), "COLLFORGE_NODE_MAP": nodes, "COLLFORGE_VERBOSE": "1"}
+    done = build.program(4, "wait", COLLFORGE_GUARD_AFTER="0.3", **variables)
+    assert len([line for line in done.log if "guard: bcast@" in line]) == 1
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "1,5", "1.", ".5", "1.5s", "1e3"])
+def test_a_wait_that_is_no_time_is_refused_with_a_warning(
+    build: Build, tmp_path: Path, text: str
+) -> None:
+    path = Database().write(tmp_path / "db", build)
+    runs, log = runs_with(build, path, COLLFORGE_GUARD_AFTER=text)
+    assert runs == 1
+    (line,) = log
+    assert line.startswith(f"collforge: warning: COLLFORGE_GUARD_AFTER='{text}' is no number")
+
+
 def test_an_unknown_guard_is_refused_with_a_warning(build: Build, tmp_path: Path) -> None:
     path = Database().write(tmp_path / "db", build)
     runs, log = runs_with(build, path, COLLFORGE_GUARD="2")

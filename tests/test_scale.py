@@ -210,7 +210,7 @@ def test_domains_take_no_square_of_the_ranks(scale: Scale, ranks: int) -> None:
     assert event["microseconds"] < 1e6
 
 
-@pytest.mark.parametrize("piece", [1, 2])
+@pytest.mark.parametrize("piece", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("mpi", LIBRARIES)
 def test_layouts_found_piece_by_piece(mpi: str, piece: int) -> None:
     """With the real library, for all ranks in order and in reverse order."""

@@ -30,8 +30,8 @@ COLLFORGE_PUBLIC const char *collforge_version(void);
  * op. On a communicator other than MPI_COMM_WORLD the first call with a stored winner is native. So
  * are all calls if the variant needs communicators or a shared-memory window that could not be
  * created. Of MPI_Gatherv, MPI_Scatterv and MPI_Alltoallv, whose bytes are those of the mean block,
- * some calls are native without a look at their sizes. The first calls of a variant that was not
- * measured on the layout may alternate with native ones (COLLFORGE_GUARD).
+ * some calls are native without a look at their sizes. Where a variant was not measured on the
+ * layout, the first calls are native, and the next ones alternate (COLLFORGE_GUARD).
  */
 COLLFORGE_PUBLIC int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes,
                                       char *name, size_t size);

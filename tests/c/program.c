@@ -354,6 +354,22 @@ static int served(MPI_Comm comm, int native_ms, int variant_ms) {
     return stub_runs - before;
 }
 
+/* Trials after 0.3 s: native serves the four timed calls, then until they are 0.3 s, which is ten
+ * calls of 30 ms or fewer, and one more as a communicator's first call. */
+static void run_wait(void) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
+    const int first = served(comm, 30, 0);
+    check(first > 0 && first <= 20 - 4 - 1 - 6);
+    check(served(comm, 30, 0) >= 13);
+    check(served(comm, 0, 0) == 20);
+    check(MPI_Comm_free(&comm) == MPI_SUCCESS);
+    /* A communicator with few calls has no trial. */
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
+    check(served(comm, 0, 0) == 0);
+    check(MPI_Comm_free(&comm) == MPI_SUCCESS);
+}
+
 /* With a point of the map for bcast and allreduce of 64 bytes. What runs is in the environment. */
 static void run_guard(void) {
     const char *guard = getenv("COLLFORGE_GUARD");
@@ -390,7 +406,7 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } commands[] = {{"results", run_results}, {"handles", run_handles}, {"errors", run_errors},
                     {"threads", run_threads}, {"second", run_second},   {"guard", run_guard},
-                    {"layouts", run_layouts}};
+                    {"wait", run_wait},       {"layouts", run_layouts}};
     const char *command = argc > 1 ? argv[1] : "";
     int provided = 0;
     if (strcmp(command, "threads") == 0)

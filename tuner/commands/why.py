@@ -100,6 +100,8 @@ def _conditions(
     if is_point and made.collective(variant.collective).has_op:
         lines.append("not tried against native first, unless COLLFORGE_GUARD=reductions")
     elif is_point:
-        lines.append("tried against native in the first calls on a communicator (COLLFORGE_GUARD)")
+        lines.append(
+            "tried against native on a communicator that has called for some time (COLLFORGE_GUARD)"
+        )
     lines.append("if its temporaries fit COLLFORGE_MEMORY")
     return lines

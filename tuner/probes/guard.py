@@ -1,7 +1,8 @@
 """What a wrong map costs: every point has the slowest variant that was measured on this layout.
 
-The first 1000 calls of each collective on a communicator, in which the guard tries and drops that variant, over
-the first 1000 in a launch without the preload: in both, these calls make the connections.
+The first 1000 calls of each collective on a communicator, in which the guard tries and drops that variant if
+they take long enough (COLLFORGE_GUARD_AFTER), over the first 1000 in a launch without the preload: in both,
+these calls make the connections.
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@
         "variants expected to be fast on a layout that was not measured are tried against native " \
         "first (1); never (0); also where float results then differ in their last bits " \
         "(reductions)") \
+    use(GUARD_AFTER, "SECONDS", \
+        "how long native serves such calls on a communicator before their variant is tried (1.5)") \
     use(MEMORY, "SIZE", \
         "what temporaries may take in a process (64M); calls that need more are native, except at " \
         "sizes up to twice the measured one") \

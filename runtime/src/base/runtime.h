@@ -31,9 +31,10 @@ struct cf_runtime {
     bool tuned_only; /* communicators without tuned collectives need no layout */
     int64_t memory;  /* COLLFORGE_MEMORY: bytes of temporaries per process */
     enum cf_guard guard;
-    bool reproducible; /* COLLFORGE_REPRODUCIBLE: reductions in one order for all sizes */
-    bool awaits_ends;  /* calls are observed, or variants may be on trial */
-    bool raised;       /* the library, not the program, asked for MPI_THREAD_MULTIPLE (this rank) */
+    double guard_after; /* COLLFORGE_GUARD_AFTER: seconds in native calls before a trial */
+    bool reproducible;  /* COLLFORGE_REPRODUCIBLE: reductions in one order for all sizes */
+    bool awaits_ends;   /* calls are observed, or variants may be on trial */
+    bool raised; /* the library, not the program, asked for MPI_THREAD_MULTIPLE (this rank) */
 };
 
 enum { CF_USUAL_MEMORY = 64 << 20 };

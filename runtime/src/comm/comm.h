@@ -54,15 +54,18 @@ struct cf_last {
     MPI_Datatype both;
 };
 
-/* Pairs of calls after which a trial ends. */
-enum { CF_TRIAL_PAIRS = 6 };
+/* Pairs of calls after which a trial ends, and the native calls timed before it. */
+enum { CF_TRIAL_PAIRS = 6, CF_TRIAL_TIMED = 4 };
 
 /* The trial of a choice at the sizes of a bucket on a communicator (serve/guard.h). */
 struct cf_trial {
     const struct cf_choice *choice;
     int bucket;
     int calls;
-    bool again; /* a re-test */
+    bool again;            /* a re-test */
+    int64_t waited;        /* native calls before the trial */
+    int64_t wait;          /* how many there are to be; once CF_TRIAL_TIMED have been timed */
+    double waited_seconds; /* of this rank in the timed ones */
     enum { CF_TRIAL_OPEN, CF_TRIAL_KEPT, CF_TRIAL_DROPPED } verdict;
     double seconds[2][CF_TRIAL_PAIRS]; /* of this rank's calls: native's, the variant's */
     struct cf_trial *next;
@@ -82,7 +85,7 @@ struct cf_call {
     double begin;           /* of the observed call; CLOCK_MONOTONIC, seconds */
     MPI_Comm comm;
     struct cf_state *state; /* of comm */
-    int number;             /* in the trial */
+    int number;             /* in the trial; -1 before it */
     double trial_begin;     /* after the ranks have prepared it */
 };
 

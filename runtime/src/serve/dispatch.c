@@ -311,9 +311,12 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
                                       struct cf_call *call) {
     const int collective = choice->variant->collective;
     struct cf_staging staging;
-    int err = cf_settle(state, choice, collective, bytes, args);
+    bool tries = cf_guard_tries(state, choice, bytes, again);
+    int err = tries && !again ? cf_guard_wait(state, choice, bytes, call) : MPI_SUCCESS;
 
-    const bool tries = err == MPI_SUCCESS && cf_guard_tries(state, choice, bytes, again);
+    if (err == MPI_SUCCESS)
+        err = cf_settle(state, choice, collective, bytes, args);
+    tries = tries && err == MPI_SUCCESS;
     if (tries)
         err = begin_trial(state, choice, again, call);
     if (err != MPI_SUCCESS)

@@ -122,6 +122,51 @@ static struct cf_trial *begin_trial(struct cf_state *state, const struct cf_choi
     return trial;
 }
 
+static void begin_call(struct cf_state *state, struct cf_trial *trial, int number,
+                       struct cf_call *call) {
+    call->comm = state->comm.handle;
+    call->state = state;
+    call->trial = trial;
+    call->number = number;
+}
+
+/* The first one is not counted: it makes connections. Returns an MPI error class. */
+static int agree_on_wait(const struct cf_state *state, struct cf_trial *trial) {
+    const double own = trial->waited_seconds / (CF_TRIAL_TIMED - 1);
+    double longest = 0;
+    const int err = PMPI_Allreduce(&own, &longest, 1, MPI_DOUBLE, MPI_MAX, state->comm.handle);
+    if (err != MPI_SUCCESS)
+        return err;
+    const double calls = longest > 0 ? cf_runtime.guard_after / longest : INT32_MAX;
+    trial->wait = calls < INT32_MAX ? (int64_t)calls : INT32_MAX;
+    return MPI_SUCCESS;
+}
+
+int cf_guard_wait(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
+                  struct cf_call *call) {
+    struct cf_trial *trial = trial_of(state, choice, bytes);
+    const bool began = trial != NULL && (trial->again || trial->calls > 0);
+    if (cf_runtime.guard_after <= 0 || began)
+        return MPI_SUCCESS;
+    if (trial == NULL)
+        trial = begin_trial(state, choice, bytes, false);
+    if (trial == NULL)
+        return MPI_ERR_NO_MEM;
+    if (trial->waited == CF_TRIAL_TIMED && trial->wait == 0) {
+        const int err = agree_on_wait(state, trial);
+        if (err != MPI_SUCCESS)
+            return err;
+    }
+    if (trial->waited >= CF_TRIAL_TIMED && trial->waited >= trial->wait)
+        return MPI_SUCCESS;
+    if (trial->waited < CF_TRIAL_TIMED) {
+        begin_call(state, trial, -1, call);
+        call->trial_begin = cf_now();
+    }
+    trial->waited++;
+    return CF_DECLINED;
+}
+
 /* Native first, then the variant first, in turn: what the first of a pair leaves unfinished slows
  * down the second. */
 static bool is_by_variant(int call) {
@@ -140,10 +185,7 @@ int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64
         trial->verdict = CF_TRIAL_OPEN;
         trial->again = true;
     }
-    call->comm = state->comm.handle;
-    call->state = state;
-    call->trial = trial;
-    call->number = trial->calls++;
+    begin_call(state, trial, trial->calls++, call);
     trial->seconds[is_by_variant(call->number)][call->number / 2] = HUGE_VAL;
     /* So that no call on trial has the waiting for a late rank. A call that fails has no end, and
      * the next one fails, too. */
@@ -156,6 +198,11 @@ int cf_guard_end(const struct cf_call *call) {
     struct cf_trial *trial = call->trial;
     if (trial == NULL)
         return MPI_SUCCESS;
-    trial->seconds[is_by_variant(call->number)][call->number / 2] = cf_now() - call->trial_begin;
+    const double seconds = cf_now() - call->trial_begin;
+    if (call->number < 0) {
+        trial->waited_seconds += trial->waited > 1 ? seconds : 0;
+        return MPI_SUCCESS;
+    }
+    trial->seconds[is_by_variant(call->number)][call->number / 2] = seconds;
     return call->number % 2 == 0 ? MPI_SUCCESS : decide(call->state, trial, call->number / 2 + 1);
 }

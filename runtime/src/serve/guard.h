@@ -2,7 +2,12 @@
  * The guard: a variant that was not measured on the layout of a communicator proves itself there,
  * and a winner that was measured has to do so from time to time.
  *
- * Its first calls at each size (quarter octave) alternate with native ones, in pairs, each after a
+ * Native serves its first calls at each size (quarter octave), until they have taken
+ * COLLFORGE_GUARD_AFTER seconds: so what a trial costs, the communicators and connections that the
+ * variant needs among it, is little beside what the program has spent in such calls already. The
+ * ranks time four calls, and agree how many that is.
+ *
+ * The calls that follow alternate with native ones, in pairs, each after a
  * barrier, and each rank times its own. After the first, third and sixth pair, an allreduce tells
  * all ranks the largest times. A variant that is slower is dropped: native serves such calls on
  * this communicator from then on. A variant more than 4 times and 2 ms slower has one call, one
@@ -35,6 +40,11 @@ bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice
 /* Whether the choice lost that trial, also because its last call failed. */
 bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
 
+/* Before a call of a choice on trial, while nothing is prepared for it: MPI_SUCCESS if its trial
+ * has come, CF_DECLINED if native is to serve this call. Collective where the ranks agree on the
+ * wait. Otherwise returns an MPI error class. */
+int cf_guard_wait(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
+                  struct cf_call *call);
 /* Begins a call of a choice on trial: MPI_SUCCESS if the variant is to serve it, CF_DECLINED if
  * native is, MPI_ERR_NO_MEM. */
 int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,

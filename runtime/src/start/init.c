@@ -42,6 +42,7 @@ struct settings {
     int nwinners;
     int nlayouts;
     int64_t memory;
+    double guard_after;
 };
 
 static int read_verbose(void) {
@@ -90,6 +91,28 @@ static enum cf_guard read_guard(void) {
     return strcmp(text, "0") == 0 ? CF_GUARD_OFF : CF_GUARD_ON;
 }
 
+/* Whole seconds and thousandths, so that no locale matters. */
+static double read_guard_after(void) {
+    const double usual = 1.5;
+    const char *text = cf_variable(CF_VARIABLE_GUARD_AFTER);
+    int seconds = 0;
+    int thousandths = 0;
+    int digits = 0;
+    char rest = 0;
+    if (text == NULL)
+        return usual;
+    const char *point = strchr(text, '.');
+    const bool whole = point == NULL && sscanf(text, "%9d%c", &seconds, &rest) == 1;
+    const bool parts =
+        point != NULL && sscanf(text, "%9d.%3d%n%c", &seconds, &thousandths, &digits, &rest) == 2;
+    for (ptrdiff_t i = parts ? digits - (point + 1 - text) : 3; i < 3; i++)
+        thousandths *= 10;
+    if ((whole || parts) && seconds >= 0 && thousandths >= 0)
+        return seconds + thousandths / 1e3;
+    cf_warn("COLLFORGE_GUARD_AFTER='%.80s' is no number of seconds such as 1.5; taking 1.5", text);
+    return usual;
+}
+
 static bool read_reproducible(void) {
     const bool wanted = cf_variable_is_on(CF_VARIABLE_REPRODUCIBLE);
     if (wanted && cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER))
@@ -110,6 +133,7 @@ static void read_settings(struct settings *settings, struct cf_winners *winners)
     settings->memory = read_memory();
     settings->gpu_native = read_gpu();
     settings->guard = (int)read_guard();
+    settings->guard_after = read_guard_after();
     settings->reproducible = read_reproducible();
     if (settings->reproducible)
         settings->guard = CF_GUARD_OFF;
@@ -213,6 +237,7 @@ static void start(void) {
     cf_log_setup(settings.verbose);
     cf_runtime.memory = settings.memory;
     cf_runtime.guard = (enum cf_guard)settings.guard;
+    cf_runtime.guard_after = settings.guard_after;
     cf_runtime.reproducible = settings.reproducible;
     if (settings.pretended)
         (void)cf_topology_start();
