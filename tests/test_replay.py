@@ -27,7 +27,7 @@ from collforge.tuner.standing import Standing, judge
 from collforge.tuner.tune import SAMPLES, task_seconds, tasks_in_turn
 from collforge.variant import NATIVE, Variant
 
-QUICK, ALL = range(2), range(12)
+QUICK, ALL = range(4), range(12)
 """Seeds; the held-out launch changes with the seed."""
 START_SECONDS = 4.0
 PARTS = (0.1, 0.25, 0.5, 1.0)

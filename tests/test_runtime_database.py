@@ -143,7 +143,9 @@ def test_a_trial_waits_until_native_calls_have_taken_some_time(
     assert len([line for line in done.log if "guard: bcast@" in line]) == 1
 
 
-@pytest.mark.parametrize("text", ["soon", "-1", "1,5", "1.", ".5", "1.5s", "1e3"])
+@pytest.mark.parametrize(
+    "text", ["soon", "-1", "-0.5", "1,5", "1.", ".5", "1.+5", "1.5s", "1e3", " 1"]
+)
 def test_a_wait_that_is_no_time_is_refused_with_a_warning(
     build: Build, tmp_path: Path, text: str
 ) -> None:

@@ -31,7 +31,7 @@ COLLFORGE_PUBLIC const char *collforge_version(void);
  * are all calls if the variant needs communicators or a shared-memory window that could not be
  * created. Of MPI_Gatherv, MPI_Scatterv and MPI_Alltoallv, whose bytes are those of the mean block,
  * some calls are native without a look at their sizes. Where a variant was not measured on the
- * layout, the first calls are native, and the next ones alternate (COLLFORGE_GUARD).
+ * layout, the first calls may be native, and the next ones alternate (COLLFORGE_GUARD).
  */
 COLLFORGE_PUBLIC int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes,
                                       char *name, size_t size);

@@ -354,19 +354,18 @@ static int served(MPI_Comm comm, int native_ms, int variant_ms) {
     return stub_runs - before;
 }
 
-/* Trials after 0.3 s: native serves the four timed calls, then until they are 0.3 s, which is ten
- * calls of 30 ms or fewer, and one more as a communicator's first call. */
+/*
+ * Trials after 0.3 s. Native serves calls of 30 ms until they are 0.3 s: 10 calls, or fewer if the
+ * shortest timed one took longer on some rank, and one more as a communicator's first call. Of the
+ * 20 calls, 6 of the 12 in the trial follow, and at most 3 more: 5 with 6 calls of 50 ms.
+ */
 static void run_wait(void) {
     MPI_Comm comm = MPI_COMM_NULL;
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
     const int first = served(comm, 30, 0);
-    check(first > 0 && first <= 20 - 4 - 1 - 6);
-    check(served(comm, 30, 0) >= 13);
+    check(first >= 4 && first <= 7);
+    check(served(comm, 30, 0) >= 16);
     check(served(comm, 0, 0) == 20);
-    check(MPI_Comm_free(&comm) == MPI_SUCCESS);
-    /* A communicator with few calls has no trial. */
-    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
-    check(served(comm, 0, 0) == 0);
     check(MPI_Comm_free(&comm) == MPI_SUCCESS);
 }
 

@@ -27,7 +27,9 @@ from collforge.tuner.probes.programs import NEVER, SYSTEM
 from collforge.tuner.probes.ratios import Ratio, Ratios
 from collforge.variant import Variant
 
-SUMMARY = "time 1000 calls with a map of the slowest variants, which the guard has to drop"
+SUMMARY = (
+    "time 1000 calls with a map of the slowest variants, which the guard has to drop or not to try"
+)
 ROUNDS = 20  # of 50 calls: templates/overhead.c.j2
 WORD = 8
 

@@ -62,10 +62,10 @@ struct cf_trial {
     const struct cf_choice *choice;
     int bucket;
     int calls;
-    bool again;            /* a re-test */
-    int64_t waited;        /* native calls before the trial */
-    int64_t wait;          /* how many there are to be; once CF_TRIAL_TIMED have been timed */
-    double waited_seconds; /* of this rank in the timed ones */
+    bool again;      /* a re-test */
+    int64_t waited;  /* native calls before the trial */
+    int64_t wait;    /* how many there are to be; 0: not agreed yet */
+    double shortest; /* seconds of this rank's shortest timed one */
     enum { CF_TRIAL_OPEN, CF_TRIAL_KEPT, CF_TRIAL_DROPPED } verdict;
     double seconds[2][CF_TRIAL_PAIRS]; /* of this rank's calls: native's, the variant's */
     struct cf_trial *next;
@@ -86,7 +86,7 @@ struct cf_call {
     MPI_Comm comm;
     struct cf_state *state; /* of comm */
     int number;             /* in the trial; -1 before it */
-    double trial_begin;     /* after the ranks have prepared it */
+    double trial_begin;     /* after the barrier before a call in the trial */
 };
 
 struct cf_shape;

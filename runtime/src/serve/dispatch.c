@@ -229,9 +229,9 @@ bool cf_shows_order(int collective, MPI_Op op) {
  * Whether this call stays native to save the cost of the node and lane communicators. They pay from
  * the second call on, and a program may create a communicator, call once and free it. All ranks
  * decide alike: the decision reads only uniform facts, and on an incomplete communicator every call
- * comes here, because none is settled. Exceptions, which run at once: MPI_COMM_WORLD, whose
- * communicators are created once; forced choices; and results that would differ between the first
- * and the second call.
+ * that does not wait for a trial comes here, because none is settled. Exceptions, which run at
+ * once: MPI_COMM_WORLD, whose communicators are created once; forced choices; and results that
+ * would differ between the first and the second call.
  */
 static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice,
                         const struct cf_args *args) {
@@ -294,6 +294,17 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
+/* Whether a choice with a trial passes the checks that all ranks make alike, before anything is
+ * prepared for it. */
+static bool may_serve(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
+                      const struct cf_args *args) {
+    const int collective = choice->variant->collective;
+    struct cf_facts facts;
+    cf_facts_fill(&facts, &state->comm.layout, collective, bytes, args->op);
+    return !is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) &&
+           applies(choice, &facts, false);
+}
+
 /* The next call is looked up anew, in case the variant is dropped. */
 static int begin_trial(struct cf_state *state, const struct cf_choice *choice, bool again,
                        struct cf_call *call) {
@@ -312,8 +323,10 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
     const int collective = choice->variant->collective;
     struct cf_staging staging;
     bool tries = cf_guard_tries(state, choice, bytes, again);
-    int err = tries && !again ? cf_guard_wait(state, choice, bytes, call) : MPI_SUCCESS;
+    int err = MPI_SUCCESS;
 
+    if (tries && may_serve(state, choice, bytes, args))
+        err = cf_guard_wait(state, choice, bytes, call);
     if (err == MPI_SUCCESS)
         err = cf_settle(state, choice, collective, bytes, args);
     tries = tries && err == MPI_SUCCESS;

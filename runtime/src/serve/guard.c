@@ -116,7 +116,8 @@ static struct cf_trial *begin_trial(struct cf_state *state, const struct cf_choi
         return NULL;
     trial->choice = choice;
     trial->bucket = cf_bucket((uint64_t)bytes);
-    trial->again = again;
+    trial->again = again && choice->evidence != CF_EXPECTED;
+    trial->shortest = HUGE_VAL;
     trial->next = state->trials;
     state->trials = trial;
     return trial;
@@ -130,36 +131,48 @@ static void begin_call(struct cf_state *state, struct cf_trial *trial, int numbe
     call->number = number;
 }
 
-/* The first one is not counted: it makes connections. Returns an MPI error class. */
+/*
+ * By the shortest of the timed calls, so that one late rank does not shorten the wait. The first
+ * one is not timed: it makes connections. Returns an MPI error class, which the MPI library has
+ * reported: a handler may have freed the communicator.
+ */
 static int agree_on_wait(const struct cf_state *state, struct cf_trial *trial) {
-    const double own = trial->waited_seconds / (CF_TRIAL_TIMED - 1);
     double longest = 0;
-    const int err = PMPI_Allreduce(&own, &longest, 1, MPI_DOUBLE, MPI_MAX, state->comm.handle);
+    const int err =
+        PMPI_Allreduce(&trial->shortest, &longest, 1, MPI_DOUBLE, MPI_MAX, state->comm.handle);
     if (err != MPI_SUCCESS)
         return err;
-    const double calls = longest > 0 ? cf_runtime.guard_after / longest : INT32_MAX;
+    /* No call succeeded on some rank: infinite. */
+    const bool known = longest > 0 && longest < HUGE_VAL;
+    const double calls = known ? cf_runtime.guard_after / longest : INT32_MAX;
     trial->wait = calls < INT32_MAX ? (int64_t)calls : INT32_MAX;
+    if (trial->wait < CF_TRIAL_TIMED)
+        trial->wait = CF_TRIAL_TIMED;
     return MPI_SUCCESS;
+}
+
+/* Whether calls of the choice wait for a trial: not for a re-test, nor once it has begun. */
+static bool is_to_wait(const struct cf_trial *trial, const struct cf_choice *choice) {
+    if (cf_runtime.guard_after <= 0)
+        return false;
+    return trial == NULL ? choice->evidence == CF_EXPECTED : !trial->again && trial->calls == 0;
 }
 
 int cf_guard_wait(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
                   struct cf_call *call) {
     struct cf_trial *trial = trial_of(state, choice, bytes);
-    const bool began = trial != NULL && (trial->again || trial->calls > 0);
-    if (cf_runtime.guard_after <= 0 || began)
+    if (!is_to_wait(trial, choice))
         return MPI_SUCCESS;
     if (trial == NULL)
         trial = begin_trial(state, choice, bytes, false);
     if (trial == NULL)
         return MPI_ERR_NO_MEM;
-    if (trial->waited == CF_TRIAL_TIMED && trial->wait == 0) {
-        const int err = agree_on_wait(state, trial);
-        if (err != MPI_SUCCESS)
-            return err;
-    }
+    if (trial->waited == CF_TRIAL_TIMED && trial->wait == 0 &&
+        agree_on_wait(state, trial) != MPI_SUCCESS)
+        return CF_DECLINED;
     if (trial->waited >= CF_TRIAL_TIMED && trial->waited >= trial->wait)
         return MPI_SUCCESS;
-    if (trial->waited < CF_TRIAL_TIMED) {
+    if (trial->waited > 0 && trial->waited < CF_TRIAL_TIMED) {
         begin_call(state, trial, -1, call);
         call->trial_begin = cf_now();
     }
@@ -200,7 +213,7 @@ int cf_guard_end(const struct cf_call *call) {
         return MPI_SUCCESS;
     const double seconds = cf_now() - call->trial_begin;
     if (call->number < 0) {
-        trial->waited_seconds += trial->waited > 1 ? seconds : 0;
+        trial->shortest = seconds < trial->shortest ? seconds : trial->shortest;
         return MPI_SUCCESS;
     }
     trial->seconds[is_by_variant(call->number)][call->number / 2] = seconds;

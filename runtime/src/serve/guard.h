@@ -3,15 +3,14 @@
  * and a winner that was measured has to do so from time to time.
  *
  * Native serves its first calls at each size (quarter octave), until they have taken
- * COLLFORGE_GUARD_AFTER seconds: so what a trial costs, the communicators and connections that the
- * variant needs among it, is little beside what the program has spent in such calls already. The
- * ranks time four calls, and agree how many that is.
+ * COLLFORGE_GUARD_AFTER seconds: a program spends these before it pays for the communicators and
+ * connections that a variant needs. Three calls are timed, and the ranks agree on the number.
  *
- * The calls that follow alternate with native ones, in pairs, each after a
- * barrier, and each rank times its own. After the first, third and sixth pair, an allreduce tells
- * all ranks the largest times. A variant that is slower is dropped: native serves such calls on
- * this communicator from then on. A variant more than 4 times and 2 ms slower has one call, one
- * more than 1.5 times slower three, any other slower one six.
+ * The calls that follow alternate with native ones, in pairs, each after a barrier, and each rank
+ * times its own. After the first, third and sixth pair, an allreduce tells all ranks the largest
+ * times. A variant that is slower is dropped: native serves such calls on this communicator from
+ * then on. A variant more than 4 times and 2 ms slower has one call, one more than 1.5 times slower
+ * three, any other slower one six.
  *
  * After each 16381 calls of a collective on a communicator for which a variant was chosen, the
  * variant of that call is tried again, be it measured or kept: other load of the network or another
@@ -40,9 +39,9 @@ bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice
 /* Whether the choice lost that trial, also because its last call failed. */
 bool cf_guard_dropped(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes);
 
-/* Before a call of a choice on trial, while nothing is prepared for it: MPI_SUCCESS if its trial
- * has come, CF_DECLINED if native is to serve this call. Collective where the ranks agree on the
- * wait. Otherwise returns an MPI error class. */
+/* Before a call of a choice that cf_guard_tries, while nothing is prepared for it: MPI_SUCCESS if
+ * it need not wait any more, CF_DECLINED if native is to serve this call, MPI_ERR_NO_MEM.
+ * Collective where the ranks agree on the wait. */
 int cf_guard_wait(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
                   struct cf_call *call);
 /* Begins a call of a choice on trial: MPI_SUCCESS if the variant is to serve it, CF_DECLINED if

@@ -91,24 +91,25 @@ static enum cf_guard read_guard(void) {
     return strcmp(text, "0") == 0 ? CF_GUARD_OFF : CF_GUARD_ON;
 }
 
-/* Whole seconds and thousandths, so that no locale matters. */
+/* Not strtod, whose point depends on the locale. */
 static double read_guard_after(void) {
+    static const char digits[] = "0123456789";
     const double usual = 1.5;
     const char *text = cf_variable(CF_VARIABLE_GUARD_AFTER);
-    int seconds = 0;
-    int thousandths = 0;
-    int digits = 0;
-    char rest = 0;
     if (text == NULL)
         return usual;
-    const char *point = strchr(text, '.');
-    const bool whole = point == NULL && sscanf(text, "%9d%c", &seconds, &rest) == 1;
-    const bool parts =
-        point != NULL && sscanf(text, "%9d.%3d%n%c", &seconds, &thousandths, &digits, &rest) == 2;
-    for (ptrdiff_t i = parts ? digits - (point + 1 - text) : 3; i < 3; i++)
-        thousandths *= 10;
-    if ((whole || parts) && seconds >= 0 && thousandths >= 0)
-        return seconds + thousandths / 1e3;
+    const size_t whole = strspn(text, digits);
+    const char *part = text[whole] == '.' ? text + whole + 1 : "0";
+    const size_t length = strspn(part, digits);
+    double seconds = 0;
+    double unit = 1;
+    for (size_t i = 0; i < whole; i++)
+        seconds = 10 * seconds + (text[i] - '0');
+    for (size_t i = 0; i < length; i++)
+        seconds += (unit /= 10) * (part[i] - '0');
+    if (whole > 0 && length > 0 && part[length] == '\0' &&
+        (text[whole] == '.' || text[whole] == '\0'))
+        return seconds;
     cf_warn("COLLFORGE_GUARD_AFTER='%.80s' is no number of seconds such as 1.5; taking 1.5", text);
     return usual;
 }
