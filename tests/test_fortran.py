@@ -121,6 +121,7 @@ def test_exported_symbols(mpi: str, built: Installation, collectives: list[Colle
     expected = {"MPI_Init", "MPI_Init_thread", "MPI_Finalize", *also_wrapped(built.library.flavor)}
     expected |= offered()
     expected |= {collective.function for collective in collectives}
+    expected |= {f"MPI_I{collective.name}" for collective in collectives}
     expected |= {f"{r.name}_f" for r in fortran.hybrid_routines(load.load_specs().hybrid)}
     expected.add("collforge_hybrid_get_f")
     expected |= fortran.exported(collectives, built.library.flavor)
