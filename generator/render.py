@@ -128,6 +128,7 @@ def _environment(templates: Path) -> jinja2.Environment:
         formals=lambda c: ", ".join(f"{a.ctype} {a.name}".replace("* ", "*") for a in c.arguments),
         choose=wrappers.choose,
         count=wrappers.count,
+        have_nonblocking=wrappers.have_nonblocking,
         nonblocking=wrappers.nonblocking,
         is_native=wrappers.is_native,
         fortran_routines=routines,

@@ -80,7 +80,7 @@ def test_which_row_serves(
     ("layout", "collective", "words"),
     [
         ("4x2", "bcast", ["winners of 4x2", "3.00 times", "COLLFORGE_MEMORY"]),
-        ("3x2", "allgather", ["point 4x2 of the map", "2.00 times", "tried against native in"]),
+        ("3x2", "allgather", ["point 4x2 of the map", "2.00 times", "tried against native on"]),
         ("3x2", "allreduce", ["point 4x2 of the map", "not tried against native"]),
         ("7x7", "bcast", ["neither this layout nor one near it"]),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ..model import Collective
 
 
@@ -29,11 +31,14 @@ def is_native(collective: Collective) -> str:
     return f"cf_is_native{suffix}({arguments})"
 
 
+def have_nonblocking(collectives: Iterable[Collective]) -> list[Collective]:
+    """Those of the MPI standard: MPIX_ functions need not have a nonblocking form."""
+    return [one for one in collectives if one.function == f"MPI_{one.name.capitalize()}"]
+
+
 def nonblocking(collective: Collective) -> str:
     """MPI_Ibcast of MPI_Bcast."""
-    return collective.function.replace(
-        f"MPI_{collective.name.capitalize()}", f"MPI_I{collective.name}"
-    )
+    return f"MPI_I{collective.name}"
 
 
 def count(collective: Collective) -> str:

@@ -68,26 +68,7 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="compare hybrid collectives with the tuned drop-in ones of --db instead of native",
     )
-    parser.add_argument(
-        "--native-also",
-        action="append",
-        metavar="'NAME:VARIABLE=VALUE ...'",
-        default=[],
-        help="native once more, as native/NAME, in launches with these environment variables, e.g. "
-        "MR:PSM2_MULTIRAIL=1; may be repeated",
-    )
-    parser.add_argument(
-        "--native-algorithms",
-        action="store_true",
-        help="each algorithm of the MPI library that `export` can select, as native/algorithm, in launches of "
-        "its own",
-    )
-    parser.add_argument(
-        "--exported",
-        type=Path,
-        metavar="FILE",
-        help="native under a file that `export` wrote, as native/exported, in launches of its own",
-    )
+    add_other_natives(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--tuned-only", action="store_true", help="native and the tuned choice only")
     which.add_argument(
@@ -108,6 +89,29 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--seed", type=int, default=7, help="seed of the inputs (default: 7)")
     add_output(parser)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="case strings")
+
+
+def add_other_natives(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--native-also",
+        action="append",
+        metavar="'NAME:VARIABLE=VALUE ...'",
+        default=[],
+        help="native once more, as native/NAME, in launches with these environment variables, e.g. "
+        "MR:PSM2_MULTIRAIL=1; may be repeated",
+    )
+    parser.add_argument(
+        "--native-algorithms",
+        action="store_true",
+        help="each algorithm of the MPI library that `export` can select, as native/algorithm, in launches of "
+        "its own",
+    )
+    parser.add_argument(
+        "--exported",
+        type=Path,
+        metavar="FILE",
+        help="native under a file that `export` wrote, as native/exported, in launches of its own",
+    )
 
 
 def run(args: argparse.Namespace) -> int:

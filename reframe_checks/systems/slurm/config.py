@@ -42,7 +42,8 @@ _CGROUP = "CgroupPlugin=cgroup/v1\n"
 
 # Processes are found by their parents, because the nodes have no control groups. Nothing binds ranks to cores,
 # which the nodes share. PMIx writes files to TmpFS, under names that are the same on all nodes.
-# `config_overrides`: a node may have more cores here than the machine has.
+# `config_overrides`: a node may have more cores here than the machine has. A rank that crashes ends its step:
+# else the others would wait for it, and the queue for them.
 _SLURM = """\
 ClusterName=collforge
 SlurmctldHost={controller}
@@ -64,6 +65,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 SchedulerParameters=batch_sched_delay=0
 MpiDefault=pmix
+KillOnBadExit=1
 SlurmdParameters=config_overrides
 CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 LaunchParameters=mpir_use_nodeaddr
