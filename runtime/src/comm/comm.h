@@ -54,7 +54,8 @@ struct cf_last {
     MPI_Datatype both;
 };
 
-/* Pairs of calls after which a trial ends, and the native calls timed before it. */
+/* Pairs of calls after which a trial ends, and the native calls before it after which the ranks
+ * agree how many there are to be. */
 enum { CF_TRIAL_PAIRS = 6, CF_TRIAL_TIMED = 4 };
 
 /* The trial of a choice at the sizes of a bucket on a communicator (serve/guard.h). */
@@ -65,7 +66,7 @@ struct cf_trial {
     bool again;      /* a re-test */
     int64_t waited;  /* native calls before the trial */
     int64_t wait;    /* how many there are to be; 0: not agreed yet */
-    double shortest; /* seconds of this rank's shortest timed one */
+    double shortest; /* seconds of this rank's shortest one, of those timed */
     enum { CF_TRIAL_OPEN, CF_TRIAL_KEPT, CF_TRIAL_DROPPED } verdict;
     double seconds[2][CF_TRIAL_PAIRS]; /* of this rank's calls: native's, the variant's */
     struct cf_trial *next;

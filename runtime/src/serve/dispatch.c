@@ -205,6 +205,20 @@ static bool applies(const struct cf_choice *choice, const struct cf_facts *facts
             cf_memory_suffices(choice, facts));
 }
 
+/* Whether the choice serves such calls on the communicator. Reads only uniform facts. */
+static bool serves(const struct cf_state *state, const struct cf_choice *choice, int collective,
+                   int64_t bytes, MPI_Op op) {
+    struct cf_facts facts;
+    bool few = false;
+    cf_facts_fill(&facts, &state->comm.layout, collective, bytes, op);
+    if (cf_collectives[collective].sized == CF_SIZED_EXCHANGED) {
+        facts.bytes = state->comm.exchanged.largest;
+        facts.total_bytes = state->comm.exchanged.total;
+        few = state->comm.exchanged.few;
+    }
+    return applies(choice, &facts, few);
+}
+
 int cf_raise(MPI_Comm comm, int err) {
     (void)PMPI_Comm_call_errhandler(comm, err);
     if (err == MPI_ERR_NO_MEM) {
@@ -264,18 +278,10 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
               const struct cf_args *args) {
     const struct cf_collective_info *info = &cf_collectives[collective];
     const struct cf_layout *layout = &state->comm.layout;
-    struct cf_facts facts;
 
     if (is_illegal_everywhere(info, args, layout))
         return CF_DECLINED;
-    cf_facts_fill(&facts, layout, collective, bytes, args->op);
-    bool few = false;
-    if (info->sized == CF_SIZED_EXCHANGED) {
-        facts.bytes = state->comm.exchanged.largest;
-        facts.total_bytes = state->comm.exchanged.total;
-        few = state->comm.exchanged.few;
-    }
-    if (!applies(choice, &facts, few)) {
+    if (!serves(state, choice, collective, bytes, args->op)) {
         if (cf_runtime.mode == CF_MODE_OBSERVED)
             cf_observe_refusal(state, collective, bytes, choice);
         return CF_DECLINED;
@@ -292,17 +298,6 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     if (!ready && cf_runtime.reproducible && info->has_op && layout->rank == 0)
         cf_order_warn(info->name, state->layout_name);
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
-}
-
-/* Whether a choice with a trial passes the checks that all ranks make alike, before anything is
- * prepared for it. */
-static bool may_serve(const struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
-                      const struct cf_args *args) {
-    const int collective = choice->variant->collective;
-    struct cf_facts facts;
-    cf_facts_fill(&facts, &state->comm.layout, collective, bytes, args->op);
-    return !is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) &&
-           applies(choice, &facts, false);
 }
 
 /* The next call is looked up anew, in case the variant is dropped. */
@@ -325,7 +320,9 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
     bool tries = cf_guard_tries(state, choice, bytes, again);
     int err = MPI_SUCCESS;
 
-    if (tries && may_serve(state, choice, bytes, args))
+    /* What cannot run anyway waits for no trial; cf_settle says so. */
+    if (tries && !is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) &&
+        serves(state, choice, collective, bytes, args->op))
         err = cf_guard_wait(state, choice, bytes, call);
     if (err == MPI_SUCCESS)
         err = cf_settle(state, choice, collective, bytes, args);
