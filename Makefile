@@ -12,9 +12,9 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Two at a time, because most tests start processes and wait for them; a file's tests share what they build.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
-PACKAGES := db generator reframe_checks runtime templates toolchain tuner
+PACKAGES := db generator papers reframe_checks runtime templates toolchain tuner
 SOURCES := $(wildcard collforge/*.py) $(PACKAGES)
-C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*/*.[ch] runtime/src/*/*/*.c runtime/bench/*.[ch] runtime/bench/*/*.c reframe_checks/systems/*/*.c)
+C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*/*.[ch] runtime/src/*/*/*.c runtime/bench/*.[ch] runtime/bench/*/*.c reframe_checks/systems/*/*.c papers/programs/*.[ch])
 
 # What must be there, and the Debian packages that bring it.
 COMMANDS := gcc=gcc make=make ip=iproute2 tc=iproute2 ps=procps unshare=util-linux nsenter=util-linux \
@@ -79,6 +79,7 @@ lint: setup ## formatters, linters, types, import contracts: nothing is changed
 	@links=build/lint/collforge
 	rm -rf "$$links" && mkdir -p "$$links"
 	cp --recursive --symbolic-link $(addprefix $(CURDIR)/,$(SOURCES)) "$$links"
+	rm -rf "$$links/papers/tests" # tests have no types
 	set -x
 	$(BIN)/ruff format --config .ci/ruff.toml --check $(SOURCES) tests
 	$(BIN)/ruff check --config .ci/ruff.toml $(SOURCES) tests

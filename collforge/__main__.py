@@ -2,7 +2,7 @@
 
 import sys
 
-from collforge.tuner.cli import main
+from collforge.tuner.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

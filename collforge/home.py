@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import uuid
+from datetime import datetime, timezone
 from pathlib import Path
 
 import platformdirs
@@ -43,4 +45,12 @@ def make_folder(folder: Path) -> Path:
         raise CollforgeError(f"cannot create {folder} ({error.strerror}): {fix}") from error
     if not os.access(folder, os.W_OK | os.X_OK):
         raise CollforgeError(f"cannot write to {folder}: {fix}")
+    return folder
+
+
+def new_folder(parent: Path, label: str) -> Path:
+    """A new folder with a sortable, unique name."""
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
+    folder = parent / f"{stamp}-{label}-{uuid.uuid4().hex[:6]}"
+    folder.mkdir(parents=True)
     return folder

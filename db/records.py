@@ -42,7 +42,7 @@ class Start:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """One launch of the timing driver, the unit of statistics (see tuner/select.py)."""
+    """One launch of the timing driver, the unit of statistics (see tuner/decide/select.py)."""
 
     uuid: str
     """Identifies the launch, so that it is not recorded twice."""

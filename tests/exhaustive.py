@@ -20,10 +20,11 @@ from collforge.generator import manifest
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.toolchain import build, libraries
-from collforge.tuner import benchmark, plan
-from collforge.tuner.evidence import Launch
-from collforge.tuner.plan import Goal
-from collforge.tuner.run import Job, Site
+from collforge.tuner.decide import plan
+from collforge.tuner.decide.evidence import Launch
+from collforge.tuner.decide.plan import Goal
+from collforge.tuner.run import benchmark
+from collforge.tuner.run.jobs import Job, Site
 from collforge.variant import NATIVE, Variant, split_name
 
 DATA = Path(__file__).parent / "data"

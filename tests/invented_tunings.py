@@ -9,15 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from collforge.cases import timing_case
 from collforge.db import Result, RunRecord, Start, Store
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
-from collforge.reframe_checks.cases import timing_case
-from collforge.tuner import cli, plan
-from collforge.tuner.plan import Goal
-from collforge.tuner.run import Site
-from collforge.tuner.tune import Session, decide_all, publish_map
+from collforge.tuner.cli import main
+from collforge.tuner.decide import plan
+from collforge.tuner.decide.plan import Goal
+from collforge.tuner.run.jobs import Site
+from collforge.tuner.run.tune import Session, decide_all, publish_map
 from collforge.variant import NATIVE, Variant
 
 PLACE = Place("cluster", "openmpi", "Open MPI v5.0.7", "4x2")
@@ -91,7 +92,7 @@ Out = pytest.CaptureFixture[str]
 def run(capsys: Out, code: int, *words: str | Path) -> str:
     """Runs `collforge db` with these words; returns what it prints."""
     capsys.readouterr()
-    assert cli.main(["db", *map(str, words)]) == code
+    assert main.main(["db", *map(str, words)]) == code
     captured = capsys.readouterr()
     return captured.out + captured.err
 

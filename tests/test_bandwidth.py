@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from collforge.cases import timing_case
 from collforge.db import Choice, Lanes, Result, RunRecord, Store
 from collforge.generator import manifest, render
 from collforge.layout import from_name
 from collforge.place import Place
-from collforge.reframe_checks.cases import timing_case
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.tuner import bandwidth
-from collforge.tuner.evidence import Interval
+from collforge.tuner.cli import report_plot
+from collforge.tuner.decide import bandwidth
+from collforge.tuner.decide.evidence import Interval
 from collforge.variant import Variant
 
 AT = from_name("4x2")
@@ -59,10 +60,10 @@ def test_bandwidth_is_bytes_over_time(made: manifest.Manifest, store: Store) -> 
 
 def test_the_picture_is_drawn(made: manifest.Manifest, store: Store, tmp_path: Path) -> None:
     picture = tmp_path / "winners.svg"
-    bandwidth.draw(bandwidth.read_series(store, made, store.places(), ["bcast"]), picture)
+    report_plot.draw(bandwidth.read_series(store, made, store.places(), ["bcast"]), picture)
     drawn = picture.read_text(encoding="utf-8")
     for words in (
-        bandwidth.FRACTION,
+        report_plot.FRACTION,
         "Open MPI v4.1.4, native",
         "Open MPI v4.1.4, tuned",
         "95 % intervals",
@@ -97,7 +98,7 @@ def test_where_one_rate_is_not_known_no_fraction_is_shown(
         replace(one, place=replace(one.place, system="cluster"), rate=None) for one in panel
     ]
     picture = tmp_path / "winners.svg"
-    bandwidth.draw({"bcast": [*panel, *elsewhere]}, picture)
+    report_plot.draw({"bcast": [*panel, *elsewhere]}, picture)
     drawn = picture.read_text(encoding="utf-8")
-    assert "MB/s" in drawn and bandwidth.FRACTION not in drawn
+    assert "MB/s" in drawn and report_plot.FRACTION not in drawn
     assert "cluster 4x2, tuned" in drawn and "emulated 4x2, native" in drawn

@@ -10,26 +10,22 @@ from pathlib import Path
 import pytest
 from conftest import Installation, Launch
 
+from collforge import units
 from collforge.case import parse
+from collforge.cases import timing_case
 from collforge.db import Choice, Winner
 from collforge.errors import CollforgeError
 from collforge.generator import manifest
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
-from collforge.reframe_checks.cases import timing_case
 from collforge.toolchain import libraries
-from collforge.tuner import (
-    bench_tables,
-    benchmark,
-    export,
-    native_algorithms,
-    plots,
-    request,
-)
-from collforge.tuner.benchmark import Known, Measured
-from collforge.tuner.ingest import Cost
-from collforge.tuner.plan import Goal
+from collforge.tuner.cli import bench_tables, plots
+from collforge.tuner.decide.plan import Goal
+from collforge.tuner.native import algorithms, export
+from collforge.tuner.run import benchmark, pictures
+from collforge.tuner.run.benchmark import Known, Measured
+from collforge.tuner.run.ingest import Cost
 from collforge.variant import Variant, split_name
 
 PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
@@ -97,7 +93,7 @@ def test_natives_own_algorithms_are_candidates(mpi: str, collforge: Launch, tmp_
     asked = ["--tuned-only", "--native-algorithms", "--json", str(path), *words]
     done = collforge("bench", *asked, timeout=280)
     assert done.returncode == 0, done.stderr
-    file = native_algorithms.tuning_file(libraries.find(mpi), tmp_path, 3)
+    file = algorithms.tuning_file(libraries.find(mpi), tmp_path, 3)
     for row in json.loads(path.read_text())["rows"]:
         titles = file.algorithms[row["collective"]].values()
         found = {name for name in row["samples"] if name.startswith("native/")}
@@ -111,8 +107,8 @@ def test_an_algorithm_that_failed_is_told() -> None:
     other = benchmark.Environment("algorithm", {}, {"allreduce": "ring", "bcast": "chain"})
     seen = Measured({problem.problem: [{other.renamed(Variant("allreduce")): [1.0]}]}, {})
     none = Measured({problem.problem: [{Variant("allreduce"): [1.0]}]}, {})
-    assert native_algorithms.not_measured([other], [problem], seen) == []
-    assert native_algorithms.not_measured([other], [problem], none) == [
+    assert algorithms.not_measured([other], [problem], seen) == []
+    assert algorithms.not_measured([other], [problem], none) == [
         "native/algorithm[ring] of allreduce"
     ]
 
@@ -243,10 +239,10 @@ def test_tables_name_variants_shortly_and_explain_them(
 
 
 def test_a_plot_has_a_panel_for_each_title(tmp_path: Path) -> None:
-    line = plots.Line("native", "o-", [(1024, 1e-3), (4096, 2e-3)])
-    picture = plots.LinePicture({"bcast": [line], "reduce": [line]})
-    picture.draw(tmp_path / "two.svg")
-    plots.LinePicture({}).draw(tmp_path / "none.png")
+    line = pictures.Line("native", "o-", [(1024, 1e-3), (4096, 2e-3)])
+    picture = pictures.LinePicture({"bcast": [line], "reduce": [line]})
+    plots.draw(picture, tmp_path / "two.svg")
+    plots.draw(pictures.LinePicture({}), tmp_path / "none.png")
     text = (tmp_path / "two.svg").read_text()
     assert "<!-- bcast -->" in text and "<!-- reduce -->" in text
     assert (tmp_path / "none.png").stat().st_size > 0
@@ -256,4 +252,4 @@ def test_a_plot_has_a_panel_for_each_title(tmp_path: Path) -> None:
     ("nbytes", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 << 30, "3 GiB")]
 )
 def test_sizes_in_three_digits(nbytes: int, text: str) -> None:
-    assert request.format_about(nbytes) == text
+    assert units.format_about(nbytes) == text

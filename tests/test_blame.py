@@ -17,10 +17,10 @@ from collforge.db import Result, RunRecord, Store
 from collforge.generator.manifest import Manifest
 from collforge.launch_log import LaunchLog
 from collforge.place import Place
-from collforge.tuner.cut import MOST_IN_A_ROW, Cuts
-from collforge.tuner.ingest import JobEnd, Report, Trouble
-from collforge.tuner.run import Job, JobError
-from collforge.tuner.tune import Session, died, finished
+from collforge.tuner.run.ingest import JobEnd, Report, Trouble
+from collforge.tuner.run.interruptions import MOST_IN_A_ROW, Cuts
+from collforge.tuner.run.jobs import Job, JobError
+from collforge.tuner.run.tune import Session, died, finished
 from collforge.variant import Variant
 
 TOP = Path(__file__).resolve().parent.parent

@@ -18,12 +18,13 @@ from collforge.db import Store
 from collforge.errors import CollforgeError
 from collforge.launch_log import LaunchLog
 from collforge.layout import LayoutError
-from collforge.tuner import cut, queue
-from collforge.tuner.budget import SHORTEST, SHORTEST_PAID, Allowance, Budget, cases_seconds
-from collforge.tuner.commands import tune
-from collforge.tuner.ingest import JobEnd
-from collforge.tuner.plan import Task
-from collforge.tuner.run import GRACE, Job
+from collforge.tuner.cli import queue_options
+from collforge.tuner.cli.commands import tune
+from collforge.tuner.decide.plan import Task
+from collforge.tuner.run import interruptions
+from collforge.tuner.run.budget import SHORTEST, SHORTEST_PAID, Allowance, Budget, cases_seconds
+from collforge.tuner.run.ingest import JobEnd
+from collforge.tuner.run.jobs import GRACE, Job
 
 
 def asked(layout: str | None, cover: str | None = None) -> list[str | None]:
@@ -40,8 +41,8 @@ def test_layouts_in_a_list() -> None:
 
 def options(*words: str) -> Allowance:
     parser = argparse.ArgumentParser()
-    queue.add_options(parser)
-    return queue.allowance(parser.parse_args(words))
+    queue_options.add_options(parser)
+    return queue_options.allowance(parser.parse_args(words))
 
 
 def test_options() -> None:
@@ -118,43 +119,45 @@ LIMITED = Job([NATIVE, OTHER], "2x2", 7, 1.0, 7, time_limit=100.0, most_seconds=
     ],
 )
 def test_who_ended_a_job(scheduler: str, log: LaunchLog | None, errors: str, said: str) -> None:
-    why = cut.reason(JobEnd(scheduler, log, errors, "job timed out (3s > 2s)"), JOB)
+    why = interruptions.reason(JobEnd(scheduler, log, errors, "job timed out (3s > 2s)"), JOB)
     assert (said in why) if said else why == ""
 
 
 def test_a_local_job_may_reach_the_limit_of_the_user_only() -> None:
     end = JobEnd("local", LaunchLog(1), reason="JobError: job timed out (3s > 2s)")
-    assert JOB.scheduler_limit == 100 + GRACE and not cut.reason(end, JOB), "it hung"
-    assert LIMITED.scheduler_limit == 90 and "time limit of 90 s" in cut.reason(end, LIMITED)
-    assert not cut.reason(JobEnd("local", LaunchLog(1), reason="it crashed"), LIMITED)
+    assert JOB.scheduler_limit == 100 + GRACE and not interruptions.reason(end, JOB), "it hung"
+    assert LIMITED.scheduler_limit == 90 and "time limit of 90 s" in interruptions.reason(
+        end, LIMITED
+    )
+    assert not interruptions.reason(JobEnd("local", LaunchLog(1), reason="it crashed"), LIMITED)
 
 
 def test_nodes_are_held_from_begin_to_end(tmp_path: Path) -> None:
-    assert cut.held(tmp_path, 1000.0) == 0.0, "it only waited"
+    assert interruptions.held(tmp_path, 1000.0) == 0.0, "it only waited"
     (tmp_path / "stage" / "job").mkdir(parents=True)
     log = tmp_path / "stage" / "job" / launch_log.FILE
     log.write_text('{"began":900}\n')
-    assert cut.held(tmp_path, 1000.0) == 100.0, "until it was gone"
+    assert interruptions.held(tmp_path, 1000.0) == 100.0, "until it was gone"
     log.write_text('{"began":900}\n{"status":0,"seconds":30}\n')
-    assert cut.held(tmp_path, 1000.0) == 30.0
+    assert interruptions.held(tmp_path, 1000.0) == 30.0
 
 
 def test_a_refused_job_is_an_error_and_no_cut() -> None:
     end = JobEnd("squeue", None, reason="sbatch: invalid partition", was_submitted=False)
-    assert cut.reason(end, JOB) == ""
+    assert interruptions.reason(end, JOB) == ""
 
 
 def test_a_case_is_not_asked_for_ever() -> None:
-    cuts, task = cut.Cuts(), Task(NATIVE, (NATIVE, OTHER, NATIVE.by("full_lane")), 1.0)
+    cuts, task = interruptions.Cuts(), Task(NATIVE, (NATIVE, OTHER, NATIVE.by("full_lane")), 1.0)
     cuts.note("preempted", OTHER, results=1)
     assert cuts.without(task) == task, "once says nothing"
-    for _ in range(cut.MOST_CUTS - 1):
+    for _ in range(interruptions.MOST_CUTS - 1):
         cuts.note("preempted", OTHER, results=0)
     kept = cuts.without(task)
     assert kept is not None and kept.cases == (NATIVE, NATIVE.by("full_lane"))
     assert cuts.without(Task(NATIVE, (NATIVE, OTHER), 1.0)) is None, "nothing left to compare"
     assert cuts.left_out() == ["bcast@2x2,bytes=8 hierarchical"]
-    assert cuts.in_a_row == cut.MOST_CUTS - 1
+    assert cuts.in_a_row == interruptions.MOST_CUTS - 1
 
 
 def test_a_script_says_how_its_launch_ended(tmp_path: Path) -> None:

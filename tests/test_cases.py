@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from collforge import case, layout
+from collforge import case, cases, layout
 from collforge.errors import CollforgeError
 from collforge.generator import manifest, render
-from collforge.reframe_checks import cases
 from collforge.variant import split_name
 
 

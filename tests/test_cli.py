@@ -17,13 +17,13 @@ import pytest
 from support import TOP, execute
 
 from collforge import home, layout
+from collforge.cases import timing_case
 from collforge.db import Result, RunRecord, Store
 from collforge.errors import CollforgeError, unknown
 from collforge.generator import manifest
 from collforge.place import Place
-from collforge.reframe_checks.cases import timing_case
 from collforge.toolchain import build, libraries
-from collforge.tuner import cli
+from collforge.tuner.cli import main
 from collforge.variant import Variant
 
 COMMANDS = {
@@ -41,7 +41,7 @@ COMMANDS |= {"profile", "tune", "verify", "why", "winners"}
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:
-    parser, _ = cli.build_parser()
+    parser, _ = main.build_parser()
     (action,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
     return dict(action.choices)
 
@@ -73,7 +73,7 @@ def test_every_help_shows_an_example() -> None:
 def test_an_error_is_one_line_that_names_the_fix(
     arguments: list[str], words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.main(arguments) == cli.USER_ERROR
+    assert main.main(arguments) == main.USER_ERROR
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("collforge: error: ")
@@ -105,14 +105,14 @@ def test_failures_of_the_machine(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(libraries, "find", raising(error))
-    assert cli.main(["build", "--mpi", "openmpi"]) == code
+    assert main.main(["build", "--mpi", "openmpi"]) == code
     assert word in capsys.readouterr().err
 
 
 def test_a_defect_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(libraries, "find", raising(ZeroDivisionError()))
     with pytest.raises(ZeroDivisionError):
-        cli.main(["build", "--mpi", "openmpi"])
+        main.main(["build", "--mpi", "openmpi"])
 
 
 @pytest.mark.parametrize("arguments", [["doctor"], ["doctor", "--help"], ["--version"]])
@@ -134,7 +134,7 @@ def test_the_reader_of_a_pipe_may_leave(arguments: list[str]) -> None:
     finally:
         os.close(writing)
     # rich exits with 1 if it detects the closed pipe first.
-    assert done.returncode in (1, cli.BROKEN_PIPE)
+    assert done.returncode in (1, main.BROKEN_PIPE)
     assert done.stderr == ""
 
 
@@ -158,7 +158,7 @@ def test_env_lines_survive_a_shell(
     """The lines under eval, with a path with blanks and quotes, and with an existing preload."""
     database = tmp_path / 'it\'s a "db".db'
     Store(database).close()
-    assert cli.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
+    assert main.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
     lines = capfd.readouterr().out
     script = f'{lines}printf "%s\\n" "$COLLFORGE_DB" "$LD_PRELOAD"'
     # The runtime for another MPI library, from an earlier `env`, must be dropped: it could crash.
@@ -191,7 +191,7 @@ def test_env_raises_the_level_for_winners_with_threads(
         store.record_run(
             RunRecord("1", place, 4, 4, "2026-01-01T00:00:00Z", "1", "4", ("a",), 7, ())
         )
-    assert cli.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
+    assert main.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
     assert ("export COLLFORGE_THREAD_MULTIPLE=1" in capfd.readouterr().out) == there
 
 
@@ -214,7 +214,7 @@ def test_predict_says_what_other_sizes_teach(
         for family, seconds in samples.items()
     )
     words = ["predict", "--mpi", mpi, "--collective", "bcast", "--sizes", "8KiB", "--db"]
-    assert cli.main([*words, str(tmp_path / "none.db")]) == cli.USER_ERROR
+    assert main.main([*words, str(tmp_path / "none.db")]) == main.USER_ERROR
     with Store(database) as store:
         for number in range(2):
             place = Place.of("emulated", built.library, at)
@@ -222,12 +222,12 @@ def test_predict_says_what_other_sizes_teach(
             store.record_run(
                 RunRecord(f"{number}", place, 4, 8, when, "1", "4", ("a",), 7, results)
             )
-    assert cli.main([*words, str(database)]) == 0
+    assert main.main([*words, str(database)]) == 0
     out = capfd.readouterr().out
     assert "full_lane[" in out and "2.00" in out
     # The command in the docs has no --mpi: it is for every library with measurements, here one.
     (printed,) = re.findall(r"^collforge (predict .*)$", (TOP / "docs/using.md").read_text(), re.M)
-    assert cli.main([*printed.split(), "--db", str(database)]) == 0
+    assert main.main([*printed.split(), "--db", str(database)]) == 0
     assert re.findall(r"(\w+), 8x1x4: expected", capfd.readouterr().out) == [mpi]
 
 
@@ -235,12 +235,12 @@ def test_env_refuses_what_cannot_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLLFORGE_HOME", str(tmp_path / "a b"))
-    assert cli.main(["env", "--mpi", "openmpi"]) == cli.USER_ERROR
+    assert main.main(["env", "--mpi", "openmpi"]) == main.USER_ERROR
     assert "run `collforge build --mpi openmpi`" in capsys.readouterr().err
     library = build.built_paths("openmpi", home.home()).library_path
     library.parent.mkdir(parents=True, exist_ok=True)
     library.touch()
-    assert cli.main(["env", "--mpi", "openmpi"]) == cli.USER_ERROR
+    assert main.main(["env", "--mpi", "openmpi"]) == main.USER_ERROR
     assert "set COLLFORGE_HOME" in capsys.readouterr().err
 
 
@@ -292,24 +292,24 @@ def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
 def test_a_warning_that_is_not_ours_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     """Open MPI sometimes prints the warning on the program's standard error."""
     with pytest.raises(SystemExit):
-        cli.main(["cluster", "run", "--help"])
+        main.main(["cluster", "run", "--help"])
     assert "setpgid" in capsys.readouterr().out
 
 
 @pytest.mark.emulated
 def test_cluster_run_passes_the_exit_code(mpi: str) -> None:
     options = ["--layout", "2x1", "--rails", "1", "--mpi", mpi]
-    assert cli.main(["cluster", "run", *options, "--timeout", "60", "--", "true"]) == 0
-    assert cli.main(["cluster", "run", *options, "--timeout", "60", "--", "false"]) != 0
+    assert main.main(["cluster", "run", *options, "--timeout", "60", "--", "true"]) == 0
+    assert main.main(["cluster", "run", *options, "--timeout", "60", "--", "false"]) != 0
 
 
 def test_what_follows_a_ctrl_c_is_ignored() -> None:
     """Under `cluster exec`, SIGTERM follows, as the parent ends; results are being stored then."""
     program = """
 import os, signal
-from collforge.tuner import cli
+from collforge.tuner.cli import main
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-    signal.signal(number, cli._interrupt)
+    signal.signal(number, main._interrupt)
 try:
     os.kill(os.getpid(), signal.SIGINT)
 except KeyboardInterrupt:

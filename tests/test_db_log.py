@@ -11,7 +11,8 @@ from invented_tunings import FAST, PLACE, SECONDS, SIZES, SLOW, Out, Tuning, con
 from collforge.db import Store
 from collforge.generator.manifest import Manifest
 from collforge.toolchain import build
-from collforge.tuner import cli, rebuild
+from collforge.tuner.cli import main
+from collforge.tuner.site import rebuild
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,7 @@ def test_each_change_is_told_below_its_launch(made: Manifest, tmp_path: Path, ca
     newest = run(capsys, 0, "log", "--db", path, "--since", "2026-01-02", "--last", "2")
     assert newest.splitlines()[0] == "27 launches are not shown (--last, --since)"
     assert newest.splitlines()[1:] == lines[at[-2] :]
-    assert "1 launch or more" in run(capsys, cli.USER_ERROR, "log", "--db", path, "--last", "0")
+    assert "1 launch or more" in run(capsys, main.USER_ERROR, "log", "--db", path, "--last", "0")
 
 
 def test_a_failure_is_told_for_all_layouts(made: Manifest, tmp_path: Path, capsys: Out) -> None:

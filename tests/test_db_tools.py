@@ -15,7 +15,7 @@ from collforge.db import Lanes, ReadOnly, Store, migrate
 from collforge.db.inspection import Inspection
 from collforge.generator.manifest import Manifest
 from collforge.toolchain import build
-from collforge.tuner import cli
+from collforge.tuner.cli import main
 from collforge.variant import NATIVE
 
 
@@ -122,7 +122,7 @@ def test_check_of_another_version_is_one_line(tmp_path: Path, capsys: Out) -> No
     change(new, f"PRAGMA user_version = {migrate.VERSION + 1}")
     for path, fix in ((old, "`collforge tune` updates it"), (new, "upgrade Collforge")):
         before = path.read_bytes()
-        told = run(capsys, cli.USER_ERROR, "check", "--db", path)
+        told = run(capsys, main.USER_ERROR, "check", "--db", path)
         assert told.count("\n") == 1 and fix in told
         assert path.read_bytes() == before
 
@@ -165,7 +165,7 @@ def test_a_database_merged_with_itself_is_the_same(
     assert content(tmp_path / "b.db") == content(one)
     assert one.read_bytes() == before
     assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "b.db")
-    assert "exists" in merge(capsys, one, "--output", tmp_path / "b.db", code=cli.USER_ERROR)
+    assert "exists" in merge(capsys, one, "--output", tmp_path / "b.db", code=main.USER_ERROR)
 
 
 def test_systems_stay_apart(made: Manifest, tmp_path: Path, capsys: Out) -> None:
@@ -258,10 +258,10 @@ def test_a_launch_that_was_changed_is_refused(made: Manifest, tmp_path: Path, ca
     one, two = (Tuning(made).store(tmp_path / name) for name in ("a.db", "b.db"))
     change(two, "UPDATE measurement SET median = 9.5 WHERE id = 7")
     words = [one, two, "--output", tmp_path / "c.db"]
-    assert "has another median" in merge(capsys, *words, code=cli.USER_ERROR)
+    assert "has another median" in merge(capsys, *words, code=main.USER_ERROR)
     assert not (tmp_path / "c.db").exists()
     for wrong in ("x.db:cluster=a", f"{one}:clust=a", "cluster=a"):
-        merge(capsys, *words, "--rename", wrong, code=cli.USER_ERROR)
+        merge(capsys, *words, "--rename", wrong, code=main.USER_ERROR)
 
 
 def test_merging_one_old_database_updates_it(tmp_path: Path, capsys: Out) -> None:
@@ -296,7 +296,7 @@ def test_old_libraries_are_removed(made: Manifest, tmp_path: Path, capsys: Out) 
     words = ["prune", "--db", path, "--libraries"]
     before, size = content(path), path.stat().st_size
     assert "(Open MPI v4.1.4), 4x2: 36 measurements" in run(capsys, 0, *words, "--dry-run")
-    assert "no-such" in run(capsys, cli.USER_ERROR, *words, "no-such")
+    assert "no-such" in run(capsys, main.USER_ERROR, *words, "no-such")
     assert content(path) == before
     told = run(capsys, 0, *words)
     assert "removed: 36 measurements, 36 verifications, 6 runs" in told and "winner of" in told
@@ -314,7 +314,7 @@ def test_libraries_can_be_named(made: Manifest, tmp_path: Path, capsys: Out) -> 
     run(capsys, 0, "prune", "--db", path, "--libraries", "v4.1.4")
     with Store(path) as store:
         assert store.places() == [OLD]
-    assert "say what is old" in run(capsys, cli.USER_ERROR, "prune", "--db", path)
+    assert "say what is old" in run(capsys, main.USER_ERROR, "prune", "--db", path)
 
 
 def test_old_code_is_removed_but_for_winners(made: Manifest, tmp_path: Path, capsys: Out) -> None:

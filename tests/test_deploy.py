@@ -11,7 +11,7 @@ import pytest
 from support import TOP
 
 import collforge as package
-from collforge.tuner import cli
+from collforge.tuner.cli import main
 
 
 def test_the_easyconfig_is_of_this_version() -> None:
@@ -77,6 +77,6 @@ def test_the_spack_package_calls_what_there_is(monkeypatch: pytest.MonkeyPatch) 
     made.install_tree_for_users()
     ((command, *words),) = ran
     assert command == "/prefix/bin/collforge"
-    args = cli.build_parser()[0].parse_args(words)
+    args = main.build_parser()[0].parse_args(words)
     assert (args.mpi, str(args.prefix)) == ("intel_oneapi_mpi", "/prefix/tree")
     assert versions == [package.__version__]

@@ -6,8 +6,8 @@ import pytest
 
 from collforge.db import Choice, Undecided, Winner
 from collforge.place import Place
-from collforge.tuner import display, tables
-from collforge.tuner.tune import Progress
+from collforge.tuner.cli import progress, tables
+from collforge.tuner.run.tune import Progress
 from collforge.variant import Variant
 
 PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
@@ -22,7 +22,7 @@ def winner(size: int, variant: Variant, evidence: str) -> Winner:
 
 def test_a_line_for_each_launch() -> None:
     said: list[str] = []
-    log = display._Log("openmpi", said.append)
+    log = progress._Log("openmpi", said.append)
     for launches, settled in ((0, 0), (0, 0), (1, 5), (1, 5)):
         log.show(Progress(settled, 9, 2, launches, "a case", 61.0))
     assert len(said) == 2

@@ -18,14 +18,14 @@ import results
 from support import SHARED_HOME, TOP, execute
 
 from collforge.errors import CollforgeError
-from collforge.reframe_checks import kernels
+from collforge.papers.programs import kernels
 from collforge.toolchain import build, libraries
-from collforge.tuner import cli
+from collforge.tuner.cli import main
 
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "deploy" / "README.md"]
 PAGES += sorted((TOP / "docs").rglob("*.md"))
-EXAMPLES = sorted((TOP / "examples").rglob("*.c"))
-FOLDERS = "collforge|generator|templates|runtime|toolchain|reframe_checks|tuner|db|deploy|tests|docs|examples"
+EXAMPLES = sorted([*(TOP / "examples").rglob("*.c"), *(TOP / "papers" / "kernels").glob("*.c")])
+FOLDERS = "collforge|generator|templates|runtime|toolchain|reframe_checks|tuner|db|deploy|papers|tests|docs|examples"
 PYTEST_OPTIONS = {"-s", "-x", "-q", "-m", "-k"}
 SECONDS = 300
 
@@ -82,7 +82,7 @@ def is_known(words: list[str]) -> bool:
     words = [word for word in words if word != "$"]
     name, rest = words[0], words[1:]
     if Path(name).name == "collforge":
-        parser, names = cli.build_parser()
+        parser, names = main.build_parser()
         assert rest[0] in names, f"no command {rest[0]}"
         parser.parse_args(rest)
     elif name == "make":
@@ -143,7 +143,7 @@ def _built() -> None:
 @pytest.fixture
 def checkout(_built: None, tmp_path: Path) -> Path:
     """A folder that looks like a checkout in which the docs' build commands were run."""
-    for name in (".venv", "examples", "runtime"):
+    for name in (".venv", "examples", "papers", "runtime"):
         (tmp_path / name).symlink_to(TOP / name)
     (tmp_path / "build").symlink_to(SHARED_HOME)
     return tmp_path
@@ -191,7 +191,7 @@ def test_a_command_in_a_sentence_has_the_options(page: Path) -> None:
     """Such commands are often incomplete, so only names and options are checked."""
     text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for found in re.findall(r"`(?:\S+=\S+ )?(?:\.venv/bin/)?collforge ([^`]+)`", text):
-        parser, _ = cli.build_parser()
+        parser, _ = main.build_parser()
         words = shlex.split(found.replace("\\|", "|").partition(" -- ")[0])
         for word in words:
             (subparsers,) = [a for a in parser._actions if a.choices and a.nargs == "A..."] or [
@@ -231,7 +231,7 @@ def test_the_readme_is_short() -> None:
 
 def test_every_command_is_in_the_table() -> None:
     table = (TOP / "docs" / "using.md").read_text().partition("\n## Commands\n")[2]
-    _, names = cli.build_parser()
+    _, names = main.build_parser()
     assert [name for name in names if f"`collforge {name}" not in table] == []
 
 

@@ -14,8 +14,8 @@ from support import TOP
 from collforge.db import Store
 from collforge.reframe_checks.systems import emulated
 from collforge.toolchain import libraries
-from collforge.tuner import doctor
-from collforge.tuner.doctor import Finding
+from collforge.tuner.cli import doctor
+from collforge.tuner.cli.doctor import Finding
 
 
 def findings(database: Path) -> dict[str, Finding]:

@@ -9,7 +9,7 @@ import statistics
 import pytest
 
 from collforge.db import Measurement
-from collforge.tuner.evidence import (
+from collforge.tuner.decide.evidence import (
     Estimate,
     Launch,
     Noise,

@@ -15,10 +15,10 @@ from collforge.errors import CollforgeError
 from collforge.reframe_checks import read_back as recorder
 from collforge.reframe_checks.read_back import FUNCTIONS, Entered
 from collforge.toolchain import libraries
-from collforge.tuner import export, han, native_algorithms, read_back
-from collforge.tuner.commands import export as command
-from collforge.tuner.read_back import Asked
-from collforge.tuner.run import Site
+from collforge.tuner.cli.commands import export as command
+from collforge.tuner.native import algorithms, export, openmpi_han, read_back
+from collforge.tuner.native.read_back import Asked
+from collforge.tuner.run.jobs import Site
 
 RULES = """\
 1 # collectives
@@ -46,7 +46,7 @@ def test_algorithms_are_those_the_library_lists() -> None:
 def test_other_libraries_are_refused_with_the_reason() -> None:
     other = replace(libraries.find("mpich"), version="Some other MPI 1.0")
     with pytest.raises(CollforgeError, match="neither Open MPI nor MPICH"):
-        native_algorithms.tuning_file(other, Path("rules"), 4)
+        algorithms.tuning_file(other, Path("rules"), 4)
 
 
 def test_an_algorithm_must_beat_the_own_choice_in_every_launch() -> None:
@@ -231,12 +231,12 @@ def test_what_outranks_tuned_is_switched_off(tmp_path: Path) -> None:
     lines += "x:param:coll_han_use_bcast_algorithm:enumerator:value:2:simple\n"
     info.write_text(f"#!/bin/sh\ncat <<END\n{lines}END\n")
     assert export.openmpi_settings(library).keys() == {"coll_tuned_use_dynamic_rules"}
-    assert export.openmpi_han(library) == han.Han({"bcast": {102: "han:simple"}})
+    assert export.han_of(library) == openmpi_han.Han({"bcast": {102: "han:simple"}})
     info.write_text(info.read_text().replace("han_priority:value:35", "han_priority:value:0"))
-    assert export.openmpi_han(library) is None
+    assert export.han_of(library) is None
 
 
-HAN = han.Han(
+HAN = openmpi_han.Han(
     {"allreduce": {101: "han:intra", 103: "han:reproducible"}, "bcast": {102: "han:simple"}}
 )
 HAN_RULES = """\
@@ -296,7 +296,7 @@ def test_in_a_timing_launch_han_is_off_or_runs_the_algorithm() -> None:
 
 def test_without_han_there_is_one_file_without_a_word_of_han(tmp_path: Path) -> None:
     library = libraries.find("openmpi")
-    file = native_algorithms.tuning_file(library, tmp_path / "rules.conf", 8)
+    file = algorithms.tuning_file(library, tmp_path / "rules.conf", 8)
     assert isinstance(file, export.RulesFile) and file.han is None
     known = export.openmpi_algorithms(library)
     assert {name: set(titles.values()) for name, titles in file.algorithms.items()} == {
@@ -409,7 +409,7 @@ def record_on_nodes(tmp_path: Path, collforge: Launch, monkeypatch: pytest.Monke
 @pytest.mark.emulated
 def test_only_calls_with_a_rule_leave_han(tmp_path: Path, record_on_nodes: OnNodes) -> None:
     path = tmp_path / "rules.conf"
-    file = native_algorithms.tuning_file(libraries.find("openmpi5"), path, 4)
+    file = algorithms.tuning_file(libraries.find("openmpi5"), path, 4)
     ring = next(n for n, title in file.algorithms["allreduce"].items() if title == "ring")
     simple = next(n for n, title in file.algorithms["allreduce"].items() if title == "han:simple")
     choices = {"allreduce": {1024: 0, 8192: ring, 65536: simple, 1048576: 0}}
@@ -440,7 +440,7 @@ def test_only_calls_with_a_rule_leave_han(tmp_path: Path, record_on_nodes: OnNod
 def test_a_rule_that_han_does_not_hand_over_is_found(
     tmp_path: Path, record_on_nodes: OnNodes
 ) -> None:
-    file = native_algorithms.tuning_file(libraries.find("openmpi5"), tmp_path / "rules.conf", 4)
+    file = algorithms.tuning_file(libraries.find("openmpi5"), tmp_path / "rules.conf", 4)
     file.write({"bcast": {1024: 7}})
     asked = Asked("bcast", 1024, "knomial")
     reproducible = Asked("allreduce", 8192, "han:reproducible")

@@ -23,7 +23,7 @@ from support import execute, make_folder
 from collforge.db import Store
 from collforge.db.published import sections
 from collforge.generator import manifest
-from collforge.tuner import deployment
+from collforge.tuner.site import publishing
 
 SOURCE = Path(__file__).resolve().parent / "faults" / "program.c"
 RANKS = 4
@@ -177,7 +177,7 @@ def test_replaced_while_running(job: Job, good: Path, tmp_path: Path) -> None:
 def publish(good: Path, path: Path) -> str:
     """Publishes the winners of a database; returns the file's digest."""
     with Store(good, create=False) as store:
-        return deployment.publish(sections(store), path)
+        return publishing.publish(sections(store), path)
 
 
 def test_a_published_file_and_its_checksum(job: Job, good: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from collforge.db import Choice, Result, RunRecord, Store
 from collforge.generator import manifest, render
 from collforge.generator.fingerprint import Sources, of_parts, runtime_sources
 from collforge.place import Place
-from collforge.tuner.commands.report import explain_stale
+from collforge.tuner.cli.commands.report import explain_stale
 from collforge.variant import Variant
 
 PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "2x2")

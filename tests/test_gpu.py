@@ -12,8 +12,8 @@ from driver import read_records
 from support import execute, make_folder
 
 from collforge import layout as layouts
+from collforge.cases import verification_cases
 from collforge.generator import manifest
-from collforge.reframe_checks.cases import verification_cases
 
 SOURCES = Path(__file__).resolve().parent / "gpu"
 # File -> compiler flags that make it from the stub.

@@ -18,7 +18,8 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import cli, layout_map, profile
+from collforge.tuner.cli import main
+from collforge.tuner.decide import layout_map, profile
 from collforge.tuner.probes import guard
 from collforge.variant import Variant
 
@@ -239,7 +240,7 @@ def test_the_probe_tries_the_slowest_variants(built: Installation, tmp_path: Pat
     assert [round(1 / ratio, 6) for _, ratio in found.values()] == [3, 3]
     words = ["probe", "guard", "--system", "local", "--layout", "2x2", "--mpi", built.library.name]
     words += ["--db", str(tmp_path / "db"), "--launches", "1", "--json", str(tmp_path / "json")]
-    assert cli.main(words) == 0
+    assert main.main(words) == 0
     rows = json.loads((tmp_path / "json").read_text())["rows"]
     assert {row["what"] for row in rows} == {"bcast", "allgather"}
     assert all("3.0 times the time of native" in row["note"] for row in rows)
@@ -255,7 +256,7 @@ def test_the_map_is_timed_where_nobody_measured(built: Installation, tmp_path: P
     words = ["probe", "unmeasured", "--system", "local", "--layout", "2x2,3+1", "--per", "block"]
     words += ["--mpi", built.library.name, "--collective", "bcast,allgather", "--sizes", "8KiB"]
     words += ["--db", str(tmp_path / "db"), "--launches", "1", "--json", str(tmp_path / "json")]
-    assert cli.main([*words, "--samples", "3"]) == 0
+    assert main.main([*words, "--samples", "3"]) == 0
     rows = json.loads((tmp_path / "json").read_text())["rows"]
     assert [(row["layout"], row["collective"]) for row in rows] == [
         (name, collective) for name in ("2x2", "3+1") for collective in ("bcast", "allgather")

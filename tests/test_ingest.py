@@ -15,7 +15,7 @@ import pytest
 from collforge import launch_log
 from collforge.db import Start, Store
 from collforge.place import Place
-from collforge.tuner.ingest import (
+from collforge.tuner.run.ingest import (
     BadReport,
     Incomplete,
     NothingRan,

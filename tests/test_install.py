@@ -23,7 +23,8 @@ from collforge.db.published import Section, render
 from collforge.generator import manifest
 from collforge.place import Place
 from collforge.toolchain import build, libraries
-from collforge.tuner import cli, manual
+from collforge.tuner.cli import main
+from collforge.tuner.site import man_pages
 
 SYSTEM = "here"
 LIBRARIES = ("openmpi", "mpich")
@@ -234,7 +235,7 @@ def test_the_library_needs_nothing_but_mpi(tree: Tree) -> None:
 
 def test_the_manual_has_every_command_and_variable(tree: Tree) -> None:
     commands = (tree.path / "share" / "man" / "man1" / "collforge.1").read_text()
-    _, names = cli.build_parser()
+    _, names = main.build_parser()
     for name in (*names, "cluster run", "profile show"):
         escaped = name.replace("-", r"\-")
         assert f"\n.SS collforge {escaped}\n" in commands
@@ -243,7 +244,7 @@ def test_the_manual_has_every_command_and_variable(tree: Tree) -> None:
     listed = re.findall(r"^\.B (COLLFORGE_\w+)=", environment, re.M)
     using = (TOP / "docs" / "using.md").read_text()
     assert set(listed) == set(re.findall(r"^\| `(COLLFORGE_\w+)", using, re.M))
-    assert all(meaning and form for _, form, meaning in manual.variables())
+    assert all(meaning and form for _, form, meaning in man_pages.variables())
     for page in (commands, environment):
         assert not re.search(r"^[.'](?!(TH|SH|SS|TP|B|I|BR|nf|fi)\b)", page, re.M)
 
@@ -385,23 +386,23 @@ def test_what_cannot_be_installed(
     prefix = tmp_path / "prefix"
     usual = ["--prefix", str(prefix), "--mpi", "openmpi", "--db", str(database)]
     try:
-        assert cli.main(["install", *usual, *words]) == cli.USER_ERROR
+        assert main.main(["install", *usual, *words]) == main.USER_ERROR
     except SystemExit as error:
-        assert error.code == cli.USER_ERROR
+        assert error.code == main.USER_ERROR
     assert fix in capsys.readouterr().err
     assert not prefix.exists()
 
 
 def test_a_second_tree_in_the_same_place_is_refused(tree: Tree, collforge: Launch) -> None:
     done = install(collforge, tree.path, "--mpi", "openmpi")
-    assert done.returncode == cli.USER_ERROR
+    assert done.returncode == main.USER_ERROR
     assert "install the next one beside it" in done.stderr
 
 
 def test_a_folder_with_other_files_is_refused(tmp_path: Path, collforge: Launch) -> None:
     (tmp_path / "precious").touch()
     done = install(collforge, tmp_path, "--mpi", "openmpi")
-    assert done.returncode == cli.USER_ERROR
+    assert done.returncode == main.USER_ERROR
     assert "is not empty" in done.stderr
 
 
@@ -410,7 +411,7 @@ def test_the_winners_of_a_tree_are_not_overwritten(
 ) -> None:
     before = tree.winners.read_bytes()
     done = collforge("publish", "--db", str(database), "--output", str(tree.winners))
-    assert done.returncode == cli.USER_ERROR
+    assert done.returncode == main.USER_ERROR
     assert "install a new tree" in done.stderr
     assert tree.winners.read_bytes() == before
 
@@ -423,7 +424,7 @@ def test_winners_of_other_generated_code_are_refused(
     databases.rewrite(other, "UPDATE variant SET fingerprint = 'f' WHERE id = 2")
     words = ["--mpi", "openmpi", "--db", str(other)]
     done = install(collforge, tmp_path / "prefix", *words)
-    assert done.returncode == cli.USER_ERROR
+    assert done.returncode == main.USER_ERROR
     assert "other generated code" in done.stderr
     assert not (tmp_path / "prefix").exists()
 

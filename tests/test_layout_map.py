@@ -10,9 +10,9 @@ import pytest
 from collforge.db import MEASURED, PREDICTED, MapPoint
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
-from collforge.tuner import layout_map
-from collforge.tuner.evidence import Launch
-from collforge.tuner.layout_map import Known, Site, Sources
+from collforge.tuner.decide import layout_map
+from collforge.tuner.decide.evidence import Launch
+from collforge.tuner.decide.layout_map import Known, Site, Sources
 from collforge.variant import Variant
 
 

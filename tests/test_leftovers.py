@@ -9,7 +9,7 @@ import pytest
 
 from collforge.db import Store
 from collforge.place import Place
-from collforge.tuner import leftovers
+from collforge.tuner.run import leftovers
 
 PLACE = Place("local", "openmpi", "Open MPI v4.1.4", "2x2")
 HEADER = {

@@ -15,8 +15,8 @@ from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks import read_back as recorder
 from collforge.toolchain import libraries
-from collforge.tuner.commands import export as command
-from collforge.tuner.mpich_selection import (
+from collforge.tuner.cli.commands import export as command
+from collforge.tuner.native.mpich_selection import (
     ALGORITHMS,
     SIZE_OF,
     SelectionFile,
@@ -27,7 +27,7 @@ from collforge.tuner.mpich_selection import (
     device_tree,
     write_trees,
 )
-from collforge.tuner.run import Site
+from collforge.tuner.run.jobs import Site
 
 
 @dataclass(frozen=True)

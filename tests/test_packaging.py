@@ -13,7 +13,7 @@ import pytest
 from support import TOP, execute
 
 PACKAGES = ("gcc", "gfortran", "libmpich-dev", "libopenmpi-dev", "libsqlite3-dev", "python3-venv")
-NOT_SHIPPED = {"__pycache__"}
+NOT_SHIPPED = {"__pycache__", "tests"}
 
 
 def package_folders() -> dict[str, str]:
@@ -77,7 +77,7 @@ import sys
 sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in repr(finder)]
 sys.path.insert(0, {str(target)!r})
 import collforge.generator, collforge.home
-from collforge.tuner.cli import main
+from collforge.tuner.cli.main import main
 for module in (collforge, collforge.generator):
     assert module.__file__.startswith({str(target)!r}), module.__file__
 assert {str(TOP)!r} not in str(collforge.home.home())
@@ -126,7 +126,7 @@ import msgspec
 from collforge import records
 from collforge.generator import manifest
 from collforge.toolchain import libraries
-from collforge.tuner import leftovers
+from collforge.tuner.run import leftovers
 
 # The checks are made of the manifest.
 decoded = MagicMock(schema=manifest.SCHEMA, version=collforge.__version__)

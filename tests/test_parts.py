@@ -17,9 +17,11 @@ from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.layout import LayoutError, from_name
 from collforge.place import Place
-from collforge.tuner import cli, plan, profile, request
-from collforge.tuner.lookup import read_winners, serving_winner
-from collforge.tuner.plan import Goal
+from collforge.tuner.cli import main
+from collforge.tuner.decide import bandwidth, plan, profile
+from collforge.tuner.decide.plan import Goal
+from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
+from collforge.tuner.run import measuring
 from collforge.variant import Variant
 
 SIZE = 4
@@ -59,7 +61,7 @@ def test_bytes_of_a_node_are_those_of_all_its_parts(made: Manifest) -> None:
         for name in ("4x1", "4x2/4x1")
     }
     assert sizes["4x1"] == 2 * sizes["4x2/4x1"]
-    times = [request.lower_bound(made, "bcast", from_name(name), 1 << 20, 1e6) for name in sizes]
+    times = [bandwidth.lower_bound(made, "bcast", from_name(name), 1 << 20, 1e6) for name in sizes]
     assert times[1] == 2 * times[0]
 
 
@@ -157,7 +159,7 @@ def test_published_winners_keep_their_parts(
 ) -> None:
     published = tmp_path / "winners.txt"
     words = ["publish", "--db", str(database), "--system", "here", "--output", str(published)]
-    assert cli.main(words) == 0
+    assert main.main(words) == 0
     env = {"COLLFORGE_DB": str(published), "COLLFORGE_NODE_MAP": "2"}
     done = launch(built.library.name, 4, [str(hybrid_program(built, "divided"))], env)
     assert re.sub(r"\[[^]]*\]", "", done.stdout.strip()) == "rank_shift flat"
@@ -201,8 +203,8 @@ def test_tune_and_bench_parts(collforge: Launch, tmp_path: Path) -> None:
 
 def test_parts_where_they_mean_nothing() -> None:
     with pytest.raises(CollforgeError, match="parts of a job"):
-        request.parse_layout("4x2/4x1", "emulated")
+        measuring.parse_layout("4x2/4x1", "emulated")
     words = ["export", "--to", "openmpi", "--system", "local", "--layout", "2x2/2x1"]
     with pytest.raises(CollforgeError, match="export --layout 2x1"):
-        args = cli.build_parser()[0].parse_args(words)
+        args = main.build_parser()[0].parse_args(words)
         args.run(args)

@@ -13,21 +13,22 @@ import pytest
 from invented_tunings import FAST, PLACE, SECONDS, SIZES, SLOW, Tuning
 from support import SEED
 
-from collforge import layout
+from collforge import layout, units
 from collforge.case import Case
+from collforge.cases import timing_case
 from collforge.db import Result, RunRecord, Store
 from collforge.errors import CollforgeError
 from collforge.generator import manifest, render
 from collforge.generator.manifest import Manifest
 from collforge.place import Place
-from collforge.reframe_checks.cases import timing_case
-from collforge.tuner import plan, request
-from collforge.tuner.evidence import Comparison, History, Launch, measured_problems
-from collforge.tuner.plan import Goal
+from collforge.tuner.decide import bandwidth, plan
+from collforge.tuner.decide.decisions import judge, read_standing, version_before
+from collforge.tuner.decide.evidence import Comparison, History, Launch, measured_problems
+from collforge.tuner.decide.plan import Goal
 from collforge.tuner.probes.programs import NEVER
-from collforge.tuner.run import Site
-from collforge.tuner.standing import judge, read_standing, version_before
-from collforge.tuner.tune import Session, decide_all
+from collforge.tuner.run import measuring
+from collforge.tuner.run.jobs import Site
+from collforge.tuner.run.tune import Session, decide_all
 from collforge.variant import NATIVE, Variant, split_name
 
 
@@ -330,25 +331,25 @@ def test_jobs_hold_at_least_one_task_and_keep_to_a_stage_once_they_are_long_enou
     ],
 )
 def test_sizes(text: str, sizes: tuple[int, ...]) -> None:
-    assert request.parse_sizes(text) == sizes
+    assert units.parse_sizes(text) == sizes
 
 
 def test_what_is_asked_wrongly_is_explained(made: Manifest) -> None:
     for wrong in ("", "0", "1KB", "4..2", "big"):
         with pytest.raises(CollforgeError, match="size"):
-            request.parse_sizes(wrong)
+            units.parse_sizes(wrong)
     with pytest.raises(CollforgeError, match="duration"):
-        request.parse_duration("soon")
+        units.parse_duration("soon")
     with pytest.raises(CollforgeError, match="did you mean bcast"):
-        request.parse_collectives("bcst", made)
+        measuring.parse_collectives("bcst", made)
     with pytest.raises(CollforgeError, match="--layout"):
-        request.parse_layout(None, "my_cluster")
-    assert request.parse_duration("1.5m") == 90
+        measuring.parse_layout(None, "my_cluster")
+    assert units.parse_duration("1.5m") == 90
 
 
 def test_collectives_are_asked_for_by_name_or_group(made: Manifest) -> None:
     names = ("regular", "irregular", "mpi", "hybrid", "all")
-    groups = {name: set(request.parse_collectives(name, made)) for name in names}
+    groups = {name: set(measuring.parse_collectives(name, made)) for name in names}
     assert groups["all"] == {entry.name for entry in made.collectives}
     assert groups["mpi"] | groups["hybrid"] == groups["all"]
     assert groups["hybrid"] == {one.name for one in made.collectives if one.hybrid}
@@ -356,9 +357,9 @@ def test_collectives_are_asked_for_by_name_or_group(made: Manifest) -> None:
     assert not groups["regular"] & groups["irregular"]
     varied = {one.name for one in made.collectives if one.varies != "no"}
     assert groups["irregular"] == varied - groups["hybrid"]
-    assert request.parse_collectives(None, made) == request.parse_collectives("mpi", made)
-    mixed = request.parse_collectives("bcast, irregular, bcast", made)
-    assert mixed == ("bcast", *request.parse_collectives("irregular", made))
+    assert measuring.parse_collectives(None, made) == measuring.parse_collectives("mpi", made)
+    mixed = measuring.parse_collectives("bcast, irregular, bcast", made)
+    assert mixed == ("bcast", *measuring.parse_collectives("irregular", made))
 
 
 def test_lower_bounds_follow_the_notes(made: Manifest) -> None:
@@ -366,7 +367,7 @@ def test_lower_bounds_follow_the_notes(made: Manifest) -> None:
     at, c, rate = layout.from_name("4x2"), 1 << 20, 25e6
     expected = {"bcast": c, "allreduce": 1.5 * c, "allgather": 6 * c, "alltoall": 12 * c}
     for name, nbytes in expected.items():
-        assert request.lower_bound(made, name, at, c, rate) == pytest.approx(nbytes / rate)
+        assert bandwidth.lower_bound(made, name, at, c, rate) == pytest.approx(nbytes / rate)
 
 
 def test_a_problem_uses_the_widest_type_that_fits(made: Manifest) -> None:

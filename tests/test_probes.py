@@ -19,8 +19,9 @@ from collforge.generator import manifest
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.tuner import cli, probes, registry
-from collforge.tuner.evidence import Interval
+from collforge.tuner import probes
+from collforge.tuner.cli import main, registry
+from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.probes import instructions, overhead, programs, small, startup
 from collforge.tuner.probes.instructions import Cost
 from collforge.tuner.probes.programs import Programs
@@ -219,7 +220,7 @@ def test_commands(
     arguments += [] if probe is instructions else ["--layout", "3x1", "--launches", "4"]
     json_file, plot = tmp_path / "found.json", tmp_path / "found.svg"
     outputs = ["--json", str(json_file), f"--plot={plot}"]
-    assert cli.main([*arguments, *outputs]) == int(words == ["81"])
+    assert main.main([*arguments, *outputs]) == int(words == ["81"])
     shown = capsys.readouterr().out
     for word in words:
         assert word in shown
@@ -242,8 +243,8 @@ def test_missing_valgrind_is_named(
 TOY = """
 from dataclasses import dataclass
 from rich.table import Table
-from collforge.tuner.evidence import Interval
-from collforge.tuner.plots import DotPicture, Dots
+from collforge.tuner.decide.evidence import Interval
+from collforge.tuner.run.pictures import DotPicture, Dots
 from collforge.tuner.probes import Result
 
 SUMMARY = "roll a die"
@@ -281,12 +282,12 @@ def test_a_toy_probe_is_one_file(
     monkeypatch.setattr(probes, "__path__", [*probes.__path__, str(tmp_path)])
     plot, found = tmp_path / "plot.svg", tmp_path / "found"
     try:
-        assert cli.main(["probe", "--list"]) == 0
+        assert main.main(["probe", "--list"]) == 0
         listed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
         assert listed["toy-die"] == "roll a die"
         words = ["probe", "toy-die", "--mpi", built.library.name, "--eyes"]
-        assert cli.main([*words, "5", "--json", str(found), "--plot", str(plot)]) == 0
-        assert cli.main([*words, "7"]) == 1
+        assert main.main([*words, "5", "--json", str(found), "--plot", str(plot)]) == 0
+        assert main.main([*words, "7"]) == 1
     finally:
         sys.modules.pop(f"{probes.__name__}.toy_die", None)
     assert "die" in capsys.readouterr().out
@@ -349,13 +350,13 @@ def test_programs_that_need_progress_on_all_interfaces(
 
 
 def test_probes_are_listed_and_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["probe", "--list"]) == 0
+    assert main.main(["probe", "--list"]) == 0
     listed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
     names = {"instructions", "kernels", "lanes", "message-rate", "overhead", "overlap"}
     names |= {"mini-apps", "progress", "small", "startup", "vcis"}
     assert names <= set(listed) == set(registry.find(probes, "run"))
     assert all(0 < len(summary) < 100 for summary in listed.values())
-    assert cli.main(["probe"]) == cli.USER_ERROR
+    assert main.main(["probe"]) == main.USER_ERROR
     assert "message-rate" in capsys.readouterr().err
 
 
@@ -363,5 +364,5 @@ def test_a_file_that_cannot_be_written_is_refused_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["probe", "small", "--mpi", "openmpi", "--json", str(tmp_path / "no" / "file")])
+        main.main(["probe", "small", "--mpi", "openmpi", "--json", str(tmp_path / "no" / "file")])
     assert f"there is no folder {tmp_path / 'no'}" in capsys.readouterr().err

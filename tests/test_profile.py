@@ -16,7 +16,8 @@ from collforge.errors import CollforgeError
 from collforge.generator.manifest import CollectiveEntry
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import cli, profile
+from collforge.tuner.cli import main
+from collforge.tuner.decide import profile
 from collforge.variant import Variant
 
 HEADER = ",".join(profile.COLUMNS)
@@ -114,7 +115,7 @@ def test_sizes_are_whole_doubles(nbytes: int, expected: int) -> None:
 
 
 def test_show(calls: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["profile", "show", str(calls), "--plot", str(tmp_path / "p.svg")]) == 0
+    assert main.main(["profile", "show", str(calls), "--plot", str(tmp_path / "p.svg")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "68.0% of the time, and 15.0% waiting" in lines[0]
     assert lines[-1].endswith("not known: 70 of allreduce, 7 of bcast")
@@ -125,7 +126,7 @@ def test_show(calls: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_a_profile_without_collectives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "calls.csv").write_text(f"{HEADER}\n{ROWS.splitlines()[0]}\n")
-    assert cli.main(["profile", "show", str(tmp_path / "calls.csv")]) != 0
+    assert main.main(["profile", "show", str(tmp_path / "calls.csv")]) != 0
     assert "no collectives" in capsys.readouterr().err
 
 
@@ -146,7 +147,7 @@ def test_gain(
         store.record_run(RunRecord("uuid", place, 2, 4, time, "", "", (), 0, (result,)))
         store.replace_winners(place, "bcast", [Choice(8192, winner, 2.0, 1.9, 2.1, 3, "decided")])
     words = ["profile", "gain", str(calls), "--system", "local", "--mpi", built.library.name]
-    assert cli.main([*words, "--db", str(tmp_path / "db")]) == 0
+    assert main.main([*words, "--db", str(tmp_path / "db")]) == 0
     out = capsys.readouterr().out
     assert "20.0% of the time saved" in out
     assert "had winners" not in out
@@ -168,7 +169,7 @@ def test_gain_counts_only_what_runs(
         store.record_run(RunRecord("uuid", place, 2, 4, time, "", "", (), 0, (result,)))
         store.replace_winners(place, "bcast", [Choice(8192, old, 2.0, 1.9, 2.1, 3, "decided")])
     words = ["profile", "gain", str(path), "--system", "local", "--mpi", built.library.name]
-    assert cli.main([*words, "--db", str(tmp_path / "db")]) == 0
+    assert main.main([*words, "--db", str(tmp_path / "db")]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "0.0% of the time saved" in out
     assert "has changed" in out
@@ -223,7 +224,7 @@ def test_nonblocking_calls_are_counted(
         if ",0,1,other," in line and "allreduce" in line
     )
     assert reduced.startswith("allreduce,2x2,8,9,0,1,other,1,4,0,8,0.0")
-    assert cli.main(["profile", "show", str(path)]) == 0
+    assert main.main(["profile", "show", str(path)]) == 0
     assert "1 of allreduce" in capsys.readouterr().out
 
 

@@ -16,7 +16,8 @@ from collforge.db.published import Section, render, sections
 from collforge.errors import CollforgeError
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import cli, deployment
+from collforge.tuner.cli import main
+from collforge.tuner.site import publishing
 from collforge.variant import Variant
 
 PLACE = Place("here", "openmpi", "Open MPI v4.1.4", "4x2")
@@ -112,18 +113,18 @@ def test_only_what_is_asked_for(tmp_path: Path) -> None:
         assert render(sections(store, "here")) == render(sections(store, "", ["openmpi"])) == TEXT
         text = render(sections(store, "there"))
         pattern = sections(store, "here")[0].host_pattern
-    assert "systems there: " in deployment.caution(deployment.read_sections(database, ""))
+    assert "systems there: " in publishing.caution(publishing.read_sections(database, ""))
     with Store(database) as store:  # two without a pattern
         store.describe_system("here", "")
-    assert "systems here, there: " in deployment.caution(deployment.read_sections(database, ""))
+    assert "systems here, there: " in publishing.caution(publishing.read_sections(database, ""))
     with Store(database) as store:
         store.describe_system("here", pattern)
     with Store(database) as store:
         store.describe_system("there", pattern)
     with pytest.raises(CollforgeError, match="here, there apart"):
-        deployment.read_sections(database, "")
-    assert len(deployment.read_sections(database, "there")) == 1
-    assert not deployment.caution(deployment.read_sections(database, "there"))
+        publishing.read_sections(database, "")
+    assert len(publishing.read_sections(database, "there")) == 1
+    assert not publishing.caution(publishing.read_sections(database, "there"))
     assert "system\tthere\t\n" in text
     assert "winners\tthere\tMPICH Version:\t4.0.2\nlayout" in text
 
@@ -142,9 +143,9 @@ def test_what_cannot_be_published(
 ) -> None:
     arguments = ["--db", str(make(tmp_path / "db")), "--output", str(tmp_path / "x"), *words]
     try:
-        assert cli.main(["publish", *arguments]) == cli.USER_ERROR
+        assert main.main(["publish", *arguments]) == main.USER_ERROR
     except SystemExit as error:
-        assert error.code == cli.USER_ERROR
+        assert error.code == main.USER_ERROR
     assert fix in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
 
@@ -152,7 +153,7 @@ def test_what_cannot_be_published(
 def test_a_database_without_winners(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Store(tmp_path / "db").close()
     arguments = ["--db", str(tmp_path / "db"), "--output", str(tmp_path / "x")]
-    assert cli.main(["publish", *arguments]) == cli.USER_ERROR
+    assert main.main(["publish", *arguments]) == main.USER_ERROR
     assert "run `collforge tune`" in capsys.readouterr().err
 
 
@@ -179,7 +180,7 @@ def test_a_name_that_would_break_a_line_is_refused() -> None:
 def test_commands_name_the_database_that_they_need(tmp_path: Path) -> None:
     path = tmp_path / "winners.txt"
     with Store(make(tmp_path / "db")) as store:
-        deployment.publish(sections(store), path)
+        publishing.publish(sections(store), path)
     for create in (True, False):
         with pytest.raises(PublishedOnly, match="--db"):
             Store(path, create=create)

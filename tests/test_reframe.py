@@ -19,7 +19,7 @@ from collforge.records import CaseResult, End, Job, Output
 from collforge.reframe_checks import launchers, results
 from collforge.reframe_checks.results import Range
 from collforge.toolchain import libraries
-from collforge.tuner.run import STRICT
+from collforge.tuner.run.jobs import STRICT
 
 REFRAME = Path(sys.executable).with_name("reframe")
 SLURM = reframe_checks.SETTINGS.with_name("slurm_example.py")

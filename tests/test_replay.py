@@ -20,11 +20,11 @@ from exhaustive import Exhaustive, read
 
 from collforge.case import Case
 from collforge.serving import Stored, serving
-from collforge.tuner import plan
-from collforge.tuner.evidence import Launch, Noise, duration_class
+from collforge.tuner.decide import plan
+from collforge.tuner.decide.decisions import Standing, judge
+from collforge.tuner.decide.evidence import Launch, Noise, duration_class
 from collforge.tuner.predict import predict
-from collforge.tuner.standing import Standing, judge
-from collforge.tuner.tune import SAMPLES, task_seconds, tasks_in_turn
+from collforge.tuner.run.tune import SAMPLES, task_seconds, tasks_in_turn
 from collforge.variant import NATIVE, Variant
 
 QUICK, ALL = range(4), range(12)

@@ -9,8 +9,8 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from collforge.tuner.evidence import Launch, Noise
-from collforge.tuner.select import (
+from collforge.tuner.decide.evidence import Launch, Noise
+from collforge.tuner.decide.select import (
     DECIDED,
     TIE,
     UNDECIDED,

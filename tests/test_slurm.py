@@ -23,7 +23,7 @@ from collforge.errors import CollforgeError
 from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import ClusterError
 from collforge.reframe_checks.systems.slurm import config
-from collforge.tuner import target
+from collforge.tuner.run import measuring
 
 PROGRAM = r"""
 #include <mpi.h>
@@ -241,4 +241,4 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_outside_of_the_cluster_its_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(slurm.RANK_VARIABLE, raising=False)
     with pytest.raises(CollforgeError, match="run the command on it, `collforge cluster exec"):
-        target.site(argparse.Namespace(system="slurm", config=None), "openmpi")
+        measuring.site(argparse.Namespace(system="slurm", config=None), "openmpi")

@@ -12,7 +12,8 @@ import pytest
 from collforge.db import Choice, Result, RunRecord, Store
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import cli, side_by_side, spread
+from collforge.tuner.cli import main
+from collforge.tuner.site import side_by_side, spread
 from collforge.variant import Variant
 
 PLACE = Place("cluster", "openmpi", "Open MPI v5.0.7", "4x2")
@@ -95,12 +96,12 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     runs = [launch(d, 0, NODES[0], 1e-3, place) for d in (1, 2) for place in (PLACE, OTHER)]
     store(tmp_path / "c.db", runs).close()
     path = str(tmp_path / "c.db")
-    assert cli.main(["report", "--db", path, "--since", "2026-01-02"]) == 0
+    assert main.main(["report", "--db", path, "--since", "2026-01-02"]) == 0
     output = capsys.readouterr().out
     assert "4x2: launches since 2026-01-02" in output and "P99" in output
-    assert cli.main(["report", "--db", path, "--since", "2027-01-01"]) == 0
+    assert main.main(["report", "--db", path, "--since", "2027-01-01"]) == 0
     assert "nothing was measured since 2027-01-01" in capsys.readouterr().out
-    assert cli.main(["report", "--db", path, "--libraries"]) == 0
+    assert main.main(["report", "--db", path, "--libraries"]) == 0
     assert "fastest" in capsys.readouterr().out
-    assert cli.main(["report", "--db", path, "--libraries", "--mpi", "mpich"]) == cli.USER_ERROR
+    assert main.main(["report", "--db", path, "--libraries", "--mpi", "mpich"]) == main.USER_ERROR
     assert "no two MPI libraries" in capsys.readouterr().err

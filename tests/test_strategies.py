@@ -10,7 +10,7 @@ from typing import Union
 
 import pytest
 
-from collforge.tuner.strategies import FEW, Enumeration, Strategy, Surrogate, make
+from collforge.tuner.decide.strategies import FEW, Enumeration, Strategy, Surrogate, make
 
 Point = Mapping[str, Union[str, int]]
 

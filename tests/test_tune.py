@@ -22,9 +22,9 @@ from collforge.db import Choice, Result, RunRecord, Store
 from collforge.generator import manifest
 from collforge.home import home
 from collforge.place import Place
-from collforge.tuner import leftovers
 from collforge.tuner.probes import instructions, programs
-from collforge.tuner.verification import Verdict
+from collforge.tuner.run import leftovers
+from collforge.tuner.run.verification import Verdict
 from collforge.variant import Variant
 
 ASKED = ["--system", "local", "--layout", "2x2", "--collective", "bcast,allgather", "--seed", "7"]

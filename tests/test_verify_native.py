@@ -10,13 +10,12 @@ import pytest
 from conftest import Installation, Launch
 from test_reframe import run_checks
 
-from collforge import case, layout
+from collforge import case, cases, layout
 from collforge.case import Case
 from collforge.generator import manifest, render
 from collforge.records import CaseResult, Job, Output
-from collforge.reframe_checks import cases
-from collforge.tuner import verification
-from collforge.tuner.run import Site
+from collforge.tuner.run import verification
+from collforge.tuner.run.jobs import Site
 
 # Cuts a broadcast into segments by counts of elements: Open MPI issue 1763. By default such algorithms
 # run on 16 ranks or more only.

@@ -16,13 +16,8 @@ from collforge import home as home_module
 from collforge import runtime
 from collforge.errors import CollforgeError
 from collforge.generator import manifest, render
-from collforge.generator.cost import Cost, cost
-from collforge.generator.expand import expand
-from collforge.generator.load import load_specs
 from collforge.generator.manifest import Manifest
-from collforge.generator.proof import applies
 from collforge.home import make_folder
-from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 
 RUNTIME = Path(runtime.__file__).resolve().parent
@@ -62,16 +57,6 @@ def generated_folder(home: Path) -> Path:
 def generate(folder: Path) -> Manifest:
     """Writes the generated C and manifest.json to a folder, created if needed. Unchanged files stay."""
     return render.generate(make_folder(folder))
-
-
-def costs(layout: Layout) -> list[tuple[str, str, Cost]]:
-    """The best-case cost of each variant that applies to a layout: (collective, family, cost)."""
-    variants = expand(load_specs())
-    return [
-        (v.collective.name, v.family.name, cost(v, layout))
-        for v in variants
-        if not v.collective.hybrid and applies(v.composition, layout)
-    ]
 
 
 def read_manifest() -> Manifest:

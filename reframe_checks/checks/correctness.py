@@ -5,8 +5,8 @@ from __future__ import annotations
 import reframe as rfm
 from reframe.core.builtins import parameter, performance_function, variable
 
+from collforge.cases import native_cases, verification_cases
 from collforge.records import Output
-from collforge.reframe_checks.cases import native_cases, verification_cases
 from collforge.reframe_checks.driver_check import DriverCheck
 from collforge.reframe_checks.manifest import MANIFEST
 from collforge.variant import NATIVE
@@ -14,7 +14,7 @@ from collforge.variant import NATIVE
 
 @rfm.simple_test
 class Correctness(DriverCheck):
-    """Verifies one variant with the cases of collforge.reframe_checks.cases; nothing is timed.
+    """Verifies one variant with the cases of collforge.cases; nothing is timed.
 
     As variants count the native collectives: ``Correctness %variant=bcast:native``. A wrong one is a defect of
     the MPI library; `collforge verify --native` lists all its failures.

@@ -11,8 +11,8 @@ from reframe.core.builtins import parameter, performance_function, variable
 from reframe.utility import typecheck as typ
 
 from collforge.case import parse
+from collforge.cases import timing_cases
 from collforge.reframe_checks import results
-from collforge.reframe_checks.cases import timing_cases
 from collforge.reframe_checks.manifest import MANIFEST
 from collforge.reframe_checks.ratio_check import RatioCheck
 from collforge.reframe_checks.results import Range

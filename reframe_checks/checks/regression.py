@@ -14,11 +14,11 @@ from reframe.core.builtins import performance_function, run_after, variable
 from reframe.core.exceptions import PipelineError
 from reframe.core.logging import getlogger
 
+from collforge.cases import timing_cases
 from collforge.decision import DECIDED
 from collforge.records import Output
 from collforge.reference import References, Rise
 from collforge.reframe_checks import results
-from collforge.reframe_checks.cases import timing_cases
 from collforge.reframe_checks.driver_check import mpi_name
 from collforge.reframe_checks.manifest import MANIFEST
 from collforge.reframe_checks.ratio_check import RatioCheck

@@ -18,7 +18,7 @@ from typing import Any
 
 from rich.table import Table
 
-from collforge.tuner.plots import Picture
+from collforge.tuner.run.pictures import Picture
 
 
 @dataclass(frozen=True)

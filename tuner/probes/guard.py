@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import collforge
+from collforge import units
 from collforge.db import PREDICTED, MapPoint, Result, RunRecord, Store
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
@@ -19,12 +20,12 @@ from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import request, target
-from collforge.tuner.evidence import by_problem, compare, measured_problems
-from collforge.tuner.parsing import add_database
+from collforge.tuner.decide.evidence import by_problem, compare, measured_problems
 from collforge.tuner.probes import programs, ratios
 from collforge.tuner.probes.programs import NEVER, SYSTEM
 from collforge.tuner.probes.ratios import Ratio, Ratios
+from collforge.tuner.run import measuring
+from collforge.tuner.run.options import add_database
 from collforge.variant import Variant
 
 SUMMARY = (
@@ -35,7 +36,7 @@ WORD = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    target.add_system(parser)
+    measuring.add_system(parser)
     add_database(parser)
     programs.add_launches(parser, 6)
     parser.add_argument(
@@ -44,16 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Ratios:
-    at = request.parse_layout(args.layout, args.system)
-    (nbytes,) = request.parse_sizes(args.size)
+    at = measuring.parse_layout(args.layout, args.system)
+    (nbytes,) = units.parse_sizes(args.size)
     started = programs.prepare(library, [])
     made = build.read_manifest()
-    slowest = find_slowest(args.db, made, Place.of(target.system_name(args), library, at), nbytes)
+    slowest = find_slowest(
+        args.db, made, Place.of(measuring.system_name(args), library, at), nbytes
+    )
     if not slowest:
         raise CollforgeError(f"nothing was measured on {at.name}: run `collforge tune` there")
     database = started.database.with_name("wrong.db")
     write(database, Place.of(SYSTEM, library, at), at, slowest)
-    cluster = target.cluster(args) if args.system == "emulated" else None
+    cluster = measuring.cluster(args) if args.system == "emulated" else None
     started = replace(started, database=database, cluster=cluster)
     calls: dict[str, list[list[tuple[float, float]]]] = {}
     for number in range(args.launches):
@@ -66,7 +69,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Ratios:
             whole = sum(found["native"][name]), sum(found["tried"][name])
             calls.setdefault(name, []).append([whole])
     rows = [_row(name, one, slowest[name]) for name, one in calls.items()]
-    words = f"1000 calls of {request.format_size(nbytes)} with the slowest variants over native"
+    words = f"1000 calls of {units.format_size(nbytes)} with the slowest variants over native"
     return Ratios(
         f"{library.short_version}, {at.name}: {words}, {args.launches} launches", rows, "ms"
     )

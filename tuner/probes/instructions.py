@@ -19,15 +19,14 @@ from rich.table import Table
 from collforge import layout
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
-from collforge.home import home
+from collforge.home import home, new_folder
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.mpirun import local_command
 from collforge.toolchain import build
 from collforge.toolchain.build import Built
-from collforge.tuner import request
-from collforge.tuner.evidence import Interval
-from collforge.tuner.plots import DotPicture, Dots
+from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.probes import Result, programs
+from collforge.tuner.run.pictures import DotPicture, Dots
 
 SUMMARY = "count the instructions of a call for which native won, with callgrind"
 LAYOUT = "2x2"
@@ -72,7 +71,7 @@ def add_arguments(_: argparse.ArgumentParser) -> None:
 
 def run(library: MpiLibrary, _: argparse.Namespace) -> Instructions:
     built, made = programs.build_all(library)
-    folder = request.new_folder(home() / "runs", "instructions")
+    folder = new_folder(home() / "runs", "instructions")
     title = f"{library.short_version}: instructions over PMPI where native is the winner"
     return Instructions(title, count(library, built, made, folder))
 

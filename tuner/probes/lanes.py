@@ -13,20 +13,23 @@ from dataclasses import dataclass, replace
 
 from rich.table import Table
 
+from collforge import reframe_checks, units
 from collforge.db import Lanes, Store
 from collforge.errors import CollforgeError
-from collforge.home import home
+from collforge.home import home, new_folder
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.reframe_checks import lanes
 from collforge.reframe_checks.lanes import PATTERN, Series
-from collforge.tuner import request, target
-from collforge.tuner.evidence import Interval, mean_interval
-from collforge.tuner.parsing import add_database
-from collforge.tuner.plots import Line, LinePicture
+from collforge.tuner.decide.evidence import Interval, mean_interval
 from collforge.tuner.probes import Result, programs
-from collforge.tuner.run import run_program
+from collforge.tuner.run import measuring
+from collforge.tuner.run.jobs import Check, run_check
+from collforge.tuner.run.options import add_database
+from collforge.tuner.run.pictures import Line, LinePicture
+
+CHECK = Check("Lanes", reframe_checks.CHECKS / "lanes.py")
 
 SUMMARY = "how many lanes (rails, adapters) a node has, and their bandwidth"
 SIZES = "64KiB,1MiB"
@@ -74,7 +77,7 @@ class Found(Result):
         for row in self.rows:
             table.add_row(
                 row.benchmark,
-                request.format_size(row.bytes),
+                units.format_size(row.bytes),
                 str(row.lanes),
                 f"{row.seconds * 1e3:.4g}",
                 f"{row.low * 1e3:.4g} .. {row.high * 1e3:.4g}",
@@ -87,7 +90,7 @@ class Found(Result):
         """A panel for each benchmark and size: time against ranks at work, and what the lanes would give."""
         panels: dict[str, list[Line]] = {}
         for row in self.rows:
-            title = f"{row.benchmark}, {request.format_size(row.bytes)}"
+            title = f"{row.benchmark}, {units.format_size(row.bytes)}"
             if title in panels:
                 continue
             mine = [r for r in self.rows if (r.benchmark, r.bytes) == (row.benchmark, row.bytes)]
@@ -113,7 +116,7 @@ class Found(Result):
         many = "s" if self.physical > 1 else ""
         return (
             f"{more}{self.physical} physical lane{many} a node, {self.rate * 8e-6:.4g} Mbit/s each: "
-            f"{request.format_size(self.rows[-1].bytes)} of a node go {self.fastest():.2f} times as fast "
+            f"{units.format_size(self.rows[-1].bytes)} of a node go {self.fastest():.2f} times as fast "
             "over the best number of ranks as over one"
         )
 
@@ -123,7 +126,7 @@ class Found(Result):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    target.add_system(parser)
+    measuring.add_system(parser)
     text = "bytes that a node exchanges (default: %(default)s)"
     parser.add_argument("--sizes", default=SIZES, help=text)
     text = f"{PAPER_EXCHANGES} exchanges and {PAPER_REPETITIONS} repetitions, as in the paper"
@@ -133,7 +136,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
-    at = request.parse_layout(args.layout or "2x4", args.system)
+    at = measuring.parse_layout(args.layout or "2x4", args.system)
     if not at.regular or at.nodes < 2:
         raise CollforgeError(f"layout {at.name}: give two nodes or more, of one size each")
     args.layout = at.name
@@ -141,25 +144,25 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     settings = {
         "layout": at.name,
         "lanes": ",".join(map(str, virtual_lanes(at))),
-        "sizes": ",".join(map(str, request.parse_sizes(args.sizes))),
+        "sizes": ",".join(map(str, units.parse_sizes(args.sizes))),
         "exchanges": exchanges,
         "repetitions": PAPER_REPETITIONS if args.paper else REPETITIONS,
     }
-    site = target.site(args, library.name)
-    folder = request.new_folder(home() / "runs", "lanes")
+    site = measuring.site(args, library.name)
+    folder = new_folder(home() / "runs", "lanes")
     launches = []
     for number in range(args.launches):
-        text = run_program(site, "Lanes", settings, folder / str(number), TIME_LIMIT)
+        text = run_check(site, CHECK, settings, folder / str(number), TIME_LIMIT)
         launches.append(lanes.read(text))
         if not launches[-1]:
             raise CollforgeError(f"the launch failed; see {folder / str(number) / 'reframe.out'}")
     words = (
         f"mean of {args.launches} x {settings['repetitions']} repetitions of {exchanges} exchanges"
     )
-    title = f"{library.short_version}, {target.system_name(args)} {at.name}: {words}"
+    title = f"{library.short_version}, {measuring.system_name(args)} {at.name}: {words}"
     found = evaluate(title, launches, exchanges)
     with Store(args.db) as store:
-        place = Place.of(target.system_name(args), library, at)
+        place = Place.of(measuring.system_name(args), library, at)
         store.record_lanes(place, Lanes(found.physical, found.rate))
     return found
 

@@ -13,7 +13,7 @@ import collforge
 from collforge.db import Choice, Result, RunRecord, Store
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
-from collforge.home import home
+from collforge.home import home, new_folder
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
@@ -22,7 +22,6 @@ from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.toolchain import build
 from collforge.toolchain.build import Built
 from collforge.toolchain.process import outcome
-from collforge.tuner import request
 from collforge.variant import Variant
 
 LAUNCHES = 10
@@ -96,7 +95,7 @@ def build_all(library: MpiLibrary) -> tuple[Built, Manifest]:
 def prepare(library: MpiLibrary, layouts: Sequence[Layout], folder: Path | None = None) -> Programs:
     """Compiles the programs and stores native winners for all layouts, in a new folder."""
     built, made = build_all(library)
-    folder = folder or request.new_folder(home() / "runs", SYSTEM)
+    folder = folder or new_folder(home() / "runs", SYSTEM)
     generated = build.generated_folder(built.library_path.parent.parent)
     objects = (built.library_path.parent / "obj" / "library.list").read_text(encoding="utf-8")
     runtime = build.RUNTIME

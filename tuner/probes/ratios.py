@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from collforge.tuner.evidence import Interval, compare
-from collforge.tuner.plots import DotPicture, Dots
+from collforge.tuner.decide.evidence import Interval, compare
 from collforge.tuner.probes import Result, programs
+from collforge.tuner.run.pictures import DotPicture, Dots
 from collforge.variant import Variant
 
 ROUNDS = 200  # at most 1000: templates/overhead.c.j2

@@ -19,11 +19,12 @@ from rich.table import Table
 from collforge import layout
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
-from collforge.tuner import evidence, request, target
-from collforge.tuner.evidence import Interval
-from collforge.tuner.plots import DotPicture, Dots
+from collforge.tuner.decide import evidence
+from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.probes.programs import Programs
+from collforge.tuner.run import measuring
+from collforge.tuner.run.pictures import DotPicture, Dots
 
 SUMMARY = "time the one-off costs of MPI_Init and each communicator, with and without the preload"
 LAYOUTS = "2x1,2x2,4x2"
@@ -94,17 +95,17 @@ class Startup(Result):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "on ranks of this machine or of an emulated cluster (default: %(default)s)"
     parser.add_argument("--system", choices=("local", "emulated"), default="local", help=text)
-    target.add_rails(parser)
+    measuring.add_rails(parser)
     text = "each nodes x ranks per node (default: %(default)s)"
     parser.add_argument("--layout", default=LAYOUTS, metavar="LAYOUT[,LAYOUT...]", help=text)
     programs.add_launches(parser)
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Startup:
-    layouts = [request.parse_layout(name, args.system) for name in args.layout.split(",")]
+    layouts = [measuring.parse_layout(name, args.system) for name in args.layout.split(",")]
     started = programs.prepare(library, layouts)
     if args.system == "emulated":
-        started = replace(started, cluster=target.rails(args, layouts[0]))
+        started = replace(started, cluster=measuring.rails(args, layouts[0]))
     rows = measure(started, layouts, args.launches)
     words = f"one-off costs, median of {args.launches} launches (95 % interval)"
     return Startup(f"{library.short_version}: {words}; {args.system}", rows)

@@ -15,19 +15,21 @@ from typing import Optional
 
 from rich.table import Table
 
+from collforge import units
 from collforge.case import Case
 from collforge.decision import MARGIN
 from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner import benchmark, plan, request, target
-from collforge.tuner.benchmark import Known
-from collforge.tuner.evidence import Comparison, Interval, Launch, compare
-from collforge.tuner.parsing import add_database, split
-from collforge.tuner.plots import DotPicture, Dots
+from collforge.tuner.decide import plan
+from collforge.tuner.decide.evidence import Comparison, Interval, Launch, compare
 from collforge.tuner.probes import Result
-from collforge.tuner.run import Job
+from collforge.tuner.run import benchmark, measuring
+from collforge.tuner.run.benchmark import Known
+from collforge.tuner.run.jobs import Job
+from collforge.tuner.run.options import add_database, split
+from collforge.tuner.run.pictures import DotPicture, Dots
 from collforge.variant import NATIVE, Variant
 
 SUMMARY = "time the winners expected on layouts that were not measured against native and a tuning"
@@ -87,7 +89,7 @@ class Found(Result):
     def remark(self) -> str:
         slower = [row for row in self.rows if row.ratio < 1 - MARGIN]
         lines = [
-            f"slower: {row.collective}@{row.layout} of {request.format_size(row.bytes)} by {row.variant}: "
+            f"slower: {row.collective}@{row.layout} of {units.format_size(row.bytes)} by {row.variant}: "
             f"{row.ratio:.2f} ({row.low:.2f} to {row.high:.2f})"
             for row in slower
         ]
@@ -99,7 +101,7 @@ class Found(Result):
         for layout in dict.fromkeys(row.layout for row in self.rows):
             mine = [row for row in self.rows if row.layout == layout]
             values = {
-                f"{row.collective} {request.format_size(row.bytes)}": Interval(
+                f"{row.collective} {units.format_size(row.bytes)}": Interval(
                     row.ratio, row.low, row.high
                 )
                 for row in mine
@@ -113,9 +115,9 @@ def _mean(values: Iterable[float]) -> float:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    target.add_system(parser)
+    measuring.add_system(parser)
     parser.set_defaults(layout=LAYOUTS)
-    target.add_problems(parser)
+    measuring.add_problems(parser)
     parser.set_defaults(sizes="16KiB,128KiB,512KiB", per="node")
     add_database(parser)
     parser.add_argument(
@@ -144,8 +146,8 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
 def measure(library: MpiLibrary, args: argparse.Namespace) -> list[Row]:
     """All problems on the layout ``args.layout``."""
     made = build.read_manifest()
-    goal = target.goal(args, made)
-    place = Place.of(target.system_name(args), library, goal.layout)
+    goal = measuring.goal(args, made)
+    place = Place.of(measuring.system_name(args), library, goal.layout)
     known = benchmark.read_known(made, goal, args.db, place)
     here = benchmark.read_known(made, goal, args.tuned_here, place) if args.tuned_here else None
     if here is not None and not any(
@@ -161,7 +163,7 @@ def measure(library: MpiLibrary, args: argparse.Namespace) -> list[Row]:
         variants = (native[one.problem], chosen[one.problem], tuned.get(one.problem))
         cases += [one.by(name) for name in dict.fromkeys(v.name for v in variants if v)]
     job = Job(cases, goal.layout.name, args.samples, 3600.0, 7, time_limit=3600.0)
-    site = target.site(args, library.name)
+    site = measuring.site(args, library.name)
     found = benchmark.measure(site, job, args.launches, home() / "runs").launches
     rows = []
     for one in problems:

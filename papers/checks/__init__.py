@@ -1,0 +1,1 @@
+"""The ReFrame checks of the programs; ReFrame loads these files by path."""

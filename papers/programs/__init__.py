@@ -1,0 +1,1 @@
+"""The programs of the figures: their C, how they are built, and what they print."""

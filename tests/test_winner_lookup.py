@@ -1,0 +1,97 @@
+"""What serves a call, by the tuner's look-up and `collforge why`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from collforge.db import PREDICTED, Choice, MapPoint, Result, RunRecord, Store
+from collforge.decision import DECIDED
+from collforge.generator.manifest import Manifest
+from collforge.layout import from_name
+from collforge.place import Place
+from collforge.tuner.cli.commands import why
+from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
+from collforge.variant import Variant
+
+PLACE = Place("here", "openmpi", "Open MPI 4.1.4", "4x2")
+
+
+def variant_of(made: Manifest, collective: str, family: str = "full_lane") -> Variant:
+    (entry,) = [v for v in made.variants_of(collective) if v.family == family]
+    point = entry.points(from_name("4x2").facts())[0]
+    return Variant.from_name(collective, entry.name(point), entry.fingerprint)
+
+
+@pytest.fixture
+def store(made: Manifest, tmp_path: Path) -> Store:
+    """Winners of bcast on 4x2, with this MPI library and an older one, and a map of five collectives."""
+    names = ("bcast", "allgather", "scan", "allreduce", "gather")
+    variants = [variant_of(made, name) for name in names]
+    old = replace(PLACE, mpi_version="Open MPI 4.1.3", layout="3x2")
+    with Store(tmp_path / "db") as store:
+        for number, place in enumerate((PLACE, old)):
+            results = tuple(Result(v, f"{v.collective}@4x2", 8, True) for v in variants)
+            time = "2026-01-01T00:00:00Z"
+            store.record_run(RunRecord(str(number), place, 4, 8, time, "", "", (), 0, results))
+        own = Choice(4096, variants[0], 3.0, 2.9, 3.1, 3, DECIDED)
+        store.replace_winners(PLACE, "bcast", [own])
+        older = Choice(65536, variants[0], 9.0, 8.0, 9.1, 3, DECIDED)
+        store.replace_winners(old, "bcast", [older])
+        store.replace_map(
+            PLACE, [MapPoint(4, 2, 4096, v, 2.0, 1.5, PREDICTED, ("4x2",)) for v in variants]
+        )
+    return Store(tmp_path / "db")
+
+
+def served(store: Store, made: Manifest, layout: str, collective: str, nbytes: int) -> str:
+    with store:
+        winners = read_winners(store, made, PLACE, from_name(layout))
+    found = serving_winner(made.collective(collective), winners, nbytes)
+    return f"{found.place.layout} {found.choice.bytes}" if found else "none"
+
+
+@pytest.mark.parametrize(
+    ("layout", "collective", "nbytes", "expected"),
+    [
+        ("4x2", "bcast", 4096, "4x2 4096"),  # its own, before the map
+        ("4x2", "allgather", 4096, "~4x2 4096"),  # not measured there
+        ("3x2", "bcast", 4096, "~4x2 4096"),  # another version's winners are not there
+        ("3x2", "allgather", 5461, "~4x2 5461"),  # as many bytes in all, from fewer ranks
+        ("3x2", "bcast", 8, "none"),  # below all sizes
+        ("4x1", "bcast", 4096, "none"),  # another kind of layout
+        ("3x2", "scan", 4096, "~4x2 4096"),
+        ("cyclic:3x2", "scan", 4096, "none"),
+        ("cyclic:3x2", "allreduce", 4096, "~4x2 4096"),
+        ("cyclic:3x2", "gather", 5461, "~4x2 5461"),
+        ("3+2+1", "gather", 5461, "none"),  # its nodes differ
+        ("3+2+1", "bcast", 4096, "~4x2 4096"),
+    ],
+)
+def test_which_row_serves(
+    store: Store, made: Manifest, layout: str, collective: str, nbytes: int, expected: str
+) -> None:
+    assert served(store, made, layout, collective, nbytes) == expected
+
+
+@pytest.mark.parametrize(
+    ("layout", "collective", "words"),
+    [
+        ("4x2", "bcast", ["winners of 4x2", "3.00 times", "COLLFORGE_MEMORY"]),
+        ("3x2", "allgather", ["point 4x2 of the map", "2.00 times", "tried against native on"]),
+        ("3x2", "allreduce", ["point 4x2 of the map", "not tried against native"]),
+        ("7x7", "bcast", ["neither this layout nor one near it"]),
+    ],
+)
+def test_why(store: Store, made: Manifest, layout: str, collective: str, words: list[str]) -> None:
+    at = from_name(layout)
+    with store:
+        winners = [
+            one
+            for one in read_winners(store, made, PLACE, at)
+            if one.choice.variant.collective == collective
+        ]
+    text = "\n".join(why.explain(made, at, winners, 5461))
+    assert all(word in text for word in words), text

@@ -1,0 +1,304 @@
+"""`collforge db`: databases checked, explained, joined and made smaller."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from collforge.db import Choice, NoDatabase, Store, StoredRun, merging
+from collforge.db.inspection import Inspection
+from collforge.db.merging import Conflict, Merged
+from collforge.db.past import Past
+from collforge.db.pruning import Old, Pruned
+from collforge.errors import CollforgeError
+from collforge.place import Place
+from collforge.toolchain import build
+from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.run import measuring
+from collforge.tuner.run.options import add_database, output_file
+from collforge.tuner.site import rebuild
+from collforge.tuner.site.rebuild import Rules
+
+CHECK = "collforge db check --db cluster.db"
+MERGE = """\
+collforge db merge one.db two.db --output both.db
+  collforge db merge one.db two.db --output both.db --rename two.db:cluster=cluster2
+
+No file is changed. Systems stay apart; of a system that several files have, the launches are joined, each once,
+and its winners are decided again from all of them."""
+
+LOG = """\
+collforge db log
+  collforge db log --since 2026-11-01 --last 100
+
+Launches are in the order in which they were stored. Winners are decided before and after each, by the rules
+of this version. A variant that fails is out on all layouts and systems of its MPI library."""
+
+PRUNE = """\
+collforge db prune --fingerprints --libraries --dry-run
+  collforge db prune --libraries v4.1.4 v5.0.7
+  collforge db prune --older-than 2026-01-31
+
+What winners of a current library stand on is kept: all measurements of their collective on their layout."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    group = add_command(subparsers, "db", "check, explain, join and prune databases", CHECK)
+    kinds = group.add_subparsers(metavar="ACTION", required=True)
+    check = add_command(
+        kinds,
+        "check",
+        "look for damage, and for winners that do not follow from the measurements (exit code 1)",
+        CHECK,
+        run_check,
+    )
+    add_database(check)
+    merge = add_command(kinds, "merge", "join databases in a new one", MERGE, run_merge)
+    merge.add_argument("files", metavar="FILE", nargs="+", type=Path)
+    merge.add_argument(
+        "--output", metavar="FILE", required=True, type=output_file, help="the new database"
+    )
+    merge.add_argument(
+        "--rename",
+        metavar="FILE:OLD=NEW",
+        action="append",
+        default=[],
+        help="another name for a system of a file",
+    )
+    merge.add_argument(
+        "--same",
+        metavar="SYSTEM",
+        action="append",
+        default=[],
+        help="a system of several files that is the same although they differ; the first file's facts hold",
+    )
+    prune = add_command(kinds, "prune", "remove old measurements", PRUNE, run_prune)
+    prune.add_argument(
+        "--older-than",
+        metavar="DATE",
+        type=date.fromisoformat,
+        help="only what ran before this date, e.g. 2026-01-31",
+    )
+    prune.add_argument(
+        "--fingerprints", action="store_true", help="variants of code that is no longer generated"
+    )
+    prune.add_argument(
+        "--libraries",
+        metavar="VERSION",
+        nargs="*",
+        help="MPI libraries that are not current: versions without one of these words, or by default all but "
+        "the one that ran last of each name on each system",
+    )
+    prune.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    add_database(prune)
+    for each in (check, _add_log(kinds), merge, prune):
+        measuring.add_precision(each)
+
+
+def _add_log(kinds: Subparsers) -> argparse.ArgumentParser:
+    log = add_command(
+        kinds, "log", "what ran when, and which winners each launch changed", LOG, run_log
+    )
+    log.add_argument(
+        "--since", metavar="DATE", type=date.fromisoformat, help="only what ran from this date on"
+    )
+    log.add_argument(
+        "--last", metavar="N", type=int, default=20, help="the last N launches (default: 20)"
+    )
+    add_database(log)
+    return log
+
+
+def read_rules(args: argparse.Namespace) -> Rules:
+    return Rules(build.read_manifest(), **measuring.precision(args))
+
+
+def wrong_winners(store: Store, rules: Rules) -> Iterator[str]:
+    yield from rebuild.differences(store, rules)
+    yield from rebuild.map_differences(store, rules)
+
+
+def run_check(args: argparse.Namespace) -> int:
+    with Inspection(args.db) as store:
+        found = store.damage() or [*store.faults(), *wrong_winners(store, read_rules(args))]
+        numbers = f"{len(store.runs())} runs, {len(store.winners())} winners" if not found else ""
+    for line in found:
+        print(line)
+    print(f"{args.db}: {numbers}: sound" if not found else f"{args.db}: {len(found)} faults")
+    return int(bool(found))
+
+
+def run_log(args: argparse.Namespace) -> int:
+    if args.last < 1:
+        raise CollforgeError(f"--last {args.last}: give 1 launch or more")
+    since = args.since.isoformat() if args.since else ""
+    with Past(args.db) as store:
+        runs = store.runs()
+        shown = [one for one in runs if one.started >= since][-args.last :]
+        left = len(runs) - len(shown)
+        if left:
+            print(f"{left} launches are not shown (--last, --since)")
+        for line in told_runs(store, read_rules(args), runs, shown):
+            print(line)
+    return 0
+
+
+def told_runs(
+    store: Past, rules: Rules, runs: Sequence[StoredRun], shown: Sequence[StoredRun]
+) -> Iterator[str]:
+    """A line for each of the runs to be shown, then one for each winner that it changed."""
+    known: dict[Place, dict[rebuild.Key, Choice]] = {}
+    for number, one in enumerate(runs):
+        if one not in shown:
+            known.clear()  # it may change what others left
+            continue
+        touched = _touched(runs, number)
+        new = [place for place in touched if place not in known]
+        known |= _winners(store, rules, runs[:number], new)
+        after = _winners(store, rules, runs[: number + 1], touched)
+        failed = f", {one.failures} failed" if one.failures else ""
+        yield (
+            f"{one.started} {rebuild.name(one.place)}: {one.measurements} measurements, "
+            f"{one.verifications} verifications{failed}, on {', '.join(one.hosts)}{_started(one)} ({one.uuid})"
+        )
+        for place in touched:
+            at = "" if place == one.place else f" ({rebuild.name(place)})"
+            for line in rebuild.changes(known[place], after[place]):
+                yield f"  winner of {line}{at}"
+        known |= after
+
+
+def _started(one: StoredRun) -> str:
+    """By what, and behind which switches; '' if nothing is known."""
+    start = one.start
+    by = " and ".join(filter(None, (start.launcher, start.pmi)))
+    switches = ", ".join(dict.fromkeys(filter(None, start.switches)))
+    return (f", by {by}" if by else "") + (f", behind {switches}" if switches else "")
+
+
+def _touched(runs: Sequence[StoredRun], number: int) -> list[Place]:
+    """The places whose winners a run may change: its own and, if a variant failed, all of its MPI library."""
+    own = runs[number]
+    library = (own.place.mpi, own.place.mpi_version)
+    others = {
+        one.place for one in runs[:number] if (one.place.mpi, one.place.mpi_version) == library
+    }
+    return [own.place, *(sorted(others - {own.place}) if own.failures else [])]
+
+
+def _winners(
+    store: Past, rules: Rules, runs: Sequence[StoredRun], places: Sequence[Place]
+) -> dict[Place, dict[rebuild.Key, Choice]]:
+    """The winners at these places, as decided from these runs, the first ones of the database."""
+    if not runs:
+        return {place: {} for place in places}
+    store.until(runs[-1].uuid)
+    return {place: rebuild.winners(rebuild.read(store, rules, place)) for place in places}
+
+
+def run_merge(args: argparse.Namespace) -> int:
+    if args.output.exists():
+        raise CollforgeError(f"{args.output} exists: name a new file with --output")
+    rules = read_rules(args)
+    # Beside the output until it is whole, so that nobody reads a part.
+    with TemporaryDirectory(dir=args.output.parent) as folder:
+        whole = Path(folder) / args.output.name
+        with Merged(whole) as store, store.transaction():
+            try:
+                joined = take(store, args)
+            except Conflict as conflict:
+                print(conflict)
+                return 1
+            for place in joined:
+                (rebuild.renew if place.layout else rebuild.renew_map)(store, rules, place)
+            numbers = f"{len(store.runs())} runs, {len(store.winners())} winners"
+        whole.rename(args.output)
+    for place in joined:
+        if place.layout:
+            print(f"joined, and decided again: {rebuild.name(place)}")
+    print(f"{args.output}: {numbers}")
+    return 0
+
+
+def take(store: Merged, args: argparse.Namespace) -> list[Place]:
+    """Copies what the files have; returns the places (database keys) of which several have something."""
+    renames = read_renames(args)
+    with ExitStack() as stack:
+        sources = [
+            stack.enter_context(merging.opened(path, renames.get(path, {}))) for path in args.files
+        ]
+        merging.compare_systems(sources, args.same)
+        return store.take(sources)
+
+
+def read_renames(args: argparse.Namespace) -> dict[Path, dict[str, str]]:
+    """File -> the new names of its systems, from --rename."""
+    found: dict[Path, dict[str, str]] = {}
+    for text in args.rename:
+        file, _, pair = text.rpartition(":")
+        old, _, new = pair.partition("=")
+        if Path(file) not in args.files or not old or not new:
+            raise CollforgeError(
+                f"--rename {text}: give FILE:OLD=NEW, with one of the files to be joined"
+            )
+        found.setdefault(Path(file), {})[old] = new
+    return found
+
+
+class Rehearsed(Exception):
+    """Undoes the transaction of a dry run."""
+
+
+def run_prune(args: argparse.Namespace) -> int:
+    if not (args.older_than or args.fingerprints or args.libraries is not None):
+        raise CollforgeError("say what is old: --older-than, --fingerprints or --libraries")
+    if not args.db.exists():
+        raise NoDatabase(args.db)
+    rules, size = read_rules(args), args.db.stat().st_size
+    old = Old(
+        before=args.older_than.isoformat() if args.older_than else "",
+        fingerprints=rules.fingerprints if args.fingerprints else None,
+        libraries=args.libraries is not None,
+        kept=tuple(args.libraries or ()),
+    )
+    with Pruned(args.db, create=not args.dry_run) as store:
+        with suppress(Rehearsed), store.transaction():
+            lines = prune(store, rules, old)
+            if args.dry_run:
+                raise Rehearsed
+        print("\n".join(lines))
+        if args.dry_run:
+            print("nothing was removed (--dry-run)")
+            return 0
+        store.compact()
+    print(f"{args.db}: {size} bytes before, {args.db.stat().st_size} bytes now")
+    return 0
+
+
+def prune(store: Pruned, rules: Rules, old: Old) -> list[str]:
+    """Removes what is old and decides again where something was; returns what is to be told."""
+    places = store.places()
+    before = {place: rebuild.choices_at(store, place) for place in places}
+    removed = store.remove(old)
+    left = {place for place in removed.places if place in set(store.places())}
+    for place in sorted(left):
+        rebuild.renew(store, rules, place)
+    for library in sorted({place.library for place in left}):
+        rebuild.renew_map(store, rules, library)
+    lines = []
+    for place in places:
+        gone, kept = removed.measurements[place], removed.kept[place]
+        if gone or kept:
+            stay = f"; {kept} old ones stay, because winners stand on them" if kept else ""
+            lines.append(f"{rebuild.name(place)}: {gone} measurements{stay}")
+            changed = rebuild.changes(before[place], rebuild.choices_at(store, place))
+            lines += [f"  winner of {line}" for line in changed]
+    total = sum(removed.measurements.values())
+    return [
+        *lines,
+        f"removed: {total} measurements, {removed.verifications} verifications, {removed.runs} runs",
+    ]

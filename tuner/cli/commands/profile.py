@@ -1,0 +1,200 @@
+"""`collforge profile`: what an application calls, where its time goes, and what tuning would buy."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.markup import escape
+from rich.table import Table
+
+from collforge import units
+from collforge.db import Store, Winner
+from collforge.errors import CollforgeError
+from collforge.generator.manifest import Manifest
+from collforge.layout import Layout, from_name
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.toolchain import build
+from collforge.tuner.cli import plots, tables
+from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.decide import profile
+from collforge.tuner.decide.evidence import Interval
+from collforge.tuner.decide.profile import Calls, Profile
+from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
+from collforge.tuner.run import measuring
+from collforge.tuner.run.options import add_database, add_mpi, find_libraries, output_file
+from collforge.tuner.run.pictures import DotPicture, Dots
+
+SUMMARY = "what an application calls (COLLFORGE_PROFILE), and what tuning would buy"
+EXAMPLE = """\
+collforge profile show calls.csv
+  collforge profile gain calls.csv --system emulated --mpi openmpi"""
+NOTE = (
+    "time: of the job, from MPI_Init to MPI_Finalize, without waiting; waiting: for the latest rank, "
+    "estimated (part of the time if there is a root); origin: how the communicators were made; dropped: on so "
+    "many of them, the guard found a variant slower than native"
+)
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(subparsers, "profile", SUMMARY, EXAMPLE)
+    kinds = parser.add_subparsers(metavar="show|gain", required=True)
+    show = add_command(
+        kinds, "show", "where the time of collectives goes", EXAMPLE.splitlines()[0], run_show
+    )
+    show.add_argument("--plot", metavar="FILE", type=output_file, help="draw it (.png, .svg, .pdf)")
+    gain = add_command(
+        kinds, "gain", "what the stored winners save", EXAMPLE.splitlines()[1].strip(), run_gain
+    )
+    gain.add_argument("--system", default="emulated", help="default: %(default)s")
+    measuring.add_rails(gain)
+    gain.set_defaults(layout=None)
+    add_mpi(gain)
+    add_database(gain)
+    for each in (show, gain):
+        each.add_argument("files", metavar="FILE", nargs="+", type=Path)
+        each.add_argument("--most", type=_count, default=20, help="rows (default: %(default)s)")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("give 1 or more")
+    return int(text)
+
+
+def _read(paths: Sequence[Path]) -> Profile:
+    found = profile.read(paths)
+    if not found.rows and not found.nonblocking:
+        raise CollforgeError("the profiles have no collectives")
+    return found
+
+
+def run_show(args: argparse.Namespace) -> int:
+    found = _read(args.files)
+    table = Table(title=_title(found), caption=NOTE)
+    _add_columns(table)
+    for row in found.rows[: args.most]:
+        table.add_row(*_cells(found, row))
+    if found.rows:
+        tables.show(table)
+    _tell_nonblocking(found)
+    if args.plot:
+        plots.draw(picture(found, args.most), args.plot)
+    return 0
+
+
+def _tell_nonblocking(found: Profile) -> None:
+    counts = sorted(found.nonblocking.items(), key=lambda pair: -pair[1])
+    if counts:
+        words = ", ".join(f"{calls} of {name}" for name, calls in counts)
+        print(f"nonblocking calls, which are native, and whose time is not known: {words}")
+
+
+def _title(found: Profile) -> str:
+    moving, waited = (_part(found, seconds) for seconds in (found.moving, found.waited))
+    return f"collectives: {moving:.1%} of the time, and {waited:.1%} waiting"
+
+
+def _part(found: Profile, seconds: float) -> float:
+    return seconds / found.seconds if found.seconds else 0.0
+
+
+def _add_columns(table: Table) -> None:
+    for name in ("collective", "layout", "origin"):
+        table.add_column(name)
+    for name in ("communicators", "dropped", "bytes", "calls", "time", "waiting", "a call"):
+        table.add_column(name, justify="right")
+
+
+def _cells(found: Profile, row: Calls) -> list[str]:
+    at = row.at
+    each = row.seconds / (row.calls * at.size) if at and row.calls else 0.0
+    return [
+        row.collective,
+        escape(row.layout),
+        row.origin,
+        str(row.communicators),
+        str(row.dropped or ""),
+        units.format_about(row.size),
+        str(row.calls),
+        f"{_part(found, row.moving):.1%}",
+        f"{_part(found, row.waited):.1%}",
+        units.format_seconds(each) if each else "",
+    ]
+
+
+def picture(found: Profile, most: int) -> DotPicture:
+    """Two panels of rows, the most expensive first."""
+    rows = found.rows[:most]
+    panels = {}
+    for title, seconds in (
+        ("% of the job", [row.moving for row in rows]),
+        ("% waiting", [row.waited for row in rows]),
+    ):
+        values = {}
+        for row, each in zip(rows, seconds):
+            part = 100 * _part(found, each)
+            name = f"{row.collective} {row.size} B @{row.layout} {row.origin}"
+            if part > 0:  # the axis is logarithmic
+                values[name] = Interval(part, part, part)
+        if values:
+            panels[title] = [Dots("time", values)]
+    return DotPicture(panels, _title(found))
+
+
+def run_gain(args: argparse.Namespace) -> int:
+    found = _read(args.files)
+    if found.tuned:
+        print("these jobs had winners already: what they saved is not counted")
+    made = build.read_manifest()
+    for library in find_libraries(args.mpi):
+        with Store(args.db, create=False) as store:
+            saved = savings(args, store, made, library, found)
+        total = sum(seconds for seconds, _ in saved)
+        table = Table(
+            title=f"{library.name}: {_part(found, total):.1%} of the time saved", caption=NOTE
+        )
+        _add_columns(table)
+        table.add_column("saved", justify="right")
+        table.add_column("by", overflow="fold")
+        for row, (seconds, words) in list(zip(found.rows, saved))[: args.most]:
+            table.add_row(*_cells(found, row), f"{_part(found, seconds):.1%}", escape(words))
+        tables.show(table)
+    _tell_nonblocking(found)
+    return 0
+
+
+def savings(
+    args: argparse.Namespace, store: Store, made: Manifest, library: MpiLibrary, found: Profile
+) -> list[tuple[float, str]]:
+    """For each row the seconds that the stored winners are expected to save, and what serves it."""
+    known: dict[str, list[Winner]] = {}
+    saved = []
+    for row in found.rows:
+        at = row.at
+        if at is None:
+            saved.append((0.0, "native: the layout's name is a hash"))
+            continue
+        if row.served_as not in known:
+            served = from_name(row.served_as)
+            place = Place.of(measuring.system_name(args), library, served)
+            known[row.served_as] = read_winners(store, made, place, served)
+        winner = serving_winner(made.collective(row.collective), known[row.served_as], row.size)
+        saved.append(saving(made, row, at, winner))
+    return saved
+
+
+def saving(made: Manifest, row: Calls, at: Layout, winner: Winner | None) -> tuple[float, str]:
+    if winner is None:
+        return 0.0, "native: no stored size is near"
+    choice = winner.choice
+    if choice.variant.is_native:
+        return 0.0, f"native ({choice.evidence})"
+    entries = {v.fingerprint: v for v in made.variants_of(row.collective)}
+    if choice.variant.fingerprint not in entries:
+        return 0.0, f"native: {choice.variant.family} has changed, tune anew"
+    if not entries[choice.variant.fingerprint].applies(made.facts(row.collective, at, row.size)):
+        return 0.0, f"native: {choice.variant.family} does not apply"
+    return row.moving * (1 - 1 / choice.ratio), f"{choice.variant.name} ({choice.evidence})"

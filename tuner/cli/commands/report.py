@@ -1,0 +1,146 @@
+"""`collforge report`: the winners, the evidence for them, and a plot."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path
+
+from collforge import units
+from collforge.db import Store
+from collforge.errors import CollforgeError
+from collforge.generator.manifest import Manifest
+from collforge.layout import from_name
+from collforge.mpi_library import short_version
+from collforge.place import Place
+from collforge.toolchain import build
+from collforge.tuner.cli import report_plot, tables
+from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.decide import bandwidth
+from collforge.tuner.decide.decisions import Standing, read_standing
+from collforge.tuner.decide.evidence import measured_problems
+from collforge.tuner.decide.plan import Goal
+from collforge.tuner.run.options import add_database
+from collforge.tuner.site import side_by_side, spread
+
+EXAMPLE = """\
+collforge report
+  collforge report --collective bcast --plot bcast.png
+  collforge report --since 2026-01-31
+  collforge report --libraries
+
+--since tells how times spread over launches, days and nodes; --libraries compares the MPI libraries that were
+measured on the same system and layout."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(
+        subparsers, "report", "show the winners and the evidence for them", EXAMPLE, run
+    )
+    add_database(parser)
+    parser.add_argument("--mpi", help="one MPI library only")
+    parser.add_argument("--collective", help="one collective only")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument(
+        "--since",
+        metavar="DATE",
+        type=date.fromisoformat,
+        help="percentiles and spread of the launches from this date on",
+    )
+    kinds.add_argument(
+        "--libraries", action="store_true", help="the MPI libraries of the database side by side"
+    )
+    kinds.add_argument(
+        "--plot",
+        metavar="FILE",
+        help="draw the links' bandwidth against bytes, native and chosen (.png, .svg, .pdf)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    made = build.read_manifest()
+    collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
+    with Store(args.db, create=False) as store:
+        places = [place for place in store.places() if args.mpi in (None, place.mpi)]
+        if args.since:
+            return show_spread(store, places, args.since, collectives)
+        if args.libraries:
+            return show_libraries(store, places, collectives)
+        for place in places:
+            goal = Goal(from_name(place.layout), tuple(collectives), ())
+            print(f"{place.system}, {place.mpi_version}, {place.layout}:")
+            explain(read_standing(store, made, goal, place))
+            explain_stale(made, store, place, collectives)
+        panels = bandwidth.read_series(store, made, places, collectives)
+    if args.plot and not panels:
+        raise CollforgeError("nothing was measured that moves data between nodes: no plot")
+    if args.plot:
+        report_plot.draw(panels, Path(args.plot))
+        print(f"plot: {args.plot}")
+    return 0
+
+
+def show_spread(
+    store: Store, places: Sequence[Place], since: date, collectives: Sequence[str]
+) -> int:
+    runs = spread.launches(store, since.isoformat())
+    shown = False
+    for place in places:
+        rows = [
+            one for one in spread.read(store, place, runs) if one.variant.collective in collectives
+        ]
+        if rows:
+            version = short_version(place.mpi_version)
+            title = f"{place.system}, {version}, {place.layout}: launches since {since}"
+            tables.show(spread.table(title, rows))
+            shown = True
+    if not shown:
+        print(f"nothing was measured since {since}")
+    return 0
+
+
+def show_libraries(store: Store, places: Sequence[Place], collectives: Sequence[str]) -> int:
+    rows = side_by_side.read(store, places, collectives)
+    if not rows:
+        raise CollforgeError(
+            "no two MPI libraries were measured on the same system, layout and size"
+        )
+    tables.show(side_by_side.table(rows))
+    return 0
+
+
+def explain(standing: Standing) -> None:
+    """Prints each decision, its evidence, and the runners-up."""
+    decided = measured_problems(p for p in standing.seen.history if p in standing.decisions)
+    for problem in decided:
+        decision = standing.decisions[problem.problem]
+        print(f"  {problem.problem}: {decision.reason}")
+        for other in decision.others[:2]:
+            print(f"      next: {other}")
+
+
+def explain_stale(made: Manifest, store: Store, place: Place, collectives: Sequence[str]) -> None:
+    """Prints these collectives' winners that no longer apply, and the C files that changed since."""
+    current = {entry.fingerprint: entry for entry in made.variants}
+    for winner in store.winners(place.system, place.mpi, place.layout):
+        variant = winner.choice.variant
+        if winner.place != place or variant.collective not in collectives:
+            continue
+        if variant.is_native or variant.fingerprint in current:
+            continue
+        was = store.sources(variant.fingerprint)
+        now = [e.parts for e in made.variants_of(variant.collective) if e.family == variant.family]
+        size = units.format_size(winner.choice.bytes)
+        print(f"  {variant.collective} of {size}: {variant.name} is stale: {_changed(was, now)}")
+
+
+def _changed(was: Mapping[str, str], now: Sequence[Mapping[str, str]]) -> str:
+    if not now:
+        return "the family no longer serves the collective"
+    if not was:
+        return "it was tuned by a version that did not store the files of variants"
+    (parts,) = now
+    files = sorted(f for f in {*was, *parts} if was.get(f) != parts.get(f))
+    shown = ["its composition or template" if file == "variant" else file for file in files]
+    return f"since it was verified {', '.join(shown)} changed"

@@ -1,0 +1,282 @@
+"""`collforge tune`: the main job."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import shlex
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from collforge import units
+from collforge.case import Case
+from collforge.db import Store
+from collforge.home import home
+from collforge.layout import from_name
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.toolchain import build
+from collforge.tuner.cli import queue_options, tables
+from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.cli.progress import make_display
+from collforge.tuner.decide import bandwidth, plan, profile
+from collforge.tuner.decide.decisions import Standing
+from collforge.tuner.decide.next_layouts import next_layouts
+from collforge.tuner.decide.plan import Goal
+from collforge.tuner.decide.profile import Profile
+from collforge.tuner.run import measuring
+from collforge.tuner.run.budget import Allowance, Budget
+from collforge.tuner.run.jobs import JobError
+from collforge.tuner.run.options import add_database, add_mpi, find_libraries
+from collforge.tuner.run.tune import Session, Spent, tune
+
+LEAST_SHARE = 60.0
+"""Seconds of each tuning, if the budget has as many."""
+EXAMPLE = """\
+collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
+  collforge tune --system local --mpi openmpi --collective bcast --sizes 1KiB..64KiB
+  collforge tune --system emulated --mpi openmpi --layout 2x2,4x2,8x2
+  collforge tune --system emulated --mpi openmpi --profile calls.csv
+  collforge tune --system emulated --mpi openmpi --cover 4x2
+  collforge tune --config site.py --system cluster --mpi openmpi --layout 8x16 --time-limit 30m --node-hours 20
+
+It can be interrupted at any time: the next call continues from the database."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(
+        subparsers, "tune", "find the fastest correct variants and store them", EXAMPLE, run
+    )
+    measuring.add_system(parser, "nodes x ranks per node; several, with commas, are tuned in turn")
+    add_mpi(parser)
+    measuring.add_problems(parser)
+    add_database(parser)
+    parser.add_argument(
+        "--profile",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        help="tune what applications call (COLLFORGE_PROFILE), instead of --layout, --collective and --sizes",
+    )
+    parser.add_argument(
+        "--cover",
+        metavar="NODESxRANKS",
+        help="tune the layouts up to this one from which the map of all others learns most for their nodes",
+    )
+    parser.add_argument(
+        "--most-layouts", type=int, default=4, help="with --cover (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--least-part",
+        type=float,
+        default=0.01,
+        help="with --profile: leave out what takes less of the time in collectives (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--budget",
+        help="time for measuring, without compiling, e.g. 90s, 10m "
+        f"(default: {measuring.PROBLEM_SECONDS:.0f}s for each collective and size with each MPI library)",
+    )
+    measuring.add_precision(parser)
+    queue_options.add_options(parser)
+    parser.add_argument("--seed", type=int, default=7, help="of inputs and proposals (default: 7)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the tunings one after the other. One whose jobs fail does not end the others; returns 1 then."""
+    budget = units.parse_duration(args.budget) if args.budget else None
+    allowed = queue_options.allowance(args)
+    used = Budget(allowed)
+    found = find_libraries(args.mpi)
+    layouts = asked_layouts(args)
+    for library in found:  # raises before anything is built
+        for one in layouts:
+            measuring.site(on_layout(args, one), library.name)
+    called = profile.read(args.profile) if args.profile else None
+    sessions = [one for library in found for one in open_sessions(args, library, called)]
+    queue_options.require_a_job(sessions, allowed)
+    if args.dry_run:
+        queue_options.print_planned(sessions, allowed)
+        return 0
+    # The budget does not include compiling.
+    deadline = None if budget is None else time.monotonic() + budget
+    done: list[tuple[Session, Standing]] = []
+    failed = []
+    for number, session in enumerate(sessions):
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        left = math.inf if left is None and allowed.is_bounded else left
+        share = share_of(sessions[number:], left)
+        session.budget.allowance = queue_options.part_of_first(sessions[number:], used)
+        title = f"{session.place.mpi} {session.place.layout} ({number + 1} of {len(sessions)})"
+        try:
+            with make_display(title) as display:
+                done.append((session, tune(session, share, display.show)))
+        except JobError as error:
+            if len(sessions) == 1:
+                raise
+            failed.append(f"{session.place.mpi} {session.place.layout}: {error}")
+        used.spend(session.budget.jobs, session.budget.node_seconds)
+    print_result(args, done)
+    if allowed != Allowance():
+        print(f"used {used}")
+    print("".join(f"failed: {words}\n" for words in failed), end="")
+    return int(bool(failed))
+
+
+def share_of(sessions: Sequence[Session], left: float | None) -> float:
+    """The seconds of the first of these tunings; left: of all of them, None without --budget.
+
+    By the number of problems, but at least LEAST_SHARE, so that it can measure something.
+    """
+    counts = [len(plan.problems(one.manifest, one.goal)) for one in sessions]
+    if left is None:
+        return max(LEAST_SHARE, measuring.PROBLEM_SECONDS * counts[0])
+    return min(left, max(LEAST_SHARE, left * counts[0] / max(1, sum(counts))))
+
+
+def open_sessions(
+    args: argparse.Namespace, library: MpiLibrary, called: Profile | None
+) -> list[Session]:
+    """Builds what is needed for one MPI library. A tuning for each layout of --layout, --profile or --cover."""
+    begin = time.monotonic()
+    build.build(library)
+    made = build.read_manifest()
+    precision = {
+        **measuring.precision(args),
+        "max_launches": max(Goal.max_launches, 2 * args.launches),
+        "seed": args.seed,
+    }
+    if called:
+        goals = measuring.profiled_goals(args, called, made, **precision)
+    else:
+        layouts = covering(args, library) if args.cover else asked_layouts(args)
+        goals = [measuring.goal(on_layout(args, one), made, **precision) for one in layouts]
+    spent = Spent(building=time.monotonic() - begin)
+    sessions = []
+    for goal in goals:
+        there = on_layout(args, goal.layout.name)
+        place = Place.of(measuring.system_name(there), library, goal.layout)
+        site = measuring.site(there, library.name)
+        known = replace(goal, lanes=known_lanes(args.db, place))
+        sessions.append(Session(made, known, site, place, args.db, home() / "runs", spent))
+        spent = Spent()
+    return sessions
+
+
+def asked_layouts(args: argparse.Namespace) -> list[str | None]:
+    """The names in --layout, or None for the system's default. Raises CollforgeError for one that is empty."""
+    if args.cover or args.profile or args.layout is None:
+        return [None]
+    names = list(dict.fromkeys(map(str.strip, args.layout.split(","))))
+    for name in names:
+        from_name(name)  # an empty name would be the default
+    return [*names]
+
+
+def on_layout(args: argparse.Namespace, layout: str | None) -> argparse.Namespace:
+    return argparse.Namespace(**{**vars(args), "layout": layout})
+
+
+def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str | None]:
+    """The names of the layouts that --cover asks for, in the order to be measured."""
+    most = measuring.parse_layout(args.cover, args.system)
+    place = Place.of(measuring.system_name(args), library, most)
+    measured = set()
+    if args.db.exists():
+        with Store(args.db, create=False) as store:
+            same = [one for one in store.places() if one.library == place.library]
+        known = [from_name(one.layout) for one in same]
+        measured = {(at.nodes, at.size // at.nodes) for at in known if at.regular and not at.job}
+    shape = (most.nodes, most.size // most.nodes)
+    found = [f"{n}x{ranks}" for n, ranks in next_layouts(measured, shape, args.most_layouts)]
+    print(
+        f"{library.name}: layouts to measure: {', '.join(found) or 'none, those measured are near enough'}"
+    )
+    return [*found]
+
+
+def known_lanes(database: Path, place: Place) -> int:
+    """The physical lanes of a node; 0 if not known."""
+    if not database.exists():
+        found = bandwidth.lanes(place)
+    else:
+        with Store(database, create=False) as store:
+            found = bandwidth.lanes(place, store)
+    return found.number if found else 0
+
+
+def print_result(args: argparse.Namespace, tuned: Sequence[tuple[Session, Standing]]) -> None:
+    """Prints the requested winners, the open problems with the command that continues, and the time spent."""
+    with Store(args.db) as store:
+        for session, standing in tuned:
+            print_asked(store, session, standing)
+    going_on = 0
+    for session, standing in tuned:
+        asked = standing.asked()
+        left = [one for one in asked if not standing.is_settled(one)]
+        done = [one for one in left if standing.is_exhausted(one)]
+        rest = [one for one in left if one not in done]
+        long = queue_options.too_long(session, standing)
+        going_on += max(0, len(rest) - len(long))
+        share = 1 - len(left) / len(asked) if asked else 1.0
+        print(
+            f"{name_of(session, tuned)}: {len(asked) - len(left)} of {len(asked)} problems decided "
+            f"({share:.0%})"
+            + (f"; open: {', '.join(names(rest))}" if rest else "")
+            + (f"; too long for --time-limit: {', '.join(names(long))}" if long else "")
+            + (f"; undecided after their most launches: {', '.join(names(done))}" if done else "")
+        )
+    for session, _ in tuned:
+        for one in session.cuts.left_out():
+            print(
+                f"{name_of(session, tuned)}: left out, its jobs were ended ({session.cuts.last}): {one}"
+            )
+        of = session.spent
+        print(
+            f"{name_of(session, tuned)}: {of.measuring:.0f} s measuring, {of.launching:.0f} s launching, "
+            f"{of.building:.0f} s building, {of.thinking:.0f} s thinking"
+        )
+    if going_on:
+        words = shlex.join(["collforge", *args.words])
+        print(f"to continue with the open problems, run again: {words}")
+
+
+def name_of(session: Session, tuned: Sequence[tuple[Session, Standing]]) -> str:
+    """The MPI library, with the layout if several were tuned."""
+    several = len({one.place.layout for one, _ in tuned}) > 1
+    return f"{session.place.mpi} {session.place.layout}" if several else session.place.mpi
+
+
+def print_asked(store: Store, session: Session, standing: Standing) -> None:
+    """Prints the stored winners of this run's problems only."""
+    place, made = session.place, session.manifest
+    asked = {
+        (one.collective, made.collective(one.collective).choice_bytes(one.bytes))
+        for one in standing.asked()
+    }
+    winners = [
+        one
+        for one in store.winners_at(place)
+        if (one.choice.variant.collective, one.choice.bytes) in asked
+    ]
+    undecided = [
+        (at, one)
+        for at, one in store.undecided(place.system, place.mpi, place.layout)
+        if at == place and (one.collective, one.bytes) in asked
+    ]
+    if winners or undecided:
+        tables.print_winners(winners, undecided, made.unsized)
+    elif asked:
+        print(
+            f"{place.mpi} {place.layout}: budget too small, {len(asked)} unsettled; none of them was measured"
+        )
+
+
+def names(problems: Sequence[Case]) -> list[str]:
+    """Each collective with its sizes: ``bcast 4 KiB 16 KiB``."""
+    sizes: dict[str, list[str]] = {}
+    for one in problems:
+        sizes.setdefault(one.collective, []).append(units.format_about(one.bytes))
+    return [f"{collective} {' '.join(each)}" for collective, each in sizes.items()]

@@ -1,0 +1,153 @@
+"""`collforge verify`: checks the results of every variant, or of the MPI library's own collectives."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from rich.progress import Progress
+
+from collforge import layout
+from collforge.case import Case, parse
+from collforge.cases import TIERS, native_cases, verification_cases
+from collforge.errors import CollforgeError, unknown
+from collforge.generator.manifest import Manifest, VariantEntry
+from collforge.layout import Layout
+from collforge.toolchain import build
+from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.run import measuring
+from collforge.tuner.run.options import add_mpi, find_libraries
+from collforge.tuner.run.verification import Verdict, verify_native, verify_variants
+
+# One node: for variants of a single node. 3 and 5 nodes: lane algorithms that pair nodes have nodes left over,
+# after one and two steps. Nodes of equal and unequal size, and ranks that are not consecutive. Threads: for
+# variants that use them.
+LAYOUTS = {
+    "small": ("1x3", "3x1", "3x2", "3+1", "3x1x2"),
+    "full": ("1x3", "5x1", "3x2", "1+3+1+1+1", "cyclic:2x3", "3x1x2", "cyclic:2x2x2"),
+    "paranoid": (
+        "1x2",
+        "1x5",
+        "2x2",
+        "2x3",
+        "5x1",
+        "5x2",
+        "3+1",
+        "1+2+2",
+        "1+3+1+1+1",
+        "cyclic:2x3",
+        "map:0.1.1.0.1",
+        "1x2x2",
+        "3x1x2",
+        "1+2x2",
+        "cyclic:2x2x2",
+    ),
+}
+# For native, the nodes of pretended layouts make no difference, only the number of ranks does. Open MPI 4.1
+# chooses some of its algorithms of bcast on 16 ranks only.
+NATIVE_LAYOUTS = {
+    "small": ("1x3", "1x4"),
+    "full": ("1x2", "1x3", "1x4", "1x5", "1x16"),
+    "paranoid": ("1x1", "1x2", "1x3", "1x4", "1x5", "1x6", "1x7", "1x8", "1x16"),
+}
+
+EXAMPLE = """\
+collforge verify --tier full
+  collforge verify --mpi mpich --family full_lane --collective alltoall --tier paranoid
+  collforge verify --native --mpi openmpi --tier full"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(
+        subparsers,
+        "verify",
+        "check the results of every variant, or of the MPI library itself",
+        EXAMPLE,
+        run,
+    )
+    add_mpi(parser)
+    parser.add_argument(
+        "--native",
+        action="store_true",
+        help="check the MPI library's own collectives instead, as an acceptance test of the library",
+    )
+    parser.add_argument("--family", help="one family only")
+    parser.add_argument("--collective", help="with commas, or regular or irregular (default: all)")
+    parser.add_argument(
+        "--tier", choices=TIERS, default="small", help="number of cases (default %(default)s)"
+    )
+    parser.add_argument("--layout", help="placements with commas (default: those of the tier)")
+    measuring.add_place(parser, default="local")
+    parser.add_argument(
+        "--seed", type=int, default=7, help="seed of the inputs (default %(default)s)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.native and args.family:
+        raise CollforgeError("--native verifies no family: leave out --family")
+    found = find_libraries(args.mpi)
+    sites = [measuring.site_of(args.system, args.config, library) for library in found]
+    for library in found:
+        build.build(library)
+    made = build.read_manifest()
+    layouts = NATIVE_LAYOUTS if args.native else LAYOUTS
+    names = args.layout.split(",") if args.layout else layouts[args.tier]
+    print(f"seed {args.seed}")
+    verdict, summary = Verdict(), []
+    with Progress() as progress:
+        for library, site in zip(found, sites):
+            of_library = Verdict()
+            for name in names:
+                at = layout.from_name(name)
+                cases = native(made, args, at) if args.native else of_variants(made, args, at)
+                if not cases:
+                    progress.console.print(f"{library.name} {at.name}: nothing applies")
+                    continue
+                task = progress.add_task(f"{library.name} {at.name}", total=len(cases))
+                verify = verify_native if args.native else verify_variants
+                here = verify(site, at.name, cases, args.seed)
+                progress.update(task, completed=len(cases))
+                progress.console.print(f"{library.name} {at.name}: {len(cases)} cases, {here}")
+                of_library.add(here)
+            verdict.add(of_library)
+            wrong = ", ".join(of_library.wrong) or "none"
+            summary.append(
+                f"{library.name} ({library.short_version}): {of_library}; wrong: {wrong}"
+            )
+    for failure in verdict.failures:
+        print(f"FAILED {failure}", file=sys.stderr)
+    if args.native:
+        print("\n".join(summary))
+    print(f"{len(verdict.failures)} failed")
+    return 1 if verdict.failures else 0
+
+
+def of_variants(made: Manifest, args: argparse.Namespace, at: Layout) -> list[Case]:
+    """The cases of the requested variants on a layout."""
+    return [
+        parse(text)
+        for variant in select(made, args.family, args.collective)
+        if variant.uses_threads or at.threads == 1
+        for text in verification_cases(made, variant, at, args.tier)
+    ]
+
+
+def native(made: Manifest, args: argparse.Namespace, at: Layout) -> list[Case]:
+    """The native cases of the requested collectives on a layout."""
+    names = measuring.parse_collectives(args.collective, made)
+    return [parse(text) for name in names for text in native_cases(made, name, at, args.tier)]
+
+
+def select(made: Manifest, family: str | None, collective: str | None) -> list[VariantEntry]:
+    """The requested variants. Raises CollforgeError for an unknown name or if there is none."""
+    collectives = measuring.parse_collectives(collective or "all", made)
+    families = [entry.name for entry in made.families]
+    if family and family not in families:
+        raise unknown("family", family, families)
+    chosen = [
+        v for v in made.variants if v.collective in collectives and family in (None, v.family)
+    ]
+    if not chosen:
+        raise CollforgeError(f"family {family} serves none of {', '.join(collectives)}")
+    return chosen

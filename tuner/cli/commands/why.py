@@ -1,0 +1,109 @@
+"""`collforge why`: what serves a call on a layout, measured or not, and on which evidence."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from collforge import units
+from collforge.db import Choice, Store, Winner
+from collforge.generator.manifest import Manifest
+from collforge.layout import Layout
+from collforge.place import Place
+from collforge.toolchain import build
+from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
+from collforge.tuner.run import measuring
+from collforge.tuner.run.options import add_database, add_mpi, find_libraries
+
+EXAMPLE = """\
+collforge why --layout 3x2 allreduce 96KiB
+  collforge why --layout 37x48 --system mycluster --config site.py --mpi openmpi bcast 1MiB"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    summary = (
+        "what serves a call, on layouts that were measured and on others, and on which evidence"
+    )
+    parser = add_command(subparsers, "why", summary, EXAMPLE, run)
+    measuring.add_system(parser)
+    add_mpi(parser)
+    add_database(parser)
+    parser.add_argument("collective", metavar="COLLECTIVE")
+    parser.add_argument("size", metavar="SIZE", help="bytes of a block, e.g. 96KiB")
+
+
+def run(args: argparse.Namespace) -> int:
+    made = build.read_manifest()
+    layout = measuring.parse_layout(args.layout, args.system, divided=True)
+    (collective,) = measuring.parse_collectives(args.collective, made)
+    (size,) = units.parse_sizes(args.size)
+    with Store(args.db, create=False) as store:
+        for library in find_libraries(args.mpi):
+            place = Place.of(measuring.system_name(args), library, layout)
+            winners = [
+                one
+                for one in read_winners(store, made, place, layout)
+                if one.choice.variant.collective == collective
+            ]
+            print(f"{place.mpi}: {collective} of {units.format_size(size)} on {layout.name}:")
+            for line in explain(made, layout, winners, size):
+                print(f"  {line}")
+    return 0
+
+
+def explain(made: Manifest, layout: Layout, winners: Sequence[Winner], size: int) -> list[str]:
+    """``winners``: of one collective."""
+    if not winners:
+        return ["native: neither this layout nor one near it was measured"]
+    stored = winners[0].place.layout
+    collective = winners[0].choice.variant.collective
+    lines = [f"winners of {stored}"]
+    if stored.startswith("~"):
+        how = winners[0].choice.evidence
+        lines = [
+            f"not measured; point {stored[1:]} of the map is the nearest, {how} on {winners[0].decided}"
+        ]
+    choices = {one.choice.bytes: one.choice for one in winners}
+    found = serving_winner(made.collective(collective), winners, size)
+    served = found.choice if found else None
+    lines.append(
+        f"serves: {_told(served)}" if served else "serves: native, as no row reaches this size"
+    )
+    if served and not served.variant.is_native:
+        lines += _conditions(made, layout, served, size, stored.startswith("~"))
+    for title, sizes in (
+        ("smaller", [n for n in choices if n < size and choices[n] is not served][-1:]),
+        ("larger", [n for n in sorted(choices) if n > size and choices[n] is not served][:1]),
+    ):
+        lines += [f"{title}: {_told(choices[n])}" for n in sizes]
+    return lines
+
+
+def _told(choice: Choice) -> str:
+    at = f"stored at {units.format_size(choice.bytes)}"
+    if choice.variant.is_native:
+        return f"native, {at} ({choice.evidence})"
+    low = f", at least {choice.low:.2f}" if choice.low > 0 else ""
+    return f"{choice.variant.name}, {at}: {choice.ratio:.2f} times as fast as native{low} ({choice.evidence})"
+
+
+def _conditions(
+    made: Manifest, layout: Layout, choice: Choice, size: int, is_point: bool
+) -> list[str]:
+    """What else must hold for the variant to run."""
+    lines = []
+    variant = choice.variant
+    entries = {v.fingerprint: v for v in made.variants_of(variant.collective)}
+    if variant.fingerprint not in entries:
+        return ["but this variant has changed since: native until it is tuned anew"]
+    if not entries[variant.fingerprint].applies(made.facts(variant.collective, layout, size)):
+        lines.append("but it does not apply to this call: native")
+    if is_point and made.collective(variant.collective).has_op:
+        lines.append("not tried against native first, unless COLLFORGE_GUARD=reductions")
+    elif is_point:
+        lines.append(
+            "tried against native on a communicator that has called for some time (COLLFORGE_GUARD)"
+        )
+    lines.append("if its temporaries fit COLLFORGE_MEMORY")
+    return lines

@@ -1,0 +1,190 @@
+"""Draws pictures (collforge.tuner.run.pictures) by matplotlib, on logarithmic axes."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import singledispatch
+from pathlib import Path
+from typing import Any
+
+from collforge.tuner.run.pictures import DotPicture, LinePicture, MapPicture, Picture
+from collforge.units import format_about
+
+LETTERS_PER_INCH = 13
+"""Of a legend, about."""
+COLUMNS = 5
+MOST_LABELS = 5
+
+SCALE = {-1.0: "#08306b", 0.0: "#009e73", 1.0: "#f0e442", 2.0: "#d55e00", 3.0: "#7f0000"}
+"""Value -> colour of a map, values between them mixed: blue, green, yellow, red, dark red.
+
+The order is that of Denis et al. (2022), section 5.2; the lightness tells 0 from 1 and 1 from 2 without hues.
+"""
+
+
+@singledispatch
+def draw(picture: Picture, path: Path) -> None:
+    """Writes the picture; the file's ending gives its format."""
+    raise NotImplementedError(type(picture).__name__)
+
+
+@draw.register
+def _line(picture: LinePicture, path: Path) -> None:
+    colours = _colours(line.label for lines in picture.panels.values() for line in lines)
+    with _figure(picture.panels, path, COLUMNS, (3.2, 2.8)) as (grid, shown):
+        for (title, lines), axes in zip(picture.panels.items(), grid):
+            for line in (line for line in lines if line.points):
+                values = [value * picture.scale for _, value in line.points]
+                numbers = [number for number, _ in line.points]
+                drawn = axes.loglog(numbers, values, line.style, color=colours[line.label])
+                shown.setdefault(line.label, drawn[0])
+                low = [one.low * picture.scale for one in line.intervals]
+                high = [one.high * picture.scale for one in line.intervals]
+                axes.vlines(numbers[: len(low)], low, high, color=colours[line.label])
+            numbers = [number for line in lines for number, _ in line.points]
+            _label_bytes(axes, numbers, plain=picture.across != "bytes")
+            _label_values(axes.yaxis)
+            axes.set_title(textwrap.fill(title, 36), fontsize=9)
+            axes.set_xlabel(picture.across, fontsize=8)
+            axes.set_ylabel(picture.unit, fontsize=8)
+            axes.figure.suptitle(picture.title, fontsize=9)
+
+
+@draw.register
+def _dot(picture: DotPicture, path: Path) -> None:
+    colours = _colours(dots.label for series in picture.panels.values() for dots in series)
+    counts = (len(dots.values) for series in picture.panels.values() for dots in series)
+    size = (6.0, 1.2 + 0.25 * max(counts, default=1))
+    with _figure(picture.panels, path, 3, size) as (grid, shown):
+        for (unit, series), axes in zip(picture.panels.items(), grid):
+            names = list(dict.fromkeys(name for dots in series for name in dots.values))
+            for dots in series:
+                known = list(dots.values.values())
+                errors = [
+                    [one.median - one.low for one in known],
+                    [one.high - one.median for one in known],
+                ]
+                drawn = axes.errorbar(
+                    [one.median for one in known],
+                    [names.index(name) for name in dots.values],
+                    xerr=errors,
+                    fmt="o",
+                    capsize=3,
+                    color=colours[dots.label],
+                )
+                shown.setdefault(dots.label, drawn)
+            axes.set_yticks(range(len(names)), names)
+            axes.invert_yaxis()
+            axes.set_xscale("log")
+            _label_values(axes.xaxis)
+            axes.set_xlabel(unit, fontsize=8)
+            axes.figure.suptitle(picture.title, fontsize=9)
+            if picture.mark > 0:
+                axes.axvline(picture.mark, color="black", linewidth=0.8)
+
+
+@draw.register
+def _map(picture: MapPicture, path: Path) -> None:
+    from matplotlib.colors import LinearSegmentedColormap, Normalize
+
+    norm = Normalize(min(SCALE), max(SCALE))
+    stops = [(float(norm(value)), colour) for value, colour in SCALE.items()]
+    colours = LinearSegmentedColormap.from_list("overhead", stops)
+    image = None
+    with _figure(picture.panels, path, 3, (3.6, 3.0)) as (grid, _):
+        for (name, cells), axes in zip(picture.panels.items(), grid):
+            image = axes.imshow(
+                _matrix(cells), cmap=colours, norm=norm, origin="lower", aspect="auto"
+            )
+            columns = sorted({column for column, _, _ in cells})
+            rows = sorted({row for _, row, _ in cells})
+            for column, row, value in cells:
+                colour = "white" if value < -0.25 or value > 2 else "black"
+                at = (columns.index(column), rows.index(row))
+                axes.text(*at, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=8)
+            axes.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
+            axes.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])
+            axes.set_title(name, fontsize=9)
+            axes.set_xlabel(picture.across, fontsize=8)
+            axes.set_ylabel(picture.up, fontsize=8)
+            axes.figure.suptitle(picture.title, fontsize=9)
+        if image is not None:
+            bar = grid[0].figure.colorbar(image, ax=list(grid), extend="both")
+            bar.set_label(picture.unit, fontsize=8)
+
+
+def _matrix(cells: Sequence[tuple[float, float, float]]) -> list[list[float]]:
+    """Rows from the lowest up; nan where there is no cell."""
+    known = {(column, row): value for column, row, value in cells}
+    columns, rows = (sorted({cell[i] for cell in cells}) for i in range(2))
+    return [[known.get((column, row), math.nan) for column in columns] for row in rows]
+
+
+def _label_bytes(axes: Any, sizes: Sequence[float], plain: bool) -> None:
+    """Labels at up to MOST_LABELS of the sizes, as ``16 KiB``, or as they are if ``plain``."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    found = sorted(set(sizes))
+    shown = found[:: -(-len(found) // MOST_LABELS)] if found else []
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(FixedLocator(shown))
+    axes.set_xticklabels([f"{n:g}" if plain else format_about(int(n)) for n in shown])
+    if len(found) == 1:
+        axes.set_xlim(found[0] / 2, found[0] * 2)
+
+
+def _label_values(axis: Any) -> None:
+    """Plain numbers: at 1, 2 and 5 of each power of ten, at the powers alone, or some within one power."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    digits = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
+    near = high < 10 * low
+    axis.set_major_locator(MaxNLocator(5) if near else LogLocator(subs=digits, numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _colours(labels: Iterable[str]) -> dict[str, str]:
+    return {label: f"C{number}" for number, label in enumerate(dict.fromkeys(labels))}
+
+
+@contextmanager
+def _figure(
+    panels: Mapping[str, object], path: Path, most_columns: int, size: tuple[float, float]
+) -> Iterator[tuple[Sequence[Any], dict[str, Any]]]:
+    """Yields the axes of the panels (size in inches) and a dict for the legend; then writes the file."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = max(1, -(-len(panels) // most_columns))
+    columns = max(1, -(-len(panels) // rows))
+    figure, grid = pyplot.subplots(
+        rows,
+        columns,
+        figsize=(size[0] * columns, size[1] * rows),
+        squeeze=False,
+        layout="constrained",
+    )
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    shown: dict[str, Any] = {}
+    yield list(grid.flat[: len(panels)]), shown
+    for axes in grid.flat[: len(panels)]:
+        axes.tick_params(which="both", labelsize=7)
+    if len(panels) == 1 and shown:
+        grid.flat[0].legend(shown.values(), shown.keys(), fontsize=8)
+    elif shown:
+        room = int(LETTERS_PER_INCH * figure.get_figwidth()) - 6  # a line and space before a label
+        labels = [textwrap.fill(label, room) for label in shown]
+        across = max(1, room // (max(map(len, shown)) + 6))
+        figure.legend(
+            list(shown.values()), labels, loc="outside lower center", fontsize=8, ncols=across
+        )
+    figure.savefig(path, dpi=80)
+    pyplot.close(figure)

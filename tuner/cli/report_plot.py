@@ -1,0 +1,81 @@
+"""The plot of `collforge report`: bandwidth of the busiest node's links against the bytes that they move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from collforge import units
+from collforge.tuner.decide.bandwidth import Series, label
+
+COLUMNS = 5
+MARKERS = "osDv"
+FRACTION = "fraction of link bandwidth"
+
+
+def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
+    """Draws a panel for each collective, on shared axes; the file's ending gives its format.
+
+    The unit is the fraction of link bandwidth if the link rates of all places (database keys) are known,
+    else MB/s.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    places = sorted({one.place for series in panels.values() for one in series})
+    known = all(one.rate for series in panels.values() for one in series)
+    columns = min(COLUMNS, len(panels))
+    rows = -(-len(panels) // columns)
+    figure, grid = pyplot.subplots(
+        *(rows, columns),
+        figsize=(2.4 * columns, 2.1 * rows + 0.8),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    shown: dict[str, Any] = {}
+    for (name, series), axes in zip(panels.items(), grid.flat):
+        for one in series:
+            number = places.index(one.place)
+            drawn = _draw_series(axes, one, number, 1 / one.rate if known and one.rate else 1e-6)
+            shown.setdefault(label(one, places), drawn)
+        if known:
+            axes.axhline(1, color="black", linewidth=0.6)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda size, _: units.format_size(int(size)))
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
+        axes.tick_params(which="both", labelsize=6.5)
+        axes.set_title(name, fontsize=9)
+    for axes in grid.flat[len(panels) :]:
+        axes.remove()
+    last = "; vertical bars: 95 % intervals" + ("; black line: rate of the links" if known else "")
+    figure.supxlabel(f"bytes through the links of the busiest node{last}", fontsize=8)
+    figure.supylabel(FRACTION if known else "bandwidth, MB/s", fontsize=8)
+    legend = figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=4)
+    legend.set_frame_on(False)
+    figure.savefig(path, dpi=100)
+    pyplot.close(figure)
+
+
+def _draw_series(axes: Any, one: Series, number: int, scale: float) -> Any:
+    """Draws a line for the place (database key) with this number; returns its entry for the legend."""
+    values = list(one.points.values())
+    below = [(value.median - value.low) * scale for value in values]
+    above = [(value.high - value.median) * scale for value in values]
+    return axes.errorbar(
+        list(one.points),
+        [value.median * scale for value in values],
+        [below, above],
+        fmt=MARKERS[number % len(MARKERS)],
+        color=f"C{number}",
+        linestyle="-" if one.tuned else "--",
+        markerfacecolor=f"C{number}" if one.tuned else "white",
+        markersize=3.5,
+        linewidth=1,
+        capsize=2,
+    )

@@ -1,1 +1,0 @@
-"""The commands, one module each; collforge.tuner.cli describes such a module."""

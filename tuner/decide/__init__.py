@@ -1,0 +1,1 @@
+"""Evidence to winners: pure functions of measurements; nothing here starts a process."""

@@ -1,0 +1,1 @@
+"""Jobs to measurements: launches through ReFrame, their results stored, until every problem is settled."""

@@ -1,0 +1,249 @@
+"""The options that say where and what to measure: the system, the emulated cluster and the problems."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from collforge import layout, reframe_checks, units
+from collforge.decision import MARGIN
+from collforge.errors import CollforgeError, unknown
+from collforge.generator.manifest import Manifest
+from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
+from collforge.reframe_checks.systems import slurm
+from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
+from collforge.toolchain import libraries
+from collforge.tuner.decide import profile
+from collforge.tuner.decide.plan import Goal
+from collforge.tuner.decide.profile import Profile
+from collforge.tuner.run.jobs import Site
+
+SIZES = "1KiB..1MiB"
+PROBLEM_SECONDS = 8.0
+"""The default budget of a problem, about the time of three launches on the emulated cluster."""
+LAYOUTS = {"emulated": "4x2", "local": "2x2"}
+
+
+def add_system(parser: argparse.ArgumentParser, layout: str = "nodes x ranks per node") -> None:
+    """Adds --system and the options that describe it. ``layout``: what the help says of --layout."""
+    add_place(parser, default="emulated")
+    parser.add_argument("--layout", help=f"{layout} (default: 4x2 emulated, 2x2 local)")
+    add_rails(parser)
+
+
+def add_place(parser: argparse.ArgumentParser, default: str) -> None:
+    """Adds --system and --config."""
+    parser.add_argument(
+        "--system",
+        default=default,
+        help="emulated, local, a system of your --config, or slurm or slurm-mpirun, on the Slurm cluster of "
+        "`collforge cluster up` (default: %(default)s)",
+    )
+    parser.add_argument("--config", metavar="FILE", help="your site's ReFrame configuration")
+
+
+def add_rails(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for the links of an emulated cluster."""
+    parser.add_argument(
+        "--rails", type=int, default=2, help="emulated: links of a node (default: 2)"
+    )
+    parser.add_argument(
+        "--rate", default="100mbit", help="emulated: rate of a link (default: 100mbit)"
+    )
+    parser.add_argument(
+        "--rail-model",
+        choices=RAIL_MODELS,
+        default="tied",
+        help="emulated: ranks tied to rails, or each connection hashed onto one (default: tied)",
+    )
+
+
+def add_problems(parser: argparse.ArgumentParser) -> None:
+    """Adds --collective, --sizes and --per."""
+    parser.add_argument(
+        "--collective",
+        default="regular",
+        help="names separated by commas, e.g. bcast,allreduce, or groups: mpi, which is irregular (block sizes "
+        "may differ) and regular (the others); hybrid: those of collforge_hybrid.h; all (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--sizes",
+        default=SIZES,
+        help="e.g. 1KiB,64KiB or 1KiB..1MiB (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--per",
+        choices=("block", "node"),
+        default="block",
+        help="meaning of --sizes: bytes of a block, or bytes that the links of the busiest node must move "
+        "(default: %(default)s)",
+    )
+
+
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    """Adds --margin and --launches, the confidence that a decision needs."""
+    parser.add_argument(
+        "--margin",
+        type=float,
+        default=MARGIN,
+        help="least gain of a decision (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--launches",
+        type=_positive,
+        default=Goal.min_launches,
+        help="least launches of a decision (default: %(default)s)",
+    )
+
+
+def precision(args: argparse.Namespace) -> dict[str, Any]:
+    """What --margin and --launches say of a goal."""
+    return {"min_launches": args.launches, "margin": args.margin}
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("a decision needs 1 launch or more")
+    return int(text)
+
+
+def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:
+    """The goal that --layout, --collective, --sizes and --per describe."""
+    return Goal(
+        layout=parse_layout(args.layout, args.system, divided=True),
+        collectives=parse_collectives(args.collective, made),
+        sizes=units.parse_sizes(args.sizes),
+        per=args.per,
+        **precision,
+    )
+
+
+def profiled_goals(
+    args: argparse.Namespace, found: Profile, made: Manifest, **precision: Any
+) -> list[Goal]:
+    """What applications call, a goal for each layout, the most expensive first; prints what is left out.
+
+    Of layouts that a system cannot have, only those of the emulated one are known before a job fails.
+    """
+    wanted, left_out = profile.worth_tuning(found, made, args.least_part)
+    goals = []
+    for one in wanted:
+        try:
+            at = parse_layout(one.layout, args.system, divided=True)
+            if args.system == "emulated":
+                rails(args, at)
+        except CollforgeError as error:
+            reason = f"{one.layout}: {error}"
+            left_out[reason] = left_out.get(reason, 0.0) + one.part
+            continue
+        names = sorted({name for name, _ in one.problems})
+        sizes = sorted({size for _, size in one.problems})
+        goals.append(Goal(at, tuple(names), tuple(sizes), only=one.problems, **precision))
+    for reason, part in sorted(left_out.items(), key=lambda pair: -pair[1]):
+        print(f"left out, {part:.1%} of the time in collectives: {reason}")
+    if not goals:
+        raise CollforgeError("the profiles have nothing that can be tuned (--least-part)")
+    return goals
+
+
+def cluster(args: argparse.Namespace) -> ClusterSpec:
+    """The emulated cluster that the options describe."""
+    return rails(args, parse_layout(args.layout, "emulated", divided=True))
+
+
+def rails(args: argparse.Namespace, at: Layout) -> ClusterSpec:
+    """The emulated cluster for a layout."""
+    return ClusterSpec(at.launched.placement, args.rails, args.rate, args.rail_model)
+
+
+def site(args: argparse.Namespace, mpi: str) -> Site:
+    """Where jobs of an MPI library run.
+
+    Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
+    """
+    found = site_of(args.system, args.config, libraries.find(mpi))
+    if args.system != "emulated":
+        return found
+    spec = cluster(args)
+    variables = {
+        "COLLFORGE_RAILS": str(spec.rails),
+        "COLLFORGE_RATE": spec.rate,
+        "COLLFORGE_RAIL_MODEL": spec.rail_model,
+    }
+    return replace(found, variables=variables)
+
+
+def site_of(system: str, config: str | None, library: MpiLibrary) -> Site:
+    """Where jobs of an MPI library run, on an emulated cluster with its default links.
+
+    Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
+    """
+    if system in slurm.SYSTEMS and not config:
+        slurm.check_entered()
+        return Site(system, library.name, reframe_checks.SLURM_SETTINGS)
+    if system not in LAYOUTS and not config:
+        raise CollforgeError(
+            f"system {system} is none of {', '.join(sorted(LAYOUTS))}: "
+            "name the ReFrame configuration that has it with --config"
+        )
+    if system == "emulated":
+        check(library.flavor)
+    return Site(
+        system, library.name, Path(config).absolute() if config else reframe_checks.SETTINGS
+    )
+
+
+def system_name(args: argparse.Namespace) -> str:
+    """The system's name in the database. Emulated clusters with different links have different names."""
+    return cluster(args).system if args.system == "emulated" else str(args.system)
+
+
+def parse_layout(text: str | None, system: str, divided: bool = False) -> Layout:
+    """The requested layout, or the default layout of a system; divided: a job's parts (4x2/4x1) are allowed.
+
+    Raises CollforgeError if the layout does not fit the system.
+    """
+    asked = text or LAYOUTS.get(system)
+    if asked is None:
+        raise CollforgeError(
+            f"system {system} has no default layout: give one with --layout, e.g. 4x2"
+        )
+    read = layout.from_name(asked)
+    if read.name.startswith("map#"):
+        raise CollforgeError(
+            f"layout {asked} cannot be tuned: its name is too long and was replaced by a hash"
+        )
+    if read.job and not divided:
+        raise CollforgeError(f"layout {asked}: this command has no use for the parts of a job")
+    return read
+
+
+def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
+    """The collectives requested by name or group; the default is ``mpi``.
+
+    Groups: ``mpi`` (those of the MPI standard), which is ``irregular`` (block sizes may differ) and ``regular``
+    (the others); ``hybrid`` (those of collforge_hybrid.h); ``all``. Raises CollforgeError for an unknown name.
+    """
+    known = manifest.collectives
+    groups = {
+        "all": [entry.name for entry in known],
+        "mpi": [entry.name for entry in known if not entry.hybrid],
+        "regular": [e.name for e in known if not e.hybrid and e.varies == "no"],
+        "irregular": [e.name for e in known if not e.hybrid and e.varies != "no"],
+        "hybrid": [entry.name for entry in known if entry.hybrid],
+    }
+    names: list[str] = []
+    for name in map(str.strip, (text or "mpi").split(",")):
+        if name not in groups and name not in groups["all"]:
+            raise unknown("collective", name, [*groups["all"], *groups])
+        names += groups.get(name, [name])
+    return tuple(dict.fromkeys(names))
+
+
+def place_of(site: Site, at: str) -> Place:
+    """The database key of measurements at a site on a layout of this name."""
+    return Place.of(site.system, libraries.find(site.mpi), layout.from_name(at))

@@ -1,0 +1,83 @@
+"""Options that commands and probes share: the MPI library, the database, files to write, lists."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from collforge import home
+from collforge.errors import CollforgeError, unknown
+from collforge.mpi_library import MpiLibrary
+from collforge.toolchain import libraries
+
+
+def add_mpi(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
+    """Adds --mpi NAME[,NAME...]; args.mpi is the text, for find_libraries() or libraries.find()."""
+    parser.add_argument(
+        "--mpi",
+        metavar="NAME",
+        required=required,
+        help=f"MPI library: {', '.join(libraries.DEBIAN_PACKAGES)}, "
+        "or the name of a COLLFORGE_MPI_<NAME>=<prefix>",
+    )
+
+
+def add_database(parser: argparse.ArgumentParser) -> None:
+    """Adds --db FILE; args.db is an absolute path."""
+    parser.add_argument(
+        "--db",
+        metavar="FILE",
+        type=_path,
+        default=home.database_path(),
+        help="database of measurements and winners (default: %(default)s)",
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Adds --json FILE and --plot FILE for measured values; each becomes an absolute path or None."""
+    for name, what in (
+        ("json", "write what was measured, with the command, the date and the library"),
+        ("plot", "draw it (.png, .svg, .pdf)"),
+    ):
+        parser.add_argument(f"--{name}", metavar="FILE", type=output_file, help=what)
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser().absolute()
+
+
+def output_file(text: str) -> Path:
+    """Refuses a file that cannot be written, before minutes are spent on measuring."""
+    path = _path(text)
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
+    return path
+
+
+def find_libraries(names: str | None) -> list[MpiLibrary]:
+    """The libraries in the comma-separated --mpi; if it is None, all that work on this machine.
+
+    Raises CollforgeError if a library is unknown or missing, or if none works.
+    """
+    if names is not None:
+        return [libraries.find(name) for name in split(names)]
+    found = libraries.found()
+    if not found:
+        packages = " ".join(libraries.DEBIAN_PACKAGES.values())
+        raise CollforgeError(f"no MPI library is installed here: run `apt-get install {packages}`")
+    return found
+
+
+def split_choices(what: str, text: str, choices: Collection[str]) -> Sequence[str]:
+    """The items of a comma-separated list. Raises CollforgeError for one that is no choice."""
+    found = split(text)
+    for name in found:
+        if name not in choices:
+            raise unknown(what, name, choices)
+    return found
+
+
+def split(text: str) -> Sequence[str]:
+    """The items of a comma-separated list, blanks and repetitions dropped."""
+    return list(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))

@@ -1,0 +1,1 @@
+"""What a site installs, publishes and keeps: trees, published winners, databases and what to expect of them."""
