@@ -8,7 +8,17 @@
  * Pss in /proc/self/smaps_rollup, in which a page that n processes share counts 1/n for each).
  */
 #include "collforge_hybrid.h"
-#include "kernels/kernel.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Ends the program on all ranks unless what it needs holds. */
+static void need(int holds, const char *what) {
+    if (!holds) {
+        (void)fprintf(stderr, "replicated_data needs %s\n", what);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
 
 /* This process's part of the memory that it has, in KiB; negative where the system does not tell. */
 static double resident(void) {
@@ -49,14 +59,15 @@ static void read_input(double *data, size_t count) {
 
 static void check(const double *data, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        kernel_need(data[i] == (double)i, "its input unchanged");
+        need(data[i] == (double)i, "its input unchanged");
     }
 }
 
 static double copy_per_rank(const struct collforge_hybrid *hybrid, size_t count) {
     const double before = fullest_node(hybrid);
-    double *data = kernel_allocate(count);
+    double *data = malloc(count * sizeof *data);
 
+    need(data != NULL, "more memory");
     if (hybrid->rank == 0) {
         read_input(data, count);
     }
@@ -86,9 +97,9 @@ int main(int argc, char **argv) {
     struct collforge_hybrid *hybrid = NULL;
 
     MPI_Init(&argc, &argv);
-    const int mib = kernel_argument(argc, argv, 1, 16);
+    const int mib = argc > 1 ? atoi(argv[1]) : 16;
     const size_t count = (size_t)mib * (1024 * 1024 / sizeof(double));
-    kernel_need(mib < 2048 && resident() >= 0, "less than 2048 MiB, and /proc/self/smaps_rollup");
+    need(mib > 0 && mib < 2048 && resident() >= 0, "1 to 2047 MiB, and /proc/self/smaps_rollup");
     collforge_hybrid_create(MPI_COMM_WORLD, &hybrid);
     (void)copy_per_rank(hybrid, 1024); /* the first calls fill buffers of the MPI library */
     (void)copy_per_node(hybrid, 1024);

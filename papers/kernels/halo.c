@@ -18,7 +18,7 @@
  */
 #include <omp.h>
 
-#include "kernels/kernel.h"
+#include "kernel.h"
 
 enum { VERTICAL, SIDEWAYS, DIRECTIONS, MOST_THREADS = 64 };
 

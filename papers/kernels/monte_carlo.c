@@ -13,7 +13,7 @@
  * cell over all ranks. Prints seconds of the slowest rank and a checksum that depends on neither ranks nor threads nor
  * who carried the allreduce: PARTICLES are those of all ranks together.
  */
-#include "kernels/kernel.h"
+#include "kernel.h"
 
 enum { CELLS = 16384 }; /* doubles: 128 KiB */
 

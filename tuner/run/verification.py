@@ -7,12 +7,13 @@ failure of a launch is certain, and the cases after it are run in a new launch.
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from collforge import records
-from collforge.case import Case
+from collforge.case import Case, parse
 from collforge.home import home, new_folder
 from collforge.records import Output
 from collforge.tuner.run import ingest, measuring
@@ -34,11 +35,18 @@ class Verdict:
     """``MPI CASE: what was wrong``."""
     wrong: Counter[str] = field(default_factory=Counter)
     """Native collective -> its failures."""
+    again: list[str] = field(default_factory=list)
+    """For each failed case, the command that repeats it alone."""
 
     def add(self, other: Verdict) -> None:
         self.outcome.update(other.outcome)
         self.failures += other.failures
         self.wrong.update(other.wrong)
+        self.again += other.again
+
+    def fail(self, mpi: str, case: Case, reason: str) -> None:
+        self.failures.append(f"{mpi} {case}: {reason}")
+        self.again.append(f"collforge verify --mpi {mpi} {shlex.quote(str(case))}")
 
     def __str__(self) -> str:
         """``12 verified, 0 failed, 3 do not apply``: the first two always, other counts only if not zero."""
@@ -62,12 +70,12 @@ def verify_variants(site: Site, at: str, cases: Sequence[Case], seed: int) -> Ve
         results = output.results
         applicable = [one for one in results if one.applicable]
         wrong = [one for one in applicable if not one.verified]
-        failures = [f"{site.mpi} {one.case}: {one.detail}" for one in wrong]
-        if troubles and not failures:
-            failures = [f"{site.mpi} {trouble}" for trouble in troubles]
+        for one in wrong:
+            verdict.fail(site.mpi, parse(one.case), one.detail)
+        if troubles and not wrong:
+            verdict.failures += [f"{site.mpi} {trouble}" for trouble in troubles]
             if len(results) < len(part):
-                failures.append(f"{site.mpi} {part[len(results)]}: the job ended in this case")
-        verdict.failures += failures
+                verdict.fail(site.mpi, part[len(results)], "the job ended in this case")
         verdict.outcome["verified"] += len(applicable) - len(wrong)
         verdict.outcome["failed"] += len(wrong)
         verdict.outcome["do not apply"] += len(results) - len(applicable)
@@ -94,7 +102,7 @@ def verify_native(site: Site, at: str, cases: Sequence[Case], seed: int) -> Verd
             verdict.failures += [f"{site.mpi} {at}: {reason}"] if troubles else []
             continue
         wrong = left.pop(0)
-        verdict.failures.append(f"{site.mpi} {wrong}: {reason}")
+        verdict.fail(site.mpi, wrong, reason)
         verdict.outcome["failed"] += 1
         verdict.wrong[wrong.collective] += 1
         if verdict.wrong[wrong.collective] == ENOUGH:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from rich.progress import Progress
 
@@ -18,6 +19,7 @@ from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import measuring
 from collforge.tuner.run.options import add_mpi, find_libraries
 from collforge.tuner.run.verification import Verdict, verify_native, verify_variants
+from collforge.variant import NATIVE
 
 # One node: for variants of a single node. 3 and 5 nodes: lane algorithms that pair nodes have nodes left over,
 # after one and two steps. Nodes of equal and unequal size, and ranks that are not consecutive. Threads: for
@@ -51,10 +53,13 @@ NATIVE_LAYOUTS = {
     "paranoid": ("1x1", "1x2", "1x3", "1x4", "1x5", "1x6", "1x7", "1x8", "1x16"),
 }
 
+MOST_AGAIN = 3  # commands printed after failures
+
 EXAMPLE = """\
 collforge verify --tier full
   collforge verify --mpi mpich --family full_lane --collective alltoall --tier paranoid
-  collforge verify --native --mpi openmpi --tier full"""
+  collforge verify --native --mpi openmpi --tier full
+  collforge verify --mpi openmpi 'bcast:full_lane@3x2,bytes=4096,type=int,root=1'"""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -64,6 +69,12 @@ def add_parser(subparsers: Subparsers) -> None:
         "check the results of every variant, or of the MPI library itself",
         EXAMPLE,
         run,
+    )
+    parser.add_argument(
+        "cases",
+        nargs="*",
+        metavar="CASE",
+        help="case strings, as failures print them (default: a tier)",
     )
     add_mpi(parser)
     parser.add_argument(
@@ -84,31 +95,31 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Returns 1 if a case failed, or if one that was named does not apply."""
+    chosen = [name for name in ("native", "family", "collective", "layout") if getattr(args, name)]
+    if args.cases and chosen:
+        raise CollforgeError(f"a case says what to verify: leave out --{chosen[0]}")
     if args.native and args.family:
         raise CollforgeError("--native verifies no family: leave out --family")
+    named = [parse(text) for text in args.cases]
     found = find_libraries(args.mpi)
     sites = [measuring.site_of(args.system, args.config, library) for library in found]
     for library in found:
         build.build(library)
-    made = build.read_manifest()
-    layouts = NATIVE_LAYOUTS if args.native else LAYOUTS
-    names = args.layout.split(",") if args.layout else layouts[args.tier]
-    print(f"seed {args.seed}")
+    planned = by_layout(named) if named else of_tier(build.read_manifest(), args)
     verdict, summary = Verdict(), []
     with Progress() as progress:
         for library, site in zip(found, sites):
             of_library = Verdict()
-            for name in names:
-                at = layout.from_name(name)
-                cases = native(made, args, at) if args.native else of_variants(made, args, at)
+            for at, cases in planned.items():
                 if not cases:
-                    progress.console.print(f"{library.name} {at.name}: nothing applies")
+                    progress.console.print(f"{library.name} {at}: nothing applies")
                     continue
-                task = progress.add_task(f"{library.name} {at.name}", total=len(cases))
-                verify = verify_native if args.native else verify_variants
-                here = verify(site, at.name, cases, args.seed)
+                task = progress.add_task(f"{library.name} {at}", total=len(cases))
+                verify = verify_native if cases[0].variant == NATIVE else verify_variants
+                here = verify(site, at, cases, args.seed)
                 progress.update(task, completed=len(cases))
-                progress.console.print(f"{library.name} {at.name}: {len(cases)} cases, {here}")
+                progress.console.print(f"{library.name} {at}: {len(cases)} cases, {here}")
                 of_library.add(here)
             verdict.add(of_library)
             wrong = ", ".join(of_library.wrong) or "none"
@@ -117,10 +128,31 @@ def run(args: argparse.Namespace) -> int:
             )
     for failure in verdict.failures:
         print(f"FAILED {failure}", file=sys.stderr)
+    for again in verdict.again[:MOST_AGAIN]:
+        print(f"again: {again} --seed {args.seed}", file=sys.stderr)
     if args.native:
         print("\n".join(summary))
-    print(f"{len(verdict.failures)} failed")
-    return 1 if verdict.failures else 0
+    print(f"seed {args.seed}: {len(verdict.failures)} failed")
+    return 1 if verdict.failures or (named and verdict.outcome["do not apply"]) else 0
+
+
+def by_layout(named: Sequence[Case]) -> dict[str, list[Case]]:
+    """Layout -> its cases, those of native apart, because they are verified in another way."""
+    found: dict[str, list[Case]] = {}
+    if len({case.variant == NATIVE for case in named}) > 1:
+        raise CollforgeError("verify native cases and those of variants in two commands")
+    for case in named:
+        found.setdefault(layout.from_name(case.layout).name, []).append(case)
+    return found
+
+
+def of_tier(made: Manifest, args: argparse.Namespace) -> dict[str, list[Case]]:
+    """Layout -> the cases of the tier, for what the options select."""
+    layouts = NATIVE_LAYOUTS if args.native else LAYOUTS
+    names = args.layout.split(",") if args.layout else layouts[args.tier]
+    found = [layout.from_name(name) for name in names]
+    cases = native if args.native else of_variants
+    return {at.name: cases(made, args, at) for at in found}
 
 
 def of_variants(made: Manifest, args: argparse.Namespace, at: Layout) -> list[Case]:
