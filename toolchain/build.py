@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import collforge
+from collforge import generator, runtime, templates
 from collforge import home as home_module
-from collforge import runtime
 from collforge.errors import CollforgeError
 from collforge.generator import manifest, render
 from collforge.generator.manifest import Manifest
@@ -22,6 +24,8 @@ from collforge.mpi_library import MpiLibrary
 
 RUNTIME = Path(runtime.__file__).resolve().parent
 BUILD_SECONDS = 900
+GENERATED_FROM = "generated-from"
+"""The file beside the generated C that says what it was made of."""
 LAST_LINES = 12
 # For programs with threads. The last flag is needed because MPICH's MPI_STATUSES_IGNORE has length 0.
 OPENMP_FLAGS = (
@@ -55,8 +59,33 @@ def generated_folder(home: Path) -> Path:
 
 
 def generate(folder: Path) -> Manifest:
-    """Writes the generated C and manifest.json to a folder, created if needed. Unchanged files stay."""
-    return render.generate(make_folder(folder))
+    """Writes the generated C and manifest.json to a folder, created if needed. Unchanged files stay.
+
+    Nothing is proven and written again while what it is made of, and what was written, are as they were.
+    """
+    stamp = make_folder(folder) / GENERATED_FROM
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == _state(folder):
+        return manifest.load(folder / "manifest.json")
+    stamp.unlink(missing_ok=True)
+    made = render.generate(folder)
+    stamp.write_text(_state(folder), encoding="utf-8")
+    return made
+
+
+def _state(folder: Path) -> str:
+    """A hash over what the generator reads, its own sources among them, and over the files that it wrote."""
+    found = hashlib.sha256(f"{collforge.__version__} {sys.version}".encode())
+    top = Path(collforge.__file__).resolve().parent
+    parents = [Path(one.__path__[0]).resolve() for one in (generator, templates)]
+    for parent in [top, *parents, RUNTIME / "src", RUNTIME / "include"]:
+        for path in sorted(parent.rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                found.update(f"{path.relative_to(parent)}\n".encode() + path.read_bytes())
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name != GENERATED_FROM:
+            status = path.stat()
+            found.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return found.hexdigest()
 
 
 def read_manifest() -> Manifest:
