@@ -1,7 +1,7 @@
-"""The figures and tables of the papers, one TOML file each, for `collforge reproduce`.
+"""The figures and tables of the papers, for `collforge reproduce`.
 
-A figure is a command line of Collforge and what the paper found; or the reason why there is no command. A new
-one is one file, with no further change.
+A figure is a command line of Collforge and what the paper found: a TOML file each, with no further change. Those
+without a command are rows of `without_command.toml`, with the reason.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import msgspec
 
 from collforge.errors import CollforgeError, unknown
 from collforge.variant import ParameterValue
+
+WITHOUT_COMMAND = "without_command.toml"
 
 TAKE: Mapping[str, Callable[[Sequence[float]], float]] = {
     "largest": max,
@@ -60,7 +62,8 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     where: Mapping[str, ParameterValue] = msgspec.field(default_factory=dict)
     """Only rows whose members have these values count."""
     none: str = ""
-    """Why there is no command: no measurement, or hardware, a library or code is missing."""
+    """Why there is no command: no measurement, or hardware, a library or code is missing. In the rows of
+    `without_command.toml` only."""
 
     @property
     def name(self) -> str:
@@ -109,15 +112,22 @@ def _member(row: Mapping[str, Any], path: str) -> Any:
 
 
 def read() -> dict[str, Figure]:
-    """Every figure by name, sorted. Raises CollforgeError if two files describe the same one."""
+    """Every figure by name, sorted. Raises CollforgeError if one is described twice."""
     figures: dict[str, Figure] = {}
     for file in resources.files(__package__).iterdir():
-        if file.name.endswith(".toml"):
-            figure = msgspec.toml.decode(file.read_bytes(), type=Figure)
+        if not file.name.endswith(".toml"):
+            continue
+        for figure in _figures(file.name, file.read_bytes()):
             if figure.name in figures:
                 raise CollforgeError(f"{file.name}: there is already a figure {figure.name}")
             figures[figure.name] = figure
     return dict(sorted(figures.items(), key=lambda item: _order(item[1])))
+
+
+def _figures(name: str, text: bytes) -> list[Figure]:
+    if name != WITHOUT_COMMAND:
+        return [msgspec.toml.decode(text, type=Figure)]
+    return msgspec.toml.decode(text, type=dict[str, list[Figure]])["figures"]
 
 
 def _order(figure: Figure) -> tuple[str, bool, int]:
