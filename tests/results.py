@@ -1,4 +1,4 @@
-"""Renders the tables of README.md and docs/results.md from docs/results/*.json (`make results`).
+"""Renders the tables of README.md, docs/results.md and docs/papers.md from docs/results/*.json (`make results`).
 
 ``python tests/results.py`` renders the stored files. With ``--measure`` it first repeats the command of each
 file, which should be done on an idle machine.
@@ -24,7 +24,7 @@ from typing import Any
 
 TOP = Path(__file__).resolve().parent.parent
 README = TOP / "README.md"
-PAGE = TOP / "docs" / "results.md"
+PAGES = [README, TOP / "docs" / "results.md", TOP / "docs" / "papers.md"]
 FOLDER = TOP / "docs" / "results"
 TABLE = re.compile(
     r"(<!-- (\S+\.json(?: \S+\.json)*)(?: by (\w+) (\w+))?: (.*?) -->\n).*?(<!-- end -->)", re.S
@@ -93,5 +93,5 @@ def measure() -> None:
 if __name__ == "__main__":
     if "--measure" in sys.argv[1:]:
         measure()
-    for page in (README, PAGE):
+    for page in PAGES:
         page.write_text(render(page), encoding="utf-8")

@@ -20,7 +20,8 @@ from support import SHARED_HOME, TOP, execute
 from collforge.errors import CollforgeError
 from collforge.papers.programs import kernels
 from collforge.toolchain import build, libraries
-from collforge.tuner.cli import main
+from collforge.tuner import probes
+from collforge.tuner.cli import main, registry
 
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "deploy" / "README.md"]
 PAGES += sorted((TOP / "docs").rglob("*.md"))
@@ -235,8 +236,13 @@ def test_every_command_is_in_the_table() -> None:
     assert [name for name in names if f"`collforge {name}" not in table] == []
 
 
+def test_every_probe_is_in_the_table() -> None:
+    table = (TOP / "docs" / "design" / "measuring.md").read_text().partition("\n## Probes\n")[2]
+    assert [name for name in registry.find(probes, "run") if f"| `{name}` |" not in table] == []
+
+
 def test_the_kernels_have_as_many_lines_as_said() -> None:
-    text = (TOP / "docs" / "application.md").read_text()
+    text = (TOP / "docs" / "papers.md").read_text()
     for kernel in kernels.KERNELS:
         mpi, hybrid = (kernels.source(kernel, version) for version in ("mpi", "hybrid"))
         lengths = [len(kernels.code_lines(path)) for path in (mpi, hybrid)]
@@ -261,7 +267,7 @@ def test_make_help_names_every_target() -> None:
 def test_the_tables_of_results_are_those_of_the_files() -> None:
     """`make results` renders them; each file is in some table."""
     shown = set()
-    for page in (results.README, results.PAGE):
+    for page in results.PAGES:
         text = page.read_text()
         assert results.render(page) == text
         shown |= {name for found in results.TABLE.finditer(text) for name in found[2].split()}

@@ -1,4 +1,4 @@
-"""Runs the kernels of docs/application.md and compares their three versions."""
+"""Runs the kernels of docs/papers.md and compares their three versions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 /*
  * What the examples share: input, arguments, memory, timing, and the line that kernels print
- * (docs/application.md). Nothing here differs between the versions of a kernel.
+ * (docs/papers.md). Nothing here differs between the versions of a kernel.
  */
 #ifndef KERNEL_H_INCLUDED
 #define KERNEL_H_INCLUDED

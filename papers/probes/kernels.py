@@ -1,4 +1,4 @@
-"""The kernels of docs/application.md with MPI, MPI+OpenMP and hybrid collectives, compared.
+"""The kernels of docs/papers.md with MPI, MPI+OpenMP and hybrid collectives, compared.
 
 Zhou et al. (2020), section 5.3.
 """
@@ -27,7 +27,7 @@ from collforge.tuner.run.options import split_choices
 from collforge.tuner.run.pictures import DotPicture, Dots
 from collforge.variant import Variant
 
-SUMMARY = "the kernels of docs/application.md with MPI, MPI+OpenMP and hybrid collectives"
+SUMMARY = "the kernels of docs/papers.md with MPI, MPI+OpenMP and hybrid collectives"
 LAUNCHES = 5
 TIME_LIMIT = 1800.0
 

@@ -1,4 +1,4 @@
-"""The kernels of docs/application.md: their sizes, builds, output and lines of code.
+"""The kernels of docs/papers.md: their sizes, builds, output and lines of code.
 
 Each kernel has three versions: MPI alone; the same source with OpenMP threads and one rank per node; and
 collforge_hybrid.h. The sources are in the checkout only, not in an installed package.

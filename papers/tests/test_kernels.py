@@ -1,4 +1,4 @@
-"""The kernels of docs/application.md: their versions agree on any placement, and their results are right."""
+"""The kernels of docs/papers.md: their versions agree on any placement, and their results are right."""
 
 from __future__ import annotations
 
