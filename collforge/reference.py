@@ -1,7 +1,7 @@
-"""What the stored launches of a winner let one expect of a later run, and when that run is out of line.
+"""The expected time of a winner, and the threshold of a regression.
 
-Like ReFrame's references, but the allowance follows from how much launches differ: the winner's own and, since
-they are few, those of all variants of about the same duration.
+They are like ReFrame's references, but the threshold follows from how much launches differ: the winner's own
+and, since they are few, those of all variants of about the same duration.
 """
 
 from __future__ import annotations

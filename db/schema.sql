@@ -1,4 +1,4 @@
--- The schema of a Collforge database, version 5. Statements are separated by blank lines.
+-- The schema of a Collforge database, version 6. Statements are separated by blank lines.
 --
 -- Deployed libraries of an older version go on reading: what the runtime reads (winners.c) keeps its meaning, or
 -- gets another name.
@@ -44,8 +44,7 @@ CREATE TABLE variant (
     CHECK (family <> 'native' OR parameters = '')
 );
 
--- What variants are made of: for each fingerprint the files of C that it is taken over, each with the hash of what
--- it gives to the variant.
+-- For each fingerprint, the hash of each C file's contribution to it.
 CREATE TABLE source (
     fingerprint TEXT NOT NULL CHECK (typeof(fingerprint) = 'text' AND fingerprint <> ''),
     file TEXT NOT NULL CHECK (typeof(file) = 'text' AND file <> ''),
@@ -129,9 +128,10 @@ CREATE TABLE winner (
     -- A passing verification of the variant; NULL for native, which needs none.
     verification INTEGER REFERENCES verification (id),
     decided TEXT NOT NULL CHECK (decided GLOB '????-??-??T??:??:??Z'),
-    -- decided: it is the fastest beyond doubt; tie: native, as fast as the best variant within the margin.
-    -- Of an undecided size: between: the winner of a size beside it, which was not slower than native here;
-    -- barrier: native, for the winners of the sizes beside it were slower here, or, at the largest size, unknown.
+    -- Why this row is stored. decided: the fastest beyond doubt. tie: native, because the best variant is not faster
+    -- by the margin. At a size that is undecided: between: the winner of a neighbouring size, which was not slower
+    -- than native here; barrier: native, because the winners of the neighbouring sizes were slower here or, at the
+    -- largest size, were not measured.
     evidence TEXT NOT NULL DEFAULT 'decided' CHECK (
         evidence = 'decided' OR (evidence IN ('tie', 'barrier')) = (verification IS NULL)
         AND evidence IN ('tie', 'barrier', 'between')
@@ -140,8 +140,8 @@ CREATE TABLE winner (
     CHECK (ratio_low <= ratio AND ratio <= ratio_high)
 );
 
--- Sizes that were measured and have no winner yet: the winners of the sizes beside them serve. The runtime does
--- not read it.
+-- Sizes that were measured and are not decided. The rule for sizes between the rows of `winner` serves them. The
+-- runtime does not read this table.
 CREATE TABLE undecided (
     id INTEGER PRIMARY KEY,
     system INTEGER NOT NULL REFERENCES system (id),
@@ -150,7 +150,7 @@ CREATE TABLE undecided (
     collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
     bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0),
     launches INTEGER NOT NULL CHECK (typeof(launches) = 'integer' AND launches >= 0),
-    -- What leads, and what it lacks.
+    -- Best candidate, and why it was not accepted.
     reason TEXT NOT NULL CHECK (typeof(reason) = 'text'),
     UNIQUE (system, mpi_library, layout, collective, bytes)
 );

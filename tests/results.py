@@ -1,4 +1,4 @@
-"""Renders the tables of README.md, docs/results.md and docs/papers.md from docs/results/*.json (`make results`).
+"""Renders the tables of README.md, docs/results.md and docs/papers.md from docs/results/ (`make results`).
 
 ``python tests/results.py`` renders the stored files. With ``--measure`` it first repeats the command of each
 file, which should be done on an idle machine.

@@ -1,4 +1,4 @@
-"""What stored launches let one expect: the allowance of a winner is its own spread."""
+"""Expected times and thresholds: the threshold of a winner follows from its own spread."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ CREATE TABLE undecided (
     collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
     bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0),
     launches INTEGER NOT NULL CHECK (typeof(launches) = 'integer' AND launches >= 0),
-    -- What leads, and what it lacks.
+    -- Best candidate, and why it was not accepted.
     reason TEXT NOT NULL CHECK (typeof(reason) = 'text'),
     UNIQUE (system, mpi_library, layout, collective, bytes)
 );

@@ -1,4 +1,4 @@
-"""Runs the MPI+OpenMP programs of examples/, each in two ways that must have the same result."""
+"""Runs the programs of papers.programs.applications, each in two ways that must have the same result."""
 
 from __future__ import annotations
 

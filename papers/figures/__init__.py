@@ -1,7 +1,7 @@
 """The figures and tables of the papers, for `collforge reproduce`.
 
-A figure is a command line of Collforge and what the paper found: a TOML file each, with no further change. Those
-without a command are rows of `without_command.toml`, with the reason.
+A figure is a command line of Collforge and what the paper found: a TOML file each, with no further change.
+Those without a command are rows of `without_command.toml`, with the reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TAKE: Mapping[str, Callable[[Sequence[float]], float]] = {
 
 
 class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One figure. What is measured is a row of a command's --json file (docs/using.md)."""
+    """One figure. Its value is taken from the rows of a command's --json file."""
 
     paper: str
     figure: str

@@ -1,4 +1,4 @@
-"""The MPI+OpenMP programs of examples/: how they are built and what they print.
+"""The MPI+OpenMP programs `monte_carlo` and `halo` (papers/kernels): how they are built and what they print.
 
 `monte_carlo` (Mahéo et al., 2014, section 3) ends each step with an allreduce outside the parallel region; it
 runs natively and preloaded. `halo` (Zambre et al., 2020, section 6.1) exchanges messages inside a parallel

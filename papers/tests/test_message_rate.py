@@ -1,4 +1,4 @@
-"""The probe of message rates, the MPI+OpenMP programs of examples/, and their ReFrame checks."""
+"""The probe of message rates, the MPI+OpenMP programs `monte_carlo` and `halo`, and their ReFrame checks."""
 
 from __future__ import annotations
 

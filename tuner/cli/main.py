@@ -1,6 +1,6 @@
 """The command line. Each command is a module of collforge.tuner.cli.commands with
 
-- `add_parser(subparsers)`: adds its parser, through `parsing.add_command`;
+- `add_parser(subparsers)`: adds its parser, through `command.add_command`;
 - `run(args) -> int`: does it and returns the exit code.
 
 A module there with an `add_parser` is a command with no further change. Errors that the user can

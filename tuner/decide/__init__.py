@@ -1,1 +1,1 @@
-"""Evidence to winners: pure functions of measurements; nothing here starts a process."""
+"""Measurements to winners: pure functions; nothing here starts a process."""

@@ -1,4 +1,4 @@
-"""The state of a tuning: all decisions from the measurements of a place (database key), and the stored rows."""
+"""All decisions from the measurements of a place (database key), and the rows that are stored for them."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def version_before(store: Store, place: Place) -> Place | None:
 
 
 def read_own(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:
-    """The same, without the background, which does not bear on decisions."""
+    """The same, without the background: decisions do not depend on it."""
     verified = store.verified(place.mpi, place.mpi_version)
     failed = frozenset(one.variant for one in store.failures(place.mpi, place.mpi_version))
     history = without(by_problem(store.measurements(place)), failed)
@@ -128,9 +128,9 @@ def stored(
 ) -> tuple[list[Choice], list[Undecided]]:
     """The rows stored for a collective: its winners, and the sizes without one.
 
-    At an undecided size, a neighbouring size's winner serves if it was not slower than native there (evidence
-    `BETWEEN`). If it may be slower by the margin, native is stored (`BARRIER`), so that the winner does not
-    reach this size.
+    The row of an undecided size is a neighbouring size's winner if that was not slower than native here
+    (evidence `BETWEEN`). If it may be slower by the margin, the row is native (`BARRIER`), so that the
+    neighbour's winner does not serve this size.
     """
     entry = seen.manifest.collective(collective)
     found = measured_problems(seen.history, collective)

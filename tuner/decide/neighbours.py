@@ -1,4 +1,4 @@
-"""Neighbouring sizes: the variants that they nominate for each other, and the problems between them.
+"""Neighbouring sizes: the variants that they nominate for each other, and the sizes to measure between.
 
 A variant that wins at two sizes may be slower than native between them, where native changes its algorithm or
 protocol. If two neighbouring sizes have different winners, it is not known where one should replace the other.

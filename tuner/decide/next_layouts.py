@@ -1,7 +1,7 @@
-"""Which layouts to measure, so that the map (layout_map.py) knows most for few node-hours.
+"""Which layouts to measure, so that the map (layout_map.py) gains most per node-hour.
 
-A point of the map is the less certain the further it is from the measured layouts of its kind. The next layout
-is the one that brings the points nearest for its number of nodes.
+A point of the map is less certain the further it is from the measured layouts of its kind. The next layout is
+the one that shortens these distances most for its number of nodes.
 """
 
 from __future__ import annotations

@@ -16,13 +16,12 @@ from collforge.serving import Stored, bytes_at, nearest_point, serving, serving_
 
 
 def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> list[Winner]:
-    """What serves a layout at a place (database key), whose own layout does not matter.
+    """The winners that serve a layout at a place (database key). The place's own layout is ignored.
 
-    A collective of the parts of a job without winners on these has those of the parts' layout alone. One
-    without winners on the layout has those of the nearest point of the map, whose ``layout``
-    is the point's name (``~4x2``), converted to sizes on this layout. Prefix reductions follow points only
-    where the ranks of each node are consecutive; gather, scatter and alltoall only where all nodes have as many
-    (runtime/src/winners/rules.c).
+    For each collective, the first of these that has winners: the layout (``4x2/4x1``); for the parts of a job,
+    the parts' layout alone (``4x1``); the nearest point of the map. Winners of a point have its name as their
+    layout (``~4x2``), and sizes converted to this layout. Prefix reductions use the map only where the ranks of
+    each node are consecutive; gather, scatter and alltoall only where all nodes have equally many ranks.
     """
     stored = [
         one
@@ -57,7 +56,7 @@ def _is_told(entry: CollectiveEntry, layout: Layout) -> bool:
 def serving_winner(entry: CollectiveEntry, winners: Iterable[Winner], nbytes: int) -> Winner | None:
     """The winner that serves a call of a collective with ``nbytes`` bytes; None if none does.
 
-    ``winners``: those of a layout; other collectives' are passed over.
+    ``winners``: those of a layout, of any collectives.
     """
     by_size = {
         one.choice.bytes: one for one in winners if one.choice.variant.collective == entry.name

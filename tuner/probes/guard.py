@@ -1,8 +1,8 @@
 """What a wrong map costs: every point has the slowest variant that was measured on this layout.
 
-The first 1000 calls of each collective on a communicator, in which the guard tries and drops that variant if
-they take long enough (COLLFORGE_GUARD_AFTER), over the first 1000 in a launch without the preload: in both,
-these calls make the connections.
+The time of the first 1000 calls of each collective on a communicator, over that in a launch without the
+preload. If the calls take long enough (COLLFORGE_GUARD_AFTER), the guard tries the variant and drops it. The
+first calls make the connections in both launches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Jobs that were ended by others than their program: the scheduler, an admin, a node that died.
 
-They say nothing against the variant that ran. Their problem is asked again, but not for ever: it may be too
-long for the time limit, or a variant may hang, which a job cannot tell from a slow network.
+The variant that ran is not blamed. Its problem is measured again, but not for ever: it may be too long for the
+time limit, or a variant may hang, which a job cannot tell from a slow network.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from collforge.tuner.run.ingest import JobEnd
 from collforge.tuner.run.jobs import Job
 
 MOST_CUTS = 2
-"""So many jobs may be cut short in a case before this tuning leaves it out."""
+"""After so many jobs that were cut short in a case, this tuning leaves it out."""
 MOST_IN_A_ROW = 3
-"""So many jobs may be cut short one after the other without any result."""
+"""The most jobs in a row that may be cut short without any result."""
 
 _SAID = re.compile(
     r"\*\*\* JOB \S+ ON .*|DUE TO (?:TIME LIMIT|NODE FAILURE|PREEMPTION)|[Nn]ode failure on \S+"

@@ -101,7 +101,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
 
 
 def precision(args: argparse.Namespace) -> dict[str, Any]:
-    """What --margin and --launches say of a goal."""
+    """The members of a Goal that --margin and --launches set."""
     return {"min_launches": args.launches, "margin": args.margin}
 
 
@@ -125,9 +125,9 @@ def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:
 def profiled_goals(
     args: argparse.Namespace, found: Profile, made: Manifest, **precision: Any
 ) -> list[Goal]:
-    """What applications call, a goal for each layout, the most expensive first; prints what is left out.
+    """A goal for each layout that applications call on, the most expensive first. Prints what is left out.
 
-    Of layouts that a system cannot have, only those of the emulated one are known before a job fails.
+    Layouts that the system cannot have are left out on the emulated one only: elsewhere the job fails.
     """
     wanted, left_out = profile.worth_tuning(found, made, args.least_part)
     goals = []
@@ -203,7 +203,7 @@ def system_name(args: argparse.Namespace) -> str:
 
 
 def parse_layout(text: str | None, system: str, divided: bool = False) -> Layout:
-    """The requested layout, or the default layout of a system; divided: a job's parts (4x2/4x1) are allowed.
+    """The requested layout, or the default layout of a system; ``divided``: parts of a job (4x2/4x1) are allowed.
 
     Raises CollforgeError if the layout does not fit the system.
     """

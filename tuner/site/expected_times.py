@@ -1,4 +1,4 @@
-"""The references of stored winners, from the launches behind them (collforge.reference)."""
+"""The expected times and speed-ups of stored winners, from their launches (collforge.reference)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def read(store: Store, winners: Sequence[Winner]) -> dict[Key, References]:
 def _launches(history: History, sizes: Mapping[str, int], choice: Choice) -> list[Launch]:
     """A winner's launches, of the problem that has most of them.
 
-    Without those of the search, in which it was chosen because it was fast.
+    The launches of the search are left out: in these it was chosen because it was fast.
     """
     variant, best = choice.variant, list[Launch]()
     for problem, launches in history.items():

@@ -1,4 +1,4 @@
-"""The tree of `collforge install`: what users of a site need, and nothing that tells where it is."""
+"""The tree of `collforge install`: what users of a site need. It can be moved: it has no absolute paths."""
 
 from __future__ import annotations
 

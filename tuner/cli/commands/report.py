@@ -1,4 +1,4 @@
-"""`collforge report`: the winners, the evidence for them, and a plot."""
+"""`collforge report`: the winners, the measurements behind them, and a plot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`collforge why`: what serves a call on a layout, measured or not, and on which evidence."""
+"""`collforge why`: what serves a call on a layout, measured or not, and its evidence."""
 
 from __future__ import annotations
 
