@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import errno
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,17 +13,14 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
-from support import TOP, execute
+from support import execute
 
-from collforge import home, layout
-from collforge.cases import timing_case
-from collforge.db import Result, RunRecord, Store
+from collforge import home
+from collforge.db import RunRecord, Store
 from collforge.errors import CollforgeError, unknown
-from collforge.generator import manifest
 from collforge.place import Place
 from collforge.toolchain import build, libraries
 from collforge.tuner.cli import main
-from collforge.variant import Variant
 
 COMMANDS = {
     "bench",
@@ -193,42 +189,6 @@ def test_env_raises_the_level_for_winners_with_threads(
         )
     assert main.main(["env", "--mpi", mpi, "--db", str(database)]) == 0
     assert ("export COLLFORGE_THREAD_MULTIPLE=1" in capfd.readouterr().out) == there
-
-
-def test_predict_says_what_other_sizes_teach(
-    built: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """A variant twice as fast as native at 4 and 16 KiB is expected to be so at 8 KiB."""
-    database, mpi = tmp_path / "winners.db", built.library.name
-    made = manifest.load(built.home / "generated" / "manifest.json")
-    at, samples = layout.from_name("4x2"), {"native": 2e-3, "full_lane": 1e-3}
-    (entry,) = [v for v in made.variants_of("bcast") if v.family == "full_lane"]
-    name = entry.completed("full_lane[lane_algorithm=chain]")
-    variants = {
-        "native": Variant("bcast"),
-        "full_lane": Variant.from_name("bcast", name, entry.fingerprint),
-    }
-    results = tuple(
-        Result(variants[family], problem.problem, problem.bytes, True, "", (seconds,) * 3)
-        for problem in (timing_case(made, "bcast", at, size) for size in (4096, 16384))
-        for family, seconds in samples.items()
-    )
-    words = ["predict", "--mpi", mpi, "--collective", "bcast", "--sizes", "8KiB", "--db"]
-    assert main.main([*words, str(tmp_path / "none.db")]) == main.USER_ERROR
-    with Store(database) as store:
-        for number in range(2):
-            place = Place.of("emulated", built.library, at)
-            when = "2026-01-01T00:00:00Z"
-            store.record_run(
-                RunRecord(f"{number}", place, 4, 8, when, "1", "4", ("a",), 7, results)
-            )
-    assert main.main([*words, str(database)]) == 0
-    out = capfd.readouterr().out
-    assert "full_lane[" in out and "2.00" in out
-    # The command in the docs has no --mpi: it is for every library with measurements, here one.
-    (printed,) = re.findall(r"^collforge (predict .*)$", (TOP / "docs/using.md").read_text(), re.M)
-    assert main.main([*printed.split(), "--db", str(database)]) == 0
-    assert re.findall(r"(\w+), 8x1x4: expected", capfd.readouterr().out) == [mpi]
 
 
 def test_env_refuses_what_cannot_work(
