@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def costs(layout: Layout) -> list[tuple[str, str, Cost]]:
-    """The best-case cost of each variant that applies to a layout: (collective, family, cost)."""
+    """The best-case cost of each composition that applies to a layout: (collective, family, cost)."""
     return [
         (v.collective.name, v.family.name, cost(v, layout))
         for v in expand(load_specs())
