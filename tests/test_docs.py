@@ -26,7 +26,8 @@ from collforge.tuner.cli import main, registry
 PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "deploy" / "README.md"]
 PAGES += sorted((TOP / "docs").rglob("*.md"))
 EXAMPLES = sorted([*(TOP / "examples").rglob("*.c"), *(TOP / "papers" / "kernels").glob("*.c")])
-FOLDERS = "collforge|generator|templates|runtime|toolchain|reframe_checks|tuner|db|deploy|papers|tests|docs|examples"
+FOLDERS = "collforge|db|deploy|docs|examples|generator|papers|reframe_checks|runtime|templates|tests|toolchain"
+FOLDERS += "|tuner"
 PYTEST_OPTIONS = {"-s", "-x", "-q", "-m", "-k"}
 SECONDS = 300
 

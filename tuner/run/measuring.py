@@ -203,8 +203,9 @@ def system_name(args: argparse.Namespace) -> str:
 
 
 def parse_layout(text: str | None, system: str, divided: bool = False) -> Layout:
-    """The requested layout, or the default layout of a system; ``divided``: parts of a job (4x2/4x1) are allowed.
+    """The requested layout, or the default layout of a system.
 
+    ``divided``: parts of a job (4x2/4x1) are allowed.
     Raises CollforgeError if the layout does not fit the system.
     """
     asked = text or LAYOUTS.get(system)
