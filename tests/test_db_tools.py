@@ -204,7 +204,7 @@ def test_a_failure_in_one_file_dethrones_in_the_other(
     made: Manifest, tmp_path: Path, capsys: Out
 ) -> None:
     one = Tuning(made).store(tmp_path / "a.db")
-    elsewhere = Tuning(made, replace(PLACE, system="other"))
+    elsewhere = Tuning(made, replace(PLACE, system="other"), day=2)
     record = elsewhere.launch(1)
     results = [replace(one, verified=FAST not in one.variant.name) for one in record.results]
     with Store(tmp_path / "b.db") as store:
@@ -213,6 +213,9 @@ def test_a_failure_in_one_file_dethrones_in_the_other(
     merge(capsys, one, tmp_path / "b.db", "--output", tmp_path / "c.db")
     with Store(tmp_path / "c.db") as store:
         assert {one.choice.variant.family for one in store.winners("cluster")} == {NATIVE}
+        changes = [store.decisions(one.uuid) for one in store.runs()]
+        told = [one.new.variant.family for change in changes for one in change if one.new]
+        assert told == ["full_lane"] * 2 + [NATIVE] * 2
     assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "c.db")
 
 
@@ -304,6 +307,7 @@ def test_old_libraries_are_removed(made: Manifest, tmp_path: Path, capsys: Out) 
         assert store.places() == [PLACE]
         assert {one.place for one in store.winners()} == {PLACE} and store.map(OLD) == []
         assert store._rows("SELECT version FROM mpi_library") == [(PLACE.mpi_version,)]
+        assert store._rows("SELECT count(*) FROM decision") == [(2,)]
     assert path.stat().st_size < size
     assert "sound" in run(capsys, 0, "check", "--db", path)
 
@@ -337,6 +341,8 @@ def test_old_code_is_removed_but_for_winners(made: Manifest, tmp_path: Path, cap
     with Store(path) as store:
         assert len(store.runs()) == 6, "native alone is nothing"
         assert [one.choice.variant for one in store.winners()] == [w.choice.variant for w in before]
+        changes = [one for run in store.runs() for one in store.decisions(run.uuid)]
+        assert [one.old and one.old.variant.fingerprint for one in changes] == ["old", "old"]
     assert "sound" in run(capsys, 0, "check", "--db", path)
 
 
