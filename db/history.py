@@ -14,8 +14,9 @@ from collforge.variant import Variant
 _NOTHING = (None, None, None)
 
 _CHANGE = """
-    INSERT INTO decision
-    VALUES (NULL, (SELECT max(id) FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
+    INSERT INTO decision VALUES (
+        NULL, (SELECT max(id) FROM run), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now')
+    )
     ON CONFLICT (run, system, mpi_library, layout, collective, bytes) DO UPDATE
     SET (new_variant, new_ratio, new_evidence, decided)
         = (excluded.new_variant, excluded.new_ratio, excluded.new_evidence, excluded.decided)
@@ -57,7 +58,7 @@ class History(Database):
         before = self._chosen(collective)
         yield
         after = self._chosen(collective)
-        for key in {*before, *after}:
+        for key in sorted({*before, *after}):
             old, new = before.get(key, _NOTHING), after.get(key, _NOTHING)
             if old[0] != new[0]:
                 self._rows(_CHANGE, *key, *old, *new)
