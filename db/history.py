@@ -53,14 +53,14 @@ class History(Database):
     def _noted(self, collective: str = "") -> Iterator[None]:
         """Inside a transaction: adds to the history how the block changes winners ('': of all collectives).
 
-        Further changes after the same launch are one with the first.
+        All changes of a winner after the same launch are one, which is gone if they lead back to it.
         """
         before = self._chosen(collective)
         yield
         after = self._chosen(collective)
         for key in sorted({*before, *after}):
             old, new = before.get(key, _NOTHING), after.get(key, _NOTHING)
-            if old[0] != new[0]:
+            if old != new:
                 self._rows(_CHANGE, *key, *old, *new)
         self._rows("DELETE FROM decision WHERE run IS NOT NULL AND old_variant IS new_variant")
 

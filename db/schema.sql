@@ -155,7 +155,8 @@ CREATE TABLE undecided (
     UNIQUE (system, mpi_library, layout, collective, bytes)
 );
 
--- The history of winners: each that was another one, came or went, once for a launch. The runtime does not read it.
+-- The history of winners: which changed after a launch and before the next, by whatever command. It goes with the
+-- launch and the place. The runtime does not read it.
 CREATE TABLE decision (
     id INTEGER PRIMARY KEY,
     -- The newest launch at that time. NULL: the winner was there when the history began (steps/to_7.sql).

@@ -221,7 +221,7 @@ def test_the_history_has_each_launch_that_changed_a_winner(path: Path) -> None:
     ring, native, wider = choice(RING), choice(NATIVE), replace(choice(RING), ratio=1.95)
     with Store(path) as store:
         for uuid, *tried in (
-            ("a", [native], [ring]),
+            ("a", [native], [wider], [ring]),
             ("b", [wider]),
             ("c", [native]),
             ("d", [ring], [native]),

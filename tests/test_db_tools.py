@@ -200,6 +200,20 @@ def test_launches_of_one_system_are_joined(made: Manifest, tmp_path: Path, capsy
     assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "b.db")
 
 
+def test_histories_are_joined(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    """They are no results: more of them give no reason to decide again."""
+    one, two = (Tuning(made).store(tmp_path / name, launches=4) for name in ("1.db", "2.db"))
+    change(two, "UPDATE decision SET decided = '2026-02-01T00:00:00Z'")
+    change(two, "UPDATE decision SET run = 1 WHERE bytes = 1024")
+    assert "decided again" not in merge(capsys, two, one, "--output", tmp_path / "b.db")
+    with Store(tmp_path / "b.db") as store:
+        found = [
+            [(one.bytes, one.decided[:7] == "2026-02") for one in store.decisions(run.uuid)]
+            for run in store.runs()
+        ]
+    assert found == [[(1024, True)], [], [], [(1024, False), (65536, True)]]
+
+
 def test_a_failure_in_one_file_dethrones_in_the_other(
     made: Manifest, tmp_path: Path, capsys: Out
 ) -> None:
@@ -332,6 +346,7 @@ def test_old_code_is_removed_but_for_winners(made: Manifest, tmp_path: Path, cap
     run(capsys, 0, *words)
     with Store(path) as store:
         assert store.winners() == won
+        assert store._rows("SELECT count(*) FROM variant") == [(2,)]
         found = {one.variant.name for one in store.measurements(PLACE)}
     assert found == {NATIVE, won[0].choice.variant.name}
     Tuning(made, day=2).store(path)
