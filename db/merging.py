@@ -27,8 +27,8 @@ _DERIVED = {
     "undecided": ("system", "mpi_library", "layout"),
     "map": ("system", "mpi_library"),
 }
-# Facts that may differ in files that are joined: those of the first file hold.
-_FIRST_HOLDS = ("system", "lanes", "source")
+# What may differ in files that are joined, and is no result: that of the first file holds.
+_FIRST_HOLDS = ("system", "lanes", "source", "decision")
 
 Row = dict[str, Any]
 Scope = tuple[int, ...]
@@ -178,7 +178,8 @@ class Merged(Store):
     def _join(
         self, table: Table, sources: Sequence[Source], joined: Sequence[_Joined], whole: _Joined
     ) -> None:
-        scopes = self._scopes() if "run" in table.parents else None
+        is_result = "run" in table.parents and table.name not in _FIRST_HOLDS
+        scopes = self._scopes() if is_result else None
         known: dict[tuple[Any, ...], tuple[int, Row]] = {}
         for number, row in _in_order(table, sources):
             old = row.pop("id", 0)

@@ -59,7 +59,6 @@ class Removed:
     kept: Counter[Place] = field(default_factory=Counter)
     """Measurements that a stored winner stands on."""
     verifications: int = 0
-    winners: int = 0
     runs: int = 0
 
     @property
@@ -99,10 +98,8 @@ class Pruned(Store):
             removed.measurements.update(one.place for one in measured if one.id in doomed)
             left = {(one.place, one.variant.collective) for one in measured if one.id not in doomed}
             gone = {(one.place, one.variant.collective) for one in measured if one.id in doomed}
-            before = len(self.winners())
             for place, collective in sorted(gone - left):
                 self.replace_winners(place, collective, [])
-            removed.winners = before - len(self.winners())
             for library in {place.library for place, _ in gone} - {p.library for p, _ in left}:
                 self.replace_map(library, [])
                 self._rows(
@@ -216,12 +213,15 @@ class Pruned(Store):
                 self._rows("DELETE FROM source WHERE fingerprint = ?", fingerprint)
 
     def _remove_orphans(self, name: str) -> int:
-        """Removes the rows of a table that no other table refers to; returns their number."""
+        """Removes the rows of a table that no other table refers to; returns their number.
+
+        The history keeps the variants that it names, but no launch and no place, with which it goes.
+        """
         children = [
-            f"id NOT IN (SELECT {column} FROM {table.name})"
+            f"id NOT IN (SELECT {column} FROM {table.name} WHERE {column} IS NOT NULL)"
             for table in tables(self._connection)
             for column, parent in table.parents.items()
-            if parent == name
+            if parent == name and (table.name != "decision" or name == "variant")
         ]
         orphans = self._rows(f"SELECT id FROM {name} WHERE {' AND '.join(children)}")
         self._delete(name, {one for (one,) in orphans})

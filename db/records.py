@@ -149,6 +149,18 @@ class MapPoint:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """A change of a winner; None: no winner. Of choices of then, neither interval nor launches are known."""
+
+    place: Place
+    collective: str
+    bytes: int
+    decided: str
+    old: Choice | None
+    new: Choice | None
+
+
+@dataclass(frozen=True)
 class Undecided:
     """A size that was measured and has no winner yet."""
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
-from collforge.db.database import Database
+from collforge.db.history import History
 from collforge.db.records import (
     Choice,
     Lanes,
@@ -34,7 +34,7 @@ _RUNS = """
 _VARIANT = "variant.collective, variant.family, variant.parameters, variant.fingerprint"
 
 
-class Store(Database):
+class Store(History):
     """The tables of an open database, as records."""
 
     def describe_system(self, name: str, host_pattern: str) -> None:
@@ -95,8 +95,9 @@ class Store(Database):
                 pmi=run.start.pmi,
                 switches=json.dumps(run.start.switches),
             )
-            for result in run.results:
-                self._record_result(run_id, result)
+            with self._noted():  # a variant that fails wins no more
+                for result in run.results:
+                    self._record_result(run_id, result)
         return True
 
     def replace_winners(
@@ -113,7 +114,7 @@ class Store(Database):
         and no failing one. Otherwise raises Unverified and keeps the old winners.
         """
         decided = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        with self.transaction():
+        with self.transaction(), self._noted(collective):
             at = {
                 "system": self._id("system", name=place.system),
                 "mpi_library": self._id("mpi_library", name=place.mpi, version=place.mpi_version),

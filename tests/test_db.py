@@ -189,6 +189,7 @@ def test_no_winner_without_clean_verification(path: Path, results: tuple[Result,
         with pytest.raises(Unverified, match="collforge verify"):
             store.replace_winners(PLACE, "bcast", [choice(RING)])
         assert [winner.choice.variant for winner in store.winners()] == [NATIVE]
+        assert [one.new for one in store.decisions("a")] == [kept(choice(NATIVE))]
 
 
 def test_verification_with_another_library_does_not_count(path: Path) -> None:
@@ -207,6 +208,38 @@ def test_a_wrong_result_dethrones(path: Path) -> None:
         store.replace_winners(PLACE, "bcast", choices)
         store.record_run(run("b", result(RING, verified=False), result(NATIVE, verified=False)))
         assert [winner.choice.variant for winner in store.winners()] == [NATIVE, other]
+        assert [(one.old, one.new) for one in store.decisions("b")] == [(kept(choices[1]), None)]
+        assert [one.bytes for one in store.decisions("a")] == [1, 2, 3]
+
+
+def kept(one: Choice) -> Choice:
+    """As the history keeps it."""
+    return replace(one, low=one.ratio, high=one.ratio, launches=0)
+
+
+def test_the_history_has_each_launch_that_changed_a_winner(path: Path) -> None:
+    ring, native, wider = choice(RING), choice(NATIVE), replace(choice(RING), ratio=1.95)
+    with Store(path) as store:
+        for uuid, *tried in (
+            ("a", [native], [wider], [ring]),
+            ("b", [wider]),
+            ("c", [native]),
+            ("d", [ring], [native]),
+            ("e", []),
+        ):
+            store.record_run(run(uuid, result(RING)))
+            for choices in tried:
+                store.replace_winners(PLACE, "bcast", choices)
+        found = {uuid: [(one.old, one.new) for one in store.decisions(uuid)] for uuid in "abcde"}
+        assert found == {
+            "a": [(None, kept(ring))],
+            "b": [],
+            "c": [(kept(wider), kept(native))],
+            "d": [],
+            "e": [(kept(native), None)],
+        }
+        (last,) = store.decisions("e")
+        assert (last.place, last.collective, last.bytes) == (PLACE, "bcast", 1024)
 
 
 COPY_WINNER = """
@@ -235,6 +268,9 @@ def copy_winner(
         "DELETE FROM verification",
         "UPDATE run SET seed = 'seven'",
         "UPDATE measurement SET samples = 'many'",
+        "UPDATE decision SET new_ratio = NULL",
+        "UPDATE decision SET new_variant = old_variant",
+        "UPDATE decision SET run = NULL",
         "INSERT INTO variant (collective, family, fingerprint) VALUES ('scan', 'native', 'ab')",
     ],
 )

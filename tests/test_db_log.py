@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +25,9 @@ def made() -> Manifest:
 
 def test_each_change_is_told_below_its_launch(made: Manifest, tmp_path: Path, capsys: Out) -> None:
     slower = {**SECONDS, FAST: 3e-3, SLOW: 1.2e-3}
-    path = Tuning(made).store(tmp_path / "l.db", launches=6)
+    path = tmp_path / "l.db"
+    for launches in range(1, 7):
+        Tuning(made).store(path, launches)
     Tuning(made, day=2, seconds=slower, hosts=("node9",)).store(path, launches=23)
     before = content(path)
     lines = run(capsys, 0, "log", "--db", path, "--last", "99").splitlines()
@@ -32,13 +36,11 @@ def test_each_change_is_told_below_its_launch(made: Manifest, tmp_path: Path, ca
     assert len(at) == 6 + 23
     assert lines[0].startswith("2026-01-01T00:00:00Z cluster, openmpi (Open MPI v5.0.7), 4x2: 6 ")
     assert "on node9, by srun and pmix, behind s0.s1 (" in lines[at[6]]
-    first = [line for line in lines[: at[6]] if line.startswith("  ")]
-    then = [line for line in lines[at[6] :] if line.startswith("  ")]
-    assert all(line.startswith("  winner of bcast of ") for line in first + then)
-    assert "nothing -> " in first[0] and FAST in first[-1].partition("->")[2]
-    assert SLOW in then[-1].partition("->")[2], "the last state is what is stored"
-    with Store(path) as store:
-        assert {SLOW in one.choice.variant.name for one in store.winners()} == {True}
+    assert at == [*range(4), *range(6, 31)], "the fourth launch decides, and the last one"
+    for size, first, last in zip(("1 KiB", "64 KiB"), lines[4:6], lines[31:]):
+        assert first.startswith(f"  winner of bcast of {size}: nothing -> full_lane[")
+        old, new = last.split(" -> ")
+        assert FAST in first and FAST in old and SLOW in new and new.endswith("x native (decided)")
     newest = run(capsys, 0, "log", "--db", path, "--since", "2026-01-02", "--last", "2")
     assert newest.splitlines()[0] == "27 launches are not shown (--last, --since)"
     assert newest.splitlines()[1:] == lines[at[-2] :]
@@ -55,7 +57,31 @@ def test_a_failure_is_told_for_all_layouts(made: Manifest, tmp_path: Path, capsy
     ]
     with Store(path) as store:
         store.record_run(replace(launch, results=tuple(results)))
-    lines = run(capsys, 0, "log", "--db", path, "--last", "1").splitlines()[1:]
-    assert f"{len(SIZES)} failed" in lines[0]
-    gone = [line for line in lines[1:] if line.endswith(f"({rebuild.name(PLACE)})")]
-    assert gone and all(FAST in line.partition(" -> ")[0] for line in gone)
+    for decides, winner in ((False, "nothing"), (True, "native (")):
+        if decides:
+            Tuning(made).decide(path)  # after the same launch: told as one change
+        lines = run(capsys, 0, "log", "--db", path, "--last", "1").splitlines()[1:]
+        assert f"{len(SIZES)} failed" in lines[0] and len(lines) == 1 + len(SIZES)
+        for line in lines[1:]:
+            old, new = line.split(" -> ")
+            assert FAST in old and new.startswith(winner)
+            assert line.endswith(f"({rebuild.name(PLACE)})")
+
+
+def test_what_was_before_the_history_is_said_once(
+    made: Manifest, tmp_path: Path, capsys: Out
+) -> None:
+    path = Tuning(made).store(tmp_path / "l.db", launches=6)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DROP TABLE decision")
+        connection.execute("PRAGMA user_version = 6")
+    for _ in range(2):
+        lines = run(capsys, 0, "log", "--db", path).splitlines()
+        assert lines[0].startswith("no history before 20") and len(lines) == 1 + 6
+        with Store(path) as store:
+            assert [one.new == one.old for one in store.decisions("")] == [True, True]
+    with Store(path) as store:
+        store.record_run(replace(Tuning(made).launch(7), started="2100-01-01T00:00:00Z"))
+        store.replace_winners(PLACE, "bcast", [])
+    told = run(capsys, 0, "log", "--db", path, "--last", "1")
+    assert "no history" not in told and told.count(f"{FAST},") == told.count("-> nothing") == 2

@@ -200,11 +200,25 @@ def test_launches_of_one_system_are_joined(made: Manifest, tmp_path: Path, capsy
     assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "b.db")
 
 
+def test_histories_are_joined(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    """They are no results: more of them give no reason to decide again."""
+    one, two = (Tuning(made).store(tmp_path / name, launches=4) for name in ("1.db", "2.db"))
+    change(two, "UPDATE decision SET decided = '2026-02-01T00:00:00Z'")
+    change(two, "UPDATE decision SET run = 1 WHERE bytes = 1024")
+    assert "decided again" not in merge(capsys, two, one, "--output", tmp_path / "b.db")
+    with Store(tmp_path / "b.db") as store:
+        found = [
+            [(one.bytes, one.decided[:7] == "2026-02") for one in store.decisions(run.uuid)]
+            for run in store.runs()
+        ]
+    assert found == [[(1024, True)], [], [], [(1024, False), (65536, True)]]
+
+
 def test_a_failure_in_one_file_dethrones_in_the_other(
     made: Manifest, tmp_path: Path, capsys: Out
 ) -> None:
     one = Tuning(made).store(tmp_path / "a.db")
-    elsewhere = Tuning(made, replace(PLACE, system="other"))
+    elsewhere = Tuning(made, replace(PLACE, system="other"), day=2)
     record = elsewhere.launch(1)
     results = [replace(one, verified=FAST not in one.variant.name) for one in record.results]
     with Store(tmp_path / "b.db") as store:
@@ -213,6 +227,9 @@ def test_a_failure_in_one_file_dethrones_in_the_other(
     merge(capsys, one, tmp_path / "b.db", "--output", tmp_path / "c.db")
     with Store(tmp_path / "c.db") as store:
         assert {one.choice.variant.family for one in store.winners("cluster")} == {NATIVE}
+        changes = [store.decisions(one.uuid) for one in store.runs()]
+        told = [one.new.variant.family for change in changes for one in change if one.new]
+        assert told == ["full_lane"] * 2 + [NATIVE] * 2
     assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "c.db")
 
 
@@ -304,6 +321,7 @@ def test_old_libraries_are_removed(made: Manifest, tmp_path: Path, capsys: Out) 
         assert store.places() == [PLACE]
         assert {one.place for one in store.winners()} == {PLACE} and store.map(OLD) == []
         assert store._rows("SELECT version FROM mpi_library") == [(PLACE.mpi_version,)]
+        assert store._rows("SELECT count(*) FROM decision") == [(2,)]
     assert path.stat().st_size < size
     assert "sound" in run(capsys, 0, "check", "--db", path)
 
@@ -328,6 +346,7 @@ def test_old_code_is_removed_but_for_winners(made: Manifest, tmp_path: Path, cap
     run(capsys, 0, *words)
     with Store(path) as store:
         assert store.winners() == won
+        assert store._rows("SELECT count(*) FROM variant") == [(2,)]
         found = {one.variant.name for one in store.measurements(PLACE)}
     assert found == {NATIVE, won[0].choice.variant.name}
     Tuning(made, day=2).store(path)
@@ -337,6 +356,8 @@ def test_old_code_is_removed_but_for_winners(made: Manifest, tmp_path: Path, cap
     with Store(path) as store:
         assert len(store.runs()) == 6, "native alone is nothing"
         assert [one.choice.variant for one in store.winners()] == [w.choice.variant for w in before]
+        changes = [one for run in store.runs() for one in store.decisions(run.uuid)]
+        assert [one.old and one.old.variant.fingerprint for one in changes] == ["old", "old"]
     assert "sound" in run(capsys, 0, "check", "--db", path)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from collforge.db import NotACollforgeDatabase, SchemaTooNew, Start, Store, migrate
 
+HERE = Path(__file__).parent
 NOW = "2026-01-01T00:00:00Z"
 
 
@@ -56,13 +58,15 @@ def test_a_failed_migration_changes_nothing(path: Path, steps: dict[int, list[st
 
 def test_every_older_version_has_a_step() -> None:
     assert sorted(migrate.steps()) == list(range(1, migrate.VERSION))
+    head = (HERE.parent / "db" / "schema.sql").read_text().splitlines()[0]
+    assert f"version {migrate.VERSION}." in head
 
 
 def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
     """Its native winners with fewer than three launches were not decisions."""
     path.parent.mkdir(parents=True)
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript((Path(__file__).parent / "data" / "schema-1.sql").read_text())
+        connection.executescript((HERE / "data" / "schema-1.sql").read_text())
         connection.execute(f"PRAGMA application_id = {migrate.APPLICATION_ID}")
         connection.executescript(
             f"""
@@ -87,7 +91,9 @@ def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
         assert found == [(9, "decided"), (99, "barrier")], "the largest bounds those below it"
         assert store.measurements(store.places()[0])[0].start_errors == ()
         assert [one.start for one in store.runs()] == [Start()]
-        names = "'undecided', 'source', 'lanes', 'winner_view'"
+        begin = [(one.old, one.new) for one in store.decisions("")]
+        assert begin == [(replace(one.choice, launches=0),) * 2 for one in store.winners()]
+        names = "'undecided', 'source', 'lanes', 'winner_view', 'decision'"
         tables = f"SELECT name, sql FROM sqlite_master WHERE name IN ({names})"
         migrated = store._rows(tables)
     with Store(path.with_name("new.db")) as store:

@@ -89,7 +89,9 @@ def choices_at(store: Store, place: Place) -> dict[Key, Choice]:
     return {key: one.choice for key, one in stored_at(store, place).items()}
 
 
-def changes(before: Mapping[Key, Choice], after: Mapping[Key, Choice]) -> Iterator[str]:
+def changes(
+    before: Mapping[Key, Choice | None], after: Mapping[Key, Choice | None]
+) -> Iterator[str]:
     """Each winner that is another one, is new or is gone: ``bcast of 1 KiB: OLD -> NEW``."""
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)

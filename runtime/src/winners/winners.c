@@ -12,7 +12,7 @@
 
 enum {
     OLDEST_SCHEMA = 1, /* without winner.evidence: all winners are decided */
-    SCHEMA_VERSION = 6,
+    SCHEMA_VERSION = 7,
     SCHEMA_OF_MAP = 5, /* the first with the table of the map */
     TRIES = 4,         /* retries while a tuner writes */
     PAUSE_MILLISECONDS = 50,

@@ -9,10 +9,9 @@ from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from collforge.db import Choice, NoDatabase, Store, StoredRun, merging
+from collforge.db import NoDatabase, Store, StoredRun, merging
 from collforge.db.inspection import Inspection
 from collforge.db.merging import Conflict, Merged
-from collforge.db.past import Past
 from collforge.db.pruning import Old, Pruned
 from collforge.errors import CollforgeError
 from collforge.place import Place
@@ -35,8 +34,8 @@ LOG = """\
 collforge db log
   collforge db log --since 2026-11-01 --last 100
 
-Launches are in the order in which they were stored. Winners are decided before and after each, by the rules
-of this version. A variant that fails is out on all layouts and systems of its MPI library."""
+Launches are in the order in which they were stored. Below each stand the winners that changed after it and
+before the next. A variant that fails is out on all layouts and systems of its MPI library."""
 
 PRUNE = """\
 collforge db prune --fingerprints --libraries --dry-run
@@ -95,11 +94,12 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     prune.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     add_database(prune)
-    for each in (check, _add_log(kinds), merge, prune):
+    _add_log(kinds)
+    for each in (check, merge, prune):
         measuring.add_precision(each)
 
 
-def _add_log(kinds: Subparsers) -> argparse.ArgumentParser:
+def _add_log(kinds: Subparsers) -> None:
     log = add_command(
         kinds, "log", "what ran when, and which winners each launch changed", LOG, run_log
     )
@@ -110,7 +110,6 @@ def _add_log(kinds: Subparsers) -> argparse.ArgumentParser:
         "--last", metavar="N", type=int, default=20, help="the last N launches (default: 20)"
     )
     add_database(log)
-    return log
 
 
 def read_rules(args: argparse.Namespace) -> Rules:
@@ -136,40 +135,33 @@ def run_log(args: argparse.Namespace) -> int:
     if args.last < 1:
         raise CollforgeError(f"--last {args.last}: give 1 launch or more")
     since = args.since.isoformat() if args.since else ""
-    with Past(args.db) as store:
+    with Store(args.db, create=False) as store:
         runs = store.runs()
         shown = [one for one in runs if one.started >= since][-args.last :]
         left = len(runs) - len(shown)
         if left:
             print(f"{left} launches are not shown (--last, --since)")
-        for line in told_runs(store, read_rules(args), runs, shown):
+        for line in told_runs(store, shown):
             print(line)
     return 0
 
 
-def told_runs(
-    store: Past, rules: Rules, runs: Sequence[StoredRun], shown: Sequence[StoredRun]
-) -> Iterator[str]:
-    """A line for each of the runs to be shown, then one for each winner that it changed."""
-    known: dict[Place, dict[rebuild.Key, Choice]] = {}
-    for number, one in enumerate(runs):
-        if one not in shown:
-            known.clear()  # it may change what others left
-            continue
-        touched = _touched(runs, number)
-        new = [place for place in touched if place not in known]
-        known |= _winners(store, rules, runs[:number], new)
-        after = _winners(store, rules, runs[: number + 1], touched)
+def told_runs(store: Store, shown: Sequence[StoredRun]) -> Iterator[str]:
+    """A line for each of the runs to be shown, then one for each winner that changed after it."""
+    begin = max((one.decided for one in store.decisions("")), default="")
+    if any(one.started < begin for one in shown):
+        yield f"no history before {begin}"
+    for one in shown:
         failed = f", {one.failures} failed" if one.failures else ""
         yield (
             f"{one.started} {rebuild.name(one.place)}: {one.measurements} measurements, "
             f"{one.verifications} verifications{failed}, on {', '.join(one.hosts)}{_started(one)} ({one.uuid})"
         )
-        for place in touched:
-            at = "" if place == one.place else f" ({rebuild.name(place)})"
-            for line in rebuild.changes(known[place], after[place]):
+        for each in store.decisions(one.uuid):
+            at = "" if each.place == one.place else f" ({rebuild.name(each.place)})"
+            key = each.collective, each.bytes
+            for line in rebuild.changes({key: each.old}, {key: each.new}):
                 yield f"  winner of {line}{at}"
-        known |= after
 
 
 def _started(one: StoredRun) -> str:
@@ -178,26 +170,6 @@ def _started(one: StoredRun) -> str:
     by = " and ".join(filter(None, (start.launcher, start.pmi)))
     switches = ", ".join(dict.fromkeys(filter(None, start.switches)))
     return (f", by {by}" if by else "") + (f", behind {switches}" if switches else "")
-
-
-def _touched(runs: Sequence[StoredRun], number: int) -> list[Place]:
-    """The places whose winners a run may change: its own and, if a variant failed, all of its MPI library."""
-    own = runs[number]
-    library = (own.place.mpi, own.place.mpi_version)
-    others = {
-        one.place for one in runs[:number] if (one.place.mpi, one.place.mpi_version) == library
-    }
-    return [own.place, *(sorted(others - {own.place}) if own.failures else [])]
-
-
-def _winners(
-    store: Past, rules: Rules, runs: Sequence[StoredRun], places: Sequence[Place]
-) -> dict[Place, dict[rebuild.Key, Choice]]:
-    """The winners at these places, as decided from these runs, the first ones of the database."""
-    if not runs:
-        return {place: {} for place in places}
-    store.until(runs[-1].uuid)
-    return {place: rebuild.winners(rebuild.read(store, rules, place)) for place in places}
 
 
 def run_merge(args: argparse.Namespace) -> int:
