@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Callable
 
 import pytest
-from support import SEED, SHARED_HOME, execute, launch_local
+from support import LIBRARIES, SEED, SHARED_HOME, execute, launch_local, mark_wide
 
 from collforge.generator.manifest import Manifest
 from collforge.mpi_library import MpiLibrary
@@ -34,9 +34,14 @@ def pytest_report_header() -> str:
     return f"seed: {SEED} (again: COLLFORGE_TEST_SEED={SEED})"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_wide(items)
+
+
 @pytest.fixture
 def seed() -> int:
-    """The seed of this run, from COLLFORGE_TEST_SEED or random; the report's header shows it."""
+    """The seed of this run, COLLFORGE_TEST_SEED or a fixed one; the report's header shows it."""
     return SEED
 
 
@@ -56,7 +61,7 @@ def _own_environment() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", params=sorted(libraries.DEBIAN_PACKAGES))
+@pytest.fixture(scope="session", params=LIBRARIES)
 def mpi(request: pytest.FixtureRequest) -> str:
     """Each MPI library in turn. A missing one fails the test: `make setup` installs both."""
     return str(request.param)

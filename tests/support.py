@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-import random
 import re
 import signal
 import subprocess
 import time
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 from collforge.generator.model import Family
 from collforge.generator.proof import applies
@@ -22,10 +25,9 @@ PREFIXES = TOP / ".venv" / "mpi"
 """The folder in which `make prefixes` installs MPI libraries, each in a folder of its name."""
 
 SHARED_HOME = TOP / "build" / "test-home"
-# In the environment, so that all of pytest-xdist's workers have the same.
-SEED = int(
-    os.environ.setdefault("COLLFORGE_TEST_SEED", str(random.SystemRandom().randrange(2**31)))
-)
+# Fixed, so that the verdict on one tree never changes; nightly runs set another one.
+SEED = int(os.environ.get("COLLFORGE_TEST_SEED", "20261126"))
+LIBRARIES = ("mpich", "openmpi")
 OPENMPI_OPTIONS = (
     "--oversubscribe --bind-to none --mca pml ob1 --mca btl vader,self --mca mpi_yield_when_idle 1"
 )
@@ -45,6 +47,52 @@ def also_wrapped(flavor: str) -> set[str]:
 
 
 MEMORY_SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer"
+
+
+def mark_wide(items: Iterable[pytest.Item]) -> None:
+    """Marks `wide` what tests marked `either` do with the MPI library that was not drawn for them.
+
+    The draw is by the test's name, so it is the same in every run.
+    """
+    for item in items:
+        parameters = getattr(item, "callspec").params.values() if hasattr(item, "callspec") else ()
+        (mpi,) = [*(one for one in parameters if one in LIBRARIES), ""][:1]
+        name = re.sub(r"\b(mpich|openmpi)\b-?", "", item.nodeid)
+        if mpi and item.get_closest_marker("either"):
+            if mpi != LIBRARIES[zlib.crc32(name.encode()) % 2]:
+                item.add_marker(pytest.mark.wide)
+
+
+def compile_once(name: str, command: Sequence[str | Path], *needed: Path) -> Path:
+    """The program that the compiler ``command`` makes; it runs if the command or the files ``needed`` are new.
+
+    Several processes may ask for the same program at once.
+    """
+    words = [str(word) for word in command]
+    text = "\0".join(words).encode() + b"".join(path.read_bytes() for path in needed)
+    target = make_folder("programs") / f"{name}-{zlib.crc32(text):08x}"
+    if not target.exists():
+        own = target.with_name(f"{target.name}.{os.getpid()}")
+        assert execute([*words, "-o", str(own)]).returncode == 0
+        own.replace(target)
+    return target
+
+
+def run_native(
+    mpi: str, ranks: int, argv: Sequence[str], timeout: float = 120
+) -> subprocess.CompletedProcess[str]:
+    """As launch_local without variables, but once for each program, arguments and MPI library.
+
+    The result is kept in the tests' home, for all processes and later runs.
+    """
+    key = zlib.crc32(repr((mpi, ranks, argv)).encode() + Path(argv[0]).read_bytes())
+    kept = make_folder("native") / f"{key:08x}.json"
+    if not kept.exists():
+        done = launch_local(mpi, ranks, argv, timeout=timeout)
+        own = kept.with_name(f"{kept.name}.{os.getpid()}")
+        own.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
+        own.replace(kept)
+    return subprocess.CompletedProcess(list(argv), *json.loads(kept.read_text()))
 
 
 def launch_local(
@@ -137,6 +185,7 @@ def execute(
         except BaseException:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            print(*process.communicate(), sep="\n")  # which says what it was doing
             raise
     print(out, err, sep="\n")
     return subprocess.CompletedProcess(list(command), process.returncode, out, err)

@@ -1,24 +1,89 @@
-"""Builds the programs of this folder."""
+"""Builds the programs of this folder, and runs several of them in one launch (tests/c/suite.c)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from conftest import Installation
-from support import TOP, execute, make_folder
+from support import TOP, compile_once, launch_local
 
 SOURCES = Path(__file__).resolve().parent
+C = SOURCES.parent / "c"
+HEADERS = [*SOURCES.glob("*.h"), *(TOP / "runtime" / "include").glob("*.h"), C / "suite.h"]
+PMPI = [f"-DMPI_Comm_{name}=PMPI_Comm_{name}" for name in ("free", "disconnect", "idup")]
 
 
 def compiled(built: Installation, name: str, *options: str) -> Path:
-    program = make_folder(f"hazards-{built.library.name}") / name
-    command = [str(built.library.mpicc), "-O1", "-pthread", str(SOURCES / f"{name}.c")]
-    assert execute([*command, "-o", str(program), *options]).returncode == 0
-    return program
+    """``name``: of a source in this folder, or the path of one without its suffix."""
+    source = SOURCES / f"{name}.c"
+    command = [built.library.mpicc, "-O1", "-pthread", f"-I{TOP / 'runtime' / 'include'}"]
+    return compile_once(source.stem, [*command, source, *options], source, *HEADERS)
+
+
+def linked(built: Installation) -> list[str]:
+    """The options that link a program with the library."""
+    folder = built.built.library_path.parent
+    return ["-Wl,--no-as-needed", f"-L{folder}", "-lcollforge", f"-Wl,-rpath,{folder}"]
 
 
 def hybrid_program(built: Installation, name: str) -> Path:
     """A program that is linked with the library."""
-    folder = str(built.built.library_path.parent)
-    options = [f"-I{TOP / 'runtime' / 'include'}", f"-L{folder}", "-lcollforge"]
-    return compiled(built, name, *options, f"-Wl,-rpath,{folder}")
+    return compiled(built, name, *linked(built))
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the first rank of a case wrote, and for standard error perhaps others."""
+
+    out: str
+    err: str
+
+
+def run_cases(
+    built: Installation,
+    ranks: int,
+    cases: Sequence[str],
+    env: Mapping[str, str],
+    *options: str,
+    threads: bool = False,
+    before: Sequence[str] = (),
+) -> list[Said]:
+    """Runs the cases in turn in one launch with the library; returns what each has said.
+
+    A case is a program and its words; `PMPI` before it lets it free and duplicate communicators by these names.
+    ``options``: additional ones of the compiler. ``threads``: at MPI_THREAD_MULTIPLE. If a case ends the launch,
+    the assertion names it; if the launch does not end in time, the last case that the output names hangs.
+    """
+    argv = [str(compiled(built, str(C / "suite"), *options)), "multiple" if threads else "single"]
+    part = ["-shared", "-fPIC", "-D_GNU_SOURCE=", "-include", str(C / "suite.h")]
+    for number, case in enumerate(cases):
+        name, *words = case.removeprefix("PMPI ").split()
+        own = [*part, *(PMPI if case.startswith("PMPI ") else [])]
+        argv += [*([","] if number else []), str(compiled(built, name, *own)), *words]
+    preload = {} if options else {"LD_PRELOAD": str(built.built.library_path)}
+    variables = {**preload, "COLLFORGE_VERBOSE": "1", **env}
+    done = launch_local(built.library.name, ranks, argv, variables, before=before)
+    begin = re.compile("^case: .*\n", re.MULTILINE)
+    out, err = begin.split(done.stdout)[1:], begin.split(done.stderr)[1:]
+    assert len(out) == len(cases), f"in {cases[max(len(out) - 1, 0)]}: {done.stderr}"
+    assert done.returncode == 0, f"at the end, after {cases}: {done.stderr}"
+    assert re.search(r"collforge: version \S+, [1-9]\d* winners", done.stderr)
+    return [Said(*texts) for texts in zip(out, err)]
+
+
+def pass_cases(
+    built: Installation,
+    ranks: int,
+    cases: Sequence[str],
+    env: Mapping[str, str],
+    *options: str,
+    threads: bool = False,
+) -> list[Said]:
+    """As run_cases; each case must pass."""
+    said = run_cases(built, ranks, cases, env, *options, threads=threads)
+    failed = {case: one for case, one in zip(cases, said) if one.out != "passed\n"}
+    assert not failed
+    return said
