@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Callable
 import pytest
 from support import LIBRARIES, SEED, SHARED_HOME, execute, launch_local, mark_wide
 
+from collforge.generator import manifest
 from collforge.generator.manifest import Manifest
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build, libraries
@@ -73,18 +75,22 @@ mostly_one_library = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="session")
-def built(mpi: str) -> Installation:
-    """The real runtime and driver for `mpi`, built if out of date."""
+@functools.cache
+def install(mpi: str) -> Installation:
+    """The real runtime and driver for `mpi`, built if out of date, once for each process."""
     library = libraries.find(mpi)
     return Installation(library, build.build(library, SHARED_HOME), SHARED_HOME)
 
 
 @pytest.fixture(scope="session")
+def built(mpi: str) -> Installation:
+    return install(mpi)
+
+
+@pytest.fixture(scope="session")
 def made() -> Manifest:
     """Of what is built, so that it is never older than the specs."""
-    build.build(libraries.find("openmpi"), SHARED_HOME)
-    return build.read_manifest()
+    return manifest.load(build.generated_folder(install("openmpi").home) / "manifest.json")
 
 
 @pytest.fixture(scope="session")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from conftest import Installation, Launch
-from hazards.build import SOURCES, compiled, linked, pass_cases, run_cases
+from conftest import Installation, Launch, install
+from hazards.build import SOURCES, compiled, pass_cases, run_cases
 from preloaded import tuned
-from support import compile_once, run_native
-
-from collforge.toolchain import build, libraries
+from support import LIBRARIES, compile_once, run_native
 
 TIME = 120
 FULL_LANE = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": "*=full_lane"}
@@ -153,7 +150,7 @@ def test_a_limit_of_temporaries(built: Installation, memory: str, served: list[b
 
 def test_a_package_without_a_window(built: Installation) -> None:
     env = {"COLLFORGE_FORCE": "barrier=shared_window;hybrid_allreduce=hybrid"}
-    (said,) = pass_cases(built, 2, ["hybrid_no_window"], env, *linked(built))
+    (said,) = pass_cases(built, 2, ["hybrid_no_window"], env, linked=True)
     assert "no room for a shared window" in said.err, "there were windows for all"
 
 
@@ -179,7 +176,7 @@ def test_packages(built: Installation, case: str) -> None:
     force, cases = PACKAGES[case]
     env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": force}
     env |= {"COLLFORGE_MEMORY": "1M"} if case == "temporaries" else {}
-    pass_cases(built, 4 if case == "temporaries" else 6, cases, env, *linked(built))
+    pass_cases(built, 4 if case == "temporaries" else 6, cases, env, linked=True)
 
 
 @either
@@ -195,16 +192,11 @@ def test_mpi_in_place_where_it_is_illegal(built: Installation, launch: Launch, n
     assert errors <= {*done.stdout.splitlines()}, done.stderr
 
 
-def other_library(mpi: str) -> Path:
-    (other,) = sorted(libraries.DEBIAN_PACKAGES.keys() - {mpi})
-    home = Path(os.environ["COLLFORGE_HOME"])
-    return build.build(libraries.find(other), home).library_path
-
-
 def test_the_build_for_another_mpi_library(built: Installation, launch: Launch) -> None:
     """The library says so and all calls run native."""
     mpi = built.library.name
-    env = {"LD_PRELOAD": str(other_library(mpi)), "COLLFORGE_FORCE": "*=full_lane"}
+    (other,) = {*LIBRARIES} - {mpi}
+    env = {"LD_PRELOAD": str(install(other).built.library_path), "COLLFORGE_FORCE": "*=full_lane"}
     done = launch(mpi, 4, [str(compiled(built, "attr_collective"))], env, timeout=TIME)
     assert (done.returncode, done.stdout) == (0, "passed\n")
     (line,) = [one for one in done.stderr.splitlines() if "collforge" in one]

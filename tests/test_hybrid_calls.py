@@ -4,124 +4,97 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from conftest import Installation
-from support import SEED, TOP, execute, launch_local, make_folder, mpi4py_variables
+from hazards.build import C, hybrid_program, pass_cases
+from support import SEED, TOP, compile_once, launch_local, make_folder, mpi4py_variables
 
+pytestmark = pytest.mark.either
 HERE = Path(__file__).resolve().parent
 STEPS = 3000
 # Ranks and node map: one node, equal and unequal nodes, not consecutive, one rank per node.
 NODES = [(4, "4"), (4, "2"), (4, "3,1"), (6, "map:0,1,0,1,0,1"), (3, "1"), (1, "1")]
-each_nodes = pytest.mark.parametrize(("ranks", "nodes"), NODES, ids=[f"{r}-{t}" for r, t in NODES])
 # Parameter values other than the first ones, which the winners of a database can select.
 SETTINGS = {
-    "default": "",
-    "barrier, leaders": "*=hybrid[lanes=1,sync=barrier]",
-    "no waits": "hybrid_allreduce=shared_window",
+    "default": ("", ["results", "order", "waits", "errors", "requests"]),
+    "barrier, leaders": ("*=hybrid[lanes=1,sync=barrier]", ["results", "order"]),
+    "no waits": ("hybrid_allreduce=shared_window", ["results", "waits"]),
 }
 
 
-def compile_c(built: Installation, source: Path) -> Path:
-    """A program linked with the real library, as in docs/application.md."""
-    target = make_folder(f"hybrid-{built.library.name}") / source.stem
-    library = built.built.library_path.parent
-    command = [str(built.library.mpicc), "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]
-    command += ["-D_POSIX_C_SOURCE=200809L", f"-I{TOP / 'runtime' / 'include'}", str(source)]
-    command += ["-o", str(target), f"-L{library}", "-lcollforge", f"-Wl,-rpath,{library}"]
-    assert execute(command).returncode == 0
-    return target
-
-
-def passes(
-    built: Installation, ranks: int, nodes: str, command: Sequence[str], **more: str
-) -> None:
-    variables: Mapping[str, str] = {"COLLFORGE_NODE_MAP": nodes, **more}
-    done = launch_local(built.library.name, ranks, command, variables)
-    case = f"{built.library.name}: {ranks} ranks on nodes {nodes}: {' '.join(map(str, command))}"
-    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["passed"]), case
-
-
-@pytest.fixture(scope="module")
-def program(built: Installation) -> Path:
-    return compile_c(built, HERE / "c" / "hybrid_calls.c")
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
-@each_nodes
-def test_results(built: Installation, program: Path, ranks: int, nodes: str, setting: str) -> None:
-    forced = {"COLLFORGE_FORCE": SETTINGS[setting]} if SETTINGS[setting] else {}
-    passes(built, ranks, nodes, [str(program), "results", str(SEED)], **forced)
+wide = pytest.mark.wide
 
 
 @pytest.mark.parametrize(
-    ("command", "setting"),
+    ("setting", "ranks", "nodes"),
     [
-        ("order", "default"),
-        ("order", "barrier, leaders"),
-        ("waits", "default"),
-        ("waits", "no waits"),
+        pytest.param(
+            *(setting, *at), marks=[] if setting == "default" or at[1] in ("2", "3,1") else wide
+        )
+        for setting in SETTINGS
+        for at in NODES
     ],
 )
-@each_nodes
-def test_order_under_random_delays(
-    built: Installation, program: Path, ranks: int, nodes: str, command: str, setting: str
-) -> None:
-    """Thousands of collectives in random order, with a sync only where the header requires one."""
-    forced = {"COLLFORGE_FORCE": SETTINGS[setting]} if SETTINGS[setting] else {}
-    passes(built, ranks, nodes, [str(program), command, str(SEED), str(STEPS)], **forced)
+def test_calls(built: Installation, setting: str, ranks: int, nodes: str) -> None:
+    """Among them are thousands of collectives in random order, with a sync only where the header requires one."""
+    forced, commands = SETTINGS[setting]
+    env = {"COLLFORGE_NODE_MAP": nodes, **({"COLLFORGE_FORCE": forced} if forced else {})}
+    cases = [f"{C}/hybrid_calls {command} {SEED} {STEPS}" for command in commands]
+    pass_cases(built, ranks, cases, env, linked=True)
 
 
-@pytest.mark.parametrize("command", ["errors", "requests"])
-@each_nodes
-def test_errors_and_requests(
-    built: Installation, program: Path, ranks: int, nodes: str, command: str
-) -> None:
-    passes(built, ranks, nodes, [str(program), command])
+def example(built: Installation, name: str, nodes: str, *words: str) -> str:
+    program = hybrid_program(built, str(TOP / "examples" / name))
+    env = {"COLLFORGE_NODE_MAP": nodes}
+    done = launch_local(built.library.name, 4, [str(program), *words], env)
+    assert done.returncode == 0
+    return str(done.stdout)
 
 
-@pytest.mark.parametrize("nodes", ["2", "3,1"])
-def test_the_program_of_the_paper(built: Installation, nodes: str) -> None:
-    program = compile_c(built, TOP / "examples" / "hybrid_allgather.c")
-    done = launch_local(built.library.name, 4, [str(program)], {"COLLFORGE_NODE_MAP": nodes})
-    assert (done.returncode, done.stdout) == (0, "the mean rank is 1.5\n")
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [
+        ("hybrid_allgather", "3,1"),
+        pytest.param("hybrid_allgather", "2", marks=wide),
+        pytest.param("hybrid_allgather_plain", "4", marks=wide),  # without the API
+    ],
+)
+def test_the_program_of_the_paper(built: Installation, name: str, nodes: str) -> None:
+    assert example(built, name, nodes) == "the mean rank is 1.5\n"
 
 
-def test_the_program_of_the_paper_without_the_api(built: Installation) -> None:
-    program = compile_c(built, TOP / "examples" / "hybrid_allgather_plain.c")
-    done = launch_local(built.library.name, 4, [str(program)])
-    assert (done.returncode, done.stdout) == (0, "the mean rank is 1.5\n")
-
-
-@pytest.mark.parametrize("nodes", ["4", "2"])
+@pytest.mark.parametrize("nodes", [pytest.param("4", marks=wide), "2"])
 def test_replicated_data_once_per_node(built: Installation, nodes: str) -> None:
     """With n ranks on a node, the additional memory is 1/n of that with a copy per rank."""
-    program = compile_c(built, TOP / "examples" / "replicated_data.c")
-    done = launch_local(built.library.name, 4, [str(program), "64"], {"COLLFORGE_NODE_MAP": nodes})
-    found = re.fullmatch(r"64 MiB .* ratio ([\d.]+)\n", done.stdout)
-    assert done.returncode == 0 and found
+    found = re.fullmatch(
+        r"64 MiB .* ratio ([\d.]+)\n", example(built, "replicated_data", nodes, "64")
+    )
+    assert found
     assert abs(float(found[1]) - 1 / int(nodes)) < 0.02
 
 
+def run(built: Installation, nodes: str, command: Sequence[str], **more: str) -> None:
+    done = launch_local(built.library.name, 4, command, {"COLLFORGE_NODE_MAP": nodes, **more})
+    assert (done.returncode, done.stdout.splitlines()[-1:]) == (0, ["passed"])
+
+
 def test_fortran_module(built: Installation) -> None:
-    folder = make_folder(f"hybrid-{built.library.name}")
+    sources = [built.home / "generated" / "collforge_hybrid.f90", HERE / "fortran" / "hybrid.F90"]
     library = built.built.library_path.parent
     command = [f"mpif90.{built.library.name}", "-std=f2008", "-Wall", "-fallow-argument-mismatch"]
-    command += [f"-J{folder}", str(built.home / "generated" / "collforge_hybrid.f90")]
-    command += [str(HERE / "fortran" / "hybrid.F90"), "-o", str(folder / "fortran")]
+    command += [f"-J{make_folder(f'hybrid-{built.library.name}')}", *map(str, sources)]
     command += [f"-L{library}", "-lcollforge", f"-Wl,-rpath,{library}"]
-    assert execute(command).returncode == 0
-    for nodes in ("2", "3,1", "map:0,1,0,1", "4"):
-        passes(built, 4, nodes, [str(folder / "fortran")])
+    program = compile_once("hybrid_fortran", command, *sources)
+    for nodes in ("3,1", "4"):
+        run(built, nodes, [str(program)])
 
 
-@pytest.mark.parametrize("nodes", ["2", "map:0,1,0,1", "4"])
-def test_python(built: Installation, nodes: str) -> None:
-    """Also if the library is loaded after MPI_Init."""
-    command = [sys.executable, str(HERE / "python_hybrid.py")]
-    library = str(built.built.library_path)
-    more = {"COLLFORGE_HOME": str(built.home), **mpi4py_variables(built.library.name)}
-    passes(built, 4, nodes, command, LD_PRELOAD=library, **more)
-    passes(built, 4, nodes, command, **more)
+@pytest.mark.parametrize("nodes", ["2", pytest.param("map:0,1,0,1", marks=wide)])
+@pytest.mark.parametrize("preloaded", [True, False], ids=["preloaded", "loaded after MPI_Init"])
+def test_python(built: Installation, nodes: str, preloaded: bool) -> None:
+    env = {"COLLFORGE_HOME": str(built.home), **mpi4py_variables(built.library.name)}
+    env |= {"LD_PRELOAD": str(built.built.library_path)} if preloaded else {}
+    run(built, nodes, [sys.executable, str(HERE / "python_hybrid.py")], **env)

@@ -8,39 +8,34 @@ from pathlib import Path
 
 import pytest
 from conftest import Installation
-from support import SEED, TOP, execute, launch_local, make_folder
+from hazards.build import C
+from support import SEED, TOP, compile_once, launch_local
 from test_sanitizers import make_library, only_openmpi, sanitizer
 
 from collforge.toolchain import vcis
 
-C = Path(__file__).resolve().parent / "c"
 STEPS = 60
 SECONDS = 120
 # Ranks and node map: one rank per node, unequal nodes, not consecutive, one node.
 NODES = [(3, "1"), (4, "3,1"), (4, "map:0,1,0,1"), (3, "3")]
-FORCED = {
-    "thread_split": "*=thread_split",
-    "rank_shift, threads": "*=rank_shift[chunks=3,node_order=shuffled,carrier=threads]",
-    "rank_shift": "*=rank_shift[chunks=5,node_order=strided]",
-    "rank_shift, exchange": "*=rank_shift[chunks=3,carrier=exchange]",
-}
-each_nodes = pytest.mark.parametrize(("ranks", "nodes"), NODES, ids=[f"{r}-{t}" for r, t in NODES])
+COLLECTIVES = ("allreduce", "bcast", "reduce", "allgather", "alltoall", "reduce_scatter_block")
+FORCED = (
+    "thread_split",
+    "rank_shift[chunks=3,node_order=shuffled,carrier=threads]",
+    "rank_shift[chunks=5,node_order=strided]",
+    "rank_shift[chunks=3,carrier=exchange]",
+)
+either = pytest.mark.either
+wide = pytest.mark.wide
 
 
 def compile_c(built: Installation, name: str, *words: str) -> Path:
-    target = make_folder(f"threads-{built.library.name}") / name
-    command = [
-        str(built.library.mpicc),
-        "-std=c11",
-        "-O2",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-fopenmp",
-    ]
+    source = C / f"{name}.c"
+    command = [built.library.mpicc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp"]
     command += ["-D_POSIX_C_SOURCE=200809L", "-pthread", f"-I{TOP / 'runtime' / 'src'}", *words]
-    assert execute([*command, "-o", str(target), str(C / f"{name}.c")]).returncode == 0
-    return target
+    needed = [Path(word) for word in words]
+    needed += [path.with_suffix(".h") for path in needed]
+    return compile_once(name, [*command, source], source, *needed)
 
 
 @pytest.fixture(scope="module")
@@ -74,37 +69,51 @@ def decisions(log: str) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("forced", FORCED)
-@pytest.mark.parametrize("mode", ["outside", "mixed", "workers"])
-@each_nodes
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "turn"),
+    [
+        pytest.param(*at, turn, marks=either if turn == number else wide)
+        for number, at in enumerate(NODES)
+        for turn in range(len(FORCED))
+    ],
+)
+@pytest.mark.parametrize("modes", ["outside mixed", "workers"])
 def test_results(
-    built: Installation, program: Path, ranks: int, nodes: str, mode: str, forced: str
+    built: Installation, program: Path, ranks: int, nodes: str, turn: int, modes: str
 ) -> None:
-    """In ``mixed``, ranks of one call have different numbers of idle threads; no rank may hang."""
-    command = [str(program), mode, str(SEED), str(STEPS)]
-    log = run(built, ranks, nodes, command, FORCED[forced], COLLFORGE_THREAD_MULTIPLE="1")
-    (layout,) = decisions(log)
+    """Each collective is forced to another variant at each turn.
+
+    In ``mixed``, ranks of one call have different numbers of idle threads; no rank may hang.
+    """
+    order = [*FORCED[turn:], *FORCED[:turn]]
+    forced = ";".join(f"{name}={one}" for name, one in zip(COLLECTIVES, [*order, *order]))
+    command = [str(program), str(SEED), str(STEPS), *modes.split()]
+    log = run(built, ranks, nodes, command, forced, COLLFORGE_THREAD_MULTIPLE="1")
+    ((layout, families),) = decisions(log).items()
     assert layout.endswith("x2")
-    assert FORCED[forced].strip("*=").partition("[")[0] in decisions(log)[layout]
+    assert {"thread_split", "rank_shift"} <= families
 
 
+@either
 @pytest.mark.parametrize("setting", ["", "0"])
 def test_below_thread_multiple_nothing_changes(
     built: Installation, program: Path, setting: str
 ) -> None:
     """The layout then has no threads, and thread_split does not apply."""
-    command = [str(program), "mixed", str(SEED), "50"]
+    command = [str(program), str(SEED), "50", "mixed"]
     log = run(built, 3, "1", command, "*=thread_split", COLLFORGE_THREAD_MULTIPLE=setting)
     assert set(decisions(log)) == {"3x1"}
     assert "native, because thread_split[threads=0] does not apply" in log
 
 
+@either
 def test_one_thread_is_none_to_split_over(built: Installation, program: Path) -> None:
-    command = [str(program), "outside", str(SEED), "50"]
+    command = [str(program), str(SEED), "50", "outside"]
     more = {"COLLFORGE_THREAD_MULTIPLE": "1", "OMP_NUM_THREADS": "1"}
     assert set(decisions(run(built, 3, "1", command, "*=thread_split", **more))) == {"3x1"}
 
 
+@either
 def test_a_team(built: Installation) -> None:
     """Tests the distribution of chunks over threads (runtime/src/base/threads.c) alone."""
     team = compile_c(built, "team", str(TOP / "runtime" / "src" / "base" / "threads.c"))
@@ -120,18 +129,18 @@ def test_progress_of_one_communicator_is_progress_of_all(built: Installation) ->
     assert (done.returncode, done.stdout) == (0, "passed\n")
 
 
+@wide
 def test_threads_do_not_race(built: Installation, program: Path) -> None:
     only_openmpi(built)
     library = make_library(built, "-fsanitize=thread", f"tsan-{built.library.name}")
-    for mode in ("outside", "mixed"):
-        log = run(
-            built,
-            3,
-            "1",
-            [str(program), mode, str(SEED), "40"],
-            "*=thread_split",
-            LD_PRELOAD=f"{sanitizer('tsan')}:{library}",
-            TSAN_OPTIONS="ignore_noninstrumented_modules=1:halt_on_error=1",
-            COLLFORGE_THREAD_MULTIPLE="1",
-        )
-        assert "ThreadSanitizer" not in log
+    log = run(
+        built,
+        3,
+        "1",
+        [str(program), str(SEED), "40", "outside", "mixed"],
+        "*=thread_split",
+        LD_PRELOAD=f"{sanitizer('tsan')}:{library}",
+        TSAN_OPTIONS="ignore_noninstrumented_modules=1:halt_on_error=1",
+        COLLFORGE_THREAD_MULTIPLE="1",
+    )
+    assert "ThreadSanitizer" not in log

@@ -1,6 +1,7 @@
 /*
  * Packages of collforge_hybrid.h against what they promise. COLLFORGE_NODE_MAP says which ranks are
- * on a node; the program reads it, too, to know what to expect.
+ * on a node; the program reads it, too, to know what to expect. Commands that stand between `,` run in turn; each says
+ * when it begins.
  *
  *   hybrid tables            communicators and translation tables, of several communicators
  *   hybrid domains           tables and memory of packages with one copy per NUMA domain
@@ -26,10 +27,11 @@
 
 #define check(holds)                                                                               \
     ((holds) ? (void)0                                                                             \
-             : (fprintf(stderr, "%s:%d: rank %d: %s\n", __FILE__, __LINE__, rank, #holds),         \
+             : (fprintf(stderr, "%s:%d: rank %d: %s: %s\n", __FILE__, __LINE__, rank, now, #holds), \
                 (void)PMPI_Abort(MPI_COMM_WORLD, 1)))
 
 static int rank, size;
+static const char *now = "start";
 static int expected_node[64]; /* by world rank, in any numbering */
 static bool domains;          /* packages are of NUMA domains */
 
@@ -267,13 +269,14 @@ static void bind_to_domains(void) {
     domains = true;
 }
 
-int main(int argc, char **argv) {
-    const char *what = argc > 1 ? argv[1] : "";
-    const char *map = getenv("COLLFORGE_NODE_MAP");
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
-    check(size <= 64 && (map == NULL || cf_node_map_parse(map, size, expected_node)));
+static void run(int nwords, char **words) {
+    const char *what = nwords > 0 ? words[0] : "";
+
+    now = what;
+    domains = false;
+    PMPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0)
+        fprintf(stderr, "case: %s\n", what);
     if (strcmp(what, "tables") == 0)
         tables();
     else if (strcmp(what, "domains") == 0) {
@@ -285,17 +288,31 @@ int main(int argc, char **argv) {
         tables();
     } else if (strcmp(what, "memory") == 0)
         memory();
-    else if (strcmp(what, "order") == 0 && argc > 3)
-        order((uint64_t)atoll(argv[2]), atoi(argv[3]));
+    else if (strcmp(what, "order") == 0 && nwords > 2)
+        order((uint64_t)atoll(words[1]), atoi(words[2]));
     else if (strcmp(what, "errors") == 0) {
         errors();
         refuse_intercommunicator();
-    } else if (strcmp(what, "full") == 0 && argc > 2)
-        full((MPI_Aint)atoll(argv[2]));
-    else if (strcmp(what, "cycles") == 0 && argc > 2)
-        cycles(atoi(argv[2]));
+    } else if (strcmp(what, "full") == 0 && nwords > 1)
+        full((MPI_Aint)atoll(words[1]));
+    else if (strcmp(what, "cycles") == 0 && nwords > 1)
+        cycles(atoi(words[1]));
     else
         check(!"a command");
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+}
+
+int main(int argc, char **argv) {
+    const char *map = getenv("COLLFORGE_NODE_MAP");
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    check(size <= 64 && (map == NULL || cf_node_map_parse(map, size, expected_node)));
+    for (int first = 1, last = 1; last <= argc; last++)
+        if (last == argc || strcmp(argv[last], ",") == 0) {
+            run(last - first, argv + first);
+            first = last + 1;
+        }
     if (rank == 0)
         puts("passed");
     return MPI_Finalize();

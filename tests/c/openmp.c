@@ -1,12 +1,13 @@
 /*
- * Collectives of a program whose processes have OpenMP threads: openmp MODE SEED STEPS.
+ * Collectives of a program whose processes have OpenMP threads: openmp SEED STEPS MODE... The modes run in turn, and each
+ * says when it begins.
  *
  *   outside  all ranks call outside a parallel region
  *   mixed    in every step some ranks call inside one: they have no idle threads, and take other paths
  *   workers  two threads of each rank call at once, each on a communicator of its own
  *
  * Every step is a random collective of a random size, after a random delay, and its results are checked. Prints what
- * went wrong, or "passed". At MPI_THREAD_MULTIPLE, or whatever the preloaded library makes of MPI_THREAD_FUNNELED.
+ * went wrong, or "passed". At MPI_THREAD_MULTIPLE for workers, or whatever the preloaded library makes of MPI_THREAD_FUNNELED.
  */
 #include <mpi.h>
 #include <omp.h>
@@ -134,27 +135,18 @@ static void close_caller(struct caller *c) {
     MPI_Comm_free(&c->comm);
 }
 
-int main(int argc, char **argv) {
+static int play(const char *mode, unsigned seed, int steps) {
+    const bool mixed = strcmp(mode, "mixed") == 0;
     struct caller callers[WORKERS];
-    int provided = 0;
-    int rank = 0;
     int wrong = 0;
-    int total = 0;
 
-    if (argc != 4) {
-        return 2;
-    }
-    const bool workers = strcmp(argv[1], "workers") == 0;
-    const bool mixed = strcmp(argv[1], "mixed") == 0;
-    const unsigned seed = (unsigned)strtoul(argv[2], NULL, 10);
-    const int steps = atoi(argv[3]);
-    MPI_Init_thread(&argc, &argv, workers ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &provided);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int i = 0; i < WORKERS; i++) {
         callers[i] = open_caller(seed + (unsigned)i);
         step(&callers[i], false); /* communicators of our own are made by the first thread */
     }
-    if (workers) {
+    if (callers[0].rank == 0)
+        fprintf(stderr, "case: %s\n", mode);
+    if (strcmp(mode, "workers") == 0) {
 #pragma omp parallel num_threads(WORKERS)
         for (int i = 0; i < steps; i++)
             step(&callers[omp_get_thread_num()], false);
@@ -166,6 +158,23 @@ int main(int argc, char **argv) {
         wrong += callers[i].wrong;
         close_caller(&callers[i]);
     }
+    return wrong;
+}
+
+int main(int argc, char **argv) {
+    int provided = 0;
+    int rank = 0;
+    int wrong = 0;
+    int total = 0;
+
+    if (argc < 4) {
+        return 2;
+    }
+    const bool workers = strcmp(argv[3], "workers") == 0;
+    MPI_Init_thread(&argc, &argv, workers ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 3; i < argc; i++)
+        wrong += play(argv[i], (unsigned)strtoul(argv[1], NULL, 10), atoi(argv[2]));
     MPI_Allreduce(&wrong, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0) {
         puts(total == 0 ? "passed" : "failed");

@@ -1,6 +1,7 @@
 /*
  * Collectives through a node's shared-memory window, in a program linked with the runtime's
- * objects. It ends with a message at the first wrong result, and prints "passed" at the end.
+ * objects. It ends with a message at the first wrong result, and prints "passed" at the end. Commands between `,` run
+ * in turn, on communicators of their own; each says when it begins.
  *
  *   shared random SEED STEPS   every collective with every type at the sizes that matter, then
  *                              random ones on two communicators at a time
@@ -255,16 +256,18 @@ static void run_ready(int number) {
 }
 
 static void run_refuse(const char *what, int who) {
+    MPI_Comm without = MPI_COMM_NULL;
     MPI_Comm comm = MPI_COMM_NULL;
 
+    MPI_Comm_dup(MPI_COMM_WORLD, &without);
     refused = world_rank() == who ? what : "nothing";
-    const bool first = is_ready(MPI_COMM_WORLD);
+    const bool first = is_ready(without);
     refused = "nothing";
-    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm); /* never freed: the next command must not get its window */
     struct play play = begin_play(comm, 1);
     for (int kind = 0; kind < NKINDS; kind++)
         play_kind(&play, kind, &types[DOUBLES], 10000);
-    check(is_ready(MPI_COMM_WORLD) == first);
+    check(is_ready(without) == first);
     if (world_rank() == 0)
         printf("ready %d\n", first);
 }
@@ -309,21 +312,17 @@ static void run_latency(void) {
         }
 }
 
-int main(int argc, char **argv) {
-    const char *what = argc > 1 ? argv[1] : "";
-    const long first = argc > 2 ? atol(argv[2]) : 0;
-    const int second = argc > 3 ? atoi(argv[3]) : 0;
-    const bool threads = strcmp(what, "threads") == 0;
-    int provided = MPI_THREAD_SINGLE;
+static void run(int nwords, char **words) {
+    const char *what = nwords > 0 ? words[0] : "";
+    const long first = nwords > 1 ? atol(words[1]) : 0;
+    const int second = nwords > 2 ? atoi(words[2]) : 0;
 
-    check(MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
-                          &provided) == MPI_SUCCESS);
-    check(!threads || provided == MPI_THREAD_MULTIPLE);
-    check(cf_runtime_activate() == MPI_SUCCESS);
-    make_types();
+    PMPI_Barrier(MPI_COMM_WORLD);
+    if (world_rank() == 0)
+        fprintf(stderr, "case: %s %s\n", what, nwords > 1 ? words[1] : "");
     if (strcmp(what, "random") == 0)
         run_random((uint64_t)first, second);
-    else if (threads)
+    else if (strcmp(what, "threads") == 0)
         run_threads((uint64_t)first, second);
     else if (strcmp(what, "progress") == 0)
         run_progress();
@@ -334,11 +333,27 @@ int main(int argc, char **argv) {
     else if (strcmp(what, "ready") == 0)
         run_ready((int)first);
     else if (strcmp(what, "refuse") == 0)
-        run_refuse(argv[2], second);
+        run_refuse(words[1], second);
     else if (strcmp(what, "latency") == 0)
         run_latency();
     else
         check(!"a known command");
+}
+
+int main(int argc, char **argv) {
+    const bool threads = argc > 1 && strcmp(argv[1], "threads") == 0;
+    int provided = MPI_THREAD_SINGLE;
+
+    check(MPI_Init_thread(&argc, &argv, threads ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE,
+                          &provided) == MPI_SUCCESS);
+    check(!threads || provided == MPI_THREAD_MULTIPLE);
+    check(cf_runtime_activate() == MPI_SUCCESS);
+    make_types();
+    for (int begin = 1, end = 1; end <= argc; end++)
+        if (end == argc || strcmp(argv[end], ",") == 0) {
+            run(end - begin, argv + begin);
+            begin = end + 1;
+        }
     free_types();
     const bool tells = world_rank() == 0;
     check(MPI_Finalize() == MPI_SUCCESS);
