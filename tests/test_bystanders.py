@@ -9,6 +9,7 @@ from conftest import Installation
 from hazards.build import SOURCES
 from support import PREFIXES, execute
 
+either = pytest.mark.either
 FORCED = ["COLLFORGE_FORCE=*=full_lane", "COLLFORGE_NODE_MAP=1"]
 
 
@@ -29,6 +30,7 @@ def test_a_program_of_the_standard_abi(built: Installation, tmp_path: Path) -> N
     assert "the program runs MPI's standard ABI in MPICH Version:" in line
 
 
+@either
 def test_a_program_with_mpi_inside(built: Installation, tmp_path: Path) -> None:
     """Linked with libmpich.a: its calls cannot be intercepted, and a second MPI library does no harm."""
     program = tmp_path / "static"
@@ -39,6 +41,7 @@ def test_a_program_with_mpi_inside(built: Installation, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "passed\n", "")
 
 
+@either
 @pytest.mark.parametrize(
     "words",
     [

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch
-from hazards.build import compiled, hybrid_program
+from hazards.build import compiled, run_cases
 from support import OPENMPI_OPTIONS
 
+either = pytest.mark.either
 RANKS = 4
 SHARED = {"COLLFORGE_FORCE": "*=shared_window"}
 
@@ -28,6 +29,7 @@ def own_shm() -> list[str]:
     return ["unshare", "-m", "sh", "-ec", script, "sh"]
 
 
+@either
 @pytest.mark.parametrize("kernel", ["this", "old"])
 def test_little_room(built: Installation, launch: Launch, own_shm: list[str], kernel: str) -> None:
     """No signal and right results; one message for each communicator without a shared-memory window."""
@@ -43,16 +45,14 @@ def test_little_room(built: Installation, launch: Launch, own_shm: list[str], ke
     assert all("no room for a shared window" in line for line in lines)
 
 
-@pytest.mark.parametrize(("part", "found"), [(700, "all"), (960, "none"), (1001, "none")])
-def test_a_package_asks_for_most_of_it(
-    built: Installation, launch: Launch, own_shm: list[str], part: int, found: str
-) -> None:
+def test_packages_that_ask_for_most_of_it(built: Installation, own_shm: list[str]) -> None:
     """Open MPI waits for ever if a twentieth more than what is asked for is not free."""
-    program = hybrid_program(built, "hybrid_room")
-    words = [str(program), str(part)]
-    done = launch(built.library.name, RANKS, words, {}, timeout=60, before=own_shm)
-    assert (done.returncode, done.stdout) == (0, f"{found}\n")
-    assert ("bytes of shared memory are asked for" in done.stderr) == (found == "none")
+    found = {700: "all\n", 960: "none\n", 1001: "none\n"}
+    cases = [f"hybrid_room {part}" for part in found]
+    said = run_cases(built, RANKS, cases, {}, linked=True, before=own_shm)
+    assert [one.out for one in said] == list(found.values())
+    asked = ["bytes of shared memory are asked for" in one.err for one in said]
+    assert asked == [False, True, True]
 
 
 # ---- what is left --------------------------------------------------------------------------------
@@ -97,6 +97,7 @@ def killed(
         return kinds(Path(f"/proc/{shell.pid}/root/dev/shm")) + kinds(sessions)
 
 
+@either
 def test_a_killed_job_leaves_what_it_leaves_natively(
     built: Installation, own_shm: list[str], tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ def database(built: Installation, tmp_path: Path) -> Path:
     return tmp_path / "db"
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("verbose", ["1", "2"])
 def test_small_and_large_blocks_in_random_order(
     built: Installation, launch: Launch, database: Path, seed: int, verbose: str
@@ -61,6 +62,7 @@ def test_small_and_large_blocks_in_random_order(
         assert len(set(served.values())) == 2, served
 
 
+@pytest.mark.either
 def test_nothing_is_exchanged_where_native_always_wins(
     built: Installation, launch: Launch, database: Path, seed: int
 ) -> None:

@@ -25,6 +25,7 @@ from collforge.tuner.run import measuring
 from collforge.variant import Variant
 
 SIZE = 4
+either = pytest.mark.either
 
 
 @pytest.mark.parametrize("name", ["4x2/4x1", "4x2/1x2", "4x2/2x2", "8x4/2x2x3"])
@@ -65,6 +66,7 @@ def test_bytes_of_a_node_are_those_of_all_its_parts(made: Manifest) -> None:
     assert times[1] == 2 * times[0]
 
 
+@either
 @pytest.mark.parametrize("parts", ["2x1", "1x2"])
 def test_the_driver_verifies_and_times_all_parts(
     built: Installation, launch: Launch, tmp_path: Path, parts: str
@@ -84,6 +86,7 @@ def test_the_driver_verifies_and_times_all_parts(
     assert results_by_variant(records)
 
 
+@either
 def test_the_driver_refuses_parts_that_do_not_fit(
     built: Installation, launch: Launch, tmp_path: Path
 ) -> None:
@@ -127,6 +130,7 @@ JOBS = [
 """The job, its columns, and what serves them. Those of 2x1 have one rank each."""
 
 
+@either
 @pytest.mark.parametrize(("job", "columns", "expected"), JOBS)
 def test_the_job_decides_which_winners_serve(
     built: Installation,
@@ -154,6 +158,7 @@ def test_the_job_decides_which_winners_serve(
     assert " ".join(families) == expected
 
 
+@either
 def test_published_winners_keep_their_parts(
     built: Installation, database: Path, launch: Launch, tmp_path: Path
 ) -> None:
@@ -185,6 +190,7 @@ scatter,3x1,8,9,1,10,other,8,8,0,80,1.0,0.0
     assert [one.layout for one in wanted] == ["4x2/4x1", "4x2", "4x1", "3x1"]
 
 
+@pytest.mark.wide
 def test_tune_and_bench_parts(collforge: Launch, tmp_path: Path) -> None:
     words = ["--system", "local", "--mpi", "openmpi", "--layout", "2x2/2x1"]
     words += ["--collective", "bcast", "--sizes", "4KiB"]

@@ -26,7 +26,15 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+# One of each algorithm, and of sends and receives.
+FAST = ("chain, sends", "chain of prefixes", "tree, sends", "ring, receives", "exchange", "two ranks")
+
+
+@pytest.mark.either
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[] if case in FAST else pytest.mark.wide) for case in CASES],
+)
 def test_an_error_leaves_nothing_under_way(
     built: Installation, launch: Launch, tmp_path: Path, case: str
 ) -> None:

@@ -17,6 +17,7 @@ from support import OPENMPI_SPAWN, execute, launch_groups
 from collforge.toolchain import build
 
 TIME = 120
+either = pytest.mark.either
 FORCED = {
     "COLLFORGE_NODE_MAP": "2",
     "COLLFORGE_FORCE": "*=full_lane",
@@ -41,6 +42,7 @@ def run(
     return done
 
 
+@either
 @pytest.mark.parametrize("having", ["110111", "011111", "000110", "101010", "000001"])
 def test_some_ranks_lack_the_library(built: Installation, having: str) -> None:
     """One line, and every call runs native: ranks without the library must get no message from the others."""
@@ -53,6 +55,7 @@ def test_some_ranks_lack_the_library(built: Installation, having: str) -> None:
         ]
 
 
+@either
 @pytest.mark.emulated
 def test_a_node_lacks_the_file(built: Installation) -> None:
     """Across nodes the ranks learn it from the launcher; if all nodes have the library, winners run."""
@@ -99,8 +102,7 @@ def test_two_worlds_in_one_communicator(built: Installation, child: str) -> None
     """The children's world has no library, or other winners: common communicators run native."""
     mpi = built.library.name
     program = str(compiled(built, "spawned"))
-    native = launch_groups(mpi, [(4, {})], [program, program], openmpi=OPENMPI_SPAWN, timeout=TIME)
-    if mpi == "mpich" and native.returncode != 0:
+    if mpi == "mpich":
         pytest.skip("Debian's MPICH cannot spawn")
     own = {"COLLFORGE_FORCE": "*=hierarchical", "COLLFORGE_NODE_MAP": "1"}
     changed = {"LD_PRELOAD": ""} if child == "without" else own

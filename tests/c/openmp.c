@@ -135,17 +135,17 @@ static void close_caller(struct caller *c) {
     MPI_Comm_free(&c->comm);
 }
 
-static int play(const char *mode, unsigned seed, int steps) {
+static int play(int rank, const char *mode, unsigned seed, int steps) {
     const bool mixed = strcmp(mode, "mixed") == 0;
     struct caller callers[WORKERS];
     int wrong = 0;
 
+    if (rank == 0)
+        fprintf(stderr, "case: %s\n", mode);
     for (int i = 0; i < WORKERS; i++) {
         callers[i] = open_caller(seed + (unsigned)i);
         step(&callers[i], false); /* communicators of our own are made by the first thread */
     }
-    if (callers[0].rank == 0)
-        fprintf(stderr, "case: %s\n", mode);
     if (strcmp(mode, "workers") == 0) {
 #pragma omp parallel num_threads(WORKERS)
         for (int i = 0; i < steps; i++)
@@ -174,7 +174,7 @@ int main(int argc, char **argv) {
     MPI_Init_thread(&argc, &argv, workers ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int i = 3; i < argc; i++)
-        wrong += play(argv[i], (unsigned)strtoul(argv[1], NULL, 10), atoi(argv[2]));
+        wrong += play(rank, argv[i], (unsigned)strtoul(argv[1], NULL, 10), atoi(argv[2]));
     MPI_Allreduce(&wrong, &total, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0) {
         puts(total == 0 ? "passed" : "failed");
