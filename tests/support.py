@@ -63,17 +63,19 @@ def mark_wide(items: Iterable[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.wide)
 
 
-def compile_once(name: str, command: Sequence[str | Path], *needed: Path) -> Path:
+def compile_once(
+    name: str, command: Sequence[str | Path], *needed: Path, also: Sequence[str | Path] = ()
+) -> Path:
     """The program that the compiler ``command`` makes; it runs if the command or the files ``needed`` are new.
 
-    Several processes may ask for the same program at once.
+    Several processes may ask for the same program at once. ``also``: words without effect on the program.
     """
     words = [str(word) for word in command]
     text = "\0".join(words).encode() + b"".join(path.read_bytes() for path in needed)
     target = make_folder("programs") / f"{name}-{zlib.crc32(text):08x}"
     if not target.exists():
         own = target.with_name(f"{target.name}.{os.getpid()}")
-        assert execute([*words, "-o", str(own)]).returncode == 0
+        assert execute([*words, *map(str, also), "-o", str(own)]).returncode == 0
         own.replace(target)
     return target
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch
 from preloaded import made, preload, profiled, tuned
-from support import also_wrapped, execute, offered
+from support import also_wrapped, compile_once, execute, make_folder, offered, run_native
 
 from collforge.generator import load, manifest
 from collforge.generator.in_c import fortran
@@ -17,6 +18,8 @@ from collforge.generator.model import Collective
 
 SOURCES = Path(__file__).parent / "fortran"
 RANKS = 4
+either = pytest.mark.either
+wide = pytest.mark.wide
 INTERFACES = {"mpif.h": 1, "use mpi": 2, "use mpi_f08": 3}
 LARGE_COUNTS = {"mpich"}  # the libraries whose mpi_f08 has large counts
 # With implicit interfaces, two calls with buffers of different types are an error by default.
@@ -28,15 +31,15 @@ def collectives() -> list[Collective]:
     return load.load_specs().standard
 
 
-def compile_fortran(mpi: str, interface: str, folder: Path, *options: str) -> Path:
-    program = folder / f"interface{INTERFACES[interface]}"
+def compile_fortran(mpi: str, interface: str, *options: str) -> Path:
+    # A folder of each process: the modules that the compiler writes there have the same names.
+    folder = make_folder(f"fortran/{os.getpid()}")
     defines = [f"-DINTERFACE={INTERFACES[interface]}"]
     if interface == "use mpi_f08" and mpi in LARGE_COUNTS:
         defines.append("-DLARGE_COUNTS")
-    sources = [str(SOURCES / name) for name in ("checks.F90", "collectives.F90")]
-    command = [f"mpif90.{mpi}", *COMPILE, *defines, "-J", str(folder), *options, *sources]
-    assert execute([*command, "-o", str(program)]).returncode == 0
-    return program
+    sources = [SOURCES / name for name in ("checks.F90", "collectives.F90")]
+    command = [f"mpif90.{mpi}", *COMPILE, *defines, *options, *sources]
+    return compile_once("fortran", command, *sources, SOURCES / "interface.h", also=["-J", folder])
 
 
 def compile_c(source: str, target: Path, *options: str) -> Path:
@@ -46,13 +49,14 @@ def compile_c(source: str, target: Path, *options: str) -> Path:
 
 
 @pytest.fixture(scope="module", params=INTERFACES)
-def program(
-    request: pytest.FixtureRequest, mpi: str, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    return compile_fortran(mpi, str(request.param), tmp_path_factory.mktemp("fortran"))
+def program(request: pytest.FixtureRequest, mpi: str) -> Path:
+    return compile_fortran(mpi, str(request.param))
 
 
-@pytest.mark.parametrize("family", ["native", "full_lane", "hierarchical"])
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param("native", marks=either), "full_lane", pytest.param("hierarchical", marks=wide)],
+)
 def test_each_call_is_decided_once_and_right(
     mpi: str,
     built: Installation,
@@ -76,17 +80,19 @@ def test_each_call_is_decided_once_and_right(
         assert served <= tuned(done.stderr, family)
 
 
-def test_the_program_is_right_without_us(mpi: str, program: Path, launch: Launch) -> None:
-    done = launch(mpi, RANKS, [str(program)])
+@wide
+def test_the_program_is_right_without_us(mpi: str, program: Path) -> None:
+    done = run_native(mpi, RANKS, [str(program)])
     assert done.returncode == 0
     assert made(done.stdout)
 
 
+@either
 @pytest.mark.parametrize("interface", INTERFACES)
 def test_loaded_by_a_program_that_knows_nothing_of_fortran(
     mpi: str, built: Installation, interface: str, launch: Launch, tmp_path: Path
 ) -> None:
-    library = compile_fortran(mpi, interface, tmp_path, "-shared", "-fPIC", "-DLIBRARY")
+    library = compile_fortran(mpi, interface, "-shared", "-fPIC", "-DLIBRARY")
     loader = compile_c("load.c", tmp_path / "load")
     variables = preload(built, tmp_path / "profile", "full_lane")
     argv = [str(loader), str(library), "check_collectives"]
@@ -95,6 +101,7 @@ def test_loaded_by_a_program_that_knows_nothing_of_fortran(
     assert profiled(tmp_path / "profile") == made(done.stdout)
 
 
+@either
 @pytest.mark.parametrize("loaded", ["linked", "loaded"])
 def test_routines_that_are_not_the_mpi_librarys_stay_what_they_are(
     built: Installation, loaded: str, tmp_path: Path

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch
-from hazards.build import compiled
+from hazards.build import Said, compiled, pass_cases
 from preloaded import with_winners
-from support import TOP, execute
+from support import TOP
 
 from collforge.db import PREDICTED, Choice, MapPoint, Result, RunRecord, Store
 from collforge.generator.manifest import Manifest
@@ -24,6 +24,8 @@ from collforge.tuner.probes import guard
 from collforge.variant import Variant
 
 POINTS = ("1x2", "1x4", "2x1", "3x1", "2x2", "3x2")
+either = pytest.mark.either
+wide = pytest.mark.wide
 SIZES = (1, 64, 1024, 16384)
 
 
@@ -70,15 +72,20 @@ def database(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> P
     return write(tmp_path_factory.mktemp("map") / "db", built, build.read_manifest())
 
 
-JOBS = [
-    (ranks, nodes, threads)
-    for ranks, nodes in [(4, "2"), (4, "3,1"), (6, "map:0,1,2,0,1,2"), (5, "1,2,2")]
-    for threads in (1, 2)
-]
+# Ranks, node map, threads.
+JOBS = [(4, "2", 1), (4, "3,1", 2), (6, "map:0,1,2,0,1,2", 1), (5, "1,2,2", 1)]
+MORE_JOBS = [(4, "2", 2), (4, "3,1", 1), (6, "map:0,1,2,0,1,2", 2), (5, "1,2,2", 2)]
+VERDICT = re.compile(r"guard: (\w+)@.*: (?:kept|dropped)$", re.MULTILINE)
 
 
-@pytest.mark.parametrize("job", JOBS, ids=str)
-@pytest.mark.parametrize("programs", [15, pytest.param(650, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("job", "programs"),
+    [
+        *(pytest.param(job, 15, id=str(job)) for job in JOBS),
+        *(pytest.param(job, 15, id=str(job), marks=wide) for job in MORE_JOBS),
+        *(pytest.param(job, 650, marks=pytest.mark.slow) for job in [*JOBS, *MORE_JOBS]),
+    ],
+)
 def test_random_programs_under_the_guard(
     built: Installation,
     launch: Launch,
@@ -100,60 +107,54 @@ def test_random_programs_under_the_guard(
     words = [str(program), str(seed), str(programs), str(threads)]
     done = launch(built.library.name, ranks, words, env, timeout=1800 if programs > 100 else 120)
     assert (done.returncode, done.stdout) == (0, "passed\n"), words
-    verdicts = re.findall(r"guard: \w+@.*: (kept|dropped)$", done.stderr, re.MULTILINE)
+    verdicts = VERDICT.findall(done.stderr)
     # Open MPI makes no hidden communicators while other threads may make some (connect.c): all is native.
     can_serve = threads == 1 or built.library.flavor != "openmpi"
     assert len(verdicts) > (5 if after == "0" else 0) if can_serve else not verdicts
 
 
+def on_trial(built: Installation, database: Path, cases: Sequence[str], **more: str) -> list[Said]:
+    env = with_winners(built, database, MALLOC_PERTURB_="165", **more)
+    return pass_cases(built, 4, [f"trial_cases {case}" for case in cases], env)
+
+
 @pytest.mark.parametrize(
-    ("case", "guard", "verdicts"),
-    [("errors", "reductions", 0), ("hides", "reductions", 0), ("sizes", "1", 2), ("sums", "1", 0)],
+    ("guard", "cases"), [("reductions", ["errors", "hides"]), ("1", ["sizes", "sums"])]
 )
 @pytest.mark.parametrize("after", ["0", ""])
 def test_calls_on_trial(
-    built: Installation,
-    launch: Launch,
-    database: Path,
-    case: str,
-    guard: str,
-    verdicts: int,
-    after: str,
+    built: Installation, database: Path, guard: str, cases: list[str], after: str
 ) -> None:
     """Errors are reported once, each size has a trial of its own, and sums have none.
 
     Nor has a program that calls for less time than trials wait for, unless told otherwise.
     """
-    variables = {"COLLFORGE_GUARD": guard, "COLLFORGE_GUARD_AFTER": after}
-    env = with_winners(built, database, MALLOC_PERTURB_="165", **variables)
-    verdicts = verdicts if after else 0
-    words = [str(compiled(built, "trial_cases")), case]
-    done = launch(built.library.name, 4, words, env, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
-    assert (
-        len(re.findall(r"guard: \w+@.*: (?:kept|dropped)$", done.stderr, re.MULTILINE)) == verdicts
+    said = on_trial(
+        built, database, cases, COLLFORGE_GUARD=guard, COLLFORGE_GUARD_AFTER=after
     )
+    found = [len(VERDICT.findall(one.err)) for one in said]
+    assert found == [2 if case == "sizes" and after else 0 for case in cases]
 
 
-def test_waiting_for_a_late_root_is_no_part_of_a_trial(
-    built: Installation, launch: Launch, database: Path
-) -> None:
-    env = with_winners(built, database)
-    words = [str(compiled(built, "trial_cases")), "late"]
-    done = launch(built.library.name, 4, words, env, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
-    found = re.findall(
-        r"took (\S+) s, native (\S+) s: (?:kept|dropped)$", done.stderr, re.MULTILINE
-    )
+def test_waiting_for_a_late_root_is_no_part_of_a_trial(built: Installation, database: Path) -> None:
+    (said,) = on_trial(built, database, ["late"])
+    found = re.findall(r"took (\S+) s, native (\S+) s: (?:kept|dropped)$", said.err, re.MULTILINE)
     assert len(found) == 1
     assert all(float(seconds) < 0.015 for seconds in found[0]), "the root is late by 20 ms"
 
 
+@either
 @pytest.mark.parametrize(
-    ("guard", "again"), [("0", []), ("1", ["bcast"]), ("reductions", ["allreduce", "bcast"])]
+    ("guard", "forced", "again"),
+    [
+        pytest.param("0", False, [], marks=wide),
+        pytest.param("1", False, ["bcast"], marks=wide),
+        ("reductions", False, ["allreduce", "bcast"]),
+        ("reductions", True, []),
+    ],
 )
 def test_measured_winners_are_tried_again(
-    built: Installation, launch: Launch, tmp_path: Path, guard: str, again: list[str]
+    built: Installation, tmp_path: Path, guard: str, forced: bool, again: list[str]
 ) -> None:
     """After many calls, once for each collective. COLLFORGE_FORCE has no re-tests."""
     made = build.read_manifest()
@@ -165,38 +166,29 @@ def test_measured_winners_are_tried_again(
         store.record_run(RunRecord("uuid", place, 2, 4, time, "", "", (), 0, proofs))
         for name, variant in chosen.items():
             store.replace_winners(place, name, [Choice(4, variant, 2.0, 1.9, 2.1, 3)])
-    env = with_winners(built, tmp_path / "db", COLLFORGE_GUARD=guard)
-    words = [str(compiled(built, "trial_cases")), "many"]
-    for forced in (False, True):
-        if forced:
-            env["COLLFORGE_FORCE"] = f"*={chosen['bcast'].family}"
-        done = launch(built.library.name, 4, words, env, timeout=120)
-        assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
-        verdicts = re.findall(r"guard: (\w+)@.*: (?:kept|dropped)$", done.stderr, re.MULTILINE)
-        assert sorted(verdicts) == ([] if forced else again)
+    more = {"COLLFORGE_FORCE": f"*={chosen['bcast'].family}"} if forced else {}
+    (said,) = on_trial(built, tmp_path / "db", ["many"], COLLFORGE_GUARD=guard, **more)
+    assert sorted(VERDICT.findall(said.err)) == again
 
 
+@either
 @pytest.mark.parametrize(("nodes", "served"), [("2", True), ("map:0,1,0,1", False)])
 def test_prefix_reductions_follow_the_map_on_consecutive_ranks(
-    built: Installation, launch: Launch, database: Path, nodes: str, served: bool
+    built: Installation, database: Path, nodes: str, served: bool
 ) -> None:
-    env = with_winners(built, database, COLLFORGE_NODE_MAP=nodes, COLLFORGE_VERBOSE="2")
-    words = [str(compiled(built, "trial_cases")), "scans"]
-    done = launch(built.library.name, 4, words, env, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
-    (line,) = re.findall(r"scan@.*2x2, 64 to 76 bytes: (\S+)", done.stderr)
+    more = {"COLLFORGE_NODE_MAP": nodes, "COLLFORGE_VERBOSE": "2"}
+    (said,) = on_trial(built, database, ["scans"], **more)
+    (line,) = re.findall(r"scan@.*2x2, 64 to 76 bytes: (\S+)", said.err)
     assert (line != "native") == served
 
 
+@either
 @pytest.mark.parametrize("grid", [(2, 2), (1, 4), (3, 2)], ids=str)
 def test_a_program_with_rows_and_columns(
     built: Installation, launch: Launch, database: Path, tmp_path: Path, grid: tuple[int, int]
 ) -> None:
     """examples/pencil_fft.c checks its result."""
-    program = tmp_path / "pencil_fft"
-    source = TOP / "examples" / "pencil_fft.c"
-    words = [str(built.library.mpicc), "-O2", "-o", str(program), str(source), "-lm"]
-    assert execute(words).returncode == 0
+    program = compiled(built, str(TOP / "examples" / "pencil_fft"), "-lm")
     rows, columns = grid
     env = with_winners(built, database, COLLFORGE_PROFILE=str(tmp_path / "calls.csv"))
     words = [str(program), "16" if rows != 3 else "8", str(rows), str(columns), "20"]
@@ -231,6 +223,7 @@ def slow_and_fast(built: Installation, made: Manifest, path: Path) -> dict[str, 
     return slow
 
 
+@wide
 def test_the_probe_tries_the_slowest_variants(built: Installation, tmp_path: Path) -> None:
     made = build.read_manifest()
     slow = slow_and_fast(built, made, tmp_path / "db")
@@ -246,6 +239,7 @@ def test_the_probe_tries_the_slowest_variants(built: Installation, tmp_path: Pat
     assert all("3.0 times the time of native" in row["note"] for row in rows)
 
 
+@wide
 def test_the_map_is_timed_where_nobody_measured(built: Installation, tmp_path: Path) -> None:
     """The map knows 2x2, where the fast variants win; 2x2 itself has no winners."""
     made = build.read_manifest()

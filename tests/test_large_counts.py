@@ -7,26 +7,27 @@ from pathlib import Path
 import pytest
 from conftest import Installation, Launch
 from preloaded import made, preload, profiled, tuned
-from support import execute
+from support import compile_once, run_native
 
 from collforge.generator import load
 from collforge.generator.in_c.large import has_large_form
 
 SOURCE = Path(__file__).parent / "c" / "large_counts.c"
 RANKS = 4
+wide = pytest.mark.wide
 MPI = "mpich"  # Debian's Open MPI has MPI-3.1
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("large") / "program"
-    command = [f"mpicc.{MPI}", "-std=c11", "-Wall", "-Wextra", "-Werror", str(SOURCE)]
-    assert execute([*command, "-o", str(target)]).returncode == 0
-    return target
+def program() -> Path:
+    command = [f"mpicc.{MPI}", "-std=c11", "-Wall", "-Wextra", "-Werror", SOURCE]
+    return compile_once("large_counts", command, SOURCE)
 
 
 @pytest.mark.parametrize("mpi", [MPI], indirect=True)
-@pytest.mark.parametrize("family", ["native", "full_lane", "hierarchical"])
+@pytest.mark.parametrize(
+    "family", ["native", "full_lane", pytest.param("hierarchical", marks=wide)]
+)
 def test_each_call_is_decided_once_and_right(
     mpi: str, built: Installation, program: Path, family: str, launch: Launch, tmp_path: Path
 ) -> None:
@@ -40,7 +41,8 @@ def test_each_call_is_decided_once_and_right(
         assert tuned(done.stderr, family) == expected
 
 
-def test_the_program_is_right_without_us(program: Path, launch: Launch) -> None:
-    done = launch(MPI, RANKS, [str(program)])
+@wide
+def test_the_program_is_right_without_us(program: Path) -> None:
+    done = run_native(MPI, RANKS, [str(program)])
     assert done.returncode == 0
     assert made(done.stdout)

@@ -14,6 +14,7 @@ from collforge.generator.load import load_specs
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.generator.order import fixed_order
 
+either = pytest.mark.either
 NODES = {
     "3x2": "2",
     "1x6": "6",
@@ -46,6 +47,7 @@ def differing(found: dict[tuple[str, str], int]) -> set[tuple[str, str]]:
     return {key for key, count in found.items() if count}
 
 
+@either
 @pytest.mark.parametrize("layout", NODES)
 def test_an_element_has_the_same_bits_in_vectors_of_any_length(
     built: Installation, launch: Launch, layout: str
@@ -90,6 +92,7 @@ def test_variants_that_state_a_fixed_order(
             assert f"bytes: {variant}" in log or name.startswith("hybrid"), variant
 
 
+@either
 def test_the_sums_show_their_order(built: Installation, launch: Launch) -> None:
     """A ring's order depends on the part of the vector; the mode does not take it."""
     ring = "allreduce=full_lane[lane_algorithm=ring,node_phase=shared]"
@@ -100,6 +103,7 @@ def test_the_sums_show_their_order(built: Installation, launch: Launch) -> None:
     assert re.search(r"allreduce@.* bytes: full_lane\[.*lane_algorithm=recursive_doubling", log)
 
 
+@either
 @pytest.mark.parametrize("layout", ["12x1", "3x2"])
 def test_an_op_that_does_not_commute(built: Installation, launch: Launch, layout: str) -> None:
     """On 12 ranks both libraries' own reductions change their order with the size."""
@@ -115,12 +119,14 @@ def test_where_shared_memory_cannot_be_had(mpi: str, built: Installation, launch
     assert bool(differing(found)) == (mpi == "openmpi")
 
 
+@either
 def test_native_can_be_forced(built: Installation, launch: Launch) -> None:
     _, log = bits(built, launch, "3x2", COLLFORGE_FORCE="allreduce=native")
     served = re.findall(r": allreduce@3x2, .* bytes: (\S+)", log)
     assert served and set(served) == {"native"}
 
 
+@either
 def test_beside_native_order(built: Installation, launch: Launch) -> None:
     _, log = bits(built, launch, "3x2", COLLFORGE_NATIVE_ORDER="1")
     assert "COLLFORGE_REPRODUCIBLE is ignored" in log

@@ -1,6 +1,6 @@
 /*
- * program MODE BRING RUNTIME: collectives on host memory, and on device memory of the stub that the
- * library BRING loads. Says "passed" when every result was right.
+ * program BRING RUNTIME MODE...: collectives on host memory, and on device memory of the stub that the
+ * library BRING loads. Says which mode begins, and "passed" when every result was right.
  *
  * late, thread: the runtime comes after calls on host memory; thread: by another thread
  * asserted: communicators whose info says what memory their buffers are in
@@ -207,21 +207,9 @@ static void broken(void) {
     both(MPI_COMM_WORLD, true);
 }
 
-int main(int argc, char **argv) {
-    int provided = 0;
-    if (argc != 4)
-        return EXIT_FAILURE;
-    const char *mode = argv[1];
-    bring_file = argv[2];
-    runtime_file = argv[3];
-    const char *name = getenv("OMPI_COMM_WORLD_RANK");
-    name = name == NULL ? getenv("PMI_RANK") : name;
-    const bool odd = name != NULL && atoi(name) % 2 != 0;
-    if (strcmp(mode, "early") == 0 && odd)
-        load(NULL);
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+static void run(const char *mode, bool odd) {
+    if (rank == 0)
+        fprintf(stderr, "case: %s\n", mode);
     if (strcmp(mode, "early") == 0) {
         both(MPI_COMM_WORLD, odd);
         if (rank == 1)
@@ -233,6 +221,24 @@ int main(int argc, char **argv) {
     } else {
         late(strcmp(mode, "thread") == 0);
     }
+}
+
+int main(int argc, char **argv) {
+    int provided = 0;
+    if (argc < 4)
+        return EXIT_FAILURE;
+    bring_file = argv[1];
+    runtime_file = argv[2];
+    const char *name = getenv("OMPI_COMM_WORLD_RANK");
+    name = name == NULL ? getenv("PMI_RANK") : name;
+    const bool odd = name != NULL && atoi(name) % 2 != 0;
+    if (strcmp(argv[3], "early") == 0 && odd)
+        load(NULL);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (int i = 3; i < argc; i++)
+        run(argv[i], odd);
     MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0 && failures == 0)
         printf("passed\n");
