@@ -77,6 +77,7 @@ def forced(made: Manifest, family: str) -> list[str]:
 FAMILIES = {v.family.name for v in expand(load_specs()) if fixed_order(v)} - {"hybrid"}
 
 
+@either
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_variants_that_state_a_fixed_order(
     built: Installation, made: Manifest, launch: Launch, family: str
