@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,12 +56,16 @@ def mark_wide(items: Iterable[pytest.Item]) -> None:
     The draw is by the test's name, so it is the same in every run.
     """
     for item in items:
-        parameters = getattr(item, "callspec").params.values() if hasattr(item, "callspec") else ()
-        (mpi,) = [*(one for one in parameters if one in LIBRARIES), ""][:1]
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         name = re.sub(r"\b(mpich|openmpi)\b-?", "", item.nodeid)
-        if mpi and item.get_closest_marker("either"):
-            if mpi != LIBRARIES[zlib.crc32(name.encode()) % 2]:
-                item.add_marker(pytest.mark.wide)
+        other = LIBRARIES[1 - zlib.crc32(name.encode()) % 2]
+        if item.get_closest_marker("either") and other in parameters:
+            item.add_marker(pytest.mark.wide)
+
+
+def mostly_wide(cases: Iterable[str], *fast: str) -> list[Any]:
+    """Parameters of a test, of which only ``fast`` run in `make test`."""
+    return [pytest.param(case, marks=[] if case in fast else pytest.mark.wide) for case in cases]
 
 
 def compile_once(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch
 from hazards.build import compiled
-from support import LIBRARIES
+from support import mostly_wide
 
 TIME = 120
-wide = pytest.mark.wide
+NODES = ["2", "3,1"]
 
 BCASTS = [
     *("full_lane", "full_lane[node_phase=shared]"),
@@ -28,27 +27,7 @@ BCASTS_BY_MPI = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("mpi", "variant", "nodes"),
-    [
-        # Each variant on one of the placements, with one of the libraries where both read only.
-        *(
-            pytest.param(mpi, variant, nodes, marks=[] if (turn - at) % 4 == 0 else wide)
-            for turn, variant in enumerate(BCASTS)
-            for at, (mpi, nodes) in enumerate(itertools.product(LIBRARIES, ["2", "3,1"]))
-        ),
-        # MPICH's own broadcast stores into the root's buffer.
-        *(
-            pytest.param("openmpi", variant, nodes, marks=[] if turn % 2 == at else wide)
-            for turn, variant in enumerate(BCASTS_BY_MPI)
-            for at, nodes in enumerate(["2", "3,1"])
-        ),
-    ],
-    indirect=["mpi"],
-)
-def test_broadcasts_of_read_only_memory(
-    built: Installation, launch: Launch, variant: str, nodes: str
-) -> None:
+def broadcast(built: Installation, launch: Launch, variant: str, nodes: str) -> None:
     program = compiled(built, "read_only")
     env = {
         "LD_PRELOAD": str(built.built.library_path),
@@ -59,6 +38,25 @@ def test_broadcasts_of_read_only_memory(
     done = launch(built.library.name, 4, [str(program)], env, timeout=TIME)
     assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
     assert re.search(rf"bcast@.*: {re.escape(variant.split('[', maxsplit=1)[0])}\b", done.stderr)
+
+
+@pytest.mark.either
+@pytest.mark.parametrize("nodes", mostly_wide(NODES, "2"))
+@pytest.mark.parametrize("variant", BCASTS)
+def test_broadcasts_of_read_only_memory(
+    built: Installation, launch: Launch, variant: str, nodes: str
+) -> None:
+    broadcast(built, launch, variant, nodes)
+
+
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
+@pytest.mark.parametrize("nodes", mostly_wide(NODES, "3,1"))
+@pytest.mark.parametrize("variant", BCASTS_BY_MPI)
+def test_broadcasts_by_the_mpi_library_of_read_only_memory(
+    built: Installation, launch: Launch, variant: str, nodes: str
+) -> None:
+    """MPICH's own broadcast stores into the root's buffer."""
+    broadcast(built, launch, variant, nodes)
 
 
 # Open MPI's own choice of an allgather, which also sees 32 ranks: from 512 bytes on another algorithm.

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from conftest import Installation, Launch
 from faults import databases
-from support import compile_once, run_native
+from support import compile_once, mostly_wide, run_native
 
 from collforge.db import Store
 from collforge.db.published import sections
@@ -140,11 +140,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(fault, marks=[] if fault in ("cut", "missing", "pipe", "fingerprint") else wide)
-        for fault in sorted(FAULTS)
-    ],
+    "fault", mostly_wide(sorted(FAULTS), "cut", "missing", "pipe", "fingerprint")
 )
 def test_a_database_of_no_use(job: Job, good: Path, fault: str) -> None:
     make, words = FAULTS[fault]
@@ -252,7 +248,7 @@ cp "$1"* "$2"
 cat /dev/zero >"$2/filler" 2>/dev/null || true"""
 
 
-@pytest.mark.parametrize("journal", [pytest.param("DELETE", marks=wide), "WAL"])
+@pytest.mark.parametrize("journal", mostly_wide(["DELETE", "WAL"], "WAL"))
 def test_a_full_file_system(job: Job, good: Path, tmp_path: Path, journal: str) -> None:
     full = tmp_path / "full"
     full.mkdir()
@@ -326,9 +322,7 @@ def test_malformed_switches(job: Job, good: Path, kind: str) -> None:
     assert job.run(COLLFORGE_DB=str(good), **switches) == []
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name == "FORCE" else wide) for name in VARIABLES]
-)
+@pytest.mark.parametrize("name", mostly_wide(VARIABLES, "FORCE"))
 def test_the_warning_names_the_variable(job: Job, good: Path, name: str) -> None:
     value = GARBAGE["garbage"]
     (line,) = job.run(**{"COLLFORGE_DB": str(good), f"COLLFORGE_{name}": value})

@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 from conftest import Installation, Launch
 from preloaded import made, preload, profiled, tuned
-from support import also_wrapped, compile_once, execute, make_folder, offered, run_native
+from support import (
+    also_wrapped,
+    compile_once,
+    execute,
+    make_folder,
+    mostly_wide,
+    offered,
+    run_native,
+)
 
 from collforge.generator import load, manifest
 from collforge.generator.in_c import fortran
@@ -55,7 +63,8 @@ def program(request: pytest.FixtureRequest, mpi: str) -> Path:
 
 @pytest.mark.parametrize(
     "family",
-    [pytest.param("native", marks=either), "full_lane", pytest.param("hierarchical", marks=wide)],
+    mostly_wide(["hierarchical", "full_lane"], "full_lane")
+    + [pytest.param("native", marks=either)],
 )
 def test_each_call_is_decided_once_and_right(
     mpi: str,

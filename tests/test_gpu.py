@@ -38,7 +38,10 @@ def folder() -> Path:
     shared = ["gcc", "-O1", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-pthread"]
     for name, option in RUNTIMES.items():
         source = SOURCES / "stub.c"
-        link(compile_once(name, [*shared, option, f"-Wl,-soname,{name}", source], source), stubs / name)
+        link(
+            compile_once(name, [*shared, option, f"-Wl,-soname,{name}", source], source),
+            stubs / name,
+        )
     own = [*shared, f"-Wl,-rpath,{stubs}", "-Wl,--enable-new-dtags", SOURCES / "bring.c"]
     link(compile_once("bring", own, SOURCES / "bring.c"), made / "bring.so")
     return made

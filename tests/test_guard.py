@@ -129,9 +129,7 @@ def test_calls_on_trial(
 
     Nor has a program that calls for less time than trials wait for, unless told otherwise.
     """
-    said = on_trial(
-        built, database, cases, COLLFORGE_GUARD=guard, COLLFORGE_GUARD_AFTER=after
-    )
+    said = on_trial(built, database, cases, COLLFORGE_GUARD=guard, COLLFORGE_GUARD_AFTER=after)
     found = [len(VERDICT.findall(one.err)) for one in said]
     assert found == [2 if case == "sizes" and after else 0 for case in cases]
 

@@ -21,8 +21,8 @@ ALL_REFUSED = [*REFUSED, *(f"refused_free {how}" for how in ("early free", "late
 ALL_REFUSED += [f"refused_free {how}" for how in ("early disconnect", "both disconnect")]
 DUPLICATED = ["idup all", "idup half"]
 REDUCTIONS = "allreduce reduce scan exscan"
-# MPICH returns the error of the last callback alone (docs/design/runtime.md), and its own reductions fail with an op
-# that stores into both operands.
+# MPICH returns the error of the last callback alone (docs/design/runtime.md), and its own reductions fail with
+# an op that stores into both operands.
 NOT_MPICH = ("refused_free", "storing_op allreduce scan", "storing_op scan")
 
 
@@ -55,7 +55,7 @@ GROUPS = {
         ["context_ids"],
     ),
 }
-"""Ranks, node map, COLLFORGE_FORCE and cases. The first case may measure memory, the last one use MPI_Finalize."""
+"""Ranks, node map, COLLFORGE_FORCE, cases. The first case may measure memory, the last one use MPI_Finalize."""
 EITHER = {
     "full lane": (
         *(4, "2", "*=full_lane"),
@@ -90,7 +90,9 @@ WIDE = {
 
 def possible(built: Installation, cases: Sequence[str]) -> list[str]:
     mpich = built.library.flavor == "mpich"
-    return [one for one in cases if not mpich or not one.removeprefix("PMPI ").startswith(NOT_MPICH)]
+    return [
+        one for one in cases if not mpich or not one.removeprefix("PMPI ").startswith(NOT_MPICH)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,9 @@ def test_collectives_while_fortran_frees_a_communicator(
     source = SOURCES / "attr_collective.F90"
     header = SOURCES.parent / "fortran" / "interface.h"
     command = [f"mpif90.{mpi}", "-O1", "-fallow-argument-mismatch", "-w", f"-I{header.parent}"]
-    program = compile_once(source.stem, [*command, f"-DINTERFACE={interface}", source], source, header)
+    program = compile_once(
+        source.stem, [*command, f"-DINTERFACE={interface}", source], source, header
+    )
     env = {**FULL_LANE, "LD_PRELOAD": str(built.built.library_path)}
     done = launch(mpi, 4, [str(program)], env, timeout=TIME)
     assert (done.returncode, done.stdout) == (0, "passed\n")
@@ -136,10 +140,11 @@ def test_collectives_while_fortran_frees_a_communicator(
 
 @either
 @pytest.mark.parametrize(
-    ("memory", "served"), [("1M", [True, True]), ("0000262144", [True, True]), ("26214", [False, False])]
+    ("memory", "served"),
+    [("1M", [True, True]), ("0000262144", [True, True]), ("26214", [False, False])],
 )
 def test_a_limit_of_temporaries(built: Installation, memory: str, served: list[bool]) -> None:
-    """A number of any length. Copies for a user's op count, too; what is not served runs native, and is right."""
+    """A number of any length. Copies for a user's op count, too; what is not served runs native."""
     force = "alltoall=full_lane;allreduce=full_lane"
     env = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_FORCE": force, "COLLFORGE_MEMORY": memory}
     cases = ["temporaries", "alltoall", "storing_op allreduce"]
@@ -292,7 +297,7 @@ SESSIONS = ["session_first all", "session_first first", "session_first second", 
 
 @pytest.mark.parametrize("case", SESSIONS)
 def test_a_session_before_mpi_init(built: Installation, launch: Launch, case: str) -> None:
-    """On its communicator a rank once went native because its neighbour had no notice yet, and that waited for it."""
+    """On its communicator a rank once went native, because its neighbour had no notice yet, and waited."""
     if built.library.flavor == "openmpi":
         pytest.skip("Open MPI 4 has no sessions")
     name, *words = case.split()

@@ -26,9 +26,9 @@ def build(request: pytest.FixtureRequest) -> Build:
 
 @each_nodes
 def test_packages(build: Build, ranks: int, nodes: str) -> None:
-    """Of memory that no node has, every node's leader prints how much there is; all ranks get an error and can continue.
+    """`full`: every node's leader prints how much memory there is; all ranks get an error and can continue.
 
-    Without bound ranks a domain is a node. `order`: flags under random delays.
+    `unbound`: without bound ranks a domain is a node. `order`: flags under random delays.
     """
     commands = f"tables , memory , errors , unbound , order {SEED} {STEPS}"
     commands += f" , full {MORE_THAN_ANY_NODE_HAS}"

@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 from conftest import Installation
 from hazards.build import C, hybrid_program, pass_cases
-from support import SEED, TOP, compile_once, launch_local, make_folder, mpi4py_variables
+from support import (
+    SEED,
+    TOP,
+    compile_once,
+    launch_local,
+    make_folder,
+    mostly_wide,
+    mpi4py_variables,
+)
 
 pytestmark = pytest.mark.either
 HERE = Path(__file__).resolve().parent
@@ -39,7 +47,7 @@ wide = pytest.mark.wide
     ],
 )
 def test_calls(built: Installation, setting: str, ranks: int, nodes: str) -> None:
-    """Among them are thousands of collectives in random order, with a sync only where the header requires one."""
+    """`order`: thousands of collectives in random order, with a sync only where the header requires one."""
     forced, commands = SETTINGS[setting]
     env = {"COLLFORGE_NODE_MAP": nodes, **({"COLLFORGE_FORCE": forced} if forced else {})}
     cases = [f"{C}/hybrid_calls {command} {SEED} {STEPS}" for command in commands]
@@ -66,7 +74,7 @@ def test_the_program_of_the_paper(built: Installation, name: str, nodes: str) ->
     assert example(built, name, nodes) == "the mean rank is 1.5\n"
 
 
-@pytest.mark.parametrize("nodes", [pytest.param("4", marks=wide), "2"])
+@pytest.mark.parametrize("nodes", mostly_wide(["4", "2"], "2"))
 def test_replicated_data_once_per_node(built: Installation, nodes: str) -> None:
     """With n ranks on a node, the additional memory is 1/n of that with a copy per rank."""
     found = re.fullmatch(
@@ -92,7 +100,7 @@ def test_fortran_module(built: Installation) -> None:
         run(built, nodes, [str(program)])
 
 
-@pytest.mark.parametrize("nodes", ["2", pytest.param("map:0,1,0,1", marks=wide)])
+@pytest.mark.parametrize("nodes", mostly_wide(["2", "map:0,1,0,1"], "2"))
 @pytest.mark.parametrize("preloaded", [True, False], ids=["preloaded", "loaded after MPI_Init"])
 def test_python(built: Installation, nodes: str, preloaded: bool) -> None:
     env = {"COLLFORGE_HOME": str(built.home), **mpi4py_variables(built.library.name)}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Installation, Launch
 from preloaded import made, preload, profiled, tuned
-from support import compile_once, run_native
+from support import compile_once, mostly_wide, run_native
 
 from collforge.generator import load
 from collforge.generator.in_c.large import has_large_form
@@ -26,7 +26,7 @@ def program() -> Path:
 
 @pytest.mark.parametrize("mpi", [MPI], indirect=True)
 @pytest.mark.parametrize(
-    "family", ["native", "full_lane", pytest.param("hierarchical", marks=wide)]
+    "family", mostly_wide(["native", "full_lane", "hierarchical"], "native", "full_lane")
 )
 def test_each_call_is_decided_once_and_right(
     mpi: str, built: Installation, program: Path, family: str, launch: Launch, tmp_path: Path

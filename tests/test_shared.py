@@ -10,7 +10,7 @@ from support import MEMORY_SANITIZERS, SEED
 
 STEPS = 150
 NO_WINDOWS = "under Open MPI a program at MPI_THREAD_MULTIPLE gets no windows (place/connect.c)"
-# Ranks, node map, and the rank that gets no window: one node, equal and unequal nodes, not consecutive, one rank per node.
+# Ranks, node map, the rank without a window: one node, equal and unequal ones, cyclic, one rank each.
 NODES = [(4, "4", 0), (4, "2", 3), (4, "3,1", 1), (6, "map:0,1,0,1,0,1", 1), (4, "1", 0)]
 # The state of one communicator takes more than a kilobyte, so a leak of it exceeds this limit.
 MOST_BYTES_PER_CYCLE = 16.0
@@ -34,10 +34,10 @@ def run(build: Build, ranks: int, nodes: str, commands: str, **variables: str) -
 @either
 @pytest.mark.parametrize(("ranks", "nodes", "rank"), NODES, ids=[nodes for _, nodes, _ in NODES])
 def test_collectives(build: Build, ranks: int, nodes: str, rank: int) -> None:
-    """`refuse`: where one rank gets no window, no rank of any node has one, and none hangs; the next communicator has one.
+    """`refuse`: where one rank gets no window, no rank has one, and none hangs; the next one is served.
 
-    `free`: freeing a communicator waits for nobody. `progress`: a waiting rank serves its messages, on transports
-    where a long message makes progress only if the sender calls MPI.
+    `free`: freeing a communicator waits for nobody. `progress`: a waiting rank serves its messages, on
+    transports where a long message makes progress only if the sender calls MPI.
     """
     transports = {"OMPI_MCA_btl_vader_single_copy_mechanism": "none", "UCX_TLS": "posix,self"}
     commands = f"random {SEED} {STEPS} , random {SEED + 1} {STEPS} , progress , free , ready 3"

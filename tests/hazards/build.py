@@ -50,8 +50,8 @@ def run_cases(
     """Runs the cases in turn in one launch with the library; returns what each has said.
 
     A case is a program and its words; `PMPI` before it lets it free and duplicate communicators by these names.
-    ``linked``: with the library, which is preloaded else. ``threads``: at MPI_THREAD_MULTIPLE. If a case ends the launch,
-    the assertion names it; if the launch does not end in time, the last case that the output names hangs.
+    ``linked``: with the library, which is preloaded else. ``threads``: at MPI_THREAD_MULTIPLE. If a case ends
+    the launch, the assertion names it; if the launch does not end in time, the last case in the output hangs.
     """
     suite = (hybrid_program if linked else compiled)(built, str(C / "suite"))
     argv = [str(suite), "multiple" if threads else "single"]
