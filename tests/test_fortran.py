@@ -63,8 +63,10 @@ def program(request: pytest.FixtureRequest, mpi: str) -> Path:
 
 @pytest.mark.parametrize(
     "family",
-    mostly_wide(["hierarchical", "full_lane"], "full_lane")
-    + [pytest.param("native", marks=either)],
+    [
+        *mostly_wide(["full_lane", "hierarchical"], "full_lane"),
+        pytest.param("native", marks=either),
+    ],
 )
 def test_each_call_is_decided_once_and_right(
     mpi: str,
