@@ -4,18 +4,24 @@ natively, and preloaded with every family forced."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Callable
 
 import pytest
 from conformance.build import compile_faulty, compile_program
-from conftest import Installation
+from conftest import Installation, some
 from support import SEED, execute, launch_local, openmp_library, serves
 
 from collforge import layout as layouts
 from collforge.generator import manifest
 from collforge.generator.load import load_specs
+from collforge.generator.proof import applies
 
+# The programs' expectations hold for both libraries, and the runtime under them is the same.
+pytestmark = pytest.mark.either
 # 2x2x2 has two threads per process; family flat serves 4x1 alone.
 LAYOUTS = ("2x2", "3+1", "cyclic:2x3", "1x4", "2x2x2", "4x1")
 LEVELS = ("single", "funneled", "serialized", "multiple")
@@ -34,17 +40,49 @@ FAMILIES = {
 }
 """Family -> layouts that it serves."""
 PAIRS = [(family, layout) for family, known in FAMILIES.items() for layout in known]
-IRREGULAR = ("3+1", "cyclic:2x3")
-SOME_PAIRS = [
-    (family, of_kind[SEED % len(of_kind)])
-    for family, known in FAMILIES.items()
-    for of_kind in (
-        [layout for layout in known if layout in IRREGULAR],
-        [layout for layout in known if layout not in IRREGULAR],
-    )
-    if of_kind
-]
-"""An irregular layout of each family that serves any, and a regular one; others from run to run."""
+
+
+@dataclass(frozen=True)
+class Mix:
+    """A launch in which each collective is forced to a family of its own: collective -> family."""
+
+    layout: str
+    families: Mapping[str, str]
+    variation: int = 0
+    """Each parameter has its value of this number."""
+
+    def __str__(self) -> str:
+        return self.layout
+
+
+def mixes() -> list[Mix]:
+    """As few launches as have every family with every collective that it serves, over all the layouts."""
+    specs = load_specs()
+    missing = {
+        (one.name, family, layout)
+        for family, layout in PAIRS
+        for one in specs.standard
+        if one.name in specs.families[family].compositions
+        and applies(specs.families[family].compositions[one.name], layouts.from_name(layout))
+    }
+    found: list[Mix] = []
+    done: set[tuple[str, str]] = set()
+    while {one[:2] for one in missing} - done:
+        layout = LAYOUTS[len(found) % len(LAYOUTS)]
+        here = sorted(one[:2] for one in missing if one[2] == layout)
+        families = dict([*here, *(one for one in here if one not in done)])
+        done |= set(families.items())
+        found.append(Mix(layout, families, len(found)))
+    return found
+
+
+MIXES = mixes()
+SERIAL = [mix for mix in MIXES if layouts.from_name(mix.layout).threads == 1]
+FOUR = [mix for mix in MIXES if layouts.from_name(mix.layout).size == 4]
+
+
+# On regular nodes, and on others.
+first_mixes = pytest.mark.parametrize("mix", some(MIXES, 2), ids=str)
 
 # A fault of tests/conformance/faults -> the check that must detect it, and its message.
 FAULTS = {
@@ -106,9 +144,9 @@ class Program:
         done = launch_local(self.mpi, ranks, [str(self.path), *arguments], variables, TIMEOUT)
         return Outcome(done.returncode, done.stdout)
 
-    def forced(self, family: str, layout: str, *arguments: str, variation: int = 0) -> Outcome:
-        """Runs the program with the family's variants forced where they apply."""
-        at = layouts.from_name(layout)
+    def forced(self, mix: Mix, *arguments: str) -> Outcome:
+        """Runs the program with the families' variants forced where they apply."""
+        at = layouts.from_name(mix.layout)
         preload = [str(self.runtime)]
         threads = {}
         if at.threads > 1:  # as for a program with OpenMP
@@ -120,33 +158,39 @@ class Program:
             **threads,
             LD_PRELOAD=":".join(preload),
             COLLFORGE_NODE_MAP=at.node_map,
-            COLLFORGE_FORCE=force_string(self.generated, family, variation),
+            COLLFORGE_FORCE=force_string(self.generated, mix),
         )
 
-    def served(self, family: str, layout: str) -> set[str]:
-        """The collectives of MPI with a variant of the family that applies on this layout."""
-        at = layouts.from_name(layout)
+    def served(self, mix: Mix) -> dict[str, str]:
+        """The collectives of MPI with a variant of their family that applies on the layout."""
+        at = layouts.from_name(mix.layout)
         return {
-            variant.collective
+            variant.collective: variant.family
             for variant in self.generated.variants
-            if variant.family == family
+            if variant.family == mix.families.get(variant.collective)
             and not self.generated.collective(variant.collective).hybrid
             and variant.applies(self.generated.facts(variant.collective, at, 4096))
         }
 
 
-def force_string(generated: manifest.Manifest, family: str, variation: int) -> str:
-    """COLLFORGE_FORCE for all variants of a family; each parameter has its value number ``variation``."""
+def everywhere(family: str, layout: str, variation: int = 0) -> Mix:
+    """All collectives by one family."""
+    served = load_specs().families[family].compositions
+    return Mix(layout, dict.fromkeys(served, family), variation)
+
+
+def force_string(generated: manifest.Manifest, mix: Mix) -> str:
+    """COLLFORGE_FORCE for the variants of a mix."""
     rules = []
     for variant in generated.variants:
-        if variant.family != family:
+        if variant.family != mix.families.get(variant.collective):
             continue
         chosen: dict[str, object] = {}
         for parameter in variant.parameters:
             if all(chosen.get(name) in values for name, values in parameter.requires.items()):
-                chosen[parameter.name] = parameter.values[variation % len(parameter.values)]
+                chosen[parameter.name] = parameter.values[mix.variation % len(parameter.values)]
         text = ",".join(f"{name}={value}" for name, value in chosen.items())
-        rules.append(f"{variant.collective}={family}" + (f"[{text}]" if text else ""))
+        rules.append(f"{variant.collective}={variant.family}" + (f"[{text}]" if text else ""))
     return ";".join(rules)
 
 
@@ -173,26 +217,32 @@ def native_errors(program: Program) -> tuple[str, list[str]]:
 
 
 @pytest.fixture(scope="session")
-def provided_natively(program: Program) -> dict[str, list[str]]:
-    """The thread level that the library provides for each level requested from MPI_Init_thread."""
-    found = {}
-    for level in LEVELS:
+def native_level(program: Program) -> Callable[[str], list[str]]:
+    """The thread level that the library provides for a level requested from MPI_Init_thread."""
+
+    @cache
+    def provided(level: str) -> list[str]:
         outcome = program.native(4, f"--thread={level}", f"--seed={SEED}", "threads")
         assert outcome.passed()
-        found[level] = outcome.lines("provided:")
-    return found
+        return outcome.lines("provided:")
+
+    return provided
 
 
-def assert_forced(program: Program, outcome: Outcome, family: str, layout: str) -> None:
-    taken = {name for name, choice in outcome.choices.items() if choice.startswith(family)}
-    assert taken == program.served(family, layout)
-    assert taken
+def assert_forced(program: Program, outcome: Outcome, mix: Mix) -> None:
+    taken = {
+        name: choice.partition("[")[0]
+        for name, choice in outcome.choices.items()
+        if choice != "native"
+    }
+    assert taken == program.served(mix) != {}
+    assert outcome.passed()
 
 
 # ---- natively: the program's expectations agree with the libraries ------------------------------
 
 
-@pytest.mark.parametrize("ranks", [4, 6])
+@pytest.mark.parametrize("ranks", some([4, 6]))
 def test_native(program: Program, ranks: int) -> None:
     outcome = program.native(ranks, f"--seed={SEED}")
     assert outcome.choices == {}
@@ -210,65 +260,82 @@ def test_every_check_is_run_by_some_test(program: Program) -> None:
 # ---- forced -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("family", "layout"),
-    [pytest.param(*pair, marks=() if pair in SOME_PAIRS else pytest.mark.slow) for pair in PAIRS],
-)
+def test_every_family_is_mixed_with_every_collective() -> None:
+    served = {
+        (collective.name, family.name)
+        for family in load_specs().standard_families.values()
+        for collective in load_specs().standard
+        if collective.name in family.compositions
+    }
+    assert {pair for mix in MIXES for pair in mix.families.items()} == served
+
+
+@pytest.mark.parametrize("mix", MIXES, ids=str)
+def test_mixed(program: Program, mix: Mix) -> None:
+    assert_forced(program, program.forced(mix, f"--seed={SEED}"), mix)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(("family", "layout"), PAIRS)
 def test_forced(program: Program, family: str, layout: str) -> None:
     # Each layout tests different values of the parameters; the slow tests cover all.
-    variation = LAYOUTS.index(layout)
-    outcome = program.forced(family, layout, f"--seed={SEED}", variation=variation)
-    assert_forced(program, outcome, family, layout)
-    assert outcome.passed()
+    mix = everywhere(family, layout, LAYOUTS.index(layout))
+    assert_forced(program, program.forced(mix, f"--seed={SEED}"), mix)
 
 
-@pytest.mark.parametrize("where", ["full_lane@2x4", "hierarchical@2x4", "flat@4x1"])
+@pytest.mark.parametrize("where", some(["full_lane@2x4", "hierarchical@2x4", "flat@4x1"]))
 @pytest.mark.parametrize("collective", ["reduce", "reduce_scatter_block"])
 def test_parts_are_forwarded(program: Program, where: str, collective: str) -> None:
     # Of four ranks on a node or lane, some forward the parts of others. MPICH 4.0.2 cuts off such
     # parts where the type has numbers of several kinds; random calls with this seed have them.
-    family, _, layout = where.partition("@")
     arguments = ("--seed=712431153", "--seconds=3", f"--collective={collective}", "fuzz")
-    assert program.forced(family, layout, *arguments).passed()
+    assert program.forced(everywhere(*where.split("@")), *arguments).passed()
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_same_bits_in_another_launch(program: Program, family: str) -> None:
-    layout = FAMILIES[family][min(1, len(FAMILIES[family]) - 1)]
-    first, second = (program.forced(family, layout, "bits") for _ in range(2))
+@first_mixes
+def test_same_bits_in_another_launch(program: Program, mix: Mix) -> None:
+    first, second = (program.forced(mix, "bits") for _ in range(2))
     assert first.passed()
     assert second.passed()
     assert first.lines("bits") == second.lines("bits") != []
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_threads(program: Program, provided_natively: dict[str, list[str]], family: str) -> None:
-    at = FAMILIES[family][0]
-    # With threads, the runtime raises the requested level, so only the highest is provided as natively.
-    for level in LEVELS if layouts.from_name(at).threads == 1 else LEVELS[-1:]:
-        outcome = program.forced(family, at, f"--thread={level}", f"--seed={SEED}", "threads")
-        assert outcome.passed()
-        assert outcome.lines("provided:") == provided_natively[level] != []
+@pytest.mark.parametrize("level", LEVELS)
+def test_threads(program: Program, native_level: Callable[[str], list[str]], level: str) -> None:
+    mix = SERIAL[LEVELS.index(level)]
+    outcome = program.forced(mix, f"--thread={level}", f"--seed={SEED}", "threads")
+    assert outcome.passed()
+    assert outcome.lines("provided:") == native_level(level) != []
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("family", FAMILIES)
+def test_threads_of_a_family(
+    program: Program, native_level: Callable[[str], list[str]], family: str
+) -> None:
+    """With threads of its own, the runtime raises the requested level: only the highest is as natively."""
+    mix = everywhere(family, FAMILIES[family][0])
+    outcome = program.forced(mix, "--thread=multiple", f"--seed={SEED}", "threads")
+    assert outcome.passed()
+    assert outcome.lines("provided:") == native_level("multiple") != []
+
+
+@first_mixes
 @pytest.mark.parametrize("model", ["only", "too"])
-def test_sessions(program: Program, family: str, model: str) -> None:
-    if program.mpi == "openmpi":
-        pytest.skip("Open MPI 4 has no sessions")
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True)  # Open MPI 4 has no sessions
+def test_sessions(program: Program, mix: Mix, model: str) -> None:
     arguments = [f"--sessions={model}", f"--seed={SEED}"]
     arguments += ["data", "communicators", "handles", "messages", "state", "attributes"]
-    assert program.native(4, *arguments).passed()
-    outcome = program.forced(family, FAMILIES[family][0], *arguments)
+    outcome = program.forced(mix, *arguments)
     assert outcome.passed()
     if model == "too":
-        assert_forced(program, outcome, family, FAMILIES[family][0])
+        assert_forced(program, outcome, mix)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_errors(program: Program, native_errors: tuple[str, list[str]], family: str) -> None:
+@pytest.mark.parametrize("mix", some(FOUR, 2), ids=str)
+def test_errors(program: Program, native_errors: tuple[str, list[str]], mix: Mix) -> None:
     skip, native = native_errors
-    outcome = program.forced(family, FAMILIES[family][0], "--limit=10", f"--skip={skip}", "errors")
+    outcome = program.forced(mix, "--limit=10", f"--skip={skip}", "errors")
     assert refusals(outcome.lines("error")) == refusals(native) != []
     assert outcome.passed()
 
@@ -281,9 +348,11 @@ def refusals(lines: list[str]) -> list[str]:
     return [line for line in lines if ".alias." not in line]
 
 
+@pytest.mark.wide
 def test_huge(program: Program) -> None:
     # Only the root knows the sizes. test_everything_huge has the other collectives, with each family.
-    assert program.forced("full_lane", "2x2", "--collective=scatterv", "huge").passed()
+    mix = everywhere("full_lane", "2x2")
+    assert program.forced(mix, "--collective=scatterv", "huge").passed()
 
 
 # ---- the checks can fail ------------------------------------------------------------------------
@@ -322,14 +391,14 @@ def test_all_variations(program: Program, family: str, layout: str) -> None:
     )
     for variation in range(variations):
         seed = f"--seed={SEED + variation}"
-        assert program.forced(family, layout, seed, variation=variation).passed()
+        assert program.forced(everywhere(family, layout, variation), seed).passed()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("family", "layout"), PAIRS)
 def test_fuzz(program: Program, family: str, layout: str) -> None:
     arguments = (f"--seed={SEED}", f"--seconds={FUZZ_SECONDS}", "fuzz")
-    assert program.forced(family, layout, *arguments).passed()
+    assert program.forced(everywhere(family, layout), *arguments).passed()
 
 
 @pytest.mark.slow
@@ -341,11 +410,11 @@ def test_native_fuzz(program: Program) -> None:
 @pytest.mark.parametrize(("family", "layout"), PAIRS)
 def test_threads_on_every_layout(program: Program, family: str, layout: str) -> None:
     for seed in range(SEED, SEED + 5):
-        outcome = program.forced(family, layout, "--thread=multiple", f"--seed={seed}", "threads")
-        assert outcome.passed()
+        arguments = ("--thread=multiple", f"--seed={seed}", "threads")
+        assert program.forced(everywhere(family, layout), *arguments).passed()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_everything_huge(program: Program, family: str) -> None:
-    assert program.forced(family, FAMILIES[family][0], "huge").passed()
+    assert program.forced(everywhere(family, FAMILIES[family][0]), "huge").passed()
