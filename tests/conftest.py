@@ -6,10 +6,10 @@ import functools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
 
 import pytest
 from support import LIBRARIES, SEED, SHARED_HOME, execute, launch_local, mark_wide
@@ -69,10 +69,10 @@ def mpi(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-# For long tests that hardly depend on the library: the second library runs in the slow tier only.
-mostly_one_library = pytest.mark.parametrize(
-    "mpi", ["openmpi", pytest.param("mpich", marks=pytest.mark.slow)], indirect=True
-)
+def some(values: Sequence[Any], fast: int = 1) -> list[Any]:
+    """Parameters of a test, of which the fast tier has the first ones only."""
+    sets = [one if isinstance(one, tuple) else (one,) for one in values]
+    return [*values[:fast], *(pytest.param(*one, marks=pytest.mark.wide) for one in sets[fast:])]
 
 
 @functools.cache

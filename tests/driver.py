@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -52,10 +51,8 @@ def results_by_variant(records: list[dict[str, Any]]) -> dict[str, dict[str, Any
 
 def build_driver(built: Installation, code: str, variants: list[str], folder: Path) -> Path:
     """A driver, below ``folder``, with the variants in ``code`` instead of the generated ones."""
-    generated = folder / "generated"
-    shutil.copytree(built.home / "generated", generated, ignore=shutil.ignore_patterns("variants"))
-    registry = generated / "registry.c"
-    text = registry.read_text()
+    generated, runtime = built.home / "generated", TOP / "runtime"
+    text = (generated / "registry.c").read_text()
     start, end = (
         text.index("const struct cf_variant *const"),
         text.index("const char cf_fingerprint"),
@@ -63,9 +60,19 @@ def build_driver(built: Installation, code: str, variants: list[str], folder: Pa
     listed = ", ".join(f"&{name}" for name in variants)
     own = f"{code}\nconst struct cf_variant *const cf_variants[] = {{{listed}}};\n"
     own += f"const int cf_nvariants = {len(variants)};\n"
+    registry, program = folder / "registry.c", folder / "collforge-driver"
     registry.write_text(text[:start] + own + text[end:])
-    program = folder / "collforge-driver"
-    make = ["make", "-j2", "-C", str(TOP / "runtime"), f"MPICC={built.library.mpicc}"]
-    make += [f"GENERATED={generated}", f"OUT={folder}", "VERSION=test", str(program)]
-    assert execute(make, timeout=300).returncode == 0
+    obj = built.home / built.library.name / "obj"
+    objects = [
+        name
+        for name in (obj / "driver.list").read_text().split()
+        if not name.startswith((f"{obj}/generated/variants/", f"{obj}/generated/registry.o"))
+    ]
+    flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-O1", "-Wall", "-Wextra", "-Werror"]
+    flags += [
+        f"-I{at}" for at in (*(runtime / one for one in ("include", "src", "bench")), generated)
+    ]
+    command = [str(built.library.mpicc), *flags, str(registry), *objects, "-o", str(program)]
+    done = execute([*command, "-pthread", "-ldl", "-lm", "-lgomp"], timeout=300)
+    assert done.returncode == 0, done.stderr
     return program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from support import execute, launch_local, make_folder
 
 from collforge.generator import load, render
+from collforge.toolchain import libraries
 
 HERE = Path(__file__).resolve().parent
 RUNTIME = HERE.parent / "runtime"
@@ -23,23 +25,13 @@ def make_stub() -> Path:
     files["lane_algorithms.h"] = template.render(version="of the tests", algorithms=algorithms)
     for path, text in ((folder / name, text) for name, text in files.items()):
         if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+            own = path.with_name(f"{path.name}.{os.getpid()}")
+            own.write_text(text)
+            own.replace(path)
     return folder
 
 
 STUB = make_stub()
-LIBRARIES = ("mpich", "openmpi")
-
-VERSION_PROGRAM = """
-#include <mpi.h>
-#include <stdio.h>
-int main(void) {
-    int length;
-    char version[MPI_MAX_LIBRARY_VERSION_STRING];
-    MPI_Get_library_version(version, &length);
-    return puts(version) < 0;
-}
-"""
 
 
 @dataclass(frozen=True)
@@ -75,14 +67,10 @@ class Build:
             "LDFLAGS": self.flags,
         }
         variables = [f"{name}={value}" for name, value in names.items()]
-        command = [
-            "make",
-            "-j2",
-            "-C",
-            str(RUNTIME),
-            *variables,
-            f"GENERATED={generated}",
-        ]
+        # Another process of the tests may build in the same folder.
+        self.folder.mkdir(exist_ok=True)
+        command = ["flock", str(self.folder), "make", "-j2", "-C", str(RUNTIME), *variables]
+        command += [f"GENERATED={generated}"]
         return execute([*command, *options, str(self.library)], timeout=300).returncode
 
     def link(self, source: Path) -> None:
@@ -91,16 +79,10 @@ class Build:
         flags = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-pthread"]
         flags += ["-Wall", "-Wextra", "-Werror", *self.flags.split()]
         flags += [f"-I{folder}" for folder in (RUNTIME / "src", RUNTIME / "include", STUB)]
-        target = self.folder / source.stem
-        command = [
-            f"mpicc.{self.mpi}",
-            *flags,
-            str(source),
-            "-o",
-            str(target),
-            *objects,
-        ]
+        own = self.folder / f"{source.stem}.{os.getpid()}"
+        command = [f"mpicc.{self.mpi}", *flags, str(source), "-o", str(own), *objects]
         assert execute([*command, "-lsqlite3", "-lm"]).returncode == 0
+        own.replace(self.folder / source.stem)
 
     def units(self, *arguments: str) -> list[str]:
         """The lines that tests/c/units.c prints."""
@@ -144,10 +126,7 @@ def make_build(mpi: str, *programs: str, flags: str = "") -> Build:
     A build with flags has its own folder.
     """
     folder = make_folder(f"stub-{mpi}{flags and '-flags'}")
-    source = folder / "version.c"
-    source.write_text(VERSION_PROGRAM)
-    assert execute([f"mpicc.{mpi}", str(source), "-o", str(folder / "version")]).returncode == 0
-    built = Build(mpi, folder, execute([str(folder / "version")]).stdout.rstrip(), flags)
+    built = Build(mpi, folder, libraries.find(mpi).version, flags)
     assert built.make(STUB) == 0
     for name in programs:
         built.link(HERE / "c" / f"{name}.c")

@@ -9,7 +9,7 @@ import pytest
 
 from collforge.cases import timing_case
 from collforge.db import Choice, Lanes, Result, RunRecord, Store
-from collforge.generator import manifest, render
+from collforge.generator import manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.reframe_checks.systems.emulated import ClusterSpec
@@ -22,11 +22,6 @@ AT = from_name("4x2")
 PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4, and so on", "4x2")
 NATIVE_SECONDS = 1.0
 TUNED = Choice(1 << 20, Variant("bcast", "full_lane", "", "1"), 2.0, 1.5, 3.0, 3)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> manifest.Manifest:
-    return render.generate(tmp_path_factory.mktemp("generated"))
 
 
 @pytest.fixture

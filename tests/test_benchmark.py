@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import Installation, Launch
+from conftest import Launch
 
 from collforge import units
 from collforge.case import parse
 from collforge.cases import timing_case
 from collforge.db import Choice, Winner
 from collforge.errors import CollforgeError
-from collforge.generator import manifest
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
@@ -32,11 +31,6 @@ PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
 CHAIN = "full_lane[lanes=0,lane_algorithm=chain,segment_bytes={},window=4,node_phase={},overlap=no]"
 NATIVE_PHASES, SHARED_PHASES = (CHAIN.format(4096, way) for way in ("native", "shared"))
 PLAIN = CHAIN.replace("chain", "native").replace("window=4", "window=0").format(0, "native")
-
-
-@pytest.fixture(scope="module")
-def made(built: Installation) -> Manifest:
-    return manifest.load(built.home / "generated" / "manifest.json")
 
 
 def variant(made: Manifest, name: str) -> Variant:
@@ -83,6 +77,7 @@ def test_native_in_another_environment_is_a_candidate(collforge: Launch, tmp_pat
     assert broken.returncode != 0
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
 def test_natives_own_algorithms_are_candidates(mpi: str, collforge: Launch, tmp_path: Path) -> None:
     """Each that runs on three ranks has samples, also allreduce's with the number of one that fails."""
@@ -113,6 +108,7 @@ def test_an_algorithm_that_failed_is_told() -> None:
     ]
 
 
+@pytest.mark.wide
 def test_an_exported_file_is_a_candidate(collforge: Launch, tmp_path: Path) -> None:
     path, rules = tmp_path / "bench.json", tmp_path / "rules.conf"
     where = ["--system", "local", "--mpi", "openmpi", "--layout", "2x1"]

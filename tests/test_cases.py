@@ -9,13 +9,8 @@ import pytest
 
 from collforge import case, cases, layout
 from collforge.errors import CollforgeError
-from collforge.generator import manifest, render
+from collforge.generator import manifest
 from collforge.variant import split_name
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> manifest.Manifest:
-    return render.generate(tmp_path_factory.mktemp("generated"))
 
 
 def chosen(made: manifest.Manifest, name: str, at: str, tier: str) -> list[case.Case]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from conftest import Installation
 from support import execute
 
@@ -65,6 +66,7 @@ int main(void)
 """
 
 
+@pytest.mark.either
 def test_clock_arithmetic(built: Installation, tmp_path: Path) -> None:
     source, program = tmp_path / "clock_test.c", tmp_path / "clock_test"
     source.write_text(CLOCK)

@@ -7,20 +7,12 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from invented_tunings import FAST, PLACE, SECONDS, SIZES, SLOW, Out, Tuning, content, run
 
 from collforge.db import Store
 from collforge.generator.manifest import Manifest
-from collforge.toolchain import build
 from collforge.tuner.cli import main
 from collforge.tuner.site import rebuild
-
-
-@pytest.fixture(scope="module")
-def made() -> Manifest:
-    """What the commands of these tests read."""
-    return build.current_manifest()
 
 
 def test_each_change_is_told_below_its_launch(made: Manifest, tmp_path: Path, capsys: Out) -> None:

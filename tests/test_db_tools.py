@@ -14,15 +14,8 @@ from invented_tunings import FAST, PLACE, Out, Tuning, content, run
 from collforge.db import Lanes, ReadOnly, Store, migrate
 from collforge.db.inspection import Inspection
 from collforge.generator.manifest import Manifest
-from collforge.toolchain import build
 from collforge.tuner.cli import main
 from collforge.variant import NATIVE
-
-
-@pytest.fixture(scope="module")
-def made() -> Manifest:
-    """What the commands of these tests read."""
-    return build.current_manifest()
 
 
 def change(path: Path, *statements: str) -> None:

@@ -15,6 +15,8 @@ from support import SHARED_HOME
 from collforge.generator import manifest
 from collforge.layout import from_name
 
+# The driver's own C is the same for both libraries; test_reframe.py and `collforge verify` run it with each.
+pytestmark = pytest.mark.either
 BENCH = Path(__file__).resolve().parent.parent / "runtime" / "bench"
 
 # An allreduce that is right or wrong as its parameter says. It replaces all variants.

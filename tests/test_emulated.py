@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
+from conftest import some
 from support import assert_nothing_left, marked_processes, network_namespaces
 
 from collforge.layout import from_name
@@ -344,8 +345,9 @@ def program(mpi: str, cache: Path) -> str:
     return str(binary)
 
 
+@pytest.mark.either
 @pytest.mark.emulated
-@pytest.mark.parametrize("model", RAIL_MODELS)
+@pytest.mark.parametrize("model", some(RAIL_MODELS))
 def test_ranks_are_where_they_belong(mpi: str, program: str, cache: Path, model: str) -> None:
     runner = Runner(mpi, [program], cache, {"rail_model": model})
     code, output = runner.finish()
@@ -355,8 +357,9 @@ def test_ranks_are_where_they_belong(mpi: str, program: str, cache: Path, model:
     runner.assert_nothing_left()
 
 
+@pytest.mark.either
 @pytest.mark.emulated
-@pytest.mark.parametrize("layout", ["3+1", "1+2+1", "cyclic:2x2", "cyclic:3x2"])
+@pytest.mark.parametrize("layout", some(["3+1", "1+2+1", "cyclic:2x2", "cyclic:3x2"]))
 def test_nodes_of_unequal_size_and_ranks_in_turn(
     mpi: str, program: str, cache: Path, layout: str
 ) -> None:
@@ -373,6 +376,7 @@ def test_nodes_of_unequal_size_and_ranks_in_turn(
     runner.assert_nothing_left()
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_variables_and_private_directories_of_a_rank(mpi: str, cache: Path) -> None:
     script = (
@@ -396,6 +400,7 @@ def test_variables_and_private_directories_of_a_rank(mpi: str, cache: Path) -> N
     assert not list(Path("/dev/shm").glob("node[01]"))
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_exit_code_is_passed_on(mpi: str, cache: Path) -> None:
     runner = Runner(mpi, ["sh", "-c", "exit 3"], cache, {"layout": "2x2"})
@@ -404,6 +409,7 @@ def test_exit_code_is_passed_on(mpi: str, cache: Path) -> None:
     runner.assert_nothing_left()
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_killed_rank_ends_the_run(mpi: str, program: str, cache: Path) -> None:
     runner = Runner(mpi, [program, "kill"], cache)
@@ -412,8 +418,9 @@ def test_killed_rank_ends_the_run(mpi: str, program: str, cache: Path) -> None:
     runner.assert_nothing_left()
 
 
+@pytest.mark.either
 @pytest.mark.emulated
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", some([signal.SIGKILL, signal.SIGINT, signal.SIGTERM]))
 def test_signal_to_the_runner_leaves_nothing(
     mpi: str, program: str, cache: Path, number: signal.Signals
 ) -> None:
@@ -427,6 +434,7 @@ def test_signal_to_the_runner_leaves_nothing(
     runner.assert_nothing_left(namespaces)
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_killed_mpirun_leaves_nothing(mpi: str, program: str, cache: Path) -> None:
     runner = Runner(mpi, [program, "wait"], cache)
@@ -446,6 +454,7 @@ def cmdline(process: Path) -> str:
         return ""
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_two_clusters_at_once(mpi: str, program: str, cache: Path) -> None:
     runners = [Runner(mpi, [program, "wait"], cache, {"layout": "2x2"}) for _ in range(2)]
@@ -461,6 +470,7 @@ def test_two_clusters_at_once(mpi: str, program: str, cache: Path) -> None:
     runners[1].assert_nothing_left()
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_time_limit(mpi: str, program: str, cache: Path) -> None:
     runner = Runner(mpi, [program, "wait"], cache, {"layout": "2x2"}, timeout=2.5)
@@ -470,6 +480,7 @@ def test_time_limit(mpi: str, program: str, cache: Path) -> None:
     runner.assert_nothing_left()
 
 
+@pytest.mark.either
 @pytest.mark.emulated
 def test_missing_command_is_an_error(mpi: str, cache: Path) -> None:
     with pytest.raises(ClusterError, match=r"no such command: \./missing"):

@@ -363,6 +363,7 @@ def test_rules_that_are_not_taken_are_removed_and_fail(
     assert functions == ["intra_binomial", "intra_ring", "intra_recursivedoubling"]
 
 
+@pytest.mark.wide
 def test_the_command_measures_and_writes(tmp_path: Path, collforge: Launch) -> None:
     rules = tmp_path / "rules.conf"
     sizes = ["--collective", "scan,gather", "--sizes", "1KiB,64KiB"]
@@ -406,6 +407,7 @@ def record_on_nodes(tmp_path: Path, collforge: Launch, monkeypatch: pytest.Monke
     return run
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_only_calls_with_a_rule_leave_han(tmp_path: Path, record_on_nodes: OnNodes) -> None:
     path = tmp_path / "rules.conf"
@@ -436,6 +438,7 @@ def test_only_calls_with_a_rule_leave_han(tmp_path: Path, record_on_nodes: OnNod
     assert all(found[call] != plain[call] for call in with_rule)
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_a_rule_that_han_does_not_hand_over_is_found(
     tmp_path: Path, record_on_nodes: OnNodes

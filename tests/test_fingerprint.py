@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import SHARED_HOME
 
 from collforge.db import Choice, Result, RunRecord, Store
-from collforge.generator import manifest, render
+from collforge.generator import manifest
 from collforge.generator.fingerprint import Sources, of_parts, runtime_sources
 from collforge.place import Place
 from collforge.tuner.cli.commands.report import explain_stale
@@ -23,15 +24,9 @@ Changed = Callable[[str, str, str], set[str]]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("generated")
-    render.generate(out)
-    return out
-
-
-@pytest.fixture(scope="module")
-def generated(folder: Path) -> dict[str, str]:
+def generated(made: manifest.Manifest) -> dict[str, str]:
     """The text of each variant, with the header of the lane algorithms."""
+    folder = SHARED_HOME / "generated"
     texts = {path.stem: path.read_text() for path in (folder / "variants").glob("*.c")}
     return {**texts, HEADER: (folder / HEADER).read_text()}
 
@@ -112,9 +107,8 @@ def test_every_function_of_an_algorithm_is_found(generated: dict[str, str]) -> N
 
 
 def test_a_report_says_why_a_winner_is_stale(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    made: manifest.Manifest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = manifest.load(folder / "manifest.json")
     (entry,) = [v for v in made.variants_of("bcast") if v.family == "full_lane"]
     variant = Variant("bcast", "full_lane", "lane_algorithm=chain", "old")
     result = Result(variant, "bcast@2x2,bytes=8", 8, True, "", (1.0,))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from stub_build import LIBRARIES, Build, make_build
-from support import MEMORY_SANITIZERS, SEED
+from stub_build import Build, make_build
+from support import LIBRARIES, MEMORY_SANITIZERS, SEED
 
 pytestmark = pytest.mark.either
 STEPS = 2000

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import Installation, Launch
+from conftest import Installation, Launch, some
 from faults import databases
 from support import OPENMPI_OPTIONS, SHARED_HOME, TOP, execute, mpi4py_variables
 
@@ -261,6 +261,7 @@ def shown(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     return dict(re.findall(r"^(\w+)=(.*)$", done.stdout, re.M))
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("tool", TOOLS)
 @pytest.mark.parametrize("mpi", LIBRARIES)
 def test_a_module_sets_paths_of_where_the_tree_is(
@@ -290,6 +291,7 @@ def test_a_tree_behind_a_link_is_found_where_it_is(tree: Tree, tool: str, tmp_pa
     assert shown(done)["LD_PRELOAD"] == str(tree.library("openmpi"))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_folder_of_modules_may_be_a_link(tree: Tree, tool: str, tmp_path: Path) -> None:
     """A site may keep all its modules in one folder."""
@@ -313,9 +315,12 @@ def test_two_modules_are_not_loaded_at_once(tree: Tree, tool: str, tmp_path: Pat
     assert words in done.stderr
 
 
-@pytest.mark.parametrize("tool", ["lmod", "modules"])
+@pytest.mark.either
+@pytest.mark.parametrize(
+    ("tool", "language"),
+    some([(tool, one) for one in ("c", "fortran", "python") for tool in ("modules", "lmod")]),
+)
 @pytest.mark.parametrize("mpi", LIBRARIES)
-@pytest.mark.parametrize("language", ["c", "fortran", "python"])
 def test_a_program_runs_winners(
     tree: Tree,
     tool: str,
@@ -332,6 +337,7 @@ def test_a_program_runs_winners(
     assert re.search(r"collforge: allreduce@2x2, .* bytes: (?!native)\w+", done.stderr)
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("mpi", LIBRARIES)
 def test_a_changed_file_is_refused_and_the_job_completes(
     copy: Tree, mpi: str, programs: dict[tuple[str, str], list[str]]
@@ -345,6 +351,7 @@ def test_a_changed_file_is_refused_and_the_job_completes(
     assert re.search(r"warning: COLLFORGE_DB=\S+ is ignored: its SHA-256 is ", line)
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("mpi", LIBRARIES)
 def test_a_program_is_linked_by_pkg_config(tree: Tree, mpi: str, tmp_path: Path) -> None:
     """And compiles the Fortran module from its source."""
@@ -429,6 +436,7 @@ def test_winners_of_other_generated_code_are_refused(
     assert not (tmp_path / "prefix").exists()
 
 
+@pytest.mark.wide
 def test_a_tree_without_a_database_has_no_winners(tmp_path: Path, collforge: Launch) -> None:
     """The module is then one to link with, and to force variants."""
     prefix = tmp_path / "prefix"
@@ -443,6 +451,7 @@ def test_a_tree_without_a_database_has_no_winners(tmp_path: Path, collforge: Lau
         assert not re.search(r"setenv.*COLLFORGE_DB", text)
 
 
+@pytest.mark.wide
 def test_a_module_sets_what_winners_of_threads_need(tmp_path: Path, collforge: Launch) -> None:
     database, prefix = tmp_path / "threads.db", tmp_path / "prefix"
     variants = databases.manifest_variants(build.current_manifest())[:1]
@@ -499,6 +508,7 @@ def many_winners(built: Installation, count: int) -> str:
     return render([Section(place, "", layouts, {})])
 
 
+@pytest.mark.either
 def test_ten_thousand_winners_are_small(
     built: Installation, launch: Launch, tmp_path: Path
 ) -> None:

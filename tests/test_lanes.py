@@ -27,6 +27,7 @@ def program(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return path
 
 
+@pytest.mark.either
 def test_every_benchmark_size_and_number_of_ranks_is_timed(
     program: Path, built: Installation, launch: Launch, tmp_path: Path
 ) -> None:
@@ -43,6 +44,7 @@ def test_every_benchmark_size_and_number_of_ranks_is_timed(
     assert all(len(one.seconds) == 5 and min(one.seconds) > 0 for one in found)
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("words", [["4", "1", "1", "1", "8"], ["3", "1", "1", "4", "8"]])
 def test_more_ranks_than_nodes_have_are_refused(
     program: Path, built: Installation, launch: Launch, tmp_path: Path, words: list[str]

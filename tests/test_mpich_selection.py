@@ -161,6 +161,7 @@ def test_rules_that_calls_do_not_come_to_are_removed(
     assert written["collective=bcast"] != trees.common["collective=bcast"]
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mpi", ["mpich", "mpich5"])
 def test_under_a_file_every_size_and_algorithm_runs(
     mpi: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -9,7 +9,6 @@ import pytest
 from support import SEED
 
 from collforge import layout
-from collforge.generator import manifest, render
 from collforge.generator.manifest import Manifest
 from collforge.tuner.decide import neighbours, plan
 from collforge.tuner.decide.decisions import BARRIER, BETWEEN, judge, stored
@@ -20,13 +19,6 @@ from collforge.variant import Variant
 
 CHAIN = "full_lane[lanes=0,lane_algorithm=chain,segment_bytes=8192,window=4,node_phase=shared,overlap=no]"
 TREE = "hierarchical[lane_algorithm=binomial,segment_bytes=0,window=0,node_phase=native]"
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
-    out = tmp_path_factory.mktemp("generated")
-    render.generate(out)
-    return manifest.load(out / "manifest.json")
 
 
 def goal(*sizes: int, collectives: tuple[str, ...] = ("bcast",)) -> Goal:

@@ -18,7 +18,6 @@ from collforge.case import Case
 from collforge.cases import timing_case
 from collforge.db import Result, RunRecord, Store
 from collforge.errors import CollforgeError
-from collforge.generator import manifest, render
 from collforge.generator.manifest import Manifest
 from collforge.place import Place
 from collforge.tuner.decide import bandwidth, plan
@@ -30,13 +29,6 @@ from collforge.tuner.run import measuring
 from collforge.tuner.run.jobs import Site
 from collforge.tuner.run.tune import Session, decide_all
 from collforge.variant import NATIVE, Variant, split_name
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
-    out = tmp_path_factory.mktemp("generated")
-    render.generate(out)
-    return manifest.load(out / "manifest.json")
 
 
 def goal(**changes: object) -> Goal:

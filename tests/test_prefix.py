@@ -84,6 +84,7 @@ def run_program(mpi: str, database: Path, folder: Path, collforge: Launch) -> di
     return dict(re.findall(r"collforge: (\w+)@1x2, .*: (\S+)", done.stdout + done.stderr))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mpi", LIBRARIES)
 def test_each_library_is_tuned_and_runs_its_winners(
     mpi: str, tuned: Path, tmp_path: Path, collforge: Launch
@@ -100,6 +101,7 @@ def test_each_library_is_tuned_and_runs_its_winners(
     assert {name: ran.get(name) for name in won} == {name: v.name for name, v in won.items()}
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mpi", LIBRARIES)
 def test_a_library_runs_no_winners_of_another(
     mpi: str, tuned: Path, tmp_path: Path, collforge: Launch
@@ -115,17 +117,24 @@ def test_a_library_runs_no_winners_of_another(
     assert ran == dict.fromkeys(COLLECTIVES, "native")
 
 
-@pytest.mark.parametrize("prefix", ["mpich5", pytest.param("openmpi5", marks=pytest.mark.slow)])
-def test_a_prefix_under_another_name_needs_no_edit(
-    prefix: str, monkeypatch: pytest.MonkeyPatch, collforge: Launch
-) -> None:
-    """The library is found, built for and launched, its records are stored, and mpi4py finds its build."""
+@pytest.mark.parametrize("prefix", ["mpich5", "openmpi5"])
+def test_a_prefix_has_the_kind_of_its_library(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLLFORGE_MPI_TOY", str(PREFIXES / prefix))
     toy, known = libraries.find("toy"), libraries.find(prefix)
     assert (toy.flavor, toy.version) == (known.flavor, known.version)
     assert local_command("toy", 2) == local_command(prefix, 2)
     spec, agent = ClusterSpec(), Path("agent")
     assert mpirun(spec, toy, agent) == mpirun(spec, known, agent)
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("prefix", ["mpich5", "openmpi5"])
+def test_a_prefix_under_another_name_needs_no_edit(
+    prefix: str, monkeypatch: pytest.MonkeyPatch, collforge: Launch
+) -> None:
+    """The library is built for and launched, its records are stored, and mpi4py finds its build."""
+    monkeypatch.setenv("COLLFORGE_MPI_TOY", str(PREFIXES / prefix))
+    toy = libraries.find("toy")
     wanted = ["--family", "shared_window", "--collective", "barrier", "--layout", "1x2"]
     done = collforge("verify", "--mpi", "toy", *wanted, timeout=400)
     assert "toy 1x2: 2 cases, 2 verified" in done.stdout, done.stderr

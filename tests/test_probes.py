@@ -38,6 +38,7 @@ def compiled(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> P
     return programs.prepare(built.library, [AT], tmp_path_factory.mktemp(built.library.name))
 
 
+@pytest.mark.either
 def test_native_is_the_winner_of_every_collective(compiled: Programs, built: Installation) -> None:
     made = manifest.load(built.home / "generated" / "manifest.json")
     with Store(compiled.database, create=False) as store:
@@ -46,6 +47,7 @@ def test_native_is_the_winner_of_every_collective(compiled: Programs, built: Ins
     assert native == {entry.collective for entry in made.variants}
 
 
+@pytest.mark.either
 @pytest.mark.parametrize(
     ("kind", "preloaded", "database"),
     [
@@ -148,11 +150,12 @@ def test_cells_are_medians_over_launches() -> None:
         assert [cell.median, cell.low, cell.high] == pytest.approx(expected), unit
 
 
+@pytest.mark.either
 @pytest.mark.parametrize(
     "cluster",
     [
         pytest.param(None, id="local"),
-        pytest.param(ClusterSpec(), id="emulated", marks=pytest.mark.emulated),
+        pytest.param(ClusterSpec(), id="emulated", marks=[pytest.mark.emulated, pytest.mark.wide]),
     ],
 )
 def test_start_is_measured(compiled: Programs, cluster: ClusterSpec | None) -> None:
@@ -169,12 +172,14 @@ def test_start_is_measured(compiled: Programs, cluster: ClusterSpec | None) -> N
     assert 100 < two < 200_000
 
 
+@pytest.mark.either
 def test_small_calls_are_measured(compiled: Programs) -> None:
     rows = small.measure(compiled, layout.from_name(small.LAYOUT), 2, 2)
     assert {"allreduce", "bcast", "barrier"} <= {row.what for row in rows}
     assert all(row.without > 0 and row.preloaded > 0 for row in rows)
 
 
+@pytest.mark.either
 def test_overhead_is_measured(compiled: Programs) -> None:
     for row in overhead.measure(compiled, AT, 2, 2):
         assert row.launches == 2
@@ -187,6 +192,7 @@ RATIO = Ratio("scan", 2.0, 2.01, 1.005, 0.995, 1.015, 4, small.SLOWER)
 COST = Cost("MPI_Scan", 31.0, ())
 
 
+@pytest.mark.either
 @pytest.mark.parametrize(
     ("probe", "row", "words"),
     [
@@ -230,6 +236,7 @@ def test_commands(
     assert plot.read_text().startswith("<?xml")
 
 
+@pytest.mark.either
 def test_missing_valgrind_is_named(
     built: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +278,7 @@ def run(library, args):
 """
 
 
+@pytest.mark.either
 def test_a_toy_probe_is_one_file(
     tmp_path: Path,
     built: Installation,

@@ -176,6 +176,7 @@ def test_gain_counts_only_what_runs(
     assert "these jobs had winners already" in out
 
 
+@pytest.mark.either
 def test_sizes_that_no_rank_knows_alone(
     built: Installation, launch: Launch, tmp_path: Path
 ) -> None:
@@ -201,6 +202,7 @@ def test_sizes_that_no_rank_knows_alone(
     assert not left_out
 
 
+@pytest.mark.either
 def test_nonblocking_calls_are_counted(
     built: Installation, launch: Launch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -228,6 +230,7 @@ def test_nonblocking_calls_are_counted(
     assert "1 of allreduce" in capsys.readouterr().out
 
 
+@pytest.mark.either
 def test_tune_what_is_called(built: Installation, calls: Path, tmp_path: Path) -> None:
     words = ["tune", "--system", "local", "--mpi", built.library.name, "--budget", "6s"]
     words += ["--profile", str(calls), "--db", str(tmp_path / "db"), "--least-part", "0.02"]
@@ -242,6 +245,7 @@ def test_tune_what_is_called(built: Installation, calls: Path, tmp_path: Path) -
     assert any(problem.startswith("allreduce@2x1,bytes=8,") for problem in measured)
 
 
+@pytest.mark.either
 def test_how_communicators_were_made_and_who_waited(
     built: Installation, launch: Launch, tmp_path: Path
 ) -> None:

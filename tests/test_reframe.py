@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import some
 
 from collforge import layout, records, reframe_checks
-from collforge.generator import manifest, render
+from collforge.generator import manifest
 from collforge.records import CaseResult, End, Job, Output
 from collforge.reframe_checks import launchers, results
 from collforge.reframe_checks.results import Range
@@ -96,14 +97,10 @@ def write_lines(path: Path, lines: Sequence[str]) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> manifest.Manifest:
-    return render.generate(tmp_path_factory.mktemp("generated"))
-
-
 # ---- ReFrame runs ------------------------------------------------------------------------------
 
 
+@pytest.mark.either
 def test_a_variant_is_verified(tmp_path: Path, mpi: str) -> None:
     session = run_checks(tmp_path, f"local:{mpi}", "^Correctness.*=allreduce:hierarchical$")
     assert session.code == 0, session.said
@@ -112,6 +109,7 @@ def test_a_variant_is_verified(tmp_path: Path, mpi: str) -> None:
     assert session.perfvalues["cases_verified"] >= len(given)
 
 
+@pytest.mark.either
 def test_given_cases_are_measured(tmp_path: Path, mpi: str) -> None:
     given = ["bcast:hierarchical[lane_algorithm=native,segment_bytes=0]@3+1,bytes=64"]
     path = write_lines(tmp_path / "given", [*given, "allgather:native@3+1,bytes=64"])
@@ -134,6 +132,7 @@ def test_given_cases_are_measured(tmp_path: Path, mpi: str) -> None:
     assert session.perfvalues["best_over_native"] > 0
 
 
+@pytest.mark.wide
 def test_verifying_takes_no_time(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "given", ["bcast:native@2x2,bytes=64"])
     session = run_checks(tmp_path, "local:openmpi", "^MeasureCases", cases=path, verify_only=True)
@@ -171,6 +170,7 @@ def test_nothing_runs_without_cases(tmp_path: Path) -> None:
     assert not (tmp_path / "report.json").exists()
 
 
+@pytest.mark.wide
 def test_hybrid_collectives_against_drop_in_ones(tmp_path: Path) -> None:
     """The driver gets the database. If it cannot be read, the driver says so and uses native."""
     path = write_lines(tmp_path / "given", ["hybrid_bcast:native@2x2,bytes=64"])
@@ -198,7 +198,7 @@ def test_a_layout_that_cannot_be_had_names_the_fix(
     assert fix in session.test["fail_reason"]
 
 
-@pytest.mark.parametrize(("margin", "passes"), [(1e9, True), (-1e9, False)])
+@pytest.mark.parametrize(("margin", "passes"), some([(-1e9, False), (1e9, True)]))
 def test_guideline_counts_violations(tmp_path: Path, margin: float, passes: bool) -> None:
     session = run_checks(
         tmp_path,
@@ -223,7 +223,7 @@ def expected(seconds: float, speed_up: float) -> dict[str, Any]:
     return {"seconds": {"mean": seconds, **spread}, "speed_up": {"mean": speed_up, **spread}}
 
 
-@pytest.mark.parametrize(("seconds", "speed_up"), [(1e-9, 1e-9), (1e3, 1e9), (None, None)])
+@pytest.mark.parametrize(("seconds", "speed_up"), some([(1e3, 1e9), (1e-9, 1e-9), (None, None)]))
 def test_regression_times_the_winners_of_this_place(
     tmp_path: Path, seconds: float | None, speed_up: float | None
 ) -> None:
@@ -254,6 +254,7 @@ def test_regression_times_the_winners_of_this_place(
     assert ("not judged" in session.said) == (given is None)
 
 
+@pytest.mark.wide
 def test_regression_times_a_collective_without_data(tmp_path: Path) -> None:
     here: dict[str, Any] = {"system": "local", "mpi": "openmpi", "layout": "2x2", "bytes": 1}
     here["mpi_version"] = libraries.find("openmpi").first_line

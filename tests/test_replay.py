@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import pytest
+from conftest import some
 from exhaustive import Exhaustive, read
 
 from collforge.case import Case
@@ -23,7 +24,6 @@ from collforge.serving import Stored, serving
 from collforge.tuner.decide import plan
 from collforge.tuner.decide.decisions import Standing, judge
 from collforge.tuner.decide.evidence import Launch, Noise, duration_class
-from collforge.tuner.predict import predict
 from collforge.tuner.run.tune import SAMPLES, task_seconds, tasks_in_turn
 from collforge.variant import NATIVE, Variant
 
@@ -34,9 +34,6 @@ PARTS = (0.1, 0.25, 0.5, 1.0)
 """Fractions of the seconds of a whole search."""
 SMALLER = 0.2
 """Factor for the length of jobs: there are fewer problems than in `make tune`."""
-
-PREDICTION_LOSS = 0.2
-"""Limit of (time of the variant predicted from other sizes / time of the best point) - 1."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,7 @@ def search(data: Exhaustive, seed: int) -> Replay:
     return Replay(data, seed, moments, done / every)
 
 
-@pytest.fixture(scope="module", params=["openmpi", "mpich"])
+@pytest.fixture(scope="module", params=some(["openmpi", "mpich"]))
 def exhaustive(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Exhaustive:
@@ -263,29 +260,6 @@ def test_a_search_that_is_cut_short_leaves_what_it_has_with_many_seeds(
     exhaustive: Exhaustive,
 ) -> None:
     check_curve(exhaustive, ALL)
-
-
-def test_a_size_that_was_not_measured_gets_a_good_choice(exhaustive: Exhaustive) -> None:
-    """Predictions from the other sizes of a collective are near the best, and much faster than native."""
-    loss, behind = [], []
-    for problem in plan.problems(exhaustive.made, exhaustive.goal):
-        key, native = problem.problem, Variant(problem.collective)
-        others = {other: found for other, found in exhaustive.launches.items() if other != key}
-        found = predict(exhaustive.made, exhaustive.goal, problem, others)
-        times = {
-            v.name: statistics.geometric_mean(launch[v][0] for launch in exhaustive.launches[key])
-            for v in exhaustive.launches[key][0]
-        }
-        loss.append(math.log(times[found.variant] / min(times.values())))
-        behind.append(math.log(times[native.name] / min(times.values())))
-        print(
-            f"{key}: {math.exp(loss[-1]):.3f} of the best time, native {math.exp(behind[-1]):.3f}"
-        )
-    print(
-        f"{math.exp(statistics.fmean(loss)):.4f}, native {math.exp(statistics.fmean(behind)):.4f}"
-    )
-    assert statistics.fmean(loss) <= math.log(1 + PREDICTION_LOSS)
-    assert statistics.fmean(loss) < statistics.fmean(behind) / 3
 
 
 def test_the_data_are_exhaustive(exhaustive: Exhaustive) -> None:

@@ -86,6 +86,7 @@ def symbols(objects: Path, kinds: str) -> dict[str, set[str]]:
     return found
 
 
+@pytest.mark.either
 def test_a_room_calls_what_is_below_it(built: Installation) -> None:
     objects = built.built.library_path.parent / "obj" / "src"
     defined = symbols(objects, "TDBR")
@@ -99,6 +100,7 @@ def test_a_room_calls_what_is_below_it(built: Installation) -> None:
     assert not wrong
 
 
+@pytest.mark.either
 def test_the_environment_is_read_by_its_table(built: Installation) -> None:
     """No other file calls getenv for a Collforge variable, and the docs have a row for each variable."""
     asked = [p for p in SOURCES.rglob("*.c") if 'getenv("COLLFORGE' in p.read_text()]

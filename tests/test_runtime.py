@@ -9,8 +9,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from stub_build import LIBRARIES, STUB, Build, make_build
-from support import also_wrapped, execute, offered
+from stub_build import STUB, Build, make_build
+from support import LIBRARIES, also_wrapped, execute, offered
 
 from collforge.generator import load
 
@@ -73,6 +73,7 @@ def test_native_order_keeps_reductions_native(build: Build) -> None:
     assert build.runs(**variables, COLLFORGE_NATIVE_ORDER="1")[0] > 0, "bcast applies no op"
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("disable", ["1", "yes"])
 def test_disabled(build: Build, disable: str) -> None:
     variables = {"COLLFORGE_FORCE": "*=hierarchical", "COLLFORGE_DB": "/nonexistent"}
@@ -80,6 +81,7 @@ def test_disabled(build: Build, disable: str) -> None:
     assert build.runs(**variables) == (0, [])
 
 
+@pytest.mark.either
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
@@ -126,6 +128,7 @@ def test_verbose_names_each_decision_once(build: Build) -> None:
     assert log.count("collforge: bcast@2x2, 363 to 430 bytes: native") == 1
 
 
+@pytest.mark.either
 def test_profile_counts_the_calls_of_the_job(build: Build, tmp_path: Path) -> None:
     path = tmp_path / "profile.csv"
     runs, log = build.runs(COLLFORGE_PROFILE=str(path), COLLFORGE_NODE_MAP="2")
@@ -150,12 +153,14 @@ def test_profile_counts_the_calls_of_the_job(build: Build, tmp_path: Path) -> No
     assert all(0 <= float(row["waited"]) <= float(row["seconds"]) for row in rows.values())
 
 
+@pytest.mark.either
 def test_profile_that_cannot_be_written(build: Build, tmp_path: Path) -> None:
     _, log = build.runs(COLLFORGE_PROFILE=str(tmp_path / "no" / "profile"))
     assert len(log) == 1
     assert "COLLFORGE_PROFILE" in log[0]
 
 
+@pytest.mark.either
 def test_profile_into_a_pipe_that_nobody_reads(build: Build, tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -193,6 +198,7 @@ def test_preloaded_under_an_unmodified_program(build: Build, tmp_path: Path) -> 
     assert any("allreduce@2x1, 4 to 4 bytes: full_lane" in line for line in done.log)
 
 
+@pytest.mark.either
 def test_makefile_follows_the_generated_files(build: Build, tmp_path: Path) -> None:
     generated = tmp_path / "generated"
     shutil.copytree(STUB, generated)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from stub_build import HERE, LIBRARIES, Build, make_build
+from stub_build import HERE, Build, make_build
+from support import LIBRARIES
 
 SCHEMA = HERE.parent / "db" / "schema.sql"
 
@@ -143,6 +144,7 @@ def test_a_trial_waits_until_native_calls_have_taken_some_time(
     assert len([line for line in done.log if "guard: bcast@" in line]) == 1
 
 
+@pytest.mark.either
 @pytest.mark.parametrize(
     "text", ["soon", "-1", "-0.5", "1,5", "1.", ".5", "1.+5", "1.5s", "1e3", " 1"]
 )
@@ -156,6 +158,7 @@ def test_a_wait_that_is_no_time_is_refused_with_a_warning(
     assert line.startswith(f"collforge: warning: COLLFORGE_GUARD_AFTER='{text}' is no number")
 
 
+@pytest.mark.either
 def test_an_unknown_guard_is_refused_with_a_warning(build: Build, tmp_path: Path) -> None:
     path = Database().write(tmp_path / "db", build)
     runs, log = runs_with(build, path, COLLFORGE_GUARD="2")
@@ -163,6 +166,7 @@ def test_an_unknown_guard_is_refused_with_a_warning(build: Build, tmp_path: Path
     assert log == ["collforge: warning: COLLFORGE_GUARD='2' is none of 0, 1, reductions; taking 1"]
 
 
+@pytest.mark.either
 def test_winners_of_a_layout_come_before_the_map(build: Build, tmp_path: Path) -> None:
     """And a collective without any there follows the map."""
     path = Database(schema=5, points=MAP).write(tmp_path / "db", build)
@@ -174,11 +178,13 @@ def test_winners_of_a_layout_come_before_the_map(build: Build, tmp_path: Path) -
     assert bcast.endswith(": hierarchical")
 
 
+@pytest.mark.either
 def test_native_everywhere_is_inactive(build: Build, tmp_path: Path) -> None:
     path = Database(rows=(NATIVE,)).write(tmp_path / "db", build)
     assert runs_with(build, path) == (0, [])
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("form", ["one", "mean"])
 def test_what_is_native_at_a_glance_is_native_by_the_rules(
     build: Build, tmp_path: Path, form: str
@@ -198,11 +204,13 @@ def test_what_is_native_at_a_glance_is_native_by_the_rules(
     assert tuned > 20_000
 
 
+@pytest.mark.either
 def test_the_first_line_of_the_version_is_enough(build: Build, tmp_path: Path) -> None:
     version = build.version.splitlines()[0]
     assert runs_with(build, Database(version=version).write(tmp_path / "db", build)) == (1, [])
 
 
+@pytest.mark.either
 @pytest.mark.parametrize(
     ("systems", "chosen", "runs"),
     [
@@ -230,6 +238,7 @@ def test_system(
     )
 
 
+@pytest.mark.either
 @pytest.mark.parametrize(
     ("database", "words"),
     [
@@ -254,6 +263,7 @@ def test_a_database_that_does_not_fit_is_ignored_as_a_whole(
     assert words in log[0]
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "cut", "pipe"])
 def test_no_database(build: Build, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "db"
@@ -271,6 +281,7 @@ def test_no_database(build: Build, tmp_path: Path, kind: str) -> None:
     assert str(path) in log[0]
 
 
+@pytest.mark.either
 def test_a_database_that_is_being_written(build: Build, tmp_path: Path) -> None:
     path = Database().write(tmp_path / "db", build)
     with closing(sqlite3.connect(path, isolation_level=None)) as db:

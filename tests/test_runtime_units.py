@@ -6,8 +6,8 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from stub_build import HERE, LIBRARIES, RUNTIME, Build, make_build
-from support import execute
+from stub_build import HERE, RUNTIME, Build, make_build
+from support import LIBRARIES, execute
 
 from collforge import layout
 

@@ -19,6 +19,9 @@ from support import MEMORY_SANITIZERS, SEED, execute, make_folder, serves
 from collforge import runtime
 from collforge.generator import load
 
+# tests/faults and test_runtime_units.py have the small ones of `make test`.
+pytestmark = pytest.mark.wide
+
 C = Path(__file__).resolve().parent / "c"
 RUNTIME = Path(runtime.__file__).parent
 FIRST = "full_lane"
@@ -34,7 +37,8 @@ MOST_BYTES_PER_CYCLE = 16.0
 def make_library(built: Installation, flags: str, folder: str, source: Path = RUNTIME) -> Path:
     """The library, built with sanitizer flags beside the ordinary one."""
     out = make_folder(folder)
-    command = ["make", "-s", "-j2", "-C", str(source), f"MPICC={built.library.mpicc}"]
+    command = ["flock", str(out), "make", "-s", "-j2", "-C", str(source)]
+    command += [f"MPICC={built.library.mpicc}"]
     command += [f"GENERATED={built.home / 'generated'}", f"OUT={out}", "VERSION=0"]
     command += [f"CFLAGS=-O1 {flags}", f"LDFLAGS={flags}", str(out / "libcollforge.so")]
     done = execute(command, timeout=300)
@@ -146,10 +150,9 @@ def test_no_leak_in_ten_thousand_communicators(
 
 
 @pytest.fixture(scope="module")
-def racing() -> Path:
+def racing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The path of the runtime's sources without the lock of the list of communicators."""
-    copy = make_folder("racing-sources") / "runtime"
-    shutil.copytree(RUNTIME, copy, dirs_exist_ok=True)
+    copy = Path(shutil.copytree(RUNTIME, tmp_path_factory.mktemp("racing") / "runtime"))
     source = copy / "src" / "comm" / "comm.c"
     text, locks = re.subn(
         r"\(void\)pthread_mutex_(un)?lock\(&list\.mutex\);", "", source.read_text()

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stub_build import HERE, LIBRARIES, RUNTIME, STUB, Build, make_build
-from support import execute, make_folder
+from stub_build import HERE, RUNTIME, STUB, Build, make_build
+from support import LIBRARIES, execute, make_folder
 from test_runtime_database import Database
 
 SOURCES = HERE / "c" / "scale"
@@ -67,10 +67,9 @@ class Scale:
         return found
 
 
-def link(build: Build, name: str) -> Path:
+def link(build: Build, folder: Path) -> Path:
     """Links the program with the objects of a build. Functions that the simulated MPI library lacks abort."""
-    folder = build.folder
-    objects = (folder / "obj" / "library.list").read_text().split()
+    objects = (build.folder / "obj" / "library.list").read_text().split()
     flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
     flags += [f"-I{path}" for path in (RUNTIME / "src", RUNTIME / "include", STUB)]
     own = []
@@ -86,7 +85,7 @@ def link(build: Build, name: str) -> Path:
     for one in sorted(wanted - there):
         text += f'void {one}(void) {{ fputs("{one} is not there\\n", stderr); abort(); }}\n'
     missing.write_text(text)
-    program = folder / name
+    program = folder / "scale"
     wraps = [f"-Wl,--wrap={one}" for one in ("malloc", "calloc", "realloc", "free")]
     # gcc instead of mpicc, which would add its MPI library.
     command = ["gcc", "-pthread", *objects, *own, str(missing), *wraps, "-o", str(program)]
@@ -96,16 +95,17 @@ def link(build: Build, name: str) -> Path:
 
 @pytest.fixture(scope="module")
 def scale(tmp_path_factory: pytest.TempPathFactory) -> Scale:
-    return Scale(link(make_build("mpich"), "scale"), tmp_path_factory.mktemp("scale"))
+    folder = tmp_path_factory.mktemp("scale")
+    return Scale(link(make_build("mpich"), folder), folder)
 
 
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Scale:
     """The program with the rank translation that is used for Open MPI."""
-    folder = make_folder("stub-mpich-pieces")
-    build = Build("mpich", folder, "", f"-DCF_GROUP_PIECE={PIECE}")
+    folder = tmp_path_factory.mktemp("searched")
+    build = Build("mpich", make_folder("stub-mpich-pieces"), "", f"-DCF_GROUP_PIECE={PIECE}")
     assert build.make(STUB) == 0
-    return Scale(link(build, "searched"), tmp_path_factory.mktemp("searched"))
+    return Scale(link(build, folder), folder)
 
 
 def paid(event: Event) -> tuple[int, int, int, int]:
@@ -210,6 +210,7 @@ def test_domains_take_no_square_of_the_ranks(scale: Scale, ranks: int) -> None:
     assert event["microseconds"] < 1e6
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("piece", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("mpi", LIBRARIES)
 def test_layouts_found_piece_by_piece(mpi: str, piece: int) -> None:

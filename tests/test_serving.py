@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from stub_build import LIBRARIES, Build, make_build
+from stub_build import Build, make_build
+from support import LIBRARIES
 
 from collforge.layout import from_name
 from collforge.serving import Stored, bytes_at, nearest_point, serving, serving_layout

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from stub_build import LIBRARIES, Build, make_build
-from support import MEMORY_SANITIZERS, SEED
+from stub_build import Build, make_build
+from support import LIBRARIES, MEMORY_SANITIZERS, SEED
 
 STEPS = 150
 NO_WINDOWS = "under Open MPI a program at MPI_THREAD_MULTIPLE gets no windows (place/connect.c)"

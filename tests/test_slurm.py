@@ -94,6 +94,7 @@ def test_a_job_has_its_ranks_on_its_nodes_and_rails(
     ] * 2
 
 
+@pytest.mark.wide
 # One library by each launcher; the other pairs take as long again.
 @pytest.mark.emulated
 @pytest.mark.parametrize(
@@ -120,6 +121,7 @@ def test_tuning_through_the_queue(
     assert cluster.run("exec", "--", "squeue", "--noheader") == (0, "")
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 @pytest.mark.parametrize(
     ("system", "mpi"),
@@ -160,6 +162,7 @@ def test_a_command_has_its_folder_and_gives_its_exit_code(cluster: Commands) -> 
     )
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_a_second_cluster_is_refused(cluster: Commands) -> None:
     code, output = cluster.run("up", "--slurm")
@@ -169,6 +172,7 @@ def test_a_second_cluster_is_refused(cluster: Commands) -> None:
     ]
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_a_cluster_is_not_taken_down_from_within(cluster: Commands) -> None:
     words = ["exec", "--", sys.executable, "-m", "collforge", "cluster", "down"]
@@ -191,6 +195,7 @@ def test_no_cluster_is_up(short: Path) -> None:
     assert "no Slurm cluster is up: `collforge cluster up --slurm`" in output
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 @pytest.mark.parametrize("daemon", ["munged", "slurmctld", "slurmd"])
 def test_a_daemon_that_ends_is_named(short: Path, daemon: str) -> None:
@@ -207,6 +212,7 @@ def test_a_daemon_that_ends_is_named(short: Path, daemon: str) -> None:
     commands.assert_nothing_left(set())
 
 
+@pytest.mark.wide
 @pytest.mark.emulated
 def test_killed_processes_leave_nothing_after_down(short: Path) -> None:
     commands = Commands(short / "killed")

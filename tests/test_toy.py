@@ -17,7 +17,6 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
-from conftest import mostly_one_library
 
 import collforge
 from collforge import generator, runtime, templates
@@ -194,7 +193,7 @@ def toy(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@mostly_one_library
+@pytest.mark.either
 def test_what_is_added_needs_no_other_edit(toy: Path, mpi: str) -> None:
     out, generated = toy / "out", toy / "generated"
     command = [sys.executable, "-c", GENERATE, str(generated)]

@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import Installation, Launch, mostly_one_library
+from conftest import Installation, Launch
 from support import SEED, TOP, execute
 
 from collforge.db import Choice, Result, RunRecord, Store
@@ -46,7 +46,7 @@ def tune_command(mpi: str, database: Path, budget: str, sizes: str = "1KiB") -> 
     return [sys.executable, "-m", "collforge", *arguments]
 
 
-@mostly_one_library
+@pytest.mark.wide
 def test_tuning_stores_decisions_and_resumes(mpi: str, built: Installation, tmp_path: Path) -> None:
     database = tmp_path / "t.db"
     first = execute(tune_command(mpi, database, "20s"), timeout=280)
@@ -119,7 +119,7 @@ def lost(database: Path) -> list[str]:
     ]
 
 
-@mostly_one_library
+@pytest.mark.wide
 def test_what_a_killed_tuner_had_measured_is_taken_in(built: Installation, tmp_path: Path) -> None:
     database = tmp_path / "t.db"
     command = tune_command(built.library.name, database, "60s")
@@ -210,6 +210,7 @@ def winners_database(built: Installation, path: Path) -> Path:
     return path
 
 
+@pytest.mark.either
 def test_an_unmodified_program_runs_the_winners(
     built: Installation, program: Path, tmp_path: Path, launch: Launch
 ) -> None:
@@ -229,6 +230,7 @@ def test_an_unmodified_program_runs_the_winners(
     assert "full_lane" not in off.stdout + off.stderr
 
 
+@pytest.mark.either
 @pytest.mark.parametrize("damage", ["missing", "truncated", "garbage", "newer"])
 def test_a_bad_database_means_native_and_one_warning(
     built: Installation, program: Path, tmp_path: Path, launch: Launch, damage: str
@@ -257,7 +259,7 @@ def test_a_bad_database_means_native_and_one_warning(
     assert (done.stdout + done.stderr).count("collforge: ") == 1
 
 
-@mostly_one_library
+@pytest.mark.wide
 def test_a_broken_step_fails_verification(mpi: str, tmp_path: Path) -> None:
     """The proof cannot detect an error in the C of a step; `collforge verify` must."""
     package = Path(shutil.copytree(TOP / "collforge", tmp_path / "collforge"))
@@ -296,6 +298,7 @@ def test_what_became_of_cases_is_counted_apart(outcome: dict[str, int], words: s
     assert str(Verdict(Counter(outcome))) == words
 
 
+@pytest.mark.either
 def test_native_winners_cost_little(built: Installation, tmp_path: Path) -> None:
     """At most BUDGET additional instructions, and no call out of the runtime; callgrind is repeatable."""
     made = manifest.load(home() / "generated" / "manifest.json")

@@ -12,7 +12,7 @@ from test_reframe import run_checks
 
 from collforge import case, cases, layout
 from collforge.case import Case
-from collforge.generator import manifest, render
+from collforge.generator import manifest
 from collforge.records import CaseResult, Job, Output
 from collforge.tuner.run import verification
 from collforge.tuner.run.jobs import Site
@@ -26,11 +26,6 @@ SEGMENTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> manifest.Manifest:
-    return render.generate(tmp_path_factory.mktemp("generated"))
-
-
 @pytest.mark.slow
 def test_a_right_library_passes(built: Installation, collforge: Launch) -> None:
     mpi = built.library.name
@@ -41,6 +36,7 @@ def test_a_right_library_passes(built: Installation, collforge: Launch) -> None:
     assert "wrong: none\n0 failed\n" in done.stdout
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("mpi", ["mpich"], indirect=True)
 def test_types_with_holes_are_wrong_in_mpich(built: Installation, collforge: Launch) -> None:
     """MPICH 4.0.2's reduce_scatter of such types is wrong, or crashes: the cases after it are still run."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from conftest import Installation, Launch, mostly_one_library
+from conftest import Installation, Launch
 from support import execute, launch_local
 from test_reframe import run_checks
 
@@ -212,7 +212,6 @@ def test_times_over_the_mpi_version() -> None:
 
 
 @pytest.mark.slow
-@mostly_one_library
 def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     path = tmp_path / "kernels.json"
     words = ["--system", "local", "--layout", "2x1", "--size", "48", "--launches", "1"]
@@ -227,7 +226,6 @@ def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@mostly_one_library
 def test_the_check_reports_all_versions(tmp_path: Path, mpi: str) -> None:
     settings = {"size": 48, "iterations": 2, "launches": 1}
     session = run_checks(tmp_path, f"local:{mpi}", "^Kernel", **settings)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import Installation, Launch, mostly_one_library
+from conftest import Installation, Launch
 from support import execute, launch_local
 from test_reframe import run_checks
 
@@ -136,7 +136,6 @@ def test_what_cannot_be_measured(collforge: Launch, words: list[str], said: str)
 
 
 @pytest.mark.slow
-@mostly_one_library
 @pytest.mark.emulated
 def test_over_pairs_between_nodes(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     """One size: the picture is over pairs."""
@@ -148,7 +147,6 @@ def test_over_pairs_between_nodes(collforge: Launch, mpi: str, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@mostly_one_library
 def test_targets_that_compute(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     """They free their windows after 1 ms."""
     found = tmp_path / "rates.json"
