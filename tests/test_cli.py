@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any, Callable
 
 import pytest
-from support import execute
+from support import SHARED_HOME, TOP, execute
 
 from collforge import home
 from collforge.db import RunRecord, Store
 from collforge.errors import CollforgeError, unknown
+from collforge.generator import manifest
 from collforge.place import Place
 from collforge.toolchain import build, libraries
 from collforge.tuner.cli import main
@@ -205,14 +206,35 @@ def test_env_refuses_what_cannot_work(
 
 
 def test_a_failed_build_names_its_log_and_the_last_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, made: manifest.Manifest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    shutil.copytree(build.generated_folder(SHARED_HOME), build.generated_folder(tmp_path))
     monkeypatch.setenv("CFLAGS", "-fno-such-option")
     with pytest.raises(build.BuildError) as caught:
         build.build(libraries.find("openmpi"), tmp_path)
     first, *rest = str(caught.value).splitlines()
     assert str(tmp_path / "openmpi" / "build.log") in first
     assert any("-fno-such-option" in line for line in rest)
+
+
+def test_a_build_generates_only_what_is_out_of_date(
+    tmp_path: Path, made: manifest.Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the sources, here a template, or the results have changed."""
+    generated, templates = tmp_path / "generated", tmp_path / "templates"
+    shutil.copytree(build.generated_folder(SHARED_HOME), generated)
+    shutil.copytree(TOP / "templates", templates)
+    monkeypatch.setattr(build.templates, "__path__", [str(templates)])
+    calls: list[Path] = []
+    monkeypatch.setattr(build.render, "generate", calls.append)
+    build.generate(generated)
+    assert calls == []
+    for changed in (templates / "variant.c.j2", generated / "registry.c"):
+        changed.write_text(changed.read_text() + "\n")
+        build.generate(generated)
+        build.generate(generated)
+        assert calls == [generated]
+        calls.clear()
 
 
 def test_what_another_library_version_compiled_goes(tmp_path: Path) -> None:
@@ -256,6 +278,7 @@ def test_a_warning_that_is_not_ours_is_explained(capsys: pytest.CaptureFixture[s
     assert "setpgid" in capsys.readouterr().out
 
 
+@pytest.mark.either
 @pytest.mark.emulated
 def test_cluster_run_passes_the_exit_code(mpi: str) -> None:
     options = ["--layout", "2x1", "--rails", "1", "--mpi", mpi]
