@@ -192,10 +192,17 @@ def execute(
     ) as process:
         try:
             out, err = process.communicate(timeout=timeout)
-        except BaseException:
+        except BaseException as error:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            print(*process.communicate(), sep="\n")  # which says what it was doing
+            if isinstance(error, subprocess.TimeoutExpired):  # what it was doing
+                print(
+                    *(
+                        text.decode(errors="replace")
+                        for text in (error.stdout, error.stderr)
+                        if text
+                    )
+                )
             raise
     print(out, err, sep="\n")
     return subprocess.CompletedProcess(list(command), process.returncode, out, err)
