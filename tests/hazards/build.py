@@ -65,8 +65,8 @@ def run_cases(
     done = launch_local(built.library.name, ranks, argv, variables, before=before)
     begin = re.compile("^case: .*\n", re.MULTILINE)
     out, err = begin.split(done.stdout)[1:], begin.split(done.stderr)[1:]
-    assert len(out) == len(cases), f"in {cases[max(len(out) - 1, 0)]}: {done.stderr}"
-    assert done.returncode == 0, f"at the end, after {cases}: {done.stderr}"
+    ended = (len(out), done.returncode) == (len(cases), 0)
+    assert ended, f"in {cases[max(len(out) - 1, 0)]!r} or at its end: {done.stderr}"
     if "COLLFORGE_FORCE" in env:
         assert re.search(r"collforge: version \S+, [1-9]\d* winners", done.stderr)
     return [Said(*texts) for texts in zip(out, err)]
@@ -83,5 +83,5 @@ def pass_cases(
     """As run_cases; each case must pass."""
     said = run_cases(built, ranks, cases, env, linked=linked, threads=threads)
     failed = {case: one for case, one in zip(cases, said) if one.out != "passed\n"}
-    assert not failed
+    assert not failed, failed
     return said
