@@ -238,8 +238,7 @@ static struct search_goal computation(int target) {
                                 .calls = CALLS};
 }
 
-/* ---- the computation with and without a running MPI -------------------------------------------
- */
+/* ---- the computation with and without a running MPI ------------------------------------------ */
 
 /* A search_cost of this rank alone, which needs no MPI. */
 static double own_cost(long order, void *context) {

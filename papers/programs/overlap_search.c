@@ -79,8 +79,7 @@ static long between(const struct search_goal *goal, struct point *points, int n,
     return next >= bounds[1] ? bounds[1] - 1 : next;
 }
 
-/* The bounds are so near each other that sizes between them cannot help: times were not repeated.
- */
+/* The bounds are so near that sizes between them cannot help: times were not repeated. */
 static bool closed(const struct search_goal *goal, const long *bounds) {
     return bounds[1] - bounds[0] <= 1 ||
            (double)bounds[1] < (double)bounds[0] * (1 + goal->tolerance / 10);

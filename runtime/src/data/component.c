@@ -1,5 +1,6 @@
 #include "data/component.h"
 
+#include "base/library.h"
 #include "data/facts.h"
 
 /* This rank's count in the communicator. */
@@ -12,18 +13,12 @@ static int own_count(const struct cf_split *split, MPI_Comm over, int *count) {
 }
 
 /*
- * Whether MPI_Gather and MPI_Scatter may move the parts, or only their v variants. Works around
- * MPICH 4.0.2, where ranks forward parts as bytes: of types with numbers of several kinds, long
- * ones are cut off ("message truncated"). Such types occur in reductions only (data/unit.h), where
- * each rank may have its own, so all but bytes are meant.
+ * Whether MPI_Gather and MPI_Scatter may move the parts, or only their v variants. Types whose
+ * parts they would cut off occur in reductions only (data/unit.h), where each rank may have its
+ * own, so all but bytes are meant.
  */
 static bool may_be_forwarded(const struct cf_split *split, const struct cf_unit *unit) {
-#ifdef MPICH_NUMVERSION
-    return split->uniform && unit->type == MPI_BYTE;
-#else
-    (void)unit;
-    return split->uniform;
-#endif
+    return split->uniform && (unit->type == MPI_BYTE || !cf_library.cuts_forwarded_parts);
 }
 
 int cf_scatter(struct cf_comm *comm, const void *from, const struct cf_split *split, void *to,

@@ -18,8 +18,7 @@ enum { CF_BUCKETS = 124 }; /* for sizes from 1 to CF_MOST_BYTES */
 #define CF_QUARTER_2 UINT64_C(0xB504F333F9DE6485)
 #define CF_QUARTER_3 UINT64_C(0xD744FCCAD69D6AF5)
 
-/* floor(4 log2 n), exactly; n > 0. Integer arithmetic, so that all ranks agree on any processors.
- */
+/* floor(4 log2 n), n > 0. By integers, so that all ranks agree on any processors. */
 static inline int cf_bucket(uint64_t n) {
     const int zeros = __builtin_clzll(n);
     const uint64_t top = n << zeros;

@@ -43,8 +43,7 @@ bool cf_kinds_are_of_host(struct cf_state *state) {
     return state->host_only;
 }
 
-/* ---- for libraries that drop unknown info keys
- * ------------------------------------------------- */
+/* ---- for libraries that drop unknown info keys ----------------------------------------------- */
 
 static struct {
     int (*set_info)(MPI_Comm, MPI_Info);

@@ -212,8 +212,7 @@ CF_APART static int reduce_slices(struct reducing *job, int root) {
     return job->err;
 }
 
-/* For elements too large for the window. Never in place: MPICH 4.0.2 crashes then (its issue 6540).
- */
+/* For elements too large for the window. Never in place: MPICH 4.0.2 crashes (its issue 6540). */
 static int reduce_native(struct reducing *job, int count, int root) {
     const struct cf_unit *unit = job->unit;
 

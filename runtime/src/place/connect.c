@@ -4,6 +4,7 @@
 
 #include "base/cf.h"
 #include "base/chain.h"
+#include "base/library.h"
 #include "base/runtime.h"
 
 static atomic_int hidden_comms;
@@ -33,49 +34,17 @@ void cf_hidden_free(MPI_Comm *comm) {
 }
 
 /*
- * Whether this rank may create communicators from this one now (number 0: an MPI window).
- *
- * Open MPI agrees on the id of a new communicator in several steps. Ranks hang if they run these
- * steps for two communicators in different orders. So under Open MPI none are created after
- * MPI_Comm_idup was called, which may still be under way. Nor are any created while other threads
- * of the program may create some. The exception is MPI_COMM_WORLD on the main thread, but not for
- * windows, which create communicators of a node.
+ * Whether this rank may create communicators from this one now (number 0: an MPI window). None are
+ * created while the program may be creating some, if the MPI library cannot have both. The
+ * exception is MPI_COMM_WORLD on the main thread, but not for windows, which create communicators
+ * of a node.
  */
-#if defined(OPEN_MPI)
-
-/* Never reset: the end of the request is not visible here. */
-static atomic_bool idup_begun;
-
-/* Wrapped under both names, because Open MPI's Fortran routines and other tools call PMPI's. */
-#define WRAP(name, parameters, ...)                                                                \
-    static int(*next_##name) parameters;                                                           \
-                                                                                                   \
-    __attribute__((constructor)) static void chain_##name(void) {                                  \
-        cf_chain(#name, &next_##name);                                                             \
-    }                                                                                              \
-                                                                                                   \
-    COLLFORGE_PUBLIC int name parameters {                                                         \
-        atomic_store(&idup_begun, true);                                                           \
-        return next_##name(__VA_ARGS__);                                                           \
-    }
-
-WRAP(MPI_Comm_idup, (MPI_Comm comm, MPI_Comm *made, MPI_Request *request), comm, made, request)
-WRAP(PMPI_Comm_idup, (MPI_Comm comm, MPI_Comm *made, MPI_Request *request), comm, made, request)
-#if OMPI_MAJOR_VERSION >= 5 /* has this MPI-4 function */
-WRAP(MPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MPI_Request *request),
-     comm, info, made, request)
-WRAP(PMPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MPI_Request *request),
-     comm, info, made, request)
-#endif
-
-bool cf_idup_may_run(void) {
-    return atomic_load(&idup_begun);
-}
-
 static bool may_make(const struct cf_comm *comm, int number) {
     int level = MPI_THREAD_SINGLE;
     int main_thread = 0;
-    if (cf_idup_may_run() || PMPI_Query_thread(&level) != MPI_SUCCESS)
+    if (cf_library.may_be_making == NULL)
+        return cf_hidden_may(number);
+    if (cf_library.may_be_making() || PMPI_Query_thread(&level) != MPI_SUCCESS)
         return false;
     if (level == MPI_THREAD_MULTIPLE && !cf_runtime.raised &&
         (comm->handle != MPI_COMM_WORLD || number == 0 ||
@@ -83,19 +52,6 @@ static bool may_make(const struct cf_comm *comm, int number) {
         return false;
     return cf_hidden_may(number);
 }
-
-#else
-
-bool cf_idup_may_run(void) {
-    return false;
-}
-
-static bool may_make(const struct cf_comm *comm, int number) {
-    (void)comm;
-    return cf_hidden_may(number);
-}
-
-#endif
 
 static void ignore(MPI_Comm *comm, int *err, ...) {
     (void)comm;

@@ -5,6 +5,7 @@
 
 #include "base/chain.h"
 #include "base/environment.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "base/runtime.h"
 #include "base/threads.h"
@@ -145,20 +146,14 @@ int cf_topology_neighbours(void) {
 /* ---- ranks in MPI_COMM_WORLD ----------------------------------------------------------------- */
 
 /*
- * Open MPI's MPI_Group_translate_ranks searches the second group from its beginning for each rank:
- * p² / 2 steps for p ranks. Most communicators keep the order of the world. So consecutive ranks
- * are looked up in consecutive parts of the world group: p x CF_GROUP_PIECE steps. MPICH finds a
- * world rank directly. (Tests compile with other part sizes.)
+ * Most communicators keep the order of the world. Where MPI searches groups, consecutive ranks are
+ * therefore looked up in consecutive parts of the world group: p x MOST_PIECE steps for p ranks. 0:
+ * the whole world group at once. (Tests compile with other parts.)
  */
+enum { MOST_PIECE = 64 };
 #if !defined(CF_GROUP_PIECE)
-#if defined(OPEN_MPI)
-#define CF_GROUP_PIECE 64
-#else
-#define CF_GROUP_PIECE 0 /* the whole world group at once */
+#define CF_GROUP_PIECE (cf_library.searches_groups ? MOST_PIECE : 0)
 #endif
-#endif
-
-enum { PIECE = CF_GROUP_PIECE, PIECE_ROOM = PIECE > 0 ? PIECE : 1 };
 
 static int smaller(int a, int b) {
     return a < b ? a : b;
@@ -167,12 +162,12 @@ static int smaller(int a, int b) {
 /* Translates the ranks from *found on, up to the first one outside the part of the world group that
  * begins at begin. */
 static int find_in_piece(MPI_Group group, int size, int begin, int *ranks, int *found) {
-    int members[PIECE_ROOM];
-    int asked[PIECE_ROOM];
-    int places[PIECE_ROOM];
+    int members[MOST_PIECE];
+    int asked[MOST_PIECE];
+    int places[MOST_PIECE];
     MPI_Group piece = MPI_GROUP_NULL;
-    const int nmembers = smaller(PIECE, world.size - begin);
-    const int nasked = smaller(PIECE, size - *found);
+    const int nmembers = smaller(CF_GROUP_PIECE, world.size - begin);
+    const int nasked = smaller(CF_GROUP_PIECE, size - *found);
     for (int i = 0; i < nmembers; i++)
         members[i] = begin + i;
     for (int i = 0; i < nasked; i++)
@@ -189,10 +184,11 @@ static int find_in_piece(MPI_Group group, int size, int begin, int *ranks, int *
 
 /* ranks[r]: the rank in MPI_COMM_WORLD of rank r of the group, or MPI_UNDEFINED. */
 static int find_in_world(MPI_Group group, int size, int *ranks) {
+    const int piece = CF_GROUP_PIECE;
     int err = MPI_SUCCESS;
     int found = 0;
-    for (int begin = 0; PIECE > 0 && size > PIECE && begin < world.size && found < size;
-         begin += PIECE) {
+    for (int begin = 0; piece > 0 && size > piece && begin < world.size && found < size;
+         begin += piece) {
         err = find_in_piece(group, size, begin, ranks, &found);
         if (err != MPI_SUCCESS)
             return err;

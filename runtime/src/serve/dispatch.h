@@ -1,5 +1,4 @@
-/* The room serve: decides for each call of the program between native and a variant, and runs it.
- */
+/* The room serve: decides between native and a variant for each call, and runs it. */
 #ifndef COLLFORGE_DISPATCH_H_INCLUDED
 #define COLLFORGE_DISPATCH_H_INCLUDED
 

@@ -18,8 +18,7 @@ static const struct {
     double seconds;
 } decisions[] = {{1, 4.0, 2e-3}, {3, 1.5, 0}, {CF_TRIAL_PAIRS, 1.0, 0}};
 
-/* A re-test has the evidence of earlier measurements against it, and drops nothing before its end.
- */
+/* A re-test has earlier measurements against it, and drops nothing before its end. */
 static const double least_loss = 1.1;
 
 static struct cf_trial *trial_of(const struct cf_state *state, const struct cf_choice *choice,

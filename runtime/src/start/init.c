@@ -10,6 +10,7 @@
 #include "base/cf.h"
 #include "base/chain.h"
 #include "base/environment.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "base/runtime.h"
 #include "base/threads.h"
@@ -20,8 +21,7 @@
 #include "node/shared_window.h"
 #include "place/connect.h"
 #include "place/topology.h"
-#include "start/board.h"
-#include "start/library.h"
+#include "start/launcher.h"
 #include "start/presence.h"
 #include "start/start.h"
 #include "winners/force.h"
@@ -339,7 +339,7 @@ static bool starting = false;
 static bool may_start_late(void) {
     int level = MPI_THREAD_MULTIPLE;
     return PMPI_Query_thread(&level) == MPI_SUCCESS && level < MPI_THREAD_MULTIPLE &&
-           !cf_idup_may_run();
+           (cf_library.may_be_making == NULL || !cf_library.may_be_making());
 }
 
 static void begin(bool after_init) {
@@ -379,7 +379,7 @@ static int begun(int err) {
     if (err == MPI_SUCCESS)
         begin(true);
     else
-        cf_board_close();
+        cf_launcher_close();
     return err;
 }
 
@@ -406,14 +406,13 @@ COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int 
     return err;
 }
 
-/* The first communicator of a session takes the place of MPI_Init in MPICH's exchange with the
- * launcher, of which the notice is a part. Wrapped under both names: bindings may call either. */
-#if MPI_VERSION >= 4 && !defined(OPEN_MPI)
+/* Wrapped under both names: bindings may call either. */
+#if MPI_VERSION >= 4
 #define WRAP(name)                                                                                 \
     COLLFORGE_PUBLIC int name(MPI_Info info, MPI_Errhandler handler, MPI_Session *session) {       \
         static int (*next_one)(MPI_Info, MPI_Errhandler, MPI_Session *);                           \
         cf_chain(#name, &next_one);                                                                \
-        if (cf_library_is_ours())                                                                  \
+        if (cf_library.exchanges_in_sessions && cf_library_is_ours())                              \
             cf_presence_announce();                                                                \
         return next_one(info, handler, session);                                                   \
     }

@@ -2,7 +2,7 @@
  * The first protocol between ranks. It never changes between versions, so that any two versions can
  * find out that they differ:
  *
- *   - the notice of a rank (board.h) is "1:VERSION:FINGERPRINT";
+ *   - the notice of a rank (launcher.h) is "1:VERSION:FINGERPRINT";
  *   - the ranks of MPI_COMM_WORLD form a binary tree in which (r - 1) / 2 is the parent of rank r;
  *     an edge is used only if the notices of both ranks begin with "1:";
  *   - the minimum enum verdict is reduced up the tree and broadcast down, by int messages with
@@ -25,7 +25,7 @@
 #include "base/environment.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "start/board.h"
+#include "start/launcher.h"
 
 enum { TAG = 25455 };
 
@@ -33,7 +33,7 @@ enum verdict { SOME_LACK_IT, BUILDS_DIFFER, ALL_ALIKE };
 
 static const char form[] = "1:";
 
-static enum cf_board board = CF_NO_BOARD;
+static enum cf_posted posted = CF_NOWHERE;
 
 static void write_notice(char notice[CF_NOTICE_SIZE]) {
     (void)snprintf(notice, CF_NOTICE_SIZE, "%s%s:%s", form, COLLFORGE_VERSION, cf_fingerprint);
@@ -42,7 +42,7 @@ static void write_notice(char notice[CF_NOTICE_SIZE]) {
 static void announce(void) {
     char notice[CF_NOTICE_SIZE];
     write_notice(notice);
-    board = cf_board_post(notice);
+    posted = cf_launcher_post(notice);
 }
 
 /* A second thread waits: MPI must not talk to the launcher at the same time. */
@@ -65,7 +65,7 @@ static enum verdict look_at(int rank) {
     char own[CF_NOTICE_SIZE];
     char other[CF_NOTICE_SIZE] = "";
     write_notice(own);
-    if (!cf_board_read(rank, seconds, other) || strncmp(other, form, sizeof form - 1) != 0)
+    if (!cf_launcher_read(rank, seconds, other) || strncmp(other, form, sizeof form - 1) != 0)
         return SOME_LACK_IT;
     return strcmp(own, other) == 0 ? ALL_ALIKE : BUILDS_DIFFER;
 }
@@ -87,7 +87,7 @@ static void finish_in_time(MPI_Request *request) {
     (void)PMPI_Abort(MPI_COMM_WORLD, MPI_ERR_OTHER);
 }
 
-/* ---- agreement by the notice board ----------------------------------------------------------- */
+/* ---- agreement by notices -------------------------------------------------------------------- */
 
 static int least(int one, int other) {
     return one < other ? one : other;
@@ -105,7 +105,7 @@ static int take(int rank) {
     return value;
 }
 
-static enum verdict agree_by_board(int rank, int size) {
+static enum verdict agree_by_notices(int rank, int size) {
     const int parent = (rank - 1) / 2;
     const enum verdict above = rank == 0 ? ALL_ALIKE : look_at(parent);
     enum verdict below[2];
@@ -164,18 +164,18 @@ bool cf_presence_agree(bool after_init) {
         PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS)
         return false;
     /* At a late start a session alone may have posted, on some ranks only. */
-    if (!after_init && board != CF_NO_BOARD) {
-        cf_board_close();
-        board = CF_NO_BOARD;
+    if (!after_init && posted != CF_NOWHERE) {
+        cf_launcher_close();
+        posted = CF_NOWHERE;
     }
     if (size > 1)
-        verdict = board == CF_POSTED       ? agree_by_board(rank, size)
-                  : board == CF_NOT_POSTED ? SOME_LACK_IT /* as the other ranks see it */
-                                           : agree_by_collectives(after_init);
-    if (verdict != ALL_ALIKE && (board == CF_POSTED ? speaks(rank, size) : rank == 0))
+        verdict = posted == CF_POSTED       ? agree_by_notices(rank, size)
+                  : posted == CF_NOT_POSTED ? SOME_LACK_IT /* as the other ranks see it */
+                                            : agree_by_collectives(after_init);
+    if (verdict != ALL_ALIKE && (posted == CF_POSTED ? speaks(rank, size) : rank == 0))
         cf_warn("%s; native collectives",
                 verdict == SOME_LACK_IT ? "some ranks of the job run without libcollforge.so"
                                         : "the ranks run different builds of libcollforge.so");
-    cf_board_close();
+    cf_launcher_close();
     return verdict == ALL_ALIKE;
 }

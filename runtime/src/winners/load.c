@@ -6,15 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/library.h"
 #include "winners/choice.h"
-
-#if defined(OMPI_MAJOR_VERSION)
-#define MPI_LIBRARY "openmpi"
-#elif defined(MPICH_VERSION)
-#define MPI_LIBRARY "mpich"
-#else
-#error "this MPI library is neither Open MPI nor MPICH"
-#endif
 
 enum { MOST_SECONDS = 10, MOST_PATTERN = 255 };
 
@@ -181,8 +174,8 @@ bool cf_load_end(struct cf_load *load) {
     return load->winners->count > load->before ||
            cf_load_fail(load,
                         "it has no winners of system %s for %s; run 'collforge tune --system "
-                        "%s --mpi " MPI_LIBRARY "'",
-                        load->system, load->first_line, load->system);
+                        "%s --mpi %s'",
+                        load->system, load->first_line, load->system, cf_library.name);
 }
 
 void cf_load_undo(const struct cf_load *load) {

@@ -98,9 +98,9 @@ static int converted(const struct cf_row *row, int point, int collective, int si
 
 /*
  * The point of the map that a collective follows; -1: none. Points stand for consecutive ranks on
- * nodes of the same size. Prefix reductions over other placements wait for each rank in turn, which
- * no point tells. Variants have as many lanes as the smallest node has ranks: over these, blocks of
- * larger nodes take longer than natively where each block moves once.
+ * nodes of the same size. Prefix reductions over other placements are serial across ranks; the map
+ * does not model this. Variants have as many lanes as the smallest node has ranks: over these,
+ * blocks of larger nodes take longer than natively where each block moves once.
  */
 static int point_of(const struct sources *sources, int collective) {
     const bool told = (sources->consecutive || !cf_collectives[collective].prefix) &&

@@ -115,7 +115,7 @@ bool cf_table_fill(struct cf_table *table, const struct cf_winners *winners) {
     while (cell <= table->layouts * cf_ncollectives)
         table->first[cell++] = winners->count;
     free(slots);
-    /* Few of the choices differ. That it cannot shrink does no harm. */
+    /* Few of the choices differ. A failed shrink is harmless. */
     void *fewer = realloc(table->choices, ((size_t)table->nchoices + 1) * sizeof *table->choices);
     if (fewer != NULL)
         table->choices = fewer;

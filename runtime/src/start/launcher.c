@@ -1,9 +1,6 @@
-#define _XOPEN_SOURCE 700 /* realpath */
-#include "start/board.h"
+#include "start/launcher.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <mpi.h>
 #include <poll.h>
 #include <stdint.h>
@@ -13,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/library.h"
 #include "base/symbol.h"
-#include "start/library.h"
 
 /* ---- Hydra ----------------------------------------------------------------------------------- */
 
@@ -24,14 +21,6 @@
  * MPI_Init, or of the first communicator of a session, is visible to all ranks after it.
  */
 enum { LINE = 1024 };
-
-/* Not with Open MPI: under Hydra each of its worlds has one rank, and Hydra treats a process that
- * sends init but no finalize as dead. */
-#if defined(OPEN_MPI)
-static const bool speaks_pmi = false;
-#else
-static const bool speaks_pmi = true;
-#endif
 
 static struct {
     int descriptor; /* -1: none */
@@ -56,8 +45,7 @@ static bool look_at(long process, long *parent, char name[64]) {
     return true;
 }
 
-/* Other launchers use other protocols over PMI_FD, and may abort the job after an unknown request.
- */
+/* Other launchers use other protocols over PMI_FD: an unknown request may abort the job. */
 static bool is_below_hydra(void) {
     enum { MOST_ANCESTORS = 16 };
     char name[64] = "";
@@ -122,7 +110,8 @@ static bool is_good(const char *answer) {
 }
 
 static bool pmi_is_there(void) {
-    return speaks_pmi && getenv("PMI_FD") != NULL && getenv("PMI_RANK") != NULL && is_below_hydra();
+    return cf_library.speaks_pmi && getenv("PMI_FD") != NULL && getenv("PMI_RANK") != NULL &&
+           is_below_hydra();
 }
 
 static bool pmi_post(const char *notice) {
@@ -184,36 +173,12 @@ static struct {
     int (*finalize)(const struct pmix_info *, size_t);
 } pmix;
 
-/*
- * Two PMIx libraries in one process would steal each other's connection, so Open MPI's own one is
- * used. Open MPI 4 loads it in MPI_Init as a dependency of this component. Not for Open MPI 5,
- * whose MPI_Init fails if PMIx was initialised before.
- */
-#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION == 4
 static bool find_pmix(void) {
-    static const char *const folders[] = {"openmpi", "openmpi/lib/openmpi3"};
-    const char *library = cf_library_file();
-    char *file = library == NULL ? NULL : realpath(library, NULL);
-    if (file == NULL)
-        return false;
-    const int length = (int)(strrchr(file, '/') - file);
-    void *component = NULL;
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0] && component == NULL; i++) {
-        char path[PATH_MAX];
-        (void)snprintf(path, sizeof path, "%.*s/%s/mca_pmix_ext3x.so", length, file, folders[i]);
-        component = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-    }
-    free(file);
-    return component != NULL && cf_symbol(component, "PMIx_Init", &pmix.init) &&
-           cf_symbol(component, "PMIx_Put", &pmix.put) &&
-           cf_symbol(component, "PMIx_Get", &pmix.get) &&
-           cf_symbol(component, "PMIx_Finalize", &pmix.finalize);
+    void *library = cf_library.open_pmix == NULL ? NULL : cf_library.open_pmix();
+    return library != NULL && cf_symbol(library, "PMIx_Init", &pmix.init) &&
+           cf_symbol(library, "PMIx_Put", &pmix.put) && cf_symbol(library, "PMIx_Get", &pmix.get) &&
+           cf_symbol(library, "PMIx_Finalize", &pmix.finalize);
 }
-#else
-static bool find_pmix(void) {
-    return false;
-}
-#endif
 
 static bool pmix_is_there(void) {
     return getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL && find_pmix();
@@ -248,22 +213,22 @@ static bool pmix_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
     return found;
 }
 
-/* ---- any board ------------------------------------------------------------------------------- */
+/* ---- either store ---------------------------------------------------------------------------- */
 
-enum cf_board cf_board_post(const char *notice) {
+enum cf_posted cf_launcher_post(const char *notice) {
     const bool hydra = pmi_is_there();
     if (!hydra && !pmix_is_there())
-        return CF_NO_BOARD;
+        return CF_NOWHERE;
     return (hydra ? pmi_post(notice) : pmix_post(notice)) ? CF_POSTED : CF_NOT_POSTED;
 }
 
-bool cf_board_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
+bool cf_launcher_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
     return pmi.descriptor >= 0 ? pmi_read(rank, notice)
                                : pmix.is_open && pmix_read(rank, seconds, notice);
 }
 
 /* PMIx counts its users, so MPI_Finalize still works. */
-void cf_board_close(void) {
+void cf_launcher_close(void) {
     if (pmix.is_open)
         (void)pmix.finalize(NULL, 0);
     pmix.is_open = false;
