@@ -100,11 +100,11 @@ def test_a_room_calls_what_is_below_it(built: Installation) -> None:
 
 
 def test_the_environment_is_read_by_its_table(built: Installation) -> None:
-    """No other file calls getenv for a Collforge variable, and the docs have a row for each variable."""
+    """No other file calls getenv for a Collforge variable, and the docs repeat the table."""
     asked = [p for p in SOURCES.rglob("*.c") if 'getenv("COLLFORGE' in p.read_text()]
     assert not asked
     done = launch_local(built.library.name, 1, [str(built.built.driver_path), "--help"])
-    told = re.findall(r"^\| `(COLLFORGE_\w+)", done.stdout, re.MULTILINE)
-    docs = "".join(path.read_text() for path in [TOP / "README.md", *(TOP / "docs").rglob("*.md")])
-    assert set(told) == set(re.findall(r"^\| `(COLLFORGE_\w+)", docs, re.MULTILINE))
-    assert len(told) == len(set(told)) > 10
+    told = re.findall(r"^\| `COLLFORGE_.*", done.stdout, re.MULTILINE)
+    docs = "\n".join(path.read_text() for path in [TOP / "README.md", *(TOP / "docs").rglob("*.md")])
+    assert told == re.findall(r"^\| `COLLFORGE_.*", docs, re.MULTILINE)
+    assert len(told) == len({row.partition("=")[0] for row in told}) > 10

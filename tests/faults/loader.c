@@ -43,7 +43,7 @@ static const struct cf_parameter parameters[] = {
 const struct cf_collective_info cf_collectives[] = {
     {.name = "bcast", .rooted = true}, {.name = "allreduce", .has_op = true}, {.name = "gather"}};
 const int cf_ncollectives = 3;
-const bool cf_personalized[] = {false, false, true};
+const int cf_map_needs[] = {0, 0, CF_NEEDS_EVEN};
 const char cf_fingerprint[] = "faults";
 
 static const struct cf_variant bcast_lane = {.collective = 0,

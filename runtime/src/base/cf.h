@@ -239,7 +239,6 @@ struct cf_collective_info {
     const char *function; /* "MPI_Bcast" */
     bool rooted;
     bool has_op;
-    bool prefix; /* a rank's result combines only the ranks before it */
     bool hybrid; /* of collforge_hybrid.h: called on a package, never instead of an MPI function */
     bool single_buffer;
     enum cf_sized sized;

@@ -15,8 +15,7 @@ struct sources {
     int exact;
     int point;
     int size; /* of the communicator, for which sizes at the point are converted; 0 without one */
-    bool consecutive;      /* the ranks of every node; false without a point */
-    bool even;             /* nodes of the same size; false without a point */
+    int placement;         /* what it is of cf_map_needs; 0 without a point */
     struct cf_facts facts; /* of the layout; zeros without COLLFORGE_REPRODUCIBLE */
 };
 
@@ -96,16 +95,9 @@ static int converted(const struct cf_row *row, int point, int collective, int si
     return bytes < 1 ? 1 : bytes > CF_MOST_BYTES ? CF_MOST_BYTES : (int)bytes;
 }
 
-/*
- * The point of the map that a collective follows; -1: none. Points stand for consecutive ranks on
- * nodes of the same size. Prefix reductions over other placements are serial across ranks; the map
- * does not model this. Variants have as many lanes as the smallest node has ranks: over these,
- * blocks of larger nodes take longer than natively where each block moves once.
- */
+/* The point of the map that a collective follows; -1: none. */
 static int point_of(const struct sources *sources, int collective) {
-    const bool told = (sources->consecutive || !cf_collectives[collective].prefix) &&
-                      (sources->even || !cf_personalized[collective]);
-    return told ? sources->point : -1;
+    return (cf_map_needs[collective] & ~sources->placement) == 0 ? sources->point : -1;
 }
 
 /* The layout whose rows a collective follows. */
@@ -300,8 +292,7 @@ static struct built *find_built(const struct sources *sources) {
     while (found != NULL &&
            (found->sources.part != sources->part || found->sources.exact != sources->exact ||
             found->sources.point != sources->point || found->sources.size != sources->size ||
-            found->sources.consecutive != sources->consecutive ||
-            found->sources.even != sources->even ||
+            found->sources.placement != sources->placement ||
             !are_alike(&found->sources.facts, &sources->facts)))
         found = found->next;
     return found;
@@ -315,9 +306,12 @@ bool cf_rules_find(const char *placement, const struct cf_layout *layout,
     struct sources sources = {.part = find_part(placement, layout->threads),
                               .exact = cf_table_exact(&table, placement, layout->threads),
                               .point = cf_table_nearest(&table, layout)};
-    sources.size = sources.point < 0 ? 0 : layout->size;
-    sources.consecutive = sources.point >= 0 && layout->consecutive;
-    sources.even = sources.point >= 0 && layout->min_node_size == layout->max_node_size;
+    if (sources.point >= 0) {
+        const bool even = layout->min_node_size == layout->max_node_size;
+        sources.size = layout->size;
+        sources.placement =
+            (layout->consecutive ? CF_NEEDS_CONSECUTIVE : 0) | (even ? CF_NEEDS_EVEN : 0);
+    }
     if (cf_runtime.reproducible)
         cf_facts_fill(&sources.facts, layout, 0, CF_UNSIZED_BYTES, MPI_OP_NULL);
     (void)pthread_mutex_lock(&list.mutex);
