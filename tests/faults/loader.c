@@ -25,7 +25,6 @@
 #include "base/hash.h"
 #include "place/topology.h"
 #include "winners/choice.h"
-#include "winners/force.h"
 #include "winners/rules.h"
 #include "winners/winners.h"
 

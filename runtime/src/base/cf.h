@@ -239,6 +239,7 @@ struct cf_collective_info {
     const char *function; /* "MPI_Bcast" */
     bool rooted;
     bool has_op;
+    bool prefix; /* a rank's result combines only the ranks before it */
     bool hybrid; /* of collforge_hybrid.h: called on a package, never instead of an MPI function */
     bool single_buffer;
     enum cf_sized sized;
@@ -281,5 +282,13 @@ struct cf_choice {
             return cf_try_error;                                                                   \
         }                                                                                          \
     } while (0)
+
+/* The same with MPI_ERR_NO_MEM, if memory could not be had. */
+#define CF_TRY_MEMORY(pointer) CF_TRY((pointer) == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS)
+
+/* Keeps the first error of several. */
+static inline void cf_note(int *first, int err) {
+    *first = *first == MPI_SUCCESS ? err : *first;
+}
 
 #endif

@@ -69,6 +69,8 @@ enum cf_variable { CF_VARIABLES(CF_VARIABLE_ENTRY) };
 
 /* The variable's value; NULL if unset or empty. */
 const char *cf_variable(enum cf_variable variable);
+/* The index of its value in words[n]; usual if it is unset. Warns of any other value. */
+int cf_variable_word(enum cf_variable variable, const char *const words[], int n, int usual);
 /* Whether it is set to anything but 0. */
 bool cf_variable_is_on(enum cf_variable variable);
 /* Prints the table of the docs. */

@@ -171,11 +171,10 @@ static int drop(struct cf_state *state) {
 static int may_be_served(MPI_Comm comm, bool *may) {
     int inter = 0;
     int size = 0;
-    int err = PMPI_Comm_test_inter(comm, &inter);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_size(comm, &size);
+    CF_TRY(PMPI_Comm_test_inter(comm, &inter));
+    CF_TRY(PMPI_Comm_size(comm, &size));
     *may = !inter && (!cf_runtime.tuned_only || cf_rules_any_for(size));
-    return err;
+    return MPI_SUCCESS;
 }
 
 struct cf_state *cf_state_allocate(void) {
@@ -201,22 +200,20 @@ static struct cf_state *new_state(MPI_Comm comm, struct cf_common *common) {
 /* The state of a communicator. common: NULL, or what it inherited. Returns an MPI error class. */
 static int make_state(MPI_Comm comm, struct cf_common *common, struct cf_state **out) {
     const bool inherited = common != NULL && cf_common_is_of(common, comm);
-    bool may = true;
-    int err = MPI_SUCCESS;
     *out = cf_untuned;
     if (inherited) {
         (void)cf_common_use(common);
     } else {
+        bool may = true;
         common = NULL;
-        err = may_be_served(comm, &may);
-        if (err == MPI_SUCCESS && may)
-            err = cf_common_make(comm, &common);
+        CF_TRY(may_be_served(comm, &may));
+        if (may)
+            CF_TRY(cf_common_make(comm, &common));
     }
-    if (err != MPI_SUCCESS || common == NULL)
-        return err;
+    if (common == NULL)
+        return MPI_SUCCESS;
     *out = new_state(comm, common);
-    if (*out == NULL)
-        return MPI_ERR_NO_MEM;
+    CF_TRY_MEMORY(*out);
     (*out)->inherited = inherited;
     return MPI_SUCCESS;
 }
@@ -243,12 +240,9 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID ||
         (cf_handle_find(&cf_states, (uintptr_t)comm, &known) && cf_is_being_freed(comm)))
         return MPI_ERR_COMM;
-    int err = PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found);
-    if (err == MPI_SUCCESS)
-        err = make_state(comm, found ? referred(value) : NULL, &state);
-    if (err != MPI_SUCCESS)
-        return err;
-    err = attach(comm, state);
+    CF_TRY(PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found));
+    CF_TRY(make_state(comm, found ? referred(value) : NULL, &state));
+    const int err = attach(comm, state);
     if (err == MPI_SUCCESS) {
         *out = state;
     } else if (state != cf_untuned) {
@@ -358,10 +352,7 @@ int cf_state_complete(struct cf_state *state) {
     bool done = false;
     if (state->stage != CF_STAGE_LOCAL)
         return MPI_SUCCESS;
-    const int err =
-        cf_prepare_part(&state->comm, CF_LAYOUT_COMMS, complete_communicators, state, &done);
-    if (err != MPI_SUCCESS)
-        return err;
+    CF_TRY(cf_prepare_part(&state->comm, CF_LAYOUT_COMMS, complete_communicators, state, &done));
     if (!done)
         complain(state);
     list_remove(state);

@@ -89,45 +89,18 @@ int64_t cf_type_size_enter(MPI_Datatype type) {
 
 /* The common predefined types. Other types enter at their first use. */
 static int enter_common_types(void) {
-    const MPI_Datatype types[] = {MPI_CHAR,
-                                  MPI_SIGNED_CHAR,
-                                  MPI_UNSIGNED_CHAR,
-                                  MPI_BYTE,
-                                  MPI_PACKED,
-                                  MPI_SHORT,
-                                  MPI_INT,
-                                  MPI_LONG,
-                                  MPI_LONG_LONG,
-                                  MPI_UNSIGNED_SHORT,
-                                  MPI_UNSIGNED,
-                                  MPI_UNSIGNED_LONG,
-                                  MPI_UNSIGNED_LONG_LONG,
-                                  MPI_FLOAT,
-                                  MPI_DOUBLE,
-                                  MPI_LONG_DOUBLE,
-                                  MPI_WCHAR,
-                                  MPI_C_BOOL,
-                                  MPI_AINT,
-                                  MPI_OFFSET,
-                                  MPI_COUNT,
-                                  MPI_INT8_T,
-                                  MPI_INT16_T,
-                                  MPI_INT32_T,
-                                  MPI_INT64_T,
-                                  MPI_UINT8_T,
-                                  MPI_UINT16_T,
-                                  MPI_UINT32_T,
-                                  MPI_UINT64_T,
-                                  MPI_C_FLOAT_COMPLEX,
-                                  MPI_C_DOUBLE_COMPLEX,
-                                  MPI_FLOAT_INT,
-                                  MPI_DOUBLE_INT,
-                                  MPI_2INT};
+    /* clang-format off */
+    const MPI_Datatype types[] = {
+        MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_BYTE, MPI_PACKED, MPI_SHORT, MPI_INT,
+        MPI_LONG, MPI_LONG_LONG, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
+        MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_WCHAR, MPI_C_BOOL,
+        MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T,
+        MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T, MPI_C_FLOAT_COMPLEX,
+        MPI_C_DOUBLE_COMPLEX, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_2INT};
+    /* clang-format on */
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         int size = 0;
-        const int err = PMPI_Type_size(types[i], &size);
-        if (err != MPI_SUCCESS)
-            return err;
+        CF_TRY(PMPI_Type_size(types[i], &size));
         if (!cf_handle_insert(&cf_types, (uintptr_t)types[i], predefined_entry(types[i], size)))
             return MPI_ERR_NO_MEM;
     }
@@ -137,12 +110,10 @@ static int enter_common_types(void) {
 static int start(void) {
     if (type_keyval != MPI_KEYVAL_INVALID)
         return MPI_SUCCESS;
-    int err = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_dup(MPI_COMM_SELF, &probe_comm);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_set_errhandler(probe_comm, MPI_ERRORS_RETURN);
-    return err == MPI_SUCCESS ? enter_common_types() : err;
+    CF_TRY(PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL));
+    CF_TRY(PMPI_Comm_dup(MPI_COMM_SELF, &probe_comm));
+    CF_TRY(PMPI_Comm_set_errhandler(probe_comm, MPI_ERRORS_RETURN));
+    return enter_common_types();
 }
 
 /* Two threads may create their first hybrid packages at the same time. */

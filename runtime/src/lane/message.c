@@ -30,8 +30,7 @@ int cf_wait(MPI_Request *request) {
 /* Waits for a request and keeps the first error. */
 static void end(MPI_Request *request, int *err) {
     if (*request != MPI_REQUEST_NULL) {
-        const int own = cf_wait(request);
-        *err = *err == MPI_SUCCESS ? own : *err;
+        cf_note(err, cf_wait(request));
     }
 }
 

@@ -71,13 +71,9 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
     *done = cf_comm_agree(comm->handle, may_make(comm, hidden)); /* waits for late ranks */
     if (!*done)
         return MPI_SUCCESS;
-    int err = PMPI_Comm_create_errhandler(ignore, &ours);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_get_errhandler(comm->handle, &handler);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_set_errhandler(comm->handle, ours);
-    if (err != MPI_SUCCESS)
-        return err;
+    CF_TRY(PMPI_Comm_create_errhandler(ignore, &ours));
+    CF_TRY(PMPI_Comm_get_errhandler(comm->handle, &handler));
+    CF_TRY(PMPI_Comm_set_errhandler(comm->handle, ours));
     *done = part(comm, wanted);
     if (PMPI_Comm_get_errhandler(comm->handle, &current) == MPI_SUCCESS) {
         if (current == ours)
@@ -94,9 +90,9 @@ int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
     bool done = false;
     if (there || *refused)
         return MPI_SUCCESS;
-    const int err = cf_prepare_part(comm, hidden, part, wanted, &done);
-    *refused = err == MPI_SUCCESS && !done;
-    return err;
+    CF_TRY(cf_prepare_part(comm, hidden, part, wanted, &done));
+    *refused = !done;
+    return MPI_SUCCESS;
 }
 
 /* ---- communicators of a layout --------------------------------------------------------------- */

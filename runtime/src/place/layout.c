@@ -34,16 +34,18 @@ static void number_ranks(struct cf_layout *layout, const int *node_of, const int
     }
 }
 
+void cf_layout_clear(struct cf_layout *layout) {
+    memset(layout, 0, sizeof *layout);
+    layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
+}
+
 bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const int *node_of,
                           int limit) {
     int *number = new_ints((size_t)limit);
-    memset(layout, 0, sizeof *layout);
+    cf_layout_clear(layout);
     layout->size = size;
     layout->rank = rank;
     layout->threads = 1;
-    layout->node_comm = MPI_COMM_NULL;
-    layout->lane_comm = MPI_COMM_NULL;
-    layout->order_comm = MPI_COMM_NULL;
     if (number != NULL) {
         layout->nodes = number_nodes(size, node_of, number);
         layout->node_of = new_ints(2 * (size_t)size + (size_t)layout->nodes);

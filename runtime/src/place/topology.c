@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/runtime.h"
 #include "base/threads.h"
-#include "place/numa.h"
 
 /* The processes of MPI_COMM_WORLD and their nodes, numbered arbitrarily below its size. */
 static struct {
@@ -101,13 +100,9 @@ int cf_topology_start(void) {
     int pretended = 0;
     if (world.node_of != NULL)
         return MPI_SUCCESS;
-    int err = PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_size(MPI_COMM_WORLD, &world.size);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_group(MPI_COMM_WORLD, &world.group);
-    if (err != MPI_SUCCESS)
-        return err;
+    CF_TRY(PMPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    CF_TRY(PMPI_Comm_size(MPI_COMM_WORLD, &world.size));
+    CF_TRY(PMPI_Comm_group(MPI_COMM_WORLD, &world.group));
     world.node_of = malloc((size_t)world.size * sizeof *world.node_of);
     if (!cf_all_agree(world.node_of != NULL)) {
         cf_topology_stop();
@@ -115,7 +110,7 @@ int cf_topology_start(void) {
     }
     if (rank == 0)
         pretended = pretend_nodes(world.node_of, world.size);
-    err = PMPI_Bcast(&pretended, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    int err = PMPI_Bcast(&pretended, 1, MPI_INT, 0, MPI_COMM_WORLD);
     if (err == MPI_SUCCESS && pretended)
         err = PMPI_Bcast(world.node_of, world.size, MPI_INT, 0, MPI_COMM_WORLD);
     else if (err == MPI_SUCCESS)
@@ -185,23 +180,19 @@ static int find_in_piece(MPI_Group group, int size, int begin, int *ranks, int *
 /* ranks[r]: the rank in MPI_COMM_WORLD of rank r of the group, or MPI_UNDEFINED. */
 static int find_in_world(MPI_Group group, int size, int *ranks) {
     const int piece = CF_GROUP_PIECE;
-    int err = MPI_SUCCESS;
     int found = 0;
     for (int begin = 0; piece > 0 && size > piece && begin < world.size && found < size;
          begin += piece) {
-        err = find_in_piece(group, size, begin, ranks, &found);
-        if (err != MPI_SUCCESS)
-            return err;
+        CF_TRY(find_in_piece(group, size, begin, ranks, &found));
     }
     if (found == size)
         return MPI_SUCCESS;
     const int rest = size - found;
     int *asked = malloc((size_t)rest * sizeof *asked);
-    if (asked == NULL)
-        return MPI_ERR_NO_MEM;
+    CF_TRY_MEMORY(asked);
     for (int i = 0; i < rest; i++)
         asked[i] = found + i;
-    err = PMPI_Group_translate_ranks(group, rest, asked, world.group, ranks + found);
+    const int err = PMPI_Group_translate_ranks(group, rest, asked, world.group, ranks + found);
     free(asked);
     return err;
 }
@@ -215,10 +206,8 @@ static int find_nodes(MPI_Comm comm, int size, int *nodes, bool *known) {
         memcpy(nodes, world.node_of, (size_t)size * sizeof *nodes);
         return MPI_SUCCESS;
     }
-    int err = PMPI_Comm_group(comm, &group);
-    if (err != MPI_SUCCESS)
-        return err;
-    err = find_in_world(group, size, nodes);
+    CF_TRY(PMPI_Comm_group(comm, &group));
+    int err = find_in_world(group, size, nodes);
     for (int rank = 0; err == MPI_SUCCESS && rank < size; rank++) {
         if (nodes[rank] == MPI_UNDEFINED)
             *known = false;
@@ -235,19 +224,11 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
     int size = 0;
     int rank = 0;
     bool known = false;
-    int *nodes = NULL;
-    memset(layout, 0, sizeof *layout);
-    layout->node_comm = MPI_COMM_NULL;
-    layout->lane_comm = MPI_COMM_NULL;
-    layout->order_comm = MPI_COMM_NULL;
-
-    int err = PMPI_Comm_size(comm, &size);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_rank(comm, &rank);
-    if (err != MPI_SUCCESS)
-        return err;
-    nodes = malloc((size_t)size * sizeof *nodes);
-    err = nodes == NULL ? MPI_ERR_NO_MEM : find_nodes(comm, size, nodes, &known);
+    cf_layout_clear(layout);
+    CF_TRY(PMPI_Comm_size(comm, &size));
+    CF_TRY(PMPI_Comm_rank(comm, &rank));
+    int *nodes = malloc((size_t)size * sizeof *nodes);
+    int err = nodes == NULL ? MPI_ERR_NO_MEM : find_nodes(comm, size, nodes, &known);
     if (err == MPI_SUCCESS && known && !cf_layout_from_nodes(layout, size, rank, nodes, world.size))
         err = MPI_ERR_NO_MEM;
     layout->threads = world.threads;
@@ -258,17 +239,14 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
 static int discover_real(struct cf_layout *layout, MPI_Comm comm) {
     int size = 0;
     int rank = 0;
-    int err = PMPI_Comm_size(comm, &size);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_rank(comm, &rank);
-    if (err != MPI_SUCCESS)
-        return err;
+    CF_TRY(PMPI_Comm_size(comm, &size));
+    CF_TRY(PMPI_Comm_rank(comm, &rank));
     int *nodes = malloc((size_t)size * sizeof *nodes);
     if (!cf_comm_agree(comm, nodes != NULL)) {
         free(nodes);
         return MPI_ERR_NO_MEM;
     }
-    err = find_real_nodes(comm, rank, nodes);
+    int err = find_real_nodes(comm, rank, nodes);
     if (err == MPI_SUCCESS && !cf_layout_from_nodes(layout, size, rank, nodes, size))
         err = MPI_ERR_NO_MEM;
     free(nodes);
@@ -283,8 +261,7 @@ int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm, bool *of_world) 
     if (*of_world)
         return MPI_SUCCESS;
     cf_layout_free(layout);
-    memset(layout, 0, sizeof *layout);
-    layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
+    cf_layout_clear(layout);
     return discover_real(layout, comm);
 }
 

@@ -94,9 +94,7 @@ static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
         const double own[2] = {typical(trial->seconds[0], pairs),
                                typical(trial->seconds[1], pairs)};
         double times[2] = {0, 0};
-        const int err = PMPI_Allreduce(own, times, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle);
-        if (err != MPI_SUCCESS)
-            return err;
+        CF_TRY(PMPI_Allreduce(own, times, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle));
         const double factor = trial->again ? least_loss : decisions[i].most;
         const bool slower = times[1] > factor * times[0] + decisions[i].seconds;
         if (slower || last) {
@@ -137,10 +135,7 @@ static void begin_call(struct cf_state *state, struct cf_trial *trial, int numbe
  */
 static int agree_on_wait(const struct cf_state *state, struct cf_trial *trial) {
     double longest = 0;
-    const int err =
-        PMPI_Allreduce(&trial->shortest, &longest, 1, MPI_DOUBLE, MPI_MAX, state->comm.handle);
-    if (err != MPI_SUCCESS)
-        return err;
+    CF_TRY(PMPI_Allreduce(&trial->shortest, &longest, 1, MPI_DOUBLE, MPI_MAX, state->comm.handle));
     /* No call succeeded on some rank: infinite. */
     const bool known = longest > 0 && longest < HUGE_VAL;
     const double calls = known ? cf_runtime.guard_after / longest : INT32_MAX;
@@ -164,8 +159,7 @@ int cf_guard_wait(struct cf_state *state, const struct cf_choice *choice, int64_
         return MPI_SUCCESS;
     if (trial == NULL)
         trial = begin_trial(state, choice, bytes, false);
-    if (trial == NULL)
-        return MPI_ERR_NO_MEM;
+    CF_TRY_MEMORY(trial);
     if (trial->waited == CF_TRIAL_TIMED && trial->wait == 0 &&
         agree_on_wait(state, trial) != MPI_SUCCESS)
         return CF_DECLINED;
@@ -190,8 +184,7 @@ int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64
     struct cf_trial *trial = trial_of(state, choice, bytes);
     if (trial == NULL)
         trial = begin_trial(state, choice, bytes, again);
-    if (trial == NULL)
-        return MPI_ERR_NO_MEM;
+    CF_TRY_MEMORY(trial);
     if (again && !is_open(trial)) {
         trial->calls = 0;
         trial->verdict = CF_TRIAL_OPEN;

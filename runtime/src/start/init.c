@@ -1,11 +1,9 @@
 /*
  * MPI_Init, MPI_Init_thread and MPI_Finalize. World rank 0 reads the environment and the database
- * and broadcasts them. All ranks then decide alike, even if the launcher sets the environment on
- * some of them only.
+ * (settings.c) and broadcasts them. All ranks then decide alike, even if the launcher sets the
+ * environment on some of them only.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cf.h"
 #include "base/chain.h"
@@ -22,147 +20,15 @@
 #include "place/connect.h"
 #include "place/topology.h"
 #include "start/launcher.h"
-#include "start/presence.h"
+#include "start/settings.h"
 #include "start/start.h"
-#include "winners/force.h"
 #include "winners/rules.h"
-#include "winners/winners.h"
 
 static bool activated = false;
 
-/* Broadcast by world rank 0; the winners follow. */
-struct settings {
-    int wanted;    /* 0: stay inactive */
-    int pretended; /* COLLFORGE_NODE_MAP is set; hybrid packages use it, too */
-    int verbose;
-    int profile;
-    int gpu_native; /* COLLFORGE_GPU=native: native if any rank has a GPU runtime */
-    int guard;
-    int reproducible;
-    int nwinners;
-    int nlayouts;
-    int64_t memory;
-    double guard_after;
-};
-
-static int read_verbose(void) {
-    const char *text = cf_variable(CF_VARIABLE_VERBOSE);
-    if (text == NULL)
-        return 0;
-    if (text[0] >= '0' && text[0] <= '2' && text[1] == '\0')
-        return text[0] - '0';
-    cf_warn("COLLFORGE_VERBOSE='%.80s' is none of 0, 1, 2; taking 0", text);
-    return 0;
-}
-
-/* A number of bytes, with an optional unit K, M or G, as in 64M or 64MiB. */
-static int64_t read_memory(void) {
-    const char *text = cf_variable(CF_VARIABLE_MEMORY);
-    char *end = NULL;
-    if (text == NULL)
-        return CF_USUAL_MEMORY;
-    const long long number = strtoll(text, &end, 10);
-    const char *units = "KMG";
-    const char *at = *end == '\0' ? NULL : strchr(units, *end);
-    const int shift = at == NULL ? 0 : 10 * (int)(at - units + 1);
-    const bool unit = at != NULL && strlen(end) <= 3 && strspn(end, "KMGiB") == strlen(end);
-    if (end != text && (*end == '\0' || unit) && number >= 0 && number <= INT64_MAX >> shift)
-        return (int64_t)number << shift;
-    cf_warn("COLLFORGE_MEMORY='%.80s' is no number of bytes such as 64M; taking 64M", text);
-    return CF_USUAL_MEMORY;
-}
-
-static int read_gpu(void) {
-    const char *text = cf_variable(CF_VARIABLE_GPU);
-    const bool native = text != NULL && strcmp(text, "native") == 0;
-    if (text != NULL && !native && strcmp(text, "stage") != 0)
-        cf_warn("COLLFORGE_GPU='%.80s' is none of stage, native; taking stage", text);
-    return native;
-}
-
-static enum cf_guard read_guard(void) {
-    const char *text = cf_variable(CF_VARIABLE_GUARD);
-    if (text == NULL || strcmp(text, "1") == 0)
-        return CF_GUARD_ON;
-    if (strcmp(text, "reductions") == 0)
-        return CF_GUARD_REDUCTIONS;
-    if (strcmp(text, "0") != 0)
-        cf_warn("COLLFORGE_GUARD='%.80s' is none of 0, 1, reductions; taking 1", text);
-    return strcmp(text, "0") == 0 ? CF_GUARD_OFF : CF_GUARD_ON;
-}
-
-/* Not strtod, whose point depends on the locale. */
-static double read_guard_after(void) {
-    static const char digits[] = "0123456789";
-    const double usual = 1.5;
-    const char *text = cf_variable(CF_VARIABLE_GUARD_AFTER);
-    if (text == NULL)
-        return usual;
-    const size_t whole = strspn(text, digits);
-    const char *part = text[whole] == '.' ? text + whole + 1 : "0";
-    const size_t length = strspn(part, digits);
-    double seconds = 0;
-    double unit = 1;
-    for (size_t i = 0; i < whole; i++)
-        seconds = 10 * seconds + (text[i] - '0');
-    for (size_t i = 0; i < length; i++)
-        seconds += (unit /= 10) * (part[i] - '0');
-    if (whole > 0 && length > 0 && part[length] == '\0' &&
-        (text[whole] == '.' || text[whole] == '\0'))
-        return seconds;
-    cf_warn("COLLFORGE_GUARD_AFTER='%.80s' is no number of seconds such as 1.5; taking 1.5", text);
-    return usual;
-}
-
-static bool read_reproducible(void) {
-    const bool wanted = cf_variable_is_on(CF_VARIABLE_REPRODUCIBLE);
-    if (wanted && cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER))
-        cf_warn(
-            "COLLFORGE_REPRODUCIBLE is ignored beside COLLFORGE_NATIVE_ORDER: native orders "
-            "differ between sizes");
-    return wanted && !cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER);
-}
-
-/* On world rank 0. Every failure means a warning and fewer winners, never an error. */
-static void read_settings(struct settings *settings, struct cf_winners *winners) {
-    char why[512] = "";
-    const char *force = cf_variable(CF_VARIABLE_FORCE);
-    const char *database = cf_variable(CF_VARIABLE_DB);
-    if (cf_variable_is_on(CF_VARIABLE_DISABLE))
-        return;
-    settings->verbose = read_verbose();
-    settings->memory = read_memory();
-    settings->gpu_native = read_gpu();
-    settings->guard = (int)read_guard();
-    settings->guard_after = read_guard_after();
-    settings->reproducible = read_reproducible();
-    if (settings->reproducible)
-        settings->guard = CF_GUARD_OFF;
-    cf_log_setup(settings->verbose);
-    settings->pretended = cf_variable(CF_VARIABLE_NODE_MAP) != NULL;
-    if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
-        cf_warn("COLLFORGE_FORCE is ignored: %s", why);
-    if (database != NULL &&
-        !cf_winners_load(database, cf_variable(CF_VARIABLE_DB_SHA256),
-                         cf_variable(CF_VARIABLE_SYSTEM), winners, why, sizeof why))
-        cf_warn("COLLFORGE_DB=%.300s is ignored: %s", database, why);
-    if (cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER))
-        cf_winners_drop_reductions(winners);
-    /* A fixed order serves what has no winner: it must know where native is forced. */
-    const bool any = cf_winners_any(winners) || settings->reproducible;
-    settings->nwinners = any ? winners->count : 0;
-    settings->nlayouts = winners->nlayouts;
-    settings->profile = cf_variable(CF_VARIABLE_PROFILE) != NULL;
-    settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0 ||
-                       settings->reproducible;
-    cf_log(1, "version %s, %d winners%s", COLLFORGE_VERSION, settings->nwinners,
-           settings->reproducible   ? ", reductions in a fixed order"
-           : settings->nwinners > 0 ? ""
-                                    : ": native for everything");
-}
-
 /* Broadcasts the winners of world rank 0. */
-static bool share_winners(const struct settings *settings, int rank, struct cf_winners *winners) {
+static bool share_winners(const struct cf_settings *settings, int rank,
+                          struct cf_winners *winners) {
     const size_t bytes = (size_t)settings->nwinners * sizeof *winners->items;
     const size_t names = (size_t)settings->nlayouts * sizeof *winners->layouts;
     if (rank != 0) {
@@ -180,10 +46,8 @@ static bool share_winners(const struct settings *settings, int rank, struct cf_w
 static int activate(void) {
     if (activated)
         return MPI_SUCCESS;
-    int err = cf_topology_start();
-    if (err != MPI_SUCCESS)
-        return err;
-    err = cf_types_start();
+    CF_TRY(cf_topology_start());
+    int err = cf_types_start();
     if (err == MPI_SUCCESS)
         err = cf_states_start();
     activated = cf_all_agree(err == MPI_SUCCESS);
@@ -226,13 +90,13 @@ static bool start_rules(struct cf_winners *winners) {
 /* After PMPI_Init, on all ranks that have the same library. The error handler of MPI_COMM_WORLD has
  * seen MPI errors before they are returned here. */
 static void start(void) {
-    struct settings settings = {.memory = CF_USUAL_MEMORY};
+    struct cf_settings settings = {.memory = CF_USUAL_MEMORY};
     struct cf_winners winners = {0};
     int rank = 0;
     if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS)
         return;
     if (rank == 0)
-        read_settings(&settings, &winners);
+        cf_settings_read(&settings, &winners);
     if (PMPI_Bcast(&settings, (int)sizeof settings, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
         settings.wanted = settings.pretended = 0;
     cf_log_setup(settings.verbose);

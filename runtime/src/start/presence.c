@@ -10,7 +10,7 @@
  *
  * A rank without the library receives no message. It splits the tree, and its neighbours notice.
  */
-#include "start/presence.h"
+#include "start/start.h"
 
 #include <inttypes.h>
 #include <mpi.h>

@@ -8,7 +8,7 @@
 #include "base/cf.h"
 #include "data/sizes.h"
 #include "place/layout.h"
-#include "winners/stored.h"
+#include "winners/winners.h"
 
 /* Buckets that a winner serves towards a neighbouring measured size: a factor of two. */
 enum { CF_REACH = 4 };

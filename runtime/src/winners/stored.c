@@ -1,5 +1,5 @@
 #define _GNU_SOURCE /* qsort_r */
-#include "winners/stored.h"
+#include "winners/winners.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "winners/load.h"
-#include "winners/published.h"
 #include "winners/sqlite.h"
 
 enum {
