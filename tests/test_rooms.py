@@ -75,6 +75,12 @@ def test_no_header_includes_itself(room: str) -> None:
         list(headers_behind(str(path.relative_to(SOURCES))))
 
 
+def test_only_descriptors_ask_for_the_mpi_library() -> None:
+    asks = re.compile(r"^#.*(OPEN_MPI|OMPI_|MPICH|I_MPI_|MVAPICH)", re.MULTILINE)
+    found = {path.name for path in SOURCES.rglob("*.[ch]") if asks.search(path.read_text())}
+    assert found == {path.name for path in (SOURCES / "base").glob("library_*.c")}
+
+
 def symbols(objects: Path, kinds: str) -> dict[str, set[str]]:
     """Room -> symbols of these kinds (see nm) that begin with cf_."""
     found = {}
