@@ -111,6 +111,8 @@ def test_the_environment_is_read_by_its_table(built: Installation) -> None:
     assert not asked
     done = launch_local(built.library.name, 1, [str(built.built.driver_path), "--help"])
     told = re.findall(r"^\| `COLLFORGE_.*", done.stdout, re.MULTILINE)
-    docs = "\n".join(path.read_text() for path in [TOP / "README.md", *(TOP / "docs").rglob("*.md")])
+    docs = "\n".join(
+        path.read_text() for path in [TOP / "README.md", *(TOP / "docs").rglob("*.md")]
+    )
     assert told == re.findall(r"^\| `COLLFORGE_.*", docs, re.MULTILINE)
     assert len(told) == len({row.partition("=")[0] for row in told}) > 10
