@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/span.h"
-
 #include "base/cf.h"
+#include "base/span.h"
 
 /* Precision for "%.*s": limits how much of a wrong text a message shows. */
 static int span_shown(struct cf_span span) {
