@@ -23,13 +23,15 @@ int cf_variable_word(enum cf_variable variable, const char *const words[], int n
     char all[128] = "";
     for (int i = 0; i < n; i++) {
         const size_t used = strlen(all);
-        if (text != NULL && strcmp(text, words[i]) == 0)
+        if (text != NULL && strcmp(text, words[i]) == 0) {
             return i;
+        }
         (void)snprintf(all + used, sizeof all - used, i == 0 ? "%s" : ", %s", words[i]);
     }
-    if (text != NULL)
+    if (text != NULL) {
         cf_warn("%s='%.80s' is none of %s; taking %s", variables[variable].name, text, all,
                 words[usual]);
+    }
     return usual;
 }
 
@@ -40,7 +42,8 @@ bool cf_variable_is_on(enum cf_variable variable) {
 
 void cf_variables_print(FILE *file) {
     (void)fprintf(file, "| variable | does |\n|---|---|\n");
-    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
         (void)fprintf(file, "| `%s=%s` | %s |\n", variables[i].name, variables[i].form,
                       variables[i].meaning);
+    }
 }

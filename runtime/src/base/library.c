@@ -18,8 +18,9 @@ static bool speaks(void) {
                                         "SLURM_PROCID"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *rank = getenv(names[i]);
-        if (rank != NULL)
+        if (rank != NULL) {
             return strcmp(rank, "0") == 0;
+        }
     }
     return true;
 }
@@ -47,14 +48,16 @@ static bool compare(void) {
     const char *file = cf_library_file();
     const bool is_abi = file != NULL && is_abi_file(file);
     const bool known = PMPI_Get_library_version(version, &length) == MPI_SUCCESS;
-    if (known && !is_abi && cf_library.wrote(version))
+    if (known && !is_abi && cf_library.wrote(version)) {
         return true;
+    }
     version[strcspn(version, "\n")] = '\0';
-    if (speaks())
+    if (speaks()) {
         cf_warn(
             "this library is built for %s, the program runs %s%.100s; native collectives "
             "(preload the one that 'collforge build --mpi' makes for it)",
             cf_library.title, is_abi ? "MPI's standard ABI in " : "", version);
+    }
     return false;
 }
 

@@ -62,8 +62,9 @@ static void *open_pmix(void) {
     static const char *const folders[] = {"openmpi", "openmpi/lib/openmpi3"};
     const char *library = cf_library_file();
     char *file = library == NULL ? NULL : realpath(library, NULL);
-    if (file == NULL)
+    if (file == NULL) {
         return NULL;
+    }
     const int length = (int)(strrchr(file, '/') - file);
     void *component = NULL;
     for (size_t i = 0; i < sizeof folders / sizeof folders[0] && component == NULL; i++) {

@@ -19,12 +19,15 @@ bool cf_is_being_freed(MPI_Comm comm) {
 bool cf_mark_being_freed(MPI_Comm comm, char *before) {
     char name[MPI_MAX_OBJECT_NAME] = "";
     int length = 0;
-    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS)
+    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS) {
         return false;
-    if (before != NULL)
+    }
+    if (before != NULL) {
         memcpy(before, name, sizeof name);
-    if (is_marked(name))
+    }
+    if (is_marked(name)) {
         return true;
+    }
     name[MPI_MAX_OBJECT_NAME - sizeof freed_mark] = '\0';
     memcpy(name + strlen(name), freed_mark, sizeof freed_mark);
     return PMPI_Comm_set_name(comm, name) == MPI_SUCCESS;

@@ -111,16 +111,18 @@ static void free_state(struct cf_state *state) {
 /* Marks the communicator. before: room for its name until now, or NULL. */
 static void begin_freeing(MPI_Comm comm, char *before) {
     if (!cf_mark_being_freed(comm, before) ||
-        !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed))
+        !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed)) {
         cf_handle_remove(&cf_states, (uintptr_t)comm);
+    }
 }
 
 /* Marks communicators with a state, too. The program's delete callbacks, before or after ours, then
  * see the same on all ranks. */
 static void leave_comm(MPI_Comm comm, char *name) {
     if (comm != MPI_COMM_NULL && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF &&
-        comm_keyval != MPI_KEYVAL_INVALID)
+        comm_keyval != MPI_KEYVAL_INVALID) {
         begin_freeing(comm, name);
+    }
 }
 
 /* Whether the communicator has a state and is not being freed. */
@@ -139,17 +141,20 @@ static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
     (void)keyval;
     (void)extra;
     if (common != NULL) {
-        if (!is_stopped() && !has_state(comm))
+        if (!is_stopped() && !has_state(comm)) {
             begin_freeing(comm, NULL);
+        }
         cf_common_leave(common, !is_stopped());
         return MPI_SUCCESS;
     }
-    if (is_stopped())
+    if (is_stopped()) {
         return MPI_SUCCESS;
-    if (state->dropped)
+    }
+    if (state->dropped) {
         cf_handle_remove(&cf_states, (uintptr_t)comm);
-    else
+    } else {
         begin_freeing(comm, NULL);
+    }
     if (state != cf_untuned) {
         list_remove(state);
         free_state(state);
@@ -207,11 +212,13 @@ static int make_state(MPI_Comm comm, struct cf_common *common, struct cf_state *
         bool may = true;
         common = NULL;
         CF_TRY(may_be_served(comm, &may));
-        if (may)
+        if (may) {
             CF_TRY(cf_common_make(comm, &common));
+        }
     }
-    if (common == NULL)
+    if (common == NULL) {
         return MPI_SUCCESS;
+    }
     *out = new_state(comm, common);
     CF_TRY_MEMORY(*out);
     (*out)->inherited = inherited;
@@ -223,11 +230,13 @@ static int make_state(MPI_Comm comm, struct cf_common *common, struct cf_state *
  * communicator is not being freed. Returns an MPI error class.
  */
 static int attach(MPI_Comm comm, struct cf_state *state) {
-    if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state))
+    if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state)) {
         return MPI_ERR_NO_MEM;
+    }
     const int err = PMPI_Comm_set_attr(comm, comm_keyval, state);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         cf_handle_remove(&cf_states, (uintptr_t)comm);
+    }
     return err;
 }
 
@@ -238,8 +247,9 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     int found = 0;
     *out = NULL;
     if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID ||
-        (cf_handle_find(&cf_states, (uintptr_t)comm, &known) && cf_is_being_freed(comm)))
+        (cf_handle_find(&cf_states, (uintptr_t)comm, &known) && cf_is_being_freed(comm))) {
         return MPI_ERR_COMM;
+    }
     CF_TRY(PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found));
     CF_TRY(make_state(comm, found ? referred(value) : NULL, &state));
     const int err = attach(comm, state);
@@ -278,17 +288,20 @@ __attribute__((constructor)) static void chain(void) {
 static void stay(MPI_Comm comm, const char *name) {
     void *value = NULL;
     int found = 0;
-    if (is_stopped() || !cf_is_being_freed(comm))
+    if (is_stopped() || !cf_is_being_freed(comm)) {
         return;
+    }
     (void)PMPI_Comm_set_name(comm, name);
-    if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS)
+    if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS) {
         return;
+    }
     if (found && value == cf_untuned) { /* setting it again would delete it */
         (void)cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_untuned);
         return;
     }
-    if (found && referred(value) == NULL)
+    if (found && referred(value) == NULL) {
         (void)drop(value);
+    }
     (void)attach(comm, cf_untuned);
 }
 
@@ -298,10 +311,12 @@ static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
     leave_comm(handle, name);
     const int err = free_it(comm);
     /* Open MPI's MPI_Comm_disconnect returns no error then. */
-    if (handle != MPI_COMM_NULL && *comm == handle)
+    if (handle != MPI_COMM_NULL && *comm == handle) {
         stay(handle, name);
-    if (cf_library.freed_on_return)
+    }
+    if (cf_library.freed_on_return) {
         cf_handle_remove_if(&cf_states, (uintptr_t)handle, (uintptr_t)cf_freed);
+    }
     return err;
 }
 
@@ -335,10 +350,11 @@ static void complain(const struct cf_state *state) {
         "layout %s; it keeps the native collectives";
     int world_rank = 0;
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    if (world_rank == 0 && !atomic_flag_test_and_set(&warned))
+    if (world_rank == 0 && !atomic_flag_test_and_set(&warned)) {
         cf_warn(text, state->layout_name);
-    else if (state->comm.layout.rank == 0)
+    } else if (state->comm.layout.rank == 0) {
         cf_log(1, text, state->layout_name);
+    }
 }
 
 static bool complete_communicators(struct cf_comm *comm, const void *completed) {
@@ -350,11 +366,13 @@ static bool complete_communicators(struct cf_comm *comm, const void *completed) 
 /* Succeeds on all ranks or on none. */
 int cf_state_complete(struct cf_state *state) {
     bool done = false;
-    if (state->stage != CF_STAGE_LOCAL)
+    if (state->stage != CF_STAGE_LOCAL) {
         return MPI_SUCCESS;
+    }
     CF_TRY(cf_prepare_part(&state->comm, CF_LAYOUT_COMMS, complete_communicators, state, &done));
-    if (!done)
+    if (!done) {
         complain(state);
+    }
     list_remove(state);
     list_append(state);
     state->stage = done ? CF_STAGE_COMPLETE : CF_STAGE_UNUSABLE;
@@ -370,23 +388,27 @@ int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
     struct cf_state *state = NULL;
     *out = NULL;
     int err = cf_state_of(comm, &state);
-    if (err == MPI_SUCCESS && state->comm.layout.size > 0)
+    if (err == MPI_SUCCESS && state->comm.layout.size > 0) {
         err = cf_state_complete(state);
-    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE)
+    }
+    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE) {
         *out = &state->comm;
+    }
     return err;
 }
 
 /* Each entry is one store, because another thread may read it. */
 void cf_state_unsettle(struct cf_state *state) {
-    for (int collective = 0; collective < cf_ncollectives; collective++)
+    for (int collective = 0; collective < cf_ncollectives; collective++) {
         state->last[collective].settled = false;
+    }
 }
 
 void cf_states_for_each(void (*visit)(struct cf_state *)) {
     (void)pthread_mutex_lock(&list.mutex);
-    for (struct cf_state *state = list.first; state != NULL; state = state->next)
+    for (struct cf_state *state = list.first; state != NULL; state = state->next) {
         visit(state);
+    }
     (void)pthread_mutex_unlock(&list.mutex);
 }
 
@@ -399,13 +421,17 @@ int cf_states_start(void) {
 }
 
 void cf_states_stop(void) {
-    if (comm_keyval == MPI_KEYVAL_INVALID)
+    if (comm_keyval == MPI_KEYVAL_INVALID) {
         return;
-    for (struct cf_state *state = list.first; state != NULL; state = state->next)
+    }
+    for (struct cf_state *state = list.first; state != NULL; state = state->next) {
         cf_shared_close(&state->comm);
-    while (list.first != NULL)
-        if (drop(list.first) != MPI_SUCCESS)
+    }
+    while (list.first != NULL) {
+        if (drop(list.first) != MPI_SUCCESS) {
             break;
+        }
+    }
     (void)PMPI_Comm_free_keyval(&comm_keyval);
     cf_handle_clear(&cf_states);
     free(cf_freed);

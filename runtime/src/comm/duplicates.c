@@ -12,10 +12,12 @@ struct cf_common *cf_common_use(struct cf_common *common) {
 }
 
 void cf_common_leave(struct cf_common *common, bool may_call) {
-    if (atomic_fetch_sub(&common->users, 1) > 1)
+    if (atomic_fetch_sub(&common->users, 1) > 1) {
         return;
-    if (common->group != MPI_GROUP_NULL && may_call)
+    }
+    if (common->group != MPI_GROUP_NULL && may_call) {
         (void)PMPI_Group_free(&common->group);
+    }
     common->layout.full = common->full;
     common->layout.single = common->single;
     cf_layout_free(&common->layout);
@@ -24,10 +26,12 @@ void cf_common_leave(struct cf_common *common, bool may_call) {
 
 bool cf_common_is_of(const struct cf_common *common, MPI_Comm comm) {
     MPI_Group group = MPI_GROUP_NULL;
-    if (!cf_library.create_group_copies_attributes)
+    if (!cf_library.create_group_copies_attributes) {
         return true;
-    if (PMPI_Comm_group(comm, &group) != MPI_SUCCESS)
+    }
+    if (PMPI_Comm_group(comm, &group) != MPI_SUCCESS) {
         return false;
+    }
     const bool same = group == common->group;
     (void)PMPI_Group_free(&group);
     return same;
@@ -38,15 +42,17 @@ int cf_common_make(MPI_Comm comm, struct cf_common **out) {
     struct cf_layout layout;
     int err = cf_layout_build(&layout, comm);
     *out = NULL;
-    if (err != MPI_SUCCESS || layout.size == 0)
+    if (err != MPI_SUCCESS || layout.size == 0) {
         return err;
+    }
     struct cf_common *common = calloc(1, sizeof *common);
-    if (common == NULL)
+    if (common == NULL) {
         err = MPI_ERR_NO_MEM;
-    else if (cf_library.create_group_copies_attributes)
+    } else if (cf_library.create_group_copies_attributes) {
         err = PMPI_Comm_group(comm, &common->group);
-    else
+    } else {
         common->group = MPI_GROUP_NULL;
+    }
     if (err != MPI_SUCCESS) {
         cf_layout_free(&layout);
         free(common);

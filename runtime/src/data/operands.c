@@ -91,10 +91,12 @@ static inline bool begin_plain(struct cf_operands *operands, const struct cf_rol
     const void *input = roles->single_buffer ? args->recvbuf : args->sendbuf;
     const int block = (roles->send_side ? args->sendcount : args->recvcount) * size;
     void *output = roles->out_blocks > 0 ? args->recvbuf : NULL;
-    if (roles->spare)
+    if (roles->spare) {
         output = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_OUTPUT, (size_t)block);
-    if (roles->spare && output == NULL)
+    }
+    if (roles->spare && output == NULL) {
         return false;
+    }
     *operands = (struct cf_operands){.unit = byte_unit,
                                      .block = block,
                                      .blocks = {NULL, 1, block},

@@ -67,8 +67,9 @@ int64_t cf_type_size_enter(MPI_Datatype type);
 /* Bytes of the packed type; no MPI call if the type is in cf_types. */
 static inline int64_t cf_type_size(MPI_Datatype type) {
     uintptr_t entry;
-    if (cf_handle_find(&cf_types, (uintptr_t)type, &entry))
+    if (cf_handle_find(&cf_types, (uintptr_t)type, &entry)) {
         return (int64_t)(entry >> CF_TYPE_SIZE_SHIFT);
+    }
     return cf_type_size_enter(type);
 }
 

@@ -18,17 +18,20 @@ void cf_hidden_count(int more) {
 }
 
 bool cf_hidden_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
-    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
+    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS) {
         return false;
-    if (*out == MPI_COMM_NULL)
+    }
+    if (*out == MPI_COMM_NULL) {
         return true;
+    }
     cf_hidden_count(1);
     return PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
 void cf_hidden_free(MPI_Comm *comm) {
-    if (*comm == MPI_COMM_NULL)
+    if (*comm == MPI_COMM_NULL) {
         return;
+    }
     (void)cf_mpi_comm_free(comm);
     cf_hidden_count(-1);
 }
@@ -42,14 +45,17 @@ void cf_hidden_free(MPI_Comm *comm) {
 static bool may_make(const struct cf_comm *comm, int number) {
     int level = MPI_THREAD_SINGLE;
     int main_thread = 0;
-    if (cf_library.may_be_making == NULL)
+    if (cf_library.may_be_making == NULL) {
         return cf_hidden_may(number);
-    if (cf_library.may_be_making() || PMPI_Query_thread(&level) != MPI_SUCCESS)
+    }
+    if (cf_library.may_be_making() || PMPI_Query_thread(&level) != MPI_SUCCESS) {
         return false;
+    }
     if (level == MPI_THREAD_MULTIPLE && !cf_runtime.raised &&
         (comm->handle != MPI_COMM_WORLD || number == 0 ||
-         PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
+         PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread)) {
         return false;
+    }
     return cf_hidden_may(number);
 }
 
@@ -69,15 +75,17 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
     MPI_Errhandler current = MPI_ERRHANDLER_NULL;
     MPI_Errhandler ours = MPI_ERRHANDLER_NULL;
     *done = cf_comm_agree(comm->handle, may_make(comm, hidden)); /* waits for late ranks */
-    if (!*done)
+    if (!*done) {
         return MPI_SUCCESS;
+    }
     CF_TRY(PMPI_Comm_create_errhandler(ignore, &ours));
     CF_TRY(PMPI_Comm_get_errhandler(comm->handle, &handler));
     CF_TRY(PMPI_Comm_set_errhandler(comm->handle, ours));
     *done = part(comm, wanted);
     if (PMPI_Comm_get_errhandler(comm->handle, &current) == MPI_SUCCESS) {
-        if (current == ours)
+        if (current == ours) {
             (void)PMPI_Comm_set_errhandler(comm->handle, handler);
+        }
         (void)PMPI_Errhandler_free(&current);
     }
     (void)PMPI_Errhandler_free(&handler);
@@ -88,8 +96,9 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
 int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool there, bool *refused) {
     bool done = false;
-    if (there || *refused)
+    if (there || *refused) {
         return MPI_SUCCESS;
+    }
     CF_TRY(cf_prepare_part(comm, hidden, part, wanted, &done));
     *refused = !done;
     return MPI_SUCCESS;
@@ -101,8 +110,9 @@ bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm) {
     const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
     bool good = cf_hidden_split(comm, layout->node, layout->rank, &layout->node_comm);
     good &= cf_hidden_split(comm, lane, layout->node, &layout->lane_comm);
-    if (!layout->consecutive)
+    if (!layout->consecutive) {
         good &= cf_hidden_split(comm, 0, layout->rank, &layout->order_comm);
+    }
     return cf_comm_agree(comm, good);
 }
 

@@ -14,16 +14,19 @@
  * bytes, not elements, because ranks may describe one signature by different types.
  */
 static int64_t mean_bytes(const int *counts, int ranks, int64_t type_size) {
-    for (int rank = 0; rank < ranks; rank++)
-        if (counts[rank] < 0)
+    for (int rank = 0; rank < ranks; rank++) {
+        if (counts[rank] < 0) {
             return -1;
+        }
+    }
     return (cf_sum(counts, ranks) * type_size + ranks - 1) / ranks;
 }
 
 int64_t cf_call_bytes(int collective, int count, MPI_Datatype type, const int *counts, int ranks) {
     const enum cf_sized sized = cf_collectives[collective].sized;
-    if (sized != CF_SIZED_BLOCK && sized != CF_SIZED_MEAN)
+    if (sized != CF_SIZED_BLOCK && sized != CF_SIZED_MEAN) {
         return CF_UNSIZED_BYTES;
+    }
     const int64_t size = cf_type_size(type);
     return size < 0 ? -1 : counts == NULL ? count * size : mean_bytes(counts, ranks, size);
 }
@@ -37,8 +40,9 @@ static inline bool any_tuned(const struct cf_state *state, int collective) {
 
 const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
                                         int64_t bytes) {
-    if (bytes <= 0 || bytes > CF_MOST_BYTES || !any_tuned(state, collective))
+    if (bytes <= 0 || bytes > CF_MOST_BYTES || !any_tuned(state, collective)) {
         return NULL;
+    }
     return state->rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)bytes)];
 }
 
@@ -47,13 +51,15 @@ const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collec
 static const struct cf_choice *any_choice(const struct cf_state *state, int collective) {
     struct cf_facts facts;
     const struct cf_choice *last = NULL;
-    if (!any_tuned(state, collective))
+    if (!any_tuned(state, collective)) {
         return NULL;
+    }
     cf_facts_fill(&facts, &state->comm.layout, collective, CF_UNSIZED_BYTES, MPI_OP_NULL);
     for (int b = 0; b < CF_BUCKETS; b++) {
         const struct cf_choice *choice = state->rules->by_size[collective * CF_BUCKETS + b];
-        if (choice != NULL && choice != last && choice->variant->applicable(&facts))
+        if (choice != NULL && choice != last && choice->variant->applicable(&facts)) {
             return choice;
+        }
         last = choice;
     }
     return NULL;
@@ -72,15 +78,18 @@ static void remember_untuned(struct cf_state *state, int collective, MPI_Datatyp
 static void remember_native(struct cf_state *state, int collective, MPI_Datatype type,
                             int64_t bytes, int parts) {
     const struct cf_choice *const *by_size = &state->rules->by_size[collective * CF_BUCKETS];
-    if (bytes <= 0 || bytes > CF_MOST_BYTES || !cf_type_is_predefined(type))
+    if (bytes <= 0 || bytes > CF_MOST_BYTES || !cf_type_is_predefined(type)) {
         return;
+    }
     const int64_t size = cf_type_size(type);
     int begin = cf_bucket((uint64_t)bytes);
     int end = begin + 1;
-    while (begin > 0 && by_size[begin - 1] == NULL)
+    while (begin > 0 && by_size[begin - 1] == NULL) {
         begin--;
-    while (end < CF_BUCKETS && by_size[end] == NULL)
+    }
+    while (end < CF_BUCKETS && by_size[end] == NULL) {
         end++;
+    }
     /* A mean is rounded up: it reaches `begin` once the sum exceeds that of the size below. */
     const int64_t below = ((int64_t)cf_bucket_begin(begin) - 1) * parts / size;
     const int64_t most =
@@ -94,8 +103,9 @@ static void remember_native(struct cf_state *state, int collective, MPI_Datatype
  * if they are not observed, have no counts arrays, and their type cannot be freed. */
 static void remember_choice(struct cf_last *last, const struct cf_choice *choice, int64_t bytes,
                             MPI_Datatype type, int count) {
-    if (last->choice != choice || last->bytes != bytes)
+    if (last->choice != choice || last->bytes != bytes) {
         last->settled = false;
+    }
     last->choice = choice;
     last->bytes = bytes;
     last->type = type;
@@ -116,35 +126,41 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
                                                     struct cf_call *call) {
     const bool observed = cf_runtime.mode == CF_MODE_OBSERVED;
     const int ranks = state->comm.layout.size;
-    if (ranks == 0) /* cf_untuned */
+    if (ranks == 0) { /* cf_untuned */
         return NULL;
+    }
     if (!observed && !any_tuned(state, collective)) {
         remember_untuned(state, collective, type);
         return NULL;
     }
     const enum cf_sized sized = cf_collectives[collective].sized;
     const int64_t bytes = cf_call_bytes(collective, count, type, counts, ranks);
-    if (bytes < 0)
+    if (bytes < 0) {
         return NULL;
+    }
     const bool waits = sized == CF_SIZED_EXCHANGED;
     const struct cf_choice *choice =
         waits ? any_choice(state, collective) : cf_choose_bytes(state, collective, bytes);
-    if (choice != NULL && cf_guard_dropped(state, choice, bytes))
+    if (choice != NULL && cf_guard_dropped(state, choice, bytes)) {
         choice = NULL;
-    if (observed)
+    }
+    if (observed) {
         cf_observe_call(state, collective, bytes, call);
-    if (observed && (choice == NULL || !waits))
+    }
+    if (observed && (choice == NULL || !waits)) {
         cf_observe_choice(state, collective, bytes, choice);
+    }
     const bool keeps = !observed && counts == NULL && is_for_good(type);
-    if (choice != NULL)
+    if (choice != NULL) {
         remember_choice(&state->last[collective], choice, bytes, keeps ? type : (MPI_Datatype)0,
                         count);
-    else if (observed)
+    } else if (observed) {
         return NULL;
-    else if (sized == CF_SIZED_NONE || waits)
+    } else if (sized == CF_SIZED_NONE || waits) {
         remember_untuned(state, collective, type);
-    else
+    } else {
         remember_native(state, collective, type, bytes, counts == NULL ? 1 : ranks);
+    }
     return choice;
 }
 
@@ -153,13 +169,16 @@ static inline const struct cf_choice *choose(int collective, MPI_Comm comm, int 
                                              struct cf_call *call) {
     struct cf_state *state = NULL;
     const bool on = cf_runtime.mode >= CF_MODE_ON || cf_runtime_start(comm);
-    if (cf_runtime.awaits_ends || !on) /* the runtime may start inside the call */
+    if (cf_runtime.awaits_ends || !on) { /* the runtime may start inside the call */
         *call = (struct cf_call){0};
-    if (!on)
+    }
+    if (!on) {
         return NULL;
+    }
     const int err = cf_state_of(comm, &state);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         return err == MPI_ERR_NO_MEM ? &out_of_memory : NULL;
+    }
     const struct cf_last *last = &state->last[collective];
     return counts != NULL || type != last->type || count != last->count
                ? find_choice(state, collective, count, type, counts, call)
@@ -196,11 +215,13 @@ static void count_call(int collective, MPI_Comm comm, int count, MPI_Datatype ty
                        const int *counts) {
     struct cf_state *state = NULL;
     if (!cf_observe_counts() || cf_state_of(comm, &state) != MPI_SUCCESS ||
-        state->comm.layout.size == 0)
+        state->comm.layout.size == 0) {
         return;
+    }
     const int64_t bytes = cf_call_bytes(collective, count, type, counts, state->comm.layout.size);
-    if (bytes >= 0)
+    if (bytes >= 0) {
         cf_observe_nonblocking(state, collective, bytes);
+    }
 }
 
 void cf_count(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
@@ -208,8 +229,9 @@ void cf_count(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
 }
 
 void cf_count_mean(int collective, MPI_Comm comm, const int *counts, MPI_Datatype type) {
-    if (counts != NULL)
+    if (counts != NULL) {
         count_call(collective, comm, 0, type, counts);
+    }
 }
 
 void cf_count_unsized(int collective, MPI_Comm comm) {

@@ -32,11 +32,13 @@ static bool is_illegal_everywhere(const struct cf_collective_info *info, const s
 static bool is_illegal_here(const struct cf_collective_info *info, const struct cf_args *args,
                             const struct cf_layout *layout) {
     /* The exchange of sizes has told all ranks of an illegal one. */
-    if (info->sized == CF_SIZED_EXCHANGED || info->sized == CF_SIZED_NONE)
+    if (info->sized == CF_SIZED_EXCHANGED || info->sized == CF_SIZED_NONE) {
         return false;
+    }
     /* On non-root ranks only the side passed to cf_choose is significant. */
-    if (info->rooted && args->root != layout->rank)
+    if (info->rooted && args->root != layout->rank) {
         return false;
+    }
     return side_is_illegal(args->sendbuf, args->sendcount, args->sendtype) ||
            side_is_illegal(args->recvbuf, args->recvcount, args->recvtype);
 }
@@ -93,8 +95,9 @@ bool cf_shows_order(int collective, MPI_Op op) {
 static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice,
                         const struct cf_args *args) {
     if (choice->evidence == CF_FORCED || state->waited || state->stage != CF_STAGE_LOCAL ||
-        args->comm == MPI_COMM_WORLD || cf_shows_order(choice->variant->collective, args->op))
+        args->comm == MPI_COMM_WORLD || cf_shows_order(choice->variant->collective, args->op)) {
         return false;
+    }
     state->waited = true;
     return true;
 }
@@ -108,13 +111,15 @@ static bool may_be_on_gpu(struct cf_state *state) {
  * check comes last, in case another thread loads a GPU runtime meanwhile. */
 static void remember_settled(struct cf_state *state, int collective, const struct cf_args *args) {
     struct cf_last *last = &state->last[collective];
-    if (args->sendtype != args->recvtype || !cf_means_the_same(args->op, args->sendtype))
+    if (args->sendtype != args->recvtype || !cf_means_the_same(args->op, args->sendtype)) {
         return;
+    }
     last->op = args->op;
     last->both = args->sendtype;
     last->settled = true;
-    if (cf_gpu_may_have_come() && may_be_on_gpu(state))
+    if (cf_gpu_may_have_come() && may_be_on_gpu(state)) {
         last->settled = false;
+    }
 }
 
 int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collective, int64_t bytes,
@@ -122,24 +127,30 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     const struct cf_collective_info *info = &cf_collectives[collective];
     const struct cf_layout *layout = &state->comm.layout;
 
-    if (is_illegal_everywhere(info, args, layout))
-        return CF_DECLINED;
-    if (!serves(state, choice, collective, bytes, args->op)) {
-        if (cf_runtime.mode == CF_MODE_OBSERVED)
-            cf_observe_refusal(state, collective, bytes, choice);
+    if (is_illegal_everywhere(info, args, layout)) {
         return CF_DECLINED;
     }
-    if (has_to_wait(state, choice, args))
+    if (!serves(state, choice, collective, bytes, args->op)) {
+        if (cf_runtime.mode == CF_MODE_OBSERVED) {
+            cf_observe_refusal(state, collective, bytes, choice);
+        }
         return CF_DECLINED;
+    }
+    if (has_to_wait(state, choice, args)) {
+        return CF_DECLINED;
+    }
     /* Collective at the first call: no rank may return before. */
     bool ready = false;
     int err = cf_state_complete(state);
-    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE)
+    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE) {
         err = cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
-    if (err != MPI_SUCCESS)
+    }
+    if (err != MPI_SUCCESS) {
         return err;
-    if (!ready && cf_runtime.reproducible && info->has_op && layout->rank == 0)
+    }
+    if (!ready && cf_runtime.reproducible && info->has_op && layout->rank == 0) {
         cf_order_warn(info->name, state->layout_name);
+    }
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
@@ -165,23 +176,29 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
 
     /* What cannot run anyway waits for no trial; cf_settle says so. */
     if (tries && !is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) &&
-        serves(state, choice, collective, bytes, args->op))
+        serves(state, choice, collective, bytes, args->op)) {
         err = cf_guard_wait(state, choice, bytes, call);
-    if (err == MPI_SUCCESS)
+    }
+    if (err == MPI_SUCCESS) {
         err = cf_settle(state, choice, collective, bytes, args);
+    }
     tries = tries && err == MPI_SUCCESS;
-    if (tries)
+    if (tries) {
         err = begin_trial(state, choice, again, call);
-    if (err != MPI_SUCCESS)
+    }
+    if (err != MPI_SUCCESS) {
         return err;
+    }
     if (!may_be_on_gpu(state)) {
-        if (!tries)
+        if (!tries) {
             remember_settled(state, collective, args);
+        }
         return choice->variant->run(args, &state->comm, choice->parameter);
     }
     err = cf_staging_begin(&staging, args, collective, &state->comm);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         return err;
+    }
     return cf_staging_end(&staging,
                           choice->variant->run(&staging.args, &state->comm, choice->parameter));
 }
@@ -194,8 +211,9 @@ static int exchange_and_run(struct cf_state *state, const struct cf_choice *any,
     const int64_t mean = state->comm.exchanged.mean;
     const bool is_forced = any->evidence == CF_FORCED;
     const struct cf_choice *choice = is_forced ? any : cf_choose_bytes(state, collective, mean);
-    if (cf_runtime.mode == CF_MODE_OBSERVED)
+    if (cf_runtime.mode == CF_MODE_OBSERVED) {
         cf_observe_choice(state, collective, mean, choice);
+    }
     return choice == NULL ? CF_DECLINED : attempt_unsettled(state, choice, mean, args, false, call);
 }
 
@@ -212,8 +230,9 @@ CF_APART static int attempt_exchanged(struct cf_state *state, const struct cf_ch
     const int collective = any->variant->collective;
     struct cf_last *last = &state->last[collective];
     if (is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) ||
-        has_to_wait(state, any, args))
+        has_to_wait(state, any, args)) {
         return CF_DECLINED;
+    }
     if (last->pause > 0) {
         last->pause--;
         return CF_DECLINED;
@@ -224,8 +243,9 @@ CF_APART static int attempt_exchanged(struct cf_state *state, const struct cf_ch
         return err;
     }
     last->pause = pauses[last->in_vain];
-    if (last->in_vain + 1 < (int)(sizeof pauses / sizeof pauses[0]))
+    if (last->in_vain + 1 < (int)(sizeof pauses / sizeof pauses[0])) {
         last->in_vain++;
+    }
     return CF_DECLINED;
 }
 
@@ -233,25 +253,29 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
                struct cf_call *call) {
     struct cf_state *state = NULL;
 
-    if (choice->variant == NULL)
+    if (choice->variant == NULL) {
         return cf_raise(args->comm, MPI_ERR_NO_MEM);
+    }
     int err = cf_state_of(args->comm, &state);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         return cf_raise(args->comm, err);
+    }
     struct cf_last *last = &state->last[collective];
     /* Every rank counts alike: the variant was chosen on all of them. */
     const bool again = ++last->served % CF_CALLS_TO_RETEST == 0;
     /* root and counts are 0 for collectives without them. */
-    if (cf_collectives[collective].sized == CF_SIZED_EXCHANGED)
+    if (cf_collectives[collective].sized == CF_SIZED_EXCHANGED) {
         err = attempt_exchanged(state, choice, args, call);
-    else if (again || args->root < 0 || args->root >= state->comm.layout.size ||
-             args->sendcount < 0 || args->recvcount < 0 || !is_settled(last, args))
+    } else if (again || args->root < 0 || args->root >= state->comm.layout.size ||
+               args->sendcount < 0 || args->recvcount < 0 || !is_settled(last, args)) {
         err = attempt_unsettled(state, choice, last->bytes, args, again, call);
-    else
+    } else {
         err = choice->variant->run(args, &state->comm, choice->parameter);
+    }
     cf_tmpbufs_trim(&state->comm.tmpbufs);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         return cf_ended(err, call);
+    }
     return err == CF_DECLINED ? err : cf_raise(args->comm, err);
 }
 
@@ -262,8 +286,9 @@ static bool is_alive(const struct cf_call *call) {
 }
 
 int cf_end_call(const struct cf_call *call) {
-    if ((call->tally == NULL && call->trial == NULL) || !is_alive(call))
+    if ((call->tally == NULL && call->trial == NULL) || !is_alive(call)) {
         return MPI_SUCCESS;
+    }
     cf_observe_end(call);
     return cf_guard_end(call);
 }

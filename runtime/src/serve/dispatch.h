@@ -33,8 +33,9 @@ int cf_raise(MPI_Comm comm, int err);
 /* Tells the profile the sizes of a call, where no other rank knows them. */
 static inline void cf_sized(int collective, const struct cf_args *args,
                             const struct cf_call *call) {
-    if (cf_runtime.awaits_ends && call->tally != NULL)
+    if (cf_runtime.awaits_ends && call->tally != NULL) {
         cf_observe_sizes(call, cf_own_mean(&call->state->comm.layout, collective, args));
+    }
 }
 
 /* Ends a call that is observed or on trial, after its success. Returns an error of a decision. */

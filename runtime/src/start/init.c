@@ -44,15 +44,18 @@ static bool share_winners(const struct cf_settings *settings, int rank,
 
 /* Collective over MPI_COMM_WORLD. */
 static int activate(void) {
-    if (activated)
+    if (activated) {
         return MPI_SUCCESS;
+    }
     CF_TRY(cf_topology_start());
     int err = cf_types_start();
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = cf_states_start();
+    }
     activated = cf_all_agree(err == MPI_SUCCESS);
-    if (!activated && err == MPI_SUCCESS)
+    if (!activated && err == MPI_SUCCESS) {
         err = MPI_ERR_OTHER;
+    }
     return err;
 }
 
@@ -67,8 +70,9 @@ static void describe_world(void) {
     struct cf_state *state = NULL;
     int size = 0;
     if (PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS &&
-        (cf_runtime.mode == CF_MODE_OBSERVED || cf_rules_any_for(size)))
+        (cf_runtime.mode == CF_MODE_OBSERVED || cf_rules_any_for(size))) {
         (void)cf_state_of(MPI_COMM_WORLD, &state);
+    }
 }
 
 /* On all ranks alike: false when one is out of memory. */
@@ -93,24 +97,30 @@ static void start(void) {
     struct cf_settings settings = {.memory = CF_USUAL_MEMORY};
     struct cf_winners winners = {0};
     int rank = 0;
-    if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS)
+    if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS) {
         return;
-    if (rank == 0)
+    }
+    if (rank == 0) {
         cf_settings_read(&settings, &winners);
-    if (PMPI_Bcast(&settings, (int)sizeof settings, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
+    }
+    if (PMPI_Bcast(&settings, (int)sizeof settings, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) {
         settings.wanted = settings.pretended = 0;
+    }
     cf_log_setup(settings.verbose);
     cf_runtime.memory = settings.memory;
     cf_runtime.guard = (enum cf_guard)settings.guard;
     cf_runtime.guard_after = settings.guard_after;
     cf_runtime.reproducible = settings.reproducible;
-    if (settings.pretended)
+    if (settings.pretended) {
         (void)cf_topology_start();
+    }
     if (settings.wanted && settings.gpu_native && !cf_all_agree(!cf_gpu_is_here())) {
-        if (rank == 0 && settings.reproducible)
+        if (rank == 0 && settings.reproducible) {
             cf_warn("COLLFORGE_REPRODUCIBLE is ignored beside COLLFORGE_GPU=native");
-        if (rank == 0)
+        }
+        if (rank == 0) {
             cf_log(1, "a rank has a GPU runtime and COLLFORGE_GPU=native: native collectives");
+        }
         settings.wanted = 0;
     }
     if (settings.wanted) {
@@ -121,12 +131,15 @@ static void start(void) {
         cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
         cf_runtime.awaits_ends = active && (observed || cf_runtime.guard != CF_GUARD_OFF);
         cf_observe_setup(active && settings.profile, settings.nwinners > 0);
-        if (active)
+        if (active) {
             describe_world();
-        if (active && rank == 0)
+        }
+        if (active && rank == 0) {
             cf_chain_check();
-        if (!active && rank == 0)
+        }
+        if (!active && rank == 0) {
             cf_warn("out of memory; native collectives");
+        }
     }
     cf_winners_free(&winners);
 }
@@ -149,8 +162,9 @@ __attribute__((constructor)) static void chain(void) {
 static void stop_observing(void) {
     struct cf_state *world = NULL;
     if (cf_runtime.mode != CF_MODE_OBSERVED ||
-        !cf_all_agree(cf_state_of(MPI_COMM_WORLD, &world) == MPI_SUCCESS))
+        !cf_all_agree(cf_state_of(MPI_COMM_WORLD, &world) == MPI_SUCCESS)) {
         return;
+    }
     cf_states_for_each(cf_observe_leave);
     cf_observe_finish(world);
 }
@@ -185,8 +199,9 @@ static int stop_before_the_end(MPI_Comm self, int keyval, void *value, void *ext
 static void stop_at_the_end(void) {
     int keyval = MPI_KEYVAL_INVALID;
     if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop_before_the_end, &keyval, NULL) !=
-        MPI_SUCCESS)
+        MPI_SUCCESS) {
         return;
+    }
     (void)PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
     (void)PMPI_Comm_free_keyval(&keyval);
 }
@@ -208,23 +223,28 @@ static bool may_start_late(void) {
 
 static void begin(bool after_init) {
     cf_runtime.mode = CF_MODE_OFF;
-    if (!cf_library_is_ours())
+    if (!cf_library_is_ours()) {
         return;
+    }
     stop_at_the_end();
-    if (!cf_presence_agree(after_init))
+    if (!cf_presence_agree(after_init)) {
         return;
-    if (after_init || cf_all_agree(may_start_late()))
+    }
+    if (after_init || cf_all_agree(may_start_late())) {
         start();
+    }
 }
 
 bool cf_runtime_start(MPI_Comm comm) {
     int initialized = 0;
     int finalized = 0;
-    if (cf_runtime.mode != CF_MODE_UNSTARTED)
+    if (cf_runtime.mode != CF_MODE_UNSTARTED) {
         return cf_runtime.mode >= CF_MODE_ON;
+    }
     if (starting || comm != MPI_COMM_WORLD || PMPI_Initialized(&initialized) != MPI_SUCCESS ||
-        !initialized || PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
+        !initialized || PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized) {
         return false;
+    }
     begin(false);
     return cf_runtime.mode >= CF_MODE_ON;
 }
@@ -232,25 +252,28 @@ bool cf_runtime_start(MPI_Comm comm) {
 /* Before MPI_Init. Returns whether the environment asks for MPI_THREAD_MULTIPLE, with which
  * collectives may use the threads of an MPI+OpenMP program (threads.h). */
 static bool prepare(void) {
-    if (!cf_library_is_ours())
+    if (!cf_library_is_ours()) {
         return false;
+    }
     cf_presence_announce();
     return cf_variable_is_on(CF_VARIABLE_THREAD_MULTIPLE);
 }
 
 static int begun(int err) {
     starting = false;
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         begin(true);
-    else
+    } else {
         cf_launcher_close();
+    }
     return err;
 }
 
 COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
     int provided = MPI_THREAD_SINGLE;
-    if (starting)
+    if (starting) {
         return next.init(argc, argv);
+    }
     starting = true;
     cf_runtime.raised = prepare();
     return begun(cf_runtime.raised ? next.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
@@ -258,15 +281,17 @@ COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
 }
 
 COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    if (starting)
+    if (starting) {
         return next.init_thread(argc, argv, required, provided);
+    }
     starting = true;
     cf_runtime.raised = prepare() && required < MPI_THREAD_MULTIPLE;
     const int level = cf_runtime.raised ? MPI_THREAD_MULTIPLE : required;
     const int err = begun(next.init_thread(argc, argv, level, provided));
     /* The program sees the level it asked for: its threads may not use the higher one. */
-    if (err == MPI_SUCCESS && cf_runtime.raised && *provided > required)
+    if (err == MPI_SUCCESS && cf_runtime.raised && *provided > required) {
         *provided = required;
+    }
     return err;
 }
 

@@ -33,14 +33,16 @@ static bool look_at(long process, long *parent, char name[64]) {
     char text[512] = "";
     (void)snprintf(path, sizeof path, "/proc/%ld/stat", process);
     FILE *file = fopen(path, "r");
-    if (file == NULL)
+    if (file == NULL) {
         return false;
+    }
     const size_t length = fread(text, 1, sizeof text - 1, file);
     (void)fclose(file);
     const char *open = memchr(text, '(', length);
     const char *close = strrchr(text, ')');
-    if (open == NULL || close == NULL || sscanf(close + 1, " %*c %ld", parent) != 1)
+    if (open == NULL || close == NULL || sscanf(close + 1, " %*c %ld", parent) != 1) {
         return false;
+    }
     (void)snprintf(name, 64, "%.*s", (int)(close - open - 1), open + 1);
     return true;
 }
@@ -52,10 +54,12 @@ static bool is_below_hydra(void) {
     long process = (long)getppid();
     for (int i = 0; i < MOST_ANCESTORS && process > 0; i++) {
         long parent = 0;
-        if (!look_at(process, &parent, name))
+        if (!look_at(process, &parent, name)) {
             return false;
-        if (strncmp(name, "hydra_", strlen("hydra_")) == 0)
+        }
+        if (strncmp(name, "hydra_", strlen("hydra_")) == 0) {
             return true;
+        }
         process = parent;
     }
     return false;
@@ -63,8 +67,9 @@ static bool is_below_hydra(void) {
 
 static bool may_go_on(void) {
     struct pollfd ready = {.fd = pmi.descriptor, .events = POLLIN};
-    if (errno == EAGAIN)
+    if (errno == EAGAIN) {
         (void)poll(&ready, 1, -1);
+    }
     return errno == EAGAIN || errno == EINTR;
 }
 
@@ -77,14 +82,16 @@ static bool pmi_ask(const char *request, char answer[LINE]) {
     const size_t length = strlen(request);
     for (size_t sent = 0; sent < length;) {
         const ssize_t n = send(pmi.descriptor, request + sent, length - sent, MSG_NOSIGNAL);
-        if (n < 0 && !may_go_on())
+        if (n < 0 && !may_go_on()) {
             return false;
+        }
         sent += n < 0 ? 0 : (size_t)n;
     }
     for (size_t used = 0; used < LINE;) {
         const ssize_t n = read(pmi.descriptor, answer + used, 1);
-        if (n == 0 || (n < 0 && !may_go_on()))
+        if (n == 0 || (n < 0 && !may_go_on())) {
             return false;
+        }
         used += n == 1;
         if (n == 1 && answer[used - 1] == '\n') {
             answer[used - 1] = '\0';
@@ -97,8 +104,9 @@ static bool pmi_ask(const char *request, char answer[LINE]) {
 /* Copies the word after "name=" in an answer. */
 static bool word_of(const char *answer, const char *name, char *word, size_t size) {
     const char *found = strstr(answer, name);
-    if (found == NULL)
+    if (found == NULL) {
         return false;
+    }
     found += strlen(name);
     const size_t length = strcspn(found, " ");
     (void)snprintf(word, size, "%.*s", (int)length, found);
@@ -120,8 +128,9 @@ static bool pmi_post(const char *notice) {
     pmi.descriptor = (int)strtol(getenv("PMI_FD"), NULL, 10);
     if (!pmi_ask("cmd=init pmi_version=1 pmi_subversion=1\n", answer) || !is_good(answer) ||
         !pmi_ask("cmd=get_my_kvsname\n", answer) ||
-        !word_of(answer, "kvsname=", pmi.space, sizeof pmi.space))
+        !word_of(answer, "kvsname=", pmi.space, sizeof pmi.space)) {
         return false;
+    }
     (void)snprintf(request, sizeof request, "cmd=put kvsname=%s key=collforge-%s value=%s\n",
                    pmi.space, getenv("PMI_RANK"), notice);
     return pmi_ask(request, answer) && is_good(answer);
@@ -202,8 +211,9 @@ static bool pmix_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
     };
     struct pmix_value *value = NULL;
     other.rank = (uint32_t)rank;
-    if (pmix.get(&other, pmix_key, &limit, 1, &value) != PMIX_GOOD || value == NULL)
+    if (pmix.get(&other, pmix_key, &limit, 1, &value) != PMIX_GOOD || value == NULL) {
         return false;
+    }
     const bool found = value->type == PMIX_A_STRING && value->data.string != NULL;
     if (found) {
         (void)snprintf(notice, CF_NOTICE_SIZE, "%s", value->data.string);
@@ -217,8 +227,9 @@ static bool pmix_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
 
 enum cf_posted cf_launcher_post(const char *notice) {
     const bool hydra = pmi_is_there();
-    if (!hydra && !pmix_is_there())
+    if (!hydra && !pmix_is_there()) {
         return CF_NOWHERE;
+    }
     return (hydra ? pmi_post(notice) : pmix_post(notice)) ? CF_POSTED : CF_NOT_POSTED;
 }
 
@@ -229,8 +240,9 @@ bool cf_launcher_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
 
 /* PMIx counts its users, so MPI_Finalize still works. */
 void cf_launcher_close(void) {
-    if (pmix.is_open)
+    if (pmix.is_open) {
         (void)pmix.finalize(NULL, 0);
+    }
     pmix.is_open = false;
     pmi.descriptor = -1;
 }

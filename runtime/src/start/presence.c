@@ -65,8 +65,9 @@ static enum verdict look_at(int rank) {
     char own[CF_NOTICE_SIZE];
     char other[CF_NOTICE_SIZE] = "";
     write_notice(own);
-    if (!cf_launcher_read(rank, seconds, other) || strncmp(other, form, sizeof form - 1) != 0)
+    if (!cf_launcher_read(rank, seconds, other) || strncmp(other, form, sizeof form - 1) != 0) {
         return SOME_LACK_IT;
+    }
     return strcmp(own, other) == 0 ? ALL_ALIKE : BUILDS_DIFFER;
 }
 
@@ -77,10 +78,12 @@ static void finish_in_time(MPI_Request *request) {
     const double end = PMPI_Wtime() + start_timeout();
     int done = 0;
     while (PMPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
-           PMPI_Wtime() < end)
+           PMPI_Wtime() < end) {
         (void)nanosleep(&pause, NULL);
-    if (done)
+    }
+    if (done) {
         return;
+    }
     cf_warn(
         "some ranks have not come to MPI_Init with this library in COLLFORGE_START_TIMEOUT; "
         "the job ends here: preload it on all nodes, or on none");
@@ -100,8 +103,9 @@ static bool give(int value, int rank) {
 static int take(int rank) {
     int value = SOME_LACK_IT;
     MPI_Request request = MPI_REQUEST_NULL;
-    if (PMPI_Irecv(&value, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD, &request) == MPI_SUCCESS)
+    if (PMPI_Irecv(&value, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD, &request) == MPI_SUCCESS) {
         finish_in_time(&request);
+    }
     return value;
 }
 
@@ -114,18 +118,22 @@ static enum verdict agree_by_notices(int rank, int size) {
     for (int i = 0; i < 2; i++) {
         const int child = 2 * rank + 1 + i;
         below[i] = child < size ? look_at(child) : SOME_LACK_IT;
-        if (child < size)
+        if (child < size) {
             found = least(found, (int)below[i]);
-        if (below[i] != SOME_LACK_IT)
+        }
+        if (below[i] != SOME_LACK_IT) {
             found = least(found, take(child));
+        }
     }
     if (rank > 0 && above != SOME_LACK_IT) {
         (void)give(found, parent);
         found = take(parent);
     }
-    for (int i = 0; i < 2; i++)
-        if (below[i] != SOME_LACK_IT)
+    for (int i = 0; i < 2; i++) {
+        if (below[i] != SOME_LACK_IT) {
             (void)give(found, 2 * rank + 1 + i);
+        }
+    }
     return (enum verdict)found;
 }
 
@@ -133,10 +141,12 @@ static enum verdict agree_by_notices(int rank, int size) {
  * so on, else the last rank. */
 static bool speaks(int rank, int size) {
     int first = 0;
-    if (rank < size - 1 && (rank & (rank + 1)) != 0)
+    if (rank < size - 1 && (rank & (rank + 1)) != 0) {
         return false;
-    while (first < rank && look_at(first) == SOME_LACK_IT)
+    }
+    while (first < rank && look_at(first) == SOME_LACK_IT) {
         first = least(2 * first + 1, size - 1);
+    }
     return first == rank;
 }
 
@@ -149,10 +159,12 @@ static enum verdict agree_by_collectives(bool in_time) {
     const int64_t mine[2] = {hash, -hash};
     int64_t all[2] = {0};
     MPI_Request request = MPI_REQUEST_NULL;
-    if (in_time && PMPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS)
+    if (in_time && PMPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) {
         finish_in_time(&request);
-    if (PMPI_Allreduce(mine, all, 2, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS)
+    }
+    if (PMPI_Allreduce(mine, all, 2, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS) {
         return BUILDS_DIFFER;
+    }
     return all[0] == -all[1] ? ALL_ALIKE : BUILDS_DIFFER;
 }
 
@@ -161,21 +173,24 @@ bool cf_presence_agree(bool after_init) {
     int size = 1;
     enum verdict verdict = ALL_ALIKE;
     if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
-        PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS)
+        PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS) {
         return false;
+    }
     /* At a late start a session alone may have posted, on some ranks only. */
     if (!after_init && posted != CF_NOWHERE) {
         cf_launcher_close();
         posted = CF_NOWHERE;
     }
-    if (size > 1)
+    if (size > 1) {
         verdict = posted == CF_POSTED       ? agree_by_notices(rank, size)
                   : posted == CF_NOT_POSTED ? SOME_LACK_IT /* as the other ranks see it */
                                             : agree_by_collectives(after_init);
-    if (verdict != ALL_ALIKE && (posted == CF_POSTED ? speaks(rank, size) : rank == 0))
+    }
+    if (verdict != ALL_ALIKE && (posted == CF_POSTED ? speaks(rank, size) : rank == 0)) {
         cf_warn("%s; native collectives",
                 verdict == SOME_LACK_IT ? "some ranks of the job run without libcollforge.so"
                                         : "the ranks run different builds of libcollforge.so");
+    }
     cf_launcher_close();
     return verdict == ALL_ALIKE;
 }
