@@ -35,8 +35,8 @@ class CollectiveEntry:
     busiest node, so bound / (rails x bytes per second) is the least time. ``sized``: the bytes that a choice
     may read, of a "block", the "mean" of all blocks, that mean after the ranks have "exchanged" the sizes of
     their blocks, or "none". ``varies``: what the size of a block depends
-    on, nothing ("no"), its "source" rank, its "target" rank, or the "pair". ``prefix``: a rank's result
-    combines only the ranks before it. ``personalized``: each block goes from one rank to one other.
+    on, nothing ("no"), its "source" rank, its "target" rank, or the "pair". ``map_needs``: what
+    a layout must be ("consecutive", "even") for the collective to follow the map (generator/model.py).
     ``hybrid``: a collective of collforge_hybrid.h, whose result exists once per node.
     """
 
@@ -46,8 +46,7 @@ class CollectiveEntry:
     standard: str
     rooted: bool
     has_op: bool
-    prefix: bool
-    personalized: bool
+    map_needs: tuple[str, ...]
     in_place: str
     sized: str
     varies: str

@@ -82,9 +82,16 @@ class Collective:
         return result.in_blocks.text == result.out_blocks.text == "size"
 
     @property
-    def personalized(self) -> bool:
-        """Whether each block goes from one rank to one other (gather, scatter, alltoall)."""
-        return self.has_blocks and not self.has_op and (self.rooted or self.all_to_all)
+    def map_needs(self) -> tuple[str, ...]:
+        """What ``collforge.layout.Layout`` must be for the collective to follow a point of the map.
+
+        Points stand for consecutive ranks on nodes of the same size. Prefix reductions over other placements
+        are serial across ranks. Where each block goes from one rank to one other (gather, scatter, alltoall),
+        lanes, of which there are as many as the smallest node has ranks, slow down the larger nodes. The map
+        models neither.
+        """
+        moves_once = self.has_blocks and not self.has_op and (self.rooted or self.all_to_all)
+        return ("consecutive",) * self.prefix + ("even",) * moves_once
 
     @property
     def moves_nothing(self) -> bool:

@@ -14,7 +14,6 @@ class OwnSlice(RankStep):
 
     call = "own_slice"
     sentence = "Copy the slice of my lane from {reads} to {writes}."
-    header = "data/at_root.h"
 
     def splits(self, step: Step) -> list[str]:
         return ["slices"]
@@ -33,7 +32,6 @@ class ReduceRest(GroupStep):
     call = "reduce_rest"
     keys = {"root": ("root",), **MOVE}
     sentence = "Combine at {root}, in {writes}, all of {reads} but the slices copied before."
-    header = OwnSlice.header
     takes_op = True
     keeps_order = False  # each slice lacks the operand of another rank
     scratch = "vector"

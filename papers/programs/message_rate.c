@@ -23,8 +23,9 @@
 enum { WINDOW = 64, MOST_PAIRS = 64, MOST_BYTES = 1 << 20, WARM_UP = 4, DATA = 1, BACK = 2 };
 
 static void must(int err) {
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         MPI_Abort(MPI_COMM_WORLD, 1);
+    }
 }
 
 struct probe {
@@ -75,18 +76,21 @@ static void burst_of_puts(const struct probe *probe, int thread, char *data, int
     const MPI_Win window = probe->window[place_of(probe, thread)];
     const MPI_Aint target = probe->own ? 0 : (MPI_Aint)thread * MOST_BYTES;
 
-    for (int i = 0; sends(probe) && i < WINDOW; i++)
+    for (int i = 0; sends(probe) && i < WINDOW; i++) {
         must(MPI_Put(data, bytes, MPI_CHAR, partner(probe), target, bytes, MPI_CHAR, window));
-    if (sends(probe))
+    }
+    if (sends(probe)) {
         must(MPI_Win_flush(partner(probe), window));
+    }
 }
 
 static void run_bursts(const struct probe *probe, int thread, char *data, int bytes, int bursts) {
     for (int i = 0; i < bursts; i++) {
-        if (probe->put)
+        if (probe->put) {
             burst_of_puts(probe, thread, data, bytes);
-        else
+        } else {
             burst_of_sends(probe, thread, data, bytes);
+        }
     }
 }
 
@@ -114,8 +118,9 @@ static void free_window(struct probe *probe, int place) {
 
 static void close_probe(struct probe *probe) {
     for (int i = 0; i < places(probe); i++) {
-        if (probe->put && !probe->frees)
+        if (probe->put && !probe->frees) {
             free_window(probe, i);
+        }
         must(MPI_Comm_free(&probe->comm[i]));
     }
 }
@@ -123,8 +128,9 @@ static void close_probe(struct probe *probe) {
 /* Returns the time at which this thread's bursts had ended. */
 static double run_thread(struct probe *probe, int thread, int bytes, int bursts) {
     char *data = malloc((size_t)bytes + 1);
-    if (data == NULL)
+    if (data == NULL) {
         MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     memset(data, 1, (size_t)bytes + 1);
     const double begin = MPI_Wtime();
     run_bursts(probe, thread, data, bytes, bursts);
@@ -136,8 +142,9 @@ static double run_thread(struct probe *probe, int thread, int bytes, int bursts)
         if (!probe->own) { /* others still use it */
 #pragma omp barrier
         }
-        if (thread < places(probe))
+        if (thread < places(probe)) {
             free_window(probe, thread);
+        }
     }
     return end;
 }
@@ -154,8 +161,9 @@ static double time_bursts(struct probe *probe, int bytes, int bursts) {
     end = run_thread(probe, omp_get_thread_num(), bytes, bursts);
     must(MPI_Barrier(MPI_COMM_WORLD));
     double seconds = (probe->frees ? end : MPI_Wtime()) - begin;
-    if (probe->frees && !sends(probe))
+    if (probe->frees && !sends(probe)) {
         seconds = 0;
+    }
     must(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
     close_probe(probe);
     return seconds;
@@ -172,8 +180,9 @@ static double measure(struct probe *probe, int bytes, double wanted) {
 }
 
 static bool read_arguments(struct probe *probe, int argc, char **argv) {
-    if (argc < 6)
+    if (argc < 6) {
         return false;
+    }
     probe->everywhere = strcmp(argv[1], "everywhere") == 0;
     probe->own = strcmp(argv[1], "ser_comm") != 0;
     probe->put = strncmp(argv[2], "put", 3) == 0;
@@ -193,17 +202,21 @@ int main(int argc, char **argv) {
                          &provided));
     must(MPI_Comm_rank(MPI_COMM_WORLD, &probe.rank));
     must(MPI_Comm_size(MPI_COMM_WORLD, &probe.size));
-    if (!read_arguments(&probe, argc, argv) || (threads && provided < MPI_THREAD_MULTIPLE))
+    if (!read_arguments(&probe, argc, argv) || (threads && provided < MPI_THREAD_MULTIPLE)) {
         MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     for (int i = 5; i < argc; i++) {
         const int bytes = atoi(argv[i]);
-        if (bytes < 0 || bytes > MOST_BYTES)
+        if (bytes < 0 || bytes > MOST_BYTES) {
             MPI_Abort(MPI_COMM_WORLD, 2);
+        }
         const double rate = measure(&probe, bytes, atof(argv[4]));
-        if (probe.rank == 0)
+        if (probe.rank == 0) {
             printf("%s{\"bytes\": %d, \"rate\": %.6g}", i == 5 ? "[" : ", ", bytes, rate);
+        }
     }
-    if (probe.rank == 0)
+    if (probe.rank == 0) {
         puts("]");
+    }
     return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

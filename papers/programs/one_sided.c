@@ -28,8 +28,9 @@ static const char *const part_names[PARTS] = {
     [GET] = "get", [GET_FLUSH] = "get_flush", [ADD] = "add", [ADD_FLUSH] = "add_flush"};
 
 static void must(int err) {
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         MPI_Abort(MPI_COMM_WORLD, 1);
+    }
 }
 
 struct program {
@@ -50,8 +51,9 @@ static int doubles(const struct program *p) {
 
 static double *allocate(int count) {
     double *data = malloc((size_t)count * sizeof *data);
-    if (data == NULL)
+    if (data == NULL) {
         MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     return data;
 }
 
@@ -84,15 +86,17 @@ static void open_windows(struct program *p) {
     }
     must(MPI_Info_create(&unordered));
     must(MPI_Info_set(unordered, "accumulate_ordering", "none"));
-    for (int i = 0; i < (p->own ? p->threads : 1); i++)
+    for (int i = 0; i < (p->own ? p->threads : 1); i++) {
         open_window(p, p->tiles, MPI_INFO_NULL, &p->window[i]);
+    }
     open_window(p, p->totals, unordered, &p->sums);
     must(MPI_Info_free(&unordered));
 }
 
 static void close_windows(struct program *p) {
-    for (int i = 0; i < (p->own ? p->threads : 1); i++)
+    for (int i = 0; i < (p->own ? p->threads : 1); i++) {
         close_window(&p->window[i]);
+    }
     close_window(&p->sums);
     free(p->tiles);
     free(p->totals);
@@ -102,10 +106,13 @@ static void multiply(const struct program *p, const double *a, const double *b, 
     const int n = p->edge;
 
     memset(product, 0, (size_t)doubles(p) * sizeof *product);
-    for (int row = 0; row < n; row++)
-        for (int k = 0; k < n; k++)
-            for (int column = 0; column < n; column++)
+    for (int row = 0; row < n; row++) {
+        for (int k = 0; k < n; k++) {
+            for (int column = 0; column < n; column++) {
                 product[row * n + column] += a[row * n + k] * b[k * n + column];
+            }
+        }
+    }
 }
 
 /* One round of a worker; adds the seconds of each part. data: [3][edge * edge]. */
@@ -119,16 +126,19 @@ static void run_round(const struct program *p, int thread, int round, double *da
     double before = now;
 
     must(MPI_Get(data, doubles(p), MPI_DOUBLE, partner, tile, doubles(p), MPI_DOUBLE, window));
-    if (p->multiplies)
+    if (p->multiplies) {
         must(MPI_Get(data + doubles(p), doubles(p), MPI_DOUBLE, third, tile, doubles(p), MPI_DOUBLE,
                      window));
+    }
     parts[GET] += (now = MPI_Wtime()) - before;
     must(MPI_Win_flush(partner, window));
-    if (third != partner)
+    if (third != partner) {
         must(MPI_Win_flush(third, window));
+    }
     parts[GET_FLUSH] += (before = MPI_Wtime()) - now;
-    if (!p->multiplies)
+    if (!p->multiplies) {
         return;
+    }
     double *product = data + (size_t)2 * (size_t)doubles(p);
     multiply(p, data, data + doubles(p), product);
     before = MPI_Wtime();
@@ -164,8 +174,9 @@ static bool is_right(const struct program *p) {
     double sums[2] = {0, (double)p->threads * p->rounds * p->edge * doubles(p)};
 
     must(MPI_Win_sync(p->sums));
-    for (int i = 0; i < doubles(p) * p->threads; i++)
+    for (int i = 0; i < doubles(p) * p->threads; i++) {
         sums[0] += p->totals[i];
+    }
     must(MPI_Allreduce(MPI_IN_PLACE, sums, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD));
     return !p->multiplies || sums[0] == sums[1];
 }
@@ -174,8 +185,9 @@ static void measure(struct program *p, int bytes, bool first) {
     double parts[PARTS] = {0};
 
     p->edge = (int)sqrt((double)bytes / sizeof(double));
-    if (p->edge < 1)
+    if (p->edge < 1) {
         p->edge = 1;
+    }
     open_windows(p);
     run_rounds(p, parts);
     if (!is_right(p)) {
@@ -183,12 +195,14 @@ static void measure(struct program *p, int bytes, bool first) {
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
     close_windows(p);
-    if (p->rank != 0)
+    if (p->rank != 0) {
         return;
+    }
     printf("%s{\"bytes\": %d", first ? "[" : ", ", bytes);
-    for (int part = GET; part < (p->multiplies ? PARTS : ADD); part++)
+    for (int part = GET; part < (p->multiplies ? PARTS : ADD); part++) {
         printf(", \"%s\": %.6g", part_names[part],
                parts[part] * 1e6 / p->rounds / p->threads / p->size);
+    }
     printf("}");
 }
 
@@ -201,21 +215,25 @@ int main(int argc, char **argv) {
                          &provided));
     must(MPI_Comm_rank(MPI_COMM_WORLD, &p.rank));
     must(MPI_Comm_size(MPI_COMM_WORLD, &p.size));
-    if (argc < 6 || (threads && provided < MPI_THREAD_MULTIPLE) || p.size % 2 != 0)
+    if (argc < 6 || (threads && provided < MPI_THREAD_MULTIPLE) || p.size % 2 != 0) {
         MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     p.own = strcmp(argv[1], "par_comm") == 0;
     p.multiplies = strcmp(argv[2], "bspmm") == 0;
     p.threads = threads ? atoi(argv[3]) : 1;
     p.rounds = atoi(argv[4]);
-    if (p.threads < 1 || p.threads > MOST_THREADS || p.rounds < 1)
+    if (p.threads < 1 || p.threads > MOST_THREADS || p.rounds < 1) {
         MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     for (int i = 5; i < argc; i++) {
         const int bytes = atoi(argv[i]);
-        if (bytes < 0 || bytes > MOST_BYTES)
+        if (bytes < 0 || bytes > MOST_BYTES) {
             MPI_Abort(MPI_COMM_WORLD, 2);
+        }
         measure(&p, bytes, i == 5);
     }
-    if (p.rank == 0)
+    if (p.rank == 0) {
         puts("]");
+    }
     return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -106,12 +106,14 @@ static size_t elements(const struct collective *collective, long count) {
 
 /* Pages are written before they are timed, and hold numbers that sums leave normal. */
 static void hold(size_t wanted) {
-    if (wanted <= held)
+    if (wanted <= held) {
         return;
+    }
     sent = xrealloc(sent, wanted * sizeof *sent);
     received = xrealloc(received, wanted * sizeof *received);
-    for (size_t i = 0; i < wanted; i++)
+    for (size_t i = 0; i < wanted; i++) {
         sent[i] = received[i] = 1;
+    }
     held = wanted;
 }
 
@@ -159,18 +161,21 @@ static struct run measure(const struct collective *collective, long count, int o
     int in_time = start_together();
 
     t[BEGIN] = global_now();
-    if (collective != NULL)
+    if (collective != NULL) {
         collective->start((int)count, &request);
+    }
     t[CALLED] = global_now();
-    if (order > 0)
+    if (order > 0) {
         compute(order);
+    }
     t[COMPUTED] = global_now();
     must(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
     t[END] = global_now();
     must(MPI_Allreduce(MPI_IN_PLACE, &in_time, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD),
          "MPI_Allreduce");
-    if (!in_time)
+    if (!in_time) {
         lead = fmin(2 * lead, 0.1);
+    }
     must(MPI_Gather(t, STAMPS, MPI_DOUBLE, stamps, STAMPS, MPI_DOUBLE, 0, MPI_COMM_WORLD),
          "MPI_Gather");
     return rank == 0 ? evaluate() : (struct run){0};
@@ -190,8 +195,9 @@ static double median(double *values, int n) {
 }
 
 static void prepare(int order) {
-    if (!compute_prepare(order))
+    if (!compute_prepare(order)) {
         fail(EXIT_TROUBLE, "no memory for matrices of order %d", order);
+    }
 }
 
 /* A search_cost, equal on all ranks; context: the collective, NULL for computation. */
@@ -199,15 +205,17 @@ static double cost(long amount, void *context) {
     const struct collective *collective = context;
     double seconds[TRIES];
 
-    if (collective != NULL)
+    if (collective != NULL) {
         hold(elements(collective, amount));
-    else
+    } else {
         prepare((int)amount);
+    }
     for (int i = -1; i < TRIES; i++) {
         watchdog_step(collective != NULL ? "the search for a message size" : "that for an order");
         const struct run run = measure(collective, amount, collective != NULL ? 0 : (int)amount);
-        if (i >= 0)
+        if (i >= 0) {
             seconds[i] = collective != NULL ? run.total : run.comp;
+        }
     }
     double found = fmax(median(seconds, TRIES), 1e-9);
     must(MPI_Bcast(&found, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD), "MPI_Bcast");
@@ -238,18 +246,19 @@ static struct search_goal computation(int target) {
                                 .calls = CALLS};
 }
 
-/* ---- the computation with and without a running MPI -------------------------------------------
- */
+/* ---- the computation with and without a running MPI ------------------------------------------ */
 
 /* A search_cost of this rank alone, which needs no MPI. */
 static double own_cost(long order, void *context) {
     double seconds[TRIES];
     (void)context;
-    if (!compute_prepare((int)order))
+    if (!compute_prepare((int)order)) {
         exit(EXIT_TROUBLE);
+    }
     (void)compute_seconds((int)order);
-    for (int i = 0; i < TRIES; i++)
+    for (int i = 0; i < TRIES; i++) {
         seconds[i] = compute_seconds((int)order);
+    }
     return fmax(median(seconds, TRIES), 1e-9);
 }
 
@@ -257,8 +266,9 @@ static void repeat_alone(int order, double *seconds) {
     for (int r = -WARM_UP; r < repetitions; r++) {
         watchdog_step("the computation alone"); /* does nothing before watchdog_start */
         const double one = compute_seconds(order);
-        if (r >= 0)
+        if (r >= 0) {
             seconds[r] = one;
+        }
     }
 }
 
@@ -266,19 +276,22 @@ static void repeat_alone(int order, double *seconds) {
 
 static void write_samples(FILE *out, const char *name, const double *seconds) {
     fprintf(out, ", \"%s\": [", name);
-    for (int r = 0; r < repetitions; r++)
+    for (int r = 0; r < repetitions; r++) {
         fprintf(out, "%s%.9f", r == 0 ? "" : ", ", seconds[r]);
+    }
     fputs("]", out);
 }
 
 static void write_impact(FILE *out, int target, double *before, double *after) {
     double *const both[] = {before, after};
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         must(MPI_Reduce(rank == 0 ? MPI_IN_PLACE : both[i], both[i], repetitions, MPI_DOUBLE,
                         MPI_MAX, 0, MPI_COMM_WORLD),
              "MPI_Reduce");
-    if (rank != 0)
+    }
+    if (rank != 0) {
         return;
+    }
     fprintf(out, "{\"kind\": \"impact\", \"target\": %.6f", 1e-6 * target);
     write_samples(out, "before", before);
     write_samples(out, "after", after);
@@ -296,8 +309,9 @@ static void write_pair(FILE *out, const struct collective *collective, const str
             comp->found.seconds);
     fprintf(out, ", \"comm_converged\": %s, \"comp_converged\": %s",
             comm->found.converged ? "true" : "false", comp->found.converged ? "true" : "false");
-    for (int i = 0; i < SERIES; i++)
+    for (int i = 0; i < SERIES; i++) {
         write_samples(out, series[i], samples[i]);
+    }
     fputs("}\n", out);
     fflush(out);
 }
@@ -317,11 +331,13 @@ static void measure_pair(FILE *out, const struct collective *collective, const s
         const struct run both = measure(collective, count, order);
         const double found[SERIES] = {comm_alone.total, comp_alone.comp, both.call,
                                       both.comp,        both.wait,       both.total};
-        for (int i = 0; r >= 0 && i < SERIES; i++)
+        for (int i = 0; r >= 0 && i < SERIES; i++) {
             samples[i][r] = found[i];
+        }
     }
-    if (rank == 0)
+    if (rank == 0) {
         write_pair(out, collective, comm, comp);
+    }
 }
 
 /* ---- the program ----------------------------------------------------------------------------- */
@@ -334,13 +350,16 @@ static struct numbers read_collectives(const char *text) {
         const size_t length = strcspn(text, ",");
         int i = 0;
         while (i < known && (strlen(collectives[i].name) != length ||
-                             strncmp(text, collectives[i].name, length) != 0))
+                             strncmp(text, collectives[i].name, length) != 0)) {
             i++;
-        if (i == known)
+        }
+        if (i == known) {
             return (struct numbers){0};
+        }
         numbers.value[numbers.count++] = i;
-        if (text[length] == '\0')
+        if (text[length] == '\0') {
             return numbers;
+        }
         text += length + 1;
     }
     return (struct numbers){0};
@@ -356,29 +375,33 @@ static void measure_all(FILE *out, const struct numbers *which, const struct num
         const struct collective *collective = &collectives[which->value[c]];
         for (int i = 0; i < times->count; i++) {
             const struct axis comm = search_communication(collective, times->value[i]);
-            for (int j = 0; j < times->count; j++)
+            for (int j = 0; j < times->count; j++) {
                 measure_pair(out, collective, &comm, &comps[j]);
+            }
         }
     }
 }
 
 int main(int argc, char **argv) {
     static double before[MOST_REPETITIONS], after[MOST_REPETITIONS];
-    if (argc != 6)
+    if (argc != 6) {
         return EXIT_USAGE;
+    }
     repetitions = (int)strtol(argv[2], NULL, 10);
     most_bytes = strtol(argv[3], NULL, 10);
     const struct numbers which = read_collectives(argv[4]);
     const struct numbers times = read_numbers(argv[5], 1);
     if (repetitions < 1 || repetitions > MOST_REPETITIONS || most_bytes < 1 || which.count == 0 ||
-        times.count == 0)
+        times.count == 0) {
         return EXIT_USAGE;
+    }
 
     const int longest = largest(&times);
     const struct search_goal goal = computation(longest);
     const int order = (int)search_size(&goal, own_cost, NULL).size;
-    if (!compute_prepare(order))
+    if (!compute_prepare(order)) {
         return EXIT_TROUBLE;
+    }
     repeat_alone(order, before);
 
     int provided = MPI_THREAD_SINGLE;
@@ -388,8 +411,9 @@ int main(int argc, char **argv) {
     watchdog_start(rank, TIMEOUT);
     watchdog_step("the start");
     FILE *out = rank == 0 ? fopen(argv[1], "w") : NULL;
-    if (rank == 0 && out == NULL)
+    if (rank == 0 && out == NULL) {
         fail(EXIT_TROUBLE, "cannot write %s", argv[1]);
+    }
     stamps = xmalloc((size_t)size * sizeof *stamps);
     clock_create(&ticks, MPI_COMM_WORLD, false);
     must(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
@@ -397,8 +421,9 @@ int main(int argc, char **argv) {
     write_impact(out, longest, before, after);
     measure_all(out, &which, &times);
     watchdog_step("the end");
-    if (out != NULL && fclose(out) != 0)
+    if (out != NULL && fclose(out) != 0) {
         fail(EXIT_TROUBLE, "cannot write %s", argv[1]);
+    }
     clock_free(&ticks);
     compute_free();
     free(sent);

@@ -17,16 +17,19 @@ static int least(int a, int b) {
 
 static int prepare_mine(int order) {
     const size_t elements = (size_t)order * (size_t)order;
-    if (order <= prepared)
+    if (order <= prepared) {
         return 1;
+    }
     free(matrices);
     prepared = 0;
     matrices = malloc(3 * elements * sizeof *matrices);
-    if (matrices == NULL)
+    if (matrices == NULL) {
         return 0;
+    }
     /* The thread that computes touches the pages first. Values neither grow nor become denormal. */
-    for (size_t i = 0; i < 3 * elements; i++)
+    for (size_t i = 0; i < 3 * elements; i++) {
         matrices[i] = 0.5;
+    }
     prepared = order;
     return 1;
 }
@@ -48,8 +51,9 @@ static void multiply_block(const double *restrict a, const double *restrict b, d
     for (int i = at[0]; i < rows; i++) {
         for (int k = at[1]; k < inner; k++) {
             const double factor = a[(size_t)i * n + (size_t)k];
-            for (size_t j = (size_t)at[2]; j < columns; j++)
+            for (size_t j = (size_t)at[2]; j < columns; j++) {
                 c[(size_t)i * n + j] += factor * b[(size_t)k * n + j];
+            }
         }
     }
 }
@@ -57,15 +61,20 @@ static void multiply_block(const double *restrict a, const double *restrict b, d
 static void multiply(int order) {
     const size_t elements = (size_t)order * (size_t)order;
     double *c = matrices + 2 * elements;
-    for (size_t i = 0; i < elements; i++)
+    for (size_t i = 0; i < elements; i++) {
         c[i] = 0;
-    for (int i = 0; i < order; i += BLOCK)
-        for (int k = 0; k < order; k += BLOCK)
-            for (int j = 0; j < order; j += BLOCK)
+    }
+    for (int i = 0; i < order; i += BLOCK) {
+        for (int k = 0; k < order; k += BLOCK) {
+            for (int j = 0; j < order; j += BLOCK) {
                 multiply_block(matrices, matrices + elements, c, (const int[]){i, k, j}, order);
+            }
+        }
+    }
     /* Every element is read, so none is left out by the compiler. */
-    if (c[elements - 1] < 0)
+    if (c[elements - 1] < 0) {
         sink = c[elements / 2];
+    }
 }
 
 void compute(int order) {

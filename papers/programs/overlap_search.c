@@ -12,8 +12,9 @@ struct point {
 
 static long clip(double size, const struct search_goal *goal) {
     const double rounded = floor(size + 0.5);
-    if (rounded <= (double)goal->least)
+    if (rounded <= (double)goal->least) {
         return goal->least;
+    }
     return rounded >= (double)goal->most ? goal->most : (long)rounded;
 }
 
@@ -40,10 +41,12 @@ static double interpolate(const struct point *points, int n, double target) {
         double term = points[i].size;
         for (int j = 0; j < n; j++) {
             const double apart = points[i].seconds - points[j].seconds;
-            if (j != i && fabs(apart) < 1e-9)
+            if (j != i && fabs(apart) < 1e-9) {
                 return NAN;
-            if (j != i)
+            }
+            if (j != i) {
                 term *= (target - points[j].seconds) / apart;
+            }
         }
         size += term;
     }
@@ -53,13 +56,15 @@ static double interpolate(const struct point *points, int n, double target) {
 /* From one side only: by the order of the cost, but not too far, as small sizes take a latency. */
 static long step(const struct search_goal *goal, long size, double seconds) {
     double factor = pow(goal->seconds / seconds, 1 / goal->order);
-    if (seconds < goal->seconds)
+    if (seconds < goal->seconds) {
         factor = fmin(fmax(factor, 1.2), 8);
-    else
+    } else {
         factor = fmax(fmin(factor, 1 / 1.2), 1.0 / 64);
+    }
     const long next = clip((double)size * factor, goal);
-    if (next == size)
+    if (next == size) {
         return clip((double)size + (seconds < goal->seconds ? 1 : -1), goal);
+    }
     return next;
 }
 
@@ -72,15 +77,15 @@ static long between(const struct search_goal *goal, struct point *points, int n,
     const double margin = 0.02 * (high - low);
     const double target = log(goal->seconds);
     double size = interpolate(points, nearest(points, n, target), target);
-    if (!(size > low + margin && size < high - margin))
+    if (!(size > low + margin && size < high - margin)) {
         size = (low + high) / 2;
+    }
     long next = clip(exp(size), goal);
     next = next <= bounds[0] ? bounds[0] + 1 : next;
     return next >= bounds[1] ? bounds[1] - 1 : next;
 }
 
-/* The bounds are so near each other that sizes between them cannot help: times were not repeated.
- */
+/* The bounds are so near that sizes between them cannot help: times were not repeated. */
 static bool closed(const struct search_goal *goal, const long *bounds) {
     return bounds[1] - bounds[0] <= 1 ||
            (double)bounds[1] < (double)bounds[0] * (1 + goal->tolerance / 10);
@@ -105,12 +110,14 @@ struct search_found search_size(const struct search_goal *goal, search_cost *cos
             found.seconds = seconds;
         }
         found.converged = fabs(found.seconds - goal->seconds) <= goal->tolerance * goal->seconds;
-        if (found.converged)
+        if (found.converged) {
             break;
+        }
         const int side = seconds > goal->seconds;
         bounds[side] = size;
-        if (bounds[0] > 0 && bounds[1] > 0 && closed(goal, bounds))
+        if (bounds[0] > 0 && bounds[1] > 0 && closed(goal, bounds)) {
             bounds[0] = bounds[1] = n = 0;
+        }
         const bool both = bounds[0] > 0 && bounds[1] > 0;
         const long next = both ? between(goal, points, n, bounds) : step(goal, size, seconds);
         stuck = next == size ? stuck + 1 : 0;

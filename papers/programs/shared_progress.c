@@ -22,19 +22,23 @@ static void send_on_two(int rank) {
     MPI_Comm comms[2];
     MPI_Request requests[2];
 
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
-    for (int i = 0; i < 2 && rank == 1; i++)
+    }
+    for (int i = 0; i < 2 && rank == 1; i++) {
         MPI_Irecv(data[i], COUNT, MPI_DOUBLE, 0, 0, comms[i], &requests[i]);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
-    for (int i = 0; i < 2 && rank == 0; i++)
+    for (int i = 0; i < 2 && rank == 0; i++) {
         MPI_Ssend(data[i], COUNT, MPI_DOUBLE, 1, 0, comms[i]);
+    }
     if (rank == 1) {
         MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
         MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         MPI_Comm_free(&comms[i]);
+    }
 }
 
 static void put_and_send(int rank) {
@@ -64,14 +68,17 @@ int main(int argc, char **argv) {
 
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (argc < 2)
+    if (argc < 2) {
         MPI_Abort(MPI_COMM_WORLD, 2);
-    if (strcmp(argv[1], "put") == 0)
+    }
+    if (strcmp(argv[1], "put") == 0) {
         put_and_send(rank);
-    else
+    } else {
         send_on_two(rank);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0)
+    if (rank == 0) {
         puts("passed");
+    }
     return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

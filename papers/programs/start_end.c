@@ -17,15 +17,18 @@ static double now(void) {
 int main(int argc, char **argv) {
     int rank = 0;
     const double begin = now();
-    if (MPI_Init(&argc, &argv) != MPI_SUCCESS)
+    if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
         return 1;
+    }
     const double started = now();
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     (void)MPI_Barrier(MPI_COMM_WORLD);
     const double ending = now();
-    if (MPI_Finalize() != MPI_SUCCESS)
+    if (MPI_Finalize() != MPI_SUCCESS) {
         return 1;
-    if (rank == 0)
+    }
+    if (rank == 0) {
         printf("{\"init\": %.9f, \"finalize\": %.9f}\n", started - begin, now() - ending);
+    }
     return 0;
 }

@@ -60,13 +60,15 @@ static bool read_option(enum option option, struct cf_span value, struct problem
         problem->op = types_find_op(value.text, value.length);
         return problem->op != OP_NONE || refuse(why, "unknown op '%.*s'", length, value.text);
     case ROOT:
-        if (!cf_span_number(value, 0, setting->size - 1, &number))
+        if (!cf_span_number(value, 0, setting->size - 1, &number)) {
             return refuse(why, "root=%.*s is no rank of %d", length, value.text, setting->size);
+        }
         problem->root = (int)number;
         return true;
     case SEED:
-        if (!cf_span_number(value, 0, UINT_MAX, &number))
+        if (!cf_span_number(value, 0, UINT_MAX, &number)) {
             return refuse(why, "seed=%.*s is no number below 2^32", length, value.text);
+        }
         problem->seed = (unsigned)number;
         return true;
     default:
@@ -84,19 +86,25 @@ static bool read_options(struct cf_span rest, struct problem *problem,
         const struct cf_span key = cf_span_cut(&value, '=');
         enum option option = BYTES;
 
-        while (option < NOPTIONS && !cf_span_is(key, option_names[option]))
+        while (option < NOPTIONS && !cf_span_is(key, option_names[option])) {
             option++;
-        if (option == NOPTIONS)
+        }
+        if (option == NOPTIONS) {
             return refuse(why, "unknown option '%.*s'", (int)key.length, key.text);
-        if (given[option])
+        }
+        if (given[option]) {
             return refuse(why, "%s stands twice", option_names[option]);
-        if (has_value && is_flag(option))
+        }
+        if (has_value && is_flag(option)) {
             return refuse(why, "%s takes no value", option_names[option]);
-        if (!has_value && !is_flag(option))
+        }
+        if (!has_value && !is_flag(option)) {
             return refuse(why, "%s needs a value", option_names[option]);
+        }
         given[option] = true;
-        if (!read_option(option, value, problem, setting, why))
+        if (!read_option(option, value, problem, setting, why)) {
             return false;
+        }
     }
     return given[BYTES] || refuse(why, "bytes= is missing");
 }
@@ -105,20 +113,27 @@ static bool options_fit(const struct problem *problem, const bool given[NOPTIONS
     const struct cf_collective_info *info = &cf_collectives[problem->collective];
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
 
-    if (given[TYPE] && oracle->moves_nothing)
+    if (given[TYPE] && oracle->moves_nothing) {
         return refuse(why, "%s has no type", info->name);
-    if (given[OP] && !info->has_op)
+    }
+    if (given[OP] && !info->has_op) {
         return refuse(why, "%s has no op", info->name);
-    if (given[ROOT] && !info->rooted)
+    }
+    if (given[ROOT] && !info->rooted) {
         return refuse(why, "%s has no root", info->name);
-    if (problem->in_place && oracle->in_place == CF_IN_PLACE_NONE)
+    }
+    if (problem->in_place && oracle->in_place == CF_IN_PLACE_NONE) {
         return refuse(why, "%s has no MPI_IN_PLACE", info->name);
-    if (problem->uneven && info->varies == CF_VARIES_NO)
+    }
+    if (problem->uneven && info->varies == CF_VARIES_NO) {
         return refuse(why, "%s has blocks of one size", info->name);
-    if (problem->element->whole && (info->varies != CF_VARIES_NO || info->hybrid))
+    }
+    if (problem->element->whole && (info->varies != CF_VARIES_NO || info->hybrid)) {
         return refuse(why, "%s cannot have type whole", info->name);
-    if (oracle->moves_nothing && problem->bytes != CF_UNSIZED_BYTES)
+    }
+    if (oracle->moves_nothing && problem->bytes != CF_UNSIZED_BYTES) {
         return refuse(why, "%s moves nothing: bytes=%d", info->name, CF_UNSIZED_BYTES);
+    }
     return true;
 }
 
@@ -129,19 +144,25 @@ static bool settle_problem(struct problem *problem, const struct setting *settin
     const struct element *element = problem->element;
     const int size = element_bytes(element);
 
-    if (!options_fit(problem, given, why))
+    if (!options_fit(problem, given, why)) {
         return false;
-    if (cf_oracles[problem->collective].moves_nothing)
+    }
+    if (cf_oracles[problem->collective].moves_nothing) {
         return true;
-    if (info->has_op && !given[OP])
+    }
+    if (info->has_op && !given[OP]) {
         problem->op = types_default_op(element);
-    if (info->has_op && !types_op_fits(element, problem->op))
+    }
+    if (info->has_op && !types_op_fits(element, problem->op)) {
         return refuse(why, "%s has no such op on type %s", info->name, element->name);
-    if (problem->bytes % size != 0)
+    }
+    if (problem->bytes % size != 0) {
         return refuse(why, "bytes=%lld is no multiple of %d, the size of type %s",
                       (long long)problem->bytes, size, element->name);
-    if (!placing_fits(problem, problem->bytes / size, setting->size))
+    }
+    if (!placing_fits(problem, problem->bytes / size, setting->size)) {
         return refuse(why, "bytes=%lld makes a count above INT_MAX", (long long)problem->bytes);
+    }
     problem->count = (int)(problem->bytes / size);
     return true;
 }
@@ -151,19 +172,23 @@ static bool choice_fits(const struct cf_choice *choice, const struct setting *se
     const struct cf_variant *variant = choice->variant;
     struct cf_facts facts = {0};
 
-    if (variant == NULL)
+    if (variant == NULL) {
         return true;
+    }
     cf_facts_fill(&facts, setting->at, variant->collective, 0, MPI_SUM);
     for (const struct cf_limit *limit = cf_limits; limit->family != NULL; limit++) {
-        if (strcmp(limit->family, variant->family) != 0)
+        if (strcmp(limit->family, variant->family) != 0) {
             continue;
+        }
         const int below = limit->below(&facts);
-        for (int i = 0; i < variant->nparameters; i++)
+        for (int i = 0; i < variant->nparameters; i++) {
             if (strcmp(variant->parameters[i].name, limit->parameter) == 0 &&
-                choice->parameter[i] != 0 && choice->parameter[i] >= below)
+                choice->parameter[i] != 0 && choice->parameter[i] >= below) {
                 return refuse(why, "%s=%d is not below %s, here %d: it would run as %s=0",
                               limit->parameter, choice->parameter[i], limit->fact, below,
                               limit->parameter);
+            }
+        }
     }
     return true;
 }
@@ -178,25 +203,31 @@ static bool read_case(struct cf_span rest, const struct setting *setting, struct
     parsed->collective = cf_span_cut(&rest, ':');
     parsed->variant = cf_span_cut(&rest, '@');
     parsed->tail = rest;
-    if (rest.length == 0)
+    if (rest.length == 0) {
         return refuse(why, "not of the form collective:variant@layout,bytes=N");
+    }
     const struct cf_span name = parsed->collective;
     const int collective = cf_collective_find(name.text, name.length);
-    if (collective < 0)
+    if (collective < 0) {
         return refuse(why, "unknown collective '%.*s'", (int)name.length, name.text);
+    }
     if (!cf_choice_parse(parsed->variant.text, parsed->variant.length, collective, &parsed->choice,
-                         reason, sizeof reason))
+                         reason, sizeof reason)) {
         return refuse(why, "%s", reason);
-    if (!cf_span_is(cf_span_cut(&rest, ','), setting->layout))
+    }
+    if (!cf_span_is(cf_span_cut(&rest, ','), setting->layout)) {
         return refuse(why, "the layout here is %s", setting->layout);
+    }
     parsed->choice.measured = INT_MAX; /* never refused for its memory */
-    if (!choice_fits(&parsed->choice, setting, why))
+    if (!choice_fits(&parsed->choice, setting, why)) {
         return false;
+    }
     parsed->problem = (struct problem){
         .collective = collective, .element = types_find("int", 3), .seed = setting->seed};
     if (!read_options(rest, &parsed->problem, setting, given, why) ||
-        !settle_problem(&parsed->problem, setting, given, why))
+        !settle_problem(&parsed->problem, setting, given, why)) {
         return false;
+    }
     parsed->problem.seed += setting->part;
     return true;
 }
@@ -248,8 +279,9 @@ static void add_native(struct group *group) {
     struct cf_span tail = whole(group->text);
     const struct cf_span collective = cf_span_cut(&tail, '@');
 
-    if (!add_candidate(group, join(collective, ":native@", tail), &native))
+    if (!add_candidate(group, join(collective, ":native@", tail), &native)) {
         return;
+    }
     const struct candidate last = group->candidates[group->ncandidates - 1];
     memmove(&group->candidates[1], &group->candidates[0],
             (size_t)(group->ncandidates - 1) * sizeof last);
@@ -260,8 +292,9 @@ static bool read_line(struct plan *plan, struct cf_span line, const struct setti
                       char *why) {
     struct parsed parsed = {0};
 
-    if (!read_case(line, setting, &parsed, why))
+    if (!read_case(line, setting, &parsed, why)) {
         return false;
+    }
     return add_candidate(group_of(plan, &parsed), join(line, "", whole("")), &parsed.choice) ||
            refuse(why, "stands twice in its group");
 }
@@ -274,22 +307,27 @@ int plan_read(struct plan *plan, char *text, const struct setting *setting, bool
     *plan = (struct plan){0};
     while (rest.length > 0) {
         const struct cf_span line = cf_span_cut(&rest, '\n');
-        if (line.length == 0 || read_line(plan, line, setting, why))
+        if (line.length == 0 || read_line(plan, line, setting, why)) {
             continue;
+        }
         bad++;
-        if (loud)
+        if (loud) {
             fprintf(stderr, "collforge-driver: case '%.*s': %s\n", (int)line.length, line.text,
                     why);
+        }
     }
     for (int i = 0; i < plan->ngroups; i++) {
-        if (setting->with_native)
+        if (setting->with_native) {
             add_native(&plan->groups[i]);
+        }
         plan->ncases += plan->groups[i].ncandidates;
     }
-    if (plan->ngroups > 0 || bad > 0)
+    if (plan->ngroups > 0 || bad > 0) {
         return bad;
-    if (loud)
+    }
+    if (loud) {
         fprintf(stderr, "collforge-driver: there are no cases\n");
+    }
     return 1;
 }
 

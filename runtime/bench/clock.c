@@ -24,8 +24,9 @@ struct clock_point clock_estimate(const struct clock_exchange *exchanges, int n)
     const struct clock_exchange *best = &exchanges[0];
 
     for (int i = 1; i < n; i++) {
-        if (exchanges[i].received - exchanges[i].sent < best->received - best->sent)
+        if (exchanges[i].received - exchanges[i].sent < best->received - best->sent) {
             best = &exchanges[i];
+        }
     }
     const double half = (best->received - best->sent) / 2;
     return (struct clock_point){best->sent + half, best->remote - (best->sent + half), half};
@@ -69,10 +70,12 @@ static uint64_t domain_of_clock(void) {
     uint64_t hash = CF_HASH_BEGIN;
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
 
-    if (file == NULL || fgets(text, sizeof text, file) == NULL)
+    if (file == NULL || fgets(text, sizeof text, file) == NULL) {
         must(PMPI_Get_processor_name(text, &length), "MPI_Get_processor_name");
-    if (file != NULL)
+    }
+    if (file != NULL) {
         fclose(file);
+    }
     hash = cf_hash_text(hash, text);
     const ssize_t used = readlink("/proc/self/ns/time", text, sizeof text - 1);
     text[used > 0 ? used : 0] = '\0';
@@ -89,12 +92,15 @@ static void find_domains(struct clock *clock, int rank, int size, bool alone) {
     clock->ndomains = 0;
     for (int other = 0; other < size; other++) {
         int known = 0;
-        while (known < clock->ndomains && all[clock->leaders[known]] != all[other])
+        while (known < clock->ndomains && all[clock->leaders[known]] != all[other]) {
             known++;
-        if (known == clock->ndomains)
+        }
+        if (known == clock->ndomains) {
             clock->leaders[clock->ndomains++] = other;
-        if (other == rank)
+        }
+        if (other == rank) {
             clock->leader = clock->leaders[known];
+        }
     }
     free(all);
 }
@@ -135,12 +141,15 @@ void clock_compare(struct clock *clock) {
     struct clock_point point = {clock_local(clock), 0, 0};
 
     must(PMPI_Comm_rank(clock->comm, &rank), "MPI_Comm_rank");
-    for (int i = 1; rank == 0 && i < clock->ndomains; i++)
+    for (int i = 1; rank == 0 && i < clock->ndomains; i++) {
         ask(clock, clock->leaders[i]);
-    if (rank != 0 && rank == clock->leader)
+    }
+    if (rank != 0 && rank == clock->leader) {
         point = answer(clock);
-    if (clock->ndomains > 1)
+    }
+    if (clock->ndomains > 1) {
         must(PMPI_Bcast(&point, sizeof point, MPI_BYTE, 0, clock->domain_comm), "MPI_Bcast");
+    }
     clock->newest = point;
     clock->line = clock_extrapolation(&clock->first, &clock->newest);
 }

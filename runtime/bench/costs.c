@@ -18,8 +18,9 @@ enum { SHORT_CALLS = 32, LONG_CALLS = 2 };
 static double processor_seconds(void) {
     struct rusage usage;
 
-    if (getrusage(RUSAGE_SELF, &usage) != 0)
+    if (getrusage(RUSAGE_SELF, &usage) != 0) {
         return 0;
+    }
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
@@ -37,8 +38,9 @@ static void measure_memory(struct bench *bench, struct candidate *candidate) {
     cf_tmpbufs_free(tmpbufs);
     reset_for(bench, candidate);
     check_candidate(bench, candidate, call_candidate(bench, candidate));
-    for (int slot = 0; slot < CF_TMPBUF_SLOTS; slot++)
+    for (int slot = 0; slot < CF_TMPBUF_SLOTS; slot++) {
         candidate->memory += (int64_t)tmpbufs->capacity[slot];
+    }
     must(PMPI_Allreduce(MPI_IN_PLACE, &candidate->memory, 1, MPI_INT64_T, MPI_MAX, bench->comm),
          "MPI_Allreduce");
 }
@@ -62,8 +64,9 @@ void cost_group(struct bench *bench, struct group *group) {
         struct candidate *candidate = &group->candidates[i];
         double seconds = candidate->first_call;
 
-        if (!candidate->applicable || !candidate->verified)
+        if (!candidate->applicable || !candidate->verified) {
             continue;
+        }
         watchdog_step(candidate->text);
         must(PMPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, bench->comm),
              "MPI_Allreduce");

@@ -20,14 +20,17 @@ static void input_block(const struct data *data, int rank, int block, uint32_t *
         (size_t)sizes_between(&data->sizes, rank, block) * (size_t)problem->element->lanes;
     const uint32_t key = draw(problem->seed, (uint32_t)rank, (uint32_t)block);
 
-    for (size_t i = 0; i < nwords; i++)
+    for (size_t i = 0; i < nwords; i++) {
         words[i] = mix(key + (uint32_t)i * 0x9e3779b9U);
+    }
     if (problem->op == OP_SUM || problem->op == OP_MAX) {
-        for (size_t i = 0; i < nwords; i++)
+        for (size_t i = 0; i < nwords; i++) {
             words[i] = (words[i] & 0x3ff) - 512;
+        }
     } else if (problem->op == OP_AFFINE) {
-        for (size_t i = 0; i < nwords; i += 2)
+        for (size_t i = 0; i < nwords; i += 2) {
             words[i] |= 1;
+        }
     }
 }
 
@@ -38,8 +41,9 @@ static bool result_block(struct data *data, int rank, int block, int size) {
     const int first = oracle->first(rank, block, problem->root, size);
     const int last = oracle->last(rank, block, problem->root, size);
 
-    if (first >= last)
+    if (first >= last) {
         return false;
+    }
     const int source = oracle->source_block(rank, block, problem->root, size);
     input_block(data, first, source, data->words[0]);
     for (int other = first + 1; other < last; other++) {
@@ -58,12 +62,15 @@ static bool is_hybrid(const struct data *data) {
 
 /* Equal on all ranks, because images of a hybrid piece have the same size. */
 static void reserve_piece(struct data *data, size_t bytes) {
-    if (bytes <= data->piece.capacity)
+    if (bytes <= data->piece.capacity) {
         return;
-    if (data->hybrid == NULL)
+    }
+    if (data->hybrid == NULL) {
         must(collforge_hybrid_create(data->comm, &data->hybrid), "collforge_hybrid_create");
-    if (data->piece.data != NULL)
+    }
+    if (data->piece.data != NULL) {
         must(collforge_hybrid_release(data->hybrid, data->piece.data), "collforge_hybrid_release");
+    }
     must(collforge_hybrid_alloc(data->hybrid, (MPI_Aint)bytes, &data->piece.data),
          "collforge_hybrid_alloc");
     data->piece.capacity = bytes;
@@ -84,8 +91,9 @@ static void fill_arrays(struct data *data, int rank) {
     const struct placing *const placings[] = {&data->input, &data->output};
     struct arrays *const arrays[] = {&data->send_arrays, &data->recv_arrays};
 
-    if (cf_collectives[data->problem->collective].varies == CF_VARIES_NO)
+    if (cf_collectives[data->problem->collective].varies == CF_VARIES_NO) {
         return;
+    }
     for (int side = 0; side < 2; side++) {
         const struct placing *placing = placings[side];
         const size_t bytes = (size_t)placing->blocks * sizeof(int);
@@ -136,10 +144,12 @@ static void lay_out(struct data *data, int rank, int size) {
     placing_create(input, oracle->moves_nothing ? 0 : oracle->in_blocks(rank, problem->root, size));
     placing_create(output,
                    oracle->moves_nothing ? 0 : oracle->out_blocks(rank, problem->root, size));
-    for (int block = 0; block < input->blocks; block++)
+    for (int block = 0; block < input->blocks; block++) {
         input->count[block] = sizes_between(&data->sizes, rank, block);
-    for (int block = 0; block < output->blocks; block++)
+    }
+    for (int block = 0; block < output->blocks; block++) {
         output->count[block] = sizes_of_result(&data->sizes, rank, block);
+    }
     placing_lay(input, problem, problem->uneven && oracle->sdispls ? 1 : 0);
     placing_lay(output, problem, problem->uneven && oracle->rdispls ? 2 : 0);
 }
@@ -147,10 +157,12 @@ static void lay_out(struct data *data, int rank, int size) {
 /* Moves the input to the result's blocks if it fits among them. Otherwise (reduce_scatter) its
  * blocks stay contiguous. */
 static void share_buffer(struct data *data, int at) {
-    if (at + data->input.blocks > data->output.blocks)
+    if (at + data->input.blocks > data->output.blocks) {
         return;
-    for (int block = 0; block < data->input.blocks; block++)
+    }
+    for (int block = 0; block < data->input.blocks; block++) {
         data->input.at[block] = data->output.at[at + block];
+    }
     data->input.elements = data->output.elements;
 }
 
@@ -210,10 +222,12 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
         .root = problem->root,
         .comm = data->comm,
     };
-    if (form->send_in_place)
+    if (form->send_in_place) {
         data->args.sendbuf = MPI_IN_PLACE;
-    if (form->recv_in_place)
+    }
+    if (form->recv_in_place) {
         data->args.recvbuf = MPI_IN_PLACE;
+    }
 }
 
 /* Stores this rank's input, and computes the expected results from all ranks' inputs. */
@@ -226,9 +240,10 @@ static void fill_images(struct data *data, struct image *input, int rank, int si
     memcpy(data->send.after.data, data->send.before.data, data->send.bytes);
     memcpy(data->recv.after.data, data->recv.before.data, data->recv.bytes);
     for (int block = 0; data->recv.elements > 0 && block < data->output.blocks; block++) {
-        if (result_block(data, rank, block, size))
+        if (result_block(data, rank, block, size)) {
             image_put(data->problem, &data->recv.after, data->output.at[block],
                       data->output.count[block], data->words[0]);
+        }
     }
     memcpy(data->send.work.data, data->send.before.data, data->send.bytes);
     device_upload(&data->send.device, data->send.work.data, data->send.bytes);
@@ -246,11 +261,13 @@ void data_prepare(struct data *data, const struct problem *problem, MPI_Comm com
     sizes_draw(&data->sizes, problem, size);
     lay_out(data, rank, size);
     const struct form form = form_of(data, rank);
-    if (form.shared)
+    if (form.shared) {
         share_buffer(data, oracle->in_place_block(rank, problem->root, size));
+    }
     const size_t nwords = (size_t)data->sizes.largest * (size_t)problem->element->lanes;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         data->words[i] = xrealloc(data->words[i], nwords * sizeof *data->words[i]);
+    }
     const size_t in_recv = form.shared ? data->input.elements : 0;
     const size_t results = data->output.elements;
     const unsigned turn = (unsigned)(rank + problem->count) + problem->seed;
@@ -263,8 +280,9 @@ void data_prepare(struct data *data, const struct problem *problem, MPI_Comm com
                  form.recv_in_place  ? 0
                  : in_recv > results ? in_recv
                                      : results);
-    if (is_hybrid(data))
+    if (is_hybrid(data)) {
         reserve_piece(data, data->recv.bytes);
+    }
     fill_images(data, form.shared ? &data->recv : &data->send, rank, size);
     fill_arrays(data, rank);
     fill_args(data, rank, &form);
@@ -277,8 +295,9 @@ static void reset_piece(struct data *data) {
     const struct image *image = &data->recv;
 
     must(collforge_hybrid_sync(data->hybrid), "collforge_hybrid_sync");
-    if (data->hybrid->node_rank == 0)
+    if (data->hybrid->node_rank == 0) {
         memset(image->work.data, IMAGE_PATTERN, image->bytes);
+    }
     must(collforge_hybrid_sync(data->hybrid), "collforge_hybrid_sync");
     for (int block = 0; data->send.elements == 0 && block < data->input.blocks; block++) {
         const size_t at = image_bytes_of(data->problem, data->input.at[block]);
@@ -294,10 +313,11 @@ void data_reset(struct data *data, bool native) {
         data->recv.work = native ? data->recv.own : data->piece;
         data->args.recvbuf = image_base(&data->recv.work);
     }
-    if (is_hybrid(data) && !native)
+    if (is_hybrid(data) && !native) {
         reset_piece(data);
-    else
+    } else {
         memcpy(data->recv.work.data, data->recv.before.data, data->recv.bytes);
+    }
     device_upload(&data->recv.device, data->recv.work.data, data->recv.bytes);
 }
 
@@ -332,23 +352,27 @@ bool data_check(struct data *data, int err, int rank, char *detail, size_t size)
     if (err != MPI_SUCCESS && err != CF_DECLINED) {
         char text[MPI_MAX_ERROR_STRING] = "";
         int length = 0;
-        if (PMPI_Error_string(err, text, &length) != MPI_SUCCESS)
+        if (PMPI_Error_string(err, text, &length) != MPI_SUCCESS) {
             text[0] = '\0';
+        }
         snprintf(what, sizeof what, "the call returned error %d, %.200s", err, text);
     } else if (types_complaint() != NULL) {
         snprintf(what, sizeof what, "%s", types_complaint());
     }
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         device_download(&images[i]->device, images[i]->work.data, images[i]->bytes);
+    }
     for (int i = 0; i < 2 && what[0] == '\0'; i++) {
         const struct memory *should = err == CF_DECLINED ? &images[i]->before : &images[i]->after;
         const bool in_piece = images[i]->work.data == data->piece.data;
         if (in_piece ? !is_right_in_piece(data, images[i], rank, &at)
-                     : !image_is_right(data->problem, images[i], should, &at))
+                     : !image_is_right(data->problem, images[i], should, &at)) {
             image_describe(data->problem, images[i], should, at, what, sizeof what);
+        }
     }
-    if (what[0] == '\0')
+    if (what[0] == '\0') {
         return true;
+    }
     snprintf(detail, size, "rank %d: %s", rank, what);
     /* The next variant must start with intact buffers. */
     types_expect(data->problem->element);
@@ -370,7 +394,8 @@ void data_free(struct data *data) {
     placing_free(&data->input);
     placing_free(&data->output);
     sizes_free(&data->sizes);
-    if (data->hybrid != NULL)
+    if (data->hybrid != NULL) {
         must(collforge_hybrid_free(&data->hybrid), "collforge_hybrid_free");
+    }
     *data = (struct data){0};
 }

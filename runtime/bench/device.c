@@ -38,14 +38,16 @@ bool device_start(void) {
 }
 
 static void begin(void) {
-    if (cuda.push(cuda.context) != 0)
+    if (cuda.push(cuda.context) != 0) {
         fail(EXIT_TROUBLE, "cuCtxPushCurrent");
+    }
 }
 
 static void end(int err, const char *what) {
     void *context = NULL;
-    if (err != 0 || cuda.pop(&context) != 0)
+    if (err != 0 || cuda.pop(&context) != 0) {
         fail(EXIT_TROUBLE, "%s returned error %d", what, err);
+    }
 }
 
 bool device_takes(enum device_use use, unsigned turn) {
@@ -59,8 +61,9 @@ static device_pointer pointer_to(const struct device_memory *memory) {
 void device_reserve(struct device_memory *memory, size_t bytes) {
     device_pointer pointer = 0;
 
-    if (!memory->used || bytes <= memory->capacity)
+    if (!memory->used || bytes <= memory->capacity) {
         return;
+    }
     device_free(memory);
     begin();
     end(cuda.alloc(&pointer, bytes), "cuMemAlloc");
@@ -69,22 +72,25 @@ void device_reserve(struct device_memory *memory, size_t bytes) {
 }
 
 void device_upload(const struct device_memory *memory, const void *host, size_t bytes) {
-    if (!memory->used)
+    if (!memory->used) {
         return;
+    }
     begin();
     end(cuda.write(pointer_to(memory), host, bytes), "cuMemcpyHtoD");
 }
 
 void device_download(const struct device_memory *memory, void *host, size_t bytes) {
-    if (!memory->used)
+    if (!memory->used) {
         return;
+    }
     begin();
     end(cuda.read(host, pointer_to(memory), bytes), "cuMemcpyDtoH");
 }
 
 void device_free(struct device_memory *memory) {
-    if (memory->data == NULL)
+    if (memory->data == NULL) {
         return;
+    }
     begin();
     end(cuda.free(pointer_to(memory)), "cuMemFree");
     memory->data = NULL;

@@ -19,8 +19,9 @@ size_t image_bytes_of(const struct problem *problem, size_t elements) {
 }
 
 static void reserve(struct memory *memory, size_t bytes) {
-    if (bytes <= memory->capacity)
+    if (bytes <= memory->capacity) {
         return;
+    }
     free(memory->data);
     memory->data = xmalloc(bytes);
     memory->capacity = bytes;
@@ -62,8 +63,9 @@ bool image_differs(const struct image *image, const struct memory *should, size_
                    size_t *at) {
     const char *is = image->work.data;
 
-    if (memcmp(is + from, should->data + from, to - from) == 0)
+    if (memcmp(is + from, should->data + from, to - from) == 0) {
         return false;
+    }
     for (*at = from; is[*at] == should->data[*at]; ++*at)
         ;
     return true;
@@ -83,8 +85,9 @@ bool image_is_right(const struct problem *problem, const struct image *image,
 static int block_at(const struct placing *placing, size_t index) {
     for (int block = 0; block < placing->blocks; block++) {
         const size_t at = placing->at[block];
-        if (at <= index && index < at + (size_t)placing->count[block])
+        if (at <= index && index < at + (size_t)placing->count[block]) {
             return block;
+        }
     }
     return -1;
 }
@@ -112,8 +115,9 @@ void image_describe(const struct problem *problem, const struct image *image,
                               index - image->placing->at[block]);
     for (int lane = 0; lane < element->lanes; lane++) {
         const int offset = element->offset[lane];
-        if (within < offset || within >= offset + element->word_bytes)
+        if (within < offset || within >= offset + element->word_bytes) {
             continue;
+        }
         const ptrdiff_t word = (ptrdiff_t)index * element->extent + offset;
         snprintf(text + used, size - (size_t)used, ", lane %d: expected %.17g, got %.17g", lane,
                  types_word(element, image_base(should) + word),

@@ -24,8 +24,9 @@ static char *read_file(const char *path, int64_t *length) {
     size_t used = 0, got = 0;
     bool good = false;
 
-    if (file == NULL)
+    if (file == NULL) {
         return NULL;
+    }
     do {
         text = xrealloc(text, used + 65536 + 1);
         got = fread(text + used, 1, 65536, file);
@@ -35,8 +36,9 @@ static char *read_file(const char *path, int64_t *length) {
     text[used] = '\0';
     *length = (int64_t)used;
     fclose(file);
-    if (good)
+    if (good) {
         return text;
+    }
     free(text);
     return NULL;
 }
@@ -48,15 +50,18 @@ static char *share_cases(const struct bench *bench) {
 
     if (bench->rank == 0) {
         text = read_file(bench->options.cases, &length);
-        if (text == NULL)
+        if (text == NULL) {
             fprintf(stderr, "collforge-driver: cannot read %s: %s\n", bench->options.cases,
                     strerror(errno));
+        }
     }
     must(PMPI_Bcast(&length, 1, MPI_INT64_T, 0, bench->comm), "MPI_Bcast");
-    if (length < 0)
+    if (length < 0) {
         return NULL;
-    if (bench->rank != 0)
+    }
+    if (bench->rank != 0) {
         text = xmalloc((size_t)length + 1);
+    }
     for (int64_t at = 0; at <= length; at += 1 << 30) {
         const int64_t left = length + 1 - at;
         must(
@@ -74,8 +79,9 @@ static bool open_output(const struct bench *bench, FILE **file) {
         const char *path = bench->options.output;
         *file = strcmp(path, "-") == 0 ? stdout : fopen(path, "w");
         good = *file != NULL;
-        if (!good)
+        if (!good) {
             fprintf(stderr, "collforge-driver: cannot write %s: %s\n", path, strerror(errno));
+        }
     }
     must(PMPI_Bcast(&good, 1, MPI_INT, 0, bench->comm), "MPI_Bcast");
     return good != 0;
@@ -102,13 +108,15 @@ static bool bench_create(struct bench *bench, char *why, size_t size) {
     must(cf_runtime_activate(), "cf_runtime_activate");
     cf_runtime.memory = INT64_MAX; /* no memory limit for variants under test */
     must(cf_comm_get(MPI_COMM_WORLD, &bench->world), "cf_comm_get");
-    if (bench->world == NULL)
+    if (bench->world == NULL) {
         fail(EXIT_TROUBLE, "MPI_COMM_WORLD has no layout");
+    }
     must(types_create(), "datatypes and ops");
     clock_create(&bench->clock, bench->comm, bench->options.own_clocks);
     bench->data.device = bench->options.device;
-    if (bench->options.device != DEVICE_NOWHERE && !device_start())
+    if (bench->options.device != DEVICE_NOWHERE && !device_start()) {
         fail(EXIT_TROUBLE, "--memory: there is no libcuda.so.1, or it has no device");
+    }
     const bool divided = choose_tested(bench, why, size);
     watchdog_stop();
     return divided;
@@ -134,15 +142,18 @@ static int run_plan(struct bench *bench, struct plan *plan, FILE *file) {
         const double begin = clock_local(&bench->clock);
         verify_group(bench, group);
         const double verified = clock_local(&bench->clock);
-        if (!bench->options.verify_only)
+        if (!bench->options.verify_only) {
             time_group(bench, group, bench->options.seed + (unsigned)i, &timing);
+        }
         spent.verifying += verified - begin;
         spent.timing += clock_local(&bench->clock) - verified;
-        if (bench->options.costs)
+        if (bench->options.costs) {
             cost_group(bench, group);
+        }
         record_group(file, bench, group, &timing);
-        for (int j = 0; j < group->ncandidates; j++)
+        for (int j = 0; j < group->ncandidates; j++) {
             failed += group->candidates[j].applicable && !group->candidates[j].verified;
+        }
     }
     record_end(file, plan->ncases, failed, &spent);
     return failed;
@@ -154,15 +165,18 @@ static enum exit_code run(struct bench *bench) {
     enum exit_code code = EXIT_USAGE;
     char *text = share_cases(bench);
 
-    if (text == NULL)
+    if (text == NULL) {
         return EXIT_USAGE;
+    }
     const struct setting setting = {
         bench->layout,       bench->tested.size,           &bench->tested.state->layout,
         bench->options.seed, (unsigned)bench->tested.part, !bench->options.verify_only};
-    if (plan_read(&plan, text, &setting, bench->rank == 0) == 0 && open_output(bench, &file))
+    if (plan_read(&plan, text, &setting, bench->rank == 0) == 0 && open_output(bench, &file)) {
         code = run_plan(bench, &plan, file) == 0 ? EXIT_VERIFIED : EXIT_WRONG;
-    if (file != NULL && file != stdout && fclose(file) != 0)
+    }
+    if (file != NULL && file != stdout && fclose(file) != 0) {
         fail(EXIT_TROUBLE, "cannot write the output: %s", strerror(errno));
+    }
     plan_free(&plan);
     free(text);
     return code;
@@ -174,21 +188,25 @@ int main(int argc, char **argv) {
     int rank = 0;
     enum exit_code code = EXIT_USAGE;
 
-    if (MPI_Init(&argc, &argv) != MPI_SUCCESS)
+    if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
         return EXIT_TROUBLE;
+    }
     must(PMPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
     if (!options_read(argc, argv, &bench.options, why, sizeof why)) {
-        if (rank == 0)
+        if (rank == 0) {
             fprintf(stderr, "collforge-driver: %s; see --help\n", why);
+        }
     } else if (bench.options.help) {
-        if (rank == 0)
+        if (rank == 0) {
             options_help(stdout);
+        }
         code = EXIT_VERIFIED;
     } else {
-        if (bench_create(&bench, why, sizeof why))
+        if (bench_create(&bench, why, sizeof why)) {
             code = run(&bench);
-        else if (rank == 0)
+        } else if (rank == 0) {
             fprintf(stderr, "collforge-driver: --parts: %s\n", why);
+        }
         bench_free(&bench);
     }
     return MPI_Finalize() == MPI_SUCCESS ? (int)code : EXIT_TROUBLE;

@@ -162,13 +162,14 @@ bool options_read(int argc, char **argv, struct options *options, char *why, siz
             return false;
         }
     }
-    if (optind < argc)
+    if (optind < argc) {
         snprintf(why, size, "'%s' is no option", argv[optind]);
-    else if (!options->help && (options->cases == NULL || options->output == NULL))
+    } else if (!options->help && (options->cases == NULL || options->output == NULL)) {
         snprintf(why, size, "--cases and --output are needed");
-    else if (options->device != DEVICE_NOWHERE && !options->verify_only)
+    } else if (options->device != DEVICE_NOWHERE && !options->verify_only) {
         snprintf(why, size, "--memory needs --verify-only: native may crash on device memory");
-    else
+    } else {
         return true;
+    }
     return false;
 }

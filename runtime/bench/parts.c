@@ -37,8 +37,9 @@ bool parts_create(struct bench *bench, char *why, size_t size) {
     must(PMPI_Comm_rank(tested->comm, &tested->rank), "MPI_Comm_rank");
     must(PMPI_Comm_size(tested->comm, &tested->size), "MPI_Comm_size");
     must(cf_comm_get(tested->comm, &tested->state), "cf_comm_get");
-    if (tested->state == NULL)
+    if (tested->state == NULL) {
         fail(EXIT_TROUBLE, "a part has no layout");
+    }
     const int used = snprintf(bench->layout, sizeof bench->layout, "%s/", name);
     cf_layout_name(&tested->state->layout, bench->layout + used,
                    sizeof bench->layout - (size_t)used);
@@ -46,6 +47,7 @@ bool parts_create(struct bench *bench, char *why, size_t size) {
 }
 
 void parts_free(struct bench *bench) {
-    if (bench->tested.comm != MPI_COMM_WORLD)
+    if (bench->tested.comm != MPI_COMM_WORLD) {
         must(PMPI_Comm_free(&bench->tested.comm), "MPI_Comm_free");
+    }
 }

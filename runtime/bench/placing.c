@@ -24,8 +24,9 @@ static uint32_t drawn(const struct problem *problem, uint32_t what, int index) {
 static int *shuffled(const struct problem *problem, int n, unsigned what) {
     int *order = xmalloc((size_t)n * sizeof *order);
 
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         order[i] = i;
+    }
     for (int i = n - 1; i > 0; i--) {
         const int other = (int)(drawn(problem, what, i) % (uint32_t)(i + 1));
         const int moved = order[i];
@@ -55,8 +56,9 @@ void sizes_draw(struct sizes *sizes, const struct problem *problem, int ranks) {
     sizes->ranks = ranks;
     sizes->largest =
         problem->uneven && varies == CF_VARIES_PAIR ? 2 * problem->count : problem->count;
-    if (!problem->uneven || varies == CF_VARIES_PAIR)
+    if (!problem->uneven || varies == CF_VARIES_PAIR) {
         return;
+    }
     int *order = shuffled(problem, ranks, ORDER);
     sizes->of_rank = xrealloc(sizes->of_rank, (size_t)ranks * sizeof *sizes->of_rank);
     for (int i = 0; i < ranks; i++) {
@@ -72,8 +74,9 @@ void sizes_draw(struct sizes *sizes, const struct problem *problem, int ranks) {
 int sizes_between(const struct sizes *sizes, int source, int target) {
     const struct problem *problem = sizes->problem;
 
-    if (!problem->uneven)
+    if (!problem->uneven) {
         return problem->count;
+    }
     switch (cf_collectives[problem->collective].varies) {
     case CF_VARIES_SOURCE:
         return sizes->of_rank[source];
@@ -113,8 +116,9 @@ void placing_lay(struct placing *placing, const struct problem *problem, unsigne
 
     for (int i = 0; i < placing->blocks; i++) {
         const int block = order == NULL ? i : order[i];
-        if (order != NULL)
+        if (order != NULL) {
             end += drawn(problem, PLACES + 2 * scatter + 1, i) % (MAX_GAP + 1);
+        }
         placing->at[block] = end;
         end += (size_t)placing->count[block];
     }
@@ -131,7 +135,8 @@ void placing_free(struct placing *placing) {
 bool placing_fits(const struct problem *problem, int64_t count, int ranks) {
     const bool varies = cf_collectives[problem->collective].varies != CF_VARIES_NO;
 
-    if (count <= INT_MAX && varies)
+    if (count <= INT_MAX && varies) {
         count = (2 * count + MAX_GAP) * ranks;
+    }
     return count <= INT_MAX / problem->element->odd_types;
 }

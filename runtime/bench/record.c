@@ -13,12 +13,13 @@ enum { FORMAT = 1 }; /* version of the records, which collforge/records.py reads
 static void put_string(FILE *file, const char *text) {
     fputc('"', file);
     for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\')
+        if (*c == '"' || *c == '\\') {
             fprintf(file, "\\%c", *c);
-        else if (*c < 0x20 || *c >= 0x7f)
+        } else if (*c < 0x20 || *c >= 0x7f) {
             fprintf(file, "\\u%04x", *c);
-        else
+        } else {
             fputc(*c, file);
+        }
     }
     fputc('"', file);
 }
@@ -30,16 +31,18 @@ static void put_field(FILE *file, const char *name, const char *text) {
 
 static void put_seconds(FILE *file, const char *name, const double *values, int n, int digits) {
     fprintf(file, ",\"%s\":[", name);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         fprintf(file, "%s%.*g", i > 0 ? "," : "", digits, values[i]);
+    }
     fputc(']', file);
 }
 
 /* Ends the job if the line was not written: the measurement would be lost. */
 static void end_line(FILE *file) {
     fputs("}\n", file);
-    if (fflush(file) != 0 || ferror(file))
+    if (fflush(file) != 0 || ferror(file)) {
         fail(EXIT_TROUBLE, "cannot write the output: %s", strerror(errno));
+    }
 }
 
 /* The first line of the library's version, without surrounding blanks. */
@@ -50,8 +53,9 @@ static void library_version(char version[MPI_MAX_LIBRARY_VERSION_STRING]) {
     const size_t blanks = strspn(version, " \t\n");
     memmove(version, version + blanks, strlen(version + blanks) + 1);
     version[strcspn(version, "\r\n")] = '\0';
-    for (size_t end = strlen(version); end > 0 && strchr(" \t", version[end - 1]) != NULL; end--)
+    for (size_t end = strlen(version); end > 0 && strchr(" \t", version[end - 1]) != NULL; end--) {
         version[end - 1] = '\0';
+    }
 }
 
 enum { PLACE_SIZE = 256 };
@@ -70,10 +74,12 @@ static void put_places(FILE *file, const struct bench *bench, const char *name,
     if (file != NULL) {
         fprintf(file, ",\"%s\":[", name);
         for (int rank = 0; rank < layout->size && node < layout->nodes; rank++) {
-            if (layout->node_of[rank] != node)
+            if (layout->node_of[rank] != node) {
                 continue;
-            if (node++ > 0)
+            }
+            if (node++ > 0) {
                 fputc(',', file);
+            }
             put_string(file, all + (size_t)rank * PLACE_SIZE);
         }
         fputc(']', file);
@@ -84,8 +90,9 @@ static void put_places(FILE *file, const struct bench *bench, const char *name,
 /* The length of what comes before .NODE; 0 if the address does not end so. */
 static size_t length_before(const char *address, const char *node, size_t length) {
     const size_t all = strlen(address);
-    if (length == 0 || all <= length + 1 || strncmp(address + all - length, node, length) != 0)
+    if (length == 0 || all <= length + 1 || strncmp(address + all - length, node, length) != 0) {
         return 0;
+    }
     return address[all - length - 1] == '.' ? all - length - 1 : 0;
 }
 
@@ -94,20 +101,24 @@ static size_t length_before(const char *address, const char *node, size_t length
  * the first one. */
 static void find_switches(const char *host, char switches[PLACE_SIZE]) {
     const char *address = getenv("SLURM_TOPOLOGY_ADDR");
-    if (address == NULL)
+    if (address == NULL) {
         return;
+    }
     size_t length = length_before(address, host, strlen(host));
-    if (length == 0)
+    if (length == 0) {
         length = length_before(address, host, strcspn(host, "."));
-    if (length < PLACE_SIZE)
+    }
+    if (length < PLACE_SIZE) {
         memcpy(switches, address, length);
+    }
 }
 
 /* How the ranks were started, as far as their environment tells. MPICH's mpirun may start its
  * daemons by srun and PMIx, which the ranks see, too. */
 static const char *pmi(void) {
-    if (getenv("PMI_FD") != NULL)
+    if (getenv("PMI_FD") != NULL) {
         return "pmi";
+    }
     return getenv("PMIX_NAMESPACE") != NULL ? "pmix" : "";
 }
 
@@ -156,21 +167,24 @@ static void record_result(FILE *file, const struct bench *bench, const struct gr
     put_seconds(file, "start_errors", candidate->start_errors, candidate->nsamples, 3);
     fprintf(file, ",\"late\":%d,\"repeats\":%d,\"start_error\":%.3g", timing->late, timing->repeats,
             timing->start_error);
-    if (bench->options.costs)
+    if (bench->options.costs) {
         fprintf(file, ",\"cpu\":%.6g,\"memory\":%" PRId64 ",\"memory_estimate\":%" PRId64,
                 candidate->cpu, candidate->memory, candidate->memory_estimate);
+    }
     end_line(file);
 }
 
 void record_group(FILE *file, const struct bench *bench, const struct group *group,
                   const struct timing *timing) {
-    for (int i = 0; file != NULL && i < group->ncandidates; i++)
+    for (int i = 0; file != NULL && i < group->ncandidates; i++) {
         record_result(file, bench, group, &group->candidates[i], timing);
+    }
 }
 
 void record_end(FILE *file, int cases, int failed, const struct spent *spent) {
-    if (file == NULL)
+    if (file == NULL) {
         return;
+    }
     fprintf(file, "{\"record\":\"end\",\"cases\":%d,\"failed\":%d", cases, failed);
     fprintf(file, ",\"seconds\":{\"verifying\":%.3f,\"timing\":%.3f}", spent->verifying,
             spent->timing);

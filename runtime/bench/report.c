@@ -36,10 +36,12 @@ void must(int err, const char *what) {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
 
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         return;
-    if (PMPI_Error_string(err, text, &length) != MPI_SUCCESS)
+    }
+    if (PMPI_Error_string(err, text, &length) != MPI_SUCCESS) {
         text[0] = '\0';
+    }
     fail(EXIT_TROUBLE, "%s: %s", what, text);
 }
 
@@ -49,8 +51,9 @@ void *xmalloc(size_t size) {
 
 void *xrealloc(void *memory, size_t size) {
     void *grown = realloc(memory, size > 0 ? size : 1);
-    if (grown == NULL)
+    if (grown == NULL) {
         fail(EXIT_TROUBLE, "no memory for %zu bytes: fewer ranks or smaller cases", size);
+    }
     return grown;
 }
 
@@ -61,12 +64,14 @@ static void say(const char *message) {
     const char *const parts[] = {prefix, message, step == NULL ? "(no case)" : step, "\n"};
 
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        for (const char *c = parts[i]; *c != '\0' && used < sizeof line - 1; c++)
+        for (const char *c = parts[i]; *c != '\0' && used < sizeof line - 1; c++) {
             line[used++] = *c;
+        }
     }
     line[used - 1] = '\n';
-    if (write(STDERR_FILENO, line, used) < 0)
+    if (write(STDERR_FILENO, line, used) < 0) {
         _exit(EXIT_HANG);
+    }
 }
 
 /*
@@ -97,13 +102,15 @@ void watchdog_start(int rank, int timeout) {
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
     action.sa_handler = on_alarm;
-    if (sigaction(SIGALRM, &action, NULL) != 0)
+    if (sigaction(SIGALRM, &action, NULL) != 0) {
         fail(EXIT_TROUBLE, "no handler for SIGALRM");
+    }
     action.sa_handler = on_crash;
     action.sa_flags = (int)SA_RESETHAND;
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
-        if (sigaction(crashes[i], &action, NULL) != 0)
+        if (sigaction(crashes[i], &action, NULL) != 0) {
             fail(EXIT_TROUBLE, "no handler for signal %d", crashes[i]);
+        }
     }
 }
 

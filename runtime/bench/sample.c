@@ -84,8 +84,9 @@ static void adapt(struct schedule *schedule, double lateness, bool lead_too_shor
         lead_too_short ? fmin(2 * schedule->lead, max_lead) : fmax(0.9 * schedule->lead, min_lead);
     if (lateness > schedule->tolerance) {
         schedule->late++;
-        if (++schedule->streak > PATIENCE)
+        if (++schedule->streak > PATIENCE) {
             schedule->tolerance = fmin(2 * schedule->tolerance, schedule->most_tolerance);
+        }
     } else {
         schedule->streak = 0;
         schedule->start_error = fmax(schedule->start_error, lateness);
@@ -113,8 +114,9 @@ static struct verdict run_window(struct bench *bench, struct schedule *schedule,
     start += schedule->lead;
     const bool lead_too_short = clock_to_reference(&clock->line, clock_local(clock)) > start;
     stamp->start = clock_wait(clock, start);
-    for (int i = 0; i < schedule->burst && err == MPI_SUCCESS; i++)
+    for (int i = 0; i < schedule->burst && err == MPI_SUCCESS; i++) {
         err = call_candidate(bench, candidate);
+    }
     stamp->end = clock_local(clock);
     check_candidate(bench, candidate, err);
 
@@ -136,8 +138,9 @@ static struct verdict run_round(struct bench *bench, struct schedule *schedule, 
 
     for (int i = 0; i < schedule->nactive * schedule->windows && !verdict.late; i++) {
         const int who = (i / schedule->windows + number) % schedule->nactive;
-        if (schedule->left[who])
+        if (schedule->left[who]) {
             continue;
+        }
         struct stamp *stamp = &stamps[who * schedule->windows + i % schedule->windows];
         int tries = 0;
         do {
@@ -161,8 +164,9 @@ static void measure(const struct bench *bench, const struct clock_line *line,
     }
     must(PMPI_Allreduce(MPI_IN_PLACE, edges, 2 * n, MPI_DOUBLE, MPI_MAX, bench->comm),
          "MPI_Allreduce");
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         seconds[i] = edges[2 * i] + edges[2 * i + 1];
+    }
     free(edges);
 }
 
@@ -213,12 +217,14 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
     double *seconds = xmalloc((size_t)n * sizeof *seconds);
 
     memset(stamps, 0, (size_t)n * sizeof *stamps);
-    for (int i = 0; i < rounds; i++)
+    for (int i = 0; i < rounds; i++) {
         (void)run_round(bench, schedule, i, &stamps[i * schedule->nactive]);
+    }
     measure(bench, &bench->clock.line, stamps, n, seconds);
     double shortest = rounds > 0 ? HUGE_VAL : first;
-    for (int i = 0; i < n; i++) /* 0: not measured in a discarded round */
+    for (int i = 0; i < n; i++) { /* 0: not measured in a discarded round */
         shortest = seconds[i] > 0 ? fmin(shortest, seconds[i]) : shortest;
+    }
     const bool in_a_row = !problem->in_place && is_synchronising(problem, bench->tested.size);
     int repeats = in_a_row ? bench->options.in_a_row : 1;
     if (shortest < short_call) {
@@ -227,8 +233,9 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
     }
     schedule->burst = in_a_row ? repeats : 1;
     schedule->windows = in_a_row ? 1 : repeats;
-    if (isfinite(shortest))
+    if (isfinite(shortest)) {
         schedule->calm_tolerance = fmax(min_tolerance, tolerance_share * shortest);
+    }
     schedule->most_tolerance =
         fmax(2 * min_tolerance, most_tolerance_share / tolerance_share * schedule->calm_tolerance);
     schedule->tolerance = schedule->calm_tolerance;
@@ -254,8 +261,9 @@ static void line_up(struct schedule *schedule, struct group *group, unsigned shu
     schedule->left = xmalloc((size_t)group->ncandidates * sizeof *schedule->left);
     memset(schedule->left, 0, (size_t)group->ncandidates * sizeof *schedule->left);
     for (int i = 0; i < group->ncandidates; i++) {
-        if (group->candidates[i].applicable && group->candidates[i].verified)
+        if (group->candidates[i].applicable && group->candidates[i].verified) {
             schedule->active[schedule->nactive++] = &group->candidates[i];
+        }
     }
     for (int i = schedule->nactive - 1; i > 0; i--) {
         const int other = (int)(next_random(&shuffle) % (unsigned)(i + 1));
@@ -290,8 +298,9 @@ static void hand_out(const struct schedule *schedule, const struct stamp *stamps
         candidate->nsamples = candidate->verified ? schedule->rounds[who] : 0;
         for (size_t round = 0; round < rounds; round++) {
             const size_t at = round * (size_t)width + (size_t)(who * schedule->windows);
-            for (int w = 0; w < schedule->windows; w++)
+            for (int w = 0; w < schedule->windows; w++) {
                 late[w] = stamps[at + (size_t)w].lateness;
+            }
             candidate->samples[round] = median(&seconds[at], schedule->windows) / schedule->burst;
             candidate->start_errors[round] = median(late, schedule->windows) / schedule->burst;
         }
@@ -308,8 +317,9 @@ static void take_stock(const struct schedule *schedule, const double *seconds, i
     double *windows = xmalloc((size_t)schedule->windows * sizeof *windows);
 
     for (int who = 0; who < schedule->nactive; who++) {
-        if (schedule->left[who])
+        if (schedule->left[who]) {
             continue;
+        }
         for (int round = 0; round < kept; round++) {
             memcpy(windows, &seconds[round * width + who * schedule->windows],
                    (size_t)schedule->windows * sizeof *windows);
@@ -331,21 +341,26 @@ static void prune(struct schedule *schedule, const double *seconds, int kept) {
     double best = HUGE_VAL;
 
     take_stock(schedule, seconds, kept, middle, least);
-    for (int who = 0; who < schedule->nactive; who++)
-        if (!schedule->left[who])
-            best = fmin(best, middle[who]);
     for (int who = 0; who < schedule->nactive; who++) {
-        if (!schedule->left[who] && schedule->active[who]->choice.variant != NULL)
+        if (!schedule->left[who]) {
+            best = fmin(best, middle[who]);
+        }
+    }
+    for (int who = 0; who < schedule->nactive; who++) {
+        if (!schedule->left[who] && schedule->active[who]->choice.variant != NULL) {
             schedule->left[who] = least[who] > best && middle[who] > (1 + lag) * best;
+        }
     }
     free(middle);
     free(least);
 }
 
 static bool only_native_is_left(const struct schedule *schedule) {
-    for (int who = 0; who < schedule->nactive; who++)
-        if (!schedule->left[who] && schedule->active[who]->choice.variant != NULL)
+    for (int who = 0; who < schedule->nactive; who++) {
+        if (!schedule->left[who] && schedule->active[who]->choice.variant != NULL) {
             return false;
+        }
+    }
     return schedule->nactive > 1;
 }
 
@@ -362,21 +377,25 @@ static int run_rounds(struct bench *bench, struct schedule *schedule, struct sta
         if (verdict.late) {
             schedule->most_tolerance *= 2;
         } else {
-            for (int who = 0; who < schedule->nactive; who++)
+            for (int who = 0; who < schedule->nactive; who++) {
                 schedule->rounds[who] += !schedule->left[who];
+            }
             kept++;
         }
-        if (verdict.time_is_up && kept >= MIN_ROUNDS)
+        if (verdict.time_is_up && kept >= MIN_ROUNDS) {
             break;
+        }
         const bool are_long = schedule->calm_tolerance >= tolerance_share * long_call;
         if (bench->options.prune && !verdict.late) {
             const int last = (kept - 1) * width;
             measure(bench, &bench->clock.line, &stamps[last], width, &seconds[last]);
-            if (are_long || kept >= PRUNE_ROUNDS)
+            if (are_long || kept >= PRUNE_ROUNDS) {
                 prune(schedule, seconds, kept);
+            }
         }
-        if (only_native_is_left(schedule) && kept >= PRUNE_ROUNDS)
+        if (only_native_is_left(schedule) && kept >= PRUNE_ROUNDS) {
             break;
+        }
     }
     return kept;
 }
@@ -393,8 +412,9 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
 
     *timing = (struct timing){.repeats = 1};
     line_up(&schedule, group, shuffle);
-    if (schedule.nactive == 0)
+    if (schedule.nactive == 0) {
         goto cleanup;
+    }
     warm_up(bench, &group->problem, &schedule);
     timing->repeats = schedule.windows * schedule.burst;
     const int width = schedule.nactive * schedule.windows;
@@ -409,10 +429,11 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
     const struct clock_line line = clock_interpolation(&before, &bench->clock.newest);
     measure(bench, &line, stamps, kept * width, seconds);
     for (int i = 0; i < schedule.nactive; i++) {
-        if (cf_oracles[group->problem.collective].moves_nothing)
+        if (cf_oracles[group->problem.collective].moves_nothing) {
             verify_candidate(bench, schedule.active[i], 1); /* timed calls show no result */
-        else
+        } else {
             settle_candidate(bench, schedule.active[i]);
+        }
     }
     hand_out(&schedule, stamps, seconds);
     timing->late = schedule.late;

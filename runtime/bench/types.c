@@ -67,8 +67,9 @@ static void apply_affine(void *in, void *inout, int *len, MPI_Datatype *datatype
             memcpy(&b[lane], right + expected->offset[lane], sizeof b[lane]);
         }
         compose(a, b, b);
-        for (int lane = 0; lane < 2; lane++)
+        for (int lane = 0; lane < 2; lane++) {
             memcpy(right + expected->offset[lane], &b[lane], sizeof b[lane]);
+        }
     }
 }
 
@@ -78,11 +79,13 @@ static int create_two_ints(struct element *element) {
     MPI_Datatype bare = MPI_DATATYPE_NULL;
 
     int err = PMPI_Type_create_hindexed_block(2, 1, displacements, MPI_INT, &bare);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         return err;
+    }
     err = PMPI_Type_create_resized(bare, element->lb, element->extent, &element->type);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = PMPI_Type_commit(&element->type);
+    }
     const int freed = PMPI_Type_free(&bare);
     return err == MPI_SUCCESS ? freed : err;
 }
@@ -91,11 +94,13 @@ static int create_strided(struct element *element) {
     MPI_Datatype vector = MPI_DATATYPE_NULL;
 
     int err = PMPI_Type_vector(2, 1, 2, MPI_INT, &vector);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         return err;
+    }
     err = PMPI_Type_create_resized(vector, element->lb, element->extent, &element->type);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = PMPI_Type_commit(&element->type);
+    }
     const int freed = PMPI_Type_free(&vector);
     return err == MPI_SUCCESS ? freed : err;
 }
@@ -107,23 +112,29 @@ int types_create(void) {
     elements[WHOLE].type = MPI_INT;
     elements[WHOLE].whole = true;
     int err = PMPI_Type_contiguous(2, MPI_INT, &elements[PAIR].type);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = PMPI_Type_commit(&elements[PAIR].type);
-    if (err == MPI_SUCCESS)
+    }
+    if (err == MPI_SUCCESS) {
         err = create_strided(&elements[STRIDED]);
-    if (err == MPI_SUCCESS)
+    }
+    if (err == MPI_SUCCESS) {
         err = create_two_ints(&elements[NEGLB]);
-    if (err == MPI_SUCCESS)
+    }
+    if (err == MPI_SUCCESS) {
         err = PMPI_Op_create(apply_affine, 0, &affine);
+    }
     elements[MIXED].type = elements[PAIR].type;
-    for (int i = 0; i < NTYPES; i++)
+    for (int i = 0; i < NTYPES; i++) {
         elements[i].odd_type = i == MIXED ? MPI_INT : elements[i].type;
+    }
     return err;
 }
 
 static void free_block(void) {
-    if (block != MPI_DATATYPE_NULL)
+    if (block != MPI_DATATYPE_NULL) {
         must(PMPI_Type_free(&block), "MPI_Type_free");
+    }
 }
 
 MPI_Datatype types_block(const struct element *element, int count) {
@@ -145,23 +156,26 @@ int types_free(void) {
 
 const struct element *types_find(const char *name, size_t length) {
     for (int i = 0; i < NTYPES; i++) {
-        if (strlen(elements[i].name) == length && memcmp(elements[i].name, name, length) == 0)
+        if (strlen(elements[i].name) == length && memcmp(elements[i].name, name, length) == 0) {
             return &elements[i];
+        }
     }
     return NULL;
 }
 
 enum operation types_find_op(const char *name, size_t length) {
     for (enum operation op = OP_SUM; op <= OP_AFFINE; op++) {
-        if (strlen(op_names[op]) == length && memcmp(op_names[op], name, length) == 0)
+        if (strlen(op_names[op]) == length && memcmp(op_names[op], name, length) == 0) {
             return op;
+        }
     }
     return OP_NONE;
 }
 
 enum operation types_default_op(const struct element *element) {
-    if (element == &elements[MIXED] || element->whole || element == &elements[CHARS])
+    if (element == &elements[MIXED] || element->whole || element == &elements[CHARS]) {
         return OP_NONE;
+    }
     return element->lanes == 2 ? OP_AFFINE : OP_SUM;
 }
 
@@ -171,8 +185,9 @@ bool types_op_fits(const struct element *element, enum operation op) {
 }
 
 MPI_Op types_op_handle(enum operation op) {
-    if (op == OP_AFFINE)
+    if (op == OP_AFFINE) {
         return affine;
+    }
     return op == OP_SUM ? MPI_SUM : op == OP_MAX ? MPI_MAX : MPI_OP_NULL;
 }
 
@@ -182,16 +197,19 @@ void types_combine(const struct element *element, enum operation op, uint32_t *l
 
     switch (op) {
     case OP_SUM:
-        for (size_t i = 0; i < nwords; i++)
+        for (size_t i = 0; i < nwords; i++) {
             left[i] += right[i];
+        }
         break;
     case OP_MAX:
-        for (size_t i = 0; i < nwords; i++)
+        for (size_t i = 0; i < nwords; i++) {
             left[i] = (int32_t)left[i] < (int32_t)right[i] ? right[i] : left[i];
+        }
         break;
     case OP_AFFINE:
-        for (size_t i = 0; i < nwords; i += 2)
+        for (size_t i = 0; i < nwords; i += 2) {
             compose(&left[i], &right[i], &left[i]);
+        }
         break;
     case OP_NONE:
         break;

@@ -31,14 +31,17 @@ int call_candidate(struct bench *bench, const struct candidate *candidate) {
     const struct cf_collective_info *info = &cf_collectives[problem->collective];
     const struct cf_oracle *oracle = &cf_oracles[problem->collective];
 
-    if (candidate->choice.variant == NULL && info->hybrid)
+    if (candidate->choice.variant == NULL && info->hybrid) {
         return bench->options.drop_in ? oracle->drop_in(&bench->data.args)
                                       : oracle->native(&bench->data.args);
-    if (candidate->choice.variant == NULL)
+    }
+    if (candidate->choice.variant == NULL) {
         return info->native(&bench->data.args);
-    if (info->hybrid)
+    }
+    if (info->hybrid) {
         return cf_hybrid_attempt(cf_hybrid_find(bench->data.hybrid), &candidate->choice,
                                  problem->collective, &bench->data.args);
+    }
     return cf_attempt_chosen(&candidate->choice, problem->collective, choice_bytes(problem),
                              &bench->data.args);
 }
@@ -54,8 +57,9 @@ static bool is_applicable(const struct bench *bench, const struct problem *probl
                           const struct cf_choice *choice) {
     struct cf_facts facts;
 
-    if (choice->variant == NULL)
+    if (choice->variant == NULL) {
         return true;
+    }
     cf_facts_fill(&facts, &bench->tested.state->layout, problem->collective, choice_bytes(problem),
                   types_op_handle(problem->op));
     return facts.total_bytes <= CF_MOST_BYTES && choice->variant->applicable(&facts);
@@ -67,13 +71,15 @@ static void refute(struct candidate *candidate, int rank, const char *what) {
 }
 
 void check_candidate(struct bench *bench, struct candidate *candidate, int err) {
-    if (!candidate->verified)
+    if (!candidate->verified) {
         return;
-    if (err == CF_DECLINED && !candidate->declined)
+    }
+    if (err == CF_DECLINED && !candidate->declined) {
         refute(candidate, bench->rank, "declined a call that was served on other ranks or before");
-    else
+    } else {
         candidate->verified = data_check(&bench->data, err, bench->tested.rank, candidate->detail,
                                          sizeof candidate->detail);
+    }
 }
 
 void settle_candidate(struct bench *bench, struct candidate *candidate) {
@@ -81,8 +87,9 @@ void settle_candidate(struct bench *bench, struct candidate *candidate) {
     int first = bench->size;
 
     must(PMPI_Allreduce(&mine, &first, 1, MPI_INT, MPI_MIN, bench->comm), "MPI_Allreduce");
-    if (first == bench->size)
+    if (first == bench->size) {
         return;
+    }
     candidate->verified = false;
     must(PMPI_Bcast(candidate->detail, DETAIL_SIZE, MPI_CHAR, first, bench->comm), "MPI_Bcast");
 }
@@ -92,8 +99,9 @@ static bool all_declined(const struct bench *bench, int err) {
     const struct cf_collective_info *info = &cf_collectives[bench->data.problem->collective];
     int served = err != CF_DECLINED;
 
-    if (info->sized == CF_SIZED_BLOCK)
+    if (info->sized == CF_SIZED_BLOCK) {
         return false;
+    }
     must(PMPI_Allreduce(MPI_IN_PLACE, &served, 1, MPI_INT, MPI_MAX, bench->comm), "MPI_Allreduce");
     return served == 0;
 }
@@ -144,14 +152,17 @@ static void spoil_leftovers(struct bench *bench) {
     const struct cf_tmpbufs *tmpbufs = &comm->tmpbufs;
     const struct cf_shared *shared = comm->shared;
 
-    for (int slot = 0; slot < CF_TMPBUF_SLOTS; slot++)
-        if (tmpbufs->data[slot] != NULL)
+    for (int slot = 0; slot < CF_TMPBUF_SLOTS; slot++) {
+        if (tmpbufs->data[slot] != NULL) {
             memset(tmpbufs->data[slot], spoiled, tmpbufs->capacity[slot]);
+        }
+    }
     if (shared != NULL && shared->n > 1) {
         struct cf_shared_segment *mine = shared->segments[shared->me];
         memset(mine->buffers, spoiled, sizeof mine->buffers);
-        for (int i = 0; i < CF_SHARED_SLOTS; i++)
+        for (int i = 0; i < CF_SHARED_SLOTS; i++) {
             memset(mine->slots[i].data, spoiled, sizeof mine->slots[i].data);
+        }
     }
 }
 
@@ -189,8 +200,9 @@ void verify_group(struct bench *bench, struct group *group) {
 
         candidate->applicable = is_applicable(bench, &group->problem, &candidate->choice);
         candidate->verified = candidate->applicable;
-        if (candidate->applicable)
+        if (candidate->applicable) {
             verify_candidate(bench, candidate, 0);
+        }
     }
     watchdog_stop();
 }

@@ -166,8 +166,7 @@ static void irregular_movements(void) {
                MPI_INT, arriving, mine, MPI_INT, 2, world));
     EXPECT(arriving[mine - 1] == value(2, rank, mine - 1) && arriving[mine] == -1);
 
-    /* A rank sends lengths[r] elements to rank r, and so gets as many from each as its own length.
-     */
+    /* A rank sends lengths[r] elements to rank r, and gets as many from each as its own length. */
     clear(arriving);
     CALL_EACH("alltoallv", MPI_Alltoallv,
               (departing, lengths, places, MPI_INT, arriving, same, places, MPI_INT, world),

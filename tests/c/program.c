@@ -225,8 +225,7 @@ static void run_layouts(void) {
     /* reversed stays: MPI_Finalize has to cope. */
 }
 
-/* ---- communicators that come and go, with a winner of allreduce of 400 bytes on 2x2 -----------
- */
+/* ---- communicators that come and go, with a winner of allreduce of 400 bytes on 2x2 ---------- */
 
 static int splits = 0;
 

@@ -25,7 +25,6 @@
 #include "data/sizes.h"
 #include "place/topology.h"
 #include "winners/choice.h"
-#include "winners/force.h"
 #include "winners/rules.h"
 #include "winners/winners.h"
 

@@ -1,5 +1,4 @@
-/* Nobody leaves a barrier before everybody has come: a counter in memory that all processes share.
- */
+/* Nobody leaves a barrier before everybody has come: a counter in memory that all share. */
 #include "conformance.h"
 
 #include <fcntl.h>

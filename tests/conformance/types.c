@@ -20,8 +20,7 @@ static struct type type_pair = {"pair", MPI_DATATYPE_NULL, 2, {WORD_INT, WORD_IN
 /* A vector, with a hole between its two ints and none behind them. */
 static struct type type_vector = {
     "vector", MPI_DATATYPE_NULL, 2, {WORD_INT, WORD_INT}, {0, 12}, 0, 16, 0, false};
-/* Its first int is the one at the higher address; the lower bound is negative and not the true one.
- */
+/* Its first int is at the higher address; the lower bound is negative and not the true one. */
 static struct type type_neglb = {
     "neglb", MPI_DATATYPE_NULL, 2, {WORD_INT, WORD_INT}, {4, -8}, -12, 28, 0, false};
 /* A struct of two kinds with holes everywhere and a negative lower bound. */

@@ -25,14 +25,12 @@
 #include "base/hash.h"
 #include "place/topology.h"
 #include "winners/choice.h"
-#include "winners/force.h"
 #include "winners/rules.h"
 #include "winners/winners.h"
 
 enum { SECONDS_OF_A_LOAD = 60 }; /* then it hangs */
 
-/* ---- the registry ------------------------------------------------------------------------------
- */
+/* ---- the registry ---------------------------------------------------------------------------- */
 
 static const char *const algorithms[] = {"native", "chain", "ring"};
 static const int segments[] = {4096, 16384};
@@ -44,7 +42,7 @@ static const struct cf_parameter parameters[] = {
 const struct cf_collective_info cf_collectives[] = {
     {.name = "bcast", .rooted = true}, {.name = "allreduce", .has_op = true}, {.name = "gather"}};
 const int cf_ncollectives = 3;
-const bool cf_personalized[] = {false, false, true};
+const int cf_map_needs[] = {0, 0, CF_NEEDS_EVEN};
 const char cf_fingerprint[] = "faults";
 
 static const struct cf_variant bcast_lane = {.collective = 0,
@@ -65,8 +63,7 @@ const struct cf_variant *const cf_variants[] = {&bcast_lane, &bcast_leader, &all
                                                 &gather_leader};
 const int cf_nvariants = 4;
 
-/* ---- a file system that is slow ----------------------------------------------------------------
- */
+/* ---- a file system that is slow -------------------------------------------------------------- */
 
 /* SQLite's reads come here first. LOADER_SLOW: milliseconds of each. */
 ssize_t pread64(int file, void *buffer, size_t bytes, off64_t offset);
@@ -81,8 +78,7 @@ ssize_t pread64(int file, void *buffer, size_t bytes, off64_t offset) {
     return read(file, buffer, bytes);
 }
 
-/* ---- what may be loaded ------------------------------------------------------------------------
- */
+/* ---- what may be loaded ---------------------------------------------------------------------- */
 
 _Noreturn static void give_up(const char *what, uint64_t seed, const char *detail) {
     printf("seed %llu: %s: %s\n", (unsigned long long)seed, what, detail);
@@ -168,8 +164,7 @@ static bool load(const char *path, const char *system, struct cf_winners *winner
     return loaded;
 }
 
-/* ---- files -------------------------------------------------------------------------------------
- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 struct file {
     unsigned char *data;
@@ -194,8 +189,7 @@ static void write_file(const char *path, const unsigned char *data, size_t size)
         give_up("cannot write", 0, path);
 }
 
-/* ---- chance ------------------------------------------------------------------------------------
- */
+/* ---- chance ---------------------------------------------------------------------------------- */
 
 /* SplitMix64. */
 static uint64_t draw(uint64_t *state) {
@@ -241,8 +235,7 @@ static size_t damage(const struct file *file, unsigned char *copy, uint64_t seed
     return below(&state, 8) == 0 ? 1 + below(&state, file->size) : file->size;
 }
 
-/* ---- commands ----------------------------------------------------------------------------------
- */
+/* ---- commands -------------------------------------------------------------------------------- */
 
 static bool same(const struct cf_winners *a, const struct cf_winners *b) {
     return a->count == b->count &&

@@ -20,8 +20,8 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
 
     For each collective, the first of these that has winners: the layout (``4x2/4x1``); for the parts of a job,
     the parts' layout alone (``4x1``); the nearest point of the map. Winners of a point have its name as their
-    layout (``~4x2``), and sizes converted to this layout. Prefix reductions use the map only where the ranks of
-    each node are consecutive; gather, scatter and alltoall only where all nodes have equally many ranks.
+    layout (``~4x2``), and sizes converted to this layout. A collective uses the map only where the layout is
+    what `CollectiveEntry.map_needs` names.
     """
     stored = [
         one
@@ -41,16 +41,12 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
         one
         for one in points
         if (one.nodes, one.ranks_per_node) == nearest
-        and _is_told(made.collective(one.variant.collective), layout)
+        and all(getattr(layout, n) for n in made.collective(one.variant.collective).map_needs)
     ]
     return [
         *own,
         *_converted(made, place, layout, (p for p in near if p.variant.collective not in have)),
     ]
-
-
-def _is_told(entry: CollectiveEntry, layout: Layout) -> bool:
-    return (layout.consecutive or not entry.prefix) and (layout.even or not entry.personalized)
 
 
 def serving_winner(entry: CollectiveEntry, winners: Iterable[Winner], nbytes: int) -> Winner | None:

@@ -79,11 +79,13 @@ static int stage_two(MPI_Comm *comm) {
 static bool run(int (*act)(MPI_Comm *comm), int count, struct phase *phase) {
     const size_t before = allocated();
     for (int i = 0; i < count; i++) {
-        if (PMPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS)
+        if (PMPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS) {
             return false;
+        }
         const double begin = PMPI_Wtime();
-        if (act(&comms[i]) != MPI_SUCCESS)
+        if (act(&comms[i]) != MPI_SUCCESS) {
             return false;
+        }
         phase->seconds[i] = PMPI_Wtime() - begin;
     }
     phase->bytes = ((double)allocated() - (double)before) / count;
@@ -102,30 +104,37 @@ static int time_package(double seconds[PARTS]) {
     int err = collforge_hybrid_create(MPI_COMM_WORLD, &hybrid);
 
     times[ALLOC] = PMPI_Wtime();
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = collforge_hybrid_alloc(hybrid, PIECE, &piece);
+    }
     times[INIT] = PMPI_Wtime();
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = collforge_hybrid_allgather_init(piece, PIECE / hybrid->size, MPI_BYTE, hybrid,
                                               &request);
+    }
     times[FREE] = PMPI_Wtime();
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = collforge_hybrid_request_free(&request);
-    if (err == MPI_SUCCESS)
+    }
+    if (err == MPI_SUCCESS) {
         err = collforge_hybrid_free(&hybrid);
+    }
     times[PARTS] = PMPI_Wtime();
-    for (int part = 0; part < PARTS; part++)
+    for (int part = 0; part < PARTS; part++) {
         seconds[part] = times[part + 1] - times[part];
+    }
     return err;
 }
 
 static bool run_packages(int count, struct phase phases[PARTS]) {
     double seconds[PARTS] = {0};
     for (int i = 0; i < count; i++) {
-        if (PMPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS || time_package(seconds) != MPI_SUCCESS)
+        if (PMPI_Barrier(MPI_COMM_WORLD) != MPI_SUCCESS || time_package(seconds) != MPI_SUCCESS) {
             return false;
-        for (int part = 0; part < PARTS; part++)
+        }
+        for (int part = 0; part < PARTS; part++) {
             phases[part].seconds[i] = seconds[part];
+        }
     }
     return true;
 }
@@ -135,13 +144,17 @@ static bool print(const char *name, struct phase *phase, int count) {
     const void *bytes = rank == 0 ? MPI_IN_PLACE : (void *)&phase->bytes;
     if (PMPI_Reduce(source, phase->seconds, count, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD) !=
             MPI_SUCCESS ||
-        PMPI_Reduce(bytes, &phase->bytes, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
+        PMPI_Reduce(bytes, &phase->bytes, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD) !=
+            MPI_SUCCESS) {
         return false;
-    if (rank != 0)
+    }
+    if (rank != 0) {
         return true;
+    }
     printf(", \"%s\": {\"bytes\": %.0f, \"seconds\": [", name, phase->bytes);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         printf("%s%.9f", i == 0 ? "" : ", ", phase->seconds[i]);
+    }
     printf("]}");
     return true;
 }
@@ -149,10 +162,13 @@ static bool print(const char *name, struct phase *phase, int count) {
 /* Seconds from the last rank leaving the MPI library's MPI_Init to the last leaving ours. */
 static bool print_start(double started) {
     double times[] = {library_started, started};
-    if (PMPI_Allreduce(MPI_IN_PLACE, times, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD) != MPI_SUCCESS)
+    if (PMPI_Allreduce(MPI_IN_PLACE, times, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD) !=
+        MPI_SUCCESS) {
         return false;
-    if (rank == 0)
+    }
+    if (rank == 0) {
         printf("{\"start\": %.9f", times[1] - times[0]);
+    }
     return true;
 }
 
@@ -183,11 +199,14 @@ int main(int argc, char **argv) {
     const int err = MPI_Init(&argc, &argv);
     const double started = now();
     if (err != MPI_SUCCESS || count < 0 || count > MOST ||
-        PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS)
+        PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS) {
         return EXIT_FAILURE;
-    if (!print_start(started) || (count > 0 && !measure(count)))
+    }
+    if (!print_start(started) || (count > 0 && !measure(count))) {
         (void)PMPI_Abort(MPI_COMM_WORLD, 1);
-    if (rank == 0)
+    }
+    if (rank == 0) {
         puts("}");
+    }
     return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -31,8 +31,9 @@ static MPI_Comm lane = MPI_COMM_NULL;
 static int *sent, *received;
 
 static void must(int err) {
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         MPI_Abort(MPI_COMM_WORLD, 1);
+    }
 }
 
 static void run_pattern(int bytes, int k) {
@@ -41,17 +42,20 @@ static void run_pattern(int bytes, int k) {
     const int count = all / k + (local == 0 ? all % k : 0);
     const int to = (rank + per_node) % size;
     const int from = (rank - per_node + size) % size;
-    if (local >= k)
+    if (local >= k) {
         return;
-    for (int i = 0; i < exchanges; i++)
+    }
+    for (int i = 0; i < exchanges; i++) {
         must(MPI_Sendrecv(sent, count, MPI_INT, to, 0, received, count, MPI_INT, from, 0,
                           MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+    }
 }
 
 static void run_alltoall(int bytes, int k) {
     const int block = bytes / (int)sizeof(int) / (size / per_node);
-    if (rank % per_node < k)
+    if (rank % per_node < k) {
         must(MPI_Alltoall(sent, block, MPI_INT, received, block, MPI_INT, lane));
+    }
 }
 
 static void measure(FILE *out, const char *name, void (*run)(int, int), int bytes,
@@ -62,19 +66,22 @@ static void measure(FILE *out, const char *name, void (*run)(int, int), int byte
             must(MPI_Barrier(MPI_COMM_WORLD));
             const double begin = MPI_Wtime();
             run(bytes, ks->value[i]);
-            if (r >= 0)
+            if (r >= 0) {
                 seconds[i][r] = MPI_Wtime() - begin;
+            }
         }
     }
     for (int i = 0; i < ks->count; i++) {
         must(MPI_Reduce(rank == 0 ? MPI_IN_PLACE : seconds[i], seconds[i], repetitions, MPI_DOUBLE,
                         MPI_MAX, 0, MPI_COMM_WORLD));
-        if (rank != 0)
+        if (rank != 0) {
             continue;
+        }
         fprintf(out, "{\"benchmark\": \"%s\", \"bytes\": %d, \"lanes\": %d, \"seconds\": [", name,
                 bytes, ks->value[i]);
-        for (int r = 0; r < repetitions; r++)
+        for (int r = 0; r < repetitions; r++) {
             fprintf(out, "%s%.9f", r == 0 ? "" : ", ", seconds[i][r]);
+        }
         fputs("]}\n", out);
     }
 }
@@ -83,8 +90,9 @@ int main(int argc, char **argv) {
     must(MPI_Init(&argc, &argv));
     must(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     must(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    if (argc != 7)
+    if (argc != 7) {
         MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     per_node = atoi(argv[2]);
     exchanges = atoi(argv[3]);
     repetitions = atoi(argv[4]);
@@ -92,13 +100,15 @@ int main(int argc, char **argv) {
     const struct numbers sizes = read_numbers(argv[6], 0);
     if (per_node < 1 || size % per_node != 0 || exchanges < 1 || repetitions < 1 ||
         repetitions > MOST_REPETITIONS || ks.count == 0 || largest(&ks) > per_node ||
-        sizes.count == 0)
+        sizes.count == 0) {
         MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     FILE *out = rank == 0 ? fopen(argv[1], "w") : NULL;
     sent = calloc(1, (size_t)largest(&sizes) + 1);
     received = calloc(1, (size_t)largest(&sizes) + 1);
-    if ((rank == 0 && out == NULL) || sent == NULL || received == NULL)
+    if ((rank == 0 && out == NULL) || sent == NULL || received == NULL) {
         MPI_Abort(MPI_COMM_WORLD, 3);
+    }
     must(MPI_Comm_split(MPI_COMM_WORLD, rank % per_node, rank, &lane));
     for (int i = 0; i < sizes.count; i++) {
         measure(out, "pattern", run_pattern, sizes.value[i], &ks);
@@ -107,7 +117,8 @@ int main(int argc, char **argv) {
     must(MPI_Comm_free(&lane));
     free(sent);
     free(received);
-    if (out != NULL && fclose(out) != 0)
+    if (out != NULL && fclose(out) != 0) {
         MPI_Abort(MPI_COMM_WORLD, 3);
+    }
     return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

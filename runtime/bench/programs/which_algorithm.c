@@ -105,13 +105,14 @@ static int is_of(const char *name, const char *collective) {
 
 static int note(const char *name, intptr_t comm, algorithm *real, const intptr_t *a) {
     const int here = comm == (intptr_t)MPI_COMM_WORLD;
-    if (notes.collective != NULL && !here)
+    if (notes.collective != NULL && !here) {
         notes.elsewhere++;
-    else if (notes.collective != NULL && is_of(name, notes.collective)) {
-        if (notes.depth == 0 && notes.first == NULL)
+    } else if (notes.collective != NULL && is_of(name, notes.collective)) {
+        if (notes.depth == 0 && notes.first == NULL) {
             notes.first = name;
-        else if (notes.then == NULL)
+        } else if (notes.then == NULL) {
             notes.then = name;
+        }
     }
     notes.depth++;
     const int err = real(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11]);
@@ -145,22 +146,30 @@ ALGORITHMS(DEFINE)
 static int call(const char *name, double *in, double *out, int count) {
     const MPI_Comm comm = MPI_COMM_WORLD;
     const MPI_Datatype type = MPI_DOUBLE;
-    if (strcmp(name, "allgather") == 0)
+    if (strcmp(name, "allgather") == 0) {
         return PMPI_Allgather(in, count, type, out, count, type, comm);
-    if (strcmp(name, "allreduce") == 0)
+    }
+    if (strcmp(name, "allreduce") == 0) {
         return PMPI_Allreduce(in, out, count, type, MPI_SUM, comm);
-    if (strcmp(name, "alltoall") == 0)
+    }
+    if (strcmp(name, "alltoall") == 0) {
         return PMPI_Alltoall(in, count, type, out, count, type, comm);
-    if (strcmp(name, "bcast") == 0)
+    }
+    if (strcmp(name, "bcast") == 0) {
         return PMPI_Bcast(in, count, type, 0, comm);
-    if (strcmp(name, "exscan") == 0)
+    }
+    if (strcmp(name, "exscan") == 0) {
         return PMPI_Exscan(in, out, count, type, MPI_SUM, comm);
-    if (strcmp(name, "reduce") == 0)
+    }
+    if (strcmp(name, "reduce") == 0) {
         return PMPI_Reduce(in, out, count, type, MPI_SUM, 0, comm);
-    if (strcmp(name, "reduce_scatter_block") == 0)
+    }
+    if (strcmp(name, "reduce_scatter_block") == 0) {
         return PMPI_Reduce_scatter_block(in, out, count, type, MPI_SUM, comm);
-    if (strcmp(name, "scan") == 0)
+    }
+    if (strcmp(name, "scan") == 0) {
         return PMPI_Scan(in, out, count, type, MPI_SUM, comm);
+    }
     fprintf(stderr, "collforge: which_algorithm cannot call %s\n", name);
     return MPI_ERR_ARG;
 }
@@ -174,11 +183,13 @@ static int same_everywhere(void) {
                    notes.then ? notes.then : "");
     memcpy(roots, mine, sizeof roots);
     int same = 0;
-    if (PMPI_Bcast(roots, LENGTH, MPI_CHAR, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
+    if (PMPI_Bcast(roots, LENGTH, MPI_CHAR, 0, MPI_COMM_WORLD) != MPI_SUCCESS) {
         return 0;
+    }
     const int equal = strcmp(mine, roots) == 0;
-    if (PMPI_Allreduce(&equal, &same, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD) != MPI_SUCCESS)
+    if (PMPI_Allreduce(&equal, &same, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD) != MPI_SUCCESS) {
         return 0;
+    }
     return same;
 }
 
@@ -207,12 +218,13 @@ static int run(char *word, FILE *output) {
     }
     if (!err) {
         const int same = same_everywhere();
-        if (output != NULL)
+        if (output != NULL) {
             fprintf(output,
                     "{\"collective\": \"%s\", \"bytes\": %ld, \"first\": \"%s\", \"then\": \"%s\", "
                     "\"elsewhere\": %d, \"same\": %s, \"failed\": %s}\n",
                     word, bytes, notes.first ? notes.first : "", notes.then ? notes.then : "",
                     notes.elsewhere, same ? "true" : "false", failed ? "true" : "false");
+        }
     }
     free(in);
     free(out);
@@ -222,10 +234,12 @@ static int run(char *word, FILE *output) {
 int main(int argc, char **argv) {
     int rank = 0, err = 1;
     FILE *output = NULL;
-    if (PMPI_Init(&argc, &argv) != MPI_SUCCESS)
+    if (PMPI_Init(&argc, &argv) != MPI_SUCCESS) {
         return 1;
-    if (argc < 3 || PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS)
+    }
+    if (argc < 3 || PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS) {
         goto cleanup;
+    }
     if (rank == 0) {
         output = fopen(argv[1], "w");
         if (output == NULL) {
@@ -237,14 +251,17 @@ int main(int argc, char **argv) {
     err = PMPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN) != MPI_SUCCESS;
     for (int i = 2; i < argc && !err; i++) {
         err = run(argv[i], output);
-        if (output != NULL)
+        if (output != NULL) {
             (void)fflush(output);
+        }
     }
 
 cleanup:
-    if (output != NULL && fclose(output) != 0)
+    if (output != NULL && fclose(output) != 0) {
         err = 1;
-    if (err)
+    }
+    if (err) {
         (void)PMPI_Abort(MPI_COMM_WORLD, 1);
+    }
     return PMPI_Finalize() != MPI_SUCCESS;
 }

@@ -139,11 +139,10 @@ struct cf_facts {
     int max_node_size;
     bool consecutive;
     int threads;
-    bool commutative; /* whether the op commutes; true without an op */
-    bool users_op;    /* the op is not predefined */
-    int64_t bytes;    /* of one block: count x type size as in the call */
-    int64_t
-        total_bytes; /* the largest packed buffer of the call on any rank: bytes, or size x bytes */
+    bool commutative;    /* whether the op commutes; true without an op */
+    bool users_op;       /* the op is not predefined */
+    int64_t bytes;       /* of one block: count x type size as in the call */
+    int64_t total_bytes; /* largest packed buffer of the call on any rank: bytes, or size x bytes */
 };
 
 /* One parameter of a family and its domain. Values are ints. A symbolic value is an index in
@@ -163,7 +162,7 @@ enum { CF_MAX_PARAMETERS = 8 };
  * A variant returns it for a call that is illegal on this rank. */
 enum { CF_DECLINED = -1 };
 
-/* The number of temporaries of each shape that a variant has on some rank (generator/semantics.py,
+/* The number of temporaries of each shape that a variant has on some rank (generator/splits.py,
  * SHAPES). */
 struct cf_temporaries {
     int vector;      /* all bytes of the call, as a vector or as all blocks */
@@ -283,5 +282,13 @@ struct cf_choice {
             return cf_try_error;                                                                   \
         }                                                                                          \
     } while (0)
+
+/* The same with MPI_ERR_NO_MEM, if memory could not be had. */
+#define CF_TRY_MEMORY(pointer) CF_TRY((pointer) == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS)
+
+/* Keeps the first error of several. */
+static inline void cf_note(int *first, int err) {
+    *first = *first == MPI_SUCCESS ? err : *first;
+}
 
 #endif

@@ -35,8 +35,9 @@ static const char *file_before(const char *name) {
     const ElfW(Sym) *symbol = NULL;
     void *found = dlsym(RTLD_DEFAULT, name);
     if (found == NULL || dladdr1(found, &first, (void **)&symbol, RTLD_DL_SYMENT) == 0 ||
-        symbol == NULL || symbol->st_shndx == SHN_UNDEF || dladdr(cf_fingerprint, &own) == 0)
+        symbol == NULL || symbol->st_shndx == SHN_UNDEF || dladdr(cf_fingerprint, &own) == 0) {
         return NULL;
+    }
     return first.dli_fbase == own.dli_fbase ? NULL : first.dli_fname;
 }
 

@@ -7,47 +7,60 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* use(name, form of the value, meaning); docs/using.md repeats them. */
+/* use(name, form of the value, meaning): also the table of docs/using.md and the manual page. */
 /* clang-format off */
 #define CF_VARIABLES(use) \
     use(DB, "FILE", \
-        "the database of winners, or a published file of them (none: native collectives)") \
+        "the database of winners, or a published file. If it is missing, damaged, or of " \
+        "another MPI library or schema: one warning, native collectives") \
     use(DB_SHA256, "HEX", \
-        "the SHA-256 digest that the published file must have (else: native collectives)") \
+        "the SHA-256 digest of a published file, which COLLFORGE_DB must then name: another " \
+        "file, or a changed one, is ignored with one warning. The modules set it") \
     use(SYSTEM, "NAME", \
-        "whose winners apply (the system whose host pattern matches, or the only one stored)") \
+        "the system whose winners apply. Default: the one whose host pattern matches, or the " \
+        "only one stored") \
     use(DISABLE, "1", \
         "native collectives") \
     use(FORCE, "'allreduce=full_lane;*=hierarchical'", \
-        "every applicable call takes that variant") \
+        "every applicable call uses that variant. A number of lanes or threads above the " \
+        "maximum is reduced to it") \
     use(NATIVE_ORDER, "1", \
-        "native collectives wherever an op is applied: float results are bit-identical to " \
-        "native") \
+        "all collectives with an op run native, so float results are bit-identical to native. " \
+        "Without it, results may differ from native in the last bits. They are equal on all " \
+        "ranks of an allreduce, and in all runs with the same layout and database, unless a " \
+        "node has no room for a shared-memory window (a warning says so)") \
     use(REPRODUCIBLE, "1", \
-        "reductions in one order for all sizes on a communicator: an element's bits depend " \
-        "neither on the vector's length nor on the call; no guard") \
+        "reductions in one order for all sizes on a communicator; no guard and no re-tests. " \
+        "Default: each size has the order of its winner") \
     use(GUARD, "0, 1 or reductions", \
-        "variants expected to be fast on a layout that was not measured are tried against native " \
-        "first (1); never (0); also where float results then differ in their last bits " \
-        "(reductions)") \
+        "the guard of layouts that were not measured. 1 (default): a winner expected there is " \
+        "tried against native first, except in reductions, whose results would differ in " \
+        "their last bits from call to call; reductions: there, too; 0: never. The same holds " \
+        "for re-tests of all winners") \
     use(GUARD_AFTER, "SECONDS", \
-        "how long native serves such calls on a communicator before their variant is tried (1.5)") \
+        "how long native calls of a size take on a communicator before the guard tries a " \
+        "variant there (default 1.5); 0: at the first calls") \
     use(MEMORY, "SIZE", \
-        "what temporaries may take in a process (64M); calls that need more are native, except at " \
-        "sizes up to twice the measured one") \
+        "limit of the variants' temporaries in a process (default 64M). A call whose " \
+        "estimated temporaries are larger runs native, except at sizes up to twice the one at " \
+        "which its winner was measured. Memory above the limit is freed after the call") \
     use(GPU, "stage or native", \
-        "calls with buffers in a GPU's memory: on copies in host memory (stage), or all " \
-        "native") \
+        "GPU buffers. stage (default): variants run on copies in host memory. native: the " \
+        "whole job runs native if a rank has a GPU runtime when MPI starts") \
     use(THREAD_MULTIPLE, "1", \
-        "asks for MPI_THREAD_MULTIPLE in the program's name, for collectives on idle threads") \
+        "requests MPI_THREAD_MULTIPLE for the program, so that collectives outside its " \
+        "parallel regions may use its idle threads") \
+    use(START_TIMEOUT, "SECONDS", \
+        "how long ranks wait for each other in MPI_Init, if the launcher cannot tell whether " \
+        "all ranks have the library (default 300)") \
     use(NODE_MAP, "2 or 3,1 or map:0,1,0,1", \
         "pretended nodes, for tests on one machine") \
     use(VERBOSE, "0..2", \
-        "1 tells what is active, 2 each distinct decision (0: warnings only)") \
+        "0 (default): at most one warning; 1: also the number of winners, and why none apply; " \
+        "2: also the variant of each size (native while it waits for a trial), once") \
     use(PROFILE, "FILE", \
-        "counts the program's collectives by layout and size") \
-    use(START_TIMEOUT, "SECONDS", \
-        "how long ranks wait in MPI_Init for one without the library (300)")
+        "writes what the application calls, as CSV. Programs that are spawned write the file, " \
+        "too: give them another")
 /* clang-format on */
 
 #define CF_VARIABLE_ENTRY(name, form, meaning) CF_VARIABLE_##name,
@@ -56,6 +69,8 @@ enum cf_variable { CF_VARIABLES(CF_VARIABLE_ENTRY) };
 
 /* The variable's value; NULL if unset or empty. */
 const char *cf_variable(enum cf_variable variable);
+/* The index of its value in words[n]; usual if it is unset. Warns of any other value. */
+int cf_variable_word(enum cf_variable variable, const char *const words[], int n, int usual);
 /* Whether it is set to anything but 0. */
 bool cf_variable_is_on(enum cf_variable variable);
 /* Prints the table of the docs. */

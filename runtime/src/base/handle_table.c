@@ -19,12 +19,15 @@ static size_t slot_for(struct cf_handle_slots *slots, uintptr_t key) {
     size_t removed = SIZE_MAX;
     for (size_t probed = 0; probed <= slots->mask; probed++, at = (at + 1) & slots->mask) {
         const uintptr_t found = key_at(slots, at);
-        if (found == key)
+        if (found == key) {
             return at;
-        if (found == CF_SLOT_REMOVED && removed == SIZE_MAX)
+        }
+        if (found == CF_SLOT_REMOVED && removed == SIZE_MAX) {
             removed = at;
-        if (found == CF_SLOT_EMPTY)
+        }
+        if (found == CF_SLOT_EMPTY) {
             return removed == SIZE_MAX ? at : removed;
+        }
     }
     return removed;
 }
@@ -39,15 +42,17 @@ static bool grow(struct cf_handle_table *table) {
     struct cf_handle_slots *old = atomic_load_explicit(&table->slots, memory_order_relaxed);
     const size_t capacity = old == NULL ? (size_t)1 << INITIAL_BITS : 2 * (old->mask + 1);
     struct cf_handle_slots *new = calloc(1, sizeof *new + capacity * sizeof new->slot[0]);
-    if (new == NULL)
+    if (new == NULL) {
         return false;
+    }
     new->older = old;
     new->mask = capacity - 1;
     for (size_t at = 0; old != NULL && at <= old->mask; at++) {
         const uintptr_t key = key_at(old, at);
-        if (key != CF_SLOT_EMPTY && key != CF_SLOT_REMOVED)
+        if (key != CF_SLOT_EMPTY && key != CF_SLOT_REMOVED) {
             fill(new, slot_for(new, key), key,
                  atomic_load_explicit(&old->slot[at].value, memory_order_relaxed));
+        }
     }
     atomic_store_explicit(&table->slots, new, memory_order_release);
     return true;
@@ -59,8 +64,9 @@ static bool is_full(struct cf_handle_table *table) {
 }
 
 bool cf_handle_insert(struct cf_handle_table *table, uintptr_t key, uintptr_t value) {
-    if (key == CF_SLOT_EMPTY || key == CF_SLOT_REMOVED)
+    if (key == CF_SLOT_EMPTY || key == CF_SLOT_REMOVED) {
         return false;
+    }
     (void)pthread_mutex_lock(&table->mutex);
     const bool room = !is_full(table) || grow(table);
     if (room) {
@@ -88,8 +94,9 @@ static void take_out(struct cf_handle_table *table, uintptr_t key, const uintptr
         atomic_store_explicit(&slots->slot[at].value, 0, memory_order_relaxed);
         table->live--;
         if (key_at(slots, (at + 1) & slots->mask) == CF_SLOT_EMPTY) {
-            for (; key_at(slots, at) == CF_SLOT_REMOVED; at = (at - 1) & slots->mask)
+            for (; key_at(slots, at) == CF_SLOT_REMOVED; at = (at - 1) & slots->mask) {
                 set_key(slots, at, CF_SLOT_EMPTY);
+            }
         }
     }
     (void)pthread_mutex_unlock(&table->mutex);

@@ -46,8 +46,9 @@ static inline size_t cf_handle_home(const struct cf_handle_slots *slots, uintptr
 /* Lock-free. False if the key is not in the table. */
 static inline bool cf_handle_find(struct cf_handle_table *table, uintptr_t key, uintptr_t *value) {
     struct cf_handle_slots *slots = atomic_load_explicit(&table->slots, memory_order_acquire);
-    if (slots == NULL)
+    if (slots == NULL) {
         return false;
+    }
     size_t at = cf_handle_home(slots, key);
     for (size_t probed = 0; probed <= slots->mask; probed++, at = (at + 1) & slots->mask) {
         struct cf_handle_slot *slot = &slots->slot[at];
@@ -56,8 +57,9 @@ static inline bool cf_handle_find(struct cf_handle_table *table, uintptr_t key, 
             *value = atomic_load_explicit(&slot->value, memory_order_relaxed);
             return key > CF_SLOT_REMOVED;
         }
-        if (found == CF_SLOT_EMPTY)
+        if (found == CF_SLOT_EMPTY) {
             return false;
+        }
     }
     return false;
 }
@@ -67,11 +69,13 @@ static inline bool cf_handle_find(struct cf_handle_table *table, uintptr_t key, 
 static inline bool cf_handle_glance(const struct cf_handle_table *table, uintptr_t key,
                                     uintptr_t *value) {
     struct cf_handle_slots *slots = atomic_load_explicit(&table->slots, memory_order_acquire);
-    if (slots == NULL)
+    if (slots == NULL) {
         return false;
+    }
     struct cf_handle_slot *slot = &slots->slot[cf_handle_home(slots, key)];
-    if (atomic_load_explicit(&slot->key, memory_order_acquire) != key)
+    if (atomic_load_explicit(&slot->key, memory_order_acquire) != key) {
         return false;
+    }
     *value = atomic_load_explicit(&slot->value, memory_order_relaxed);
     return *value != 0;
 }

@@ -14,9 +14,11 @@ static void print_line(const char *kind, const char *format, va_list arguments) 
     char line[1024] = "";
     const int prefix = snprintf(line, sizeof line, "collforge: %s", kind);
     (void)vsnprintf(line + prefix, sizeof line - (size_t)prefix - 1, format, arguments);
-    for (char *c = line; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ')
+    for (char *c = line; *c != '\0'; c++) {
+        if ((unsigned char)*c < ' ') {
             *c = ' ';
+        }
+    }
     (void)strcat(line, "\n");
     (void)fputs(line, stderr);
 }
@@ -30,8 +32,9 @@ int cf_log_level(void) {
 }
 
 void cf_log(int level, const char *format, ...) {
-    if (level > log_level)
+    if (level > log_level) {
         return;
+    }
     va_list arguments;
     va_start(arguments, format);
     print_line("", format, arguments);
@@ -39,8 +42,9 @@ void cf_log(int level, const char *format, ...) {
 }
 
 void cf_warn(const char *format, ...) {
-    if (atomic_exchange(&warned, true) && log_level < 1)
+    if (atomic_exchange(&warned, true) && log_level < 1) {
         return;
+    }
     va_list arguments;
     va_start(arguments, format);
     print_line("warning: ", format, arguments);

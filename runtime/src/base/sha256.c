@@ -24,9 +24,10 @@ static uint32_t rotate(uint32_t word, int bits) {
 static void add_block(uint32_t state[WORDS], const unsigned char *block) {
     uint32_t w[ROUNDS];
     uint32_t s[WORDS];
-    for (int i = 0; i < 16; i++)
+    for (int i = 0; i < 16; i++) {
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 |
                (uint32_t)block[4 * i + 2] << 8 | block[4 * i + 3];
+    }
     for (int i = 16; i < ROUNDS; i++) {
         const uint32_t a = w[i - 15];
         const uint32_t b = w[i - 2];
@@ -45,8 +46,9 @@ static void add_block(uint32_t state[WORDS], const unsigned char *block) {
         s[4] += first;
         s[0] = first + second;
     }
-    for (int i = 0; i < WORDS; i++)
+    for (int i = 0; i < WORDS; i++) {
         state[i] += s[i];
+    }
 }
 
 void cf_sha256(const void *data, size_t bytes, char text[CF_SHA256_TEXT]) {
@@ -57,14 +59,18 @@ void cf_sha256(const void *data, size_t bytes, char text[CF_SHA256_TEXT]) {
     const size_t rest = bytes % BLOCK;
     /* After the data: a bit 1, zeros, and the number of bits in 8 bytes. */
     const size_t padded = rest < BLOCK - 8 ? BLOCK : 2 * BLOCK;
-    for (size_t i = 0; i < bytes / BLOCK; i++, at += BLOCK)
+    for (size_t i = 0; i < bytes / BLOCK; i++, at += BLOCK) {
         add_block(state, at);
+    }
     memcpy(last, at, rest);
     last[rest] = 0x80;
-    for (size_t i = 0; i < 8; i++)
+    for (size_t i = 0; i < 8; i++) {
         last[padded - 1 - i] = (unsigned char)((uint64_t)bytes * 8 >> 8 * i);
-    for (size_t i = 0; i < padded; i += BLOCK)
+    }
+    for (size_t i = 0; i < padded; i += BLOCK) {
         add_block(state, last + i);
-    for (int i = 0; i < WORDS; i++)
+    }
+    for (int i = 0; i < WORDS; i++) {
         (void)snprintf(text + 8 * i, 9, "%08x", state[i]);
+    }
 }

@@ -20,8 +20,9 @@ bool cf_span_number(struct cf_span span, int64_t low, int64_t high, int64_t *num
     *number = 0;
     for (size_t i = 0; i < span.length; i++) {
         const char digit = span.text[i];
-        if (digit < '0' || digit > '9' || *number > (INT64_MAX - 9) / 10)
+        if (digit < '0' || digit > '9' || *number > (INT64_MAX - 9) / 10) {
             return false;
+        }
         *number = 10 * *number + (digit - '0');
     }
     return span.length > 0 && *number >= low && *number <= high;

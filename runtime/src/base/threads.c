@@ -57,8 +57,7 @@ struct team {
     int n;
     /* The lowest i that failed and, in the lower 32 bits, its error: one word, so that no thread
      * sees the one without the other. The atomics also tell tools that do not know OpenMP what its
-     * runtime guarantees: the threads see the caller's earlier stores, and the caller sees theirs.
-     */
+     * runtime guarantees: the threads see the caller's earlier stores, the caller sees theirs. */
     _Atomic int64_t failure;
     _Atomic int begun;
     _Atomic int done;

@@ -47,13 +47,11 @@ static int call_nonblocking(const struct job *job) {
 
     for (int c = 0; c < job->set->n; c++) {
         requests[c] = MPI_REQUEST_NULL;
-        const int err = call_chunk(job, c, &requests[c]);
-        first = first == MPI_SUCCESS ? err : first;
+        cf_note(&first, call_chunk(job, c, &requests[c]));
     }
     /* MPI makes progress on all requests in each wait. */
     for (int c = 0; c < job->set->n; c++) {
-        const int err = PMPI_Wait(&requests[c], MPI_STATUS_IGNORE);
-        first = first == MPI_SUCCESS ? err : first;
+        cf_note(&first, PMPI_Wait(&requests[c], MPI_STATUS_IGNORE));
     }
     return first;
 }
@@ -117,12 +115,7 @@ int cf_chunks_reduce(struct cf_comm *comm, const void *from, void *to, int count
         return cf_exchange_reduce(comm, from, to, count, unit, op, root, chunks);
     }
     if (comm->layout.rank == root && from == to) {
-        void *copy = cf_temp(comm, CF_SLOT_OPERAND, count, unit);
-        if (copy == NULL) {
-            return MPI_ERR_NO_MEM;
-        }
-        CF_TRY(cf_copy(comm, copy, from, count, unit));
-        from = copy;
+        CF_TRY(cf_copy_apart(comm, CF_SLOT_OPERAND, &from, count, unit));
     }
     if (!cf_op_is_predefined(op)) {
         return cf_reduce(comm, from, to, count, unit, op, whole->place_of[root], whole->comm);
@@ -252,9 +245,7 @@ static int reduce_then_scatter(struct cf_comm *comm, const struct job *job, MPI_
     const int units = job->count * job->at->size;
     void *sum = cf_temp(comm, CF_SLOT_RESULT, units, job->unit);
 
-    if (sum == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(sum);
     CF_TRY(cf_reduce(comm, job->from, sum, units, job->unit, op, 0, whole->comm));
     find_parts(job, whole, 0, job->count);
     return PMPI_Scatterv(sum, whole->counts, whole->displs, job->unit->type, job->to, job->count,
@@ -277,9 +268,7 @@ int cf_chunks_reduce_scatter(struct cf_comm *comm, const void *from, void *to, i
         return cf_exchange_reduce_scatter(comm, from, to, count, unit, op, chunks);
     }
     job.packed = cf_temp(comm, CF_SLOT_OPERAND, (MPI_Aint)count * comm->layout.size, unit);
-    if (job.packed == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(job.packed);
     for (int c = 0; c < job.set->n; c++) {
         CF_TRY(pack_parts(&job, comm, c));
     }

@@ -57,17 +57,13 @@ static struct piece piece_of(const struct job *job, int c) {
                           job->parts == NULL ? NULL : cf_at(job->unit, job->parts, before)};
 }
 
-static void note(int *first, int err) {
-    *first = *first == MPI_SUCCESS ? err : *first;
-}
-
 /* Ends stage 1 of a chunk. Returns whether stage 2 was started. */
 static bool go_on(const struct job *job, int c, int *err) {
     const struct piece piece = piece_of(job, c);
 
-    note(err, job->work == NULL ? MPI_SUCCESS : job->work(job, &piece));
+    cf_note(err, job->work == NULL ? MPI_SUCCESS : job->work(job, &piece));
     if (job->hand_on != NULL) {
-        note(err, job->hand_on(job, &piece, &job->set->requests[c]));
+        cf_note(err, job->hand_on(job, &piece, &job->set->requests[c]));
     }
     return job->hand_on != NULL;
 }
@@ -83,13 +79,13 @@ static int run(struct job *job) {
         requests[c] = MPI_REQUEST_NULL;
         piece.chunk->handed_on = false;
         if (piece.units > 0) {
-            note(&err, job->collect(job, &piece, &requests[c]));
+            cf_note(&err, job->collect(job, &piece, &requests[c]));
             left++;
         }
     }
     while (left > 0) {
         int c = MPI_UNDEFINED;
-        note(&err, PMPI_Waitany(job->set->n, requests, &c, MPI_STATUS_IGNORE));
+        cf_note(&err, PMPI_Waitany(job->set->n, requests, &c, MPI_STATUS_IGNORE));
         if (c == MPI_UNDEFINED) {
             break; /* those that failed to start */
         }
@@ -248,9 +244,7 @@ int cf_exchange_bcast(struct cf_comm *comm, void *data, int count, const struct 
     const bool is_root = comm->layout.rank == root;
     job.from = data;
     job.to = is_root ? cf_temp(comm, CF_SLOT_OPERAND, count, unit) : data;
-    if (job.to == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(job.to);
     job.root = root;
     job.collect = scatter;
     job.hand_on = spread;

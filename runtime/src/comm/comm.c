@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "base/chain.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "chunks/chunks.h"
-#include "comm/mark.h"
+#include "comm/being_freed.h"
+#include "comm/duplicates.h"
 #include "comm/observe.h"
-#include "comm/shape.h"
 #include "data/tmpbuf.h"
 #include "node/shared_window.h"
 #include "place/connect.h"
@@ -32,15 +33,15 @@ static bool is_stopped(void) {
 /* ---- duplicates ----------------------------------------------------------------------------- */
 
 /*
- * The attribute's value is a state. For a duplicate without a call it is a reference to its shape,
- * marked by an odd address.
+ * The attribute's value is a state. For a duplicate without a call it is a reference to what
+ * duplicates have in common, marked by an odd address.
  */
-static void *reference_to(struct cf_shape *shape) {
-    return (char *)cf_shape_use(shape) + 1;
+static void *reference_to(struct cf_common *common) {
+    return (char *)cf_common_use(common) + 1;
 }
 
-static struct cf_shape *referred(void *value) {
-    return (uintptr_t)value % 2 == 1 ? (struct cf_shape *)((char *)value - 1) : NULL;
+static struct cf_common *referred(void *value) {
+    return (uintptr_t)value % 2 == 1 ? (struct cf_common *)((char *)value - 1) : NULL;
 }
 
 /*
@@ -54,8 +55,8 @@ static int inherit(MPI_Comm old, int keyval, void *extra, void *value, void *out
     (void)extra;
     *flag = !is_stopped() && value != cf_untuned;
     if (*flag) {
-        struct cf_shape *shape = referred(value);
-        value = reference_to(shape == NULL ? ((struct cf_state *)value)->shape : shape);
+        struct cf_common *common = referred(value);
+        value = reference_to(common == NULL ? ((struct cf_state *)value)->common : common);
         memcpy(out, &value, sizeof value);
     }
     return MPI_SUCCESS;
@@ -101,7 +102,7 @@ static void free_state(struct cf_state *state) {
     free_communicators(&state->comm);
     cf_layout_free_copy(&state->comm.layout);
     cf_tmpbufs_free(&state->comm.tmpbufs);
-    cf_shape_leave(state->shape, !is_stopped());
+    cf_common_leave(state->common, !is_stopped());
     free(state);
 }
 
@@ -109,17 +110,19 @@ static void free_state(struct cf_state *state) {
 
 /* Marks the communicator. before: room for its name until now, or NULL. */
 static void begin_freeing(MPI_Comm comm, char *before) {
-    if (!cf_mark_add(comm, before) ||
-        !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed))
+    if (!cf_mark_being_freed(comm, before) ||
+        !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed)) {
         cf_handle_remove(&cf_states, (uintptr_t)comm);
+    }
 }
 
 /* Marks communicators with a state, too. The program's delete callbacks, before or after ours, then
  * see the same on all ranks. */
 static void leave_comm(MPI_Comm comm, char *name) {
     if (comm != MPI_COMM_NULL && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF &&
-        comm_keyval != MPI_KEYVAL_INVALID)
+        comm_keyval != MPI_KEYVAL_INVALID) {
         begin_freeing(comm, name);
+    }
 }
 
 /* Whether the communicator has a state and is not being freed. */
@@ -133,22 +136,25 @@ static bool has_state(MPI_Comm comm) {
  * its state, or when a state replaces a reference. After cf_states_stop only references are left.
  */
 static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
-    struct cf_shape *shape = referred(value);
+    struct cf_common *common = referred(value);
     struct cf_state *state = value;
     (void)keyval;
     (void)extra;
-    if (shape != NULL) {
-        if (!is_stopped() && !has_state(comm))
+    if (common != NULL) {
+        if (!is_stopped() && !has_state(comm)) {
             begin_freeing(comm, NULL);
-        cf_shape_leave(shape, !is_stopped());
+        }
+        cf_common_leave(common, !is_stopped());
         return MPI_SUCCESS;
     }
-    if (is_stopped())
+    if (is_stopped()) {
         return MPI_SUCCESS;
-    if (state->dropped)
+    }
+    if (state->dropped) {
         cf_handle_remove(&cf_states, (uintptr_t)comm);
-    else
+    } else {
         begin_freeing(comm, NULL);
+    }
     if (state != cf_untuned) {
         list_remove(state);
         free_state(state);
@@ -170,52 +176,51 @@ static int drop(struct cf_state *state) {
 static int may_be_served(MPI_Comm comm, bool *may) {
     int inter = 0;
     int size = 0;
-    int err = PMPI_Comm_test_inter(comm, &inter);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_size(comm, &size);
+    CF_TRY(PMPI_Comm_test_inter(comm, &inter));
+    CF_TRY(PMPI_Comm_size(comm, &size));
     *may = !inter && (!cf_runtime.tuned_only || cf_rules_any_for(size));
-    return err;
+    return MPI_SUCCESS;
 }
 
 struct cf_state *cf_state_allocate(void) {
     return calloc(1, sizeof(struct cf_state) + (size_t)cf_ncollectives * sizeof(struct cf_last));
 }
 
-/* Takes over the shape. NULL when out of memory. */
-static struct cf_state *new_state(MPI_Comm comm, struct cf_shape *shape) {
+/* Takes over a use of what it has in common with others. NULL when out of memory. */
+static struct cf_state *new_state(MPI_Comm comm, struct cf_common *common) {
     struct cf_state *state = cf_state_allocate();
     if (state == NULL) {
-        cf_shape_leave(shape, !is_stopped());
+        cf_common_leave(common, !is_stopped());
         return NULL;
     }
     state->comm.handle = comm;
-    state->comm.layout = shape->layout;
-    state->shape = shape;
-    state->layout_name = shape->layout_name;
-    state->rules = shape->rules;
+    state->comm.layout = common->layout;
+    state->common = common;
+    state->layout_name = common->layout_name;
+    state->rules = common->rules;
     list_append(state);
     return state;
 }
 
-/* The state for a communicator that inherited this shape, or NULL. Returns an MPI error class. */
-static int make_state(MPI_Comm comm, struct cf_shape *shape, struct cf_state **out) {
-    const bool inherited = shape != NULL && cf_shape_is_of(shape, comm);
-    bool may = true;
-    int err = MPI_SUCCESS;
+/* The state of a communicator. common: NULL, or what it inherited. Returns an MPI error class. */
+static int make_state(MPI_Comm comm, struct cf_common *common, struct cf_state **out) {
+    const bool inherited = common != NULL && cf_common_is_of(common, comm);
     *out = cf_untuned;
     if (inherited) {
-        (void)cf_shape_use(shape);
+        (void)cf_common_use(common);
     } else {
-        shape = NULL;
-        err = may_be_served(comm, &may);
-        if (err == MPI_SUCCESS && may)
-            err = cf_shape_make(comm, &shape);
+        bool may = true;
+        common = NULL;
+        CF_TRY(may_be_served(comm, &may));
+        if (may) {
+            CF_TRY(cf_common_make(comm, &common));
+        }
     }
-    if (err != MPI_SUCCESS || shape == NULL)
-        return err;
-    *out = new_state(comm, shape);
-    if (*out == NULL)
-        return MPI_ERR_NO_MEM;
+    if (common == NULL) {
+        return MPI_SUCCESS;
+    }
+    *out = new_state(comm, common);
+    CF_TRY_MEMORY(*out);
     (*out)->inherited = inherited;
     return MPI_SUCCESS;
 }
@@ -225,11 +230,13 @@ static int make_state(MPI_Comm comm, struct cf_shape *shape, struct cf_state **o
  * communicator is not being freed. Returns an MPI error class.
  */
 static int attach(MPI_Comm comm, struct cf_state *state) {
-    if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state))
+    if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)state)) {
         return MPI_ERR_NO_MEM;
+    }
     const int err = PMPI_Comm_set_attr(comm, comm_keyval, state);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         cf_handle_remove(&cf_states, (uintptr_t)comm);
+    }
     return err;
 }
 
@@ -240,14 +247,12 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
     int found = 0;
     *out = NULL;
     if (comm == MPI_COMM_NULL || comm_keyval == MPI_KEYVAL_INVALID ||
-        (cf_handle_find(&cf_states, (uintptr_t)comm, &known) && cf_mark_has(comm)))
+        (cf_handle_find(&cf_states, (uintptr_t)comm, &known) && cf_is_being_freed(comm))) {
         return MPI_ERR_COMM;
-    int err = PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found);
-    if (err == MPI_SUCCESS)
-        err = make_state(comm, found ? referred(value) : NULL, &state);
-    if (err != MPI_SUCCESS)
-        return err;
-    err = attach(comm, state);
+    }
+    CF_TRY(PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found));
+    CF_TRY(make_state(comm, found ? referred(value) : NULL, &state));
+    const int err = attach(comm, state);
     if (err == MPI_SUCCESS) {
         *out = state;
     } else if (state != cf_untuned) {
@@ -259,9 +264,8 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
 
 /* ---- MPI_Comm_free and MPI_Comm_disconnect ----------------------------------------------------
  *
- * Wrapped under both names, because tools call PMPI's. Both calls of one free may come here; the
- * inner one changes nothing that the outer one does not put right. PMPI's are weak: a program that
- * is linked with all of MPI has MPI's own.
+ * Wrapped under both names, because tools call PMPI's. Both calls of one free may come here: the
+ * inner one is idempotent. PMPI's are weak: a program that is linked with all of MPI has MPI's own.
  */
 
 static struct {
@@ -276,16 +280,6 @@ __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Comm_disconnect", &next.disconnect);
 }
 
-/* In Open MPI all delete callbacks have run by now. Handles are addresses, so a stale entry might
- * never be replaced. */
-static void has_left(MPI_Comm comm) {
-#if defined(OPEN_MPI)
-    cf_handle_remove_if(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed);
-#else
-    (void)comm;
-#endif
-}
-
 /*
  * A delete callback of the program has failed, so the communicator lives on. It is native from now
  * on: whether our callback was called before depends on the order of the attributes, which may
@@ -294,17 +288,20 @@ static void has_left(MPI_Comm comm) {
 static void stay(MPI_Comm comm, const char *name) {
     void *value = NULL;
     int found = 0;
-    if (is_stopped() || !cf_mark_has(comm))
+    if (is_stopped() || !cf_is_being_freed(comm)) {
         return;
+    }
     (void)PMPI_Comm_set_name(comm, name);
-    if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS)
+    if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS) {
         return;
+    }
     if (found && value == cf_untuned) { /* setting it again would delete it */
         (void)cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_untuned);
         return;
     }
-    if (found && referred(value) == NULL)
+    if (found && referred(value) == NULL) {
         (void)drop(value);
+    }
     (void)attach(comm, cf_untuned);
 }
 
@@ -314,9 +311,12 @@ static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
     leave_comm(handle, name);
     const int err = free_it(comm);
     /* Open MPI's MPI_Comm_disconnect returns no error then. */
-    if (handle != MPI_COMM_NULL && *comm == handle)
+    if (handle != MPI_COMM_NULL && *comm == handle) {
         stay(handle, name);
-    has_left(handle);
+    }
+    if (cf_library.freed_on_return) {
+        cf_handle_remove_if(&cf_states, (uintptr_t)handle, (uintptr_t)cf_freed);
+    }
     return err;
 }
 
@@ -350,29 +350,29 @@ static void complain(const struct cf_state *state) {
         "layout %s; it keeps the native collectives";
     int world_rank = 0;
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    if (world_rank == 0 && !atomic_flag_test_and_set(&warned))
+    if (world_rank == 0 && !atomic_flag_test_and_set(&warned)) {
         cf_warn(text, state->layout_name);
-    else if (state->comm.layout.rank == 0)
+    } else if (state->comm.layout.rank == 0) {
         cf_log(1, text, state->layout_name);
+    }
 }
 
 static bool complete_communicators(struct cf_comm *comm, const void *completed) {
     const struct cf_state *state = completed;
-    return cf_comm_agree(comm->handle, cf_shape_take_lanes(state->shape, &comm->layout)) &&
+    return cf_comm_agree(comm->handle, cf_common_take_lanes(state->common, &comm->layout)) &&
            cf_layout_connect(&comm->layout, comm->handle);
 }
 
 /* Succeeds on all ranks or on none. */
 int cf_state_complete(struct cf_state *state) {
     bool done = false;
-    if (state->stage != CF_STAGE_LOCAL)
+    if (state->stage != CF_STAGE_LOCAL) {
         return MPI_SUCCESS;
-    const int err =
-        cf_prepare_part(&state->comm, CF_LAYOUT_COMMS, complete_communicators, state, &done);
-    if (err != MPI_SUCCESS)
-        return err;
-    if (!done)
+    }
+    CF_TRY(cf_prepare_part(&state->comm, CF_LAYOUT_COMMS, complete_communicators, state, &done));
+    if (!done) {
         complain(state);
+    }
     list_remove(state);
     list_append(state);
     state->stage = done ? CF_STAGE_COMPLETE : CF_STAGE_UNUSABLE;
@@ -388,23 +388,27 @@ int cf_comm_get(MPI_Comm comm, struct cf_comm **out) {
     struct cf_state *state = NULL;
     *out = NULL;
     int err = cf_state_of(comm, &state);
-    if (err == MPI_SUCCESS && state->comm.layout.size > 0)
+    if (err == MPI_SUCCESS && state->comm.layout.size > 0) {
         err = cf_state_complete(state);
-    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE)
+    }
+    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE) {
         *out = &state->comm;
+    }
     return err;
 }
 
 /* Each entry is one store, because another thread may read it. */
 void cf_state_unsettle(struct cf_state *state) {
-    for (int collective = 0; collective < cf_ncollectives; collective++)
+    for (int collective = 0; collective < cf_ncollectives; collective++) {
         state->last[collective].settled = false;
+    }
 }
 
 void cf_states_for_each(void (*visit)(struct cf_state *)) {
     (void)pthread_mutex_lock(&list.mutex);
-    for (struct cf_state *state = list.first; state != NULL; state = state->next)
+    for (struct cf_state *state = list.first; state != NULL; state = state->next) {
         visit(state);
+    }
     (void)pthread_mutex_unlock(&list.mutex);
 }
 
@@ -417,13 +421,17 @@ int cf_states_start(void) {
 }
 
 void cf_states_stop(void) {
-    if (comm_keyval == MPI_KEYVAL_INVALID)
+    if (comm_keyval == MPI_KEYVAL_INVALID) {
         return;
-    for (struct cf_state *state = list.first; state != NULL; state = state->next)
+    }
+    for (struct cf_state *state = list.first; state != NULL; state = state->next) {
         cf_shared_close(&state->comm);
-    while (list.first != NULL)
-        if (drop(list.first) != MPI_SUCCESS)
+    }
+    while (list.first != NULL) {
+        if (drop(list.first) != MPI_SUCCESS) {
             break;
+        }
+    }
     (void)PMPI_Comm_free_keyval(&comm_keyval);
     cf_handle_clear(&cf_states);
     free(cf_freed);

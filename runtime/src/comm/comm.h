@@ -90,12 +90,12 @@ struct cf_call {
     double trial_begin;     /* after the barrier before a call in the trial */
 };
 
-struct cf_shape;
+struct cf_common;
 
 struct cf_state {
-    struct cf_comm comm;          /* its layout is a copy of the shape's */
-    struct cf_shape *shape;       /* NULL for cf_untuned and cf_freed: no variant can run */
-    const char *layout_name;      /* the shape's */
+    struct cf_comm comm;          /* its layout is a copy of the common one */
+    struct cf_common *common;     /* NULL for cf_untuned and cf_freed: no variant can run */
+    const char *layout_name;      /* the common one */
     const struct cf_rules *rules; /* NULL: native for every collective */
     enum cf_stage stage;
     bool waited;     /* native has served a call in place of a variant (dispatch.c) */
@@ -153,8 +153,7 @@ struct cf_state *cf_state_allocate(void);
  * is no longer CF_STAGE_LOCAL, equal on all ranks. Returns an MPI error class. */
 int cf_state_complete(struct cf_state *state);
 
-/* Makes the next calls on the communicator take the full checks. May run while other threads call.
- */
+/* Makes the next calls on the communicator take the full checks. Other threads may be calling. */
 void cf_state_unsettle(struct cf_state *state);
 /* For the states of all communicators that have one of their own. Under a lock. */
 void cf_states_for_each(void (*visit)(struct cf_state *));

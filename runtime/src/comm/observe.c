@@ -54,15 +54,17 @@ static bool is_of(const struct cf_tally *tally, int collective, int bucket, bool
 static struct cf_tally *tally_of(struct cf_state *state, int collective, int bucket,
                                  bool blocking) {
     struct cf_tally **link = &state->tallies;
-    while (*link != NULL && !is_of(*link, collective, bucket, blocking))
+    while (*link != NULL && !is_of(*link, collective, bucket, blocking)) {
         link = &(*link)->next;
+    }
     struct cf_tally *tally = *link;
     if (tally != NULL) {
         *link = tally->next;
     } else {
         tally = calloc(1, sizeof *tally);
-        if (tally == NULL)
+        if (tally == NULL) {
             return NULL;
+        }
         tally->collective = collective;
         tally->bucket = bucket;
         tally->blocking = blocking;
@@ -76,19 +78,22 @@ static struct cf_tally *tally_of(struct cf_state *state, int collective, int buc
 static struct cf_tally *count(struct cf_state *state, int collective, int64_t bytes,
                               bool blocking) {
     struct cf_tally *tally = tally_of(state, collective, bucket_of(bytes), blocking);
-    if (tally == NULL)
+    if (tally == NULL) {
         return NULL;
+    }
     tally->calls++;
-    if (cf_collectives[collective].sized != CF_SIZED_EXCHANGED)
+    if (cf_collectives[collective].sized != CF_SIZED_EXCHANGED) {
         tally->bytes += (double)bytes;
+    }
     return tally;
 }
 
 static void begin_call(struct cf_state *state, int collective, int64_t bytes,
                        struct cf_call *call) {
     call->tally = count(state, collective, bytes, true);
-    if (call->tally == NULL)
+    if (call->tally == NULL) {
         return;
+    }
     call->comm = state->comm.handle;
     call->state = state;
     call->begin = cf_now();
@@ -103,27 +108,32 @@ void cf_observe_nonblocking(struct cf_state *state, int collective, int64_t byte
 }
 
 void cf_observe_sizes(const struct cf_call *call, double own_mean) {
-    if (call->tally != NULL)
+    if (call->tally != NULL) {
         call->tally->bytes += own_mean / call->state->comm.layout.size;
+    }
 }
 
 void cf_observe_end(const struct cf_call *call) {
-    if (call->tally != NULL)
+    if (call->tally != NULL) {
         call->tally->seconds += cf_now() - call->begin;
+    }
 }
 
 static enum cf_origin origin_of(const struct cf_state *state) {
-    if (state->comm.handle == MPI_COMM_WORLD)
+    if (state->comm.handle == MPI_COMM_WORLD) {
         return CF_ORIGIN_WORLD;
+    }
     return state->inherited ? CF_ORIGIN_DUPLICATE : CF_ORIGIN_OTHER;
 }
 
 /* Whether the guard dropped the variant of such calls. */
 static bool was_dropped(const struct cf_state *state, const struct cf_tally *tally) {
-    for (const struct cf_trial *trial = state->trials; trial != NULL; trial = trial->next)
+    for (const struct cf_trial *trial = state->trials; trial != NULL; trial = trial->next) {
         if (trial->verdict == CF_TRIAL_DROPPED && trial->bucket == tally->bucket &&
-            trial->choice->variant->collective == tally->collective)
+            trial->choice->variant->collective == tally->collective) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -145,8 +155,9 @@ void cf_observe_leave(struct cf_state *state) {
             sums.calls = (double)tally->calls;
         }
         if (state->comm.layout.rank == 0 ||
-            cf_collectives[tally->collective].sized == CF_SIZED_EXCHANGED)
+            cf_collectives[tally->collective].sized == CF_SIZED_EXCHANGED) {
             sums.bytes = tally->bytes;
+        }
         cf_profile_add(&key, &sums);
         state->tallies = tally->next;
         free(tally);
@@ -175,8 +186,9 @@ static void log_once(const char *line) {
     const uint64_t hash = cf_hash_text(CF_HASH_BEGIN, line);
     uintptr_t unused;
     if (!cf_handle_find(&logged, (uintptr_t)hash, &unused) &&
-        cf_handle_insert(&logged, (uintptr_t)hash, 1))
+        cf_handle_insert(&logged, (uintptr_t)hash, 1)) {
         cf_log(2, "%s", line);
+    }
 }
 
 static void log_decision(const struct cf_state *state, int collective, int bucket,
@@ -195,17 +207,20 @@ static bool logs_decisions(const struct cf_state *state) {
 }
 
 void cf_observe_call(struct cf_state *state, int collective, int64_t bytes, struct cf_call *call) {
-    if (profiling)
+    if (profiling) {
         begin_call(state, collective, bytes, call);
+    }
 }
 
 void cf_observe_choice(const struct cf_state *state, int collective, int64_t bytes,
                        const struct cf_choice *choice) {
     char name[256] = "native";
-    if (!logs_decisions(state))
+    if (!logs_decisions(state)) {
         return;
-    if (choice != NULL)
+    }
+    if (choice != NULL) {
         cf_choice_format(choice, name, sizeof name);
+    }
     log_decision(state, collective, bucket_of(bytes), name);
 }
 
@@ -213,8 +228,9 @@ void cf_observe_refusal(const struct cf_state *state, int collective, int64_t by
                         const struct cf_choice *choice) {
     char name[256];
     char decision[320];
-    if (!logs_decisions(state))
+    if (!logs_decisions(state)) {
         return;
+    }
     cf_choice_format(choice, name, sizeof name);
     (void)snprintf(decision, sizeof decision, "native, because %s does not apply", name);
     log_decision(state, collective, bucket_of(bytes), decision);
@@ -222,8 +238,9 @@ void cf_observe_refusal(const struct cf_state *state, int collective, int64_t by
 
 void cf_observe_finish(const struct cf_state *world) {
     cf_handle_clear(&logged);
-    if (!profiling)
+    if (!profiling) {
         return;
+    }
     profiling = false;
     add_job(world);
     cf_profile_write();

@@ -44,8 +44,9 @@ static struct row *append(struct rows *rows) {
     if (rows->count == rows->capacity) {
         const int capacity = rows->capacity == 0 ? 64 : 2 * rows->capacity;
         void *items = realloc(rows->items, (size_t)capacity * sizeof *rows->items);
-        if (items == NULL)
+        if (items == NULL) {
             return NULL;
+        }
         rows->items = items;
         rows->capacity = capacity;
     }
@@ -57,9 +58,11 @@ static struct row *append(struct rows *rows) {
 /* A new row is all zeros. NULL when out of memory. */
 static struct row *row_of(const struct cf_profile_key *key) {
     const uint64_t hash = cf_hash(CF_HASH_BEGIN, key, sizeof *key);
-    for (int i = 0; i < profile.rows.count; i++)
-        if (profile.rows.items[i].hash == hash)
+    for (int i = 0; i < profile.rows.count; i++) {
+        if (profile.rows.items[i].hash == hash) {
             return &profile.rows.items[i];
+        }
+    }
     struct row *row = append(&profile.rows);
     if (row != NULL) {
         row->hash = hash;
@@ -93,15 +96,19 @@ static int by_hash(const void *left, const void *right) {
 static int by_key(const void *left, const void *right) {
     const struct cf_profile_key *a = &((const struct row *)left)->key;
     const struct cf_profile_key *b = &((const struct row *)right)->key;
-    if (a->collective != b->collective)
+    if (a->collective != b->collective) {
         return a->collective < b->collective ? -1 : 1;
+    }
     const int by_layout = strcmp(a->layout, b->layout);
-    if (by_layout != 0)
+    if (by_layout != 0) {
         return by_layout;
-    if (a->origin != b->origin)
+    }
+    if (a->origin != b->origin) {
         return a->origin < b->origin ? -1 : 1;
-    if (a->blocking != b->blocking)
+    }
+    if (a->blocking != b->blocking) {
         return a->blocking < b->blocking ? 1 : -1;
+    }
     return (a->bucket > b->bucket) - (a->bucket < b->bucket);
 }
 
@@ -132,20 +139,24 @@ static void sum_rows(int rank, struct rows *all) {
     const struct rows *own = &profile.rows;
     struct row sum = {0};
     int next = 0;
-    if (own->count > 0)
+    if (own->count > 0) {
         qsort(own->items, (size_t)own->count, sizeof *own->items, by_hash);
+    }
     for (;;) {
         const uint64_t mine = next < own->count ? own->items[next].hash : UINT64_MAX;
         uint64_t least = UINT64_MAX;
         if (PMPI_Allreduce(&mine, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD) !=
                 MPI_SUCCESS ||
-            least == UINT64_MAX)
+            least == UINT64_MAX) {
             return;
-        if (!sum_row(mine == least ? &own->items[next++] : NULL, &sum))
+        }
+        if (!sum_row(mine == least ? &own->items[next++] : NULL, &sum)) {
             return;
+        }
         struct row *row = rank == 0 ? append(all) : NULL;
-        if (row != NULL)
+        if (row != NULL) {
             *row = sum;
+        }
     }
 }
 
@@ -160,8 +171,9 @@ static void write_seconds(FILE *file, double seconds, const char *end) {
 
 /* Whether a rank may return before all have called, or have less to do than others. */
 static bool leaves_early(const struct cf_profile_key *key) {
-    if (key->collective < 0)
+    if (key->collective < 0) {
         return false;
+    }
     const struct cf_collective_info *info = &cf_collectives[key->collective];
     return info->rooted || info->prefix || info->varies == CF_VARIES_PAIR || key->bucket < 0;
 }
@@ -199,13 +211,15 @@ static void write_file(const struct rows *rows) {
         (void)fprintf(file,
                       "collective,layout,bytes_from,bytes_to,blocking,calls,origin,communicators,"
                       "ranks,dropped,call_bytes,seconds,waited\n");
-        for (int i = 0; i < rows->count; i++)
+        for (int i = 0; i < rows->count; i++) {
             write_row(file, &rows->items[i]);
+        }
         written = !ferror(file);
         written = fclose(file) == 0 && written;
     }
-    if (!written)
+    if (!written) {
         cf_warn("cannot write COLLFORGE_PROFILE=%s: %s", path == NULL ? "" : path, strerror(errno));
+    }
 }
 
 void cf_profile_write(void) {
@@ -214,8 +228,9 @@ void cf_profile_write(void) {
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     sum_rows(rank, &all);
     if (rank == 0) {
-        if (all.count > 0)
+        if (all.count > 0) {
             qsort(all.items, (size_t)all.count, sizeof *all.items, by_key);
+        }
         write_file(&all);
     }
     free(all.items);

@@ -170,9 +170,7 @@ int cf_exchange_sizes(struct cf_comm *comm, int collective, const struct cf_args
     int largest = 0;
     int least = 0;
 
-    if (units == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(units);
     int *mine = units + (MPI_Aint)size * (own + 1);
     for (int i = 0; i < own; i++) {
         mine[i] = legal ? own_block(&share, comm->layout.rank, i) : -1;

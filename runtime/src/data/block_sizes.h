@@ -6,8 +6,7 @@
 
 /* The bytes of one block of a side; negative if the user's arguments are illegal or too large. */
 int cf_block_bytes(const struct cf_side *side, int index);
-/* The mean bytes of this rank's own blocks, without communication; 0 if its arguments are illegal.
- */
+/* The mean bytes of this rank's own blocks. Local; 0 if its arguments are illegal. */
 double cf_own_mean(const struct cf_layout *layout, int collective, const struct cf_args *args);
 /*
  * Sets comm->exchanged, and with it what cf_operands_begin takes for the sizes: all ranks exchange

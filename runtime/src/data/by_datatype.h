@@ -16,8 +16,7 @@
  * there. */
 int cf_allgather_apart(struct cf_comm *comm, const void *from, void *to, int block,
                        const struct cf_unit *unit);
-/* Over the node, in place: every rank has its lane's blocks at their places, and gets the others.
- */
+/* Over the node, in place: every rank has its lane's blocks at their places, gets the others. */
 int cf_allgather_interleaved(struct cf_comm *comm, void *data, int block,
                              const struct cf_unit *unit);
 /* Over the node: from has the blocks of the rank's lane by node; `to` of the root, all blocks. */

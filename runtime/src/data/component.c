@@ -1,5 +1,6 @@
 #include "data/component.h"
 
+#include "base/library.h"
 #include "data/facts.h"
 
 /* This rank's count in the communicator. */
@@ -12,18 +13,12 @@ static int own_count(const struct cf_split *split, MPI_Comm over, int *count) {
 }
 
 /*
- * Whether MPI_Gather and MPI_Scatter may move the parts, or only their v variants. Works around
- * MPICH 4.0.2, where ranks forward parts as bytes: of types with numbers of several kinds, long
- * ones are cut off ("message truncated"). Such types occur in reductions only (data/unit.h), where
- * each rank may have its own, so all but bytes are meant.
+ * Whether MPI_Gather and MPI_Scatter may move the parts, or only their v variants. Types whose
+ * parts they would cut off occur in reductions only (data/unit.h), where each rank may have its
+ * own, so all but bytes are meant.
  */
 static bool may_be_forwarded(const struct cf_split *split, const struct cf_unit *unit) {
-#ifdef MPICH_NUMVERSION
-    return split->uniform && unit->type == MPI_BYTE;
-#else
-    (void)unit;
-    return split->uniform;
-#endif
+    return split->uniform && (unit->type == MPI_BYTE || !cf_library.cuts_forwarded_parts);
 }
 
 int cf_scatter(struct cf_comm *comm, const void *from, const struct cf_split *split, void *to,
@@ -100,16 +95,9 @@ int cf_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
  */
 static int lend(struct cf_comm *comm, const void **from, int count, const struct cf_unit *unit,
                 MPI_Op op) {
-    if (cf_op_is_predefined(op) || count == 0) {
-        return MPI_SUCCESS;
-    }
-    void *copy = cf_temp(comm, CF_SLOT_COPIES, count, unit);
-    if (copy == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
-    CF_TRY(cf_copy(comm, copy, *from, count, unit));
-    *from = copy;
-    return MPI_SUCCESS;
+    return cf_op_is_predefined(op) || count == 0
+               ? MPI_SUCCESS
+               : cf_copy_apart(comm, CF_SLOT_COPIES, from, count, unit);
 }
 
 /* For ops that MPI_Reduce_scatter(_block) does not serve correctly. */
@@ -118,9 +106,7 @@ static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
                                MPI_Comm over) {
     void *total = cf_temp(comm, CF_SLOT_LANE, split->total, unit);
 
-    if (total == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(total);
     CF_TRY(cf_reduce(comm, from, total, split->total, unit, op, 0, over));
     return cf_scatter(comm, total, split, to, unit, 0, over);
 }
@@ -162,9 +148,7 @@ int cf_reduce(struct cf_comm *comm, const void *from, void *to, int count,
         return PMPI_Reduce(from, NULL, count, unit->type, op, root, over);
     }
     void *result = cf_temp(comm, CF_SLOT_RESULT, count, unit);
-    if (result == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(result);
     CF_TRY(PMPI_Reduce(from, result, count, unit->type, op, root, over));
     return cf_copy(comm, to, result, count, unit);
 }

@@ -29,8 +29,9 @@ void cf_facts_fill(struct cf_facts *facts, const struct cf_layout *layout, int c
                    int64_t bytes, MPI_Op op) {
     const bool has_op = cf_collectives[collective].has_op;
     int commutative = 1;
-    if (has_op)
+    if (has_op) {
         (void)cf_op_commutes(op, &commutative);
+    }
     *facts = (struct cf_facts){
         .size = layout->size,
         .nodes = layout->nodes,
@@ -49,8 +50,9 @@ int64_t cf_memory_estimate(const struct cf_choice *choice, const struct cf_facts
     const struct cf_temporaries *has = &choice->variant->temporaries;
     const int bound = has->lanes_above == 0 ? 0 : choice->parameter[has->lanes_above - 1];
     int64_t lanes = has->single ? 1 : facts->min_node_size;
-    if (bound > 0 && bound < lanes)
+    if (bound > 0 && bound < lanes) {
         lanes = bound;
+    }
     const int64_t held = (facts->max_node_size + lanes - 1) / lanes; /* ranks per node on a lane */
     /* component.c copies the operand of a user's op, and reduces all blocks before it scatters. */
     const int64_t copies = facts->users_op ? 2 * facts->total_bytes : 0;

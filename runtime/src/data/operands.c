@@ -51,9 +51,7 @@ static int stage(struct cf_comm *comm, int slot, const struct cf_side *side, int
     }
     const int bytes = (int)side_bytes(side, &unit, first, n);
     *staged = cf_tmpbuf(&comm->tmpbufs, slot, (size_t)bytes);
-    if (*staged == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(*staged);
     for (int i = first; i < first + n && slot == CF_SLOT_INPUT; i++) {
         CF_TRY(cf_pack(side_at(side, &unit, i), cf_side_count(side, i), side->type, *staged, bytes,
                        &position, comm->layout.node_comm));
@@ -68,9 +66,7 @@ static inline int set_blocks(struct cf_operands *operands, const int *counts, st
     const int ranks = comm->layout.size;
     int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS, (size_t)ranks * sizeof *units);
 
-    if (units == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(units);
     for (int i = 0; i < ranks; i++) {
         units[i] = counts[i] * size;
     }
@@ -95,10 +91,12 @@ static inline bool begin_plain(struct cf_operands *operands, const struct cf_rol
     const void *input = roles->single_buffer ? args->recvbuf : args->sendbuf;
     const int block = (roles->send_side ? args->sendcount : args->recvcount) * size;
     void *output = roles->out_blocks > 0 ? args->recvbuf : NULL;
-    if (roles->spare)
+    if (roles->spare) {
         output = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_OUTPUT, (size_t)block);
-    if (roles->spare && output == NULL)
+    }
+    if (roles->spare && output == NULL) {
         return false;
+    }
     *operands = (struct cf_operands){.unit = byte_unit,
                                      .block = block,
                                      .blocks = {NULL, 1, block},
@@ -225,19 +223,6 @@ static int check_op(struct cf_comm *comm, MPI_Op op, MPI_Datatype type) {
     return MPI_SUCCESS;
 }
 
-/* Replaces the input, which has all blocks, by a copy. */
-static int set_apart(struct cf_operands *operands, struct cf_comm *comm) {
-    const int units = cf_all_units(&comm->layout, &operands->blocks);
-    void *copy = cf_temp(comm, CF_SLOT_INPUT, units, &operands->unit);
-
-    if (copy == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
-    CF_TRY(cf_copy(comm, copy, operands->input, units, &operands->unit));
-    operands->input = copy;
-    return MPI_SUCCESS;
-}
-
 CF_APART static int begin_reduction(struct cf_operands *operands, const struct cf_roles *roles,
                                     const struct cf_args *args, struct cf_comm *comm) {
     const bool in_place = roles->send_in_place && args->sendbuf == MPI_IN_PLACE;
@@ -258,7 +243,10 @@ CF_APART static int begin_reduction(struct cf_operands *operands, const struct c
         operands->block = args->recvcount;
         operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
     }
-    return roles->apart && in_place ? set_apart(operands, comm) : MPI_SUCCESS;
+    return roles->apart && in_place
+               ? cf_copy_apart(comm, CF_SLOT_INPUT, &operands->input,
+                               cf_all_units(&comm->layout, &operands->blocks), &operands->unit)
+               : MPI_SUCCESS;
 }
 
 /* Whether MPI_IN_PLACE is passed where MPI does not allow it. Only this rank knows. */

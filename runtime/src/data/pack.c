@@ -7,8 +7,7 @@
 
 static char somewhere; /* a buffer instead of MPI_BOTTOM */
 
-/* Turns count elements of a type of absolute addresses into one of addresses relative to somewhere.
- */
+/* Turns count elements of a type of absolute addresses into one of relative addresses. */
 static int rebase(int count, MPI_Datatype type, MPI_Datatype *rebased) {
     MPI_Aint address = 0;
 

@@ -1,7 +1,7 @@
 /* See shuffle.h. */
 #include "data/shuffle.h"
 
-enum { TAG_FOLD = 1, TAG_UNFOLD, TAG_RELEASE, TAG_MOVE, TAG_PERMUTE };
+enum { TAG_FOLD = 1, TAG_UNFOLD, TAG_RELEASE, TAG_MOVE, TAG_PERMUTE, TAG_REST = 16 };
 
 /* Receives the parts of the other ranks on its lane one after the other, after its own part. */
 int cf_fold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from, void *to,
@@ -65,6 +65,48 @@ int cf_move(struct cf_comm *comm, int source, int target, const void *from, void
     }
     if (at->node_rank == target) {
         return PMPI_Recv(to, count, unit->type, source, TAG_MOVE, at->node_comm, MPI_STATUS_IGNORE);
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_own_slice(struct cf_comm *comm, const void *from, void *to, const struct cf_split *slices,
+                 const struct cf_unit *unit) {
+    const int me = comm->layout.node_rank;
+
+    return cf_copy(comm, to, cf_at(unit, from, slices->displs[me]), slices->counts[me], unit);
+}
+
+/* Adds the vector of node rank q, without its own slice, to those of the ranks before it. */
+static int add(struct cf_comm *comm, const void *vector, int q, void *to,
+               const struct cf_split *slices, const struct cf_unit *unit, MPI_Op op) {
+    for (int m = 0; m < slices->n; m++) {
+        const void *source = cf_at(unit, vector, slices->displs[m]);
+        void *target = cf_at(unit, to, slices->displs[m]);
+        const bool is_first = q == 0 || (q == 1 && m == 0);
+        if (m == q) {
+            continue;
+        }
+        CF_TRY(is_first ? cf_copy(comm, target, source, slices->counts[m], unit)
+                        : cf_combine(comm, source, target, slices->counts[m], unit, op));
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_reduce_rest(struct cf_comm *comm, const void *from, void *to, const struct cf_split *slices,
+                   const struct cf_unit *unit, MPI_Op op, int root) {
+    const struct cf_layout *at = &comm->layout;
+
+    if (at->node_rank != root) {
+        return PMPI_Send(from, slices->total, unit->type, root, TAG_REST, at->node_comm);
+    }
+    void *received = cf_temp(comm, CF_SLOT_LANE, slices->total, unit);
+    CF_TRY_MEMORY(received);
+    for (int q = 0; q < at->node_size[at->node]; q++) {
+        if (q != root) {
+            CF_TRY(PMPI_Recv(received, slices->total, unit->type, q, TAG_REST, at->node_comm,
+                             MPI_STATUS_IGNORE));
+        }
+        CF_TRY(add(comm, q == root ? from : received, q, to, slices, unit, op));
     }
     return MPI_SUCCESS;
 }
@@ -150,9 +192,7 @@ static int collect(struct cf_comm *comm, struct ranks of, const void *all, void 
     const MPI_Aint *begins = begins_by_rank(comm, blocks);
     MPI_Aint filled = 0;
 
-    if (begins == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(begins);
     for (int i = 0; i < of.n; i++) {
         const int units = cf_block(blocks, of.ranks[i]);
         CF_TRY(cf_copy(comm, cf_at(unit, packed, filled), cf_at(unit, all, begins[of.ranks[i]]),
@@ -168,9 +208,7 @@ static int place(struct cf_comm *comm, struct ranks of, const void *packed, void
     const MPI_Aint *begins = begins_by_rank(comm, blocks);
     MPI_Aint taken = 0;
 
-    if (begins == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(begins);
     for (int i = 0; i < of.n; i++) {
         const int units = cf_block(blocks, of.ranks[i]);
         CF_TRY(cf_copy(comm, cf_at(unit, all, begins[of.ranks[i]]), cf_at(unit, packed, taken),
@@ -219,9 +257,7 @@ int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_lanes *lanes
     MPI_Aint *taken = positions_of(comm, sources); /* read so far, by source */
     MPI_Aint filled = 0;
 
-    if (taken == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(taken);
     for (int s = 0; s < sources; s++) {
         const struct cf_blocks row = cf_row(pairs, at->size, source_ranks[s]);
         taken[s] = filled;
@@ -250,9 +286,7 @@ int cf_regroup_by_target_rank(struct cf_comm *comm, const struct cf_lanes *lanes
     MPI_Aint *taken = positions_of(comm, at->size); /* read so far, by source in node order */
     MPI_Aint filled = 0;
 
-    if (taken == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(taken);
     for (int s = 0; s < at->size; s++) {
         const struct cf_blocks row = cf_row(pairs, at->size, at->single.order[s]);
         taken[s] = filled;

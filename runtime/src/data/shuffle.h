@@ -18,6 +18,19 @@ int cf_release(struct cf_comm *comm, const struct cf_lanes *lanes);
 int cf_move(struct cf_comm *comm, int source, int target, const void *from, void *to, int count,
             const struct cf_unit *unit);
 
+/* Steps of a reduce whose root combines the vectors of its node (Träff and Hunold, 2020, section
+ * III-C). The op commutes. */
+
+/* Copies this node rank's slice of a vector. */
+int cf_own_slice(struct cf_comm *comm, const void *from, void *to, const struct cf_split *slices,
+                 const struct cf_unit *unit);
+/*
+ * On one node of at least two ranks: combines the ranks' vectors in `to` on the root, without each
+ * rank's own slice. The other ranks send theirs in turn, so that the root needs one more vector.
+ */
+int cf_reduce_rest(struct cf_comm *comm, const void *from, void *to, const struct cf_split *slices,
+                   const struct cf_unit *unit, MPI_Op op, int root);
+
 /* Sends count units of rank v to the v-th rank in node order, on all ranks at once; and the
  * inverse. */
 int cf_permute_to_node_order(struct cf_comm *comm, const void *from, void *to, int count,

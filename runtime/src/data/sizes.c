@@ -61,8 +61,9 @@ int cf_named_is_dense(MPI_Datatype type, bool *dense) {
     MPI_Aint lb = 0;
     MPI_Aint extent = 0;
     int err = PMPI_Type_size(type, &size);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = PMPI_Type_get_extent(type, &lb, &extent);
+    }
     *dense = err == MPI_SUCCESS && lb == 0 && extent == size;
     return err;
 }
@@ -77,72 +78,47 @@ static uintptr_t predefined_entry(MPI_Datatype type, int size) {
 int64_t cf_type_size_enter(MPI_Datatype type) {
     int size = MPI_UNDEFINED;
     if (type == MPI_DATATYPE_NULL || !is_committed(type) ||
-        PMPI_Type_size(type, &size) != MPI_SUCCESS || size == MPI_UNDEFINED)
+        PMPI_Type_size(type, &size) != MPI_SUCCESS || size == MPI_UNDEFINED) {
         return -1;
+    }
     /* The attribute is set first, so that no entry can outlive its type. */
-    if (is_predefined(type))
+    if (is_predefined(type)) {
         (void)cf_handle_insert(&cf_types, (uintptr_t)type, predefined_entry(type, size));
-    else if (PMPI_Type_set_attr(type, type_keyval, NULL) == MPI_SUCCESS)
+    } else if (PMPI_Type_set_attr(type, type_keyval, NULL) == MPI_SUCCESS) {
         (void)cf_handle_insert(&cf_types, (uintptr_t)type, (uintptr_t)size << CF_TYPE_SIZE_SHIFT);
+    }
     return size;
 }
 
 /* The common predefined types. Other types enter at their first use. */
 static int enter_common_types(void) {
-    const MPI_Datatype types[] = {MPI_CHAR,
-                                  MPI_SIGNED_CHAR,
-                                  MPI_UNSIGNED_CHAR,
-                                  MPI_BYTE,
-                                  MPI_PACKED,
-                                  MPI_SHORT,
-                                  MPI_INT,
-                                  MPI_LONG,
-                                  MPI_LONG_LONG,
-                                  MPI_UNSIGNED_SHORT,
-                                  MPI_UNSIGNED,
-                                  MPI_UNSIGNED_LONG,
-                                  MPI_UNSIGNED_LONG_LONG,
-                                  MPI_FLOAT,
-                                  MPI_DOUBLE,
-                                  MPI_LONG_DOUBLE,
-                                  MPI_WCHAR,
-                                  MPI_C_BOOL,
-                                  MPI_AINT,
-                                  MPI_OFFSET,
-                                  MPI_COUNT,
-                                  MPI_INT8_T,
-                                  MPI_INT16_T,
-                                  MPI_INT32_T,
-                                  MPI_INT64_T,
-                                  MPI_UINT8_T,
-                                  MPI_UINT16_T,
-                                  MPI_UINT32_T,
-                                  MPI_UINT64_T,
-                                  MPI_C_FLOAT_COMPLEX,
-                                  MPI_C_DOUBLE_COMPLEX,
-                                  MPI_FLOAT_INT,
-                                  MPI_DOUBLE_INT,
-                                  MPI_2INT};
+    /* clang-format off */
+    const MPI_Datatype types[] = {
+        MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_BYTE, MPI_PACKED, MPI_SHORT, MPI_INT,
+        MPI_LONG, MPI_LONG_LONG, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG,
+        MPI_UNSIGNED_LONG_LONG, MPI_FLOAT, MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_WCHAR, MPI_C_BOOL,
+        MPI_AINT, MPI_OFFSET, MPI_COUNT, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T,
+        MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T, MPI_C_FLOAT_COMPLEX,
+        MPI_C_DOUBLE_COMPLEX, MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_2INT};
+    /* clang-format on */
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         int size = 0;
-        const int err = PMPI_Type_size(types[i], &size);
-        if (err != MPI_SUCCESS)
-            return err;
-        if (!cf_handle_insert(&cf_types, (uintptr_t)types[i], predefined_entry(types[i], size)))
+        CF_TRY(PMPI_Type_size(types[i], &size));
+        if (!cf_handle_insert(&cf_types, (uintptr_t)types[i], predefined_entry(types[i], size))) {
             return MPI_ERR_NO_MEM;
+        }
     }
     return MPI_SUCCESS;
 }
 
 static int start(void) {
-    if (type_keyval != MPI_KEYVAL_INVALID)
+    if (type_keyval != MPI_KEYVAL_INVALID) {
         return MPI_SUCCESS;
-    int err = PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_dup(MPI_COMM_SELF, &probe_comm);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_set_errhandler(probe_comm, MPI_ERRORS_RETURN);
-    return err == MPI_SUCCESS ? enter_common_types() : err;
+    }
+    CF_TRY(PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL));
+    CF_TRY(PMPI_Comm_dup(MPI_COMM_SELF, &probe_comm));
+    CF_TRY(PMPI_Comm_set_errhandler(probe_comm, MPI_ERRORS_RETURN));
+    return enter_common_types();
 }
 
 /* Two threads may create their first hybrid packages at the same time. */
@@ -156,9 +132,11 @@ int cf_types_start(void) {
 
 /* Types that still exist keep the attribute. Its callback then finds an empty table. */
 void cf_types_stop(void) {
-    if (type_keyval != MPI_KEYVAL_INVALID)
+    if (type_keyval != MPI_KEYVAL_INVALID) {
         (void)PMPI_Type_free_keyval(&type_keyval);
-    if (probe_comm != MPI_COMM_NULL)
+    }
+    if (probe_comm != MPI_COMM_NULL) {
         (void)cf_mpi_comm_free(&probe_comm);
+    }
     cf_handle_clear(&cf_types);
 }

@@ -18,8 +18,7 @@ enum { CF_BUCKETS = 124 }; /* for sizes from 1 to CF_MOST_BYTES */
 #define CF_QUARTER_2 UINT64_C(0xB504F333F9DE6485)
 #define CF_QUARTER_3 UINT64_C(0xD744FCCAD69D6AF5)
 
-/* floor(4 log2 n), exactly; n > 0. Integer arithmetic, so that all ranks agree on any processors.
- */
+/* floor(4 log2 n), n > 0. By integers, so that all ranks agree on any processors. */
 static inline int cf_bucket(uint64_t n) {
     const int zeros = __builtin_clzll(n);
     const uint64_t top = n << zeros;
@@ -68,8 +67,9 @@ int64_t cf_type_size_enter(MPI_Datatype type);
 /* Bytes of the packed type; no MPI call if the type is in cf_types. */
 static inline int64_t cf_type_size(MPI_Datatype type) {
     uintptr_t entry;
-    if (cf_handle_find(&cf_types, (uintptr_t)type, &entry))
+    if (cf_handle_find(&cf_types, (uintptr_t)type, &entry)) {
         return (int64_t)(entry >> CF_TYPE_SIZE_SHIFT);
+    }
     return cf_type_size_enter(type);
 }
 

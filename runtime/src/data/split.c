@@ -24,11 +24,7 @@ static void split_end(struct cf_split *split) {
 int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_lanes *lanes, int units) {
     const int n = comm->layout.node_size[comm->layout.node];
-    const int err = split_begin(split, comm, slot, n);
-
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(split_begin(split, comm, slot, n));
     const int each = units / lanes->k; /* divisions dominate the cost here */
     const int longer = units % lanes->k;
     for (int i = 0; i < n; i++) {
@@ -43,11 +39,7 @@ int cf_split_lanes(struct cf_split *split, struct cf_comm *comm, int slot,
                    const struct cf_lanes *lanes, const struct cf_blocks *blocks) {
     const struct cf_layout *at = &comm->layout;
     const int n = at->node_size[at->node];
-    const int err = split_begin(split, comm, slot, n);
-
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(split_begin(split, comm, slot, n));
     for (int i = 0; i < n; i++) {
         split->counts[i] = i < lanes->k ? cf_lane_units(at, lanes, i, blocks) : 0;
     }
@@ -58,11 +50,7 @@ int cf_split_lanes(struct cf_split *split, struct cf_comm *comm, int slot,
 int cf_split_shares(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks) {
     const struct cf_layout *at = &comm->layout;
-    const int err = split_begin(split, comm, slot, at->nodes);
-
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(split_begin(split, comm, slot, at->nodes));
     for (int node = 0; node < at->nodes; node++) {
         split->counts[node] = cf_share_units(at, lanes, lane, node, blocks);
     }
@@ -78,11 +66,7 @@ static int split_node(struct cf_split *split, struct cf_comm *comm, int slot, en
     const struct cf_layout *at = &comm->layout;
     const int n = at->node_size[at->node];
     const int *ranks = cf_share_ranks(at, &at->single, 0, at->node);
-    const int err = split_begin(split, comm, slot, n);
-
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(split_begin(split, comm, slot, n));
     for (int i = 0; i < n; i++) {
         const struct cf_blocks some = part == WHOLE_COLUMN ? cf_column(blocks, at->size, ranks[i])
                                                            : cf_row(blocks, at->size, ranks[i]);
@@ -124,11 +108,7 @@ static int split_nodes(struct cf_split *split, struct cf_comm *comm, int slot,
                        const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs,
                        bool arriving) {
     const struct cf_layout *at = &comm->layout;
-    const int err = split_begin(split, comm, slot, at->nodes);
-
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(split_begin(split, comm, slot, at->nodes));
     for (int node = 0; node < at->nodes; node++) {
         const int from = arriving ? node : at->node;
         const int *sources = cf_share_ranks(at, &at->single, 0, from);
@@ -172,11 +152,7 @@ int cf_split_lane_slices(struct cf_split *split, struct cf_comm *comm, int slot,
 }
 
 int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n, int units) {
-    const int err = split_begin(split, comm, slot, n);
-
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(split_begin(split, comm, slot, n));
     for (int i = 0; i < n; i++) {
         split->counts[i] = units / n + (i < units % n);
     }
@@ -186,11 +162,7 @@ int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n,
 
 int cf_split_rotated(struct cf_split *split, struct cf_comm *comm, int slot,
                      const struct cf_split *other, int first) {
-    const int err = split_begin(split, comm, slot, other->n);
-
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(split_begin(split, comm, slot, other->n));
     for (int i = 0; i < other->n; i++) {
         split->counts[i] = other->counts[(first + i) % other->n];
     }
@@ -200,11 +172,7 @@ int cf_split_rotated(struct cf_split *split, struct cf_comm *comm, int slot,
 
 int cf_split_ranks(struct cf_split *split, struct cf_comm *comm, int slot,
                    const struct cf_blocks *blocks) {
-    const int err = split_begin(split, comm, slot, comm->layout.size);
-
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
+    CF_TRY(split_begin(split, comm, slot, comm->layout.size));
     for (int rank = 0; rank < comm->layout.size; rank++) {
         split->counts[rank] = cf_block(blocks, rank);
     }

@@ -31,6 +31,7 @@ void *cf_tmpbuf(struct cf_tmpbufs *tmpbufs, int slot, size_t bytes) {
 }
 
 void cf_tmpbufs_free(struct cf_tmpbufs *tmpbufs) {
-    for (int slot = 0; slot < CF_TMPBUF_SLOTS; slot++)
+    for (int slot = 0; slot < CF_TMPBUF_SLOTS; slot++) {
         give_back(tmpbufs, slot);
+    }
 }

@@ -34,11 +34,11 @@ void cf_tmpbufs_free(struct cf_tmpbufs *tmpbufs);
 /* Bytes allocated in temporaries of all communicators of this process. */
 extern _Atomic int64_t cf_tmpbuf_bytes;
 
-/* After a call: frees the temporaries of its communicator if all together exceed COLLFORGE_MEMORY.
- */
+/* After a call: frees its communicator's temporaries if all together exceed COLLFORGE_MEMORY. */
 static inline void cf_tmpbufs_trim(struct cf_tmpbufs *tmpbufs) {
-    if (atomic_load_explicit(&cf_tmpbuf_bytes, memory_order_relaxed) > cf_runtime.memory)
+    if (atomic_load_explicit(&cf_tmpbuf_bytes, memory_order_relaxed) > cf_runtime.memory) {
         cf_tmpbufs_free(tmpbufs);
+    }
 }
 
 #endif

@@ -62,18 +62,11 @@ int cf_unit_of(MPI_Datatype type, struct cf_unit *unit) {
         return MPI_SUCCESS;
     }
     bool predefined = false;
-    int err = PMPI_Type_get_extent(type, &unit->lb, &unit->extent);
     unit->type = type;
-    if (err == MPI_SUCCESS) {
-        err = PMPI_Type_get_true_extent(type, &unit->true_lb, &unit->true_extent);
-    }
-    if (err == MPI_SUCCESS) {
-        err = PMPI_Type_size(type, &unit->size);
-    }
-    if (err == MPI_SUCCESS) {
-        err = is_dense(type, &predefined, &unit->dense);
-    }
-    return err;
+    CF_TRY(PMPI_Type_get_extent(type, &unit->lb, &unit->extent));
+    CF_TRY(PMPI_Type_get_true_extent(type, &unit->true_lb, &unit->true_extent));
+    CF_TRY(PMPI_Type_size(type, &unit->size));
+    return is_dense(type, &predefined, &unit->dense);
 }
 
 void *cf_temps(struct cf_comm *comm, int slot, int n, MPI_Aint count, const struct cf_unit *unit,
@@ -109,21 +102,12 @@ static int copy_packed(struct cf_comm *comm, void *target, const void *source, i
     int room = 0;
     int filled = 0;
     int taken = 0;
-    void *packed = NULL;
-    int err = PMPI_Pack_size(count, unit->type, comm->layout.node_comm, &room);
 
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
-    packed = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_PACK, (size_t)room);
-    if (packed == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
-    err = cf_pack(source, count, unit->type, packed, room, &filled, comm->layout.node_comm);
-    if (err == MPI_SUCCESS) {
-        err = cf_unpack(packed, filled, &taken, target, count, unit->type, comm->layout.node_comm);
-    }
-    return err;
+    CF_TRY(PMPI_Pack_size(count, unit->type, comm->layout.node_comm, &room));
+    void *packed = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_PACK, (size_t)room);
+    CF_TRY_MEMORY(packed);
+    CF_TRY(cf_pack(source, count, unit->type, packed, room, &filled, comm->layout.node_comm));
+    return cf_unpack(packed, filled, &taken, target, count, unit->type, comm->layout.node_comm);
 }
 
 int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
@@ -136,6 +120,16 @@ int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
         return MPI_SUCCESS;
     }
     return copy_packed(comm, target, source, count, unit);
+}
+
+int cf_copy_apart(struct cf_comm *comm, int slot, const void **data, int count,
+                  const struct cf_unit *unit) {
+    void *copy = cf_temp(comm, slot, count, unit);
+
+    CF_TRY_MEMORY(copy);
+    CF_TRY(cf_copy(comm, copy, *data, count, unit));
+    *data = copy;
+    return MPI_SUCCESS;
 }
 
 int cf_rotate(struct cf_comm *comm, void *target, const void *source, int count, int first,
@@ -198,9 +192,7 @@ static int combine_copies(struct cf_comm *comm, const void *before, void *after,
     const int few = fit < count ? fit : count;
     void *copy = cf_temp(comm, CF_SLOT_COPIES, few, unit);
 
-    if (copy == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(copy);
     for (int rest = count; rest > 0;) {
         const int units = rest < few ? rest : few;
         const int first = count - rest;

@@ -53,8 +53,10 @@ int cf_copy(struct cf_comm *comm, void *target, const void *source, int count,
 int cf_combine(struct cf_comm *comm, const void *before, void *after, int count,
                const struct cf_unit *unit, MPI_Op op);
 
-/* Copies count units from source to target, rotated: units first to count - 1, then 0 to first - 1.
- */
+/* Replaces the address of count units by that of a copy in a slot. */
+int cf_copy_apart(struct cf_comm *comm, int slot, const void **data, int count,
+                  const struct cf_unit *unit);
+/* Copies count units, rotated: units first to count - 1, then 0 to first - 1. */
 int cf_rotate(struct cf_comm *comm, void *target, const void *source, int count, int first,
               const struct cf_unit *unit);
 

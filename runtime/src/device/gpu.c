@@ -18,22 +18,27 @@ static bool find(const struct cf_gpu *gpu) {
 
 static bool found_any(void) {
     bool any = false;
-    for (int i = 0; i < RUNTIMES; i++)
+    for (int i = 0; i < RUNTIMES; i++) {
         any = any || atomic_load(&found[i]);
+    }
     return any;
 }
 
 /* A runtime once found remains, because its library is never unloaded. */
 static bool look(uint64_t loads) {
     const bool ended = cf_loads_have_ended(); /* must be read before the search */
-    for (int i = 0; i < RUNTIMES; i++)
-        if (!atomic_load(&found[i]) && find(runtimes[i]))
+    for (int i = 0; i < RUNTIMES; i++) {
+        if (!atomic_load(&found[i]) && find(runtimes[i])) {
             atomic_store(&found[i], true);
+        }
+    }
     const bool any = found_any();
-    if (ended)
+    if (ended) {
         atomic_store(&cf_gpu_known.looked_at, loads);
-    if (ended && !any)
+    }
+    if (ended && !any) {
         atomic_store(&cf_gpu_known.absent_at, loads);
+    }
     return any || !ended;
 }
 
@@ -41,8 +46,9 @@ bool cf_gpu_look(void) {
     static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     /* Must be read before the search: later loads do not count as seen. */
     const uint64_t loads = atomic_load(&cf_gpu_known.loads);
-    if (atomic_load(&cf_gpu_known.looked_at) == loads)
+    if (atomic_load(&cf_gpu_known.looked_at) == loads) {
         return atomic_load(&cf_gpu_known.absent_at) != loads;
+    }
     (void)pthread_mutex_lock(&mutex);
     const bool may_be = look(loads);
     (void)pthread_mutex_unlock(&mutex);
@@ -61,8 +67,10 @@ bool cf_gpu_may_have_come(void) {
 }
 
 const struct cf_gpu *cf_gpu_of(const void *address) {
-    for (int i = 0; i < RUNTIMES; i++)
-        if (atomic_load(&found[i]) && runtimes[i]->owns(address))
+    for (int i = 0; i < RUNTIMES; i++) {
+        if (atomic_load(&found[i]) && runtimes[i]->owns(address)) {
             return runtimes[i];
+        }
+    }
     return NULL;
 }

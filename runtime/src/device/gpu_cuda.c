@@ -67,12 +67,14 @@ static void *primary_context(const void *device) {
     int ordinal = 0;
     int number = 0;
     if (cuda.attribute(&ordinal, ATTRIBUTE_DEVICE_ORDINAL, pointer_to(device)) != SUCCESS ||
-        ordinal < 0 || ordinal >= MOST_DEVICES)
+        ordinal < 0 || ordinal >= MOST_DEVICES) {
         return NULL;
+    }
     void *context = atomic_load(&known[ordinal]);
     if (context == NULL && cuda.device(&number, ordinal) == SUCCESS &&
-        cuda.retain(&context, number) == SUCCESS)
+        cuda.retain(&context, number) == SUCCESS) {
         atomic_store(&known[ordinal], context);
+    }
     return context;
 }
 
@@ -81,17 +83,20 @@ static void *primary_context(const void *device) {
 static bool borrow_context(const void *device) {
     void *context = NULL;
     if (cuda.current(&context) != SUCCESS || context != NULL ||
-        cuda.attribute(&context, ATTRIBUTE_CONTEXT, pointer_to(device)) != SUCCESS)
+        cuda.attribute(&context, ATTRIBUTE_CONTEXT, pointer_to(device)) != SUCCESS) {
         return false;
-    if (context == NULL)
+    }
+    if (context == NULL) {
         context = primary_context(device);
+    }
     return context != NULL && cuda.push(context) == SUCCESS;
 }
 
 static void return_context(bool borrowed) {
     void *context = NULL;
-    if (borrowed)
+    if (borrowed) {
         (void)cuda.pop(&context);
+    }
 }
 
 /*

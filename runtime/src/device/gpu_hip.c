@@ -37,10 +37,12 @@ static bool find(void *library) {
         !cf_symbol(library, "hipMemcpyHtoD", &hip.write) ||
         !cf_symbol(library, "hipRuntimeGetVersion", &hip.version) ||
         !cf_symbol(library, "hipGetLastError", &hip.last_error) ||
-        !cf_symbol(library, "hipPeekAtLastError", &hip.peek_at_last_error))
+        !cf_symbol(library, "hipPeekAtLastError", &hip.peek_at_last_error)) {
         return false;
-    if (hip.version(&version) == SUCCESS && version < RENUMBERED)
+    }
+    if (hip.version(&version) == SUCCESS && version < RENUMBERED) {
         type_device = OLD_TYPE_DEVICE;
+    }
     return true;
 }
 
@@ -49,10 +51,12 @@ static bool find(void *library) {
 static bool owns(const void *address) {
     struct attributes found = {0};
     const bool clean = hip.peek_at_last_error() == SUCCESS;
-    if (hip.attributes(&found, address) == SUCCESS)
+    if (hip.attributes(&found, address) == SUCCESS) {
         return found.type == type_device && !found.is_managed;
-    if (clean)
+    }
+    if (clean) {
         (void)hip.last_error();
+    }
     return false;
 }
 

@@ -65,13 +65,15 @@ static int contexts(void) {
     void *drivers[MOST_DRIVERS];
     uint32_t drivers_found = MOST_DRIVERS;
     int count = atomic_load(&known.count);
-    if (count > 0)
+    if (count > 0) {
         return count;
+    }
     (void)pthread_mutex_lock(&known.mutex);
     count = atomic_load(&known.count);
     if (count == 0 && ze.drivers(&drivers_found, drivers) == SUCCESS) {
-        for (uint32_t i = 0; i < drivers_found && i < MOST_DRIVERS; i++)
+        for (uint32_t i = 0; i < drivers_found && i < MOST_DRIVERS; i++) {
             count += ze.create_context(drivers[i], &desc, &known.context[count]) == SUCCESS;
+        }
         atomic_store(&known.count, count);
     }
     (void)pthread_mutex_unlock(&known.mutex);
@@ -85,8 +87,9 @@ static void *context_of(const void *address, void **device) {
     for (int i = 0; i < count; i++) {
         struct properties found = {.kind = ALLOCATION_PROPERTIES};
         if (ze.properties(known.context[i], address, &found, device) == SUCCESS &&
-            found.type == MEMORY_TYPE_DEVICE)
+            found.type == MEMORY_TYPE_DEVICE) {
             return known.context[i];
+        }
     }
     return NULL;
 }
@@ -103,8 +106,9 @@ static bool copy(const void *at, void *to, const void *from, size_t bytes) {
     void *device = NULL;
     void *list = NULL;
     void *context = context_of(at, &device);
-    if (context == NULL || ze.create_list(context, device, &desc, &list) != SUCCESS)
+    if (context == NULL || ze.create_list(context, device, &desc, &list) != SUCCESS) {
         return false;
+    }
     const bool good = ze.copy(list, to, from, bytes, NULL, 0, NULL) == SUCCESS;
     return ze.destroy_list(list) == SUCCESS && good;
 }

@@ -8,9 +8,11 @@
 static bool is_of_host(const char *kind, size_t length) {
     static const char *const kinds[] = {"system", "mpi"};
     const size_t name = strcspn(kind, ":,");
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (name <= length && name == strlen(kinds[i]) && strncmp(kind, kinds[i], name) == 0)
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (name <= length && name == strlen(kinds[i]) && strncmp(kind, kinds[i], name) == 0) {
             return true;
+        }
+    }
     return false;
 }
 
@@ -21,8 +23,9 @@ static bool read_info(MPI_Info info, bool *of_host) {
     if (info == MPI_INFO_NULL ||
         PMPI_Info_get(info, "mpi_assert_memory_alloc_kinds", MPI_MAX_INFO_VAL, kinds, &there) !=
             MPI_SUCCESS ||
-        !there)
+        !there) {
         return false;
+    }
     *of_host = true;
     for (const char *kind = kinds; *of_host && kind != NULL;) {
         const size_t length = strcspn(kind, ",");
@@ -43,8 +46,7 @@ bool cf_kinds_are_of_host(struct cf_state *state) {
     return state->host_only;
 }
 
-/* ---- for libraries that drop unknown info keys
- * ------------------------------------------------- */
+/* ---- for libraries that drop unknown info keys ----------------------------------------------- */
 
 static struct {
     int (*set_info)(MPI_Comm, MPI_Info);
@@ -61,8 +63,9 @@ static void remember(MPI_Comm comm, MPI_Info info) {
     struct cf_state *state = NULL;
     bool of_host = false;
     if (!read_info(info, &of_host) || cf_state_of(comm, &state) != MPI_SUCCESS ||
-        state == cf_untuned)
+        state == cf_untuned) {
         return;
+    }
     state->kinds_read = true;
     state->host_only = of_host;
     cf_state_unsettle(state);
@@ -71,14 +74,16 @@ static void remember(MPI_Comm comm, MPI_Info info) {
 /* No handle is used unless the runtime is on, because it may be another library's. */
 COLLFORGE_PUBLIC int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
     const int err = next.set_info(comm, info);
-    if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON)
+    if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON) {
         remember(comm, info);
+    }
     return err;
 }
 
 COLLFORGE_PUBLIC int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *out) {
     const int err = next.dup_with_info(comm, info, out);
-    if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON)
+    if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON) {
         remember(*out, info);
+    }
     return err;
 }

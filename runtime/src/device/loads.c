@@ -54,8 +54,9 @@ static int compare(struct dl_phdr_info *info, size_t size, void *data) {
     const char *slash = strrchr(info->dlpi_name, '/');
     const char *name = slash == NULL ? info->dlpi_name : slash + 1;
     (void)size;
-    if (strncmp(name, search->stem, strlen(search->stem)) != 0)
+    if (strncmp(name, search->stem, strlen(search->stem)) != 0) {
         return 0;
+    }
     (void)snprintf(search->path, sizeof search->path, "%s", info->dlpi_name);
     return 1;
 }
@@ -86,11 +87,13 @@ static open_in_function *next_open_in(void) {
 static void count_load(const char *file, int mode) {
     const uintptr_t self = (uintptr_t)pthread_self();
     uintptr_t thread = NOBODY;
-    if (file == NULL || (mode & RTLD_NOLOAD) != 0)
+    if (file == NULL || (mode & RTLD_NOLOAD) != 0) {
         return;
+    }
     atomic_store(&loader.begun, now());
-    if (!atomic_compare_exchange_strong(&loader.thread, &thread, self) && thread != self)
+    if (!atomic_compare_exchange_strong(&loader.thread, &thread, self) && thread != self) {
         atomic_store(&loader.thread, SEVERAL);
+    }
     (void)atomic_fetch_add(&cf_gpu_known.loads, 1);
     cf_states_for_each(cf_state_unsettle);
 }
@@ -132,10 +135,12 @@ void *cf_loaded(const char *stem) {
 
 bool cf_loads_have_ended(void) {
     const uintptr_t thread = atomic_load(&loader.thread);
-    if (thread == NOBODY || thread == (uintptr_t)pthread_self())
+    if (thread == NOBODY || thread == (uintptr_t)pthread_self()) {
         return true;
-    if (now() - atomic_load(&loader.begun) <= long_enough)
+    }
+    if (now() - atomic_load(&loader.begun) <= long_enough) {
         return false;
+    }
     /* "/" is not a library and needs no search: this only waits for the loader's lock. */
     (void)next_open()("/", RTLD_LAZY | RTLD_NOLOAD);
     return true;

@@ -27,8 +27,9 @@ struct walk {
 
 static MPI_Aint begin_of(const struct walk *walk) {
     const struct cf_side *side = &walk->blocks->side;
-    if (side->large_displs != NULL)
+    if (side->large_displs != NULL) {
         return side->large_displs[walk->index];
+    }
     return side->displs != NULL ? side->displs[walk->index] : walk->elements;
 }
 
@@ -40,16 +41,19 @@ static bool next_run(struct walk *walk, struct run *run) {
     MPI_Aint at = 0;
     MPI_Aint count = 0;
 
-    if (blocks->n == 0)
+    if (blocks->n == 0) {
         return false;
+    }
     for (; walk->index < blocks->first + blocks->n; walk->index++) {
         const struct cf_side *side = &blocks->side;
         const int elements = side->counts == NULL ? side->count : side->counts[walk->index];
         const bool mine = walk->index >= blocks->first && elements > 0;
-        if (mine && count > 0 && begin_of(walk) != at + count)
+        if (mine && count > 0 && begin_of(walk) != at + count) {
             break;
-        if (mine && count == 0)
+        }
+        if (mine && count == 0) {
             at = begin_of(walk);
+        }
         walk->elements += elements;
         count += mine ? elements : 0;
     }
@@ -84,10 +88,12 @@ static struct cf_blocks_at blocks_at(struct cf_side side, int first, int n) {
     bool legal = n > 0 && side.type != (MPI_Datatype)0 && side.type != MPI_DATATYPE_NULL &&
                  cf_type_size(side.type) >= 0 && cf_unit_of(side.type, &blocks.unit) == MPI_SUCCESS;
 
-    for (int i = 0; legal && side.counts != NULL && i < first + n; i++)
+    for (int i = 0; legal && side.counts != NULL && i < first + n; i++) {
         legal = side.counts[i] >= 0;
-    if (!legal)
+    }
+    if (!legal) {
         blocks.n = 0;
+    }
     return blocks;
 }
 
@@ -139,8 +145,9 @@ static ptrdiff_t room_for(struct cf_comm *comm, int slot, const char *device, si
 
 static void say(const struct cf_comm *comm, const struct cf_gpu *gpu) {
     static atomic_bool said = false;
-    if (!atomic_exchange(&said, true) && comm->layout.rank == 0)
+    if (!atomic_exchange(&said, true) && comm->layout.rank == 0) {
         cf_log(1, "buffers in %s device memory: variants run on copies in host memory", gpu->name);
+    }
 }
 
 /* What this rank reads from a buffer, and writes to it. */
@@ -157,16 +164,19 @@ static int stage(struct cf_staging *staging, const struct use *use, struct cf_co
     const bool holes = !use->written.unit.dense;
 
     *gpu = span.begin == span.end ? NULL : cf_gpu_of(first);
-    if (*gpu == NULL)
+    if (*gpu == NULL) {
         return MPI_SUCCESS;
+    }
     *offset = room_for(comm, use->slot, first, (size_t)(span.end - span.begin));
-    if (*offset == 0)
+    if (*offset == 0) {
         return MPI_ERR_NO_MEM;
+    }
     say(comm, *gpu);
     /* Read first, so that the write-back does not change holes in elements. */
     const bool kept = !holes || read_blocks(*gpu, &use->written, *offset);
-    if (!read_blocks(*gpu, &use->read, *offset) || !kept)
+    if (!read_blocks(*gpu, &use->read, *offset) || !kept) {
         staging->err = MPI_ERR_OTHER;
+    }
     return MPI_SUCCESS;
 }
 
@@ -179,8 +189,9 @@ int cf_staging_begin(struct cf_staging *staging, const struct cf_args *args, int
     ptrdiff_t offset = 0;
 
     *staging = (struct cf_staging){.args = *args};
-    if (info->part == NULL)
+    if (info->part == NULL) {
         return MPI_SUCCESS;
+    }
     const struct cf_part part = info->part(at->rank, args->root, at->size);
     const bool in_place = info->single_buffer || args->sendbuf == MPI_IN_PLACE;
     const bool stays = args->recvbuf == MPI_IN_PLACE;
@@ -188,8 +199,9 @@ int cf_staging_begin(struct cf_staging *staging, const struct cf_args *args, int
      * recvcounts are those of its input blocks. */
     const bool gets = !stays && !(info->single_buffer && part.in_blocks > 0);
     struct cf_side send = cf_send_side(args);
-    if (info->has_op)
+    if (info->has_op) {
         send.counts = args->recvcounts;
+    }
     struct use sends = {.slot = CF_SLOT_STAGED_SEND,
                         .read = blocks_at(send, 0, in_place ? 0 : part.in_blocks)};
     struct use receives = {
@@ -201,20 +213,24 @@ int cf_staging_begin(struct cf_staging *staging, const struct cf_args *args, int
         receives.written.side.counts = NULL;
     }
     CF_TRY(stage(staging, &sends, comm, &gpu, &offset));
-    if (gpu != NULL)
+    if (gpu != NULL) {
         staging->args.sendbuf = address_at(args->sendbuf, offset);
+    }
     CF_TRY(stage(staging, &receives, comm, &staging->gpu, &staging->offset));
-    if (staging->gpu != NULL)
+    if (staging->gpu != NULL) {
         staging->args.recvbuf = address_at(args->recvbuf, staging->offset);
+    }
     staging->written = receives.written;
     return MPI_SUCCESS;
 }
 
 int cf_staging_end(struct cf_staging *staging, int err) {
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = staging->err;
+    }
     if (err == MPI_SUCCESS && staging->gpu != NULL &&
-        !write_blocks(staging->gpu, &staging->written, staging->offset))
+        !write_blocks(staging->gpu, &staging->written, staging->offset)) {
         err = MPI_ERR_OTHER;
+    }
     return err;
 }

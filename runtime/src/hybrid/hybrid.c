@@ -168,9 +168,7 @@ int collforge_hybrid_create_numa(MPI_Comm comm, struct collforge_hybrid **hybrid
 int collforge_hybrid_free(struct collforge_hybrid **hybrid) {
     struct cf_hybrid *found = cf_hybrid_find(*hybrid);
 
-    if (found == NULL) {
-        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
-    }
+    CF_TRY(found == NULL ? cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM) : MPI_SUCCESS);
     MPI_Comm comm = found->open.comm;
     const int err = cf_pieces_free(found);
     cf_handle_remove(&live, (uintptr_t)*hybrid);
@@ -198,9 +196,7 @@ int collforge_hybrid_sync(struct collforge_hybrid *hybrid) {
 int collforge_hybrid_barrier(struct collforge_hybrid *hybrid) {
     struct cf_hybrid *found = cf_hybrid_find(hybrid);
 
-    if (found == NULL) {
-        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
-    }
+    CF_TRY(found == NULL ? cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM) : MPI_SUCCESS);
     if (hybrid->nodes == 1) {
         return cf_hybrid_fail(hybrid->comm, cf_hybrid_sync(found));
     }

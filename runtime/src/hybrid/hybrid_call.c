@@ -11,6 +11,7 @@
 #include "data/sizes.h"
 #include "data/unit.h"
 #include "serve/dispatch.h"
+#include "serve/fast.h"
 #include "winners/choice.h"
 #include "winners/rules.h"
 
@@ -45,29 +46,12 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid, bool of_world) {
            cf_rules_find(state->layout_name, &state->comm.layout, &state->rules);
 }
 
-/* The bytes by which to choose; the mean if blocks differ. Negative if a count is negative. *sum:
- * the bytes of all blocks if blocks differ. */
-static int64_t bytes_of(const struct cf_args *args, int size, int64_t type_size, int64_t *sum) {
-    *sum = 0;
-    if (args->recvcounts == NULL) {
-        return args->recvcount < 0 ? -1 : args->recvcount * type_size;
-    }
-    for (int rank = 0; rank < size; rank++) {
-        if (args->recvcounts[rank] < 0) {
-            return -1;
-        }
-        *sum += args->recvcounts[rank] * type_size;
-    }
-    return (*sum + size - 1) / size;
-}
-
 /* Checks the arguments that must be equal on all ranks, so the result is equal as well. */
 static int check(const struct cf_hybrid *hybrid, int collective, const struct cf_args *args,
                  int64_t *bytes) {
     const struct cf_collective_info *info = &cf_collectives[collective];
     const int size = hybrid->open.size;
     struct cf_unit unit;
-    int64_t sum = 0;
 
     if (args->recvtype == MPI_DATATYPE_NULL || cf_type_size(args->recvtype) < 0) {
         return MPI_ERR_TYPE;
@@ -85,8 +69,9 @@ static int check(const struct cf_hybrid *hybrid, int collective, const struct cf
     if (info->rooted && (args->root < 0 || args->root >= size)) {
         return MPI_ERR_ROOT;
     }
-    *bytes = bytes_of(args, size, unit.size, &sum);
-    const int64_t total = args->recvcounts == NULL ? cf_total_bytes(collective, size, *bytes) : sum;
+    *bytes = cf_call_bytes(collective, args->recvcount, args->recvtype, args->recvcounts, size);
+    const int64_t total = args->recvcounts == NULL ? cf_total_bytes(collective, size, *bytes)
+                                                   : cf_sum(args->recvcounts, size) * unit.size;
     if (*bytes < 0 || total > CF_MOST_BYTES) {
         return MPI_ERR_COUNT;
     }
@@ -168,9 +153,7 @@ int cf_hybrid_attempt(struct cf_hybrid *hybrid, const struct cf_choice *choice, 
 int cf_hybrid_call(struct collforge_hybrid *hybrid, int collective, struct cf_args *args) {
     struct cf_hybrid *found = cf_hybrid_find(hybrid);
 
-    if (found == NULL) {
-        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
-    }
+    CF_TRY(found == NULL ? cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM) : MPI_SUCCESS);
     args->comm = hybrid->comm;
     return cf_hybrid_fail(hybrid->comm, cf_hybrid_attempt(found, NULL, collective, args));
 }
@@ -226,9 +209,7 @@ int cf_hybrid_init(struct collforge_hybrid *hybrid, int collective, const struct
     const struct cf_choice *choice = NULL;
 
     *request = NULL;
-    if (found == NULL) {
-        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
-    }
+    CF_TRY(found == NULL ? cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM) : MPI_SUCCESS);
     const int err = choose(found, collective, args, &choice);
     if (err != MPI_SUCCESS) {
         return cf_hybrid_fail(hybrid->comm, err);

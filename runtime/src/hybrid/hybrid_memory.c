@@ -136,9 +136,7 @@ int collforge_hybrid_alloc(struct collforge_hybrid *hybrid, MPI_Aint bytes, void
     struct cf_hybrid *found = cf_hybrid_find(hybrid);
 
     *(void **)address = NULL;
-    if (found == NULL) {
-        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
-    }
+    CF_TRY(found == NULL ? cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM) : MPI_SUCCESS);
     const int err = add_piece(found, bytes);
     if (err == MPI_SUCCESS) {
         *(void **)address = found->pieces->address;
@@ -149,9 +147,7 @@ int collforge_hybrid_alloc(struct collforge_hybrid *hybrid, MPI_Aint bytes, void
 int collforge_hybrid_release(struct collforge_hybrid *hybrid, void *address) {
     struct cf_hybrid *found = cf_hybrid_find(hybrid);
 
-    if (found == NULL) {
-        return cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM);
-    }
+    CF_TRY(found == NULL ? cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM) : MPI_SUCCESS);
     for (struct cf_piece **place = &found->pieces; *place != NULL; place = &(*place)->next) {
         struct cf_piece *piece = *place;
         if (piece->address == address) {
@@ -178,8 +174,7 @@ int cf_pieces_free(struct cf_hybrid *hybrid) {
     while (hybrid->pieces != NULL) {
         struct cf_piece *piece = hybrid->pieces;
         hybrid->pieces = piece->next;
-        const int freed = free_piece(piece);
-        err = err == MPI_SUCCESS ? freed : err;
+        cf_note(&err, free_piece(piece));
     }
     return err;
 }

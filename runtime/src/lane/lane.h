@@ -236,8 +236,7 @@ struct cf_lane_call {
 /* Returns an MPI error class. */
 typedef int cf_lane_function(const struct cf_lane_call *call);
 
-/* A lane algorithm that a variant may choose, and the indices of its parameters in the variant's.
- */
+/* A lane algorithm of a variant, and the indices of its parameters in the variant's. */
 struct cf_lane_choice {
     cf_lane_function *run;
     bool pipelined; /* with an open pipe it runs the node steps by segments */

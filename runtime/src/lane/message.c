@@ -1,42 +1,36 @@
 /* How the lane algorithms wait for messages. */
-#include "lane/lane.h"
-
 #include <sched.h>
 
-enum {
-    MOST_LOOKS = 200, /* polls; some ten microseconds */
-    LEAST_LOOKS = 4,
+#include "base/patience.h"
+#include "lane/lane.h"
+
+struct awaited {
+    MPI_Request *request;
+    int done, err;
 };
 
-/* How often a thread polls before it yields the CPU, adapted as in shared.c. MPI's own waits may
- * keep the core much longer. With more ranks than cores, the other ranks of the node would then
- * send late. */
-static _Thread_local int patience = MOST_LOOKS;
+static bool has_ended(void *what) {
+    struct awaited *at = what;
+
+    at->err = PMPI_Test(at->request, &at->done, MPI_STATUS_IGNORE);
+    return at->done || at->err != MPI_SUCCESS;
+}
 
 int cf_wait(MPI_Request *request) {
-    int done = 0;
-    int err = PMPI_Test(request, &done, MPI_STATUS_IGNORE);
+    /* 200 polls take some ten microseconds. */
+    static _Thread_local struct cf_patience patience = {.most = 200, .least = 4, .now = 200};
+    struct awaited at = {.request = request};
 
-    if (done || err != MPI_SUCCESS) {
-        return err;
+    if (!has_ended(&at)) {
+        cf_poll(&patience, has_ended, NULL, &at);
     }
-    for (int look = 1; look < patience && !done && err == MPI_SUCCESS; look++) {
-        err = PMPI_Test(request, &done, MPI_STATUS_IGNORE);
-    }
-    patience = done ? 2 * patience : patience / 2;
-    patience = patience > MOST_LOOKS ? MOST_LOOKS : patience < LEAST_LOOKS ? LEAST_LOOKS : patience;
-    while (!done && err == MPI_SUCCESS) {
-        (void)sched_yield();
-        err = PMPI_Test(request, &done, MPI_STATUS_IGNORE);
-    }
-    return err;
+    return at.err;
 }
 
 /* Waits for a request and keeps the first error. */
 static void end(MPI_Request *request, int *err) {
     if (*request != MPI_REQUEST_NULL) {
-        const int own = cf_wait(request);
-        *err = *err == MPI_SUCCESS ? own : *err;
+        cf_note(err, cf_wait(request));
     }
 }
 

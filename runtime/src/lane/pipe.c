@@ -19,9 +19,7 @@ int cf_pipe_open(struct cf_pipe *pipe, bool wanted) {
         return MPI_SUCCESS;
     }
     int *numbers = cf_tmpbuf(&pipe->comm->tmpbufs, CF_SLOT_PIPE, 2 * (size_t)n * sizeof *numbers);
-    if (numbers == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(numbers);
     pipe->piece = (struct cf_split){.n = n, .counts = numbers, .displs = numbers + n};
     pipe->open = true;
     return MPI_SUCCESS;

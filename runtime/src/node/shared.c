@@ -50,13 +50,9 @@
  */
 #include "node/shared_window.h"
 
-#include <sched.h>
+#include "base/patience.h"
 
-enum {
-    MOST_SPINS = 200, /* polls; a few microseconds */
-    LEAST_SPINS = 8,
-    UNUSED_TAG = 32767, /* no message on a node_comm has it */
-};
+enum { UNUSED_TAG = 32767 }; /* no message on a node_comm has it */
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
@@ -68,31 +64,37 @@ static inline void pause_briefly(void) {
 #endif
 }
 
-/*
- * How often a thread polls a flag before it yields the CPU. It doubles after the flag came in time,
- * and halves after it did not. With more ranks than cores the awaited rank may need this core.
- */
-static _Thread_local int patience = MOST_SPINS;
+struct awaited {
+    const struct cf_shared *shared;
+    const cf_shared_flag *flag;
+    uint64_t least, value;
+};
+
+static bool has_come(void *what) {
+    struct awaited *at = what;
+
+    at->value = atomic_load_explicit(at->flag, memory_order_acquire);
+    if (at->value < at->least) {
+        pause_briefly();
+    }
+    return at->value >= at->least;
+}
+
+static void let_mpi_progress(void *what) {
+    const struct awaited *at = what;
+    int found = 0;
+
+    (void)PMPI_Iprobe(MPI_ANY_SOURCE, UNUSED_TAG, at->shared->node_comm, &found, MPI_STATUS_IGNORE);
+}
 
 uint64_t cf_shared_wait_long(const struct cf_shared *shared, const cf_shared_flag *flag,
                              uint64_t least) {
-    uint64_t value = 0;
+    /* 200 polls take a few microseconds. */
+    static _Thread_local struct cf_patience patience = {.most = 200, .least = 8, .now = 200};
+    struct awaited at = {.shared = shared, .flag = flag, .least = least};
 
-    for (int spin = 0; spin < patience; spin++) {
-        value = atomic_load_explicit(flag, memory_order_acquire);
-        if (value >= least) {
-            patience = 2 * patience < MOST_SPINS ? 2 * patience : MOST_SPINS;
-            return value;
-        }
-        pause_briefly();
-    }
-    patience = patience / 2 > LEAST_SPINS ? patience / 2 : LEAST_SPINS;
-    while ((value = atomic_load_explicit(flag, memory_order_acquire)) < least) {
-        int found = 0;
-        (void)sched_yield();
-        (void)PMPI_Iprobe(MPI_ANY_SOURCE, UNUSED_TAG, shared->node_comm, &found, MPI_STATUS_IGNORE);
-    }
-    return value;
+    cf_poll(&patience, has_come, let_mpi_progress, &at);
+    return at.value;
 }
 
 void cf_shared_reserve_long(struct cf_shared *shared, uint64_t least) {

@@ -86,8 +86,7 @@ int cf_shared_allreduce(struct cf_comm *comm, const void *from, void *to, int co
  * combinations in the result buffer. */
 int cf_shared_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                              const struct cf_split *split, const struct cf_unit *unit, MPI_Op op);
-/* Every rank but the last copies in. Rank r makes one copy and r combinations in the result buffer.
- */
+/* Every rank but the last copies in. Rank r makes one copy and r combinations in its result. */
 int cf_shared_scan(struct cf_comm *comm, const void *from, void *to, int count,
                    const struct cf_unit *unit, MPI_Op op);
 /* As cf_shared_scan, over the lower ranks only; to is not touched on node rank 0. */

@@ -24,12 +24,6 @@ struct moving {
     int err;       /* first error; the rank still takes part in all rounds */
 };
 
-static void note(struct moving *moving, int err) {
-    if (moving->err == MPI_SUCCESS) {
-        moving->err = err;
-    }
-}
-
 static void move_begin(struct moving *moving, struct cf_comm *comm, const struct cf_unit *unit) {
     struct cf_shared *shared = comm->shared;
 
@@ -67,9 +61,10 @@ static void fill(struct moving *moving, uint64_t round, size_t bytes) {
         const size_t rest = part->bytes - moving->offset;
         const size_t now = rest < bytes ? rest : bytes;
         if (now > 0) {
-            note(moving, cf_shared_put(moving->comm, place,
-                                       cf_shared_skip(moving->unit, part->from, moving->offset),
-                                       now, moving->unit));
+            cf_note(&moving->err,
+                    cf_shared_put(moving->comm, place,
+                                  cf_shared_skip(moving->unit, part->from, moving->offset), now,
+                                  moving->unit));
         }
         place += now;
         bytes -= now;
@@ -95,9 +90,9 @@ static void drain(struct moving *moving, int rank, uint64_t round, size_t first)
     }
     cf_shared_await(moving->shared, rank, round);
     const unsigned char *place = cf_shared_place(moving->shared, rank, round, is_small(flow));
-    note(moving,
-         cf_shared_get(moving->comm, cf_shared_skip(moving->unit, flow->to, begin - flow->begin),
-                       place + (begin - first), end - begin, moving->unit));
+    cf_note(&moving->err,
+            cf_shared_get(moving->comm, cf_shared_skip(moving->unit, flow->to, begin - flow->begin),
+                          place + (begin - first), end - begin, moving->unit));
 }
 
 static int move(struct moving *moving) {
@@ -193,9 +188,7 @@ static int scatter_native(struct cf_comm *comm, const void *from, const struct c
 
     if (is_root && to == cf_at(unit, from, split->displs[root])) {
         to = cf_temp(comm, CF_SLOT_OPERAND, split->counts[root], unit);
-        if (to == NULL) {
-            return MPI_ERR_NO_MEM;
-        }
+        CF_TRY_MEMORY(to);
     }
     return cf_scatter(comm, from, split, to, unit, root, comm->layout.node_comm);
 }
@@ -224,8 +217,8 @@ int cf_shared_scatter(struct cf_comm *comm, const void *from, const struct cf_sp
     }
     shared->flows[root].total = begin;
     if (shared->me == root) {
-        note(&moving,
-             cf_copy(comm, to, cf_at(unit, from, split->displs[root]), split->counts[root], unit));
+        cf_note(&moving.err, cf_copy(comm, to, cf_at(unit, from, split->displs[root]),
+                                     split->counts[root], unit));
     }
     return move(&moving);
 }
@@ -236,12 +229,7 @@ static int collect_native(struct cf_comm *comm, const void *from, void *to,
     const int me = comm->shared->me;
 
     if ((root < 0 || me == root) && from == cf_at(unit, to, split->displs[me])) {
-        void *copy = cf_temp(comm, CF_SLOT_OPERAND, split->counts[me], unit);
-        if (copy == NULL) {
-            return MPI_ERR_NO_MEM;
-        }
-        CF_TRY(cf_copy(comm, copy, from, split->counts[me], unit));
-        from = copy;
+        CF_TRY(cf_copy_apart(comm, CF_SLOT_OPERAND, &from, split->counts[me], unit));
     }
     return root < 0 ? cf_allgather(comm, from, to, split, unit, comm->layout.node_comm)
                     : cf_gather(comm, from, to, split, unit, root, comm->layout.node_comm);
@@ -271,8 +259,8 @@ static int collect(struct cf_comm *comm, const void *from, void *to, const struc
         }
     }
     if (gets) {
-        note(&moving, cf_copy(comm, cf_at(unit, to, split->displs[shared->me]), from,
-                              split->counts[shared->me], unit));
+        cf_note(&moving.err, cf_copy(comm, cf_at(unit, to, split->displs[shared->me]), from,
+                                     split->counts[shared->me], unit));
     }
     return move(&moving);
 }
@@ -349,7 +337,7 @@ int cf_shared_alltoall(struct cf_comm *comm, const void *from, const struct cf_s
     for (int rank = 0; regular && rank < n; rank++) {
         shared->flows[rank].total = (size_t)(n - 1) * bytes_of(unit, send->counts[0]);
     }
-    note(&moving, cf_copy(comm, cf_at(unit, to, receive->displs[me]),
-                          cf_at(unit, from, send->displs[me]), send->counts[me], unit));
+    cf_note(&moving.err, cf_copy(comm, cf_at(unit, to, receive->displs[me]),
+                                 cf_at(unit, from, send->displs[me]), send->counts[me], unit));
     return move(&moving);
 }

@@ -326,12 +326,14 @@ void cf_shared_stop(void) {
 /* Only a newly created window counts towards the limits, not a reused one. */
 static bool open_shared(struct cf_comm *comm, const void *unused) {
     (void)unused;
-    if (cf_shared_open(comm))
+    if (cf_shared_open(comm)) {
         return true;
-    if (comm->layout.rank == 0)
+    }
+    if (comm->layout.rank == 0) {
         cf_warn(
             "a node has no room for a shared window of a communicator: variants go without, "
             "and sums of floats may be rounded otherwise than in other runs");
+    }
     return false;
 }
 

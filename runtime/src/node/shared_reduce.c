@@ -26,12 +26,6 @@ struct reducing {
     int err;       /* first error; the rank still takes part in all rounds */
 };
 
-static void note(struct reducing *job, int err) {
-    if (job->err == MPI_SUCCESS) {
-        job->err = err;
-    }
-}
-
 static void reduce_begin(struct reducing *job, size_t total, size_t piece, bool small) {
     const struct cf_unit *unit = job->unit;
     const size_t capacity = total < piece ? total : piece;
@@ -73,12 +67,12 @@ static void combine(struct reducing *job, const void *place, void *to, int units
         return;
     }
     if (!job->unit->dense) {
-        note(job, cf_shared_get(job->comm, job->operand, place,
-                                (size_t)units * (size_t)job->unit->size, job->unit));
+        cf_note(&job->err, cf_shared_get(job->comm, job->operand, place,
+                                         (size_t)units * (size_t)job->unit->size, job->unit));
         operand = job->operand;
     }
     if (job->err == MPI_SUCCESS) {
-        note(job, cf_combine(job->comm, operand, to, units, job->unit, job->op));
+        cf_note(&job->err, cf_combine(job->comm, operand, to, units, job->unit, job->op));
     }
 }
 
@@ -100,12 +94,12 @@ static void combine_into(struct reducing *job, void *to, int last, uint64_t roun
         const unsigned char *place = place_of(job, rank, round) + offset;
         const bool here = rank == me && own.taken;
         if (rank == last && here) {
-            note(job, cf_copy(job->comm, to, own.from, units, job->unit));
+            cf_note(&job->err, cf_copy(job->comm, to, own.from, units, job->unit));
         } else if (rank == last) {
-            note(job, cf_shared_get(job->comm, to, place, (size_t)units * (size_t)job->unit->size,
-                                    job->unit));
+            cf_note(&job->err, cf_shared_get(job->comm, to, place,
+                                             (size_t)units * (size_t)job->unit->size, job->unit));
         } else if (here) {
-            note(job, cf_combine(job->comm, own.from, to, units, job->unit, job->op));
+            cf_note(&job->err, cf_combine(job->comm, own.from, to, units, job->unit, job->op));
         } else {
             combine(job, place, to, units);
         }
@@ -119,9 +113,10 @@ static void fill(struct reducing *job, uint64_t t) {
 
     cf_shared_reserve(shared, round, job->small);
     if (job->err == MPI_SUCCESS) {
-        note(job, cf_shared_put(job->comm, place_of(job, shared->me, round),
-                                cf_shared_skip(job->unit, job->from, (size_t)t * job->piece),
-                                length_of(job, t), job->unit));
+        cf_note(&job->err,
+                cf_shared_put(job->comm, place_of(job, shared->me, round),
+                              cf_shared_skip(job->unit, job->from, (size_t)t * job->piece),
+                              length_of(job, t), job->unit));
     }
     cf_shared_filled(shared, round);
 }
@@ -161,7 +156,7 @@ static void combine_slice(struct reducing *job, uint64_t t) {
         if (!job->unit->dense) {
             combine_into(job, job->result, last, round, begin, units, (struct own){false, NULL});
             if (job->err == MPI_SUCCESS) {
-                note(job, cf_shared_put(job->comm, place, job->result, bytes, job->unit));
+                cf_note(&job->err, cf_shared_put(job->comm, place, job->result, bytes, job->unit));
             }
         }
         for (int rank = last - 1; job->unit->dense && rank >= 0; rank--) {
@@ -179,9 +174,9 @@ static void copy_result(struct reducing *job, uint64_t t) {
         (void)cf_shared_wait(shared, &shared->segments[rank]->combined, round + 1);
     }
     if (job->err == MPI_SUCCESS) {
-        note(job,
-             cf_shared_get(job->comm, cf_shared_skip(job->unit, job->to, (size_t)t * job->piece),
-                           place_of(job, shared->n - 1, round), length_of(job, t), job->unit));
+        cf_note(&job->err,
+                cf_shared_get(job->comm, cf_shared_skip(job->unit, job->to, (size_t)t * job->piece),
+                              place_of(job, shared->n - 1, round), length_of(job, t), job->unit));
     }
 }
 
@@ -212,18 +207,12 @@ CF_APART static int reduce_slices(struct reducing *job, int root) {
     return job->err;
 }
 
-/* For elements too large for the window. Never in place: MPICH 4.0.2 crashes then (its issue 6540).
- */
+/* For elements too large for the window. Never in place: MPICH 4.0.2 crashes (its issue 6540). */
 static int reduce_native(struct reducing *job, int count, int root) {
     const struct cf_unit *unit = job->unit;
 
     if (job->comm->shared->me == root && job->from == job->to) {
-        void *copy = cf_temp(job->comm, CF_SLOT_OPERAND, count, unit);
-        if (copy == NULL) {
-            return MPI_ERR_NO_MEM;
-        }
-        CF_TRY(cf_copy(job->comm, copy, job->from, count, unit));
-        job->from = copy;
+        CF_TRY(cf_copy_apart(job->comm, CF_SLOT_OPERAND, &job->from, count, unit));
     }
     return cf_reduce(job->comm, job->from, job->to, count, unit, job->op, root,
                      job->comm->layout.node_comm);
@@ -290,8 +279,8 @@ static void fill_shares(struct reducing *job, const struct cf_split *split, uint
     for (int rank = 0; rank < shared->n; rank++) {
         const size_t bytes = rank == shared->me ? 0 : share_of(job, split, rank, t);
         if (bytes > 0 && job->err == MPI_SUCCESS) {
-            note(job, cf_shared_put(job->comm, place + (size_t)rank * job->piece,
-                                    operand_of(job, split, rank, t), bytes, job->unit));
+            cf_note(&job->err, cf_shared_put(job->comm, place + (size_t)rank * job->piece,
+                                             operand_of(job, split, rank, t), bytes, job->unit));
         }
     }
     cf_shared_filled(shared, round);

@@ -15,9 +15,7 @@ static int combine_slots(struct cf_comm *comm, const void *from, void *to, int c
 
     if (!unit->dense) {
         unpacked = cf_temp(comm, CF_SLOT_OPERAND, count, unit);
-        if (unpacked == NULL) {
-            return MPI_ERR_NO_MEM;
-        }
+        CF_TRY_MEMORY(unpacked);
     }
     if (last == shared->me) {
         CF_TRY(cf_copy(comm, to, from, count, unit));

@@ -4,6 +4,7 @@
 
 #include "base/cf.h"
 #include "base/chain.h"
+#include "base/library.h"
 #include "base/runtime.h"
 
 static atomic_int hidden_comms;
@@ -17,85 +18,46 @@ void cf_hidden_count(int more) {
 }
 
 bool cf_hidden_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
-    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS)
+    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS) {
         return false;
-    if (*out == MPI_COMM_NULL)
+    }
+    if (*out == MPI_COMM_NULL) {
         return true;
+    }
     cf_hidden_count(1);
     return PMPI_Comm_set_errhandler(*out, MPI_ERRORS_RETURN) == MPI_SUCCESS;
 }
 
 void cf_hidden_free(MPI_Comm *comm) {
-    if (*comm == MPI_COMM_NULL)
+    if (*comm == MPI_COMM_NULL) {
         return;
+    }
     (void)cf_mpi_comm_free(comm);
     cf_hidden_count(-1);
 }
 
 /*
- * Whether this rank may create communicators from this one now (number 0: an MPI window).
- *
- * Open MPI agrees on the id of a new communicator in several steps. Ranks hang if they run these
- * steps for two communicators in different orders. So under Open MPI none are created after
- * MPI_Comm_idup was called, which may still be under way. Nor are any created while other threads
- * of the program may create some. The exception is MPI_COMM_WORLD on the main thread, but not for
- * windows, which create communicators of a node.
+ * Whether this rank may create communicators from this one now (number 0: an MPI window). None are
+ * created while the program may be creating some, if the MPI library cannot have both. The
+ * exception is MPI_COMM_WORLD on the main thread, but not for windows, which create communicators
+ * of a node.
  */
-#if defined(OPEN_MPI)
-
-/* Never reset: the end of the request is not visible here. */
-static atomic_bool idup_begun;
-
-/* Wrapped under both names, because Open MPI's Fortran routines and other tools call PMPI's. */
-#define WRAP(name, parameters, ...)                                                                \
-    static int(*next_##name) parameters;                                                           \
-                                                                                                   \
-    __attribute__((constructor)) static void chain_##name(void) {                                  \
-        cf_chain(#name, &next_##name);                                                             \
-    }                                                                                              \
-                                                                                                   \
-    COLLFORGE_PUBLIC int name parameters {                                                         \
-        atomic_store(&idup_begun, true);                                                           \
-        return next_##name(__VA_ARGS__);                                                           \
-    }
-
-WRAP(MPI_Comm_idup, (MPI_Comm comm, MPI_Comm *made, MPI_Request *request), comm, made, request)
-WRAP(PMPI_Comm_idup, (MPI_Comm comm, MPI_Comm *made, MPI_Request *request), comm, made, request)
-#if OMPI_MAJOR_VERSION >= 5 /* has this MPI-4 function */
-WRAP(MPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MPI_Request *request),
-     comm, info, made, request)
-WRAP(PMPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MPI_Request *request),
-     comm, info, made, request)
-#endif
-
-bool cf_idup_may_run(void) {
-    return atomic_load(&idup_begun);
-}
-
 static bool may_make(const struct cf_comm *comm, int number) {
     int level = MPI_THREAD_SINGLE;
     int main_thread = 0;
-    if (cf_idup_may_run() || PMPI_Query_thread(&level) != MPI_SUCCESS)
+    if (cf_library.may_be_making == NULL) {
+        return cf_hidden_may(number);
+    }
+    if (cf_library.may_be_making() || PMPI_Query_thread(&level) != MPI_SUCCESS) {
         return false;
+    }
     if (level == MPI_THREAD_MULTIPLE && !cf_runtime.raised &&
         (comm->handle != MPI_COMM_WORLD || number == 0 ||
-         PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread))
+         PMPI_Is_thread_main(&main_thread) != MPI_SUCCESS || !main_thread)) {
         return false;
+    }
     return cf_hidden_may(number);
 }
-
-#else
-
-bool cf_idup_may_run(void) {
-    return false;
-}
-
-static bool may_make(const struct cf_comm *comm, int number) {
-    (void)comm;
-    return cf_hidden_may(number);
-}
-
-#endif
 
 static void ignore(MPI_Comm *comm, int *err, ...) {
     (void)comm;
@@ -113,19 +75,17 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
     MPI_Errhandler current = MPI_ERRHANDLER_NULL;
     MPI_Errhandler ours = MPI_ERRHANDLER_NULL;
     *done = cf_comm_agree(comm->handle, may_make(comm, hidden)); /* waits for late ranks */
-    if (!*done)
+    if (!*done) {
         return MPI_SUCCESS;
-    int err = PMPI_Comm_create_errhandler(ignore, &ours);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_get_errhandler(comm->handle, &handler);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_set_errhandler(comm->handle, ours);
-    if (err != MPI_SUCCESS)
-        return err;
+    }
+    CF_TRY(PMPI_Comm_create_errhandler(ignore, &ours));
+    CF_TRY(PMPI_Comm_get_errhandler(comm->handle, &handler));
+    CF_TRY(PMPI_Comm_set_errhandler(comm->handle, ours));
     *done = part(comm, wanted);
     if (PMPI_Comm_get_errhandler(comm->handle, &current) == MPI_SUCCESS) {
-        if (current == ours)
+        if (current == ours) {
             (void)PMPI_Comm_set_errhandler(comm->handle, handler);
+        }
         (void)PMPI_Errhandler_free(&current);
     }
     (void)PMPI_Errhandler_free(&handler);
@@ -136,11 +96,12 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
 int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool there, bool *refused) {
     bool done = false;
-    if (there || *refused)
+    if (there || *refused) {
         return MPI_SUCCESS;
-    const int err = cf_prepare_part(comm, hidden, part, wanted, &done);
-    *refused = err == MPI_SUCCESS && !done;
-    return err;
+    }
+    CF_TRY(cf_prepare_part(comm, hidden, part, wanted, &done));
+    *refused = !done;
+    return MPI_SUCCESS;
 }
 
 /* ---- communicators of a layout --------------------------------------------------------------- */
@@ -149,8 +110,9 @@ bool cf_layout_connect(struct cf_layout *layout, MPI_Comm comm) {
     const int lane = layout->node_rank < layout->min_node_size ? layout->node_rank : MPI_UNDEFINED;
     bool good = cf_hidden_split(comm, layout->node, layout->rank, &layout->node_comm);
     good &= cf_hidden_split(comm, lane, layout->node, &layout->lane_comm);
-    if (!layout->consecutive)
+    if (!layout->consecutive) {
         good &= cf_hidden_split(comm, 0, layout->rank, &layout->order_comm);
+    }
     return cf_comm_agree(comm, good);
 }
 

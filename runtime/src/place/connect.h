@@ -20,9 +20,6 @@ enum { CF_MOST_HIDDEN = 512 };
 bool cf_hidden_split(MPI_Comm comm, int color, int key, MPI_Comm *out);
 /* Frees a communicator of cf_hidden_split; does nothing for MPI_COMM_NULL. */
 void cf_hidden_free(MPI_Comm *comm);
-/* Whether an MPI_Comm_idup of this process may be under way, so that no communicators may be made.
- */
-bool cf_idup_may_run(void);
 /* Whether this process may create this many more. */
 bool cf_hidden_may(int more);
 /* Counts hidden communicators that cf_hidden_split did not create. */

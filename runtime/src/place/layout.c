@@ -16,9 +16,11 @@ static int *new_ints(size_t count) {
 /* Numbers the nodes from 1, by first appearance; returns their number. */
 static int number_nodes(int size, const int *node_of, int *number) {
     int nodes = 0;
-    for (int rank = 0; rank < size; rank++)
-        if (number[node_of[rank]] == 0)
+    for (int rank = 0; rank < size; rank++) {
+        if (number[node_of[rank]] == 0) {
             number[node_of[rank]] = ++nodes;
+        }
+    }
     return nodes;
 }
 
@@ -27,23 +29,26 @@ static void number_ranks(struct cf_layout *layout, const int *node_of, const int
     layout->consecutive = true;
     for (int rank = 0; rank < layout->size; rank++) {
         const int node = number[node_of[rank]] - 1;
-        if (rank > 0 && node < layout->node_of[rank - 1])
+        if (rank > 0 && node < layout->node_of[rank - 1]) {
             layout->consecutive = false;
+        }
         layout->node_of[rank] = node;
         layout->node_rank_of[rank] = layout->node_size[node]++;
     }
 }
 
+void cf_layout_clear(struct cf_layout *layout) {
+    memset(layout, 0, sizeof *layout);
+    layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
+}
+
 bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const int *node_of,
                           int limit) {
     int *number = new_ints((size_t)limit);
-    memset(layout, 0, sizeof *layout);
+    cf_layout_clear(layout);
     layout->size = size;
     layout->rank = rank;
     layout->threads = 1;
-    layout->node_comm = MPI_COMM_NULL;
-    layout->lane_comm = MPI_COMM_NULL;
-    layout->order_comm = MPI_COMM_NULL;
     if (number != NULL) {
         layout->nodes = number_nodes(size, node_of, number);
         layout->node_of = new_ints(2 * (size_t)size + (size_t)layout->nodes);
@@ -61,10 +66,12 @@ bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const in
     layout->min_node_size = layout->max_node_size = layout->node_size[0];
     for (int node = 1; node < layout->nodes; node++) {
         const int node_size = layout->node_size[node];
-        if (node_size < layout->min_node_size)
+        if (node_size < layout->min_node_size) {
             layout->min_node_size = node_size;
-        if (node_size > layout->max_node_size)
+        }
+        if (node_size > layout->max_node_size) {
             layout->max_node_size = node_size;
+        }
     }
     return true;
 }
@@ -92,8 +99,9 @@ static bool build_lanes(struct cf_lanes *lanes, const struct cf_layout *layout, 
         lanes->lane_size[lane]++;
         lanes->share_size[lane * layout->nodes + layout->node_of[rank]]++;
     }
-    for (size_t share = 1; share < shares; share++)
+    for (size_t share = 1; share < shares; share++) {
         next[share] = next[share - 1] + lanes->share_size[share - 1];
+    }
     memcpy(lanes->share_begin, next, shares * sizeof *next);
     lanes->identity = true;
     for (int rank = 0; rank < layout->size; rank++) {
@@ -117,8 +125,9 @@ static void free_lanes(struct cf_lanes *lanes) {
 static const struct cf_lanes *add_fewer(struct cf_layout *layout, int k) {
     struct cf_lanes *lanes = calloc(1, sizeof *lanes);
 
-    if (lanes == NULL)
+    if (lanes == NULL) {
         return NULL;
+    }
     if (!build_lanes(lanes, layout, k)) {
         free_lanes(lanes);
         free(lanes);
@@ -129,21 +138,25 @@ static const struct cf_lanes *add_fewer(struct cf_layout *layout, int k) {
 }
 
 const struct cf_lanes *cf_lanes_of(struct cf_layout *layout, int most) {
-    if (most == 0 || most >= layout->min_node_size)
+    if (most == 0 || most >= layout->min_node_size) {
         return &layout->full;
-    if (most == 1)
+    }
+    if (most == 1) {
         return &layout->single;
+    }
     for (const struct cf_lanes *lanes = layout->fewer; lanes != NULL; lanes = lanes->next) {
-        if (lanes->k == most)
+        if (lanes->k == most) {
             return lanes;
+        }
     }
     return add_fewer(layout, most);
 }
 
 bool cf_layout_add_lanes(struct cf_layout *layout) {
     if (build_lanes(&layout->full, layout, layout->min_node_size) &&
-        build_lanes(&layout->single, layout, 1))
+        build_lanes(&layout->single, layout, 1)) {
         return true;
+    }
     free_lanes(&layout->full);
     free_lanes(&layout->single);
     return false;
@@ -167,9 +180,11 @@ void cf_layout_free(struct cf_layout *layout) {
 }
 
 static bool is_cyclic(const struct cf_layout *layout) {
-    for (int rank = 0; rank < layout->size; rank++)
-        if (layout->node_of[rank] != rank % layout->nodes)
+    for (int rank = 0; rank < layout->size; rank++) {
+        if (layout->node_of[rank] != rank % layout->nodes) {
             return false;
+        }
+    }
     return true;
 }
 
@@ -190,10 +205,12 @@ static uint64_t placement_hash(const int *node_of, int size) {
     for (int rank = 0; rank < size; rank++) {
         char digits[16];
         size_t begin = sizeof digits;
-        for (int rest = node_of[rank]; begin == sizeof digits || rest > 0; rest /= 10)
+        for (int rest = node_of[rank]; begin == sizeof digits || rest > 0; rest /= 10) {
             digits[--begin] = (char)('0' + rest % 10);
-        if (rank > 0)
+        }
+        if (rank > 0) {
             digits[--begin] = '.';
+        }
         hash = cf_hash(hash, digits + begin, sizeof digits - begin);
     }
     return hash;
@@ -204,18 +221,20 @@ static void name_placement(const struct cf_layout *layout, char *name, size_t si
     char list[CF_LAYOUT_NAME_SIZE - sizeof "map:x2147483647"];
     const bool even = layout->min_node_size == layout->max_node_size;
 
-    if (layout->consecutive && even)
+    if (layout->consecutive && even) {
         (void)snprintf(name, size, "%dx%d", layout->nodes, layout->min_node_size);
-    else if (even && is_cyclic(layout))
+    } else if (even && is_cyclic(layout)) {
         (void)snprintf(name, size, "cyclic:%dx%d", layout->nodes, layout->min_node_size);
-    else if (layout->consecutive && join(layout->node_size, layout->nodes, '+', list, sizeof list))
+    } else if (layout->consecutive &&
+               join(layout->node_size, layout->nodes, '+', list, sizeof list)) {
         (void)snprintf(name, size, "%s", list);
-    else if (layout->size <= SPELLED_RANKS &&
-             join(layout->node_of, layout->size, '.', list, sizeof list))
+    } else if (layout->size <= SPELLED_RANKS &&
+               join(layout->node_of, layout->size, '.', list, sizeof list)) {
         (void)snprintf(name, size, "map:%s", list);
-    else
+    } else {
         (void)snprintf(name, size, "map#%016" PRIx64,
                        placement_hash(layout->node_of, layout->size));
+    }
 }
 
 void cf_layout_name_with(const struct cf_layout *layout, int threads, char *name, size_t size) {

@@ -9,6 +9,8 @@
 
 enum { CF_LAYOUT_NAME_SIZE = 256 };
 
+/* All zeros and null handles. */
+void cf_layout_clear(struct cf_layout *layout);
 /* Fills the layout from the nodes of the ranks, given as any numbers below limit. Communicators and
  * lanes are not filled. False when out of memory. */
 bool cf_layout_from_nodes(struct cf_layout *layout, int size, int rank, const int *node_of,

@@ -2,7 +2,7 @@
 
 /* The only file that uses hwloc. The library is loaded on demand, as SQLite is, because most
  * programs do not need it. */
-#include "place/numa.h"
+#include "place/topology.h"
 
 #if defined(__has_include)
 #if __has_include(<hwloc.h>)

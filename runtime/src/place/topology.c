@@ -5,10 +5,10 @@
 
 #include "base/chain.h"
 #include "base/environment.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "base/runtime.h"
 #include "base/threads.h"
-#include "place/numa.h"
 
 /* The processes of MPI_COMM_WORLD and their nodes, numbered arbitrarily below its size. */
 static struct {
@@ -23,10 +23,12 @@ static struct {
 static bool parse_int(const char **text, int limit, int *out) {
     long number = 0;
     const char *c = *text;
-    for (; *c >= '0' && *c <= '9' && number <= limit; c++)
+    for (; *c >= '0' && *c <= '9' && number <= limit; c++) {
         number = 10 * number + (*c - '0');
-    if (c == *text || number > limit)
+    }
+    if (c == *text || number > limit) {
         return false;
+    }
     *text = c;
     *out = (int)number;
     return true;
@@ -34,10 +36,12 @@ static bool parse_int(const char **text, int limit, int *out) {
 
 static bool parse_placement(const char *text, int size, int *node_of) {
     for (int rank = 0; rank < size; rank++) {
-        if (!parse_int(&text, size - 1, &node_of[rank]))
+        if (!parse_int(&text, size - 1, &node_of[rank])) {
             return false;
-        if (*text != (rank < size - 1 ? ',' : '\0'))
+        }
+        if (*text != (rank < size - 1 ? ',' : '\0')) {
             return false;
+        }
         text++;
     }
     return true;
@@ -48,32 +52,38 @@ static bool parse_blocks(const char *text, int size, int *node_of) {
     int node = 0;
     for (int rank = 0; rank < size || *text != '\0'; node++) {
         if (*text != '\0') {
-            if (!parse_int(&text, 1000000, &block) || block == 0)
+            if (!parse_int(&text, 1000000, &block) || block == 0) {
                 return false;
-            if (*text == ',' && text[1] != '\0')
+            }
+            if (*text == ',' && text[1] != '\0') {
                 text++;
-            else if (*text != '\0')
+            } else if (*text != '\0') {
                 return false;
+            }
         }
-        for (int i = 0; i < block && rank < size; i++)
+        for (int i = 0; i < block && rank < size; i++) {
             node_of[rank++] = node;
+        }
     }
     return node > 0;
 }
 
 bool cf_node_map_parse(const char *text, int size, int *node_of) {
-    if (strncmp(text, "map:", 4) == 0)
+    if (strncmp(text, "map:", 4) == 0) {
         return parse_placement(text + 4, size, node_of);
+    }
     return *text != '\0' && parse_blocks(text, size, node_of);
 }
 
 /* On world rank 0: whether COLLFORGE_NODE_MAP has filled node_of. */
 static int pretend_nodes(int *node_of, int size) {
     const char *text = cf_variable(CF_VARIABLE_NODE_MAP);
-    if (text == NULL)
+    if (text == NULL) {
         return 0;
-    if (cf_node_map_parse(text, size, node_of))
+    }
+    if (cf_node_map_parse(text, size, node_of)) {
         return 1;
+    }
     cf_warn(
         "COLLFORGE_NODE_MAP='%.80s' is neither block sizes such as 2,1 nor map: with a node from 0 "
         "to %d for each of the %d ranks; using the real nodes",
@@ -86,47 +96,52 @@ static int find_real_nodes(MPI_Comm comm, int rank, int *node_of) {
     MPI_Comm node_comm = MPI_COMM_NULL;
     int node = rank;
     int err = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_comm);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = PMPI_Bcast(&node, 1, MPI_INT, 0, node_comm);
-    if (err == MPI_SUCCESS)
+    }
+    if (err == MPI_SUCCESS) {
         err = PMPI_Allgather(&node, 1, MPI_INT, node_of, 1, MPI_INT, comm);
-    if (node_comm != MPI_COMM_NULL)
+    }
+    if (node_comm != MPI_COMM_NULL) {
         (void)cf_mpi_comm_free(&node_comm);
+    }
     return err;
 }
 
 int cf_topology_start(void) {
     int rank = 0;
     int pretended = 0;
-    if (world.node_of != NULL)
+    if (world.node_of != NULL) {
         return MPI_SUCCESS;
-    int err = PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_size(MPI_COMM_WORLD, &world.size);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_group(MPI_COMM_WORLD, &world.group);
-    if (err != MPI_SUCCESS)
-        return err;
+    }
+    CF_TRY(PMPI_Comm_rank(MPI_COMM_WORLD, &rank));
+    CF_TRY(PMPI_Comm_size(MPI_COMM_WORLD, &world.size));
+    CF_TRY(PMPI_Comm_group(MPI_COMM_WORLD, &world.group));
     world.node_of = malloc((size_t)world.size * sizeof *world.node_of);
     if (!cf_all_agree(world.node_of != NULL)) {
         cf_topology_stop();
         return MPI_ERR_NO_MEM;
     }
-    if (rank == 0)
+    if (rank == 0) {
         pretended = pretend_nodes(world.node_of, world.size);
-    err = PMPI_Bcast(&pretended, 1, MPI_INT, 0, MPI_COMM_WORLD);
-    if (err == MPI_SUCCESS && pretended)
+    }
+    int err = PMPI_Bcast(&pretended, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (err == MPI_SUCCESS && pretended) {
         err = PMPI_Bcast(world.node_of, world.size, MPI_INT, 0, MPI_COMM_WORLD);
-    else if (err == MPI_SUCCESS)
+    } else if (err == MPI_SUCCESS) {
         err = find_real_nodes(MPI_COMM_WORLD, rank, world.node_of);
+    }
     world.neighbours = 0;
-    for (int i = 0; i < world.size; i++)
+    for (int i = 0; i < world.size; i++) {
         world.neighbours += world.node_of[i] == world.node_of[rank];
+    }
     const int threads = cf_threads_allowed();
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = PMPI_Allreduce(&threads, &world.threads, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
-    if (err != MPI_SUCCESS)
+    }
+    if (err != MPI_SUCCESS) {
         cf_topology_stop();
+    }
     return err;
 }
 
@@ -134,8 +149,9 @@ void cf_topology_stop(void) {
     free(world.node_of);
     world.node_of = NULL;
     world.neighbours = 1;
-    if (world.group != MPI_GROUP_NULL)
+    if (world.group != MPI_GROUP_NULL) {
         (void)PMPI_Group_free(&world.group);
+    }
 }
 
 int cf_topology_neighbours(void) {
@@ -145,20 +161,14 @@ int cf_topology_neighbours(void) {
 /* ---- ranks in MPI_COMM_WORLD ----------------------------------------------------------------- */
 
 /*
- * Open MPI's MPI_Group_translate_ranks searches the second group from its beginning for each rank:
- * p² / 2 steps for p ranks. Most communicators keep the order of the world. So consecutive ranks
- * are looked up in consecutive parts of the world group: p x CF_GROUP_PIECE steps. MPICH finds a
- * world rank directly. (Tests compile with other part sizes.)
+ * Most communicators keep the order of the world. Where MPI searches groups, consecutive ranks are
+ * therefore looked up in consecutive parts of the world group: p x MOST_PIECE steps for p ranks. 0:
+ * the whole world group at once. (Tests compile with other parts.)
  */
+enum { MOST_PIECE = 64 };
 #if !defined(CF_GROUP_PIECE)
-#if defined(OPEN_MPI)
-#define CF_GROUP_PIECE 64
-#else
-#define CF_GROUP_PIECE 0 /* the whole world group at once */
+#define CF_GROUP_PIECE (cf_library.searches_groups ? MOST_PIECE : 0)
 #endif
-#endif
-
-enum { PIECE = CF_GROUP_PIECE, PIECE_ROOM = PIECE > 0 ? PIECE : 1 };
 
 static int smaller(int a, int b) {
     return a < b ? a : b;
@@ -167,45 +177,49 @@ static int smaller(int a, int b) {
 /* Translates the ranks from *found on, up to the first one outside the part of the world group that
  * begins at begin. */
 static int find_in_piece(MPI_Group group, int size, int begin, int *ranks, int *found) {
-    int members[PIECE_ROOM];
-    int asked[PIECE_ROOM];
-    int places[PIECE_ROOM];
+    int members[MOST_PIECE];
+    int asked[MOST_PIECE];
+    int places[MOST_PIECE];
     MPI_Group piece = MPI_GROUP_NULL;
-    const int nmembers = smaller(PIECE, world.size - begin);
-    const int nasked = smaller(PIECE, size - *found);
-    for (int i = 0; i < nmembers; i++)
+    const int nmembers = smaller(CF_GROUP_PIECE, world.size - begin);
+    const int nasked = smaller(CF_GROUP_PIECE, size - *found);
+    for (int i = 0; i < nmembers; i++) {
         members[i] = begin + i;
-    for (int i = 0; i < nasked; i++)
+    }
+    for (int i = 0; i < nasked; i++) {
         asked[i] = *found + i;
+    }
     int err = PMPI_Group_incl(world.group, nmembers, members, &piece);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         err = PMPI_Group_translate_ranks(group, nasked, asked, piece, places);
-    for (int i = 0; err == MPI_SUCCESS && i < nasked && places[i] != MPI_UNDEFINED; i++)
+    }
+    for (int i = 0; err == MPI_SUCCESS && i < nasked && places[i] != MPI_UNDEFINED; i++) {
         ranks[(*found)++] = begin + places[i];
-    if (piece != MPI_GROUP_NULL)
+    }
+    if (piece != MPI_GROUP_NULL) {
         (void)PMPI_Group_free(&piece);
+    }
     return err;
 }
 
 /* ranks[r]: the rank in MPI_COMM_WORLD of rank r of the group, or MPI_UNDEFINED. */
 static int find_in_world(MPI_Group group, int size, int *ranks) {
-    int err = MPI_SUCCESS;
+    const int piece = CF_GROUP_PIECE;
     int found = 0;
-    for (int begin = 0; PIECE > 0 && size > PIECE && begin < world.size && found < size;
-         begin += PIECE) {
-        err = find_in_piece(group, size, begin, ranks, &found);
-        if (err != MPI_SUCCESS)
-            return err;
+    for (int begin = 0; piece > 0 && size > piece && begin < world.size && found < size;
+         begin += piece) {
+        CF_TRY(find_in_piece(group, size, begin, ranks, &found));
     }
-    if (found == size)
+    if (found == size) {
         return MPI_SUCCESS;
+    }
     const int rest = size - found;
     int *asked = malloc((size_t)rest * sizeof *asked);
-    if (asked == NULL)
-        return MPI_ERR_NO_MEM;
-    for (int i = 0; i < rest; i++)
+    CF_TRY_MEMORY(asked);
+    for (int i = 0; i < rest; i++) {
         asked[i] = found + i;
-    err = PMPI_Group_translate_ranks(group, rest, asked, world.group, ranks + found);
+    }
+    const int err = PMPI_Group_translate_ranks(group, rest, asked, world.group, ranks + found);
     free(asked);
     return err;
 }
@@ -219,15 +233,14 @@ static int find_nodes(MPI_Comm comm, int size, int *nodes, bool *known) {
         memcpy(nodes, world.node_of, (size_t)size * sizeof *nodes);
         return MPI_SUCCESS;
     }
-    int err = PMPI_Comm_group(comm, &group);
-    if (err != MPI_SUCCESS)
-        return err;
-    err = find_in_world(group, size, nodes);
+    CF_TRY(PMPI_Comm_group(comm, &group));
+    int err = find_in_world(group, size, nodes);
     for (int rank = 0; err == MPI_SUCCESS && rank < size; rank++) {
-        if (nodes[rank] == MPI_UNDEFINED)
+        if (nodes[rank] == MPI_UNDEFINED) {
             *known = false;
-        else
+        } else {
             nodes[rank] = world.node_of[nodes[rank]];
+        }
     }
     (void)PMPI_Group_free(&group);
     return err;
@@ -239,21 +252,15 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
     int size = 0;
     int rank = 0;
     bool known = false;
-    int *nodes = NULL;
-    memset(layout, 0, sizeof *layout);
-    layout->node_comm = MPI_COMM_NULL;
-    layout->lane_comm = MPI_COMM_NULL;
-    layout->order_comm = MPI_COMM_NULL;
-
-    int err = PMPI_Comm_size(comm, &size);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_rank(comm, &rank);
-    if (err != MPI_SUCCESS)
-        return err;
-    nodes = malloc((size_t)size * sizeof *nodes);
-    err = nodes == NULL ? MPI_ERR_NO_MEM : find_nodes(comm, size, nodes, &known);
-    if (err == MPI_SUCCESS && known && !cf_layout_from_nodes(layout, size, rank, nodes, world.size))
+    cf_layout_clear(layout);
+    CF_TRY(PMPI_Comm_size(comm, &size));
+    CF_TRY(PMPI_Comm_rank(comm, &rank));
+    int *nodes = malloc((size_t)size * sizeof *nodes);
+    int err = nodes == NULL ? MPI_ERR_NO_MEM : find_nodes(comm, size, nodes, &known);
+    if (err == MPI_SUCCESS && known &&
+        !cf_layout_from_nodes(layout, size, rank, nodes, world.size)) {
         err = MPI_ERR_NO_MEM;
+    }
     layout->threads = world.threads;
     free(nodes);
     return err;
@@ -262,19 +269,17 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
 static int discover_real(struct cf_layout *layout, MPI_Comm comm) {
     int size = 0;
     int rank = 0;
-    int err = PMPI_Comm_size(comm, &size);
-    if (err == MPI_SUCCESS)
-        err = PMPI_Comm_rank(comm, &rank);
-    if (err != MPI_SUCCESS)
-        return err;
+    CF_TRY(PMPI_Comm_size(comm, &size));
+    CF_TRY(PMPI_Comm_rank(comm, &rank));
     int *nodes = malloc((size_t)size * sizeof *nodes);
     if (!cf_comm_agree(comm, nodes != NULL)) {
         free(nodes);
         return MPI_ERR_NO_MEM;
     }
-    err = find_real_nodes(comm, rank, nodes);
-    if (err == MPI_SUCCESS && !cf_layout_from_nodes(layout, size, rank, nodes, size))
+    int err = find_real_nodes(comm, rank, nodes);
+    if (err == MPI_SUCCESS && !cf_layout_from_nodes(layout, size, rank, nodes, size)) {
         err = MPI_ERR_NO_MEM;
+    }
     free(nodes);
     return err;
 }
@@ -284,11 +289,11 @@ int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm, bool *of_world) 
     const bool known =
         world.node_of != NULL && cf_layout_build(layout, comm) == MPI_SUCCESS && layout->size > 0;
     *of_world = cf_comm_agree(comm, known);
-    if (*of_world)
+    if (*of_world) {
         return MPI_SUCCESS;
+    }
     cf_layout_free(layout);
-    memset(layout, 0, sizeof *layout);
-    layout->node_comm = layout->lane_comm = layout->order_comm = MPI_COMM_NULL;
+    cf_layout_clear(layout);
     return discover_real(layout, comm);
 }
 
@@ -303,10 +308,12 @@ struct place {
 static int compare_places(const void *left, const void *right) {
     const struct place *a = left;
     const struct place *b = right;
-    if (a->node != b->node)
+    if (a->node != b->node) {
         return a->node < b->node ? -1 : 1;
-    if (a->domain != b->domain)
+    }
+    if (a->domain != b->domain) {
         return a->domain < b->domain ? -1 : 1;
+    }
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
@@ -315,8 +322,9 @@ static void find_first_ranks(struct place *places, int size, int *node_of) {
     int first = 0;
     qsort(places, (size_t)size, sizeof *places, compare_places);
     for (int i = 0; i < size; i++) {
-        if (places[i].node != places[first].node || places[i].domain != places[first].domain)
+        if (places[i].node != places[first].node || places[i].domain != places[first].domain) {
             first = i;
+        }
         node_of[places[i].rank] = places[first].rank;
     }
 }
@@ -329,16 +337,19 @@ int cf_layout_split_domains(struct cf_layout *layout, MPI_Comm comm) {
     int *domains = malloc((size_t)size * sizeof *domains);
     struct place *places = malloc((size_t)size * sizeof *places);
     int err = MPI_ERR_NO_MEM;
-    if (!cf_comm_agree(comm, domains != NULL && places != NULL))
+    if (!cf_comm_agree(comm, domains != NULL && places != NULL)) {
         goto cleanup;
+    }
     err = PMPI_Allgather(&own, 1, MPI_INT, domains, 1, MPI_INT, comm);
-    for (int r = 0; r < size && err == MPI_SUCCESS; r++)
+    for (int r = 0; r < size && err == MPI_SUCCESS; r++) {
         places[r] = (struct place){layout->node_of[r], domains[r], r};
+    }
     cf_layout_free(layout);
     if (err == MPI_SUCCESS) {
         find_first_ranks(places, size, domains);
-        if (!cf_layout_from_nodes(layout, size, rank, domains, size))
+        if (!cf_layout_from_nodes(layout, size, rank, domains, size)) {
             err = MPI_ERR_NO_MEM;
+        }
     }
     layout->threads = threads;
 cleanup:

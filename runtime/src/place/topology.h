@@ -37,4 +37,10 @@ int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm, bool *of_world);
  * any case.
  */
 int cf_layout_split_domains(struct cf_layout *layout, MPI_Comm comm);
+/*
+ * The number, on its node, of the NUMA domain that the calling thread is bound to. 0 if it is bound
+ * to none or to several, and if hwloc is missing, now or at compile time.
+ */
+int cf_numa_domain(void);
+
 #endif

@@ -18,19 +18,19 @@ int collforge_choice(MPI_Comm comm, const char *collective, size_t bytes, char *
     const struct cf_choice *choice = NULL;
     struct cf_state *state = NULL;
     const int index = cf_collective_find(collective, strlen(collective));
-    if (index < 0)
+    if (index < 0) {
         return MPI_ERR_ARG;
+    }
     const bool unsized = cf_collectives[index].sized == CF_SIZED_NONE;
     const int64_t known = unsized ? CF_UNSIZED_BYTES : (int64_t)bytes;
     if (cf_runtime.mode >= CF_MODE_ON && bytes <= CF_MOST_BYTES) {
-        const int err = cf_state_of(comm, &state);
-        if (err != MPI_SUCCESS)
-            return err;
+        CF_TRY(cf_state_of(comm, &state));
         choice = cf_choose_bytes(state, index, known);
     }
     if (choice != NULL && (!cf_applies_by_layout(choice, &state->comm.layout, known) ||
-                           cf_guard_dropped(state, choice, known)))
+                           cf_guard_dropped(state, choice, known))) {
         choice = NULL;
+    }
     cf_choice_format(choice == NULL ? &native : choice, name, size);
     return MPI_SUCCESS;
 }

@@ -1,8 +1,6 @@
 /* See dispatch.h. */
 #include "serve/dispatch.h"
 
-#include <stdatomic.h>
-
 #include "base/cf.h"
 #include "base/log.h"
 #include "comm/comm.h"
@@ -14,163 +12,8 @@
 #include "device/gpu.h"
 #include "device/kinds.h"
 #include "device/staging.h"
-#include "serve/call_bytes.h"
-#include "serve/fast.h"
 #include "serve/guard.h"
-#include "start/start.h"
 #include "winners/fixed_order.h"
-
-/* No memory for the communicator's state; cf_attempt reports the error. */
-static const struct cf_choice out_of_memory = {0};
-
-static inline bool any_tuned(const struct cf_state *state, int collective) {
-    return state->rules != NULL && state->rules->tuned[collective];
-}
-
-const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
-                                        int64_t bytes) {
-    if (bytes <= 0 || bytes > CF_MOST_BYTES || !any_tuned(state, collective))
-        return NULL;
-    return state->rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)bytes)];
-}
-
-/* The first choice by size that applies on this layout, whatever the sizes, of a collective whose
- * sizes are exchanged. NULL: none, so that nothing is exchanged. */
-static const struct cf_choice *any_choice(const struct cf_state *state, int collective) {
-    struct cf_facts facts;
-    const struct cf_choice *last = NULL;
-    if (!any_tuned(state, collective))
-        return NULL;
-    cf_facts_fill(&facts, &state->comm.layout, collective, CF_UNSIZED_BYTES, MPI_OP_NULL);
-    for (int b = 0; b < CF_BUCKETS; b++) {
-        const struct cf_choice *choice = state->rules->by_size[collective * CF_BUCKETS + b];
-        if (choice != NULL && choice != last && choice->variant->applicable(&facts))
-            return choice;
-        last = choice;
-    }
-    return NULL;
-}
-
-/* Native for every size. */
-static void remember_untuned(struct cf_state *state, int collective, MPI_Datatype type) {
-    state->last[collective].native = (struct cf_native){type, INT64_MIN, UINT64_MAX};
-}
-
-/*
- * Remembers that native was chosen for these bytes, and so for all sizes around them up to the next
- * one with a variant. The range is stored as elements of the type, `parts` blocks together. Only
- * for predefined types, whose handles are never reused.
- */
-static void remember_native(struct cf_state *state, int collective, MPI_Datatype type,
-                            int64_t bytes, int parts) {
-    const struct cf_choice *const *by_size = &state->rules->by_size[collective * CF_BUCKETS];
-    if (bytes <= 0 || bytes > CF_MOST_BYTES || !cf_type_is_predefined(type))
-        return;
-    const int64_t size = cf_type_size(type);
-    int begin = cf_bucket((uint64_t)bytes);
-    int end = begin + 1;
-    while (begin > 0 && by_size[begin - 1] == NULL)
-        begin--;
-    while (end < CF_BUCKETS && by_size[end] == NULL)
-        end++;
-    /* A mean is rounded up: it reaches `begin` once the sum exceeds that of the size below. */
-    const int64_t below = ((int64_t)cf_bucket_begin(begin) - 1) * parts / size;
-    const int64_t most =
-        (end == CF_BUCKETS ? CF_MOST_BYTES : (int64_t)cf_bucket_begin(end) - 1) * parts / size;
-    const int64_t least = begin == 0 ? INT64_MIN : below + 1;
-    state->last[collective].native =
-        (struct cf_native){type, least, (uint64_t)most - (uint64_t)least};
-}
-
-/* Remembers the choice of a variant, which serves the current call. It holds for later calls only
- * if they are not observed, have no counts arrays, and their type cannot be freed. */
-static void remember_choice(struct cf_last *last, const struct cf_choice *choice, int64_t bytes,
-                            MPI_Datatype type, int count) {
-    if (last->choice != choice || last->bytes != bytes)
-        last->settled = false;
-    last->choice = choice;
-    last->bytes = bytes;
-    last->type = type;
-    last->count = count;
-}
-
-static bool is_for_good(MPI_Datatype type) {
-    return type == MPI_DATATYPE_NULL || cf_type_is_predefined(type);
-}
-
-/*
- * The slow path of cf_choose. count is 0 for a call with counts; type is MPI_DATATYPE_NULL if the
- * size is not known on all ranks (yet: attempt_exchanged). Observed calls are never remembered, so
- * that all of them come here.
- */
-CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int collective,
-                                                    int count, MPI_Datatype type, const int *counts,
-                                                    struct cf_call *call) {
-    const bool observed = cf_runtime.mode == CF_MODE_OBSERVED;
-    const int ranks = state->comm.layout.size;
-    if (ranks == 0) /* cf_untuned */
-        return NULL;
-    if (!observed && !any_tuned(state, collective)) {
-        remember_untuned(state, collective, type);
-        return NULL;
-    }
-    const enum cf_sized sized = cf_collectives[collective].sized;
-    const int64_t bytes = cf_call_bytes(collective, count, type, counts, ranks);
-    if (bytes < 0)
-        return NULL;
-    const bool waits = sized == CF_SIZED_EXCHANGED;
-    const struct cf_choice *choice =
-        waits ? any_choice(state, collective) : cf_choose_bytes(state, collective, bytes);
-    if (choice != NULL && cf_guard_dropped(state, choice, bytes))
-        choice = NULL;
-    if (observed)
-        cf_observe_call(state, collective, bytes, call);
-    if (observed && (choice == NULL || !waits))
-        cf_observe_choice(state, collective, bytes, choice);
-    const bool keeps = !observed && counts == NULL && is_for_good(type);
-    if (choice != NULL)
-        remember_choice(&state->last[collective], choice, bytes, keeps ? type : (MPI_Datatype)0,
-                        count);
-    else if (observed)
-        return NULL;
-    else if (sized == CF_SIZED_NONE || waits)
-        remember_untuned(state, collective, type);
-    else
-        remember_native(state, collective, type, bytes, counts == NULL ? 1 : ranks);
-    return choice;
-}
-
-static inline const struct cf_choice *choose(int collective, MPI_Comm comm, int count,
-                                             MPI_Datatype type, const int *counts,
-                                             struct cf_call *call) {
-    struct cf_state *state = NULL;
-    const bool on = cf_runtime.mode >= CF_MODE_ON || cf_runtime_start(comm);
-    if (cf_runtime.awaits_ends || !on) /* the runtime may start inside the call */
-        *call = (struct cf_call){0};
-    if (!on)
-        return NULL;
-    const int err = cf_state_of(comm, &state);
-    if (err != MPI_SUCCESS)
-        return err == MPI_ERR_NO_MEM ? &out_of_memory : NULL;
-    const struct cf_last *last = &state->last[collective];
-    return counts != NULL || type != last->type || count != last->count
-               ? find_choice(state, collective, count, type, counts, call)
-               : last->choice;
-}
-
-const struct cf_choice *cf_choose(int collective, MPI_Comm comm, int count, MPI_Datatype type,
-                                  struct cf_call *call) {
-    return choose(collective, comm, count, type, NULL, call);
-}
-
-const struct cf_choice *cf_choose_mean(int collective, MPI_Comm comm, const int *counts,
-                                       MPI_Datatype type, struct cf_call *call) {
-    return choose(collective, comm, 0, type, counts, call);
-}
-
-const struct cf_choice *cf_choose_unsized(int collective, MPI_Comm comm, struct cf_call *call) {
-    return choose(collective, comm, 0, MPI_DATATYPE_NULL, NULL, call);
-}
 
 /* cf_type_size < 0: the type is not committed. */
 static bool side_is_illegal(const void *buffer, int count, MPI_Datatype type) {
@@ -189,11 +32,13 @@ static bool is_illegal_everywhere(const struct cf_collective_info *info, const s
 static bool is_illegal_here(const struct cf_collective_info *info, const struct cf_args *args,
                             const struct cf_layout *layout) {
     /* The exchange of sizes has told all ranks of an illegal one. */
-    if (info->sized == CF_SIZED_EXCHANGED || info->sized == CF_SIZED_NONE)
+    if (info->sized == CF_SIZED_EXCHANGED || info->sized == CF_SIZED_NONE) {
         return false;
+    }
     /* On non-root ranks only the side passed to cf_choose is significant. */
-    if (info->rooted && args->root != layout->rank)
+    if (info->rooted && args->root != layout->rank) {
         return false;
+    }
     return side_is_illegal(args->sendbuf, args->sendcount, args->sendtype) ||
            side_is_illegal(args->recvbuf, args->recvcount, args->recvtype);
 }
@@ -250,8 +95,9 @@ bool cf_shows_order(int collective, MPI_Op op) {
 static bool has_to_wait(struct cf_state *state, const struct cf_choice *choice,
                         const struct cf_args *args) {
     if (choice->evidence == CF_FORCED || state->waited || state->stage != CF_STAGE_LOCAL ||
-        args->comm == MPI_COMM_WORLD || cf_shows_order(choice->variant->collective, args->op))
+        args->comm == MPI_COMM_WORLD || cf_shows_order(choice->variant->collective, args->op)) {
         return false;
+    }
     state->waited = true;
     return true;
 }
@@ -265,13 +111,15 @@ static bool may_be_on_gpu(struct cf_state *state) {
  * check comes last, in case another thread loads a GPU runtime meanwhile. */
 static void remember_settled(struct cf_state *state, int collective, const struct cf_args *args) {
     struct cf_last *last = &state->last[collective];
-    if (args->sendtype != args->recvtype || !cf_means_the_same(args->op, args->sendtype))
+    if (args->sendtype != args->recvtype || !cf_means_the_same(args->op, args->sendtype)) {
         return;
+    }
     last->op = args->op;
     last->both = args->sendtype;
     last->settled = true;
-    if (cf_gpu_may_have_come() && may_be_on_gpu(state))
+    if (cf_gpu_may_have_come() && may_be_on_gpu(state)) {
         last->settled = false;
+    }
 }
 
 int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collective, int64_t bytes,
@@ -279,24 +127,30 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     const struct cf_collective_info *info = &cf_collectives[collective];
     const struct cf_layout *layout = &state->comm.layout;
 
-    if (is_illegal_everywhere(info, args, layout))
-        return CF_DECLINED;
-    if (!serves(state, choice, collective, bytes, args->op)) {
-        if (cf_runtime.mode == CF_MODE_OBSERVED)
-            cf_observe_refusal(state, collective, bytes, choice);
+    if (is_illegal_everywhere(info, args, layout)) {
         return CF_DECLINED;
     }
-    if (has_to_wait(state, choice, args))
+    if (!serves(state, choice, collective, bytes, args->op)) {
+        if (cf_runtime.mode == CF_MODE_OBSERVED) {
+            cf_observe_refusal(state, collective, bytes, choice);
+        }
         return CF_DECLINED;
+    }
+    if (has_to_wait(state, choice, args)) {
+        return CF_DECLINED;
+    }
     /* Collective at the first call: no rank may return before. */
     bool ready = false;
     int err = cf_state_complete(state);
-    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE)
+    if (err == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE) {
         err = cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
-    if (err != MPI_SUCCESS)
+    }
+    if (err != MPI_SUCCESS) {
         return err;
-    if (!ready && cf_runtime.reproducible && info->has_op && layout->rank == 0)
+    }
+    if (!ready && cf_runtime.reproducible && info->has_op && layout->rank == 0) {
         cf_order_warn(info->name, state->layout_name);
+    }
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
@@ -322,23 +176,29 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
 
     /* What cannot run anyway waits for no trial; cf_settle says so. */
     if (tries && !is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) &&
-        serves(state, choice, collective, bytes, args->op))
+        serves(state, choice, collective, bytes, args->op)) {
         err = cf_guard_wait(state, choice, bytes, call);
-    if (err == MPI_SUCCESS)
+    }
+    if (err == MPI_SUCCESS) {
         err = cf_settle(state, choice, collective, bytes, args);
+    }
     tries = tries && err == MPI_SUCCESS;
-    if (tries)
+    if (tries) {
         err = begin_trial(state, choice, again, call);
-    if (err != MPI_SUCCESS)
+    }
+    if (err != MPI_SUCCESS) {
         return err;
+    }
     if (!may_be_on_gpu(state)) {
-        if (!tries)
+        if (!tries) {
             remember_settled(state, collective, args);
+        }
         return choice->variant->run(args, &state->comm, choice->parameter);
     }
     err = cf_staging_begin(&staging, args, collective, &state->comm);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         return err;
+    }
     return cf_staging_end(&staging,
                           choice->variant->run(&staging.args, &state->comm, choice->parameter));
 }
@@ -347,14 +207,13 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
 static int exchange_and_run(struct cf_state *state, const struct cf_choice *any,
                             const struct cf_args *args, struct cf_call *call) {
     const int collective = any->variant->collective;
-    const int err = cf_exchange_sizes(&state->comm, collective, args);
-    if (err != MPI_SUCCESS)
-        return err;
+    CF_TRY(cf_exchange_sizes(&state->comm, collective, args));
     const int64_t mean = state->comm.exchanged.mean;
     const bool is_forced = any->evidence == CF_FORCED;
     const struct cf_choice *choice = is_forced ? any : cf_choose_bytes(state, collective, mean);
-    if (cf_runtime.mode == CF_MODE_OBSERVED)
+    if (cf_runtime.mode == CF_MODE_OBSERVED) {
         cf_observe_choice(state, collective, mean, choice);
+    }
     return choice == NULL ? CF_DECLINED : attempt_unsettled(state, choice, mean, args, false, call);
 }
 
@@ -371,8 +230,9 @@ CF_APART static int attempt_exchanged(struct cf_state *state, const struct cf_ch
     const int collective = any->variant->collective;
     struct cf_last *last = &state->last[collective];
     if (is_illegal_everywhere(&cf_collectives[collective], args, &state->comm.layout) ||
-        has_to_wait(state, any, args))
+        has_to_wait(state, any, args)) {
         return CF_DECLINED;
+    }
     if (last->pause > 0) {
         last->pause--;
         return CF_DECLINED;
@@ -383,8 +243,9 @@ CF_APART static int attempt_exchanged(struct cf_state *state, const struct cf_ch
         return err;
     }
     last->pause = pauses[last->in_vain];
-    if (last->in_vain + 1 < (int)(sizeof pauses / sizeof pauses[0]))
+    if (last->in_vain + 1 < (int)(sizeof pauses / sizeof pauses[0])) {
         last->in_vain++;
+    }
     return CF_DECLINED;
 }
 
@@ -392,25 +253,29 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
                struct cf_call *call) {
     struct cf_state *state = NULL;
 
-    if (choice->variant == NULL)
+    if (choice->variant == NULL) {
         return cf_raise(args->comm, MPI_ERR_NO_MEM);
+    }
     int err = cf_state_of(args->comm, &state);
-    if (err != MPI_SUCCESS)
+    if (err != MPI_SUCCESS) {
         return cf_raise(args->comm, err);
+    }
     struct cf_last *last = &state->last[collective];
     /* Every rank counts alike: the variant was chosen on all of them. */
     const bool again = ++last->served % CF_CALLS_TO_RETEST == 0;
     /* root and counts are 0 for collectives without them. */
-    if (cf_collectives[collective].sized == CF_SIZED_EXCHANGED)
+    if (cf_collectives[collective].sized == CF_SIZED_EXCHANGED) {
         err = attempt_exchanged(state, choice, args, call);
-    else if (again || args->root < 0 || args->root >= state->comm.layout.size ||
-             args->sendcount < 0 || args->recvcount < 0 || !is_settled(last, args))
+    } else if (again || args->root < 0 || args->root >= state->comm.layout.size ||
+               args->sendcount < 0 || args->recvcount < 0 || !is_settled(last, args)) {
         err = attempt_unsettled(state, choice, last->bytes, args, again, call);
-    else
+    } else {
         err = choice->variant->run(args, &state->comm, choice->parameter);
+    }
     cf_tmpbufs_trim(&state->comm.tmpbufs);
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         return cf_ended(err, call);
+    }
     return err == CF_DECLINED ? err : cf_raise(args->comm, err);
 }
 
@@ -421,21 +286,11 @@ static bool is_alive(const struct cf_call *call) {
 }
 
 int cf_end_call(const struct cf_call *call) {
-    if ((call->tally == NULL && call->trial == NULL) || !is_alive(call))
+    if ((call->tally == NULL && call->trial == NULL) || !is_alive(call)) {
         return MPI_SUCCESS;
+    }
     cf_observe_end(call);
     return cf_guard_end(call);
-}
-
-int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t bytes,
-                      const struct cf_args *args) {
-    struct cf_state *state = NULL;
-    const int err = cf_state_of(args->comm, &state);
-    if (err != MPI_SUCCESS)
-        return err;
-    remember_choice(&state->last[collective], choice, bytes, (MPI_Datatype)0, 0);
-    struct cf_call call = {0};
-    return cf_attempt(choice, collective, args, &call);
 }
 
 bool cf_applies_by_layout(const struct cf_choice *choice, const struct cf_layout *layout,

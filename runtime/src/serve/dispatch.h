@@ -1,5 +1,4 @@
-/* The room serve: decides for each call of the program between native and a variant, and runs it.
- */
+/* The room serve: decides between native and a variant for each call, and runs it. */
 #ifndef COLLFORGE_DISPATCH_H_INCLUDED
 #define COLLFORGE_DISPATCH_H_INCLUDED
 
@@ -34,8 +33,9 @@ int cf_raise(MPI_Comm comm, int err);
 /* Tells the profile the sizes of a call, where no other rank knows them. */
 static inline void cf_sized(int collective, const struct cf_args *args,
                             const struct cf_call *call) {
-    if (cf_runtime.awaits_ends && call->tally != NULL)
+    if (cf_runtime.awaits_ends && call->tally != NULL) {
         cf_observe_sizes(call, cf_own_mean(&call->state->comm.layout, collective, args));
+    }
 }
 
 /* Ends a call that is observed or on trial, after its success. Returns an error of a decision. */
@@ -45,6 +45,13 @@ static inline int cf_ended(int err, const struct cf_call *call) {
     return err == MPI_SUCCESS && cf_runtime.awaits_ends ? cf_end_call(call) : err;
 }
 
+/*
+ * The bytes by which the variant of a call is chosen: of a block, or the mean of all blocks.
+ * CF_UNSIZED_BYTES for collectives without data, and where the ranks have to exchange their sizes.
+ * counts: NULL, or those of all ranks. Negative if an argument is illegal. Local.
+ */
+int64_t cf_call_bytes(int collective, int count, MPI_Datatype type, const int *counts, int ranks);
+
 /* The rules' choice for this many bytes; NULL: native. */
 const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
                                         int64_t bytes);
@@ -53,6 +60,11 @@ const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collec
  * or of two zeros. Two calls with the same arguments should give the same result (MPI standard,
  * advice to implementors on MPI_Reduce). */
 bool cf_shows_order(int collective, MPI_Op op);
+
+/* Add a nonblocking call, described as for the cf_choose functions, to the profile. Local. */
+void cf_count(int collective, MPI_Comm comm, int count, MPI_Datatype type);
+void cf_count_mean(int collective, MPI_Comm comm, const int *counts, MPI_Datatype type);
+void cf_count_unsized(int collective, MPI_Comm comm);
 
 /* A choice is identified by its address, which is not reused while a communicator exists. */
 

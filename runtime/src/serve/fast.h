@@ -25,15 +25,17 @@ CF_INLINE bool cf_spans(const struct cf_native *native, MPI_Datatype type, int64
 CF_INLINE int64_t cf_sum(const int *counts, int ranks) {
     int64_t sum = 0;
 #pragma GCC unroll 4
-    for (int rank = 0; rank < ranks; rank++)
+    for (int rank = 0; rank < ranks; rank++) {
         sum += counts[rank];
+    }
     return sum;
 }
 
 /* The fast forms of the three cf_choose functions. true only if these would return NULL. */
 CF_INLINE bool cf_is_native(int collective, MPI_Comm comm, int count, MPI_Datatype type) {
-    if (cf_runtime.mode == CF_MODE_OFF)
+    if (cf_runtime.mode == CF_MODE_OFF) {
         return true;
+    }
     const struct cf_state *state = cf_glance(comm);
     return state != NULL &&
            (cf_spans(&state->last[collective].native, type, count) || state == cf_untuned);
@@ -41,8 +43,9 @@ CF_INLINE bool cf_is_native(int collective, MPI_Comm comm, int count, MPI_Dataty
 
 CF_INLINE bool cf_is_native_mean(int collective, MPI_Comm comm, const int *counts,
                                  MPI_Datatype type) {
-    if (cf_runtime.mode == CF_MODE_OFF)
+    if (cf_runtime.mode == CF_MODE_OFF) {
         return true;
+    }
     const struct cf_state *state = counts == NULL ? NULL : cf_glance(comm);
     return state != NULL && (cf_spans(&state->last[collective].native, type,
                                       cf_sum(counts, state->comm.layout.size)) ||

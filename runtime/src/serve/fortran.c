@@ -21,8 +21,9 @@ static _Atomic(void *) foreign = NULL;
  */
 static void *find_library(const char *name, const void *caller) {
     Dl_info info;
-    if (dlsym(RTLD_NEXT, name) != NULL || dladdr(caller, &info) == 0)
+    if (dlsym(RTLD_NEXT, name) != NULL || dladdr(caller, &info) == 0) {
         return RTLD_NEXT;
+    }
     void *library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     return library == NULL ? RTLD_NEXT : library;
 }
@@ -38,8 +39,9 @@ cf_routine *cf_foreign_routine(const char *name, const void *caller) {
         atomic_store(&foreign, library);
         atomic_store_explicit(&owner, known, memory_order_release);
     }
-    if (known == FOREIGN)
+    if (known == FOREIGN) {
         *(void **)&routine = dlsym(atomic_load(&foreign), name);
+    }
     return routine;
 }
 

@@ -18,16 +18,16 @@ static const struct {
     double seconds;
 } decisions[] = {{1, 4.0, 2e-3}, {3, 1.5, 0}, {CF_TRIAL_PAIRS, 1.0, 0}};
 
-/* A re-test has the evidence of earlier measurements against it, and drops nothing before its end.
- */
+/* A re-test has earlier measurements against it, and drops nothing before its end. */
 static const double least_loss = 1.1;
 
 static struct cf_trial *trial_of(const struct cf_state *state, const struct cf_choice *choice,
                                  int64_t bytes) {
     const int bucket = cf_bucket((uint64_t)bytes);
     struct cf_trial *trial = state->trials;
-    while (trial != NULL && (trial->choice != choice || trial->bucket != bucket))
+    while (trial != NULL && (trial->choice != choice || trial->bucket != bucket)) {
         trial = trial->next;
+    }
     return trial;
 }
 
@@ -45,8 +45,9 @@ bool cf_guard_tries(const struct cf_state *state, const struct cf_choice *choice
     const struct cf_collective_info *info = &cf_collectives[choice->variant->collective];
     if (choice->evidence == CF_FORCED || cf_runtime.guard == CF_GUARD_OFF ||
         info->varies != CF_VARIES_NO || info->native == NULL ||
-        (cf_runtime.guard != CF_GUARD_REDUCTIONS && info->has_op))
+        (cf_runtime.guard != CF_GUARD_REDUCTIONS && info->has_op)) {
         return false;
+    }
     const struct cf_trial *trial = trial_of(state, choice, bytes);
     return again || (trial == NULL ? choice->evidence == CF_EXPECTED : is_open(trial));
 }
@@ -67,8 +68,9 @@ static int compare(const void *left, const void *right) {
 /* The lower quartile: noise only makes a call longer. */
 static double typical(const double *seconds, int count) {
     double sorted[CF_TRIAL_PAIRS];
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         sorted[i] = seconds[i];
+    }
     qsort(sorted, (size_t)count, sizeof *sorted, compare);
     return sorted[count / 4];
 }
@@ -76,8 +78,9 @@ static double typical(const double *seconds, int count) {
 static void log_verdict(const struct cf_state *state, const struct cf_choice *choice,
                         const double *times, bool keeps) {
     char name[256];
-    if (state->comm.layout.rank != 0 || cf_log_level() < 1)
+    if (state->comm.layout.rank != 0 || cf_log_level() < 1) {
         return;
+    }
     cf_choice_format(choice, name, sizeof name);
     cf_log(1, "guard: %s@%s: %s took %.3g s, native %.3g s: %s",
            cf_collectives[choice->variant->collective].name, state->layout_name, name, times[1],
@@ -87,17 +90,17 @@ static void log_verdict(const struct cf_state *state, const struct cf_choice *ch
 /* After a pair. Collective where a decision is due. Returns an MPI error class. */
 static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
     for (size_t i = 0; i < sizeof decisions / sizeof decisions[0]; i++) {
-        if (decisions[i].pairs != pairs)
+        if (decisions[i].pairs != pairs) {
             continue;
+        }
         const bool last = pairs == CF_TRIAL_PAIRS;
-        if (trial->again && !last)
+        if (trial->again && !last) {
             continue;
+        }
         const double own[2] = {typical(trial->seconds[0], pairs),
                                typical(trial->seconds[1], pairs)};
         double times[2] = {0, 0};
-        const int err = PMPI_Allreduce(own, times, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle);
-        if (err != MPI_SUCCESS)
-            return err;
+        CF_TRY(PMPI_Allreduce(own, times, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle));
         const double factor = trial->again ? least_loss : decisions[i].most;
         const bool slower = times[1] > factor * times[0] + decisions[i].seconds;
         if (slower || last) {
@@ -112,8 +115,9 @@ static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
 static struct cf_trial *begin_trial(struct cf_state *state, const struct cf_choice *choice,
                                     int64_t bytes, bool again) {
     struct cf_trial *trial = calloc(1, sizeof *trial);
-    if (trial == NULL)
+    if (trial == NULL) {
         return NULL;
+    }
     trial->choice = choice;
     trial->bucket = cf_bucket((uint64_t)bytes);
     trial->again = again && choice->evidence != CF_EXPECTED;
@@ -138,40 +142,42 @@ static void begin_call(struct cf_state *state, struct cf_trial *trial, int numbe
  */
 static int agree_on_wait(const struct cf_state *state, struct cf_trial *trial) {
     double longest = 0;
-    const int err =
-        PMPI_Allreduce(&trial->shortest, &longest, 1, MPI_DOUBLE, MPI_MAX, state->comm.handle);
-    if (err != MPI_SUCCESS)
-        return err;
+    CF_TRY(PMPI_Allreduce(&trial->shortest, &longest, 1, MPI_DOUBLE, MPI_MAX, state->comm.handle));
     /* No call succeeded on some rank: infinite. */
     const bool known = longest > 0 && longest < HUGE_VAL;
     const double calls = known ? cf_runtime.guard_after / longest : INT32_MAX;
     trial->wait = calls < INT32_MAX ? (int64_t)calls : INT32_MAX;
-    if (trial->wait < CF_TRIAL_TIMED)
+    if (trial->wait < CF_TRIAL_TIMED) {
         trial->wait = CF_TRIAL_TIMED;
+    }
     return MPI_SUCCESS;
 }
 
 /* Whether calls of the choice wait for a trial: not for a re-test, nor once it has begun. */
 static bool is_to_wait(const struct cf_trial *trial, const struct cf_choice *choice) {
-    if (cf_runtime.guard_after <= 0)
+    if (cf_runtime.guard_after <= 0) {
         return false;
+    }
     return trial == NULL ? choice->evidence == CF_EXPECTED : !trial->again && trial->calls == 0;
 }
 
 int cf_guard_wait(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
                   struct cf_call *call) {
     struct cf_trial *trial = trial_of(state, choice, bytes);
-    if (!is_to_wait(trial, choice))
+    if (!is_to_wait(trial, choice)) {
         return MPI_SUCCESS;
-    if (trial == NULL)
+    }
+    if (trial == NULL) {
         trial = begin_trial(state, choice, bytes, false);
-    if (trial == NULL)
-        return MPI_ERR_NO_MEM;
+    }
+    CF_TRY_MEMORY(trial);
     if (trial->waited == CF_TRIAL_TIMED && trial->wait == 0 &&
-        agree_on_wait(state, trial) != MPI_SUCCESS)
+        agree_on_wait(state, trial) != MPI_SUCCESS) {
         return CF_DECLINED;
-    if (trial->waited >= CF_TRIAL_TIMED && trial->waited >= trial->wait)
+    }
+    if (trial->waited >= CF_TRIAL_TIMED && trial->waited >= trial->wait) {
         return MPI_SUCCESS;
+    }
     if (trial->waited > 0 && trial->waited < CF_TRIAL_TIMED) {
         begin_call(state, trial, -1, call);
         call->trial_begin = cf_now();
@@ -189,10 +195,10 @@ static bool is_by_variant(int call) {
 int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64_t bytes,
                    bool again, struct cf_call *call) {
     struct cf_trial *trial = trial_of(state, choice, bytes);
-    if (trial == NULL)
+    if (trial == NULL) {
         trial = begin_trial(state, choice, bytes, again);
-    if (trial == NULL)
-        return MPI_ERR_NO_MEM;
+    }
+    CF_TRY_MEMORY(trial);
     if (again && !is_open(trial)) {
         trial->calls = 0;
         trial->verdict = CF_TRIAL_OPEN;
@@ -209,8 +215,9 @@ int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64
 
 int cf_guard_end(const struct cf_call *call) {
     struct cf_trial *trial = call->trial;
-    if (trial == NULL)
+    if (trial == NULL) {
         return MPI_SUCCESS;
+    }
     const double seconds = cf_now() - call->trial_begin;
     if (call->number < 0) {
         trial->shortest = seconds < trial->shortest ? seconds : trial->shortest;

@@ -9,17 +9,20 @@
 #if MPI_VERSION >= 4
 
 static const int *narrow_all(const MPI_Count *counts, int *narrow, int size) {
-    if (counts == NULL)
+    if (counts == NULL) {
         return NULL;
-    for (int rank = 0; rank < size; rank++)
+    }
+    for (int rank = 0; rank < size; rank++) {
         narrow[rank] = cf_narrow(counts[rank]);
+    }
     return narrow;
 }
 
 static const struct cf_choice *choose(int collective, const struct cf_args *args,
                                       struct cf_call *call) {
-    if (cf_collectives[collective].sized == CF_SIZED_MEAN)
+    if (cf_collectives[collective].sized == CF_SIZED_MEAN) {
         return cf_choose_mean(collective, args->comm, args->recvcounts, args->recvtype, call);
+    }
     return cf_choose_unsized(collective, args->comm, call);
 }
 
@@ -31,27 +34,32 @@ int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count
     int *memory = NULL;
 
     *call = (struct cf_call){0};
-    if (cf_runtime.mode < CF_MODE_ON && !cf_runtime_start(args->comm))
+    if (cf_runtime.mode < CF_MODE_ON && !cf_runtime_start(args->comm)) {
         return CF_DECLINED;
+    }
     int err = cf_state_of(args->comm, &state);
     const int size = err == MPI_SUCCESS ? state->comm.layout.size : 0;
     if (err == MPI_SUCCESS && size > 0) {
         memory = malloc(2 * (size_t)size * sizeof *memory);
         err = memory == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
     }
-    if (err == MPI_ERR_NO_MEM)
+    if (err == MPI_ERR_NO_MEM) {
         return cf_raise(args->comm, err);
-    if (memory == NULL)
+    }
+    if (memory == NULL) {
         return CF_DECLINED;
+    }
     /* Counts are significant at the root only, and send counts only if not in place. */
     if (!cf_collectives[collective].rooted || args->root == state->comm.layout.rank) {
         narrow.recvcounts = narrow_all(recvcounts, memory, size);
-        if (args->sendbuf != MPI_IN_PLACE)
+        if (args->sendbuf != MPI_IN_PLACE) {
             narrow.sendcounts = narrow_all(sendcounts, memory + size, size);
+        }
     }
     choice = choose(collective, &narrow, call);
-    if (cf_collectives[collective].sized == CF_SIZED_EXCHANGED)
+    if (cf_collectives[collective].sized == CF_SIZED_EXCHANGED) {
         cf_sized(collective, &narrow, call);
+    }
     err = choice == NULL ? CF_DECLINED : cf_attempt(choice, collective, &narrow, call);
     free(memory);
     return err;

@@ -1,15 +1,14 @@
 /*
  * MPI_Init, MPI_Init_thread and MPI_Finalize. World rank 0 reads the environment and the database
- * and broadcasts them. All ranks then decide alike, even if the launcher sets the environment on
- * some of them only.
+ * (settings.c) and broadcasts them. All ranks then decide alike, even if the launcher sets the
+ * environment on some of them only.
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cf.h"
 #include "base/chain.h"
 #include "base/environment.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "base/runtime.h"
 #include "base/threads.h"
@@ -20,149 +19,16 @@
 #include "node/shared_window.h"
 #include "place/connect.h"
 #include "place/topology.h"
-#include "start/board.h"
-#include "start/library.h"
-#include "start/presence.h"
+#include "start/launcher.h"
+#include "start/settings.h"
 #include "start/start.h"
-#include "winners/force.h"
 #include "winners/rules.h"
-#include "winners/winners.h"
 
 static bool activated = false;
 
-/* Broadcast by world rank 0; the winners follow. */
-struct settings {
-    int wanted;    /* 0: stay inactive */
-    int pretended; /* COLLFORGE_NODE_MAP is set; hybrid packages use it, too */
-    int verbose;
-    int profile;
-    int gpu_native; /* COLLFORGE_GPU=native: native if any rank has a GPU runtime */
-    int guard;
-    int reproducible;
-    int nwinners;
-    int nlayouts;
-    int64_t memory;
-    double guard_after;
-};
-
-static int read_verbose(void) {
-    const char *text = cf_variable(CF_VARIABLE_VERBOSE);
-    if (text == NULL)
-        return 0;
-    if (text[0] >= '0' && text[0] <= '2' && text[1] == '\0')
-        return text[0] - '0';
-    cf_warn("COLLFORGE_VERBOSE='%.80s' is none of 0, 1, 2; taking 0", text);
-    return 0;
-}
-
-/* A number of bytes, with an optional unit K, M or G, as in 64M or 64MiB. */
-static int64_t read_memory(void) {
-    const char *text = cf_variable(CF_VARIABLE_MEMORY);
-    char *end = NULL;
-    if (text == NULL)
-        return CF_USUAL_MEMORY;
-    const long long number = strtoll(text, &end, 10);
-    const char *units = "KMG";
-    const char *at = *end == '\0' ? NULL : strchr(units, *end);
-    const int shift = at == NULL ? 0 : 10 * (int)(at - units + 1);
-    const bool unit = at != NULL && strlen(end) <= 3 && strspn(end, "KMGiB") == strlen(end);
-    if (end != text && (*end == '\0' || unit) && number >= 0 && number <= INT64_MAX >> shift)
-        return (int64_t)number << shift;
-    cf_warn("COLLFORGE_MEMORY='%.80s' is no number of bytes such as 64M; taking 64M", text);
-    return CF_USUAL_MEMORY;
-}
-
-static int read_gpu(void) {
-    const char *text = cf_variable(CF_VARIABLE_GPU);
-    const bool native = text != NULL && strcmp(text, "native") == 0;
-    if (text != NULL && !native && strcmp(text, "stage") != 0)
-        cf_warn("COLLFORGE_GPU='%.80s' is none of stage, native; taking stage", text);
-    return native;
-}
-
-static enum cf_guard read_guard(void) {
-    const char *text = cf_variable(CF_VARIABLE_GUARD);
-    if (text == NULL || strcmp(text, "1") == 0)
-        return CF_GUARD_ON;
-    if (strcmp(text, "reductions") == 0)
-        return CF_GUARD_REDUCTIONS;
-    if (strcmp(text, "0") != 0)
-        cf_warn("COLLFORGE_GUARD='%.80s' is none of 0, 1, reductions; taking 1", text);
-    return strcmp(text, "0") == 0 ? CF_GUARD_OFF : CF_GUARD_ON;
-}
-
-/* Not strtod, whose point depends on the locale. */
-static double read_guard_after(void) {
-    static const char digits[] = "0123456789";
-    const double usual = 1.5;
-    const char *text = cf_variable(CF_VARIABLE_GUARD_AFTER);
-    if (text == NULL)
-        return usual;
-    const size_t whole = strspn(text, digits);
-    const char *part = text[whole] == '.' ? text + whole + 1 : "0";
-    const size_t length = strspn(part, digits);
-    double seconds = 0;
-    double unit = 1;
-    for (size_t i = 0; i < whole; i++)
-        seconds = 10 * seconds + (text[i] - '0');
-    for (size_t i = 0; i < length; i++)
-        seconds += (unit /= 10) * (part[i] - '0');
-    if (whole > 0 && length > 0 && part[length] == '\0' &&
-        (text[whole] == '.' || text[whole] == '\0'))
-        return seconds;
-    cf_warn("COLLFORGE_GUARD_AFTER='%.80s' is no number of seconds such as 1.5; taking 1.5", text);
-    return usual;
-}
-
-static bool read_reproducible(void) {
-    const bool wanted = cf_variable_is_on(CF_VARIABLE_REPRODUCIBLE);
-    if (wanted && cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER))
-        cf_warn(
-            "COLLFORGE_REPRODUCIBLE is ignored beside COLLFORGE_NATIVE_ORDER: native orders "
-            "differ between sizes");
-    return wanted && !cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER);
-}
-
-/* On world rank 0. Every failure means a warning and fewer winners, never an error. */
-static void read_settings(struct settings *settings, struct cf_winners *winners) {
-    char why[512] = "";
-    const char *force = cf_variable(CF_VARIABLE_FORCE);
-    const char *database = cf_variable(CF_VARIABLE_DB);
-    if (cf_variable_is_on(CF_VARIABLE_DISABLE))
-        return;
-    settings->verbose = read_verbose();
-    settings->memory = read_memory();
-    settings->gpu_native = read_gpu();
-    settings->guard = (int)read_guard();
-    settings->guard_after = read_guard_after();
-    settings->reproducible = read_reproducible();
-    if (settings->reproducible)
-        settings->guard = CF_GUARD_OFF;
-    cf_log_setup(settings->verbose);
-    settings->pretended = cf_variable(CF_VARIABLE_NODE_MAP) != NULL;
-    if (force != NULL && !cf_force_parse(force, winners, why, sizeof why))
-        cf_warn("COLLFORGE_FORCE is ignored: %s", why);
-    if (database != NULL &&
-        !cf_winners_load(database, cf_variable(CF_VARIABLE_DB_SHA256),
-                         cf_variable(CF_VARIABLE_SYSTEM), winners, why, sizeof why))
-        cf_warn("COLLFORGE_DB=%.300s is ignored: %s", database, why);
-    if (cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER))
-        cf_winners_drop_reductions(winners);
-    /* A fixed order serves what has no winner: it must know where native is forced. */
-    const bool any = cf_winners_any(winners) || settings->reproducible;
-    settings->nwinners = any ? winners->count : 0;
-    settings->nlayouts = winners->nlayouts;
-    settings->profile = cf_variable(CF_VARIABLE_PROFILE) != NULL;
-    settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0 ||
-                       settings->reproducible;
-    cf_log(1, "version %s, %d winners%s", COLLFORGE_VERSION, settings->nwinners,
-           settings->reproducible   ? ", reductions in a fixed order"
-           : settings->nwinners > 0 ? ""
-                                    : ": native for everything");
-}
-
 /* Broadcasts the winners of world rank 0. */
-static bool share_winners(const struct settings *settings, int rank, struct cf_winners *winners) {
+static bool share_winners(const struct cf_settings *settings, int rank,
+                          struct cf_winners *winners) {
     const size_t bytes = (size_t)settings->nwinners * sizeof *winners->items;
     const size_t names = (size_t)settings->nlayouts * sizeof *winners->layouts;
     if (rank != 0) {
@@ -178,17 +44,18 @@ static bool share_winners(const struct settings *settings, int rank, struct cf_w
 
 /* Collective over MPI_COMM_WORLD. */
 static int activate(void) {
-    if (activated)
+    if (activated) {
         return MPI_SUCCESS;
-    int err = cf_topology_start();
-    if (err != MPI_SUCCESS)
-        return err;
-    err = cf_types_start();
-    if (err == MPI_SUCCESS)
+    }
+    CF_TRY(cf_topology_start());
+    int err = cf_types_start();
+    if (err == MPI_SUCCESS) {
         err = cf_states_start();
+    }
     activated = cf_all_agree(err == MPI_SUCCESS);
-    if (!activated && err == MPI_SUCCESS)
+    if (!activated && err == MPI_SUCCESS) {
         err = MPI_ERR_OTHER;
+    }
     return err;
 }
 
@@ -203,8 +70,9 @@ static void describe_world(void) {
     struct cf_state *state = NULL;
     int size = 0;
     if (PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS &&
-        (cf_runtime.mode == CF_MODE_OBSERVED || cf_rules_any_for(size)))
+        (cf_runtime.mode == CF_MODE_OBSERVED || cf_rules_any_for(size))) {
         (void)cf_state_of(MPI_COMM_WORLD, &state);
+    }
 }
 
 /* On all ranks alike: false when one is out of memory. */
@@ -226,27 +94,33 @@ static bool start_rules(struct cf_winners *winners) {
 /* After PMPI_Init, on all ranks that have the same library. The error handler of MPI_COMM_WORLD has
  * seen MPI errors before they are returned here. */
 static void start(void) {
-    struct settings settings = {.memory = CF_USUAL_MEMORY};
+    struct cf_settings settings = {.memory = CF_USUAL_MEMORY};
     struct cf_winners winners = {0};
     int rank = 0;
-    if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS)
+    if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS) {
         return;
-    if (rank == 0)
-        read_settings(&settings, &winners);
-    if (PMPI_Bcast(&settings, (int)sizeof settings, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS)
+    }
+    if (rank == 0) {
+        cf_settings_read(&settings, &winners);
+    }
+    if (PMPI_Bcast(&settings, (int)sizeof settings, MPI_BYTE, 0, MPI_COMM_WORLD) != MPI_SUCCESS) {
         settings.wanted = settings.pretended = 0;
+    }
     cf_log_setup(settings.verbose);
     cf_runtime.memory = settings.memory;
     cf_runtime.guard = (enum cf_guard)settings.guard;
     cf_runtime.guard_after = settings.guard_after;
     cf_runtime.reproducible = settings.reproducible;
-    if (settings.pretended)
+    if (settings.pretended) {
         (void)cf_topology_start();
+    }
     if (settings.wanted && settings.gpu_native && !cf_all_agree(!cf_gpu_is_here())) {
-        if (rank == 0 && settings.reproducible)
+        if (rank == 0 && settings.reproducible) {
             cf_warn("COLLFORGE_REPRODUCIBLE is ignored beside COLLFORGE_GPU=native");
-        if (rank == 0)
+        }
+        if (rank == 0) {
             cf_log(1, "a rank has a GPU runtime and COLLFORGE_GPU=native: native collectives");
+        }
         settings.wanted = 0;
     }
     if (settings.wanted) {
@@ -257,12 +131,15 @@ static void start(void) {
         cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
         cf_runtime.awaits_ends = active && (observed || cf_runtime.guard != CF_GUARD_OFF);
         cf_observe_setup(active && settings.profile, settings.nwinners > 0);
-        if (active)
+        if (active) {
             describe_world();
-        if (active && rank == 0)
+        }
+        if (active && rank == 0) {
             cf_chain_check();
-        if (!active && rank == 0)
+        }
+        if (!active && rank == 0) {
             cf_warn("out of memory; native collectives");
+        }
     }
     cf_winners_free(&winners);
 }
@@ -285,8 +162,9 @@ __attribute__((constructor)) static void chain(void) {
 static void stop_observing(void) {
     struct cf_state *world = NULL;
     if (cf_runtime.mode != CF_MODE_OBSERVED ||
-        !cf_all_agree(cf_state_of(MPI_COMM_WORLD, &world) == MPI_SUCCESS))
+        !cf_all_agree(cf_state_of(MPI_COMM_WORLD, &world) == MPI_SUCCESS)) {
         return;
+    }
     cf_states_for_each(cf_observe_leave);
     cf_observe_finish(world);
 }
@@ -321,8 +199,9 @@ static int stop_before_the_end(MPI_Comm self, int keyval, void *value, void *ext
 static void stop_at_the_end(void) {
     int keyval = MPI_KEYVAL_INVALID;
     if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, stop_before_the_end, &keyval, NULL) !=
-        MPI_SUCCESS)
+        MPI_SUCCESS) {
         return;
+    }
     (void)PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, NULL);
     (void)PMPI_Comm_free_keyval(&keyval);
 }
@@ -339,28 +218,33 @@ static bool starting = false;
 static bool may_start_late(void) {
     int level = MPI_THREAD_MULTIPLE;
     return PMPI_Query_thread(&level) == MPI_SUCCESS && level < MPI_THREAD_MULTIPLE &&
-           !cf_idup_may_run();
+           (cf_library.may_be_making == NULL || !cf_library.may_be_making());
 }
 
 static void begin(bool after_init) {
     cf_runtime.mode = CF_MODE_OFF;
-    if (!cf_library_is_ours())
+    if (!cf_library_is_ours()) {
         return;
+    }
     stop_at_the_end();
-    if (!cf_presence_agree(after_init))
+    if (!cf_presence_agree(after_init)) {
         return;
-    if (after_init || cf_all_agree(may_start_late()))
+    }
+    if (after_init || cf_all_agree(may_start_late())) {
         start();
+    }
 }
 
 bool cf_runtime_start(MPI_Comm comm) {
     int initialized = 0;
     int finalized = 0;
-    if (cf_runtime.mode != CF_MODE_UNSTARTED)
+    if (cf_runtime.mode != CF_MODE_UNSTARTED) {
         return cf_runtime.mode >= CF_MODE_ON;
+    }
     if (starting || comm != MPI_COMM_WORLD || PMPI_Initialized(&initialized) != MPI_SUCCESS ||
-        !initialized || PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized)
+        !initialized || PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized) {
         return false;
+    }
     begin(false);
     return cf_runtime.mode >= CF_MODE_ON;
 }
@@ -368,25 +252,28 @@ bool cf_runtime_start(MPI_Comm comm) {
 /* Before MPI_Init. Returns whether the environment asks for MPI_THREAD_MULTIPLE, with which
  * collectives may use the threads of an MPI+OpenMP program (threads.h). */
 static bool prepare(void) {
-    if (!cf_library_is_ours())
+    if (!cf_library_is_ours()) {
         return false;
+    }
     cf_presence_announce();
     return cf_variable_is_on(CF_VARIABLE_THREAD_MULTIPLE);
 }
 
 static int begun(int err) {
     starting = false;
-    if (err == MPI_SUCCESS)
+    if (err == MPI_SUCCESS) {
         begin(true);
-    else
-        cf_board_close();
+    } else {
+        cf_launcher_close();
+    }
     return err;
 }
 
 COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
     int provided = MPI_THREAD_SINGLE;
-    if (starting)
+    if (starting) {
         return next.init(argc, argv);
+    }
     starting = true;
     cf_runtime.raised = prepare();
     return begun(cf_runtime.raised ? next.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
@@ -394,26 +281,27 @@ COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
 }
 
 COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    if (starting)
+    if (starting) {
         return next.init_thread(argc, argv, required, provided);
+    }
     starting = true;
     cf_runtime.raised = prepare() && required < MPI_THREAD_MULTIPLE;
     const int level = cf_runtime.raised ? MPI_THREAD_MULTIPLE : required;
     const int err = begun(next.init_thread(argc, argv, level, provided));
     /* The program sees the level it asked for: its threads may not use the higher one. */
-    if (err == MPI_SUCCESS && cf_runtime.raised && *provided > required)
+    if (err == MPI_SUCCESS && cf_runtime.raised && *provided > required) {
         *provided = required;
+    }
     return err;
 }
 
-/* The first communicator of a session takes the place of MPI_Init in MPICH's exchange with the
- * launcher, of which the notice is a part. Wrapped under both names: bindings may call either. */
-#if MPI_VERSION >= 4 && !defined(OPEN_MPI)
+/* Wrapped under both names: bindings may call either. */
+#if MPI_VERSION >= 4
 #define WRAP(name)                                                                                 \
     COLLFORGE_PUBLIC int name(MPI_Info info, MPI_Errhandler handler, MPI_Session *session) {       \
         static int (*next_one)(MPI_Info, MPI_Errhandler, MPI_Session *);                           \
         cf_chain(#name, &next_one);                                                                \
-        if (cf_library_is_ours())                                                                  \
+        if (cf_library.exchanges_in_sessions && cf_library_is_ours())                              \
             cf_presence_announce();                                                                \
         return next_one(info, handler, session);                                                   \
     }

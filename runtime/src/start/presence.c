@@ -2,7 +2,7 @@
  * The first protocol between ranks. It never changes between versions, so that any two versions can
  * find out that they differ:
  *
- *   - the notice of a rank (board.h) is "1:VERSION:FINGERPRINT";
+ *   - the notice of a rank (launcher.h) is "1:VERSION:FINGERPRINT";
  *   - the ranks of MPI_COMM_WORLD form a binary tree in which (r - 1) / 2 is the parent of rank r;
  *     an edge is used only if the notices of both ranks begin with "1:";
  *   - the minimum enum verdict is reduced up the tree and broadcast down, by int messages with
@@ -10,7 +10,7 @@
  *
  * A rank without the library receives no message. It splits the tree, and its neighbours notice.
  */
-#include "start/presence.h"
+#include "start/start.h"
 
 #include <inttypes.h>
 #include <mpi.h>
@@ -25,7 +25,7 @@
 #include "base/environment.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "start/board.h"
+#include "start/launcher.h"
 
 enum { TAG = 25455 };
 
@@ -33,7 +33,7 @@ enum verdict { SOME_LACK_IT, BUILDS_DIFFER, ALL_ALIKE };
 
 static const char form[] = "1:";
 
-static enum cf_board board = CF_NO_BOARD;
+static enum cf_posted posted = CF_NOWHERE;
 
 static void write_notice(char notice[CF_NOTICE_SIZE]) {
     (void)snprintf(notice, CF_NOTICE_SIZE, "%s%s:%s", form, COLLFORGE_VERSION, cf_fingerprint);
@@ -42,7 +42,7 @@ static void write_notice(char notice[CF_NOTICE_SIZE]) {
 static void announce(void) {
     char notice[CF_NOTICE_SIZE];
     write_notice(notice);
-    board = cf_board_post(notice);
+    posted = cf_launcher_post(notice);
 }
 
 /* A second thread waits: MPI must not talk to the launcher at the same time. */
@@ -65,8 +65,9 @@ static enum verdict look_at(int rank) {
     char own[CF_NOTICE_SIZE];
     char other[CF_NOTICE_SIZE] = "";
     write_notice(own);
-    if (!cf_board_read(rank, seconds, other) || strncmp(other, form, sizeof form - 1) != 0)
+    if (!cf_launcher_read(rank, seconds, other) || strncmp(other, form, sizeof form - 1) != 0) {
         return SOME_LACK_IT;
+    }
     return strcmp(own, other) == 0 ? ALL_ALIKE : BUILDS_DIFFER;
 }
 
@@ -77,17 +78,19 @@ static void finish_in_time(MPI_Request *request) {
     const double end = PMPI_Wtime() + start_timeout();
     int done = 0;
     while (PMPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
-           PMPI_Wtime() < end)
+           PMPI_Wtime() < end) {
         (void)nanosleep(&pause, NULL);
-    if (done)
+    }
+    if (done) {
         return;
+    }
     cf_warn(
         "some ranks have not come to MPI_Init with this library in COLLFORGE_START_TIMEOUT; "
         "the job ends here: preload it on all nodes, or on none");
     (void)PMPI_Abort(MPI_COMM_WORLD, MPI_ERR_OTHER);
 }
 
-/* ---- agreement by the notice board ----------------------------------------------------------- */
+/* ---- agreement by notices -------------------------------------------------------------------- */
 
 static int least(int one, int other) {
     return one < other ? one : other;
@@ -100,12 +103,13 @@ static bool give(int value, int rank) {
 static int take(int rank) {
     int value = SOME_LACK_IT;
     MPI_Request request = MPI_REQUEST_NULL;
-    if (PMPI_Irecv(&value, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD, &request) == MPI_SUCCESS)
+    if (PMPI_Irecv(&value, 1, MPI_INT, rank, TAG, MPI_COMM_WORLD, &request) == MPI_SUCCESS) {
         finish_in_time(&request);
+    }
     return value;
 }
 
-static enum verdict agree_by_board(int rank, int size) {
+static enum verdict agree_by_notices(int rank, int size) {
     const int parent = (rank - 1) / 2;
     const enum verdict above = rank == 0 ? ALL_ALIKE : look_at(parent);
     enum verdict below[2];
@@ -114,18 +118,22 @@ static enum verdict agree_by_board(int rank, int size) {
     for (int i = 0; i < 2; i++) {
         const int child = 2 * rank + 1 + i;
         below[i] = child < size ? look_at(child) : SOME_LACK_IT;
-        if (child < size)
+        if (child < size) {
             found = least(found, (int)below[i]);
-        if (below[i] != SOME_LACK_IT)
+        }
+        if (below[i] != SOME_LACK_IT) {
             found = least(found, take(child));
+        }
     }
     if (rank > 0 && above != SOME_LACK_IT) {
         (void)give(found, parent);
         found = take(parent);
     }
-    for (int i = 0; i < 2; i++)
-        if (below[i] != SOME_LACK_IT)
+    for (int i = 0; i < 2; i++) {
+        if (below[i] != SOME_LACK_IT) {
             (void)give(found, 2 * rank + 1 + i);
+        }
+    }
     return (enum verdict)found;
 }
 
@@ -133,10 +141,12 @@ static enum verdict agree_by_board(int rank, int size) {
  * so on, else the last rank. */
 static bool speaks(int rank, int size) {
     int first = 0;
-    if (rank < size - 1 && (rank & (rank + 1)) != 0)
+    if (rank < size - 1 && (rank & (rank + 1)) != 0) {
         return false;
-    while (first < rank && look_at(first) == SOME_LACK_IT)
+    }
+    while (first < rank && look_at(first) == SOME_LACK_IT) {
         first = least(2 * first + 1, size - 1);
+    }
     return first == rank;
 }
 
@@ -149,10 +159,12 @@ static enum verdict agree_by_collectives(bool in_time) {
     const int64_t mine[2] = {hash, -hash};
     int64_t all[2] = {0};
     MPI_Request request = MPI_REQUEST_NULL;
-    if (in_time && PMPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS)
+    if (in_time && PMPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) {
         finish_in_time(&request);
-    if (PMPI_Allreduce(mine, all, 2, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS)
+    }
+    if (PMPI_Allreduce(mine, all, 2, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS) {
         return BUILDS_DIFFER;
+    }
     return all[0] == -all[1] ? ALL_ALIKE : BUILDS_DIFFER;
 }
 
@@ -161,21 +173,24 @@ bool cf_presence_agree(bool after_init) {
     int size = 1;
     enum verdict verdict = ALL_ALIKE;
     if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
-        PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS)
+        PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS) {
         return false;
-    /* At a late start a session alone may have posted, on some ranks only. */
-    if (!after_init && board != CF_NO_BOARD) {
-        cf_board_close();
-        board = CF_NO_BOARD;
     }
-    if (size > 1)
-        verdict = board == CF_POSTED       ? agree_by_board(rank, size)
-                  : board == CF_NOT_POSTED ? SOME_LACK_IT /* as the other ranks see it */
-                                           : agree_by_collectives(after_init);
-    if (verdict != ALL_ALIKE && (board == CF_POSTED ? speaks(rank, size) : rank == 0))
+    /* At a late start a session alone may have posted, on some ranks only. */
+    if (!after_init && posted != CF_NOWHERE) {
+        cf_launcher_close();
+        posted = CF_NOWHERE;
+    }
+    if (size > 1) {
+        verdict = posted == CF_POSTED       ? agree_by_notices(rank, size)
+                  : posted == CF_NOT_POSTED ? SOME_LACK_IT /* as the other ranks see it */
+                                            : agree_by_collectives(after_init);
+    }
+    if (verdict != ALL_ALIKE && (posted == CF_POSTED ? speaks(rank, size) : rank == 0)) {
         cf_warn("%s; native collectives",
                 verdict == SOME_LACK_IT ? "some ranks of the job run without libcollforge.so"
                                         : "the ranks run different builds of libcollforge.so");
-    cf_board_close();
+    }
+    cf_launcher_close();
     return verdict == ALL_ALIKE;
 }

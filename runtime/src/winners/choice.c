@@ -12,9 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/span.h"
-
 #include "base/cf.h"
+#include "base/span.h"
 
 /* Precision for "%.*s": limits how much of a wrong text a message shows. */
 static int span_shown(struct cf_span span) {
@@ -32,23 +31,30 @@ __attribute__((format(printf, 3, 4))) static bool fail(char *why, size_t size, c
 
 int cf_collective_find(const char *name, size_t length) {
     const struct cf_span span = {name, length};
-    for (int c = 0; c < cf_ncollectives; c++)
-        if (cf_span_is(span, cf_collectives[c].name))
+    for (int c = 0; c < cf_ncollectives; c++) {
+        if (cf_span_is(span, cf_collectives[c].name)) {
             return c;
+        }
+    }
     return -1;
 }
 
 static const struct cf_variant *find_variant(struct cf_span family, int collective) {
-    for (int v = 0; v < cf_nvariants; v++)
-        if (cf_variants[v]->collective == collective && cf_span_is(family, cf_variants[v]->family))
+    for (int v = 0; v < cf_nvariants; v++) {
+        if (cf_variants[v]->collective == collective &&
+            cf_span_is(family, cf_variants[v]->family)) {
             return cf_variants[v];
+        }
+    }
     return NULL;
 }
 
 static int find_parameter(const struct cf_variant *variant, struct cf_span name) {
-    for (int i = 0; i < variant->nparameters; i++)
-        if (cf_span_is(name, variant->parameters[i].name))
+    for (int i = 0; i < variant->nparameters; i++) {
+        if (cf_span_is(name, variant->parameters[i].name)) {
             return i;
+        }
+    }
     return -1;
 }
 
@@ -61,8 +67,9 @@ static bool parse_number(const struct cf_parameter *parameter, struct cf_span va
 }
 
 static bool parse_value(const struct cf_parameter *parameter, struct cf_span value, int *out) {
-    if (parameter->symbols == NULL)
+    if (parameter->symbols == NULL) {
         return parse_number(parameter, value, out);
+    }
     for (int i = 0; i < parameter->nvalues; i++) {
         if (cf_span_is(value, parameter->symbols[i])) {
             *out = i;
@@ -98,11 +105,13 @@ static bool parse_parameters(struct cf_span rest, struct cf_choice *choice, char
         struct cf_span value = cf_span_cut(&rest, ',');
         const struct cf_span name = cf_span_cut(&value, '=');
         const int i = find_parameter(variant, name);
-        if (i < 0)
+        if (i < 0) {
             return fail(why, whysize, "%s has no parameter '%.*s'", variant->family,
                         span_shown(name), name.text);
-        if (given[i])
+        }
+        if (given[i]) {
             return fail(why, whysize, "parameter %s is given twice", variant->parameters[i].name);
+        }
         given[i] = true;
         if (!parse_value(&variant->parameters[i], value, &choice->parameter[i])) {
             (void)fail(why, whysize, "parameter %s has no value '%.*s'",
@@ -120,21 +129,25 @@ bool cf_choice_parse(const char *text, size_t length, int collective, struct cf_
     const struct cf_span family = cf_span_cut(&rest, '[');
 
     memset(choice, 0, sizeof *choice);
-    if (!bracketed && cf_span_is(family, "native"))
+    if (!bracketed && cf_span_is(family, "native")) {
         return true;
+    }
     choice->variant = find_variant(family, collective);
-    if (choice->variant == NULL)
+    if (choice->variant == NULL) {
         return fail(why, whysize, "there is no family '%.*s' for %s", span_shown(family),
                     family.text, cf_collectives[collective].name);
+    }
     for (int i = 0; i < choice->variant->nparameters; i++) {
         const struct cf_parameter *parameter = &choice->variant->parameters[i];
         choice->parameter[i] = parameter->symbols == NULL ? parameter->values[0] : 0;
     }
-    if (!bracketed)
+    if (!bracketed) {
         return true;
-    if (rest.length < 2 || rest.text[rest.length - 1] != ']' || rest.text[rest.length - 2] == ',')
+    }
+    if (rest.length < 2 || rest.text[rest.length - 1] != ']' || rest.text[rest.length - 2] == ',') {
         return fail(why, whysize, "'%.*s' is not of the form family[name=value,...]",
                     (int)(length > 80 ? 80 : length), text);
+    }
     rest.length--;
     return parse_parameters(rest, choice, why, whysize);
 }
@@ -156,6 +169,98 @@ void cf_choice_format(const struct cf_choice *choice, char *text, size_t size) {
                              : snprintf(text + used, size - used, "%c%s=%s", before,
                                         parameter->name, parameter->symbols[value]));
     }
-    if (variant->nparameters > 0 && used < size)
+    if (variant->nparameters > 0 && used < size) {
         (void)snprintf(text + used, size - used, "]");
+    }
+}
+
+/* ---- COLLFORGE_FORCE --------------------------------------------------------------------------
+ */
+
+/* The choice forced on one collective so far. */
+struct forced {
+    enum { FORCED_NOT, FORCED_FOR_ALL, FORCED_BY_NAME } how;
+    struct cf_choice choice;
+};
+
+static bool force_all(const char *text, size_t length, struct forced *forced, char *why,
+                      size_t whysize) {
+    bool any = false;
+    for (int c = 0; c < cf_ncollectives; c++) {
+        struct cf_choice choice;
+        if (!cf_choice_parse(text, length, c, &choice, why, whysize)) {
+            continue;
+        }
+        any = true;
+        if (forced[c].how != FORCED_BY_NAME) {
+            forced[c] = (struct forced){FORCED_FOR_ALL, choice};
+        }
+    }
+    if (!any) {
+        (void)snprintf(why, whysize, "no collective has the variant '%.*s'",
+                       length > 80 ? 80 : (int)length, text);
+    }
+    return any;
+}
+
+static bool force_entry(const char *text, size_t length, struct forced *forced, char *why,
+                        size_t whysize) {
+    const char *equals = memchr(text, '=', length);
+    const size_t named = equals == NULL ? 0 : (size_t)(equals - text);
+    if (named == 0) {
+        (void)snprintf(why, whysize, "'%.*s' is not of the form collective=variant",
+                       length > 80 ? 80 : (int)length, text);
+        return false;
+    }
+    const char *variant = equals + 1;
+    const size_t variant_length = length - named - 1;
+    if (named == 1 && *text == '*') {
+        return force_all(variant, variant_length, forced, why, whysize);
+    }
+    const int collective = cf_collective_find(text, named);
+    if (collective < 0) {
+        (void)snprintf(why, whysize, "there is no collective '%.*s'", named > 80 ? 80 : (int)named,
+                       text);
+        return false;
+    }
+    forced[collective].how = FORCED_BY_NAME;
+    return cf_choice_parse(variant, variant_length, collective, &forced[collective].choice, why,
+                           whysize);
+}
+
+static bool force_entries(const char *text, struct forced *forced, char *why, size_t whysize) {
+    for (const char *entry = text; *entry != '\0';) {
+        const size_t length = strcspn(entry, ";");
+        if (!force_entry(entry, length, forced, why, whysize)) {
+            return false;
+        }
+        entry += length;
+        entry += *entry == ';';
+    }
+    return true;
+}
+
+bool cf_force_parse(const char *text, struct cf_winners *winners, char *why, size_t whysize) {
+    struct forced *forced = calloc((size_t)cf_ncollectives, sizeof *forced);
+    const int before = winners->count;
+    bool good = false;
+    (void)snprintf(why, whysize, "out of memory");
+    if (forced == NULL) {
+        return false;
+    }
+    if (!force_entries(text, forced, why, whysize)) {
+        goto cleanup;
+    }
+    good = true;
+    for (int c = 0; c < cf_ncollectives && good; c++) {
+        if (forced[c].how != FORCED_NOT) {
+            good = cf_winners_add(winners, CF_ANY_LAYOUT, c, 1, &forced[c].choice);
+        }
+    }
+    if (!good) {
+        winners->count = before;
+    }
+cleanup:
+    free(forced);
+    return good;
 }

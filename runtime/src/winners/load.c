@@ -6,15 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/library.h"
 #include "winners/choice.h"
-
-#if defined(OMPI_MAJOR_VERSION)
-#define MPI_LIBRARY "openmpi"
-#elif defined(MPICH_VERSION)
-#define MPI_LIBRARY "mpich"
-#else
-#error "this MPI library is neither Open MPI nor MPICH"
-#endif
 
 enum { MOST_SECONDS = 10, MOST_PATTERN = 255 };
 
@@ -39,11 +32,13 @@ bool cf_load_begin(struct cf_load *load) {
     load->layouts_before = load->winners->nlayouts;
     (void)snprintf(load->system, sizeof load->system, "%s",
                    load->wanted == NULL ? "" : load->wanted);
-    if (PMPI_Get_library_version(load->version, &length) != MPI_SUCCESS)
+    if (PMPI_Get_library_version(load->version, &length) != MPI_SUCCESS) {
         return cf_load_fail(load, "the MPI library returns no version");
+    }
     length = (int)strlen(load->version);
-    while (length > 0 && strchr(" \t\n", load->version[length - 1]) != NULL)
+    while (length > 0 && strchr(" \t\n", load->version[length - 1]) != NULL) {
         load->version[--length] = '\0';
+    }
     memcpy(load->first_line, load->version, sizeof load->first_line);
     load->first_line[strcspn(load->first_line, "\n")] = '\0';
     return true;
@@ -55,16 +50,20 @@ bool cf_load_is_late(const struct cf_load *load) {
 
 bool cf_load_is_file(struct cf_load *load) {
     struct stat status;
-    if (stat(load->path, &status) != 0 && errno == ENOENT)
+    if (stat(load->path, &status) != 0 && errno == ENOENT) {
         return cf_load_fail(load, "there is no such file; run 'collforge tune --db %s'",
                             load->path);
-    if (stat(load->path, &status) != 0)
+    }
+    if (stat(load->path, &status) != 0) {
         return cf_load_fail(load, "%s; name a file that 'collforge tune' has written",
                             strerror(errno));
-    if (!S_ISREG(status.st_mode))
+    }
+    if (!S_ISREG(status.st_mode)) {
         return cf_load_fail(load, "it is not a file; name one that 'collforge tune' has written");
-    if (status.st_size == 0)
+    }
+    if (status.st_size == 0) {
         return cf_load_fail(load, "it is empty; name a file that 'collforge tune' has written");
+    }
     return true;
 }
 
@@ -79,11 +78,13 @@ FILE *cf_load_open(const char *path, struct stat *status) {
 /* Back references, repeated repetitions and large numbers of repetitions can take a matcher
  * forever, or exhaust the memory. */
 static bool is_harmless(const char *pattern) {
-    for (const char *c = pattern; *c != '\0'; c++)
+    for (const char *c = pattern; *c != '\0'; c++) {
         if ((*c == '\\' && c[1] >= '1' && c[1] <= '9') ||
             (c[1] == '{' && strchr(")}*+?", *c) != NULL) ||
-            ((*c == '{' || *c == ',') && strspn(c + 1, "0123456789") > 2))
+            ((*c == '{' || *c == ',') && strspn(c + 1, "0123456789") > 2)) {
             return false;
+        }
+    }
     return strlen(pattern) <= MOST_PATTERN;
 }
 
@@ -91,8 +92,10 @@ static bool is_harmless(const char *pattern) {
 static bool host_matches(const char *pattern, const char *host) {
     regex_t compiled;
     regmatch_t match;
-    if (*pattern == '\0' || !is_harmless(pattern) || regcomp(&compiled, pattern, REG_EXTENDED) != 0)
+    if (*pattern == '\0' || !is_harmless(pattern) ||
+        regcomp(&compiled, pattern, REG_EXTENDED) != 0) {
         return false;
+    }
     const bool matches = regexec(&compiled, host, 1, &match, 0) == 0 && match.rm_so == 0 &&
                          host[match.rm_eo] == '\0';
     regfree(&compiled);
@@ -101,22 +104,25 @@ static bool host_matches(const char *pattern, const char *host) {
 
 void cf_systems_begin(struct cf_systems *systems) {
     memset(systems, 0, sizeof *systems);
-    if (gethostname(systems->host, sizeof systems->host - 1) != 0)
+    if (gethostname(systems->host, sizeof systems->host - 1) != 0) {
         systems->host[0] = '\0';
+    }
 }
 
 void cf_systems_add(struct cf_systems *systems, const char *name, const char *pattern) {
     systems->count++;
     (void)snprintf(systems->last, sizeof systems->last, "%s", name);
-    if (!host_matches(pattern, systems->host))
+    if (!host_matches(pattern, systems->host)) {
         return;
+    }
     systems->matches++;
     memcpy(systems->matching, systems->last, sizeof systems->matching);
 }
 
 bool cf_systems_choose(const struct cf_systems *systems, struct cf_load *load) {
-    if (systems->count == 0)
+    if (systems->count == 0) {
         return cf_load_fail(load, "it has no winners yet; run 'collforge tune'");
+    }
     memcpy(load->system, systems->matches == 1 ? systems->matching : systems->last,
            sizeof load->system);
     return systems->matches == 1 || systems->count == 1 ||
@@ -129,20 +135,24 @@ bool cf_systems_choose(const struct cf_systems *systems, struct cf_load *load) {
 static bool find_choice(struct cf_load *load, struct cf_load_choice *stored) {
     char why[256] = "";
     stored->index = cf_collective_find(stored->collective, strlen(stored->collective));
-    if (stored->index < 0)
+    if (stored->index < 0) {
         return cf_load_fail(load,
                             "this library has no collective '%.80s'; build it anew or tune anew",
                             stored->collective);
+    }
     if (!cf_choice_parse(stored->variant, strlen(stored->variant), stored->index, &stored->choice,
-                         why, sizeof why))
+                         why, sizeof why)) {
         return cf_load_fail(load, "%s; build the library anew or tune anew", why);
+    }
     const struct cf_variant *variant = stored->choice.variant;
-    if (variant != NULL && strcmp(variant->fingerprint, stored->fingerprint) != 0)
+    if (variant != NULL && strcmp(variant->fingerprint, stored->fingerprint) != 0) {
         return cf_load_fail(load, "its %s for %s was measured with other generated code; tune anew",
                             variant->family, stored->collective);
-    if (variant != NULL && !stored->proven)
+    }
+    if (variant != NULL && !stored->proven) {
         return cf_load_fail(load, "its %s for %s has no passing verification; tune anew",
                             variant->family, stored->collective);
+    }
     stored->known = true;
     return true;
 }
@@ -151,29 +161,36 @@ bool cf_load_add(struct cf_load *load, const char *layout, int64_t bytes,
                  struct cf_load_choice *stored, bool tie) {
     struct cf_winners *winners = load->winners;
     const bool on_map = layout[0] == CF_MAP_POINT;
-    if (bytes < 1 || bytes > CF_MOST_BYTES)
+    if (bytes < 1 || bytes > CF_MOST_BYTES) {
         return true; /* always native */
-    if (winners->count >= CF_MOST_WINNERS)
+    }
+    if (winners->count >= CF_MOST_WINNERS) {
         return on_map || /* the map comes last */
                cf_load_fail(load, "it has more than %d winners; tune into a new file",
                             CF_MOST_WINNERS);
-    if (strlen(layout) >= CF_LAYOUT_NAME_SIZE || strcmp(layout, CF_ANY_LAYOUT) == 0)
+    }
+    if (strlen(layout) >= CF_LAYOUT_NAME_SIZE || strcmp(layout, CF_ANY_LAYOUT) == 0) {
         return cf_load_fail(load,
                             "it is damaged (a layout name that cannot exist); restore it or "
                             "tune anew");
+    }
     if (!stored->known && !find_choice(load, stored)) {
         /* A tuner replaces winners after each job, but the map at its end only. */
-        if (on_map)
+        if (on_map) {
             load->why[0] = '\0';
+        }
         return on_map;
     }
-    if (!cf_winners_add(winners, layout, stored->index, (int)bytes, &stored->choice))
+    if (!cf_winners_add(winners, layout, stored->index, (int)bytes, &stored->choice)) {
         return cf_load_fail(load, "out of memory");
-    if (winners->nlayouts - load->layouts_before > CF_MOST_LAYOUTS)
+    }
+    if (winners->nlayouts - load->layouts_before > CF_MOST_LAYOUTS) {
         return cf_load_fail(load, "it has winners for more than %d layouts; tune into a new file",
                             CF_MOST_LAYOUTS);
-    if (stored->choice.variant == NULL && tie)
+    }
+    if (stored->choice.variant == NULL && tie) {
         winners->items[winners->count - 1].variant = CF_NATIVE_TIES;
+    }
     return true;
 }
 
@@ -181,8 +198,8 @@ bool cf_load_end(struct cf_load *load) {
     return load->winners->count > load->before ||
            cf_load_fail(load,
                         "it has no winners of system %s for %s; run 'collforge tune --system "
-                        "%s --mpi " MPI_LIBRARY "'",
-                        load->system, load->first_line, load->system);
+                        "%s --mpi %s'",
+                        load->system, load->first_line, load->system, cf_library.name);
 }
 
 void cf_load_undo(const struct cf_load *load) {

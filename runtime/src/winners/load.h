@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "winners/stored.h"
+#include "winners/winners.h"
 
 struct cf_load {
     const char *path;
@@ -70,5 +70,12 @@ bool cf_load_add(struct cf_load *load, const char *layout, int64_t bytes,
 bool cf_load_end(struct cf_load *load);
 /* Removes all that was added. */
 void cf_load_undo(const struct cf_load *load);
+
+/* ---- published files (published.c) ----------------------------------------------------------- */
+
+/* Whether the file begins like a published one. */
+bool cf_published_is(const char *path);
+/* Adds the wanted winners. sha256: the digest that the file must have; NULL: any. */
+bool cf_published_load(struct cf_load *load, const char *sha256);
 
 #endif

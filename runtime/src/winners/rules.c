@@ -15,8 +15,7 @@ struct sources {
     int exact;
     int point;
     int size; /* of the communicator, for which sizes at the point are converted; 0 without one */
-    bool consecutive;      /* the ranks of every node; false without a point */
-    bool even;             /* nodes of the same size; false without a point */
+    int placement;         /* what it is of cf_map_needs; 0 without a point */
     struct cf_facts facts; /* of the layout; zeros without COLLFORGE_REPRODUCIBLE */
 };
 
@@ -49,10 +48,12 @@ static struct {
  */
 static bool reaches(const struct cf_row *row, bool is_first, bool is_last, int bucket) {
     const int own = cf_bucket((uint64_t)row->bytes);
-    if (row->choice < 0)
+    if (row->choice < 0) {
         return false;
-    if (bucket == own || (bucket < own ? is_first : is_last))
+    }
+    if (bucket == own || (bucket < own ? is_first : is_last)) {
         return true;
+    }
     const struct cf_row *next = bucket < own ? row - 1 : row + 1;
     return next->choice != CF_NATIVE_WINS && abs(bucket - own) <= CF_REACH;
 }
@@ -72,10 +73,12 @@ static bool fill_sizes(const struct cf_choice **by_size, const struct cf_row *ro
     int i = 0;
     for (int b = lowest < 0 ? 0 : lowest; b < CF_BUCKETS; b++) {
         while (i + 1 < count &&
-               cf_bucket((uint64_t)rows[i].bytes * (uint64_t)rows[i + 1].bytes) < 2 * b + 1)
+               cf_bucket((uint64_t)rows[i].bytes * (uint64_t)rows[i + 1].bytes) < 2 * b + 1) {
             i++;
-        if (!reaches(&rows[i], i == 0, i + 1 == count, b))
+        }
+        if (!reaches(&rows[i], i == 0, i + 1 == count, b)) {
             continue;
+        }
         by_size[b] = &choices[i];
         any = true;
     }
@@ -88,24 +91,18 @@ static bool fill_sizes(const struct cf_choice **by_size, const struct cf_row *ro
  */
 static int converted(const struct cf_row *row, int point, int collective, int size) {
     const struct cf_collective_info *info = &cf_collectives[collective];
-    if (!info->total_is_size_blocks || info->sized == CF_SIZED_NONE)
+    if (!info->total_is_size_blocks || info->sized == CF_SIZED_NONE) {
         return row->bytes;
+    }
     const struct cf_table_layout *layout = &table.layout[point];
     const int64_t ranks = (int64_t)layout->nodes * layout->ranks_per_node;
     const int64_t bytes = row->bytes * ranks / size;
     return bytes < 1 ? 1 : bytes > CF_MOST_BYTES ? CF_MOST_BYTES : (int)bytes;
 }
 
-/*
- * The point of the map that a collective follows; -1: none. Points stand for consecutive ranks on
- * nodes of the same size. Prefix reductions over other placements wait for each rank in turn, which
- * no point tells. Variants have as many lanes as the smallest node has ranks: over these, blocks of
- * larger nodes take longer than natively where each block moves once.
- */
+/* The point of the map that a collective follows; -1: none. */
 static int point_of(const struct sources *sources, int collective) {
-    const bool told = (sources->consecutive || !cf_collectives[collective].prefix) &&
-                      (sources->even || !cf_personalized[collective]);
-    return told ? sources->point : -1;
+    return (cf_map_needs[collective] & ~sources->placement) == 0 ? sources->point : -1;
 }
 
 /* The layout whose rows a collective follows. */
@@ -114,8 +111,9 @@ static int source_of(const struct sources *sources, int collective) {
     for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
         int count = 0;
         (void)cf_table_rows(&table, in_order[i], collective, &count);
-        if (count > 0)
+        if (count > 0) {
             return in_order[i];
+        }
     }
     return point_of(sources, collective);
 }
@@ -147,8 +145,9 @@ static struct cf_choice largest_in_order(const struct sources *sources, int coll
         const struct cf_row *rows = cf_table_rows(&table, from[s], collective, &count);
         for (int i = count - 1; i >= 0; i--) {
             const struct cf_choice choice = choice_of(&rows[i]);
-            if (cf_order_is_fixed(&choice, &sources->facts))
+            if (cf_order_is_fixed(&choice, &sources->facts)) {
                 return choice;
+            }
         }
     }
     return (struct cf_choice){0};
@@ -165,14 +164,17 @@ static bool is_given_up(int collective) {
 static void fill_in_order(struct built *built, int collective, struct cf_choice *choice) {
     const struct cf_choice **by_size = &built->rules.by_size[(size_t)collective * CF_BUCKETS];
     *choice = largest_in_order(&built->sources, collective);
-    if (choice->variant == NULL)
+    if (choice->variant == NULL) {
         cf_order_choose(collective, &built->sources.facts, choice);
-    if (choice->variant == NULL)
+    }
+    if (choice->variant == NULL) {
         return;
+    }
     choice->measured = CF_MOST_BYTES;
     choice->evidence = CF_FORCED;
-    for (int b = 0; b < CF_BUCKETS; b++)
+    for (int b = 0; b < CF_BUCKETS; b++) {
         by_size[b] = choice;
+    }
     built->any = built->rules.tuned[collective] = true;
 }
 
@@ -189,8 +191,9 @@ static int fill_collective(struct built *built, int collective, struct cf_row *r
     }
     for (int i = 0; i < count; i++) {
         rows[i] = stored[i];
-        if (is_point)
+        if (is_point) {
             rows[i].bytes = converted(&stored[i], from, collective, built->sources.size);
+        }
         choices[i] = choice_of(&stored[i]);
         choices[i].measured = is_point ? 0 : rows[i].bytes;
         choices[i].evidence = from == forced ? CF_FORCED : is_point ? CF_EXPECTED : CF_MEASURED;
@@ -224,8 +227,9 @@ static struct built *build(const struct sources *sources) {
     if (rows == NULL || built == NULL || built->rules.tuned == NULL ||
         built->rules.by_size == NULL || built->choices == NULL) {
         free(rows);
-        if (built != NULL)
+        if (built != NULL) {
             free_built(built);
+        }
         return NULL;
     }
     const int named = sources->part >= 0    ? sources->part
@@ -233,15 +237,17 @@ static struct built *build(const struct sources *sources) {
                                             : sources->point;
     built->rules.layout = named >= 0 ? table.layout[named].name : CF_ANY_LAYOUT;
     int used = 0;
-    for (int c = 0; c < cf_ncollectives; c++)
+    for (int c = 0; c < cf_ncollectives; c++) {
         used += fill_collective(built, c, rows, used);
+    }
     free(rows);
     return built;
 }
 
 bool cf_rules_start(struct cf_winners *winners) {
-    if (!cf_table_fill(&table, winners))
+    if (!cf_table_fill(&table, winners)) {
         return false;
+    }
     forced = -1;
     most_on_map = 0;
     any_parts = false;
@@ -249,10 +255,12 @@ bool cf_rules_start(struct cf_winners *winners) {
     for (int i = 0; i < table.layouts; i++) {
         const struct cf_table_layout *layout = &table.layout[i];
         const long on_map = (long)layout->nodes * layout->ranks_per_node;
-        if (strcmp(layout->name, CF_ANY_LAYOUT) == 0)
+        if (strcmp(layout->name, CF_ANY_LAYOUT) == 0) {
             forced = i;
-        if (layout->any && on_map > most_on_map)
+        }
+        if (layout->any && on_map > most_on_map) {
             most_on_map = on_map;
+        }
         any_parts = any_parts || strchr(layout->name, CF_JOB_END) != NULL;
     }
     return true;
@@ -269,22 +277,26 @@ void cf_rules_set_job(const char *placement) {
 /* The stored layout of parts of this placement of the job; -1: none. */
 static int find_part(const char *placement, int threads) {
     char name[2 * CF_LAYOUT_NAME_SIZE];
-    if (job[0] == '\0')
+    if (job[0] == '\0') {
         return -1;
+    }
     (void)snprintf(name, sizeof name, "%s%c%s", job, CF_JOB_END, placement);
     return cf_table_exact(&table, name, threads);
 }
 
 bool cf_rules_any_for(int size) {
-    if (cf_runtime.reproducible)
+    if (cf_runtime.reproducible) {
         return size > 1;
+    }
     /* The nearest point has at most 1.5 times fewer nodes, and ranks on each (table.c). */
-    if (size > 1 && size <= 3 * most_on_map)
+    if (size > 1 && size <= 3 * most_on_map) {
         return true;
+    }
     for (int i = 0; i < table.layouts; i++) {
         const struct cf_table_layout *layout = &table.layout[i];
-        if (layout->any && layout->nodes == 0 && (layout->ranks == 0 || layout->ranks == size))
+        if (layout->any && layout->nodes == 0 && (layout->ranks == 0 || layout->ranks == size)) {
             return true;
+        }
     }
     return false;
 }
@@ -300,26 +312,31 @@ static struct built *find_built(const struct sources *sources) {
     while (found != NULL &&
            (found->sources.part != sources->part || found->sources.exact != sources->exact ||
             found->sources.point != sources->point || found->sources.size != sources->size ||
-            found->sources.consecutive != sources->consecutive ||
-            found->sources.even != sources->even ||
-            !are_alike(&found->sources.facts, &sources->facts)))
+            found->sources.placement != sources->placement ||
+            !are_alike(&found->sources.facts, &sources->facts))) {
         found = found->next;
+    }
     return found;
 }
 
 bool cf_rules_find(const char *placement, const struct cf_layout *layout,
                    const struct cf_rules **rules) {
     *rules = NULL;
-    if (table.layouts == 0 && !cf_runtime.reproducible)
+    if (table.layouts == 0 && !cf_runtime.reproducible) {
         return true;
+    }
     struct sources sources = {.part = find_part(placement, layout->threads),
                               .exact = cf_table_exact(&table, placement, layout->threads),
                               .point = cf_table_nearest(&table, layout)};
-    sources.size = sources.point < 0 ? 0 : layout->size;
-    sources.consecutive = sources.point >= 0 && layout->consecutive;
-    sources.even = sources.point >= 0 && layout->min_node_size == layout->max_node_size;
-    if (cf_runtime.reproducible)
+    if (sources.point >= 0) {
+        const bool even = layout->min_node_size == layout->max_node_size;
+        sources.size = layout->size;
+        sources.placement =
+            (layout->consecutive ? CF_NEEDS_CONSECUTIVE : 0) | (even ? CF_NEEDS_EVEN : 0);
+    }
+    if (cf_runtime.reproducible) {
         cf_facts_fill(&sources.facts, layout, 0, CF_UNSIZED_BYTES, MPI_OP_NULL);
+    }
     (void)pthread_mutex_lock(&list.mutex);
     struct built *built = find_built(&sources);
     if (built == NULL) {
@@ -330,8 +347,9 @@ bool cf_rules_find(const char *placement, const struct cf_layout *layout,
         }
     }
     (void)pthread_mutex_unlock(&list.mutex);
-    if (built != NULL && built->any)
+    if (built != NULL && built->any) {
         *rules = &built->rules;
+    }
     return built != NULL;
 }
 

@@ -8,14 +8,15 @@
 #include "base/cf.h"
 #include "data/sizes.h"
 #include "place/layout.h"
-#include "winners/stored.h"
+#include "winners/winners.h"
 
 /* Buckets that a winner serves towards a neighbouring measured size: a factor of two. */
 enum { CF_REACH = 4 };
 
-/* [cf_ncollectives] Whether each block goes from one rank to one other (gather, scatter, alltoall).
- * Generated; not part of struct cf_collective_info, because variants do not depend on it. */
-extern const bool cf_personalized[];
+/* [cf_ncollectives] What a placement must be for the collective to follow a point of the map, as
+ * bits. Generated (map_needs in generator/model.py). */
+enum { CF_NEEDS_CONSECUTIVE = 1, CF_NEEDS_EVEN = 2 };
+extern const int cf_map_needs[];
 
 /* The choices on one layout. */
 struct cf_rules {

@@ -19,8 +19,9 @@ static bool is_overridden(void) {
     const void *first = dlsym(RTLD_DEFAULT, name);
     void *loaded = first == NULL ? NULL : dlopen(library_name, RTLD_NOW | RTLD_NOLOAD);
     const bool own = loaded == NULL || dlsym(loaded, name) != first;
-    if (loaded != NULL)
+    if (loaded != NULL) {
         (void)dlclose(loaded);
+    }
     return first != NULL && own;
 }
 
@@ -51,16 +52,19 @@ bool cf_sqlite_load(struct cf_sqlite *sqlite, char *why, size_t whysize) {
     /* A program may configure SQLite until its first use. If ours is the first, it is shut down
      * again. */
     sqlite->first_user = sqlite->config(SQLITE_CONFIG_GETMUTEX, &unused) == SQLITE_OK;
-    if (sqlite->initialize() == SQLITE_OK)
+    if (sqlite->initialize() == SQLITE_OK) {
         return true;
+    }
     (void)snprintf(why, whysize, "%s cannot be initialised; reinstall it", library_name);
     return false;
 }
 
 void cf_sqlite_unload(struct cf_sqlite *sqlite) {
-    if (sqlite->first_user)
+    if (sqlite->first_user) {
         (void)sqlite->shutdown();
-    if (sqlite->library != NULL)
+    }
+    if (sqlite->library != NULL) {
         (void)dlclose(sqlite->library);
+    }
     memset(sqlite, 0, sizeof *sqlite);
 }

@@ -25,17 +25,21 @@ static long ranks_of(const char *layout) {
     char *end = NULL;
     long ranks = 0;
     if (strncmp(layout, placement, sizeof placement - 1) == 0) {
-        for (const char *c = layout; c != NULL; c = strchr(c + 1, '.'))
+        for (const char *c = layout; c != NULL; c = strchr(c + 1, '.')) {
             ranks++;
+        }
         return ranks;
     }
-    if (strncmp(layout, cyclic, sizeof cyclic - 1) == 0)
+    if (strncmp(layout, cyclic, sizeof cyclic - 1) == 0) {
         layout += sizeof cyclic - 1;
+    }
     ranks = number_at(layout, &end);
-    if (*end == 'x' && strchr(layout, '+') == NULL)
+    if (*end == 'x' && strchr(layout, '+') == NULL) {
         return ranks * number_at(end + 1, &end);
-    while (*end == '+')
+    }
+    while (*end == '+') {
         ranks += number_at(end + 1, &end);
+    }
     return ranks;
 }
 
@@ -44,8 +48,9 @@ static void describe(struct cf_table_layout *layout, const char *name) {
     const char *job_end = strchr(name, CF_JOB_END);
     memcpy(layout->name, name, sizeof layout->name);
     layout->ranks = ranks_of(job_end == NULL ? name : job_end + 1);
-    if (name[0] != CF_MAP_POINT)
+    if (name[0] != CF_MAP_POINT) {
         return;
+    }
     const long nodes = strtol(name + 1, &end, 10);
     const long ranks = *end == 'x' ? strtol(end + 1, NULL, 10) : 0;
     layout->ranks = 0;
@@ -59,8 +64,9 @@ static void describe(struct cf_table_layout *layout, const char *name) {
  * indices + 1, with a power of two of them, at least twice the number of winners. */
 static int choice_of(struct cf_table *table, const struct cf_winner *winner, int *slots,
                      size_t nslots) {
-    if (winner->variant < 0)
+    if (winner->variant < 0) {
         return winner->variant;
+    }
     const struct cf_variant *variant = cf_variants[winner->variant];
     const uint64_t hash = cf_hash(cf_hash(CF_HASH_BEGIN, &winner->variant, sizeof winner->variant),
                                   winner->parameter, sizeof winner->parameter);
@@ -68,8 +74,9 @@ static int choice_of(struct cf_table *table, const struct cf_winner *winner, int
     for (; slots[at] != 0; at = (at + 1) & (nslots - 1)) {
         const struct cf_table_choice *known = &table->choices[slots[at] - 1];
         if (known->variant == variant &&
-            memcmp(known->parameter, winner->parameter, sizeof known->parameter) == 0)
+            memcmp(known->parameter, winner->parameter, sizeof known->parameter) == 0) {
             return slots[at] - 1;
+        }
     }
     struct cf_table_choice *choice = &table->choices[table->nchoices];
     choice->variant = variant;
@@ -92,10 +99,12 @@ bool cf_table_fill(struct cf_table *table, const struct cf_winners *winners) {
     size_t nslots = 2;
     memset(table, 0, sizeof *table);
     cf_winners_sort(winners);
-    for (int i = 0; i < winners->count; i++)
+    for (int i = 0; i < winners->count; i++) {
         table->layouts += i == 0 || winners->items[i].layout != winners->items[i - 1].layout;
-    while (nslots < 2 * (size_t)winners->count)
+    }
+    while (nslots < 2 * (size_t)winners->count) {
         nslots *= 2;
+    }
     int *slots = calloc(nslots, sizeof *slots);
     if (slots == NULL || !allocate(table, winners->count)) {
         free(slots);
@@ -105,20 +114,24 @@ bool cf_table_fill(struct cf_table *table, const struct cf_winners *winners) {
     int cell = 0;
     for (int i = 0; i < winners->count; i++) {
         const struct cf_winner *winner = &winners->items[i];
-        if (i == 0 || winner->layout != winners->items[i - 1].layout)
+        if (i == 0 || winner->layout != winners->items[i - 1].layout) {
             describe(&table->layout[++layout], winners->layouts[winner->layout]);
-        while (cell <= layout * cf_ncollectives + winner->collective)
+        }
+        while (cell <= layout * cf_ncollectives + winner->collective) {
             table->first[cell++] = i;
+        }
         table->row[i] = (struct cf_row){winner->bytes, choice_of(table, winner, slots, nslots)};
         table->layout[layout].any = table->layout[layout].any || winner->variant >= 0;
     }
-    while (cell <= table->layouts * cf_ncollectives)
+    while (cell <= table->layouts * cf_ncollectives) {
         table->first[cell++] = winners->count;
+    }
     free(slots);
-    /* Few of the choices differ. That it cannot shrink does no harm. */
+    /* Few of the choices differ. A failed shrink is harmless. */
     void *fewer = realloc(table->choices, ((size_t)table->nchoices + 1) * sizeof *table->choices);
-    if (fewer != NULL)
+    if (fewer != NULL) {
         table->choices = fewer;
+    }
     return true;
 }
 
@@ -133,8 +146,9 @@ void cf_table_free(struct cf_table *table) {
 const struct cf_row *cf_table_rows(const struct cf_table *table, int layout, int collective,
                                    int *count) {
     *count = 0;
-    if (layout < 0)
+    if (layout < 0) {
         return NULL;
+    }
     const int *first = &table->first[layout * cf_ncollectives + collective];
     *count = first[1] - first[0];
     return &table->row[first[0]];
@@ -143,12 +157,15 @@ const struct cf_row *cf_table_rows(const struct cf_table *table, int layout, int
 /* The threads in a layout's name; 0 if its placement differs. */
 static int threads_of(const char *layout, const char *placement) {
     const size_t length = strlen(placement);
-    if (strncmp(layout, placement, length) != 0)
+    if (strncmp(layout, placement, length) != 0) {
         return 0;
-    if (layout[length] == '\0')
+    }
+    if (layout[length] == '\0') {
         return 1;
-    if (layout[length] != 'x')
+    }
+    if (layout[length] != 'x') {
         return 0;
+    }
     char *end = NULL;
     const long threads = strtol(layout + length + 1, &end, 10);
     return *end == '\0' && threads <= INT_MAX ? (int)threads : 0;
@@ -183,8 +200,9 @@ int cf_table_nearest(const struct cf_table *table, const struct cf_layout *layou
     for (int i = 0; i < table->layouts; i++) {
         const struct cf_table_layout *point = &table->layout[i];
         if (point->nodes == 0 || (point->nodes == 1) != (layout->nodes == 1) ||
-            (point->ranks_per_node == 1) != (layout->max_node_size == 1))
+            (point->ranks_per_node == 1) != (layout->max_node_size == 1)) {
             continue;
+        }
         const double by_nodes = factor(point->nodes, layout->nodes);
         const double by_ranks = factor(point->ranks_per_node, ranks);
         if (by_nodes <= most_factor && by_ranks <= most_factor && by_nodes * by_ranks < least) {

@@ -5,7 +5,7 @@
 #ifndef COLLFORGE_TABLE_H_INCLUDED
 #define COLLFORGE_TABLE_H_INCLUDED
 
-#include "winners/stored.h"
+#include "winners/winners.h"
 
 /* The decision at one size. */
 struct cf_row {

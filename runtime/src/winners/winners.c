@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "winners/load.h"
-#include "winners/published.h"
 #include "winners/sqlite.h"
 
 enum {
@@ -71,17 +70,20 @@ struct database {
 static bool fail_in_sqlite(struct database *db) {
     const int code = db->sqlite.errcode(db->connection) & 0xff;
     const char *text = db->sqlite.errmsg(db->connection);
-    if (code == SQLITE_INTERRUPT)
+    if (code == SQLITE_INTERRUPT) {
         return cf_load_fail(
             db->load, "reading takes too long; tune into a new file, on a faster file system");
-    if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT)
+    }
+    if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT) {
         return cf_load_fail(db->load, "it is damaged (%s); restore it or tune anew", text);
-    if (code == SQLITE_ERROR && db->schema > SCHEMA_VERSION)
+    }
+    if (code == SQLITE_ERROR && db->schema > SCHEMA_VERSION) {
         return cf_load_fail(
             db->load,
             "its schema %d is newer than this library's %d (%s); use the library it was "
             "tuned with",
             db->schema, SCHEMA_VERSION, text);
+    }
     return cf_load_fail(db->load, "%s; check the file and its permissions", text);
 }
 
@@ -103,19 +105,22 @@ static const char *text_of(const struct database *db, sqlite3_stmt *statement, i
 
 static bool check_schema(struct database *db) {
     sqlite3_stmt *statement = NULL;
-    if (!prepare(db, "PRAGMA user_version", &statement))
+    if (!prepare(db, "PRAGMA user_version", &statement)) {
         return false;
+    }
     const bool found = db->sqlite.step(statement) == SQLITE_ROW;
     const int version = found ? db->sqlite.column_int(statement, 0) : 0;
     (void)db->sqlite.finalize(statement);
     db->schema = version;
-    if (!found)
+    if (!found) {
         return fail_in_sqlite(db);
-    if (version < OLDEST_SCHEMA)
+    }
+    if (version < OLDEST_SCHEMA) {
         return cf_load_fail(db->load,
                             "it is no Collforge database of schema %d; name one that "
                             "'collforge tune' has written",
                             SCHEMA_VERSION);
+    }
     return true;
 }
 
@@ -124,13 +129,16 @@ static bool find_system(struct database *db) {
     int code = SQLITE_OK;
     sqlite3_stmt *statement = NULL;
     cf_systems_begin(&systems);
-    if (!prepare(db, systems_sql, &statement))
+    if (!prepare(db, systems_sql, &statement)) {
         return false;
-    while ((code = db->sqlite.step(statement)) == SQLITE_ROW)
+    }
+    while ((code = db->sqlite.step(statement)) == SQLITE_ROW) {
         cf_systems_add(&systems, text_of(db, statement, 0), text_of(db, statement, 1));
+    }
     (void)db->sqlite.finalize(statement);
-    if (code != SQLITE_DONE)
+    if (code != SQLITE_DONE) {
         return fail_in_sqlite(db);
+    }
     return cf_systems_choose(&systems, db->load);
 }
 
@@ -144,9 +152,10 @@ static bool add_row(struct database *db, sqlite3_stmt *row) {
                                     .variant = text,
                                     .fingerprint = text_of(db, row, 5),
                                     .proven = db->sqlite.column_int(row, 6) == 1};
-    if (length >= (int)sizeof text)
+    if (length >= (int)sizeof text) {
         return cf_load_fail(
             db->load, "it is damaged (a variant name that cannot exist); restore it or tune anew");
+    }
     return cf_load_add(db->load, text_of(db, row, 0), db->sqlite.column_int64(row, 2), &stored,
                        strcmp(text_of(db, row, 7), "tie") == 0);
 }
@@ -159,15 +168,18 @@ static bool bind(struct database *db, sqlite3_stmt *statement, int index, const 
 static bool run_query(struct database *db, const char *sql) {
     int code = SQLITE_OK;
     sqlite3_stmt *statement = NULL;
-    if (!prepare(db, sql, &statement))
+    if (!prepare(db, sql, &statement)) {
         return false;
+    }
     bool good = bind(db, statement, 1, db->load->system) &&
                 bind(db, statement, 2, db->load->version) &&
                 bind(db, statement, 3, db->load->first_line);
-    while (good && (code = db->sqlite.step(statement)) == SQLITE_ROW)
+    while (good && (code = db->sqlite.step(statement)) == SQLITE_ROW) {
         good = add_row(db, statement);
-    if (good && code != SQLITE_DONE)
+    }
+    if (good && code != SQLITE_DONE) {
         good = fail_in_sqlite(db);
+    }
     (void)db->sqlite.finalize(statement);
     return good;
 }
@@ -178,8 +190,9 @@ static bool load_rows(struct database *db) {
         db->schema > OLDEST_SCHEMA ? WINNERS_SQL("winner.evidence") : WINNERS_SQL("'decided'");
     const bool good = run_query(db, sql) &&
                       (db->schema < SCHEMA_OF_MAP || run_query(db, map_sql)) && cf_load_end(load);
-    if (!good)
+    if (!good) {
         cf_load_undo(load);
+    }
     return good;
 }
 
@@ -196,8 +209,9 @@ static bool has_journal(struct database *db) {
         char path[MOST_PATH + 16];
         struct stat status;
         (void)snprintf(path, sizeof path, "%s%s", db->load->path, endings[i]);
-        if (stat(path, &status) == 0 && status.st_size > 0)
+        if (stat(path, &status) == 0 && status.st_size > 0) {
             return true;
+        }
     }
     return false;
 }
@@ -208,8 +222,9 @@ static struct stamp stamp_of(const char *path) {
     memset(&stamp, 0, sizeof stamp);
     FILE *file = cf_load_open(path, &stamp.status);
     if (file != NULL) {
-        if (fseek(file, COUNTER, SEEK_SET) == 0)
+        if (fseek(file, COUNTER, SEEK_SET) == 0) {
             (void)fread(stamp.counter, sizeof stamp.counter, 1, file);
+        }
         (void)fclose(file);
     }
     return stamp;
@@ -227,21 +242,24 @@ static bool is_unchanged(const struct database *db) {
 /* Writes the path as a URI that opens the file as immutable. */
 static void write_uri(const char *path, char *uri, size_t size) {
     size_t used = (size_t)snprintf(uri, size, "file:");
-    for (const char *c = path; *c != '\0' && used + 4 < size; c++)
+    for (const char *c = path; *c != '\0' && used + 4 < size; c++) {
         used += (size_t)snprintf(uri + used, size - used,
                                  strchr("?#%", *c) == NULL ? "%c" : "%%%02x", (unsigned char)*c);
+    }
     (void)snprintf(uri + used, size - used, "?mode=ro&immutable=1");
 }
 
 static bool open_database(struct database *db) {
     char uri[3 * MOST_PATH + 64];
     db->stamp = stamp_of(db->load->path);
-    if (!cf_load_is_file(db->load))
+    if (!cf_load_is_file(db->load)) {
         return false;
+    }
     write_uri(db->load->path, uri, sizeof uri);
     if (db->sqlite.open_v2(uri, &db->connection, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL) !=
-        SQLITE_OK)
+        SQLITE_OK) {
         return fail_in_sqlite(db);
+    }
     db->sqlite.progress_handler(db->connection, 10, is_over, db);
     (void)db->sqlite.limit(db->connection, SQLITE_LIMIT_LENGTH, MOST_TEXT);
     /* Advice of sqlite.org/security.html for untrusted files. mmap_size = 0, because truncating a
@@ -257,8 +275,9 @@ static bool open_database(struct database *db) {
 static bool load_once(struct database *db) {
     const bool good = open_database(db) && check_schema(db) &&
                       (db->load->wanted != NULL || find_system(db)) && load_rows(db);
-    if (db->connection != NULL)
+    if (db->connection != NULL) {
         (void)db->sqlite.close(db->connection);
+    }
     db->connection = NULL;
     return good;
 }
@@ -272,14 +291,17 @@ static void pause_a_little(void) {
 static bool load_unchanged(struct database *db) {
     struct cf_load *load = db->load;
     for (int i = 0; i < TRIES; i++) {
-        if (i > 0)
+        if (i > 0) {
             pause_a_little();
-        if (has_journal(db))
+        }
+        if (has_journal(db)) {
             continue;
+        }
         load->why[0] = '\0'; /* set by the try before */
         const bool good = load_once(db);
-        if (!has_journal(db) && is_unchanged(db))
+        if (!has_journal(db) && is_unchanged(db)) {
             return good;
+        }
         cf_load_undo(load);
     }
     return cf_load_fail(load,
@@ -302,10 +324,12 @@ bool cf_winners_load(const char *path, const char *sha256, const char *system,
     /* A tuner's journal is beside the file itself, not beside a link to it. */
     char file[PATH_MAX];
     load.path = realpath(path, file) == NULL ? path : file;
-    if (!cf_load_begin(&load))
+    if (!cf_load_begin(&load)) {
         return false;
-    if (strlen(load.path) > MOST_PATH)
+    }
+    if (strlen(load.path) > MOST_PATH) {
         return cf_load_fail(&load, "its name is too long");
+    }
     return sha256 != NULL || cf_published_is(load.path) ? cf_published_load(&load, sha256)
                                                         : load_database(&load);
 }

@@ -1,8 +1,54 @@
-/* Reads the winners of a Collforge database, or of a published file. */
+/* The stored winners as they are read, on one rank, and broadcast (stored.c), and how they are read
+ * from a database or a published file (winners.c). */
 #ifndef COLLFORGE_WINNERS_H_INCLUDED
 #define COLLFORGE_WINNERS_H_INCLUDED
 
-#include "winners/stored.h"
+#include "base/cf.h"
+#include "place/layout.h"
+
+/* The layout name of a forced winner, which applies to every layout, before all others. */
+#define CF_ANY_LAYOUT "*"
+/* Begins the layout name "~NODESxRANKS" of a point of the map: what is expected to win there. It
+ * serves the layouts near it that were not measured themselves. */
+#define CF_MAP_POINT '~'
+/* Ends the job's layout in a name such as 4x2/4x1: winners of communicators of layout 4x1 into
+ * which a job of layout 4x2 is divided. */
+#define CF_JOB_END '/'
+
+/* Native is faster than all variants; or as fast as the best, within the margin. */
+enum { CF_NATIVE_WINS = -1, CF_NATIVE_TIES = -2 };
+
+/* One row. No pointers, so that it can be broadcast. */
+struct cf_winner {
+    int layout; /* index of its name */
+    int collective;
+    int bytes;   /* > 0 */
+    int variant; /* index in cf_variants, CF_NATIVE_WINS or CF_NATIVE_TIES */
+    int parameter[CF_MAX_PARAMETERS];
+};
+
+/* Limits of a database: a row takes 48 bytes while it is read, and 8 afterwards. */
+enum { CF_MOST_WINNERS = 1 << 16, CF_MOST_LAYOUTS = 1 << 10 };
+
+struct cf_winners {
+    struct cf_winner *items;
+    int count;
+    int capacity;
+    char (*layouts)[CF_LAYOUT_NAME_SIZE]; /* names, each once */
+    int nlayouts;
+    int layout_capacity;
+};
+
+/* Appends a winner, and its layout's name if that is new. False when out of memory. */
+bool cf_winners_add(struct cf_winners *winners, const char *layout, int collective, int bytes,
+                    const struct cf_choice *choice);
+/* Removes the winners of collectives with an op, so that reductions have native's order. */
+void cf_winners_drop_reductions(struct cf_winners *winners);
+/* Sorts by the name of the layout, collective and bytes, alike on all ranks. */
+void cf_winners_sort(const struct cf_winners *winners);
+void cf_winners_free(struct cf_winners *winners);
+/* Whether any winner is a variant. */
+bool cf_winners_any(const struct cf_winners *winners);
 
 /*
  * Adds the winners that the file at path has for a system and for this runtime's MPI library. The

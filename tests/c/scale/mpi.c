@@ -295,7 +295,7 @@ int PMPI_Abort(MPI_Comm comm, int code) {
     exit(code);
 }
 
-/* No launcher has a notice board for this process. */
+/* No launcher has a store for notices of this process. */
 int PMPI_Send(const void *buffer, int n, MPI_Datatype type, int to, int tag, MPI_Comm comm) {
     (void)buffer, (void)n, (void)type, (void)to, (void)tag, (void)comm;
     abort();

@@ -42,7 +42,7 @@ const struct cf_collective_info cf_collectives[] = {
      .native = native_gather},
 };
 const int cf_ncollectives = 3;
-const bool cf_personalized[] = {false, false, true};
+const int cf_map_needs[] = {0, 0, CF_NEEDS_EVEN};
 const char cf_fingerprint[] = "stub";
 
 static bool on_several_nodes(const struct cf_facts *facts) {

@@ -44,9 +44,7 @@ int cf_binomial_reduce(const struct cf_lane_call *call) {
     const int span = cf_tree_span(position, at->nodes);
     MPI_Aint apart = 0;
     char *room = cf_temps(call->comm, CF_SLOT_LANE, 2, call->count, unit, &apart);
-    if (room == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(room);
     /* Partial results are received alternately in two buffers. The turn is such that the root
      * receives the last one in its result buffer. */
     void *place[2] = {top == call->root && position == 0 ? call->to : room, room + apart};
@@ -86,9 +84,7 @@ int cf_binomial_gather(const struct cf_lane_call *call) {
     void *held = at->node == call->root && call->root == 0
                      ? call->to
                      : cf_temp(call->comm, CF_SLOT_LANE, cf_tree_units(&parts, position), unit);
-    if (held == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(held);
     CF_TRY(cf_copy(call->comm, held, call->from, parts.counts[position], unit));
     CF_TRY(cf_tree_gather(call->comm, held, &parts, unit, call->root));
     if (at->node != call->root) {
@@ -115,9 +111,7 @@ int cf_binomial_scatter(const struct cf_lane_call *call) {
     } else {
         held = cf_temp(call->comm, CF_SLOT_LANE, cf_tree_units(&parts, position), unit);
     }
-    if (held == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(held);
     if (at->node == call->root) {
         CF_TRY(cf_rotate(call->comm, held, call->from, parts.total, call->parts->displs[call->root],
                          unit));

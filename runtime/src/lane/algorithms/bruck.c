@@ -48,9 +48,7 @@ int cf_bruck_alltoall(const struct cf_lane_call *call) {
     }
     /* At most every second slot moves in a step. */
     char *held = cf_temp(call->comm, CF_SLOT_LANE, 2 * (MPI_Aint)call->parts->total, unit);
-    if (held == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(held);
     char *leaving = cf_at(unit, held, call->parts->total);
     char *coming = cf_at(unit, leaving, (MPI_Aint)(n / 2) * block);
     CF_TRY(cf_rotate(call->comm, held, call->from, call->parts->total,

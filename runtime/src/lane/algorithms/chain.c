@@ -189,9 +189,7 @@ int cf_chain_exscan(const struct cf_lane_call *call) {
 
     begin(&chain, call);
     void *next = room_for(&chain, chain.window);
-    if (next == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(next);
     for (int s = 0; s < chain.segments + chain.window; s++) {
         /* The segment passed on when segment s is requested. */
         const int done = s - chain.window;

@@ -61,9 +61,7 @@ int cf_recursive_doubling_allreduce(const struct cf_lane_call *call) {
         return cf_receive(call->to, call->count, unit, at->node + 1, 0, at->lane_comm);
     }
     sums[1] = cf_temp(call->comm, CF_SLOT_LANE, call->count, unit);
-    if (sums[1] == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(sums[1]);
     CF_TRY(cf_copy(call->comm, sums[0], call->from, call->count, unit));
     if (who.stands_for_two) {
         CF_TRY(cf_receive(sums[1], call->count, unit, at->node - 1, 0, at->lane_comm));
@@ -93,9 +91,7 @@ int cf_recursive_doubling_exscan(const struct cf_lane_call *call) {
     MPI_Aint apart = 0;
     char *room = cf_temps(call->comm, CF_SLOT_LANE, 2, call->count, unit, &apart);
 
-    if (room == NULL) {
-        return MPI_ERR_NO_MEM;
-    }
+    CF_TRY_MEMORY(room);
     void *sums[2] = {room, room + apart};
     CF_TRY(cf_copy(call->comm, sums[0], call->from, call->count, unit));
     for (int far = 1; far < at->nodes; far *= 2) {

@@ -1,9 +1,6 @@
-#define _XOPEN_SOURCE 700 /* realpath */
-#include "start/board.h"
+#include "start/launcher.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <mpi.h>
 #include <poll.h>
 #include <stdint.h>
@@ -13,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/library.h"
 #include "base/symbol.h"
-#include "start/library.h"
 
 /* ---- Hydra ----------------------------------------------------------------------------------- */
 
@@ -24,14 +21,6 @@
  * MPI_Init, or of the first communicator of a session, is visible to all ranks after it.
  */
 enum { LINE = 1024 };
-
-/* Not with Open MPI: under Hydra each of its worlds has one rank, and Hydra treats a process that
- * sends init but no finalize as dead. */
-#if defined(OPEN_MPI)
-static const bool speaks_pmi = false;
-#else
-static const bool speaks_pmi = true;
-#endif
 
 static struct {
     int descriptor; /* -1: none */
@@ -44,30 +33,33 @@ static bool look_at(long process, long *parent, char name[64]) {
     char text[512] = "";
     (void)snprintf(path, sizeof path, "/proc/%ld/stat", process);
     FILE *file = fopen(path, "r");
-    if (file == NULL)
+    if (file == NULL) {
         return false;
+    }
     const size_t length = fread(text, 1, sizeof text - 1, file);
     (void)fclose(file);
     const char *open = memchr(text, '(', length);
     const char *close = strrchr(text, ')');
-    if (open == NULL || close == NULL || sscanf(close + 1, " %*c %ld", parent) != 1)
+    if (open == NULL || close == NULL || sscanf(close + 1, " %*c %ld", parent) != 1) {
         return false;
+    }
     (void)snprintf(name, 64, "%.*s", (int)(close - open - 1), open + 1);
     return true;
 }
 
-/* Other launchers use other protocols over PMI_FD, and may abort the job after an unknown request.
- */
+/* Other launchers use other protocols over PMI_FD: an unknown request may abort the job. */
 static bool is_below_hydra(void) {
     enum { MOST_ANCESTORS = 16 };
     char name[64] = "";
     long process = (long)getppid();
     for (int i = 0; i < MOST_ANCESTORS && process > 0; i++) {
         long parent = 0;
-        if (!look_at(process, &parent, name))
+        if (!look_at(process, &parent, name)) {
             return false;
-        if (strncmp(name, "hydra_", strlen("hydra_")) == 0)
+        }
+        if (strncmp(name, "hydra_", strlen("hydra_")) == 0) {
             return true;
+        }
         process = parent;
     }
     return false;
@@ -75,8 +67,9 @@ static bool is_below_hydra(void) {
 
 static bool may_go_on(void) {
     struct pollfd ready = {.fd = pmi.descriptor, .events = POLLIN};
-    if (errno == EAGAIN)
+    if (errno == EAGAIN) {
         (void)poll(&ready, 1, -1);
+    }
     return errno == EAGAIN || errno == EINTR;
 }
 
@@ -89,14 +82,16 @@ static bool pmi_ask(const char *request, char answer[LINE]) {
     const size_t length = strlen(request);
     for (size_t sent = 0; sent < length;) {
         const ssize_t n = send(pmi.descriptor, request + sent, length - sent, MSG_NOSIGNAL);
-        if (n < 0 && !may_go_on())
+        if (n < 0 && !may_go_on()) {
             return false;
+        }
         sent += n < 0 ? 0 : (size_t)n;
     }
     for (size_t used = 0; used < LINE;) {
         const ssize_t n = read(pmi.descriptor, answer + used, 1);
-        if (n == 0 || (n < 0 && !may_go_on()))
+        if (n == 0 || (n < 0 && !may_go_on())) {
             return false;
+        }
         used += n == 1;
         if (n == 1 && answer[used - 1] == '\n') {
             answer[used - 1] = '\0';
@@ -109,8 +104,9 @@ static bool pmi_ask(const char *request, char answer[LINE]) {
 /* Copies the word after "name=" in an answer. */
 static bool word_of(const char *answer, const char *name, char *word, size_t size) {
     const char *found = strstr(answer, name);
-    if (found == NULL)
+    if (found == NULL) {
         return false;
+    }
     found += strlen(name);
     const size_t length = strcspn(found, " ");
     (void)snprintf(word, size, "%.*s", (int)length, found);
@@ -122,7 +118,8 @@ static bool is_good(const char *answer) {
 }
 
 static bool pmi_is_there(void) {
-    return speaks_pmi && getenv("PMI_FD") != NULL && getenv("PMI_RANK") != NULL && is_below_hydra();
+    return cf_library.speaks_pmi && getenv("PMI_FD") != NULL && getenv("PMI_RANK") != NULL &&
+           is_below_hydra();
 }
 
 static bool pmi_post(const char *notice) {
@@ -131,8 +128,9 @@ static bool pmi_post(const char *notice) {
     pmi.descriptor = (int)strtol(getenv("PMI_FD"), NULL, 10);
     if (!pmi_ask("cmd=init pmi_version=1 pmi_subversion=1\n", answer) || !is_good(answer) ||
         !pmi_ask("cmd=get_my_kvsname\n", answer) ||
-        !word_of(answer, "kvsname=", pmi.space, sizeof pmi.space))
+        !word_of(answer, "kvsname=", pmi.space, sizeof pmi.space)) {
         return false;
+    }
     (void)snprintf(request, sizeof request, "cmd=put kvsname=%s key=collforge-%s value=%s\n",
                    pmi.space, getenv("PMI_RANK"), notice);
     return pmi_ask(request, answer) && is_good(answer);
@@ -184,36 +182,12 @@ static struct {
     int (*finalize)(const struct pmix_info *, size_t);
 } pmix;
 
-/*
- * Two PMIx libraries in one process would steal each other's connection, so Open MPI's own one is
- * used. Open MPI 4 loads it in MPI_Init as a dependency of this component. Not for Open MPI 5,
- * whose MPI_Init fails if PMIx was initialised before.
- */
-#if defined(OPEN_MPI) && OMPI_MAJOR_VERSION == 4
 static bool find_pmix(void) {
-    static const char *const folders[] = {"openmpi", "openmpi/lib/openmpi3"};
-    const char *library = cf_library_file();
-    char *file = library == NULL ? NULL : realpath(library, NULL);
-    if (file == NULL)
-        return false;
-    const int length = (int)(strrchr(file, '/') - file);
-    void *component = NULL;
-    for (size_t i = 0; i < sizeof folders / sizeof folders[0] && component == NULL; i++) {
-        char path[PATH_MAX];
-        (void)snprintf(path, sizeof path, "%.*s/%s/mca_pmix_ext3x.so", length, file, folders[i]);
-        component = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-    }
-    free(file);
-    return component != NULL && cf_symbol(component, "PMIx_Init", &pmix.init) &&
-           cf_symbol(component, "PMIx_Put", &pmix.put) &&
-           cf_symbol(component, "PMIx_Get", &pmix.get) &&
-           cf_symbol(component, "PMIx_Finalize", &pmix.finalize);
+    void *library = cf_library.open_pmix == NULL ? NULL : cf_library.open_pmix();
+    return library != NULL && cf_symbol(library, "PMIx_Init", &pmix.init) &&
+           cf_symbol(library, "PMIx_Put", &pmix.put) && cf_symbol(library, "PMIx_Get", &pmix.get) &&
+           cf_symbol(library, "PMIx_Finalize", &pmix.finalize);
 }
-#else
-static bool find_pmix(void) {
-    return false;
-}
-#endif
 
 static bool pmix_is_there(void) {
     return getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL && find_pmix();
@@ -237,8 +211,9 @@ static bool pmix_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
     };
     struct pmix_value *value = NULL;
     other.rank = (uint32_t)rank;
-    if (pmix.get(&other, pmix_key, &limit, 1, &value) != PMIX_GOOD || value == NULL)
+    if (pmix.get(&other, pmix_key, &limit, 1, &value) != PMIX_GOOD || value == NULL) {
         return false;
+    }
     const bool found = value->type == PMIX_A_STRING && value->data.string != NULL;
     if (found) {
         (void)snprintf(notice, CF_NOTICE_SIZE, "%s", value->data.string);
@@ -248,24 +223,26 @@ static bool pmix_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
     return found;
 }
 
-/* ---- any board ------------------------------------------------------------------------------- */
+/* ---- either store ---------------------------------------------------------------------------- */
 
-enum cf_board cf_board_post(const char *notice) {
+enum cf_posted cf_launcher_post(const char *notice) {
     const bool hydra = pmi_is_there();
-    if (!hydra && !pmix_is_there())
-        return CF_NO_BOARD;
+    if (!hydra && !pmix_is_there()) {
+        return CF_NOWHERE;
+    }
     return (hydra ? pmi_post(notice) : pmix_post(notice)) ? CF_POSTED : CF_NOT_POSTED;
 }
 
-bool cf_board_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
+bool cf_launcher_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
     return pmi.descriptor >= 0 ? pmi_read(rank, notice)
                                : pmix.is_open && pmix_read(rank, seconds, notice);
 }
 
 /* PMIx counts its users, so MPI_Finalize still works. */
-void cf_board_close(void) {
-    if (pmix.is_open)
+void cf_launcher_close(void) {
+    if (pmix.is_open) {
         (void)pmix.finalize(NULL, 0);
+    }
     pmix.is_open = false;
     pmi.descriptor = -1;
 }

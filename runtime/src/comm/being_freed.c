@@ -1,4 +1,4 @@
-#include "comm/mark.h"
+#include "comm/being_freed.h"
 
 #include <string.h>
 
@@ -10,21 +10,24 @@ static bool is_marked(const char *name) {
     return used >= mark && strcmp(name + used - mark, freed_mark) == 0;
 }
 
-bool cf_mark_has(MPI_Comm comm) {
+bool cf_is_being_freed(MPI_Comm comm) {
     char name[MPI_MAX_OBJECT_NAME] = "";
     int length = 0;
     return PMPI_Comm_get_name(comm, name, &length) == MPI_SUCCESS && is_marked(name);
 }
 
-bool cf_mark_add(MPI_Comm comm, char *before) {
+bool cf_mark_being_freed(MPI_Comm comm, char *before) {
     char name[MPI_MAX_OBJECT_NAME] = "";
     int length = 0;
-    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS)
+    if (PMPI_Comm_get_name(comm, name, &length) != MPI_SUCCESS) {
         return false;
-    if (before != NULL)
+    }
+    if (before != NULL) {
         memcpy(before, name, sizeof name);
-    if (is_marked(name))
+    }
+    if (is_marked(name)) {
         return true;
+    }
     name[MPI_MAX_OBJECT_NAME - sizeof freed_mark] = '\0';
     memcpy(name + strlen(name), freed_mark, sizeof freed_mark);
     return PMPI_Comm_set_name(comm, name) == MPI_SUCCESS;

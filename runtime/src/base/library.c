@@ -1,25 +1,15 @@
 #define _GNU_SOURCE /* dladdr */
-#include "start/library.h"
+#include "base/library.h"
 
 #include <dlfcn.h>
-#include <mpi.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 
-static const char open_mpi[] = "Open MPI";
 /* A file of this name has MPI-5's standard ABI, whose handles are other numbers. */
 static const char abi_file[] = "mpi_abi";
-
-#if defined(OPEN_MPI)
-static const bool for_open_mpi = true;
-static const char built_for[] = "Open MPI";
-#else
-static const bool for_open_mpi = false;
-static const char built_for[] = "MPICH";
-#endif
 
 /* Whether this rank prints the warning: rank 0, or every rank if the launcher does not tell the
  * rank before MPI_Init. */
@@ -28,8 +18,9 @@ static bool speaks(void) {
                                         "SLURM_PROCID"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *rank = getenv(names[i]);
-        if (rank != NULL)
+        if (rank != NULL) {
             return strcmp(rank, "0") == 0;
+        }
     }
     return true;
 }
@@ -57,15 +48,16 @@ static bool compare(void) {
     const char *file = cf_library_file();
     const bool is_abi = file != NULL && is_abi_file(file);
     const bool known = PMPI_Get_library_version(version, &length) == MPI_SUCCESS;
-    const bool is_open_mpi = strncmp(version, open_mpi, sizeof open_mpi - 1) == 0;
-    if (known && !is_abi && is_open_mpi == for_open_mpi)
+    if (known && !is_abi && cf_library.wrote(version)) {
         return true;
+    }
     version[strcspn(version, "\n")] = '\0';
-    if (speaks())
+    if (speaks()) {
         cf_warn(
             "this library is built for %s, the program runs %s%.100s; native collectives "
             "(preload the one that 'collforge build --mpi' makes for it)",
-            built_for, is_abi ? "MPI's standard ABI in " : "", version);
+            cf_library.title, is_abi ? "MPI's standard ABI in " : "", version);
+    }
     return false;
 }
 

@@ -3,14 +3,14 @@
  * because a new communicator may soon have it. Attributes cannot mark it either, because MPICH is
  * deleting them, maybe only inside MPI_Wait, after the last request on the communicator.
  */
-#ifndef COLLFORGE_MARK_H_INCLUDED
-#define COLLFORGE_MARK_H_INCLUDED
+#ifndef COLLFORGE_BEING_FREED_H_INCLUDED
+#define COLLFORGE_BEING_FREED_H_INCLUDED
 
 #include "base/runtime.h"
 
-bool cf_mark_has(MPI_Comm comm);
+bool cf_is_being_freed(MPI_Comm comm);
 /* Adds the mark if it is not there. before: room for the name until now, or NULL. Returns whether
  * the name could be read and set. */
-bool cf_mark_add(MPI_Comm comm, char *before);
+bool cf_mark_being_freed(MPI_Comm comm, char *before);
 
 #endif

@@ -1,0 +1,69 @@
+/*
+ * The MPI library that this library is built for. What is particular to one of them, its bugs
+ * included, is told by a struct cf_library in a file of its own, library_NAME.c, which the
+ * libraries derived from it share. No other file asks which library it is built for. The file of
+ * the library in <mpi.h> defines cf_library; without one, linking fails.
+ */
+#ifndef COLLFORGE_LIBRARY_H_INCLUDED
+#define COLLFORGE_LIBRARY_H_INCLUDED
+
+#include <stdbool.h>
+
+#include "base/runtime.h"
+
+struct cf_library {
+    const char *name;  /* for `collforge tune --mpi` */
+    const char *title; /* for messages */
+    /* Whether MPI_Get_library_version of this library, or of one derived from it, returns this. */
+    bool (*wrote)(const char *version);
+
+    /* ---- communicators and groups ---- */
+
+    /* MPI_Group_translate_ranks searches the second group from its beginning for each rank: p² / 2
+     * steps for p ranks. */
+    bool searches_groups;
+    /* MPI_Comm_create_group copies attributes, too, although the new communicator may have other
+     * ranks or another order. A true duplicate has the same group object as the original, so group
+     * handles tell them apart. */
+    bool create_group_copies_attributes;
+    /* When MPI_Comm_free returns, all delete callbacks have run. Handles are addresses, so an entry
+     * for this one might never be replaced. */
+    bool freed_on_return;
+    /*
+     * The ranks agree on the id of a new communicator in several steps, and hang if they run these
+     * for two communicators in different orders. Returns whether a call of the program that makes
+     * one may still be under way on this rank. NULL: communicators may be made at any time.
+     */
+    bool (*may_be_making)(void);
+
+    /* ---- collectives ---- */
+
+    /* In MPI_Gather and MPI_Scatter ranks forward parts as bytes: of types with numbers of several
+     * kinds, long parts are cut off ("message truncated"). */
+    bool cuts_forwarded_parts;
+
+    /* ---- the launcher (start/launcher.h) ---- */
+
+    /* MPI_Init speaks PMI-1 with Hydra. */
+    bool speaks_pmi;
+    /* The first communicator of a session takes the place of MPI_Init in the exchange with the
+     * launcher. */
+    bool exchanges_in_sessions;
+    /* Loads the library's own PMIx library before MPI_Init; NULL if there is none, or if it may not
+     * be used. The member is NULL if it never may. */
+    void *(*open_pmix)(void);
+};
+
+CF_HIDDEN extern const struct cf_library cf_library;
+
+/*
+ * Whether the program uses the MPI library that this library was built for, so that handles have
+ * the same meaning. Must be called before the first call with a handle; may be called before
+ * MPI_Init. Warns once if not.
+ */
+bool cf_library_is_ours(void);
+
+/* The loaded file with the program's MPI functions; NULL if unknown. */
+const char *cf_library_file(void);
+
+#endif

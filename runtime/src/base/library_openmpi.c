@@ -1,0 +1,95 @@
+/* Open MPI. */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include <mpi.h>
+
+#if defined(OPEN_MPI)
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/chain.h"
+#include "base/library.h"
+#include "collforge.h"
+
+static bool wrote(const char *version) {
+    return strncmp(version, "Open MPI", strlen("Open MPI")) == 0;
+}
+
+/* ---- MPI_Comm_idup --------------------------------------------------------------------------- */
+
+/* Never reset: the end of the request is not visible here. */
+static atomic_bool idup_begun;
+
+static bool may_be_making(void) {
+    return atomic_load(&idup_begun);
+}
+
+/* Wrapped under both names, because Open MPI's Fortran routines and other tools call PMPI's. */
+#define WRAP(name, parameters, ...)                                                                \
+    static int(*next_##name) parameters;                                                           \
+                                                                                                   \
+    __attribute__((constructor)) static void chain_##name(void) {                                  \
+        cf_chain(#name, &next_##name);                                                             \
+    }                                                                                              \
+                                                                                                   \
+    COLLFORGE_PUBLIC int name parameters {                                                         \
+        atomic_store(&idup_begun, true);                                                           \
+        return next_##name(__VA_ARGS__);                                                           \
+    }
+
+WRAP(MPI_Comm_idup, (MPI_Comm comm, MPI_Comm *made, MPI_Request *request), comm, made, request)
+WRAP(PMPI_Comm_idup, (MPI_Comm comm, MPI_Comm *made, MPI_Request *request), comm, made, request)
+#if OMPI_MAJOR_VERSION >= 5 /* has this MPI-4 function */
+WRAP(MPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MPI_Request *request),
+     comm, info, made, request)
+WRAP(PMPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MPI_Request *request),
+     comm, info, made, request)
+#endif
+
+/* ---- PMIx ------------------------------------------------------------------------------------ */
+
+/*
+ * Two PMIx libraries in one process would steal each other's connection, so Open MPI's own one is
+ * used. Open MPI 4 loads it in MPI_Init as a dependency of this component. Not for Open MPI 5,
+ * whose MPI_Init fails if PMIx was initialised before.
+ */
+#if OMPI_MAJOR_VERSION == 4
+static void *open_pmix(void) {
+    static const char *const folders[] = {"openmpi", "openmpi/lib/openmpi3"};
+    const char *library = cf_library_file();
+    char *file = library == NULL ? NULL : realpath(library, NULL);
+    if (file == NULL) {
+        return NULL;
+    }
+    const int length = (int)(strrchr(file, '/') - file);
+    void *component = NULL;
+    for (size_t i = 0; i < sizeof folders / sizeof folders[0] && component == NULL; i++) {
+        char path[PATH_MAX];
+        (void)snprintf(path, sizeof path, "%.*s/%s/mca_pmix_ext3x.so", length, file, folders[i]);
+        component = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    }
+    free(file);
+    return component;
+}
+#else
+#define open_pmix NULL
+#endif
+
+/* It speaks no PMI-1: under Hydra each of its worlds has one rank, and Hydra treats a process that
+ * sends init but no finalize as dead. */
+const struct cf_library cf_library = {
+    .name = "openmpi",
+    .title = "Open MPI",
+    .wrote = wrote,
+    .searches_groups = true,
+    .create_group_copies_attributes = true, /* Open MPI 4.1.4 */
+    .freed_on_return = true,
+    .may_be_making = may_be_making,
+    .open_pmix = open_pmix,
+};
+
+#endif

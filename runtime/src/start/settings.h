@@ -1,0 +1,28 @@
+/* What the environment of world rank 0 asks for. */
+#ifndef COLLFORGE_SETTINGS_H_INCLUDED
+#define COLLFORGE_SETTINGS_H_INCLUDED
+
+#include <stdint.h>
+
+#include "winners/winners.h"
+
+/* Broadcast by world rank 0; the winners follow. */
+struct cf_settings {
+    int wanted;    /* 0: stay inactive */
+    int pretended; /* COLLFORGE_NODE_MAP is set; hybrid packages use it, too */
+    int verbose;
+    int profile;
+    int gpu_native; /* COLLFORGE_GPU=native: native if any rank has a GPU runtime */
+    int guard;
+    int reproducible;
+    int nwinners;
+    int nlayouts;
+    int64_t memory;
+    double guard_after;
+};
+
+/* On world rank 0: reads the environment, and the winners that it names. Every failure means a
+ * warning and fewer winners, never an error. */
+void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners);
+
+#endif
