@@ -7,15 +7,19 @@ from dataclasses import dataclass
 
 from .manifest import Parameter
 from .predicates import Expression
+from .roles import Role, declaration
 
 
 @dataclass(frozen=True)
 class Argument:
     """One argument of a collective's C signature and its role, e.g. send buffer or root."""
 
-    ctype: str
     name: str
-    role: str
+    role: Role
+
+    @property
+    def declaration(self) -> str:
+        return declaration(self.role.type, self.name)
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,16 @@ class Collective:
     result: Result
 
     def has(self, role: str) -> bool:
-        return any(argument.role == role for argument in self.arguments)
+        return any(argument.role.name == role for argument in self.arguments)
+
+    def sets(self, member: str) -> bool:
+        """Whether an argument sets this member of struct cf_args."""
+        return any(member in argument.role.members for argument in self.arguments)
+
+    @property
+    def formals(self) -> str:
+        """The parameters of its C function."""
+        return ", ".join(argument.declaration for argument in self.arguments)
 
     @property
     def rooted(self) -> bool:
@@ -88,7 +101,7 @@ class Collective:
 
     @property
     def moves_nothing(self) -> bool:
-        return all(argument.role == "comm" for argument in self.arguments)
+        return all(argument.role.kind != "buffer" for argument in self.arguments)
 
     @property
     def hybrid(self) -> bool:
@@ -178,6 +191,7 @@ class Family:
 class Specs:
     """Everything below generator/specs, checked."""
 
+    roles: dict[str, Role]
     collectives: dict[str, Collective]  # standard and hybrid collectives
     families: dict[str, Family]
     algorithms: dict[str, Algorithm]

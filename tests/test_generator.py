@@ -257,6 +257,8 @@ def specs_copy(tmp_path: Path) -> Path:
         ("families/full_lane.toml", 'split = "slices", ', "", "full_lane.toml.*split"),
         ("families/full_lane.toml", "nodes > 1", "noods > 1", "full_lane.toml.*noods"),
         ("algorithms/chain.toml", "calls =", "call =", "chain.toml.*calls"),
+        ("roles.toml", 'type = "MPI_Op"', 'type = "MPI_Opp"', r"roles.toml.*\[op\].*type"),
+        ("roles.toml", '["recvbuf"]', '["sendbuf"]', r"roles.toml.*sendbuf.*const void"),
     ],
 )
 def test_spec_errors_name_file_and_key(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from faults import databases
+from stub_build import STUB
 from support import TOP, execute, make_folder
 
 from collforge.db import Store
@@ -89,7 +90,12 @@ def loader(request: pytest.FixtureRequest) -> Loader:
     program = make_folder("faults") / f"loader-{request.param}"
     command = [str(libraries.find("openmpi").mpicc), "-std=gnu11", "-g", "-O1"]
     command += ["-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic"]
-    command += [*SANITIZERS[request.param], f"-I{source}", f"-I{source.parent / 'include'}"]
+    command += [
+        *SANITIZERS[request.param],
+        f"-I{source}",
+        f"-I{source.parent / 'include'}",
+        f"-I{STUB}",
+    ]
     command += [str(HERE / "loader.c"), *(str(source / f"{name}.c") for name in SOURCES)]
     done = execute([*command, "-ldl", "-o", str(program)])
     assert done.returncode == 0, done.stderr
