@@ -15,7 +15,7 @@ else:
 from collforge.errors import CollforgeError
 
 from . import splits, window
-from .manifest import INT_MAX, Parameter
+from .manifest import Parameter
 from .model import (
     Algorithm,
     Argument,
@@ -26,7 +26,7 @@ from .model import (
     Specs,
     Step,
 )
-from .predicates import COUNTS, FACTS, Expression, parse
+from .predicates import COUNTS, FACTS, INT_MAX, Expression, parse
 from .roles import TYPES, Role
 from .steps import BUFFER, OPTIONAL, PLACES, STEPS
 
@@ -67,7 +67,7 @@ class _Table:
         return value
 
     def expression(self, key: str, names: Sequence[str], default: str | None = None) -> Expression:
-        return parse(self.text(key, default), names, f"{self.where}: {key}")
+        return parse(self.text(key, default), tuple(names), f"{self.where}: {key}")
 
     def table(self, key: str, default: Mapping[str, Any] | None = None) -> _Table:
         return _Table(self.take(key, dict, default), f"{self.where}: [{key}]")
@@ -152,7 +152,7 @@ def _collective(table: _Table, roles: Mapping[str, Role]) -> Collective:
         sized=table.choice("sized", SIZED, "block"),
         varies=table.choice("varies", VARIES, "no"),
         in_place=table.choice("in_place", IN_PLACE),
-        total=table.expression("total", ("size", "bytes")),
+        has_blocks=table.take("has_blocks", bool),
         bound=table.expression("bound", ("nodes", "node_size", "bytes")),
         native=table.text("native", ""),
         result=Result(

@@ -16,15 +16,12 @@ from collforge.errors import CollforgeError, unknown
 from collforge.layout import Layout
 from collforge.variant import ParameterValue, Point, split_name
 
-from .predicates import FACTS, parse
+from .predicates import FACTS, INT_MAX, Expression, parse
 
-SCHEMA = 5
+SCHEMA = 6
 
 UNSIZED_BYTES = 1
 """The size in bytes that stands for calls without data (CF_UNSIZED_BYTES in C)."""
-
-INT_MAX = 2**31 - 1
-"""INT_MAX of C: the largest parameter value, and the most bytes of a variant's buffer."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +34,7 @@ class CollectiveEntry:
     their blocks, or "none". ``varies``: what the size of a block depends
     on, nothing ("no"), its "source" rank, its "target" rank, or the "pair". ``prefix``: a rank's result
     combines only the ranks before it. ``personalized``: each block goes from one rank to one other.
+    ``has_blocks``: a call moves a block for each rank, of so many bytes; else one vector.
     ``hybrid``: a collective of collforge_hybrid.h, whose result exists once per node.
     """
 
@@ -53,13 +51,8 @@ class CollectiveEntry:
     varies: str
     moves_nothing: bool
     hybrid: bool
-    total: str
+    has_blocks: bool
     bound: str
-
-    @property
-    def has_blocks(self) -> bool:
-        """Whether a call moves a block for each rank, of so many bytes; else one vector."""
-        return self.total != "bytes"
 
     def choice_bytes(self, nbytes: int) -> int:
         """The size by which a call of ``nbytes`` gets its variant, and under which its winner is stored."""
@@ -72,8 +65,7 @@ class CollectiveEntry:
 
     def total_bytes(self, size: int, nbytes: int) -> int:
         """The largest packed buffer of a call on any rank."""
-        values = {"size": size, "bytes": nbytes}
-        return int(parse(self.total, tuple(values), f"total of {self.name}").evaluate(values))
+        return size * nbytes if self.has_blocks else nbytes
 
 
 @dataclass(frozen=True)
@@ -182,14 +174,16 @@ class VariantEntry:
     def uses_threads(self) -> bool:
         """Whether the number of threads per process affects this variant."""
         words = {str(value) for p in self.parameters for value in p.values}
-        return "threads" in words or "threads" in self.predicate
+        return "threads" in words or "threads" in self.condition.names
+
+    @property
+    def condition(self) -> Expression:
+        """The predicate, over the facts of a call."""
+        return parse(self.predicate, FACTS, f"predicate of {self.family}_{self.collective}")
 
     def applies(self, facts: Mapping[str, int]) -> bool:
         """Whether the runtime may choose this variant for a call with these facts (struct cf_facts)."""
-        where = f"predicate of {self.family}_{self.collective}"
-        return facts["total_bytes"] <= INT_MAX and bool(
-            parse(self.predicate, tuple(facts), where).evaluate(facts)
-        )
+        return facts["total_bytes"] <= INT_MAX and bool(self.condition.evaluate(facts))
 
     def name(self, point: Point) -> str:
         """``family[name=value,...]`` with every parameter, in the order of the specs."""

@@ -53,7 +53,7 @@ class Collective:
     sized: str  # the bytes a choice may read: of a "block", the "mean" of all, known or "exchanged", "none"
     varies: str  # what the size of a block depends on: "no", its "source" or "target" rank, or the "pair"
     in_place: str  # "none", "send_all", "send_root", "recv_root"
-    total: Expression  # bytes of the largest buffer of the call
+    has_blocks: bool  # a block for each rank, or pair of ranks, of so many bytes; else one vector
     bound: Expression  # least bytes that must pass the busiest node's links
     native: str  # for a hybrid collective: the C call of a program with a copy per rank
     result: Result
@@ -79,20 +79,14 @@ class Collective:
         return self.has("op")
 
     @property
-    def has_blocks(self) -> bool:
-        """Whether the data consist of blocks, one per rank or pair of ranks, not of one vector per rank."""
-        return self.total.text != "bytes"
-
-    @property
     def prefix(self) -> bool:
         """Whether a rank's result combines only the ranks before it (scan, exscan)."""
-        return self.has_op and "rank" in self.result.last.text
+        return self.has_op and "rank" in self.result.last.names
 
     @property
     def all_to_all(self) -> bool:
         """Whether there is one block for every pair of ranks."""
-        result = self.result
-        return result.in_blocks.text == result.out_blocks.text == "size"
+        return self.result.in_blocks.is_just("size") and self.result.out_blocks.is_just("size")
 
     @property
     def personalized(self) -> bool:

@@ -1,4 +1,4 @@
-"""The roles of the arguments of collectives (generator/specs/roles.toml), and what follows from a role alone."""
+"""The roles of arguments of collectives (generator/specs/roles.toml), and what follows from a role alone."""
 
 from __future__ import annotations
 

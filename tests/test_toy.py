@@ -2,8 +2,9 @@
 
 A toy of each is added to a copy of the package, and is proven, generated, compiled and verified. The toy
 collective is MPIX_Fan_in (the ranks' vectors combined, on rank 0), an extension function that this test's MPI
-library has. Two of its arguments have new roles, of which the toy step uses one. The toy family serves it and allreduce, with its own parameter and the toy step, which copies a
-rank's data. The toy lane algorithm is a bcast from node to node.
+library has. Two of its arguments have new roles, of which the toy step uses one. The toy family serves it and
+allreduce, with its own parameter and the toy step, which copies a rank's data. The toy lane algorithm is a
+bcast from node to node.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ signature = [
     ["comm", "comm"],
 ]
 in_place = "none"
-total = "bytes"
+has_blocks = false
 bound = "bytes"
 
 [result]

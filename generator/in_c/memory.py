@@ -149,7 +149,7 @@ def units(variant: Variant, buffer: str) -> str:
         return "block"
     result = variant.collective.result
     blocks = result.in_blocks if buffer == "input" else result.out_blocks
-    return "all_units" if blocks.text == "size" else "own_units"
+    return "all_units" if blocks.is_just("size") else "own_units"
 
 
 def pointer(buffer: str, variant: Variant) -> str:

@@ -127,7 +127,7 @@ def _roles(variant: Variant) -> list[tuple[str, str]]:
         ("in_blocks", result.in_blocks.to_c(names)),
         ("out_blocks", result.out_blocks.to_c(names)),
         ("in_place_block", result.in_place_block.to_c(names)),
-        ("apart", "true" if at_once and result.in_blocks.text == "size" else ""),
+        ("apart", "true" if at_once and result.in_blocks.is_just("size") else ""),
         ("spare", variant.composition.spare.to_c(PLACES) if variant.composition.spare else ""),
     ]
     return [(name, value) for name, value in roles if value not in ("", "0")]
