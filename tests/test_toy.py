@@ -149,7 +149,7 @@ class Keep(RankStep):
     whole = True
 
     def to_c(self, c: InC) -> str:
-        return f"CF_TRY(cf_keep(comm, {c.source}, {c.target}, {c.units}, unit, args->priority));"
+        return f"CF_TRY(cf_keep(comm, {c.source}, {c.target}, {c.units}, {c.use.unit}, args->priority));"
 """
 
 STEP_IN_C = """
