@@ -183,6 +183,7 @@ def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parame
     requires = {**requires, **{name: tuple(of) for name, of in asked.items()}}
     parameter = Parameter(
         name=table.text("name"),
+        summary=table.text("summary"),
         values=values,
         requires=dict(requires),
         neutral=0 if numeric else values[0] if asked else None,

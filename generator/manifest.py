@@ -88,6 +88,7 @@ class Parameter:
     the fact ``whole`` are equivalent to each other (they cut nothing); only the largest is searched. ``needs``:
     for some values, a condition on facts without which the value has no meaning. ``fixed_order``: the values
     with which steps over all ranks combine the operands of an element in one order (generator/order.py).
+    ``summary``: what it sets, for the catalogue.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Parameter:
     whole: str = ""
     needs: Mapping[str, str] = field(default_factory=dict)
     fixed_order: tuple[ParameterValue, ...] = ()
+    summary: str = ""
 
     @property
     def symbols(self) -> tuple[str, ...]:

@@ -108,6 +108,11 @@ def _render(
     return files, manifest
 
 
+def variant_text(variant: Variant, version: str) -> str:
+    """The C source of a variant, formatted; @FINGERPRINT@ stands for its fingerprint."""
+    return _format([_variant(_environment(TEMPLATES), variant, version)])[0]
+
+
 def _variant(environment: jinja2.Environment, variant: Variant, version: str) -> str:
     """The C source of a variant. Its family may have its own template, which extends variant.c.j2."""
     names = [f"families/{variant.family.name}.c.j2", "variant.c.j2"]

@@ -74,6 +74,7 @@ predicate = "nodes > 1"
 
 [[parameter]]
 name = "detour"
+summary = "Nothing."
 values = [1, 2]
 
 [buffers]
@@ -106,6 +107,7 @@ calls = ["bcast"]
 
 [[parameter]]
 name = "at_once"
+summary = "Units of a segment."
 values = [7, 100000]
 minimum = 1
 """
