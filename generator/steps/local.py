@@ -50,10 +50,11 @@ class Reorder(RankStep):
         return join([blocks[places[r]] for r in range(m.layout.size)])
 
     def to_c(self, c: InC) -> str:
-        direction, use = c.step["direction"], c.use
-        lanes = f"&{use.at}->single" if direction == "nodes_to_ranks" else use.lanes
-        blocks = use.sent_blocks if direction == "to_lanes" else use.received_blocks
-        direction = direction.replace("nodes_", "")
+        use, to_lanes = c.use, c.step["direction"] == "to_lanes"
+        by_node = c.step["direction"] == "nodes_to_ranks"
+        direction = "to_lanes" if to_lanes else "to_ranks"
+        lanes = f"&{use.at}->single" if by_node else use.lanes
+        blocks = use.sent_blocks if to_lanes else use.received_blocks
         arguments = f"comm, {lanes}, {c.source}, {c.target}, {blocks}, {use.unit}"
         return f"CF_TRY(cf_reorder_{direction}({arguments}));"
 
