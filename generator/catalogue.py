@@ -17,7 +17,7 @@ from .proof import applies
 from .render import variant_text
 
 LAYOUTS = ("4x4", "4x4x4", "8x1", "1x8")
-"""A variant's costs are those on the first of these layouts on which it applies."""
+"""An implementation's costs are those on the first of these layouts on which it applies."""
 PRINTED = "hierarchical_bcast"
 
 _HEAD = """\
@@ -27,11 +27,12 @@ All that Collforge generates: each collective, the families that serve it, and t
 `generator/specs` by `make catalogue`; edit the specs, not this page.
 
 [Collectives](#collectives) · [Families](#families) · [Lane algorithms](#lane-algorithms) ·
-[Parameters](#parameters) · [A variant in C](#a-variant-in-c)
+[Parameters](#parameters) · [An implementation in C](#an-implementation-in-c)
 
-* A *family* is a way to perform collectives. A *variant* is a family for one collective with a value for each
-  parameter, such as `full_lane[lane_algorithm=ring,segment_bytes=65536]`. The tuner searches the variants. A
-  call that none serves is native: the MPI library's own.
+* A *family* is a way to perform collectives. An *implementation* is the C that is generated for a family and a
+  collective. A *variant* is a family with a value for each of its parameters, such as
+  `full_lane[lane_algorithm=ring,segment_bytes=65536]`. The tuner searches the variants. A call that none serves
+  is native: the MPI library's own.
 * A *lane algorithm* performs the steps between nodes, each among ranks of which every node has one.
 * *Applies if*: over facts that are equal on all ranks. There are `size` ranks on `nodes` nodes, of which the
   smallest has `min_node_size` ranks and the largest `max_node_size`. `consecutive`: the ranks of every node
@@ -62,7 +63,9 @@ def catalogue(specs: Specs) -> str:
     parts += ["## Lane algorithms", _table(_ALGORITHM, _algorithms(specs))]
     parts += ["## Parameters", _table(_PARAMETER, _parameters(variants))]
     text = variant_text(printed, "VERSION").replace("@FINGERPRINT@", "...")
-    parts.append(f"## A variant in C\n\n`variants/{PRINTED}.c`:\n\n```c\n{text.strip()}\n```")
+    parts.append(
+        f"## An implementation in C\n\n`variants/{PRINTED}.c`:\n\n```c\n{text.strip()}\n```"
+    )
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
