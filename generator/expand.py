@@ -54,15 +54,22 @@ def _variant(
     parameters = [p for p in family.parameters if p.name != NODE_PHASE or phases]
     if algorithms:
         names = ("native", *(algorithm.name for algorithm in algorithms))
-        several = Parameter("lane_algorithm", names, needs=dict.fromkeys(names[1:], "nodes > 1"))
+        several = Parameter(
+            "lane_algorithm",
+            names,
+            needs=dict.fromkeys(names[1:], "nodes > 1"),
+            summary="What runs the steps between nodes: the MPI library or a lane algorithm.",
+        )
         parameters += [several, *shared_parameters(algorithms)]
     if phases and all(parameter.name != NODE_PHASE for parameter in family.parameters):
-        parameters.append(Parameter(NODE_PHASE, ("native", "shared")))
+        summary = "What runs the steps among the ranks of a node: the MPI library or shared memory."
+        parameters.append(Parameter(NODE_PHASE, ("native", "shared"), summary=summary))
     pipelined = tuple(algorithm.name for algorithm in algorithms if algorithm.pipelined)
     # Where block sizes differ, lanes of equal length may still be cut at different positions.
     if pipelined and collective.varies == "no" and pieces(family, composition).steps:
         meant = {"lane_algorithm": pipelined, NODE_PHASE: ("shared",)}
-        parameters.append(Parameter(OVERLAP, ("no", "yes"), meant, "no"))
+        summary = "Whether the node's steps run segment by segment with the lane algorithm."
+        parameters.append(Parameter(OVERLAP, ("no", "yes"), meant, "no", summary=summary))
     known = [parameter.name for parameter in parameters]
     for name in known:
         if known.count(name) > 1:

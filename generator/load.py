@@ -15,7 +15,7 @@ else:
 from collforge.errors import CollforgeError
 
 from . import splits, window
-from .manifest import INT_MAX, Parameter
+from .manifest import Parameter
 from .model import (
     Algorithm,
     Argument,
@@ -26,30 +26,11 @@ from .model import (
     Specs,
     Step,
 )
-from .predicates import COUNTS, FACTS, Expression, parse
+from .predicates import COUNTS, FACTS, INT_MAX, Expression, parse
+from .roles import TYPES, Role
 from .steps import BUFFER, OPTIONAL, PLACES, STEPS
 
 SPECS = Path(__file__).parent / "specs"
-ROLES = (
-    "buffer",
-    "send_buffer",
-    "recv_buffer",
-    "count",
-    "send_count",
-    "recv_count",
-    "counts",
-    "send_counts",
-    "recv_counts",
-    "send_displs",
-    "recv_displs",
-    "datatype",
-    "send_type",
-    "recv_type",
-    "op",
-    "root",
-    "comm",
-    "hybrid",
-)
 SIZED = ("block", "mean", "exchanged", "none")
 VARIES = ("no", "source", "target", "pair")
 IN_PLACE = ("none", "send_all", "send_root", "recv_root")
@@ -86,7 +67,7 @@ class _Table:
         return value
 
     def expression(self, key: str, names: Sequence[str], default: str | None = None) -> Expression:
-        return parse(self.text(key, default), names, f"{self.where}: {key}")
+        return parse(self.text(key, default), tuple(names), f"{self.where}: {key}")
 
     def table(self, key: str, default: Mapping[str, Any] | None = None) -> _Table:
         return _Table(self.take(key, dict, default), f"{self.where}: [{key}]")
@@ -102,37 +83,63 @@ class _Table:
 
 def load_specs(root: Path = SPECS) -> Specs:
     """All specs below ``root``. Raises SpecError or ExpressionError, which name file and key."""
-    collectives = _load_folder(root / "collectives", _collective)
+    roles = _roles(root / "roles.toml")
+    collectives = _load_folder(root / "collectives", lambda table: _collective(table, roles))
     algorithms = _load_folder(root / "algorithms", _algorithm)
     families = _load_folder(root / "families", lambda table: _family(table, collectives))
-    return Specs(collectives, families, algorithms)
+    return Specs(roles, collectives, families, algorithms)
 
 
 def _load_folder(folder: Path, read: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(folder.glob("*.toml")):
-        where = f"{folder.name}/{path.name}"
-        try:
-            table = _Table(tomllib.loads(path.read_text(encoding="utf-8")), where)
-        except tomllib.TOMLDecodeError as error:
-            raise SpecError(f"{where}: {error}") from error
+        table = _read(path, f"{folder.name}/{path.name}")
         item = read(table)
         table.finish()
         if item.name != path.stem:
-            raise SpecError(f"{where}: name = {item.name!r} must be the file's name")
+            raise SpecError(f"{table.where}: name = {item.name!r} must be the file's name")
         found[item.name] = item
     return found
 
 
-def _collective(table: _Table) -> Collective:
+def _read(path: Path, where: str) -> _Table:
+    try:
+        return _Table(tomllib.loads(path.read_text(encoding="utf-8")), where)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{where}: {error}") from error
+
+
+def _roles(path: Path) -> dict[str, Role]:
+    file = _read(path, path.name)
+    found: dict[str, Role] = {}
+    types: dict[str, str] = {}
+    for name in list(file.values):
+        table = file.table(name)
+        kind = table.choice("kind", tuple(TYPES))
+        role = Role(
+            name=name,
+            kind=kind,
+            type=table.choice("type", TYPES[kind]),
+            members=tuple(table.take("members", list, [name])),
+            plain=table.text("plain"),
+        )
+        table.finish()
+        for member in role.members:
+            if types.setdefault(member, role.type) != role.type:
+                raise SpecError(f"{table.where}: {member!r} of another role is a {types[member]}")
+        found[name] = role
+    return found
+
+
+def _collective(table: _Table, roles: Mapping[str, Role]) -> Collective:
     arguments = []
     for row in table.take("signature", list):
-        if not (isinstance(row, list) and len(row) == 3 and row[2] in ROLES):
+        if not (isinstance(row, list) and len(row) == 2 and row[1] in roles):
             raise SpecError(
-                f"{table.where}: signature: {row!r} is not [type, name, role] with a role of "
-                + ", ".join(ROLES)
+                f"{table.where}: signature: {row!r} is not [name, role] with a role of roles.toml: "
+                + ", ".join(roles)
             )
-        arguments.append(Argument(*row))
+        arguments.append(Argument(row[0], roles[row[1]]))
     result = table.table("result")
     places = ("rank", "root", "size")
     collective = Collective(
@@ -145,7 +152,7 @@ def _collective(table: _Table) -> Collective:
         sized=table.choice("sized", SIZED, "block"),
         varies=table.choice("varies", VARIES, "no"),
         in_place=table.choice("in_place", IN_PLACE),
-        total=table.expression("total", ("size", "bytes")),
+        has_blocks=table.take("has_blocks", bool),
         bound=table.expression("bound", ("nodes", "node_size", "bytes")),
         native=table.text("native", ""),
         result=Result(
@@ -176,6 +183,7 @@ def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parame
     requires = {**requires, **{name: tuple(of) for name, of in asked.items()}}
     parameter = Parameter(
         name=table.text("name"),
+        summary=table.text("summary"),
         values=values,
         requires=dict(requires),
         neutral=0 if numeric else values[0] if asked else None,

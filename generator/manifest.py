@@ -16,15 +16,12 @@ from collforge.errors import CollforgeError, unknown
 from collforge.layout import Layout
 from collforge.variant import ParameterValue, Point, split_name
 
-from .predicates import FACTS, parse
+from .predicates import FACTS, INT_MAX, Expression, parse
 
-SCHEMA = 5
+SCHEMA = 6
 
 UNSIZED_BYTES = 1
 """The size in bytes that stands for calls without data (CF_UNSIZED_BYTES in C)."""
-
-INT_MAX = 2**31 - 1
-"""INT_MAX of C: the largest parameter value, and the most bytes of a variant's buffer."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +32,9 @@ class CollectiveEntry:
     busiest node, so bound / (rails x bytes per second) is the least time. ``sized``: the bytes that a choice
     may read, of a "block", the "mean" of all blocks, that mean after the ranks have "exchanged" the sizes of
     their blocks, or "none". ``varies``: what the size of a block depends
-    on, nothing ("no"), its "source" rank, its "target" rank, or the "pair". ``map_needs``: what
-    a layout must be ("consecutive", "even") for the collective to follow the map (generator/model.py).
+    on, nothing ("no"), its "source" rank, its "target" rank, or the "pair". ``has_blocks``: a call moves a
+    block for each rank, of so many bytes; else one vector. ``map_needs``: what a layout must be
+    ("consecutive", "even") for the collective to follow the map (generator/model.py).
     ``hybrid``: a collective of collforge_hybrid.h, whose result exists once per node.
     """
 
@@ -52,13 +50,8 @@ class CollectiveEntry:
     varies: str
     moves_nothing: bool
     hybrid: bool
-    total: str
+    has_blocks: bool
     bound: str
-
-    @property
-    def has_blocks(self) -> bool:
-        """Whether a call moves a block for each rank, of so many bytes; else one vector."""
-        return self.total != "bytes"
 
     def choice_bytes(self, nbytes: int) -> int:
         """The size by which a call of ``nbytes`` gets its variant, and under which its winner is stored."""
@@ -71,8 +64,7 @@ class CollectiveEntry:
 
     def total_bytes(self, size: int, nbytes: int) -> int:
         """The largest packed buffer of a call on any rank."""
-        values = {"size": size, "bytes": nbytes}
-        return int(parse(self.total, tuple(values), f"total of {self.name}").evaluate(values))
+        return size * nbytes if self.has_blocks else nbytes
 
 
 @dataclass(frozen=True)
@@ -95,6 +87,7 @@ class Parameter:
     the fact ``whole`` are equivalent to each other (they cut nothing); only the largest is searched. ``needs``:
     for some values, a condition on facts without which the value has no meaning. ``fixed_order``: the values
     with which steps over all ranks combine the operands of an element in one order (generator/order.py).
+    ``summary``: what it sets, for the catalogue.
     """
 
     name: str
@@ -107,6 +100,7 @@ class Parameter:
     whole: str = ""
     needs: Mapping[str, str] = field(default_factory=dict)
     fixed_order: tuple[ParameterValue, ...] = ()
+    summary: str = ""
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -181,14 +175,16 @@ class VariantEntry:
     def uses_threads(self) -> bool:
         """Whether the number of threads per process affects this variant."""
         words = {str(value) for p in self.parameters for value in p.values}
-        return "threads" in words or "threads" in self.predicate
+        return "threads" in words or "threads" in self.condition.names
+
+    @property
+    def condition(self) -> Expression:
+        """The predicate, over the facts of a call."""
+        return parse(self.predicate, FACTS, f"predicate of {self.family}_{self.collective}")
 
     def applies(self, facts: Mapping[str, int]) -> bool:
         """Whether the runtime may choose this variant for a call with these facts (struct cf_facts)."""
-        where = f"predicate of {self.family}_{self.collective}"
-        return facts["total_bytes"] <= INT_MAX and bool(
-            parse(self.predicate, tuple(facts), where).evaluate(facts)
-        )
+        return facts["total_bytes"] <= INT_MAX and bool(self.condition.evaluate(facts))
 
     def name(self, point: Point) -> str:
         """``family[name=value,...]`` with every parameter, in the order of the specs."""

@@ -7,15 +7,19 @@ from dataclasses import dataclass
 
 from .manifest import Parameter
 from .predicates import Expression
+from .roles import Role, declaration
 
 
 @dataclass(frozen=True)
 class Argument:
     """One argument of a collective's C signature and its role, e.g. send buffer or root."""
 
-    ctype: str
     name: str
-    role: str
+    role: Role
+
+    @property
+    def declaration(self) -> str:
+        return declaration(self.role.type, self.name)
 
 
 @dataclass(frozen=True)
@@ -49,13 +53,22 @@ class Collective:
     sized: str  # the bytes a choice may read: of a "block", the "mean" of all, known or "exchanged", "none"
     varies: str  # what the size of a block depends on: "no", its "source" or "target" rank, or the "pair"
     in_place: str  # "none", "send_all", "send_root", "recv_root"
-    total: Expression  # bytes of the largest buffer of the call
+    has_blocks: bool  # a block for each rank, or pair of ranks, of so many bytes; else one vector
     bound: Expression  # least bytes that must pass the busiest node's links
     native: str  # for a hybrid collective: the C call of a program with a copy per rank
     result: Result
 
     def has(self, role: str) -> bool:
-        return any(argument.role == role for argument in self.arguments)
+        return any(argument.role.name == role for argument in self.arguments)
+
+    def sets(self, member: str) -> bool:
+        """Whether an argument sets this member of struct cf_args."""
+        return any(member in argument.role.members for argument in self.arguments)
+
+    @property
+    def formals(self) -> str:
+        """The parameters of its C function."""
+        return ", ".join(argument.declaration for argument in self.arguments)
 
     @property
     def rooted(self) -> bool:
@@ -66,20 +79,14 @@ class Collective:
         return self.has("op")
 
     @property
-    def has_blocks(self) -> bool:
-        """Whether the data consist of blocks, one per rank or pair of ranks, not of one vector per rank."""
-        return self.total.text != "bytes"
-
-    @property
     def prefix(self) -> bool:
         """Whether a rank's result combines only the ranks before it (scan, exscan)."""
-        return self.has_op and "rank" in self.result.last.text
+        return self.has_op and "rank" in self.result.last.names
 
     @property
     def all_to_all(self) -> bool:
         """Whether there is one block for every pair of ranks."""
-        result = self.result
-        return result.in_blocks.text == result.out_blocks.text == "size"
+        return self.result.in_blocks.is_just("size") and self.result.out_blocks.is_just("size")
 
     @property
     def map_needs(self) -> tuple[str, ...]:
@@ -95,7 +102,7 @@ class Collective:
 
     @property
     def moves_nothing(self) -> bool:
-        return all(argument.role == "comm" for argument in self.arguments)
+        return all(argument.role.kind != "buffer" for argument in self.arguments)
 
     @property
     def hybrid(self) -> bool:
@@ -185,6 +192,7 @@ class Family:
 class Specs:
     """Everything below generator/specs, checked."""
 
+    roles: dict[str, Role]
     collectives: dict[str, Collective]  # standard and hybrid collectives
     families: dict[str, Family]
     algorithms: dict[str, Algorithm]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Union
 
 from collforge.errors import CollforgeError
@@ -18,6 +19,12 @@ Value = Union[int, bool, str]
 COUNTS = ("size", "nodes", "min_node_size", "max_node_size")
 FACTS = (*COUNTS, "threads", "consecutive", "commutative", "bytes", "total_bytes")
 """The names that predicates may read: the fields of struct cf_facts."""
+
+INT_MAX = 2**31 - 1
+"""INT_MAX of C: the largest parameter value, and the most bytes of a variant's buffer."""
+
+CONSTANTS: Mapping[str, int] = {"INT_MAX": INT_MAX}
+"""Names that every expression may read, with their values."""
 
 _BINARY = {
     ast.Add: "+",
@@ -43,15 +50,16 @@ class ExpressionError(CollforgeError):
 
 @dataclass(frozen=True)
 class Expression:
-    """One checked expression. ``where`` names the file and key it came from."""
+    """One checked expression. ``where`` names the file and key it came from, ``names`` what it reads."""
 
     text: str
     where: str
     names: frozenset[str]
+    tree: ast.expr = field(compare=False, repr=False)
 
-    @property
-    def tree(self) -> ast.expr:
-        return ast.parse(self.text, mode="eval").body
+    def is_just(self, name: str) -> bool:
+        """Whether it is this name and nothing else."""
+        return isinstance(self.tree, ast.Name) and self.tree.id == name
 
     def evaluate(self, values: Mapping[str, Value]) -> Value:
         """The expression's value; ``values`` has one for each name it uses."""
@@ -64,13 +72,22 @@ class Expression:
         return _render(self.tree, names)
 
 
-def parse(text: str, allowed: Sequence[str], where: str) -> Expression:
+class _Constants(ast.NodeTransformer):
+    """Replaces the names of constants by their values."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        known = node.id in CONSTANTS
+        return ast.copy_location(ast.Constant(CONSTANTS[node.id]), node) if known else node
+
+
+@cache
+def parse(text: str, allowed: tuple[str, ...], where: str) -> Expression:
     """Checks ``text`` against the grammar and the allowed names.
 
     Raises ExpressionError, naming ``where``, for anything else.
     """
     try:
-        tree = ast.parse(text, mode="eval").body
+        tree = _Constants().visit(ast.parse(text, mode="eval")).body
     except SyntaxError as error:
         raise ExpressionError(f"{where}: not an expression: {text!r}") from error
     used: dict[str, None] = {}
@@ -79,7 +96,7 @@ def parse(text: str, allowed: Sequence[str], where: str) -> Expression:
     if unknown:
         known = ", ".join(sorted(allowed))
         raise ExpressionError(f"{where}: unknown fact {unknown[0]!r}; known are {known}")
-    return Expression(text, where, frozenset(used))
+    return Expression(text, where, frozenset(used), tree)
 
 
 def _check(node: ast.expr, used: dict[str, None], where: str) -> None:

@@ -15,12 +15,11 @@ import collforge
 import collforge.templates
 from collforge.errors import CollforgeError
 
-from . import fingerprint, load
+from . import fingerprint, load, roles
 from .describe import describe
 from .expand import expand
-from .in_c import wrappers
+from .in_c import large, wrappers
 from .in_c.fortran import hybrid_routines, routines
-from .in_c.large import large_functions
 from .in_c.variant import view
 from .manifest import Manifest
 from .model import Specs, Variant
@@ -64,6 +63,8 @@ def _render(
     version = collforge.__version__
     shared = {
         "version": version,
+        "members": roles.members(specs.roles.values()),
+        "plain_values": roles.plain_values(specs.roles.values()),
         "collectives": list(specs.collectives.values()),
         "algorithms": list(specs.algorithms.values()),
         "standard": specs.standard,
@@ -84,6 +85,7 @@ def _render(
         for entry, name, text in zip(manifest.variants, names, _format(texts))
     }
     common = (
+        "arguments.h",
         "collectives.h",
         "wrappers.c",
         "wrappers_fortran.c",
@@ -106,6 +108,11 @@ def _render(
     return files, manifest
 
 
+def variant_text(variant: Variant, version: str) -> str:
+    """The C source of a variant, formatted; @FINGERPRINT@ stands for its fingerprint."""
+    return _format([_variant(_environment(TEMPLATES), variant, version)])[0]
+
+
 def _variant(environment: jinja2.Environment, variant: Variant, version: str) -> str:
     """The C source of a variant. Its family may have its own template, which extends variant.c.j2."""
     names = [f"families/{variant.family.name}.c.j2", "variant.c.j2"]
@@ -125,7 +132,6 @@ def _environment(templates: Path) -> jinja2.Environment:
     environment.filters.update(
         comment=_comment,
         comment_tail=lambda text: _comment(text, first=10).replace(" * ", "", 1),
-        formals=lambda c: ", ".join(f"{a.ctype} {a.name}".replace("* ", "*") for a in c.arguments),
         choose=wrappers.choose,
         count=wrappers.count,
         have_nonblocking=wrappers.have_nonblocking,
@@ -133,7 +139,10 @@ def _environment(templates: Path) -> jinja2.Environment:
         is_native=wrappers.is_native,
         fortran_routines=routines,
         hybrid_routines=hybrid_routines,
-        large_functions=lambda known: large_functions(known, wrappers.FIELDS, wrappers.choose),
+        have_large_form=lambda known: [one for one in known if large.has_large_form(one)],
+        large_formals=large.large_formals,
+        large_initializer=large.large_initializer,
+        large_counts=large.large_counts,
         initializer=wrappers.initializer,
         from_args=wrappers.from_args,
         part=wrappers.part,

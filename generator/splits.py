@@ -17,7 +17,7 @@ class Split:
 
     ``cells(machine, group, me)``: the number of cells that rank ``me`` has for each member of a group; None
     if the split exists in C only. ``name``: the C variable. ``setup``: the C call that fills the variable, a
-    format of {name}, {slot} and {row}, the blocks that ``me`` sends. ``receiving``: the split of the received
+    format of {name}, {slot} and local variables (Scope.fill). ``receiving``: the split of the received
     data of an all-to-all, if it differs.
     """
 
@@ -67,17 +67,20 @@ def _lane_slices(m: Machine, group: Group, me: int) -> Counts:
 
 
 def _by_lane(name: str) -> str:
-    return f"cf_split_{name}(&{{name}}, comm, {{slot}}, lanes, lane, blocks)"
+    return f"cf_split_{name}(&{{name}}, comm, {{slot}}, {{lanes}}, {{lane}}, {{blocks}})"
 
 
 SPLITS: dict[str, Split] = {
     "ranks": Split(_each),
-    "blocks": Split(_each, "node_parts", "cf_split_blocks(&{name}, comm, {slot}, blocks)"),
-    "rows": Split(_every, "row_parts", "cf_split_rows(&{name}, comm, {slot}, blocks)"),
-    "columns": Split(_every, "column_parts", "cf_split_columns(&{name}, comm, {slot}, blocks)"),
-    "slices": Split(_slices, "slices", "cf_split_slices(&{name}, comm, {slot}, lanes, block)"),
+    "blocks": Split(_each, "node_parts", "cf_split_blocks(&{name}, comm, {slot}, {blocks})"),
+    "rows": Split(_every, "row_parts", "cf_split_rows(&{name}, comm, {slot}, {blocks})"),
+    "columns": Split(_every, "column_parts", "cf_split_columns(&{name}, comm, {slot}, {blocks})"),
+    "slices": Split(_slices, "slices", "cf_split_slices(&{name}, comm, {slot}, {lanes}, {block})"),
     "lanes": Split(
-        _lanes, "lane_parts", "cf_split_lanes(&{name}, comm, {slot}, lanes, {row})", "collecting"
+        _lanes,
+        "lane_parts",
+        "cf_split_lanes(&{name}, comm, {slot}, {lanes}, {sent_blocks})",
+        "collecting",
     ),
     "collecting": Split(_collecting, "collected_parts", _by_lane("collecting")),
     "shares": Split(_shares, "share_parts", _by_lane("shares")),
@@ -85,8 +88,8 @@ SPLITS: dict[str, Split] = {
     "arriving": Split(_arriving, "arriving_parts", _by_lane("arriving")),
     "lane_slices": Split(_lane_slices, "lane_slices", _by_lane("lane_slices")),
     # For an exchange among all ranks.
-    "targets": Split(None, "target_parts", "cf_split_ranks(&{name}, comm, {slot}, &row)"),
-    "sources": Split(None, "source_parts", "cf_split_ranks(&{name}, comm, {slot}, &column)"),
+    "targets": Split(None, "target_parts", "cf_split_ranks(&{name}, comm, {slot}, &{row})"),
+    "sources": Split(None, "source_parts", "cf_split_ranks(&{name}, comm, {slot}, &{column})"),
 }
 
 
@@ -104,7 +107,7 @@ def received(name: str, m: Machine, group: Group, me: int) -> Counts:
 
 @dataclass(frozen=True)
 class Shape:
-    """The size of a temporary: ``cells(machine, rank)``, and in C ``units``.
+    """The size of a temporary: ``cells(machine, rank)``, and in C ``units``, a format (Scope.fill).
 
     ``memory``: the member of struct cf_temporaries that counts it.
     """
@@ -128,15 +131,15 @@ def _outgoing(m: Machine, rank: int) -> int:
 
 
 SHAPES: dict[str, Shape] = {
-    "vector": Shape(lambda m, rank: m.cells, "block", "vector"),
+    "vector": Shape(lambda m, rank: m.cells, "{block}", "vector"),
     "slice": Shape(
-        lambda m, rank: 1 if m.carrier(rank) else 0, "slices.counts[at->node_rank]", "slice"
+        lambda m, rank: 1 if m.carrier(rank) else 0, "slices.counts[{at}->node_rank]", "slice"
     ),
-    "share": Shape(_share, "share_units", "share"),
-    "lane": Shape(_on_lane, "lane_units", "lane"),
-    "all": Shape(lambda m, rank: m.blocks(range(m.layout.size)), "all_units", "vector"),
-    "outgoing": Shape(_outgoing, "outgoing_units", "crossing"),
+    "share": Shape(_share, "{share_units}", "share"),
+    "lane": Shape(_on_lane, "{lane_units}", "lane"),
+    "all": Shape(lambda m, rank: m.blocks(range(m.layout.size)), "{all_units}", "vector"),
+    "outgoing": Shape(_outgoing, "{outgoing_units}", "crossing"),
     "incoming": Shape(
-        lambda m, rank: m.layout.size * _share(m, rank), "incoming_units", "crossing"
+        lambda m, rank: m.layout.size * _share(m, rank), "{incoming_units}", "crossing"
     ),
 }

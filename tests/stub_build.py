@@ -9,7 +9,7 @@ from pathlib import Path
 
 from support import execute, launch_local, make_folder
 
-from collforge.generator import load, render
+from collforge.generator import load, render, roles
 from collforge.toolchain import libraries
 
 HERE = Path(__file__).resolve().parent
@@ -17,12 +17,18 @@ RUNTIME = HERE.parent / "runtime"
 
 
 def make_stub() -> Path:
-    """The folder of the stub for generated C: tests/c/stub, and the header that the lane algorithms need."""
+    """The folder of the stub for generated C: tests/c/stub, and the headers that the runtime needs."""
     folder = make_folder("stub")
-    algorithms = list(load.load_specs(load.SPECS).algorithms.values())
-    template = render._environment(render.TEMPLATES).get_template("lane_algorithms.h.j2")
+    specs = load.load_specs(load.SPECS)
+    environment = render._environment(render.TEMPLATES)
+    values = {
+        "version": "of the tests",
+        "algorithms": list(specs.algorithms.values()),
+        "members": roles.members(specs.roles.values()),
+    }
     files = {path.name: path.read_text() for path in (HERE / "c" / "stub").iterdir()}
-    files["lane_algorithms.h"] = template.render(version="of the tests", algorithms=algorithms)
+    for name in ("arguments.h", "lane_algorithms.h"):
+        files[name] = environment.get_template(f"{name}.j2").render(values)
     for path, text in ((folder / name, text) for name, text in files.items()):
         if not path.exists() or path.read_text() != text:
             own = path.with_name(f"{path.name}.{os.getpid()}")

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import TOP
 
 from collforge import case, layout
 from collforge.errors import CollforgeError
-from collforge.generator import load, manifest, proof, render
+from collforge.generator import catalogue, load, manifest, proof, render
 from collforge.generator.expand import expand
 from collforge.generator.model import Composition, Step, Variant
 from collforge.generator.predicates import ExpressionError, parse
@@ -257,6 +258,8 @@ def specs_copy(tmp_path: Path) -> Path:
         ("families/full_lane.toml", 'split = "slices", ', "", "full_lane.toml.*split"),
         ("families/full_lane.toml", "nodes > 1", "noods > 1", "full_lane.toml.*noods"),
         ("algorithms/chain.toml", "calls =", "call =", "chain.toml.*calls"),
+        ("roles.toml", 'type = "MPI_Op"', 'type = "MPI_Opp"', r"roles.toml.*\[op\].*type"),
+        ("roles.toml", '["recvbuf"]', '["sendbuf"]', r"roles.toml.*sendbuf.*const void"),
     ],
 )
 def test_spec_errors_name_file_and_key(
@@ -282,7 +285,7 @@ def test_spec_errors_name_file_and_key(
         (
             "families/full_lane.toml",
             "[buffers]",
-            '[[parameter]]\nname = "window"\nvalues = [1]\nminimum = 1\n\n[buffers]',
+            '[[parameter]]\nname = "window"\nsummary = ""\nvalues = [1]\nminimum = 1\n\n[buffers]',
             "full_lane.toml.*'window'",
         ),
     ],
@@ -371,6 +374,11 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("generated")
     render.generate(out)
     return out
+
+
+def test_the_catalogue_is_that_of_the_specs() -> None:
+    page = TOP / "docs" / "catalogue.md"
+    assert page.read_text() == catalogue.catalogue(SPECS), "run make catalogue"
 
 
 def test_generation_is_reproducible_and_touches_nothing_unchanged(

@@ -48,9 +48,9 @@ def test_a_room_is_told_in_one_sentence(room: str) -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_includes_what_is_below_it(room: str) -> None:
-    # No header of the driver, and of the generated headers only the table of lane algorithms.
+    # No header of the driver, and only these of the generated headers.
     below = (*ROOMS[: ROOMS.index(room) + 1], "collforge.h", "collforge_hybrid.h")
-    below += ("lane_algorithms.h",) if room == "lane" else ()
+    below += {"base": ("arguments.h",), "lane": ("lane_algorithms.h",)}.get(room, ())
     wrong = [
         f"{path.name}: {name}"
         for path in files(room)

@@ -1,9 +1,10 @@
-"""A collective, a family, a lane algorithm or a step can be added without editing other files.
+"""A collective, a family, a lane algorithm, a step or a role can be added without editing other files.
 
 A toy of each is added to a copy of the package, and is proven, generated, compiled and verified. The toy
 collective is MPIX_Fan_in (the ranks' vectors combined, on rank 0), an extension function that this test's MPI
-library has. The toy family serves it and allreduce, with its own parameter and the toy step, which copies a
-rank's data. The toy lane algorithm is a bcast from node to node.
+library has. Two of its arguments have new roles, of which the toy step uses one. The toy family serves it and
+allreduce, with its own parameter and the toy step, which copies a rank's data. The toy lane algorithm is a
+bcast from node to node.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from pathlib import Path
 from subprocess import PIPE
 
 import pytest
+from conformance.build import render_tables
 
 import collforge
 from collforge import generator, runtime, templates
-from collforge.generator import manifest
+from collforge.generator import load, manifest
 
 COLLECTIVE = """
 name = "fan_in"
@@ -28,15 +30,17 @@ function = "MPIX_Fan_in"
 summary = "The ranks' vectors combined elementwise in rank order, on rank 0."
 standard = "an extension"
 signature = [
-    ["const void *", "sendbuf", "send_buffer"],
-    ["void *", "recvbuf", "recv_buffer"],
-    ["int", "count", "count"],
-    ["MPI_Datatype", "datatype", "datatype"],
-    ["MPI_Op", "op", "op"],
-    ["MPI_Comm", "comm", "comm"],
+    ["sendbuf", "send_buffer"],
+    ["recvbuf", "recv_buffer"],
+    ["count", "count"],
+    ["datatype", "datatype"],
+    ["op", "op"],
+    ["priority", "priority"],
+    ["info", "info"],
+    ["comm", "comm"],
 ]
 in_place = "none"
-total = "bytes"
+has_blocks = false
 bound = "bytes"
 
 [result]
@@ -45,6 +49,18 @@ out_blocks = "1 if rank == 0 else 0"
 first = "0"
 last = "size"
 source_block = "0"
+"""
+
+ROLES = """
+[priority]
+kind = "value"
+type = "int"
+plain = "7"
+
+[info]
+kind = "value"
+type = "MPI_Info"
+plain = "MPI_INFO_NULL"
 """
 
 FAMILY = """
@@ -57,6 +73,7 @@ predicate = "nodes > 1"
 
 [[parameter]]
 name = "detour"
+summary = "Nothing."
 values = [1, 2]
 
 [buffers]
@@ -89,6 +106,7 @@ calls = ["bcast"]
 
 [[parameter]]
 name = "at_once"
+summary = "Units of a segment."
 values = [7, 100000]
 minimum = 1
 """
@@ -132,14 +150,17 @@ class Keep(RankStep):
     whole = True
 
     def to_c(self, c: InC) -> str:
-        return f"CF_TRY(cf_keep(comm, {c.source}, {c.target}, {c.units}, unit));"
+        return f"CF_TRY(cf_keep(comm, {c.source}, {c.target}, {c.units}, {c.use.unit}, args->priority));"
 """
 
 STEP_IN_C = """
+#include <stdio.h>
+
 #include "data/unit.h"
 
 static inline int cf_keep(struct cf_comm *comm, const void *from, void *to, int count,
-                          const struct cf_unit *unit) {
+                          const struct cf_unit *unit, int priority) {
+    (void)fprintf(stderr, "keep: priority %d\\n", priority);
     return cf_copy(comm, to, from, count, unit);
 }
 """
@@ -148,16 +169,19 @@ LIBRARY = """
 #include <mpi.h>
 
 int PMPIX_Fan_in(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                 MPI_Comm comm);
+                 int priority, MPI_Info info, MPI_Comm comm);
 
 int PMPIX_Fan_in(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
-                 MPI_Comm comm)
+                 int priority, MPI_Info info, MPI_Comm comm)
 {
+    if (priority != 7 || info != MPI_INFO_NULL)
+        return MPI_ERR_ARG;
     return PMPI_Reduce(sendbuf, recvbuf, count, datatype, op, 0, comm);
 }
 """
 
 CASES = """\
+fan_in:native@2x2,bytes=4000,type=double,op=max
 fan_in:toy[detour=2]@2x2,bytes=4000,type=double,op=max
 fan_in:toy[detour=1]@2x2,bytes=808,type=pair,op=affine
 allreduce:toy[detour=1]@2x2,bytes=4004,in_place
@@ -181,7 +205,7 @@ GENERATE += "render.generate(Path(sys.argv[1]))"
 
 @pytest.fixture
 def toy(tmp_path: Path) -> Path:
-    """A copy of the package with added files; no file is edited."""
+    """A copy of the package with added files; no file is edited but the table of roles."""
     package = tmp_path / "collforge"
     for module in (collforge, generator, runtime, templates):
         name = module.__name__.partition(".")[2]
@@ -190,6 +214,8 @@ def toy(tmp_path: Path) -> Path:
     for name, text in ADDED.items():
         assert not (package / name).exists()
         (package / name).write_text(text)
+    with (package / "generator/specs/roles.toml").open("a") as table:
+        table.write(ROLES)
     return tmp_path
 
 
@@ -198,7 +224,7 @@ def test_what_is_added_needs_no_other_edit(toy: Path, mpi: str) -> None:
     out, generated = toy / "out", toy / "generated"
     command = [sys.executable, "-c", GENERATE, str(generated)]
     environment = {**os.environ, "PYTHONPATH": str(toy)}
-    subprocess.run(command, check=True, timeout=120, cwd=toy, env=environment)
+    subprocess.run(command, check=True, timeout=300, cwd=toy, env=environment)
     made = manifest.load(generated / "manifest.json")
     assert {"fan_in", "allreduce"} == {v.collective for v in made.variants if v.family == "toy"}
     (toy / "library.c").write_text(LIBRARY)
@@ -226,8 +252,20 @@ def test_what_is_added_needs_no_other_edit(toy: Path, mpi: str) -> None:
     by_case = {r["case"]: r for r in results if r["record"] == "result"}
     for case in CASES.split():
         assert by_case[case]["applicable"] and by_case[case]["verified"], by_case[case]
-    # The named algorithm runs with the named parameters.
-    assert {"line: 7 at once", "line: 100000 at once"} <= set(log.splitlines())
+    # The named algorithm runs with the named parameters, and the step has the argument of a new role.
+    lines = {"line: 7 at once", "line: 100000 at once", "keep: priority 7"}
+    assert lines <= set(log.splitlines())
+
+
+def test_the_conformance_program_passes_arguments_of_new_roles(tmp_path: Path) -> None:
+    specs = Path(shutil.copytree(load.SPECS, tmp_path / "specs"))
+    (specs / "collectives" / "fan_in.toml").write_text(COLLECTIVE)
+    with (specs / "roles.toml").open("a") as table:
+        table.write(ROLES)
+    made = render_tables(specs)
+    assert "int priority;" in made["arguments.h"] and "MPI_Info info;" in made["arguments.h"]
+    assert ".priority = 7," in made["collectives.c"]
+    assert "args->op, args->priority, args->info, args->comm)" in made["collectives.c"]
 
 
 def verify(mpi: str, toy: Path, driver: Path) -> tuple[list[dict[str, object]], str]:

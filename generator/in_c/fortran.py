@@ -14,14 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..model import Argument, Collective
+from ..roles import HANDLES, HYBRID, declaration, from_fortran
 
-_BUFFERS = ("buffer", "send_buffer", "recv_buffer")
-_CONVERSIONS = {
-    **dict.fromkeys(("count", "send_count", "recv_count", "root"), "*{name}"),
-    **dict.fromkeys(("datatype", "send_type", "recv_type"), "PMPI_Type_f2c(*{name})"),
-    "op": "PMPI_Op_f2c(*{name})",
-    "comm": "PMPI_Comm_f2c(*{name})",
-}
 # By the spec's in_place: the sides whose buffer may be MPI_IN_PLACE on some rank.
 _IN_PLACE = {
     "send_all": ("send_buffer",),
@@ -101,21 +95,22 @@ def _routine(collective: Collective) -> Routine:
         parameters=tuple(map(_parameter, arguments)),
         names=tuple(argument.name for argument in arguments),
         call=f"{collective.function}({values})",
-        openmpi_only=any(argument.role in _BUFFERS for argument in arguments),
+        openmpi_only=not collective.moves_nothing,
     )
 
 
 def _parameter(argument: Argument) -> str:
-    ctype = "void *" if argument.role in _BUFFERS else "const MPI_Fint *"
+    ctype = "void *" if argument.role.kind == "buffer" else "const MPI_Fint *"
     return f"{ctype}{argument.name}"
 
 
 def _value(collective: Collective, argument: Argument) -> str:
-    if argument.role in _BUFFERS:
-        place = argument.role in _IN_PLACE.get(collective.in_place, ())
+    if argument.role.kind == "buffer":
+        place = argument.role.name in _IN_PLACE.get(collective.in_place, ())
         return f"{'data_or_in_place' if place else 'data'}({argument.name})"
     # INTEGER arrays are passed as int arrays; the template asserts that both have the same size.
-    return _CONVERSIONS.get(argument.role, "{name}").format(name=argument.name)
+    ctype, name = argument.role.type, argument.name
+    return name if ctype.endswith("*") else from_fortran(ctype, f"*{name}")
 
 
 @dataclass(frozen=True)
@@ -129,41 +124,27 @@ class HybridRoutine:
     declarations: tuple[str, ...]  # in Fortran
 
 
-_POINTER = "type(c_ptr), value :: {name}"
-_INTEGER = "integer(c_int), value :: {name}"
-_NEW = "type(c_ptr), intent(out) :: {name}"
-_HYBRID = "struct collforge_hybrid *"
 _REQUEST = "struct collforge_hybrid_request *"
-# kind of an argument -> its C parameter, the expression passed on, its Fortran declaration
-_KINDS = {
-    "buffer": ("void *{name}", "{name}", _POINTER),
-    "send_buffer": ("const void *{name}", "{name}", _POINTER),
-    "recv_buffer": ("void *{name}", "{name}", _POINTER),
-    "count": ("int {name}", "{name}", _INTEGER),
-    "counts": ("const int *{name}", "{name}", "integer(c_int), intent(in) :: {name}(*)"),
-    "datatype": ("MPI_Fint {name}", "PMPI_Type_f2c({name})", _INTEGER),
-    "op": ("MPI_Fint {name}", "PMPI_Op_f2c({name})", _INTEGER),
-    "root": ("int {name}", "{name}", _INTEGER),
-    "comm": ("MPI_Fint {name}", "PMPI_Comm_f2c({name})", _INTEGER),
-    "hybrid": (_HYBRID + "{name}", "{name}", _POINTER),
-    "new_hybrid": (_HYBRID + "*{name}", "{name}", _NEW),
-    "freed_hybrid": (_HYBRID + "*{name}", "{name}", "type(c_ptr), intent(inout) :: {name}"),
-    "bytes": ("MPI_Aint {name}", "{name}", "integer(c_intptr_t), value :: {name}"),
-    "new_memory": ("void **{name}", "{name}", _NEW),
-    "request": (_REQUEST + "{name}", "{name}", _POINTER),
-    "new_request": (_REQUEST + "*{name}", "{name}", _NEW),
-    "freed_request": (_REQUEST + "*{name}", "{name}", "type(c_ptr), intent(inout) :: {name}"),
-}
-_LIFE: dict[str, tuple[tuple[str, str], ...]] = {
-    "create": (("comm", "comm"), ("hybrid", "new_hybrid")),
-    "create_numa": (("comm", "comm"), ("hybrid", "new_hybrid")),
-    "free": (("hybrid", "freed_hybrid"),),
-    "alloc": (("hybrid", "hybrid"), ("bytes", "bytes"), ("address", "new_memory")),
-    "release": (("hybrid", "hybrid"), ("address", "buffer")),
-    "sync": (("hybrid", "hybrid"),),
-    "barrier": (("hybrid", "hybrid"),),
-    "start": (("request", "request"),),
-    "request_free": (("request", "freed_request"),),
+_VALUE = "type(c_ptr), value"
+# The arguments of the routines that make and free packages and requests: name, C type, Fortran declaration.
+_NEW_HYBRID = ("hybrid", f"{HYBRID}*", "type(c_ptr), intent(out)")
+_OLD_HYBRID = ("hybrid", f"{HYBRID}*", "type(c_ptr), intent(inout)")
+_NEW_REQUEST = ("request", f"{_REQUEST}*", "type(c_ptr), intent(out)")
+_OLD_REQUEST = ("request", f"{_REQUEST}*", "type(c_ptr), intent(inout)")
+_THE_HYBRID = ("hybrid", HYBRID, _VALUE)
+_COMM = ("comm", "MPI_Comm", "integer(c_int), value")
+_BYTES = ("bytes", "MPI_Aint", "integer(c_intptr_t), value")
+Row = tuple[str, str, str]
+_LIFE: dict[str, tuple[Row, ...]] = {
+    "create": (_COMM, _NEW_HYBRID),
+    "create_numa": (_COMM, _NEW_HYBRID),
+    "free": (_OLD_HYBRID,),
+    "alloc": (_THE_HYBRID, _BYTES, ("address", "void **", "type(c_ptr), intent(out)")),
+    "release": (_THE_HYBRID, ("address", "void *", _VALUE)),
+    "sync": (_THE_HYBRID,),
+    "barrier": (_THE_HYBRID,),
+    "start": (("request", _REQUEST, _VALUE),),
+    "request_free": (_OLD_REQUEST,),
 }
 
 
@@ -171,14 +152,31 @@ def hybrid_routines(collectives: Iterable[Collective]) -> list[HybridRoutine]:
     """The routines that make and free packages, the hybrid collectives and their persistent forms."""
     found = [_hybrid_routine(f"collforge_hybrid_{name}", rows) for name, rows in _LIFE.items()]
     for collective in collectives:
-        rows = tuple((argument.name, argument.role) for argument in collective.arguments)
+        rows = tuple(map(_row, collective.arguments))
         found.append(_hybrid_routine(collective.function, rows))
-        persistent = (*rows, ("request", "new_request"))
-        found.append(_hybrid_routine(f"{collective.function}_init", persistent))
+        found.append(_hybrid_routine(f"{collective.function}_init", (*rows, _NEW_REQUEST)))
     return found
 
 
-def _hybrid_routine(name: str, rows: tuple[tuple[str, str], ...]) -> HybridRoutine:
-    forms = [[text.format(name=argument) for text in _KINDS[kind]] for argument, kind in rows]
-    parameters, arguments, declarations = zip(*forms)
-    return HybridRoutine(name, tuple(n for n, _ in rows), parameters, arguments, declarations)
+def _row(argument: Argument) -> Row:
+    ctype = argument.role.type
+    if argument.role.kind in ("counts", "displs"):
+        return argument.name, ctype, "integer(c_int), intent(in)"
+    return argument.name, ctype, _VALUE if ctype.endswith("*") else "integer(c_int), value"
+
+
+def _hybrid_routine(name: str, rows: tuple[Row, ...]) -> HybridRoutine:
+    return HybridRoutine(
+        name=name,
+        names=tuple(argument for argument, _, _ in rows),
+        c_parameters=tuple(declaration(_fortran_type(c), n) for n, c, _ in rows),
+        c_arguments=tuple(from_fortran(ctype, argument) for argument, ctype, _ in rows),
+        declarations=tuple(
+            f"{kind} :: {n}{'(*)' if c == 'const int *' else ''}" for n, c, kind in rows
+        ),
+    )
+
+
+def _fortran_type(ctype: str) -> str:
+    """The C type of a parameter that Fortran passes by value: of a handle, its number."""
+    return "MPI_Fint" if ctype in HANDLES else ctype

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from ..expand import LANES
 from ..model import Variant
+from ..scope import Scope
 from ..splits import SHAPES, SPLITS
 from ..steps import PLACES, STEPS
 
 # view of a node's shared memory (generator/window.py) -> the split that it is a part of, and the C expression
-# of that part's index. Other views are addressed block by block.
+# of that part's index (Scope.fill). Other views are addressed block by block.
 VIEW_SPLITS = {
-    "slice": ("slices", "at->node_rank"),
-    "node_slice": ("lane_slices", "at->node"),
+    "slice": ("slices", "{at}->node_rank"),
+    "node_slice": ("lane_slices", "{at}->node"),
 }
 
 
@@ -35,14 +36,14 @@ class View:
 
 @dataclass(frozen=True)
 class Buffer:
-    """A temporary: its slot and its size in units on this rank, in C.
+    """A temporary: its slot, and the memory that it gets on this rank, in C.
 
     Where ``needed`` is false, no temporary is used but the buffer ``otherwise``.
     """
 
     name: str
     slot: str
-    units: str
+    memory: str
     needed: str = ""
     otherwise: str = ""
 
@@ -74,8 +75,7 @@ def temporaries(variant: Variant) -> list[tuple[str, str]]:
     ]
 
 
-def splits(variant: Variant) -> list[NamedSetup]:
-    row = "&row" if variant.collective.all_to_all else "blocks"
+def splits(variant: Variant, use: Scope) -> list[NamedSetup]:
     views = (variant.family.views[name] for name in _viewed(variant))
     kinds = dict.fromkeys(
         (
@@ -86,7 +86,7 @@ def splits(variant: Variant) -> list[NamedSetup]:
     out = []
     for kind in kinds:
         split = SPLITS[kind]
-        setup = split.setup.format(name=split.name, slot=split.name.upper(), row=row)
+        setup = use.fill(split.setup, name=split.name, slot=split.name.upper())
         out.append(NamedSetup(split.name, setup))
     return out
 
@@ -98,58 +98,60 @@ def _viewed(variant: Variant) -> list[str]:
     return [name for name in names if name in variant.family.views]
 
 
-def views(variant: Variant) -> list[View]:
+def views(variant: Variant, use: Scope) -> list[View]:
     """The contiguous views of the node's shared memory that the steps use."""
     out = []
     for name in _viewed(variant):
         kind = variant.family.views[name]
         if kind in VIEW_SPLITS:
             split, member = VIEW_SPLITS[kind]
-            displacement = f"{SPLITS[split].name}.displs[{member}]"
-            out.append(View(name, f"cf_at(unit, call.output, {displacement})"))
+            displacement = f"{SPLITS[split].name}.displs[{use.fill(member)}]"
+            out.append(View(name, f"cf_at({use.unit}, call.output, {displacement})"))
     return out
 
 
-def buffers(variant: Variant) -> list[Buffer]:
+def buffers(variant: Variant, use: Scope) -> list[Buffer]:
     """The temporaries, each no larger than this rank needs."""
     return [
-        _buffer(variant, name)
+        _buffer(variant, name, use)
         for name in dict.fromkeys(step.writes for step in variant.composition.steps)
         if name in variant.family.buffers
     ]
 
 
-def _buffer(variant: Variant, name: str) -> Buffer:
+def _buffer(variant: Variant, name: str, use: Scope) -> Buffer:
     steps = variant.composition.steps
     slot, units = f"{name.upper()}_BUFFER", SHAPES[variant.family.buffers[name]].units
+    memory = f"cf_temp(comm, {slot}, %s, {use.unit})"
     writers = [step for step in steps if step.writes == name]
     guards = {s.where.to_c(PLACES) if s.where else "" for s in writers}
     for step in steps:
         if not STEPS[step.call].one_buffer:
             continue
         if name == step.writes:
-            return Buffer(name, slot, units, "permuted", f"(void *){pointer(step.reads, variant)}")
+            other = f"(void *){pointer(step.reads, variant)}"
+            return Buffer(name, slot, memory % use.fill(units), use.permuted, other)
         if name == step.reads:
             # Rank 0 comes first in either order: its result is not moved, and may be undefined (exscan).
-            return Buffer(
-                name, slot, units, "permuted && at->rank > 0", pointer(step.writes, variant)
-            )
+            needed, other = f"{use.permuted} && {use.at}->rank > 0", pointer(step.writes, variant)
+            return Buffer(name, slot, memory % use.fill(units), needed, other)
     if len(guards) == 1 and "" not in guards:
         units = f"{guards.pop()} ? {units} : 0"
-    return Buffer(name, slot, units)
+    return Buffer(name, slot, memory % use.fill(units))
 
 
 def units(variant: Variant, buffer: str) -> str:
+    """The size of a buffer in C, a format (Scope.fill)."""
     if buffer in variant.family.views:
         split, member = VIEW_SPLITS[variant.family.views[buffer]]
         return f"{SPLITS[split].name}.counts[{member}]"
     if buffer not in ("input", "output"):
         return SHAPES[variant.family.buffers[buffer]].units
     if not variant.collective.has_blocks:
-        return "block"
+        return "{block}"
     result = variant.collective.result
     blocks = result.in_blocks if buffer == "input" else result.out_blocks
-    return "all_units" if blocks.text == "size" else "own_units"
+    return "{all_units}" if blocks.is_just("size") else "{own_units}"
 
 
 def pointer(buffer: str, variant: Variant) -> str:

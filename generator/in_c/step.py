@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ..expand import NODE_PHASE, OVERLAP, Pieces, pieces
 from ..model import Step, Variant
+from ..scope import Scope
 from ..splits import SPLITS
 from ..steps import PLACES, STEPS, InC
 from .memory import pointer, units
@@ -46,57 +47,58 @@ class PipeView:
     """A pipe (struct cf_pipe), in C."""
 
     split: str
+    unit: str
     wanted: str
     pieces: tuple[PieceView, ...]
     then: tuple[PieceView, ...]
 
 
-def step_views(variant: Variant) -> list[StepView]:
+def step_views(variant: Variant, use: Scope) -> list[StepView]:
     cut, steps = _pieces(variant), variant.composition.steps
-    return [_step_view(variant, cut, number, step) for number, step in enumerate(steps, 1)]
+    return [_step_view(_in_c(variant, cut, step, use), cut, n) for n, step in enumerate(steps, 1)]
 
 
-def _step_view(variant: Variant, cut: Pieces, number: int, step: Step) -> StepView:
+def _step_view(c: InC, cut: Pieces, number: int) -> StepView:
+    step = c.step
     kind = STEPS[step.call]
     words = {key: _WORDS.get(key, {}).get(value, value) for key, value in step.options.items()}
     words.update(reads=step.reads, writes=step.writes)
     words["order"] = "nodes" if step.get("direction") == "to_node_order" else "ranks"
-    conditions = _conditions(cut, step)
+    conditions = _conditions(cut, step, c.use)
     return StepView(
         comment=f"{number}. {kind.sentence.format(**words)}",
         guard=" && ".join(f"({c})" if " " in c and len(conditions) > 1 else c for c in conditions),
-        text=kind.to_c(_in_c(variant, cut, step)),
+        text=kind.to_c(c),
     )
 
 
-def _conditions(cut: Pieces, step: Step) -> list[str]:
+def _conditions(cut: Pieces, step: Step, use: Scope) -> list[str]:
     if STEPS[step.call].one_buffer:
-        return ["permuted"]
+        return [use.permuted]
     found = ["!pipe.open"] if step in cut.steps else []
-    found += ["carrier"] if step.get("over") == "lane" else []
-    return found + ([step.where.to_c(PLACES)] if step.where else [])
+    found += [use.carrier] if step.get("over") == "lane" else []
+    return found + ([use.fill(step.where.to_c(PLACES))] if step.where else [])
 
 
-def _in_c(variant: Variant, cut: Pieces, step: Step) -> InC:
+def _in_c(variant: Variant, cut: Pieces, step: Step, use: Scope) -> InC:
     over, kind, views = step.get("over") or "", STEPS[step.call], variant.family.views
     splits = [f"&{SPLITS[name].name}" for name in kind.splits(step)] + ["", ""]
-    whole = "block" if over == "all" else units(variant, step.reads) if kind.whole else ""
+    whole = "{block}" if over == "all" else units(variant, step.reads) if kind.whole else ""
     return InC(
         step=step,
-        comm=f"at->{over}_comm",
+        use=use,
         source=pointer(step.reads, variant),
         target=pointer(step.writes, variant),
-        units=whole,
+        units=use.fill(whole),
         split=splits[0],
         receive_split=splits[1],
-        blocks=kind.blocks(step, variant.collective.all_to_all),
         root="args->root"
         if over == "all" and "root" in step.options
-        else _named(_ROOTS, step, "root"),
-        mover=_named(_ROOTS, step, "source"),
-        receiver=_named(_ROOTS, step, "target"),
-        waiting=_named(_MEMBERS, step, "ranks"),
-        awaited=_named(_MEMBERS, step, "for"),
+        else _named(_ROOTS, step, "root", use),
+        mover=_named(_ROOTS, step, "source", use),
+        receiver=_named(_ROOTS, step, "target", use),
+        waiting=_named(_MEMBERS, step, "ranks", use),
+        awaited=_named(_MEMBERS, step, "for", use),
         way=_way(variant, over),
         piped=bool(cut.steps) and over == "lane",
         chosen_sync=variant.parameter("sync") is not None,
@@ -104,8 +106,9 @@ def _in_c(variant: Variant, cut: Pieces, step: Step) -> InC:
     )
 
 
-def _named(names: dict[str, str], step: Step, key: str) -> str:
-    return names.get(step.get(key) or "", "")
+def _named(names: dict[str, str], step: Step, key: str, use: Scope) -> str:
+    """The local variable for the value of a step's key; empty if the step lacks the key."""
+    return use[names[step[key]]] if key in step.options else ""
 
 
 def is_shared(variant: Variant) -> bool:
@@ -129,30 +132,32 @@ def _pieces(variant: Variant) -> Pieces:
     return pieces(variant.family, variant.composition)
 
 
-def pipe(variant: Variant) -> PipeView | None:
+def pipe(variant: Variant, use: Scope) -> PipeView | None:
     cut = _pieces(variant)
     if not cut.steps or cut.lane is None:
         return None
     found = {place: step for place, step in (("before", cut.before), ("after", cut.after)) if step}
     (split,) = {step["split"] for step in found.values()}
-    pipelined = f"lane_{cut.lane.call}[parameter[LANE_ALGORITHM]].pipelined"
-    runs = f"({cut.lane.where.to_c(PLACES)}) && " if cut.lane.where else ""
+    parameter = use.parameter
+    pipelined = f"lane_{cut.lane.call}[{parameter}[LANE_ALGORITHM]].pipelined"
+    runs = f"({use.fill(cut.lane.where.to_c(PLACES))}) && " if cut.lane.where else ""
     return PipeView(
         split=SPLITS[split].name,
-        wanted=f"shared && {runs}parameter[OVERLAP] == YES && {pipelined}",
-        pieces=tuple(_piece(variant, place, step) for place, step in found.items()),
-        then=tuple(_piece(variant, "then", step) for step in cut.then),
+        unit=use.unit,
+        wanted=f"{use.shared} && {runs}{parameter}[OVERLAP] == YES && {pipelined}",
+        pieces=tuple(_piece(variant, place, step, use) for place, step in found.items()),
+        then=tuple(_piece(variant, "then", step, use) for step in cut.then),
     )
 
 
-def _piece(variant: Variant, place: str, step: Step) -> PieceView:
+def _piece(variant: Variant, place: str, step: Step, use: Scope) -> PieceView:
     call = f"CF_PIPE_{step.call.upper()}"
-    guard = step.where.to_c(PLACES) if step.where else ""
+    guard = use.fill(step.where.to_c(PLACES)) if step.where else ""
     return PieceView(
         place=place,
         call=f"{guard} ? {call} : CF_PIPE_NOTHING" if guard else call,
         source=pointer(step.reads, variant),
         target=pointer(step.writes, variant),
-        root=_named(_ROOTS, step, "root"),
+        root=_named(_ROOTS, step, "root", use),
         takes_op=STEPS[step.call].takes_op,
     )

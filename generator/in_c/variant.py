@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from .. import proof
-from ..expand import NODE_PHASE
+from ..expand import NODE_PHASE, OVERLAP
 from ..model import Algorithm, Variant
 from ..order import fixed_order
 from ..predicates import FACTS
+from ..scope import Scope
 from ..steps import PLACES, STEPS
-from .locals import call_declarations, declarations
+from .locals import of_call, of_layout
 from .memory import buffers, splits, temporaries, views
 from .step import is_shared, pipe, step_views
 from .wrappers import in_place
@@ -21,19 +22,18 @@ FACTS_IN_C = {name: f"facts->{name}" for name in FACTS}
 def view(variant: Variant) -> dict[str, Any]:
     """Everything that templates/variant.c.j2 reads."""
     steps = variant.composition.steps
-    in_turn, around = step_views(variant), pipe(variant)
-    split_setups, memory, parts = splits(variant), buffers(variant), views(variant)
-    pieces = (*around.pieces, *around.then) if around else ()
-    text = " ".join(
-        [
-            *(f"{s.guard} {s.text}" for s in in_turn),
-            *(f"{p.call} {p.source} {p.target} {p.root}" for p in pieces),
-            *(v.address for v in parts),
-            *(s.setup for s in split_setups),
-            *(f"{b.units} {b.needed}" for b in memory),
-            *(value for _, value in _roles(variant)),
-        ]
-    )
+    outer, inner = of_layout(variant), of_call(variant)
+    use = Scope([*outer, *inner])
+    split_setups, memory = splits(variant, use), buffers(variant, use)
+    made = {
+        "roles": _roles(variant, use),
+        "splits": split_setups,
+        "buffers": memory,
+        "views": views(variant, use),
+        "step_views": step_views(variant, use),
+        "pipe": pipe(variant, use),
+        "chunks": f"chunks_of({use.at}, {use.parameter})" if _is_chunked(variant) else "",
+    }
     return {
         "name": variant.name,
         "collective": variant.collective,
@@ -43,24 +43,23 @@ def view(variant: Variant) -> dict[str, Any]:
         "predicate": variant.composition.predicate.to_c(FACTS_IN_C),
         "example": proof.worked_example(variant),
         "example_layout": proof.example_layout(variant),
-        "roles": _roles(variant),
+        **made,
         "temporaries": temporaries(variant),
         "slots": [s.name.upper() for s in split_setups] + [b.slot for b in memory],
-        "splits": split_setups,
-        "buffers": memory,
-        "views": parts,
-        "step_views": in_turn,
-        "pipe": around,
         "node_phase": variant.parameter(NODE_PHASE),
+        "overlap": variant.parameter(OVERLAP),
         "is_shared": is_shared(variant),
         "symbols": _symbols(variant),
         "fixed_order": _fixed_order(variant),
         "headers": sorted({STEPS[step.call].header for step in steps} - {""}),
         "in_order": any(STEPS[step.call].in_order for step in steps),
-        "chunked": any(step.get("over") == "all" for step in steps),
-        "declarations": declarations(variant, text),
-        "call_declarations": call_declarations(variant, text),
+        "declarations": use.declarations(outer),
+        "call_declarations": use.declarations(inner),
     }
+
+
+def _is_chunked(variant: Variant) -> bool:
+    return any(step.get("over") == "all" for step in variant.composition.steps)
 
 
 def _lane_tables(variant: Variant) -> dict[str, list[str]]:
@@ -106,13 +105,13 @@ def _symbols(variant: Variant) -> list[str]:
     ]
 
 
-def _roles(variant: Variant) -> list[tuple[str, str]]:
+def _roles(variant: Variant, use: Scope) -> list[tuple[str, str]]:
     """The initializers of struct cf_roles that are not false or zero."""
     collective = variant.collective
     at_once = any(s.reads == "input" and s.writes == "output" for s in variant.composition.steps)
-    names = {"rank": "at->rank", "root": "args->root", "size": "at->size"}
+    names = {"rank": "{at}->rank", "root": "args->root", "size": "{at}->size"}
     result = collective.result
-    send_in_place, recv_in_place = in_place(collective, "at->rank == args->root")
+    send_in_place, recv_in_place = in_place(collective, "{at}->rank == args->root")
     varies = collective.varies
     roles = [
         ("moves_nothing", "true" if collective.moves_nothing else ""),
@@ -127,7 +126,7 @@ def _roles(variant: Variant) -> list[tuple[str, str]]:
         ("in_blocks", result.in_blocks.to_c(names)),
         ("out_blocks", result.out_blocks.to_c(names)),
         ("in_place_block", result.in_place_block.to_c(names)),
-        ("apart", "true" if at_once and result.in_blocks.text == "size" else ""),
+        ("apart", "true" if at_once and result.in_blocks.is_just("size") else ""),
         ("spare", variant.composition.spare.to_c(PLACES) if variant.composition.spare else ""),
     ]
-    return [(name, value) for name, value in roles if value not in ("", "0")]
+    return [(name, use.fill(value)) for name, value in roles if value not in ("", "0")]

@@ -14,14 +14,19 @@ def block_argument(collective: Collective, what: str, in_place: bool) -> str | N
     if in_place:
         side = "recv" if side == "send" else "send"
     for argument in collective.arguments:
-        if argument.role in (plain, f"{side}_{what}"):
+        if argument.role.name in (plain, f"{side}_{what}"):
             return argument.name
     return None
 
 
-def choose(collective: Collective) -> str:
-    """The C call that chooses a variant, by values that the standard makes equal on all ranks."""
+def choose(collective: Collective, large: bool = False) -> str:
+    """The C call that chooses a variant, by values that the standard makes equal on all ranks.
+
+    ``large``: in a large-count function; empty if that has arrays of counts, which it narrows first.
+    """
     suffix, arguments = _chosen_by(collective)
+    if large:
+        return "" if suffix else f"cf_choose_large({arguments}, &call)"
     return f"cf_choose{suffix}({arguments}, &call)"
 
 
@@ -70,49 +75,13 @@ def _in_place_guard(collective: Collective) -> str:
     return "recvbuf == MPI_IN_PLACE" if collective.in_place == "recv_root" else ""
 
 
-FIELDS = {
-    "buffer": ("recvbuf",),
-    "send_buffer": ("sendbuf",),
-    "recv_buffer": ("recvbuf",),
-    "count": ("sendcount", "recvcount"),
-    "send_count": ("sendcount",),
-    "recv_count": ("recvcount",),
-    "counts": ("recvcounts",),
-    "send_counts": ("sendcounts",),
-    "recv_counts": ("recvcounts",),
-    "send_displs": ("sdispls",),
-    "recv_displs": ("rdispls",),
-    "datatype": ("sendtype", "recvtype"),
-    "send_type": ("sendtype",),
-    "recv_type": ("recvtype",),
-    "op": ("op",),
-    "root": ("root",),
-    "comm": ("comm",),
-    "hybrid": (),
-}
-
-# The arguments of a plain call of a collective (templates/calls.c.j2).
-_PLAIN = {
-    "buffer": "receive",
-    "send_buffer": "send",
-    "recv_buffer": "receive",
-    **dict.fromkeys(("count", "send_count", "recv_count"), "count"),
-    **dict.fromkeys(("counts", "send_counts", "recv_counts"), "counts"),
-    **dict.fromkeys(("send_displs", "recv_displs"), "displs"),
-    **dict.fromkeys(("datatype", "send_type", "recv_type"), "MPI_DOUBLE"),
-    "op": "MPI_SUM",
-    "root": "0",
-    "comm": "MPI_COMM_WORLD",
-}
-
-
 def initializer(collective: Collective) -> str:
-    pairs = [(field, a.name) for a in collective.arguments for field in FIELDS[a.role]]
+    pairs = [(field, a.name) for a in collective.arguments for field in a.role.members]
     return ", ".join(f".{field} = {name}" for field, name in pairs)
 
 
 def from_args(collective: Collective) -> str:
-    return ", ".join(f"args->{FIELDS[a.role][-1]}" for a in collective.arguments)
+    return ", ".join(f"args->{a.role.members[-1]}" for a in collective.arguments)
 
 
 PLACES = ("rank", "root", "size")
@@ -146,4 +115,4 @@ def part_unused(collective: Collective) -> list[str]:
 
 
 def plain_arguments(collective: Collective) -> str:
-    return ", ".join(_PLAIN[argument.role] for argument in collective.arguments)
+    return ", ".join(argument.role.plain for argument in collective.arguments)

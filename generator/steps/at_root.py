@@ -23,7 +23,7 @@ class OwnSlice(RankStep):
         return [cells[m.lane(rank)]] if m.carrier(rank) else []
 
     def to_c(self, c: InC) -> str:
-        return f"CF_TRY(cf_own_slice(comm, {c.source}, {c.target}, {c.split}, unit));"
+        return f"CF_TRY(cf_own_slice(comm, {c.source}, {c.target}, {c.split}, {c.use.unit}));"
 
 
 class ReduceRest(GroupStep):
@@ -53,5 +53,5 @@ class ReduceRest(GroupStep):
         return BestCase(size - 1, (size - 1) * read)
 
     def to_c(self, c: InC) -> str:
-        arguments = f"comm, {c.source}, {c.target}, {c.split}, unit, args->op, root_rank"
+        arguments = f"comm, {c.source}, {c.target}, {c.split}, {c.use.unit}, args->op, {c.root}"
         return f"CF_TRY(cf_reduce_rest({arguments}));"

@@ -27,8 +27,8 @@ class ByDatatype(GroupStep):
         return self.like.best_case(size, read, written)
 
     def to_c(self, c: InC) -> str:
-        root = ", root_rank" if "root" in self.keys else ""
-        return f"CF_TRY(cf_{self.call}(comm, {c.source}, {c.target}, block, unit{root}));"
+        arguments = f"comm, {c.source}, {c.target}, {c.use.block}, {c.use.unit}"
+        return f"CF_TRY(cf_{self.call}({arguments}{', ' if c.root else ''}{c.root}));"
 
 
 class AllgatherApart(ByDatatype):
@@ -59,7 +59,7 @@ class AllgatherInterleaved(ByDatatype):
         return {rank: list(union) for rank in group}
 
     def to_c(self, c: InC) -> str:
-        return f"CF_TRY(cf_{self.call}(comm, {c.target}, block, unit));"
+        return f"CF_TRY(cf_{self.call}(comm, {c.target}, {c.use.block}, {c.use.unit}));"
 
 
 class GatherInterleaved(ByDatatype):

@@ -52,7 +52,7 @@ class Scatter(GroupStep):
 
     def to_c(self, c: InC) -> str:
         return c.component(
-            {"from": c.source, "parts": c.split, "to": c.target, "unit": "unit", "root": c.root}
+            {"from": c.source, "parts": c.split, "to": c.target, "unit": c.use.unit, "root": c.root}
         )
 
 
@@ -70,7 +70,7 @@ class Gather(GroupStep):
 
     def to_c(self, c: InC) -> str:
         return c.component(
-            {"from": c.source, "to": c.target, "parts": c.split, "unit": "unit", "root": c.root}
+            {"from": c.source, "to": c.target, "parts": c.split, "unit": c.use.unit, "root": c.root}
         )
 
 
@@ -88,7 +88,7 @@ class Allgather(GroupStep):
         return BestCase(doublings(size), written - written / size)
 
     def to_c(self, c: InC) -> str:
-        return c.component({"from": c.source, "to": c.target, **c.extent, "unit": "unit"})
+        return c.component({"from": c.source, "to": c.target, **c.extent, "unit": c.use.unit})
 
 
 class Alltoall(GroupStep):
@@ -118,16 +118,17 @@ class Alltoall(GroupStep):
 
     def to_c(self, c: InC) -> str:
         if c.way == "chunks":
-            return c.component({"from": c.source, "to": c.target, **c.extent, "unit": "unit"})
-        full = " && lanes->k == at->max_node_size" if c.step["over"] == "node" else ""
+            return c.component({"from": c.source, "to": c.target, **c.extent, "unit": c.use.unit})
+        at, on_node = c.use.at, c.step["over"] == "node"
+        full = f" && {c.use.lanes}->k == {at}->max_node_size" if on_node else ""
         return c.component(
             {
                 "from": c.source,
                 "parts": c.split,
                 "to": c.target,
                 "arriving": c.receive_split,
-                "unit": "unit",
-                "regular": f"cf_is_regular(at, blocks){full}",
+                "unit": c.use.unit,
+                "regular": f"cf_is_regular({at}, {c.use.blocks}){full}",
             }
         )
 
@@ -147,7 +148,7 @@ class Bcast(GroupStep):
         return BestCase(doublings(size), written)
 
     def to_c(self, c: InC) -> str:
-        return c.component({"to": c.target, "count": c.units, "unit": "unit", "root": c.root})
+        return c.component({"to": c.target, "count": c.units, "unit": c.use.unit, "root": c.root})
 
 
 class Reduction(GroupStep):
@@ -164,7 +165,7 @@ class Reduction(GroupStep):
             "from": c.source,
             "to": c.target,
             "count": c.units,
-            "unit": "unit",
+            "unit": c.use.unit,
             "op": "args->op",
         }
         return c.component({**given, "root": c.root} if c.root else given)
@@ -213,7 +214,7 @@ class ReduceScatter(GroupStep):
         return None if step["over"] == "lane" else Meeting("carriers", "all", sees=False)
 
     def to_c(self, c: InC) -> str:
-        given = {"from": c.source, "to": c.target, **c.extent, "unit": "unit", "op": "args->op"}
+        given = {"from": c.source, "to": c.target, **c.extent, "unit": c.use.unit, "op": "args->op"}
         return c.component(given)
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ..machine import Cells, Machine, Memory, ProofError, read
 from ..model import Step
+from ..scope import Scope
 from ..splits import SPLITS
 
 Keys = Mapping[str, "str | tuple[str, ...]"]
@@ -25,16 +26,16 @@ CUTS = tuple(
 )
 OPTIONAL = ("blocks",)
 
-# The names in the condition of a step (Machine.facts), in C.
+# The names in the condition of a step (Machine.facts), in C (Scope.fill).
 PLACES: Mapping[str, str] = {
-    "node": "at->node",
-    "nodes": "at->nodes",
-    "node_rank": "at->node_rank",
-    "rank": "at->rank",
+    "node": "{at}->node",
+    "nodes": "{at}->nodes",
+    "node_rank": "{at}->node_rank",
+    "rank": "{at}->rank",
     "root": "args->root",
-    "root_node": "root_node",
-    "carrier": "carrier",
-    "consecutive": "at->consecutive",
+    "root_node": "{root_node}",
+    "carrier": "{carrier}",
+    "consecutive": "{at}->consecutive",
     "commutative": "call.commutes",
 }
 
@@ -71,17 +72,17 @@ class Meeting:
 class InC:
     """A step with the C expressions of a variant.
 
-    All fields but ``step`` and the last four are C; a field without meaning for the step is empty.
+    ``use.lanes`` is ``lanes`` in C, and declares it: so with all local variables (generator/in_c/locals.py).
+    The fields from ``source`` to ``awaited`` are C; one without meaning for the step is empty.
     """
 
     step: Step
-    comm: str
+    use: Scope
     source: str
     target: str
     units: str  # of a whole buffer
     split: str  # addresses of struct cf_split
     receive_split: str
-    blocks: str  # address of a struct cf_blocks
     root: str
     mover: str
     receiver: str
@@ -104,22 +105,26 @@ class InC:
 
         ``given``: the arguments after the communicator, in order, keyed by their names in struct cf_lane_call.
         """
-        name, values = self.step.call, ", ".join(["comm", *given.values()])
+        name, use, values = self.step.call, self.use, ", ".join(["comm", *given.values()])
         if self.way == "lane":
             fields = {"comm": "comm", **given}
             fields.update({"commutes": "call.commutes"} if "op" in given else {})
             fields.update({"pipe": "&pipe"} if self.piped else {})
             text = ", ".join(f".{field} = {value}" for field, value in fields.items())
-            chosen = f"&lane_{name}[parameter[LANE_ALGORITHM]]"
-            return f"CF_TRY(cf_lane_run(&(struct cf_lane_call){{{text}}}, {chosen}, parameter));"
-        shared, native = f"cf_shared_{name}({values})", f"cf_{name}({values}, {self.comm})"
-        calls = {
-            "shared": shared,
-            "phase": f"shared ? {shared} : {native}",
-            "chunks": f"cf_chunks_{name}({values}, &chunks)",
-            "native": native,
-        }
-        return f"CF_TRY({calls[self.way]});"
+            call = f"&(struct cf_lane_call){{{text}}}"
+            chosen = f"&lane_{name}[{use.parameter}[LANE_ALGORITHM]]"
+            return f"CF_TRY(cf_lane_run({call}, {chosen}, {use.parameter}));"
+        if self.way == "chunks":
+            return f"CF_TRY(cf_chunks_{name}({values}, &chunks));"
+        shared = f"cf_shared_{name}({values})"
+        if self.way == "shared":
+            return f"CF_TRY({shared});"
+        native = f"cf_{name}({values}, {use.at}->{self.step['over']}_comm)"
+        return (
+            f"CF_TRY({use.shared} ? {shared} : {native});"
+            if self.way == "phase"
+            else f"CF_TRY({native});"
+        )
 
 
 class StepKind(ABC):
@@ -140,8 +145,6 @@ class StepKind(ABC):
     scratch: ClassVar[str] = ""  # the shape of a temporary of its own (splits.SHAPES)
     in_order: ClassVar[bool] = False  # it needs order_comm
     one_buffer: ClassVar[bool] = False  # where it does not run, its two buffers are the same
-    # C variables that it adds to those of in_c/locals.py: name -> (type, value)
-    variables: ClassVar[Mapping[str, tuple[str, str]]] = {}
 
     @abstractmethod
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
@@ -167,10 +170,6 @@ class StepKind(ABC):
         """The names of the splits that it needs: of the sent data, then of the received data."""
         kind = step.get("split")
         return [kind] if kind and kind != "ranks" else []
-
-    def blocks(self, step: Step, all_to_all: bool) -> str:
-        """The address of the struct cf_blocks of this rank that it works on."""
-        return "blocks"
 
     def __init_subclass__(cls) -> None:
         if "call" in cls.__dict__:

@@ -15,7 +15,7 @@ class Copy(RankStep):
     in_pipe = "elementwise"
 
     def to_c(self, c: InC) -> str:
-        return f"CF_TRY(cf_copy(comm, {c.target}, {c.source}, {c.units}, unit));"
+        return f"CF_TRY(cf_copy(comm, {c.target}, {c.source}, {c.units}, {c.use.unit}));"
 
 
 class Combine(RankStep):
@@ -29,7 +29,7 @@ class Combine(RankStep):
         return combine([read(memory, rank, step.reads), read(memory, rank, step.writes)])
 
     def to_c(self, c: InC) -> str:
-        arguments = f"{c.source}, {c.target}, {c.units}, unit->type, args->op"
+        arguments = f"{c.source}, {c.target}, {c.units}, {c.use.unit}->type, args->op"
         return f"CF_TRY(PMPI_Reduce_local({arguments}));"
 
 
@@ -49,16 +49,13 @@ class Reorder(RankStep):
         places = {r: position for position, r in enumerate(order)}
         return join([blocks[places[r]] for r in range(m.layout.size)])
 
-    def blocks(self, step: Step, all_to_all: bool) -> str:
-        if not all_to_all:
-            return "blocks"
-        return "&row" if step["direction"] == "to_lanes" else "&column"
-
     def to_c(self, c: InC) -> str:
-        direction, lanes = c.step["direction"], "lanes"
-        if direction == "nodes_to_ranks":
-            direction, lanes = "to_ranks", "&at->single"
-        arguments = f"comm, {lanes}, {c.source}, {c.target}, {c.blocks}, unit"
+        use, to_lanes = c.use, c.step["direction"] == "to_lanes"
+        by_node = c.step["direction"] == "nodes_to_ranks"
+        direction = "to_lanes" if to_lanes else "to_ranks"
+        lanes = f"&{use.at}->single" if by_node else use.lanes
+        blocks = use.sent_blocks if to_lanes else use.received_blocks
+        arguments = f"comm, {lanes}, {c.source}, {c.target}, {blocks}, {use.unit}"
         return f"CF_TRY(cf_reorder_{direction}({arguments}));"
 
 
@@ -85,5 +82,8 @@ class Regroup(RankStep):
         return out
 
     def to_c(self, c: InC) -> str:
-        arguments = f"comm, lanes, lane, {c.source}, {c.target}, {c.blocks}, unit"
+        use = c.use
+        arguments = (
+            f"comm, {use.lanes}, {use.lane}, {c.source}, {c.target}, {use.blocks}, {use.unit}"
+        )
         return f"CF_TRY(cf_regroup_{c.step['direction']}({arguments}));"

@@ -27,7 +27,7 @@ class Fold(GroupStep):
         return BestCase(int(max(read, written) > min(read, written)), abs(read - written))
 
     def to_c(self, c: InC) -> str:
-        arguments = f"comm, lanes, {c.source}, {c.target}, {c.split}, unit"
+        arguments = f"comm, {c.use.lanes}, {c.source}, {c.target}, {c.split}, {c.use.unit}"
         return f"CF_TRY(cf_{self.call}({arguments}));"
 
 
@@ -55,7 +55,7 @@ class Release(GroupStep):
         return {rank: list(data(group[index % m.lanes.k])) for index, rank in enumerate(group)}
 
     def to_c(self, c: InC) -> str:
-        return "CF_TRY(cf_release(comm, lanes));"
+        return f"CF_TRY(cf_release(comm, {c.use.lanes}));"
 
 
 class Move(GroupStep):
@@ -75,8 +75,8 @@ class Move(GroupStep):
         return BestCase(1, read)
 
     def to_c(self, c: InC) -> str:
-        arguments = f"comm, {c.mover}, {c.receiver}, {c.source}, {c.target}, {c.units}, unit"
-        return f"CF_TRY(cf_move({arguments}));"
+        ranks, data = f"{c.mover}, {c.receiver}", f"{c.source}, {c.target}, {c.units}"
+        return f"CF_TRY(cf_move(comm, {ranks}, {data}, {c.use.unit}));"
 
 
 class Wait(GroupStep):
@@ -93,7 +93,8 @@ class Wait(GroupStep):
         return Meeting(step["ranks"], step["for"], sees=True)
 
     def to_c(self, c: InC) -> str:
-        by_barrier = "parameter[SYNC] == SYNC_BARRIER" if c.chosen_sync else "false"
+        chosen = c.chosen_sync
+        by_barrier = f"{c.use.parameter}[SYNC] == SYNC_BARRIER" if chosen else "false"
         return f"CF_TRY(cf_node_wait(comm, {c.waiting}, {c.awaited}, {by_barrier}));"
 
 
@@ -104,7 +105,10 @@ class Collect(RankStep):
     sentence = "Copy {reads} out of the node's shared memory to {writes}."
 
     def to_c(self, c: InC) -> str:
-        arguments = f"comm, lanes, lane, {c.source}, {c.target}, {c.blocks}, unit"
+        use = c.use
+        arguments = (
+            f"comm, {use.lanes}, {use.lane}, {c.source}, {c.target}, {use.blocks}, {use.unit}"
+        )
         return f"CF_TRY(cf_{self.call}_{c.part_of}({arguments}));"
 
 

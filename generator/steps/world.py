@@ -14,13 +14,13 @@ const struct cf_exchange exchange = {{
     .send = {split},
     .to = {target},
     .receive = {receive_split},
-    .unit = unit,
-    .over = at->order_comm,
-    .order = at->single.order,
-    .n = at->size,
-    .me = at->rank,
-    .segment = cf_segment_units(parameter[SEGMENT_BYTES], unit),
-    .window = parameter[WINDOW],
+    .unit = {unit},
+    .over = {at}->order_comm,
+    .order = {at}->single.order,
+    .n = {at}->size,
+    .me = {at}->rank,
+    .segment = cf_segment_units({parameter}[SEGMENT_BYTES], {unit}),
+    .window = {parameter}[WINDOW],
 }};
 CF_TRY(cf_exchange_run(&exchange));"""
 
@@ -43,7 +43,7 @@ class Permute(StepKind):
         return {target: list(cells) for target, cells in held.items() if cells is not None}
 
     def to_c(self, c: InC) -> str:
-        arguments = f"comm, {c.source}, {c.target}, {c.units}, unit"
+        arguments = f"comm, {c.source}, {c.target}, {c.units}, {c.use.unit}"
         return f"CF_TRY(cf_permute_{c.step['direction']}({arguments}));"
 
 
@@ -65,6 +65,5 @@ class Exchange(StepKind):
         return BestCase(size - 1, read - read / size)
 
     def to_c(self, c: InC) -> str:
-        return _EXCHANGE.format(
-            source=c.source, split=c.split, target=c.target, receive_split=c.receive_split
-        )
+        words = {"source": c.source, "target": c.target}
+        return c.use.fill(_EXCHANGE, split=c.split, receive_split=c.receive_split, **words)

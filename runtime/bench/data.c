@@ -199,35 +199,35 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
     const struct arrays *in = has_op ? &data->send_arrays : &data->recv_arrays;
     int *const nothing = garbage(problem->seed);
 
-    data->args = (struct cf_args){
-        .sendbuf = form->sends ? image_address(&data->send) : garbage(problem->seed),
-        .sendcount = count_of(oracle->sendcounts || (one_type && oracle->recvcounts), sends, sent),
-        .sendcounts = !oracle->sendcounts ? NULL
-                      : sends             ? out->counts
-                                          : nothing,
-        .sdispls = !oracle->sdispls ? NULL
-                   : sends          ? out->displs
-                                    : nothing,
-        .sendtype = sends ? type : MPI_DATATYPE_NULL,
-        .recvbuf = form->receives ? image_address(&data->recv) : garbage(problem->seed + 1),
-        .recvcount = count_of(oracle->recvcounts, receives, received),
-        .recvcounts = !oracle->recvcounts ? NULL
-                      : receives          ? in->counts
-                                          : nothing,
-        .rdispls = !oracle->rdispls ? NULL
-                   : receives       ? in->displs
-                                    : nothing,
-        .recvtype = receives ? type : MPI_DATATYPE_NULL,
-        .op = types_op_handle(problem->op),
-        .root = problem->root,
-        .comm = data->comm,
-    };
+    struct cf_args args = cf_plain_args;
+    args.sendbuf = form->sends ? image_address(&data->send) : garbage(problem->seed);
+    args.sendcount = count_of(oracle->sendcounts || (one_type && oracle->recvcounts), sends, sent);
+    if (oracle->sendcounts) {
+        args.sendcounts = sends ? out->counts : nothing;
+    }
+    if (oracle->sdispls) {
+        args.sdispls = sends ? out->displs : nothing;
+    }
+    args.sendtype = sends ? type : MPI_DATATYPE_NULL;
+    args.recvbuf = form->receives ? image_address(&data->recv) : garbage(problem->seed + 1);
+    args.recvcount = count_of(oracle->recvcounts, receives, received);
+    if (oracle->recvcounts) {
+        args.recvcounts = receives ? in->counts : nothing;
+    }
+    if (oracle->rdispls) {
+        args.rdispls = receives ? in->displs : nothing;
+    }
+    args.recvtype = receives ? type : MPI_DATATYPE_NULL;
+    args.op = types_op_handle(problem->op);
+    args.root = problem->root;
+    args.comm = data->comm;
     if (form->send_in_place) {
-        data->args.sendbuf = MPI_IN_PLACE;
+        args.sendbuf = MPI_IN_PLACE;
     }
     if (form->recv_in_place) {
-        data->args.recvbuf = MPI_IN_PLACE;
+        args.recvbuf = MPI_IN_PLACE;
     }
+    data->args = args;
 }
 
 /* Stores this rank's input, and computes the expected results from all ranks' inputs. */

@@ -49,6 +49,10 @@ struct cf_oracle {
     int (*drop_in)(const struct cf_args *args);
 };
 
+/* Legal values of all arguments that are no buffers, counts or arrays (generator/specs/roles.toml).
+ */
+extern const struct cf_args cf_plain_args;
+
 /* [cf_ncollectives], in the order of cf_collectives. */
 extern const struct cf_oracle cf_oracles[];
 

@@ -42,7 +42,7 @@ static void pause_until_drawn(uint64_t *state) {
 /* counter: of this communicator's own. */
 static void meet(const struct collective *collective, const struct place *place,
                  atomic_int *counter) {
-    const struct arguments arguments = {.comm = place->comm};
+    const struct cf_args arguments = {.comm = place->comm};
     uint64_t state = mix(program.seed + 77ULL * (unsigned)program.rank);
     const int before = atomic_load(counter);
     must(PMPI_Barrier(place->comm) == MPI_SUCCESS);

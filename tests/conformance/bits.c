@@ -50,7 +50,7 @@ static void repeat(const struct collective *collective, int count) {
     fill(send, words);
     for (int r = 0; r < world->size; r++)
         plain.counts[r] = count;
-    struct arguments arguments = plain_arguments(&plain, world->comm, world->size - 1);
+    struct cf_args arguments = plain_arguments(&plain, world->comm, world->size - 1);
     arguments.recvtype = MPI_DOUBLE;
     for (int i = 0; i < AGAIN; i++) {
         watch(NULL, collective->name);

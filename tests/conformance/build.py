@@ -7,8 +7,11 @@ from pathlib import Path
 import jinja2
 from support import execute
 
-from collforge.generator.load import load_specs
+from collforge.generator.in_c.wrappers import from_args
+from collforge.generator.load import SPECS, load_specs
 from collforge.generator.model import Collective
+from collforge.generator.render import TEMPLATES
+from collforge.generator.roles import members, plain_values
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-g", "-O1", "-pthread"]
@@ -23,35 +26,26 @@ FIELDS = {
     "source_block": ("rank", "block", "root", "size"),
     "in_place_block": ("rank", "root", "size"),
 }
-# role of an argument -> the member of struct arguments that is passed for it
-MEMBERS = {
-    "buffer": "recvbuf",
-    "send_buffer": "sendbuf",
-    "recv_buffer": "recvbuf",
-    "count": "recvcount",
-    "send_count": "sendcount",
-    "recv_count": "recvcount",
-    "counts": "recvcounts",
-    "send_counts": "sendcounts",
-    "recv_counts": "recvcounts",
-    "send_displs": "sdispls",
-    "recv_displs": "rdispls",
-    "datatype": "recvtype",
-    "send_type": "sendtype",
-    "recv_type": "recvtype",
-    "op": "op",
-    "root": "root",
-    "comm": "comm",
-}
 
 
 def compile_program(mpicc: str, folder: Path) -> Path:
     """Generates and compiles into folder; returns the program's path."""
     table = folder / "collectives.c"
-    table.write_text(render_table(), encoding="utf-8")
+    for name, text in render_tables().items():
+        (folder / name).write_text(text, encoding="utf-8")
     target = folder / "conformance"
     sources = [str(table), *map(str, sorted(HERE.glob("*.c")))]
-    command = [mpicc, *FLAGS, f"-I{HERE}", *sources, "-o", str(target), "-ldl", "-lm"]
+    command = [
+        mpicc,
+        *FLAGS,
+        f"-I{HERE}",
+        f"-I{folder}",
+        *sources,
+        "-o",
+        str(target),
+        "-ldl",
+        "-lm",
+    ]
     done = execute(command, timeout=300)
     assert done.returncode == 0, done.stderr
     return target
@@ -67,22 +61,26 @@ def compile_faulty(mpicc: str, folder: Path) -> Path:
     return target
 
 
-def render_table() -> str:
+def render_tables(root: Path = SPECS) -> dict[str, str]:
+    """The generated files, from the specs in a folder."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
+        loader=jinja2.FileSystemLoader([HERE, TEMPLATES]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         autoescape=False,
     )
-    environment.filters.update(call_arguments=_call_arguments, flags=_flags, result=_result)
-    collectives = load_specs().standard
-    template = environment.get_template("collectives.c.j2")
-    return template.render(collectives=collectives, fields=FIELDS)
-
-
-def _call_arguments(collective: Collective) -> str:
-    return ", ".join(f"a->{MEMBERS[argument.role]}" for argument in collective.arguments)
+    environment.filters.update(from_args=from_args, flags=_flags, result=_result)
+    specs = load_specs(root)
+    values = {
+        "version": "for the conformance program",
+        "members": members(specs.roles.values()),
+        "plain_values": plain_values(specs.roles.values()),
+        "collectives": specs.standard,
+        "fields": FIELDS,
+    }
+    names = ("arguments.h", "collectives.c")
+    return {name: environment.get_template(f"{name}.j2").render(values) for name in names}
 
 
 def _result(collective: Collective, field: str) -> str:
@@ -100,8 +98,8 @@ def _flags(collective: Collective) -> dict[str, bool]:
         "single_type": collective.has("datatype"),
         "moves_nothing": collective.moves_nothing,
         "prefix": collective.has_op and own_rank,
-        "send_displs": collective.has("send_displs"),
-        "recv_displs": collective.has("recv_displs"),
-        "send_counts": collective.has("send_counts"),
-        "recv_counts": collective.has("recv_counts") or collective.has("counts"),
+        "send_displs": collective.sets("sdispls"),
+        "recv_displs": collective.sets("rdispls"),
+        "send_counts": collective.sets("sendcounts"),
+        "recv_counts": collective.sets("recvcounts"),
     }

@@ -15,25 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arguments.h" /* struct cf_args, generated from the roles of arguments */
+
 /* ---- collectives: generated from the specs (collectives.c.j2) -------------------------------- */
 
-/* The arguments of a call. A single buffer is in recvbuf, a single type in recvtype, a single count
- * in recvcount, or in recvcounts where each block has its own. */
-struct arguments {
-    const void *sendbuf;
-    int sendcount;
-    const int *sendcounts;
-    const int *sdispls;
-    MPI_Datatype sendtype;
-    void *recvbuf;
-    int recvcount;
-    const int *recvcounts;
-    const int *rdispls;
-    MPI_Datatype recvtype;
-    MPI_Op op;
-    int root;
-    MPI_Comm comm;
-};
+/* Legal values of all arguments that are no buffers, counts or arrays. */
+extern const struct cf_args plain_values;
 
 enum in_place { IN_PLACE_NONE, IN_PLACE_SEND_ALL, IN_PLACE_SEND_ROOT, IN_PLACE_RECV_ROOT };
 enum sized { SIZED_BLOCK, SIZED_MEAN, SIZED_EXCHANGED, SIZED_NONE };
@@ -58,8 +45,8 @@ struct collective {
     enum in_place in_place;
     enum varies varies;
     enum sized sized; /* the bytes by which the runtime chooses, for collforge_choice */
-    int (*call)(const struct arguments *arguments);   /* MPI_* */
-    int (*native)(const struct arguments *arguments); /* PMPI_* */
+    int (*call)(const struct cf_args *arguments);   /* MPI_* */
+    int (*native)(const struct cf_args *arguments); /* PMPI_* */
     int (*in_blocks)(int rank, int root, int size);
     int (*out_blocks)(int rank, int root, int size);
     int (*first)(int rank, int block, int root, int size);
@@ -284,7 +271,7 @@ void plain_create(struct plain *plain, int count, int size);
 void plain_free(struct plain *plain);
 /* Own numbers in send, a pattern in recv. */
 void plain_fill(struct plain *plain, unsigned seed);
-struct arguments plain_arguments(const struct plain *plain, MPI_Comm comm, int root);
+struct cf_args plain_arguments(const struct plain *plain, MPI_Comm comm, int root);
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 

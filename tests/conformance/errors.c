@@ -15,7 +15,7 @@ enum { COUNT = 3, NAME_SIZE = 96 };
 struct fault {
     const char *name;
     bool (*possible)(const struct collective *collective);
-    void (*commit)(struct arguments *arguments, int *counts, int size);
+    void (*commit)(struct cf_args *arguments, int *counts, int size);
 };
 
 static MPI_Datatype uncommitted = MPI_DATATYPE_NULL;
@@ -69,78 +69,78 @@ static bool always(const struct collective *c) {
 
 /* ---- faults --------------------------------------------------------------------------------- */
 
-static void negative_send(struct arguments *a, int *counts, int size) {
+static void negative_send(struct cf_args *a, int *counts, int size) {
     a->sendcount = -1;
     counts[size / 2] = -1;
     a->sendcounts = counts;
 }
 
-static void negative_recv(struct arguments *a, int *counts, int size) {
+static void negative_recv(struct cf_args *a, int *counts, int size) {
     a->recvcount = -1;
     counts[size / 2] = -1;
     a->recvcounts = counts;
 }
 
-static void null_send_type(struct arguments *a, int *counts, int size) {
+static void null_send_type(struct cf_args *a, int *counts, int size) {
     (void)counts;
     (void)size;
     a->sendtype = MPI_DATATYPE_NULL;
 }
 
-static void null_recv_type(struct arguments *a, int *counts, int size) {
+static void null_recv_type(struct cf_args *a, int *counts, int size) {
     (void)counts;
     (void)size;
     a->recvtype = MPI_DATATYPE_NULL;
 }
 
-static void uncommitted_send_type(struct arguments *a, int *counts, int size) {
+static void uncommitted_send_type(struct cf_args *a, int *counts, int size) {
     (void)counts;
     (void)size;
     a->sendtype = uncommitted;
 }
 
-static void uncommitted_recv_type(struct arguments *a, int *counts, int size) {
+static void uncommitted_recv_type(struct cf_args *a, int *counts, int size) {
     (void)counts;
     (void)size;
     a->recvtype = uncommitted;
 }
 
-static void negative_root(struct arguments *a, int *counts, int size) {
+static void negative_root(struct cf_args *a, int *counts, int size) {
     (void)counts;
     (void)size;
     a->root = -9;
 }
 
-static void large_root(struct arguments *a, int *counts, int size) {
+static void large_root(struct cf_args *a, int *counts, int size) {
     (void)counts;
     a->root = size;
 }
 
-static void null_op(struct arguments *a, int *counts, int size) {
+static void null_op(struct cf_args *a, int *counts, int size) {
     (void)counts;
     (void)size;
     a->op = MPI_OP_NULL;
 }
 
-static void op_on_derived_type(struct arguments *a, int *counts, int size) {
+static void op_on_derived_type(struct cf_args *a, int *counts, int size) {
     (void)counts;
     (void)size;
     a->recvtype = derived;
 }
 
-static void op_on_other_type(struct arguments *a, int *counts, int size) {
+static void op_on_other_type(struct cf_args *a, int *counts, int size) {
     (void)counts;
     (void)size;
     a->op = MPI_MAXLOC;
 }
 
-static void alias(struct arguments *a, int *counts, int size) {
+static void alias(struct cf_args *a, int *counts, int size) {
     (void)counts;
     (void)size;
     a->sendbuf = a->recvbuf;
 }
 
-static void null_comm(struct arguments *a, int *counts, int size) {
+static void null_comm(struct cf_args *a, int *counts, int size) {
     (void)counts;
     (void)size;
     a->comm = MPI_COMM_NULL;
@@ -212,7 +212,7 @@ static void try(const char *name, const struct collective *collective, const str
     plain_fill(&plain, program.seed);
     for (int r = 0; r < size; r++)
         counts[r] = COUNT;
-    struct arguments arguments = plain_arguments(&plain, comm, 0);
+    struct cf_args arguments = plain_arguments(&plain, comm, 0);
     fault->commit(&arguments, counts, size);
     handled = 0;
     report(name, collective->call(&arguments));

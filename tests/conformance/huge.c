@@ -94,17 +94,17 @@ static void transfer(const struct collective *collective, MPI_Datatype type, int
     window_open(&send, collective->single_buffer ? 0 : inputs * (size_t)count,
                 (size_t)world->rank * (size_t)count, true);
     window_open(&recv, results * (size_t)count, first, collective->single_buffer && inputs > 0);
-    const struct arguments arguments = {.sendbuf = send.at,
-                                        .sendcount = count,
-                                        .sendcounts = counts,
-                                        .sdispls = displs,
-                                        .sendtype = type,
-                                        .recvbuf = recv.at,
-                                        .recvcount = count,
-                                        .recvcounts = counts,
-                                        .rdispls = displs,
-                                        .recvtype = type,
-                                        .comm = world->comm};
+    const struct cf_args arguments = {.sendbuf = send.at,
+                                      .sendcount = count,
+                                      .sendcounts = counts,
+                                      .sdispls = displs,
+                                      .sendtype = type,
+                                      .recvbuf = recv.at,
+                                      .recvcount = count,
+                                      .recvcounts = counts,
+                                      .rdispls = displs,
+                                      .recvtype = type,
+                                      .comm = world->comm};
     expect(collective->call(&arguments) == MPI_SUCCESS, text);
     expect(window_is_right(&recv, first), text);
     window_close(&send);

@@ -31,7 +31,7 @@ static void call_twice(const struct collective *collective, const struct inter *
     const int larger = inter->local > inter->remote ? inter->local : inter->remote;
     const int root = collective->rooted ? root_of(inter, rank) : 0;
     struct plain both[2];
-    struct arguments arguments[2];
+    struct cf_args arguments[2];
     (void)snprintf(text, sizeof text, "%s@inter,groups=%d+%d,count=%d,root=%d,seed=%u",
                    collective->name, inter->local, inter->remote, count, root, seed);
     watch(NULL, text);

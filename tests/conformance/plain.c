@@ -29,20 +29,16 @@ void plain_fill(struct plain *plain, unsigned seed) {
     }
 }
 
-struct arguments plain_arguments(const struct plain *plain, MPI_Comm comm, int root) {
-    return (struct arguments){
-        .sendbuf = plain->send,
-        .sendcount = plain->counts[0],
-        .sendcounts = plain->counts,
-        .sdispls = plain->displs,
-        .sendtype = MPI_INT,
-        .recvbuf = plain->recv,
-        .recvcount = plain->counts[0],
-        .recvcounts = plain->counts,
-        .rdispls = plain->displs,
-        .recvtype = MPI_INT,
-        .op = MPI_SUM,
-        .root = root,
-        .comm = comm,
-    };
+struct cf_args plain_arguments(const struct plain *plain, MPI_Comm comm, int root) {
+    struct cf_args args = plain_values;
+    args.sendbuf = plain->send;
+    args.recvbuf = plain->recv;
+    args.sendcount = args.recvcount = plain->counts[0];
+    args.sendcounts = args.recvcounts = plain->counts;
+    args.sdispls = args.rdispls = plain->displs;
+    args.sendtype = args.recvtype = MPI_INT;
+    args.op = MPI_SUM;
+    args.root = root;
+    args.comm = comm;
+    return args;
 }

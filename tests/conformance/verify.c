@@ -158,7 +158,7 @@ static void *buffer_of(const struct call *call, const struct side *side,
 }
 
 static void send_arguments(const struct call *call, const struct engine *engine,
-                           struct arguments *arguments) {
+                           struct cf_args *arguments) {
     const struct side *side = &engine->send;
     arguments->sendbuf = buffer_of(call, side, &engine->send_image);
     arguments->sendcount = side->counts[0];
@@ -168,7 +168,7 @@ static void send_arguments(const struct call *call, const struct engine *engine,
 }
 
 static void recv_arguments(const struct call *call, const struct engine *engine,
-                           struct arguments *arguments) {
+                           struct cf_args *arguments) {
     const struct side *side = &engine->recv;
     arguments->recvbuf = buffer_of(call, side, &engine->recv_image);
     arguments->recvcount = side->counts[0];
@@ -185,26 +185,22 @@ static bool has_result(const struct call *call, const struct side *recv) {
     return defined;
 }
 
-static struct arguments arguments_of(const struct call *call, const struct engine *engine) {
+static struct cf_args arguments_of(const struct call *call, const struct engine *engine) {
     const struct collective *collective = call->collective;
     const bool in_place = call_is_in_place(call);
     const bool no_result = in_place && collective->in_place == IN_PLACE_RECV_ROOT;
     const bool shared = collective->single_buffer || (in_place && !no_result);
-    struct arguments arguments = {
-        .sendbuf = wild_pointer(call, engine->send_image.work),
-        .sendcount = wild_count(call),
-        .sendcounts = wild_counts(call),
-        .sdispls = wild_counts(call),
-        .sendtype = wild_type(call, engine->send.type->handle),
-        .recvbuf = wild_pointer(call, engine->recv_image.work),
-        .recvcount = wild_count(call),
-        .recvcounts = wild_counts(call),
-        .rdispls = wild_counts(call),
-        .recvtype = wild_type(call, engine->recv.type->handle),
-        .op = call->op == NULL ? MPI_OP_NULL : call->op->handle,
-        .root = call->root,
-        .comm = call->place->comm,
-    };
+    struct cf_args arguments = plain_values;
+    arguments.sendbuf = wild_pointer(call, engine->send_image.work);
+    arguments.recvbuf = wild_pointer(call, engine->recv_image.work);
+    arguments.sendcount = arguments.recvcount = wild_count(call);
+    arguments.sendcounts = arguments.recvcounts = wild_counts(call);
+    arguments.sdispls = arguments.rdispls = wild_counts(call);
+    arguments.sendtype = wild_type(call, engine->send.type->handle);
+    arguments.recvtype = wild_type(call, engine->recv.type->handle);
+    arguments.op = call->op == NULL ? MPI_OP_NULL : call->op->handle;
+    arguments.root = call->root;
+    arguments.comm = call->place->comm;
     if (engine->send.blocks > 0 && !shared)
         send_arguments(call, engine, &arguments);
     if (engine->recv.blocks > 0 && (shared || has_result(call, &engine->recv)))
@@ -295,7 +291,7 @@ bool verify(struct engine *engine, const struct call *call) {
     }
     call_describe(call, engine->text, sizeof engine->text);
     prepare(call, engine);
-    const struct arguments arguments = arguments_of(call, engine);
+    const struct cf_args arguments = arguments_of(call, engine);
     operations_expect(call->shape->types[0], call->strict);
     watch(engine, engine->text);
     const int err = call->collective->call(&arguments);

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import some
 from faults import databases
+from stub_build import STUB
 from support import TOP, execute
 
 from collforge.db import Store
@@ -91,7 +92,12 @@ def loader(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     program = tmp_path_factory.mktemp("loader") / "loader"
     command = [str(libraries.find("openmpi").mpicc), "-std=gnu11", "-g", "-O1"]
     command += ["-Wall", "-Wextra", "-Werror", "-pthread", "-rdynamic"]
-    command += [*SANITIZERS[request.param], f"-I{source}", f"-I{source.parent / 'include'}"]
+    command += [
+        *SANITIZERS[request.param],
+        f"-I{source}",
+        f"-I{source.parent / 'include'}",
+        f"-I{STUB}",
+    ]
     command += [str(HERE / "loader.c"), *(str(source / f"{name}.c") for name in SOURCES)]
     done = execute([*command, "-ldl", "-o", str(program)])
     assert done.returncode == 0, done.stderr

@@ -13,32 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arguments.h"
 #include "collforge.h"
-
-/* ---- one call -------------------------------------------------------------------------------- */
-
-/*
- * The arguments of one call of any collective. A collective with a single buffer (bcast) has it in
- * recvbuf. One with a single count and datatype (reductions) has them in both places. Arguments not
- * significant on this rank are passed along unread.
- */
-struct cf_args {
-    const void *sendbuf;
-    int sendcount;
-    const int *sendcounts; /* [size], in elements; displacements in extents */
-    const int *sdispls;
-    MPI_Datatype sendtype;
-    void *recvbuf;
-    int recvcount;
-    const int *recvcounts;
-    const int *rdispls;
-    const MPI_Aint *large_sdispls; /* of a _c function, instead of sdispls and rdispls */
-    const MPI_Aint *large_rdispls;
-    MPI_Datatype recvtype;
-    MPI_Op op;
-    int root;
-    MPI_Comm comm;
-};
 
 /* ---- the ranks of a communicator ------------------------------------------------------------- */
 
