@@ -64,27 +64,37 @@ def generate(folder: Path) -> Manifest:
     Nothing is proven and written again while what it is made of, and what was written, are as they were.
     """
     stamp = make_folder(folder) / GENERATED_FROM
-    if stamp.is_file() and stamp.read_text(encoding="utf-8") == _state(folder):
+    sources = (
+        _hash_of_sources()
+    )  # before they are read: what changes meanwhile is generated next time
+    if stamp.is_file() and stamp.read_bytes() == f"{sources} {_hash_of_files(folder)}".encode():
         return manifest.load(folder / "manifest.json")
     stamp.unlink(missing_ok=True)
     made = render.generate(folder)
-    stamp.write_text(_state(folder), encoding="utf-8")
+    stamp.write_text(f"{sources} {_hash_of_files(folder)}", encoding="utf-8")
     return made
 
 
-def _state(folder: Path) -> str:
-    """A hash over what the generator reads, its own sources among them, and over the files that it wrote."""
-    found = hashlib.sha256(f"{collforge.__version__} {sys.version}".encode())
+def _hash_of_sources() -> str:
+    """A hash over what the generator reads, its own sources and the versions of its tools among them."""
+    found = hashlib.sha256(f"{collforge.__version__} {sys.version} {render.tools()}".encode())
     top = Path(collforge.__file__).resolve().parent
     parents = [Path(one.__path__[0]).resolve() for one in (generator, templates)]
     for parent in [top, *parents, RUNTIME / "src", RUNTIME / "include"]:
         for path in sorted(parent.rglob("*")):
             if path.is_file() and path.suffix != ".pyc":
                 found.update(f"{path.relative_to(parent)}\n".encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+def _hash_of_files(folder: Path) -> str:
+    """A hash over the names, sizes and times of the generated files."""
+    found = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path.name != GENERATED_FROM:
             status = path.stat()
-            found.update(f"{path.name} {status.st_size} {status.st_mtime_ns}\n".encode())
+            name = path.relative_to(folder)
+            found.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode())
     return found.hexdigest()
 
 

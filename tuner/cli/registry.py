@@ -30,5 +30,8 @@ def _modules(package: ModuleType) -> Iterator[tuple[str, ModuleType]]:
 
 def _others(package: ModuleType) -> list[ModuleType]:
     group = f"collforge.{package.__name__.rpartition('.')[2]}"
-    installed = metadata.distribution("collforge").entry_points
+    try:
+        installed = metadata.distribution("collforge").entry_points
+    except metadata.PackageNotFoundError:  # a copy of the sources that nothing has installed
+        return []
     return [one.load() for one in installed if one.group == group]

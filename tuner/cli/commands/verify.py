@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.progress import Progress
 
@@ -14,12 +14,14 @@ from collforge.cases import TIERS, native_cases, verification_cases
 from collforge.errors import CollforgeError, unknown
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.layout import Layout
+from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import measuring
+from collforge.tuner.run.jobs import Site
 from collforge.tuner.run.options import add_mpi, find_libraries
 from collforge.tuner.run.verification import Verdict, verify_native, verify_variants
-from collforge.variant import NATIVE
+from collforge.variant import NATIVE, split_name
 
 # One node: for variants of a single node. 3 and 5 nodes: lane algorithms that pair nodes have nodes left over,
 # after one and two steps. Nodes of equal and unequal size, and ranks that are not consecutive. Threads: for
@@ -84,9 +86,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--family", help="one family only")
     parser.add_argument("--collective", help="with commas, or regular or irregular (default: all)")
-    parser.add_argument(
-        "--tier", choices=TIERS, default="small", help="number of cases (default %(default)s)"
-    )
+    parser.add_argument("--tier", choices=TIERS, help="number of cases (default small)")
     parser.add_argument("--layout", help="placements with commas (default: those of the tier)")
     measuring.add_place(parser, default="local")
     parser.add_argument(
@@ -96,9 +96,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Returns 1 if a case failed, or if one that was named does not apply."""
-    chosen = [name for name in ("native", "family", "collective", "layout") if getattr(args, name)]
-    if args.cases and chosen:
-        raise CollforgeError(f"a case says what to verify: leave out --{chosen[0]}")
+    if args.cases:
+        check_alone(args)
     if args.native and args.family:
         raise CollforgeError("--native verifies no family: leave out --family")
     named = [parse(text) for text in args.cases]
@@ -106,34 +105,76 @@ def run(args: argparse.Namespace) -> int:
     sites = [measuring.site_of(args.system, args.config, library) for library in found]
     for library in found:
         build.build(library)
-    planned = by_layout(named) if named else of_tier(build.read_manifest(), args)
+    made = build.read_manifest()
+    for case in named:
+        check_case(made, case)
+    planned = by_layout(named) if named else of_tier(made, args)
+    print(f"seed {args.seed}")
     verdict, summary = Verdict(), []
     with Progress() as progress:
         for library, site in zip(found, sites):
-            of_library = Verdict()
-            for at, cases in planned.items():
-                if not cases:
-                    progress.console.print(f"{library.name} {at}: nothing applies")
-                    continue
-                task = progress.add_task(f"{library.name} {at}", total=len(cases))
-                verify = verify_native if cases[0].variant == NATIVE else verify_variants
-                here = verify(site, at, cases, args.seed)
-                progress.update(task, completed=len(cases))
-                progress.console.print(f"{library.name} {at}: {len(cases)} cases, {here}")
-                of_library.add(here)
-            verdict.add(of_library)
-            wrong = ", ".join(of_library.wrong) or "none"
-            summary.append(
-                f"{library.name} ({library.short_version}): {of_library}; wrong: {wrong}"
-            )
+            one = verify_all(progress, library, site, planned, args.seed)
+            verdict.add(one)
+            wrong = ", ".join(one.wrong) or "none"
+            summary.append(f"{library.name} ({library.short_version}): {one}; wrong: {wrong}")
     for failure in verdict.failures:
         print(f"FAILED {failure}", file=sys.stderr)
     for again in verdict.again[:MOST_AGAIN]:
         print(f"again: {again} --seed {args.seed}", file=sys.stderr)
     if args.native:
         print("\n".join(summary))
-    print(f"seed {args.seed}: {len(verdict.failures)} failed")
-    return 1 if verdict.failures or (named and verdict.outcome["do not apply"]) else 0
+    idle = verdict.outcome["do not apply"] if named else 0
+    print(
+        f"seed {args.seed}: {len(verdict.failures)} failed{f', {idle} do not apply' * bool(idle)}"
+    )
+    return 1 if verdict.failures or idle else 0
+
+
+def verify_all(
+    progress: Progress,
+    library: MpiLibrary,
+    site: Site,
+    planned: Mapping[str, Sequence[Case]],
+    seed: int,
+) -> Verdict:
+    """Verifies the cases of each layout with an MPI library."""
+    verdict = Verdict()
+    for at, cases in planned.items():
+        if not cases:
+            progress.console.print(f"{library.name} {at}: nothing applies")
+            continue
+        task = progress.add_task(f"{library.name} {at}", total=len(cases))
+        verify = verify_native if cases[0].variant == NATIVE else verify_variants
+        here = verify(site, at, cases, seed)
+        progress.update(task, completed=len(cases))
+        progress.console.print(f"{library.name} {at}: {len(cases)} cases, {here}")
+        verdict.add(here)
+    return verdict
+
+
+def check_alone(args: argparse.Namespace) -> None:
+    """Raises CollforgeError for an option that selects what the cases select."""
+    for name in ("native", "family", "collective", "layout", "tier"):
+        if getattr(args, name):
+            raise CollforgeError(f"a case says what to verify: leave out --{name}")
+
+
+def check_case(made: Manifest, case: Case) -> None:
+    """Raises CollforgeError, which names the fix, for a case that no driver can have."""
+    entry = made.collective(case.collective)
+    root, size = case.options.get("root") or "0", layout.from_name(case.layout).size
+    if entry.rooted and not (root.isdecimal() and int(root) < size):
+        raise CollforgeError(f"{case}: root {root} is none of {size} ranks")
+    if case.variant == NATIVE:
+        return
+    family, parameters = split_name(case.variant)
+    served = {one.family: one for one in made.variants_of(case.collective)}
+    if family not in served:
+        raise unknown(f"family for {case.collective}", family, served)
+    known = [one.name for one in served[family].parameters]
+    for word in filter(None, parameters.split(",")):
+        if word.partition("=")[0] not in known:
+            raise unknown(f"parameter of {family}", word.partition("=")[0], known)
 
 
 def by_layout(named: Sequence[Case]) -> dict[str, list[Case]]:
@@ -149,7 +190,7 @@ def by_layout(named: Sequence[Case]) -> dict[str, list[Case]]:
 def of_tier(made: Manifest, args: argparse.Namespace) -> dict[str, list[Case]]:
     """Layout -> the cases of the tier, for what the options select."""
     layouts = NATIVE_LAYOUTS if args.native else LAYOUTS
-    names = args.layout.split(",") if args.layout else layouts[args.tier]
+    names = args.layout.split(",") if args.layout else layouts[args.tier or "small"]
     found = [layout.from_name(name) for name in names]
     cases = native if args.native else of_variants
     return {at.name: cases(made, args, at) for at in found}
@@ -161,14 +202,16 @@ def of_variants(made: Manifest, args: argparse.Namespace, at: Layout) -> list[Ca
         parse(text)
         for variant in select(made, args.family, args.collective)
         if variant.uses_threads or at.threads == 1
-        for text in verification_cases(made, variant, at, args.tier)
+        for text in verification_cases(made, variant, at, args.tier or "small")
     ]
 
 
 def native(made: Manifest, args: argparse.Namespace, at: Layout) -> list[Case]:
     """The native cases of the requested collectives on a layout."""
     names = measuring.parse_collectives(args.collective, made)
-    return [parse(text) for name in names for text in native_cases(made, name, at, args.tier)]
+    return [
+        parse(text) for name in names for text in native_cases(made, name, at, args.tier or "small")
+    ]
 
 
 def select(made: Manifest, family: str | None, collective: str | None) -> list[VariantEntry]:
