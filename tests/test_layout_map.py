@@ -98,6 +98,9 @@ def test_kinds_of_layouts_do_not_teach_each_other(made: Manifest) -> None:
     assert all(nodes > 1 and ranks > 1 for nodes, ranks, _ in found)
     assert max(nodes for nodes, _, _ in found) == 8
     assert {ranks for _, ranks, _ in found} == {2, 3, 4}
+    times = {native: 10.0, lane: 5.0}
+    found = mapped(made, "bcast", {("4x2", 65536): times, ("4x1", 65536): times})
+    assert found[2, 4, 65536].sources == ("4x2",), "4x1 is not much further"
 
 
 def test_other_layouts_are_not_used(made: Manifest) -> None:

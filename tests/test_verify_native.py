@@ -158,3 +158,10 @@ def test_a_library_that_does_not_start_is_not_tried_again(launches: list[list[st
     assert len(launches) == 1
     assert str(found) == "0 verified, 0 failed, 3 were not run"
     assert found.failures == ["toy 1x2: the launcher is missing"]
+
+
+def test_a_launch_of_variants_that_ends_early_fails(launches: list[list[str]]) -> None:
+    wanted = [Case(name, "toy", "1x2", n) for n, name in enumerate(("a", "ugly", "b"))]
+    found = verification.verify_variants(Site("local", "toy"), "1x2", wanted, 7)
+    assert str(found) == "1 verified, 0 failed, 2 were not run"
+    assert found.failures[-1] == "toy ugly:toy@1x2,bytes=1: the job ended in this case"

@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/statvfs.h>
 
+#include "node/shared_window.h"
 #include "shared_play.h"
 
 /* ---- what the runtime asks for and may not get ----------------------------------------------- */
@@ -106,6 +107,20 @@ static MPI_Comm reversed(void) {
     return comm;
 }
 
+/* Short broadcasts in a row, more than there are slots, to ranks that come late. */
+static void run_ahead(const struct play *play) {
+    const struct timespec late = {.tv_nsec = 20000000};
+    struct cf_unit unit;
+
+    check(cf_unit_of(MPI_INT, &unit) == MPI_SUCCESS);
+    if (play->me > 0)
+        (void)nanosleep(&late, NULL);
+    for (int i = 0; i < 4 * CF_SHARED_SLOTS; i++) {
+        int value = play->me == 0 ? i : -1;
+        check(cf_shared_bcast(play->comm, &value, 1, &unit, 0) == MPI_SUCCESS && value == i);
+    }
+}
+
 static void run_random(uint64_t seed, int steps) {
     struct play plays[] = {begin_play(MPI_COMM_WORLD, seed), begin_play(reversed(), seed + 1)};
     struct random which = {mix(seed)};
@@ -115,6 +130,7 @@ static void run_random(uint64_t seed, int steps) {
         play_one(&plays[below(&which, 2)]);
     for (int i = 0; i < 200; i++) /* short ones in a row, that nothing holds up */
         play_barrier(&plays[i % 3 == 0]);
+    run_ahead(&plays[0]);
 }
 
 struct job {

@@ -192,17 +192,23 @@ static void asserted(void) {
     MPI_Comm_free(&comm);
 }
 
+static void check_broken(int err) {
+    int class = MPI_SUCCESS;
+    MPI_Error_class(err, &class);
+    check(class == (rank == size - 1 ? MPI_ERR_OTHER : MPI_SUCCESS), "the error");
+}
+
+/* In the second call the last rank only gives data. */
 static void broken(void) {
     struct buffers buffers;
-    int class = MPI_SUCCESS;
     load(NULL);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     prepare(&buffers, true);
     gpu.break_(rank == size - 1);
-    const int err = MPI_Allreduce(buffers.given[0], buffers.given[1], COUNT, MPI_DOUBLE, MPI_SUM,
-                                  MPI_COMM_WORLD);
-    MPI_Error_class(err, &class);
-    check(class == (rank == size - 1 ? MPI_ERR_OTHER : MPI_SUCCESS), "the error");
+    check_broken(MPI_Allreduce(buffers.given[0], buffers.given[1], COUNT, MPI_DOUBLE, MPI_SUM,
+                               MPI_COMM_WORLD));
+    check_broken(MPI_Reduce(buffers.given[0], buffers.given[1], COUNT, MPI_DOUBLE, MPI_SUM, 0,
+                            MPI_COMM_WORLD));
     gpu.break_(false);
     both(MPI_COMM_WORLD, true);
 }

@@ -1,7 +1,8 @@
 /*
  * Collectives while MPI_Comm_idup is under way: they may make no communicators, with which its own messages would meet.
  *   idup all    on the communicator that all ranks duplicate, in some rounds
- *   idup half   on half of the ranks, which let the other half begin the duplication only then
+ *   idup half   on all ranks, of which half duplicate a communicator of their own; then on half of
+ *               the ranks, which let the other half begin the duplication only then
  *   idup late   on all ranks: the first collective of the program
  */
 #include <stdio.h>
@@ -22,6 +23,14 @@ int main(int argc, char **argv) {
     MPI_Comm_split(MPI_COMM_WORLD, rank < size / 2, rank, &half);
     const int lower = rank < size / 2;
     if (argc > 1 && strcmp(argv[1], "half") == 0) {
+        MPI_Comm own = MPI_COMM_NULL;
+        request = MPI_REQUEST_NULL;
+        if (lower)
+            MPI_Comm_idup(half, &own, &request);
+        sum(MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        if (lower)
+            MPI_Comm_free(&own);
         if (!lower)
             MPI_Recv(&word, 1, MPI_INT, rank - size / 2, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         MPI_Comm_idup(MPI_COMM_WORLD, &made, &request);
