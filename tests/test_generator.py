@@ -34,7 +34,7 @@ def test_every_composition_is_proven(variant: Variant) -> None:
 
 
 def test_two_families_serve_all_collectives() -> None:
-    assert len(SPECS.standard) == 16
+    assert len(SPECS.standard) >= 16
     for name in ("full_lane", "hierarchical"):
         assert set(SPECS.families[name].compositions) == {one.name for one in SPECS.standard}
 

@@ -10,6 +10,8 @@ import pytest
 from conftest import Installation
 from support import TOP, execute, launch_local
 
+from collforge.db import migrate
+
 SOURCES = TOP / "runtime" / "src"
 # In order: a room may use only those before it.
 ROOMS = (
@@ -118,3 +120,8 @@ def test_the_environment_is_read_by_its_table(built: Installation) -> None:
     )
     assert told == re.findall(r"^\| `COLLFORGE_.*", docs, re.MULTILINE)
     assert len(told) == len({row.partition("=")[0] for row in told}) > 10
+
+
+def test_the_runtime_knows_the_schema() -> None:
+    text = (SOURCES / "winners" / "winners.c").read_text()
+    assert f"SCHEMA_VERSION = {migrate.VERSION}," in text
