@@ -161,7 +161,8 @@ class Merged(Store):
         Winners and map are those of the source with the most results for a place. Returns the places (database
         keys; layout '' for a map) where they do not follow from all results: another source has more, or a
         winner failed with another one. Launches keep the order of their dates, and within a source that of
-        storing. Raises Contradiction.
+        storing; winners that do not follow from the joined histories are a change after the last launch.
+        Raises Contradiction.
         """
         with self.transaction():
             joined, whole = [_Joined() for _ in sources], _Joined()
@@ -173,6 +174,7 @@ class Merged(Store):
             for table in ordered:
                 if table.name in _DERIVED:
                     again |= self._derive(table, sources, joined, whole)
+            self._note()
             return sorted(map(self._place, again))
 
     def _join(

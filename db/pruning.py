@@ -124,6 +124,7 @@ class Pruned(Store):
     def _indexed(self) -> Iterator[None]:
         """With indexes by which SQLite finds what refers to a deleted row."""
         columns = {"winner": "verification", "map": "verification", "measurement": "variant"}
+        columns["decision"] = "run"
         for table, column in columns.items():
             self._rows(f"CREATE INDEX pruning_{table} ON {table} ({column})")
         yield
@@ -215,7 +216,7 @@ class Pruned(Store):
     def _remove_orphans(self, name: str) -> int:
         """Removes the rows of a table that no other table refers to; returns their number.
 
-        The history keeps the variants that it names, but no launch and no place, with which it goes.
+        The history keeps the variants that it names, but no place, with which it goes, and no launch.
         """
         children = [
             f"id NOT IN (SELECT {column} FROM {table.name} WHERE {column} IS NOT NULL)"
@@ -224,7 +225,10 @@ class Pruned(Store):
             if parent == name and (table.name != "decision" or name == "variant")
         ]
         orphans = self._rows(f"SELECT id FROM {name} WHERE {' AND '.join(children)}")
-        self._delete(name, {one for (one,) in orphans})
+        ids = {one for (one,) in orphans}
+        if name == "run":
+            self._hand_on(ids)
+        self._delete(name, ids)
         return len(orphans)
 
     def _delete(self, table: str, ids: Iterable[int]) -> None:

@@ -155,30 +155,26 @@ CREATE TABLE undecided (
     UNIQUE (system, mpi_library, layout, collective, bytes)
 );
 
--- The history of winners: which changed after a launch and before the next, by whatever command. It goes with the
--- launch and the place. The runtime does not read it.
+-- The history of winners: which changed after a launch and before the next, by whatever command. The winner before
+-- is that of the row before, in the order of launches, so that joining and pruning leave no wrong one. The history
+-- goes with the place. The runtime does not read it.
 CREATE TABLE decision (
     id INTEGER PRIMARY KEY,
-    -- The newest launch at that time. NULL: the winner was there when the history began (steps/to_7.sql).
-    run INTEGER REFERENCES run (id) ON DELETE CASCADE,
+    -- The newest launch at that time. NULL: the history began with this winner (steps/to_7.sql), or its launch and
+    -- all before it are removed.
+    run INTEGER REFERENCES run (id),
     system INTEGER NOT NULL REFERENCES system (id) ON DELETE CASCADE,
     mpi_library INTEGER NOT NULL REFERENCES mpi_library (id) ON DELETE CASCADE,
     layout INTEGER NOT NULL REFERENCES layout (id) ON DELETE CASCADE,
     collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
     bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0),
-    -- The winner before, with its ratio and evidence of then; NULL: there was none.
-    old_variant INTEGER REFERENCES variant (id),
-    old_ratio REAL CHECK (typeof(old_ratio) IN ('real', 'null')),
-    old_evidence TEXT CHECK (old_evidence IN ('decided', 'tie', 'between', 'barrier')),
-    -- The winner after; NULL: there is none.
-    new_variant INTEGER REFERENCES variant (id),
-    new_ratio REAL CHECK (typeof(new_ratio) IN ('real', 'null')),
-    new_evidence TEXT CHECK (new_evidence IN ('decided', 'tie', 'between', 'barrier')),
+    -- The winner from then on, with its ratio and evidence of then; NULL: there is none.
+    variant INTEGER REFERENCES variant (id),
+    ratio REAL CHECK (typeof(ratio) IN ('real', 'null')),
+    evidence TEXT CHECK (evidence IN ('decided', 'tie', 'between', 'barrier')),
     decided TEXT NOT NULL CHECK (decided GLOB '????-??-??T??:??:??Z'),
-    UNIQUE (run, system, mpi_library, layout, collective, bytes),
-    CHECK ((old_variant IS NULL) = (old_ratio IS NULL) AND (old_variant IS NULL) = (old_evidence IS NULL)),
-    CHECK ((new_variant IS NULL) = (new_ratio IS NULL) AND (new_variant IS NULL) = (new_evidence IS NULL)),
-    CHECK (run IS NOT NULL OR old_variant IS new_variant)
+    UNIQUE (system, mpi_library, layout, collective, bytes, run),
+    CHECK ((variant IS NULL) = (ratio IS NULL) AND (variant IS NULL) = (evidence IS NULL))
 );
 
 -- The map: what is expected to win on layouts that were not measured, at points of nodes x ranks on each

@@ -80,11 +80,12 @@ class Store(History):
             if self._rows("SELECT 1 FROM run WHERE uuid = ?", run.uuid):
                 return False
             place = run.place
+            library = self._id("mpi_library", name=place.mpi, version=place.mpi_version)
             run_id = self._id(
                 "run",
                 uuid=run.uuid,
                 system=self._id("system", name=place.system),
-                mpi_library=self._id("mpi_library", name=place.mpi, version=place.mpi_version),
+                mpi_library=library,
                 layout=self._id("layout", name=place.layout, nodes=run.nodes, ranks=run.ranks),
                 started=run.started,
                 tool_version=run.tool_version,
@@ -95,9 +96,11 @@ class Store(History):
                 pmi=run.start.pmi,
                 switches=json.dumps(run.start.switches),
             )
-            with self._noted():  # a variant that fails wins no more
-                for result in run.results:
-                    self._record_result(run_id, result)
+            for result in run.results:
+                self._record_result(run_id, result)
+            # A variant that fails wins no more, on any layout or system.
+            for collective in {one.variant.collective for one in run.results if not one.verified}:
+                self._note(mpi_library=library, collective=collective)
         return True
 
     def replace_winners(
@@ -114,7 +117,7 @@ class Store(History):
         and no failing one. Otherwise raises Unverified and keeps the old winners.
         """
         decided = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        with self.transaction(), self._noted(collective):
+        with self.transaction():
             at = {
                 "system": self._id("system", name=place.system),
                 "mpi_library": self._id("mpi_library", name=place.mpi, version=place.mpi_version),
@@ -152,6 +155,7 @@ class Store(History):
                     decided=decided,
                     evidence=choice.evidence,
                 )
+            self._note(**at, collective=collective)
 
     def replace_map(self, place: Place, points: Sequence[MapPoint]) -> None:
         """Replaces the map of a place's system and MPI library; the place's layout does not matter.

@@ -107,7 +107,7 @@ def content(path: Path) -> list[object]:
             [store.failures(*one) for one in sorted(libraries)],
             store.winners(),
             store.undecided(),
-            [store.decisions(run) for run in ("", *(one.uuid for one in store.runs()))],
+            dict(store.decisions()),
             [store.map(place) for place in places],
             [store.lanes(place) for place in places],
             [store.sources(one.choice.variant.fingerprint) for one in store.winners()],

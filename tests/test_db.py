@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -189,7 +189,7 @@ def test_no_winner_without_clean_verification(path: Path, results: tuple[Result,
         with pytest.raises(Unverified, match="collforge verify"):
             store.replace_winners(PLACE, "bcast", [choice(RING)])
         assert [winner.choice.variant for winner in store.winners()] == [NATIVE]
-        assert [one.new for one in store.decisions("a")] == [kept(choice(NATIVE))]
+        assert [one.new for one in store.decisions()["a"]] == [kept(choice(NATIVE))]
 
 
 def test_verification_with_another_library_does_not_count(path: Path) -> None:
@@ -208,8 +208,9 @@ def test_a_wrong_result_dethrones(path: Path) -> None:
         store.replace_winners(PLACE, "bcast", choices)
         store.record_run(run("b", result(RING, verified=False), result(NATIVE, verified=False)))
         assert [winner.choice.variant for winner in store.winners()] == [NATIVE, other]
-        assert [(one.old, one.new) for one in store.decisions("b")] == [(kept(choices[1]), None)]
-        assert [one.bytes for one in store.decisions("a")] == [1, 2, 3]
+        told = store.decisions()
+        assert [(one.old, one.new) for one in told["b"]] == [(kept(choices[1]), None)]
+        assert [one.bytes for one in told["a"]] == [1, 2, 3]
 
 
 def kept(one: Choice) -> Choice:
@@ -230,16 +231,24 @@ def test_the_history_has_each_launch_that_changed_a_winner(path: Path) -> None:
             store.record_run(run(uuid, result(RING)))
             for choices in tried:
                 store.replace_winners(PLACE, "bcast", choices)
-        found = {uuid: [(one.old, one.new) for one in store.decisions(uuid)] for uuid in "abcde"}
-        assert found == {
-            "a": [(None, kept(ring))],
-            "b": [],
+        told = store.decisions()
+        assert {uuid: [(one.old, one.new) for one in each] for uuid, each in told.items()} == {
+            "a": [(None, kept(wider))],
             "c": [(kept(wider), kept(native))],
-            "d": [],
             "e": [(kept(native), None)],
         }
-        (last,) = store.decisions("e")
+        (last,) = told["e"]
         assert (last.place, last.collective, last.bytes) == (PLACE, "bcast", 1024)
+
+
+def test_winners_need_no_launch(path: Path) -> None:
+    with Store(path) as store:
+        store.record_run(run("a"))
+        store._rows("DELETE FROM run")
+        for one in (RING, NATIVE):
+            with suppress(Unverified):
+                store.replace_winners(PLACE, "bcast", [choice(one)])
+        assert [one.new for one in store.decisions()[""]] == [kept(choice(NATIVE))]
 
 
 COPY_WINNER = """
@@ -268,9 +277,8 @@ def copy_winner(
         "DELETE FROM verification",
         "UPDATE run SET seed = 'seven'",
         "UPDATE measurement SET samples = 'many'",
-        "UPDATE decision SET new_ratio = NULL",
-        "UPDATE decision SET new_variant = old_variant",
-        "UPDATE decision SET run = NULL",
+        "UPDATE decision SET ratio = NULL",
+        "UPDATE decision SET variant = NULL",
         "INSERT INTO variant (collective, family, fingerprint) VALUES ('scan', 'native', 'ab')",
     ],
 )

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from invented_tunings import FAST, PLACE, Out, Tuning, content, run
+from invented_tunings import FAST, PLACE, SECONDS, SLOW, Out, Tuning, content, run
 
-from collforge.db import Lanes, ReadOnly, Store, migrate
+from collforge.db import Choice, Lanes, ReadOnly, Store, migrate
 from collforge.db.inspection import Inspection
 from collforge.generator.manifest import Manifest
 from collforge.tuner.cli import main
@@ -201,10 +201,47 @@ def test_histories_are_joined(made: Manifest, tmp_path: Path, capsys: Out) -> No
     assert "decided again" not in merge(capsys, two, one, "--output", tmp_path / "b.db")
     with Store(tmp_path / "b.db") as store:
         found = [
-            [(one.bytes, one.decided[:7] == "2026-02") for one in store.decisions(run.uuid)]
+            [(one.bytes, one.decided[:7] == "2026-02") for one in store.decisions()[run.uuid]]
             for run in store.runs()
         ]
-    assert found == [[(1024, True)], [], [], [(1024, False), (65536, True)]]
+    assert found == [[(1024, True)], [], [], [(65536, True)]]
+
+
+def test_a_joined_history_leads_to_the_winners(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    """Also where the files disagree, and when the first launches are gone."""
+    one = Tuning(made).store(tmp_path / "1.db")
+    slower = {**SECONDS, FAST: 3e-3, SLOW: 1.2e-3}
+    for launches in (4, 6):
+        other = Tuning(made, day=2, seconds=slower)
+        two = other.store(tmp_path / "2.db", launches)
+    path = tmp_path / "b.db"
+    assert "12 runs, 0 winners" in merge(capsys, one, two, "--output", path)
+    changes = [f"2026-01-01T05 - {FAST}", f"2026-01-02T03 {FAST} {SLOW}", f"2026-01-02T05 {SLOW} -"]
+    assert told(path) == changes
+    run(capsys, 0, "prune", "--db", path, "--older-than", "2026-01-02")
+    assert told(path) == [f" - {FAST}", f"2026-01-02T03 {FAST} {SLOW}"]
+    assert "no history" not in run(capsys, 0, "log", "--db", path)
+    merge(capsys, path, one, "--output", tmp_path / "c.db")
+    assert told(tmp_path / "c.db")[0] == f" - {FAST}"
+
+
+def told(path: Path) -> list[str]:
+    """The hour of each launch with the winners before and after it; they lead to those that are stored."""
+    found: list[str] = []
+    last: dict[object, Choice | None] = {}
+    with Store(path, create=False) as store:
+        hours = {"": "", **{run.uuid: run.started[:13] for run in store.runs()}}
+        for uuid, hour in hours.items():
+            for one in store.decisions()[uuid]:
+                key = one.place, one.bytes
+                assert last.get(key) == one.old != one.new
+                last[key] = one.new
+                names = [each.variant.name if each else "-" for each in (one.old, one.new)]
+                parts = [next((p for p in (FAST, SLOW) if p in name), name) for name in names]
+                found.append(" ".join((hour, *parts)))
+        won = {(one.place, one.choice.bytes): one.choice.variant for one in store.winners()}
+    assert won == {key: one.variant for key, one in last.items() if one}
+    return list(dict.fromkeys(found))
 
 
 def test_a_failure_in_one_file_dethrones_in_the_other(
@@ -220,7 +257,8 @@ def test_a_failure_in_one_file_dethrones_in_the_other(
     merge(capsys, one, tmp_path / "b.db", "--output", tmp_path / "c.db")
     with Store(tmp_path / "c.db") as store:
         assert {one.choice.variant.family for one in store.winners("cluster")} == {NATIVE}
-        changes = [store.decisions(one.uuid) for one in store.runs()]
+        decisions = store.decisions()
+        changes = [decisions[one.uuid] for one in store.runs()]
         told = [one.new.variant.family for change in changes for one in change if one.new]
         assert told == ["full_lane"] * 2 + [NATIVE] * 2
     assert "sound" in run(capsys, 0, "check", "--db", tmp_path / "c.db")
@@ -349,7 +387,7 @@ def test_old_code_is_removed_but_for_winners(made: Manifest, tmp_path: Path, cap
     with Store(path) as store:
         assert len(store.runs()) == 6, "native alone is nothing"
         assert [one.choice.variant for one in store.winners()] == [w.choice.variant for w in before]
-        changes = [one for run in store.runs() for one in store.decisions(run.uuid)]
+        changes = [one for each in store.decisions().values() for one in each if one.old]
         assert [one.old and one.old.variant.fingerprint for one in changes] == ["old", "old"]
     assert "sound" in run(capsys, 0, "check", "--db", path)
 

@@ -91,8 +91,8 @@ def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
         assert found == [(9, "decided"), (99, "barrier")], "the largest bounds those below it"
         assert store.measurements(store.places()[0])[0].start_errors == ()
         assert [one.start for one in store.runs()] == [Start()]
-        begin = [(one.old, one.new) for one in store.decisions("")]
-        assert begin == [(replace(one.choice, launches=0),) * 2 for one in store.winners()]
+        begin = [(one.old, one.new) for one in store.decisions()[""]]
+        assert begin == [(None, replace(one.choice, launches=0)) for one in store.winners()]
         names = "'undecided', 'source', 'lanes', 'winner_view', 'decision'"
         tables = f"SELECT name, sql FROM sqlite_master WHERE name IN ({names})"
         migrated = store._rows(tables)

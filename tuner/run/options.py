@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Sequence
+from datetime import date
 from pathlib import Path
 
 from collforge import home
@@ -53,6 +54,14 @@ def output_file(text: str) -> Path:
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
     return path
+
+
+def day(text: str) -> date:
+    """A date in ISO 8601, as the type of an option."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: give a date, e.g. 2026-01-31") from None
 
 
 def find_libraries(names: str | None) -> list[MpiLibrary]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
-from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,7 +17,7 @@ from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import measuring
-from collforge.tuner.run.options import add_database, output_file
+from collforge.tuner.run.options import add_database, day, output_file
 from collforge.tuner.site import rebuild
 from collforge.tuner.site.rebuild import Rules
 
@@ -79,7 +78,7 @@ def add_parser(subparsers: Subparsers) -> None:
     prune.add_argument(
         "--older-than",
         metavar="DATE",
-        type=date.fromisoformat,
+        type=day,
         help="only what ran before this date, e.g. 2026-01-31",
     )
     prune.add_argument(
@@ -103,9 +102,7 @@ def _add_log(kinds: Subparsers) -> None:
     log = add_command(
         kinds, "log", "what ran when, and which winners each launch changed", LOG, run_log
     )
-    log.add_argument(
-        "--since", metavar="DATE", type=date.fromisoformat, help="only what ran from this date on"
-    )
+    log.add_argument("--since", metavar="DATE", type=day, help="only what ran from this date on")
     log.add_argument(
         "--last", metavar="N", type=int, default=20, help="the last N launches (default: 20)"
     )
@@ -148,7 +145,8 @@ def run_log(args: argparse.Namespace) -> int:
 
 def told_runs(store: Store, shown: Sequence[StoredRun]) -> Iterator[str]:
     """A line for each of the runs to be shown, then one for each winner that changed after it."""
-    begin = max((one.decided for one in store.decisions("")), default="")
+    decisions = store.decisions()
+    begin = max((one.decided for one in decisions[""]), default="")
     if any(one.started < begin for one in shown):
         yield f"no history before {begin}"
     for one in shown:
@@ -157,7 +155,7 @@ def told_runs(store: Store, shown: Sequence[StoredRun]) -> Iterator[str]:
             f"{one.started} {rebuild.name(one.place)}: {one.measurements} measurements, "
             f"{one.verifications} verifications{failed}, on {', '.join(one.hosts)}{_started(one)} ({one.uuid})"
         )
-        for each in store.decisions(one.uuid):
+        for each in decisions[one.uuid]:
             at = "" if each.place == one.place else f" ({rebuild.name(each.place)})"
             key = each.collective, each.bytes
             for line in rebuild.changes({key: each.old}, {key: each.new}):

@@ -21,7 +21,7 @@ from collforge.tuner.decide import bandwidth
 from collforge.tuner.decide.decisions import Standing, read_standing
 from collforge.tuner.decide.evidence import measured_problems
 from collforge.tuner.decide.plan import Goal
-from collforge.tuner.run.options import add_database
+from collforge.tuner.run.options import add_database, day
 from collforge.tuner.site import side_by_side, spread
 
 EXAMPLE = """\
@@ -45,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     kinds.add_argument(
         "--since",
         metavar="DATE",
-        type=date.fromisoformat,
+        type=day,
         help="percentiles and spread of the launches from this date on",
     )
     kinds.add_argument(
