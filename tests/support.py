@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from collforge.generator.model import Family
 from collforge.generator.proof import applies
 from collforge.layout import from_name
 from collforge.reframe_checks.systems.emulated import launch as emulated_launch
+from collforge.toolchain import libraries
 
 TOP = Path(__file__).resolve().parent.parent
 PREFIXES = TOP / ".venv" / "mpi"
@@ -53,16 +55,18 @@ MEMORY_SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno
 def mark_wide(items: Iterable[pytest.Item]) -> None:
     """Marks `wide` what tests marked `either` do with the MPI library that was not drawn for them.
 
-    The draw is by the test's name, so it is the same in every run.
+    The draw is by the test's name, so it is the same in every run. `either("mpich")` takes that one.
     """
     names = {item.nodeid for item in items}
     for item in items:
+        marker = item.get_closest_marker("either")
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
         name = re.sub(r"\b(mpich|openmpi)\b-?", "", item.nodeid)
-        drawn = zlib.crc32(name.encode()) % 2
+        named = marker.args if marker else ()
+        drawn = LIBRARIES.index(named[0]) if named else zlib.crc32(name.encode()) % 2
         taken, other = LIBRARIES[drawn], LIBRARIES[1 - drawn]
         has_both = other in parameters and item.nodeid.replace(other, taken) in names
-        if has_both and item.get_closest_marker("either"):
+        if has_both and marker:
             item.add_marker(pytest.mark.wide)
 
 
@@ -71,15 +75,23 @@ def mostly_wide(cases: Iterable[str], *fast: str) -> list[Any]:
     return [pytest.param(case, marks=[] if case in fast else pytest.mark.wide) for case in cases]
 
 
+@functools.cache
+def _versions(compiler: str) -> str:
+    """The version of a compiler, and of the MPI library if it is a wrapper's."""
+    behind = [libraries.find(mpi).version for mpi in LIBRARIES if compiler.endswith(f".{mpi}")]
+    return "\0".join([execute([compiler, "--version"]).stdout, *behind])
+
+
 def compile_once(
     name: str, command: Sequence[str | Path], *needed: Path, also: Sequence[str | Path] = ()
 ) -> Path:
-    """The program that the compiler ``command`` makes; it runs if the command or the files ``needed`` are new.
+    """The program that ``command`` makes; it runs if the command, its compiler or a file ``needed`` is new.
 
     Several processes may ask for the same program at once. ``also``: words without effect on the program.
     """
     words = [str(word) for word in command]
-    text = "\0".join(words).encode() + b"".join(path.read_bytes() for path in needed)
+    setting = "\0".join([*words, _versions(words[0])])
+    text = setting.encode() + b"".join(path.read_bytes() for path in needed)
     target = make_folder("programs") / f"{name}-{zlib.crc32(text):08x}"
     if not target.exists():
         own = target.with_name(f"{target.name}.{os.getpid()}")
@@ -93,12 +105,15 @@ def run_native(
 ) -> subprocess.CompletedProcess[str]:
     """As launch_local without variables, but once for each program, arguments and MPI library.
 
-    The result is kept in the tests' home, for all processes and later runs.
+    A success is kept in the tests' home, for all processes and later runs.
     """
-    key = zlib.crc32(repr((mpi, ranks, argv)).encode() + Path(argv[0]).read_bytes())
+    setting = (libraries.find(mpi).version, OPENMPI_OPTIONS, ranks, argv)
+    key = zlib.crc32(repr(setting).encode() + Path(argv[0]).read_bytes())
     kept = make_folder("native") / f"{key:08x}.json"
     if not kept.exists():
         done = launch_local(mpi, ranks, argv, timeout=timeout)
+        if done.returncode != 0:
+            return done
         own = kept.with_name(f"{kept.name}.{os.getpid()}")
         own.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
         own.replace(kept)

@@ -51,7 +51,7 @@ def test_domains_in_the_place_of_nodes(build: Build, ranks: int, nodes: str) -> 
 
 
 def test_no_leak_in_packages(build: Build) -> None:
-    done = build.passes("hybrid", 3, "2,1", "cycles", 400)
+    done = build.passes("hybrid", 3, "2,1", "cycles", 2000)
     found = re.fullmatch(r"bytes-per-cycle (-?[\d.]+)", done.out[0])
     assert found and float(found[1]) < MOST_BYTES_PER_CYCLE
 

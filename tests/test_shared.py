@@ -50,6 +50,13 @@ def test_collectives(build: Build, ranks: int, nodes: str, rank: int) -> None:
     assert lines == ["ready 0"] * refused + ["ready 3 of 3"]
 
 
+@either
+def test_default_transports(build: Build) -> None:
+    commands = f"random {SEED} {STEPS} , free , ready 3"
+    done = build.passes("shared", 4, "3,1", *commands.split())
+    assert done.out[:-1] == ["ready 3 of 3"]
+
+
 @pytest.mark.parametrize(("ranks", "nodes"), [(4, "4"), pytest.param(4, "3,1", marks=wide)])
 def test_collectives_of_several_threads(build: Build, ranks: int, nodes: str) -> None:
     if build.mpi == "openmpi":

@@ -4,12 +4,31 @@
  * Says on both streams which one begins. Each is loaded anew, so its variables have their first values.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int rank;
+
+/* All ranks write to the streams of rank 0. From streams of their own, the launcher may forward what a rank wrote in one
+ * case only after the name of the next one. */
+static void share_streams(void) {
+    int process = (int)getpid();
+
+    PMPI_Bcast(&process, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    for (int stream = STDOUT_FILENO; stream <= STDERR_FILENO && rank > 0; stream++) {
+        char path[64] = "";
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", process, stream);
+        const int shared = open(path, O_WRONLY | O_NOCTTY);
+        if (shared < 0 || dup2(shared, stream) < 0)
+            perror(path);
+        close(shared);
+    }
+    PMPI_Barrier(MPI_COMM_WORLD);
+}
 
 static void begin(const char *program, int nwords, char **words) {
     FILE *const streams[] = {stdout, stderr};
@@ -53,6 +72,7 @@ int main(int argc, char **argv) {
     else
         MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    share_streams();
     for (int first = 2, last = 0; first < argc; first = last + 1) {
         for (last = first; last < argc && strcmp(argv[last], ",") != 0; last++)
             continue;

@@ -215,7 +215,8 @@ struct program {
     int size;
     unsigned seed;
     int provided;          /* thread level */
-    double seconds;        /* of the fuzz check */
+    double seconds;        /* of the fuzz check, */
+    long calls;            /* which makes about so many calls instead if not 0 */
     const char *only;      /* the collective named by --collective, or NULL */
     const char *skip;      /* cases that check errors leaves out, comma on both sides */
     struct engine *engine; /* of the main thread */

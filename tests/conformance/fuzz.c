@@ -1,4 +1,4 @@
-/* Random calls on random communicators until the time is over. */
+/* Random calls on random communicators until the time is over, or there are enough of them. */
 #include "conformance.h"
 
 #include <time.h>
@@ -11,9 +11,9 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Rank 0's clock decides for all. */
-static bool is_over(double end) {
-    int over = now() >= end;
+/* Rank 0's clock decides for all. The number of calls is the same on all ranks. */
+static bool is_over(double end, long made) {
+    int over = program.calls > 0 ? made >= program.calls : now() >= end;
     must(PMPI_Bcast(&over, 1, MPI_INT, 0, program.control) == MPI_SUCCESS);
     return over;
 }
@@ -36,10 +36,11 @@ static struct place drawn_place(uint64_t *state) {
 void check_fuzz(void) {
     const double end = now() + program.seconds;
     uint64_t state = mix(program.seed);
+    long made = 0;
     struct place places[PLACES];
     for (int p = 0; p < PLACES; p++)
         places[p] = drawn_place(&state);
-    for (unsigned batch = 1; !is_over(end); batch++) {
+    for (unsigned batch = 1; !is_over(end, made); batch++) {
         for (int i = 0; i < BATCH; i++) {
             const struct collective *collective =
                 &collectives[draw(&state, (unsigned)ncollectives)];
@@ -47,8 +48,10 @@ void check_fuzz(void) {
             const int most = 1 << (4 + draw(&state, 11));
             /* The processes of the parts draw alike, and go on drawing alike. */
             const struct call call = random_call(collective, place, &state, most);
-            if (collective_wanted(collective))
+            if (collective_wanted(collective)) {
                 (void)verify(program.engine, &call);
+                made++;
+            }
         }
         if (batch % RENEWAL == 0) {
             struct place *place = &places[draw(&state, PLACES)];

@@ -44,7 +44,7 @@ static const struct check checks[] = {
     {"threads", check_threads, false, "concurrent collectives (--thread=multiple)"},
     {"huge", check_huge, false, "count x size beyond 2^31"},
     {"errors", check_errors, false, "classes and handler calls of illegal arguments"},
-    {"fuzz", check_fuzz, false, "random calls for --seconds=S"},
+    {"fuzz", check_fuzz, false, "random calls for --seconds=S, or --calls=N of them"},
 };
 enum { NCHECKS = sizeof checks / sizeof *checks };
 
@@ -246,6 +246,8 @@ static int read_options(int argc, char **argv, struct options *options) {
             program.seed = (unsigned)strtoul(value, NULL, 10);
         else if ((value = value_of(argv[i], "--seconds")) != NULL)
             program.seconds = strtod(value, NULL);
+        else if ((value = value_of(argv[i], "--calls")) != NULL)
+            program.calls = strtol(value, NULL, 10);
         else if ((value = value_of(argv[i], "--limit")) != NULL)
             limit_seconds = (unsigned)strtoul(value, NULL, 10);
         else if ((value = value_of(argv[i], "--collective")) != NULL)

@@ -32,7 +32,7 @@ def hybrid_program(built: Installation, name: str) -> Path:
 
 @dataclass(frozen=True)
 class Said:
-    """What the first rank of a case wrote, and for standard error perhaps others."""
+    """What the ranks of a case wrote."""
 
     out: str
     err: str
