@@ -75,11 +75,16 @@ def reframe(
 
 
 def run_checks(
-    folder: Path, system: str, pattern: str, config: Path = reframe_checks.SETTINGS, **settings: Any
+    folder: Path,
+    system: str,
+    pattern: str,
+    config: Path = reframe_checks.SETTINGS,
+    checks: Path = reframe_checks.CHECKS,
+    **settings: Any,
 ) -> Session:
     check = pattern.strip("^").split(".")[0]
     report = folder / "report.json"
-    command = ["-C", str(config), "-c", str(reframe_checks.CHECKS), "-R", "--system", system]
+    command = ["-C", str(config), "-c", str(checks), "-R", "--system", system]
     command += ["-n", pattern, "--prefix", str(folder), "--report-file", str(report)]
     command += ["--exec-policy", "serial", *STRICT, "-r"]
     for name, value in settings.items():

@@ -266,9 +266,9 @@ def test_a_broken_step_fails_verification(mpi: str, tmp_path: Path) -> None:
     for folder in ("db", "generator", "reframe_checks", "runtime", "templates", "tuner"):
         shutil.copytree(TOP / folder, package / folder)
     steps = package / "generator" / "steps" / "local.py"
-    right = 'direction, lanes = c.step["direction"], "lanes"'
+    right = 'lanes = f"&{use.at}->single" if by_node else use.lanes'
     assert right in steps.read_text()
-    wrong = right.replace('"lanes"', '"&at->single"')
+    wrong = right.replace("if by_node else use.lanes", "")
     steps.write_text(steps.read_text().replace(right, wrong))
     env = ["env", f"PYTHONPATH={tmp_path}", f"COLLFORGE_HOME={tmp_path / 'home'}"]
     command = [sys.executable, "-m", "collforge", "verify", "--mpi", mpi, "--family", "full_lane"]

@@ -14,6 +14,7 @@ from conftest import Installation, Launch
 from support import execute, launch_local
 from test_reframe import run_checks
 
+from collforge import papers
 from collforge.papers.probes import kernels as probe
 from collforge.papers.programs import kernels
 from collforge.papers.programs.kernels import KERNELS, Line, versions
@@ -228,7 +229,7 @@ def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_check_reports_all_versions(tmp_path: Path, mpi: str) -> None:
     settings = {"size": 48, "iterations": 2, "launches": 1}
-    session = run_checks(tmp_path, f"local:{mpi}", "^Kernel", **settings)
+    session = run_checks(tmp_path, f"local:{mpi}", "^Kernel", checks=papers.CHECKS, **settings)
     assert session.code == 0, session.said
     assert len(session.tests) == len(KERNELS)
     for test in session.tests:

@@ -10,6 +10,7 @@ from conftest import Installation, Launch
 from support import execute, launch_local
 from test_reframe import run_checks
 
+from collforge import papers
 from collforge.papers.probes import message_rate as probe
 from collforge.papers.probes.message_rate import Rate
 from collforge.papers.programs import applications, message_rate
@@ -104,7 +105,9 @@ def test_particles_are_where_they_are_without_us(
 
 
 def test_the_checks(tmp_path: Path, mpi: str) -> None:
-    session = run_checks(tmp_path, f"local:{mpi}", "^MessageRate", seconds=0.01)
+    session = run_checks(
+        tmp_path, f"local:{mpi}", "^MessageRate", checks=papers.CHECKS, seconds=0.01
+    )
     assert session.code == 0, session.said
     assert len(session.tests) == 2 * len(MODES) * len(CALLS)
     passed = [test for test in session.tests if test["result"] == "pass"]
@@ -116,7 +119,7 @@ def test_the_checks(tmp_path: Path, mpi: str) -> None:
 
 @pytest.mark.slow
 def test_the_applications_are_checked(tmp_path: Path, mpi: str) -> None:
-    session = run_checks(tmp_path, f"local:{mpi}", "^Application", launches=1)
+    session = run_checks(tmp_path, f"local:{mpi}", "^Application", checks=papers.CHECKS, launches=1)
     assert session.code == 0, session.said
     assert len(session.tests) == len(WAYS)
     assert all(len(test["perfvalues"]) == 2 for test in session.tests)

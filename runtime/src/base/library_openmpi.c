@@ -58,6 +58,7 @@ WRAP(PMPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MP
  * whose MPI_Init fails if PMIx was initialised before.
  */
 #if OMPI_MAJOR_VERSION == 4
+#define OPEN_PMIX open_pmix
 static void *open_pmix(void) {
     static const char *const folders[] = {"openmpi", "openmpi/lib/openmpi3"};
     const char *library = cf_library_file();
@@ -76,7 +77,7 @@ static void *open_pmix(void) {
     return component;
 }
 #else
-#define open_pmix NULL
+#define OPEN_PMIX NULL
 #endif
 
 /* It speaks no PMI-1: under Hydra each of its worlds has one rank, and Hydra treats a process that
@@ -89,7 +90,7 @@ const struct cf_library cf_library = {
     .create_group_copies_attributes = true, /* Open MPI 4.1.4 */
     .freed_on_return = true,
     .may_be_making = may_be_making,
-    .open_pmix = open_pmix,
+    .open_pmix = OPEN_PMIX,
 };
 
 #endif
