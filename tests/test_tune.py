@@ -277,6 +277,15 @@ def test_a_broken_step_fails_verification(mpi: str, tmp_path: Path) -> None:
     assert f"FAILED {mpi} allgather:full_lane[" in done.stderr
 
 
+def test_verify_takes_cases(collforge: Launch) -> None:
+    tail = "@2x2,bytes=8,type=int,root=1"
+    cases = [f"bcast:{family}{tail}" for family in ("full_lane", "shared_window")]
+    done = collforge("verify", "--mpi", "openmpi", *cases, timeout=280)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "0 failed, 1 do not apply")
+    done = collforge("verify", "--mpi", "openmpi", f"bcast:full_lan{tail}", timeout=280)
+    assert done.returncode == 2 and "did you mean full_lane?" in done.stderr
+
+
 def test_verify_command_passes(collforge: Launch) -> None:
     done = collforge(
         "verify", "--mpi", "openmpi", "--collective", "scan", "--family", "full_lane", timeout=280

@@ -124,9 +124,7 @@ def run(args: argparse.Namespace) -> int:
     if args.native:
         print("\n".join(summary))
     idle = verdict.outcome["do not apply"] if named else 0
-    print(
-        f"seed {args.seed}: {len(verdict.failures)} failed{f', {idle} do not apply' * bool(idle)}"
-    )
+    print(f"{len(verdict.failures)} failed" + (f", {idle} do not apply" if idle else ""))
     return 1 if verdict.failures or idle else 0
 
 
