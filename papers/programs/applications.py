@@ -15,8 +15,6 @@ from pathlib import Path
 from collforge import papers
 from collforge.toolchain.build import OPENMP_FLAGS
 
-SOURCES = papers.KERNELS
-
 PRELOADED = "preloaded"
 WAYS = {"monte_carlo": ("native", PRELOADED), "halo": ("serial", "parallel")}
 ARGUMENTS = {"monte_carlo": ["50000", "20"], "halo": ["256", "200"]}
@@ -32,7 +30,7 @@ class Line:
 
 def compile_command(mpicc: str, name: str, out: Path) -> list[str]:
     """The command that compiles a program to out/NAME."""
-    return [mpicc, *OPENMP_FLAGS, "-o", str(out / name), str(SOURCES / f"{name}.c")]
+    return [mpicc, *OPENMP_FLAGS, "-o", str(out / name), str(papers.KERNELS / f"{name}.c")]
 
 
 def arguments(name: str, way: str) -> list[str]:

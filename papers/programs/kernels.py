@@ -16,8 +16,6 @@ from pathlib import Path
 from collforge import papers
 from collforge.toolchain.build import RUNTIME
 
-SOURCES = papers.KERNELS
-
 KERNELS = ("summa", "poisson", "bpmf")
 VERSIONS = ("mpi", "openmp", "hybrid")
 """Of every kernel."""
@@ -52,7 +50,7 @@ def versions(kernel: str) -> tuple[str, ...]:
 
 
 def source(kernel: str, version: str) -> Path:
-    return SOURCES / f"{kernel}_{'mpi' if version == 'openmp' else version}.c"
+    return papers.KERNELS / f"{kernel}_{'mpi' if version == 'openmp' else version}.c"
 
 
 def compile_command(mpicc: str, kernel: str, version: str, out: Path, library: Path) -> list[str]:

@@ -70,18 +70,6 @@ class Surrogate(Enumeration):
         if key(point) in self._codes and math.isfinite(value):
             self._recalled.append(([*self._codes[key(point)], *where], value))
 
-    @property
-    def knows_anything(self) -> bool:
-        """Whether a value was observed or recalled."""
-        return bool(self._finite())
-
-    def expect(self) -> tuple[Point, float]:
-        """The point with the best expected value here, and that value. At least one value must be known."""
-        candidates = list(self._codes)
-        values = self._model().predict([self._features(one) for one in candidates])
-        best = int(values.argmin())
-        return dict(candidates[best]), float(values[best])
-
     def _finite(self) -> list[float]:
         """The finite values of this problem; those of other problems if it has none."""
         own = [value for value in self._known.values() if math.isfinite(value)]
