@@ -104,14 +104,14 @@ def calls(built: Installation, layout: str, all_points: bool) -> list[str]:
 def verify(
     launch: Launch, built: Installation, folder: Path, cases: list[str], memory: str
 ) -> None:
-    """The timing driver verifies every variant on device memory."""
+    """The timing driver verifies the cases on device memory; ``folder`` is this test's own."""
     at = layouts.from_name(cases[0].split("@")[1].split(",bytes=")[0])
-    listed = folder / f"cases-{built.library.name}"
-    output = folder / f"output-{built.library.name}"
+    listed, output = folder / "cases", folder / "output"
     listed.write_text("".join(f"{case}\n" for case in cases))
     argv = [str(built.built.driver_path), "--cases", str(listed), "--output", str(output)]
     argv += ["--verify-only", "--memory", memory]
-    variables = {"COLLFORGE_NODE_MAP": at.node_map, "LD_LIBRARY_PATH": str(folder / "stubs")}
+    stubs = str(make_folder("gpu/stubs"))
+    variables = {"COLLFORGE_NODE_MAP": at.node_map, "LD_LIBRARY_PATH": stubs}
     if at.threads > 1:
         variables.update(OMP_NUM_THREADS=str(at.threads), COLLFORGE_THREAD_MULTIPLE="1")
     done = launch(built.library.name, at.size, argv, variables, timeout=600)
@@ -122,25 +122,28 @@ def verify(
 
 
 @either
-def test_some_variants(built: Installation, launch: Launch, folder: Path) -> None:
-    verify(launch, built, folder, calls(built, "2x2", all_points=False)[::8], "mixed")
+@pytest.mark.usefixtures("folder")
+def test_some_variants(built: Installation, launch: Launch, tmp_path: Path) -> None:
+    verify(launch, built, tmp_path, calls(built, "2x2", all_points=False)[::8], "mixed")
 
 
 @pytest.mark.wide
 @pytest.mark.parametrize("layout", ["2x2", "1x4", "2x2x2"])
 @pytest.mark.parametrize("memory", ["mixed", pytest.param("device", marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("folder")
 def test_every_variant(
-    built: Installation, launch: Launch, folder: Path, layout: str, memory: str
+    built: Installation, launch: Launch, tmp_path: Path, layout: str, memory: str
 ) -> None:
-    verify(launch, built, folder, calls(built, layout, all_points=False), memory)
+    verify(launch, built, tmp_path, calls(built, layout, all_points=False), memory)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", ["2x2", "3+1", "cyclic:2x3"])
+@pytest.mark.usefixtures("folder")
 def test_every_point_of_every_variant(
-    built: Installation, launch: Launch, folder: Path, layout: str
+    built: Installation, launch: Launch, tmp_path: Path, layout: str
 ) -> None:
-    verify(launch, built, folder, calls(built, layout, all_points=True), "mixed")
+    verify(launch, built, tmp_path, calls(built, layout, all_points=True), "mixed")
 
 
 @either
