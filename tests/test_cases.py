@@ -114,6 +114,19 @@ def test_full_is_affordable_and_applies(made: manifest.Manifest, at: str) -> Non
     assert 1000 < total < 50000
 
 
+@pytest.mark.parametrize("family", ["full_lane", "hierarchical"])
+def test_what_a_rank_carries_for_its_node_is_counted_by_an_int(
+    made: manifest.Manifest, family: str
+) -> None:
+    """An all-to-all collects the vectors of two ranks here: at 2^28 bytes a block, 2^31 bytes."""
+    (entry,) = (v for v in made.variants_of("alltoall") if v.family == family)
+    applies = {
+        size: entry.applies(made.facts("alltoall", layout.from_name("2x2"), size))
+        for size in (1 << 27, 1 << 28)
+    }
+    assert applies == {1 << 27: True, 1 << 28: False}
+
+
 def test_an_unknown_tier_is_refused(made: manifest.Manifest) -> None:
     with pytest.raises(CollforgeError, match=r"unknown tier 'ful' \(did you mean full"):
         chosen(made, "scan:full_lane", "2x2", "ful")

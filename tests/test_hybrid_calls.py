@@ -24,7 +24,7 @@ pytestmark = pytest.mark.either
 HERE = Path(__file__).resolve().parent
 STEPS = 3000
 # Ranks and node map: one node, equal and unequal nodes, not consecutive, one rank per node.
-NODES = [(4, "4"), (4, "2"), (4, "3,1"), (6, "map:0,1,0,1,0,1"), (3, "1"), (1, "1")]
+NODES = [(4, "4"), (4, "2"), (6, "3"), (4, "3,1"), (6, "map:0,1,0,1,0,1"), (3, "1"), (1, "1")]
 # Parameter values other than the first ones, which the winners of a database can select.
 SETTINGS = {
     "default": ("", ["results", "order", "waits", "errors", "requests"]),

@@ -35,9 +35,9 @@ static uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/* Small, so that sums are exact in any order. */
+/* Every byte varies. Sums of up to 15 ranks fit into an int. */
 static int value(uint64_t seed, int of, int block, int i) {
-    return (int)(mix(seed + (uint64_t)of * 1000003 + (uint64_t)block * 101 + (uint64_t)i * 7) % 1000);
+    return (int)(mix(seed + (uint64_t)of * 1000003 + (uint64_t)block * 101 + (uint64_t)i * 7) % (1 << 27));
 }
 
 /* ---- one call of each collective ------------------------------------------------------------- */
@@ -215,7 +215,7 @@ static void order(uint64_t seed, int steps) {
 
 /* Every collective, also one of no data, has the ranks of a node wait for those with data in it: what
  * they have stored before is there, and after a second one, where all had to come, they may store
- * again. */
+ * again. A barrier has them wait for all. */
 static void waits(uint64_t seed, int steps) {
     struct call memory = {0};
     int *places = NULL;
@@ -234,6 +234,13 @@ static void waits(uint64_t seed, int steps) {
             check(!on_my_node(of) || (from_root && of != call.root) || places[16 * of] == step);
         be_late(mix(call.seed + 64 + (uint64_t)rank));
         check((from_root ? collforge_hybrid_sync(hybrid) : run(&call)) == MPI_SUCCESS);
+
+        be_late(mix(call.seed + 128 + (uint64_t)rank));
+        places[16 * rank] = -step;
+        check(collforge_hybrid_barrier(hybrid) == MPI_SUCCESS);
+        for (int of = 0; of < size; of++)
+            check(!on_my_node(of) || places[16 * of] == -step);
+        check(collforge_hybrid_barrier(hybrid) == MPI_SUCCESS);
     }
     free(memory.mine);
 }

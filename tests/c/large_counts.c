@@ -16,6 +16,9 @@ enum { RANKS = 4, N = 3, ALL = RANKS * N };
 /* What is not significant, or is so with an empty type only. */
 static const MPI_Count huge = (MPI_Count)1 << 40;
 
+/* Counts on ranks where they are not significant. */
+static const MPI_Count *const nowhere = (const MPI_Count *)64;
+
 static int rank;
 static int large; /* whether this rank calls the large functions */
 
@@ -155,14 +158,14 @@ static void irregular_movements(void) {
     clear(arriving);
     CALL_EACH("gatherv", MPI_Gatherv,
               (departing, mine, MPI_INT, arriving, lengths, places, MPI_INT, 1, world),
-              (departing, mine, MPI_INT, arriving, rank == 1 ? large_lengths : NULL,
+              (departing, mine, MPI_INT, arriving, rank == 1 ? large_lengths : nowhere,
                rank == 1 ? large_places : NULL, MPI_INT, 1, world));
     EXPECT(rank != 1 || is_from(arriving, 0, lengths));
 
     clear(arriving);
     CALL_EACH("scatterv", MPI_Scatterv,
               (departing, lengths, places, MPI_INT, arriving, mine, MPI_INT, 2, world),
-              (departing, rank == 2 ? large_lengths : NULL, rank == 2 ? large_places : NULL,
+              (departing, rank == 2 ? large_lengths : nowhere, rank == 2 ? large_places : NULL,
                MPI_INT, arriving, mine, MPI_INT, 2, world));
     EXPECT(arriving[mine - 1] == value(2, rank, mine - 1) && arriving[mine] == -1);
 

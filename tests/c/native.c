@@ -40,9 +40,10 @@ static void count_one(bool at_a_glance, const struct cf_choice *expected,
 static struct cf_call under_way;
 
 static int random_count(int size) {
-    static const int odd[] = {0, -1, 1, 1 << 30, 0x7FFFFFFF};
+    /* The last but one, of 8 bytes each, are 64 bytes more than 32 bits can count. */
+    static const int odd[] = {0, -1, 1, 1 << 30, (1 << 29) + 8, 0x7FFFFFFF};
     if (rand() % 8 == 0)
-        return odd[rand() % 5];
+        return odd[rand() % 6];
     return (int)((rand() % 2048 + 2048) >> (rand() % 12)) * (1 << rand() % 8) / (size + 1) + 1;
 }
 
