@@ -39,12 +39,13 @@ OPENMPI_SPAWN = OPENMPI_OPTIONS.replace("vader,self", "vader,self,tcp --mca btl_
 
 _ALSO_WRAPPED = (
     *("MPI_Comm_free", "MPI_Comm_disconnect", "MPI_Comm_set_info", "MPI_Comm_dup_with_info"),
-    *("PMPI_Comm_free", "PMPI_Comm_disconnect", "dlopen", "dlmopen"),
+    *("PMPI_Comm_free", "PMPI_Comm_disconnect", "MPI_Op_create", "dlopen", "dlmopen"),
+    *("MPI_Init", "MPI_Init_thread", "PMPI_Init", "PMPI_Init_thread", "MPI_Query_thread"),
 )
 
 
 def also_wrapped(flavor: str) -> set[str]:
-    """The functions that the library wraps, other than collectives and the start and end of MPI."""
+    """The functions that the library wraps, other than collectives and MPI_Finalize."""
     own = ["MPI_Comm_idup"] if flavor == "openmpi" else ["MPI_Session_init"]
     return {*_ALSO_WRAPPED, *own, *(f"P{name}" for name in own)}
 

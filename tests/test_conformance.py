@@ -151,7 +151,7 @@ class Program:
         threads = {}
         if at.threads > 1:  # as for a program with OpenMP
             preload.append(openmp_library())
-            threads = {"OMP_NUM_THREADS": str(at.threads), "COLLFORGE_THREAD_MULTIPLE": "1"}
+            threads = {"OMP_NUM_THREADS": str(at.threads), "COLLFORGE_THREAD_MULTIPLE": "always"}
         return self.native(
             at.size,
             *arguments,
@@ -159,6 +159,7 @@ class Program:
             LD_PRELOAD=":".join(preload),
             COLLFORGE_NODE_MAP=at.node_map,
             COLLFORGE_FORCE=force_string(self.generated, mix),
+            COLLFORGE_SPLIT_OPS="1",  # or no variant would serve the program's ops
         )
 
     def served(self, mix: Mix) -> dict[str, str]:

@@ -113,7 +113,7 @@ def verify(
     stubs = str(make_folder("gpu/stubs"))
     variables = {"COLLFORGE_NODE_MAP": at.node_map, "LD_LIBRARY_PATH": stubs}
     if at.threads > 1:
-        variables.update(OMP_NUM_THREADS=str(at.threads), COLLFORGE_THREAD_MULTIPLE="1")
+        variables.update(OMP_NUM_THREADS=str(at.threads), COLLFORGE_THREAD_MULTIPLE="always")
     done = launch(built.library.name, at.size, argv, variables, timeout=600)
     assert done.returncode == 0
     *results, end = read_records(output.read_text())[1:]

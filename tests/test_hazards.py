@@ -236,8 +236,8 @@ def with_tool(built: Installation, name: str, first: bool, *options: str) -> dic
     return {"LD_PRELOAD": f"{tool}:{library}" if first else f"{library}:{tool}"}
 
 
-def test_a_late_start_while_a_duplication_is_under_way(built: Installation, launch: Launch) -> None:
-    """A tool loaded before the library hides MPI_Init, so that the first collective starts the library."""
+def test_a_duplication_under_way_behind_a_tool(built: Installation, launch: Launch) -> None:
+    """A tool loaded before the library hides MPI_Init and calls PMPI_Init, which starts the library."""
     env = {**with_tool(built, "tool", True), "COLLFORGE_FORCE": "bcast=shared_window"}
     program = compiled(built, "idup")
     done = launch(built.library.name, 8, [str(program), "late"], env, timeout=TIME)
@@ -293,7 +293,7 @@ def test_a_tool_that_comes_back(built: Installation, launch: Launch, back: bool)
         **with_tool(built, "tool_init", False, *(["-DBACK"] if back else [])),
         "COLLFORGE_NODE_MAP": "2",
         "COLLFORGE_VERBOSE": "2",
-        "COLLFORGE_THREAD_MULTIPLE": str(int(back)),
+        "COLLFORGE_THREAD_MULTIPLE": "always" if back else "",
         "COLLFORGE_FORCE": "bcast=full_lane",
     }
     done = launch(built.library.name, 4, [str(compiled(built, "tooled"))], env, timeout=TIME)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,8 +11,6 @@ import pytest
 from conftest import Installation
 from hazards.build import compiled
 from support import OPENMPI_SPAWN, execute, launch_groups, run_native
-
-from collforge.toolchain import build
 
 TIME = 120
 either = pytest.mark.either
@@ -71,23 +67,6 @@ def test_a_node_lacks_the_file(built: Installation) -> None:
         assert done.returncode == 0
         assert "passed" in done.stdout
         assert expected in done.stdout + done.stderr
-
-
-def test_two_builds_in_one_job(built: Installation, tmp_path: Path) -> None:
-    """As after an update that is not on all nodes yet."""
-    library = built.built.library_path
-    other = tmp_path / library.name
-    shutil.copy(library, other)
-    code = other.read_bytes()
-    fingerprint = json.loads((build.generated_folder(built.home) / "manifest.json").read_text())[
-        "fingerprint"
-    ].encode()
-    assert code.count(fingerprint) == 1
-    other.write_bytes(code.replace(fingerprint, fingerprint[::-1]))
-    lines = said(run(built, [(3, with_library(built)), (3, with_library(built, other))]))
-    assert lines == [
-        "collforge: warning: the ranks run different builds of libcollforge.so; native collectives"
-    ]
 
 
 @pytest.mark.parametrize("words", [[], ["signals"]], ids=["quiet", "signals"])

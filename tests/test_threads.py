@@ -88,7 +88,7 @@ def test_results(
     order = [*FORCED[turn:], *FORCED[:turn]]
     forced = ";".join(f"{name}={one}" for name, one in zip(COLLECTIVES, [*order, *order]))
     command = [str(program), str(SEED), str(STEPS), *modes.split()]
-    log = run(built, ranks, nodes, command, forced, COLLFORGE_THREAD_MULTIPLE="1")
+    log = run(built, ranks, nodes, command, forced, COLLFORGE_THREAD_MULTIPLE="always")
     ((layout, families),) = decisions(log).items()
     assert layout.endswith("x2")
     # Of workers, only the first call on each communicator finds idle threads.
@@ -111,7 +111,7 @@ def test_below_thread_multiple_nothing_changes(
 @either
 def test_one_thread_is_none_to_split_over(built: Installation, program: Path) -> None:
     command = [str(program), str(SEED), "50", "outside"]
-    more = {"COLLFORGE_THREAD_MULTIPLE": "1", "OMP_NUM_THREADS": "1"}
+    more = {"COLLFORGE_THREAD_MULTIPLE": "always", "OMP_NUM_THREADS": "1"}
     assert set(decisions(run(built, 3, "1", command, "*=thread_split", **more))) == {"3x1"}
 
 
@@ -143,6 +143,6 @@ def test_threads_do_not_race(built: Installation, program: Path) -> None:
         "*=thread_split",
         LD_PRELOAD=f"{sanitizer('tsan')}:{library}",
         TSAN_OPTIONS="ignore_noninstrumented_modules=1:halt_on_error=1",
-        COLLFORGE_THREAD_MULTIPLE="1",
+        COLLFORGE_THREAD_MULTIPLE="always",
     )
     assert "ThreadSanitizer" not in log

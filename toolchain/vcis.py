@@ -56,6 +56,6 @@ def thread_settings(library: MpiLibrary, threads: int) -> dict[str, str]:
     """
     if threads == 1:
         return {}
-    settings = {"COLLFORGE_THREAD_MULTIPLE": "1"}
+    settings = {"COLLFORGE_THREAD_MULTIPLE": "always"}
     vcis = min(most_vcis(library), threads + 1)
     return {**settings, VARIABLE: str(vcis)} if vcis > 1 else settings

@@ -63,6 +63,13 @@ def routines(collectives: Iterable[Collective]) -> list[Routine]:
         "MPI_Init_thread(NULL, NULL, *required, provided)",
         False,
     )
+    level = Routine(
+        "mpi_query_thread",
+        ("MPI_Fint *provided",),
+        ("provided",),
+        "MPI_Query_thread(provided)",
+        False,
+    )
     end = Routine("mpi_finalize", (), (), "MPI_Finalize()", False)
     freed = [
         Routine(
@@ -74,7 +81,7 @@ def routines(collectives: Iterable[Collective]) -> list[Routine]:
         )
         for name in ("Comm_free", "Comm_disconnect")
     ]
-    return [start, start_thread, end, *freed, *map(_routine, collectives)]
+    return [start, start_thread, level, end, *freed, *map(_routine, collectives)]
 
 
 def exported(collectives: Iterable[Collective], flavor: str) -> set[str]:

@@ -57,7 +57,7 @@ def test_interfaces_of_a_library(built: Installation) -> None:
     """Debian's libraries have one interface; a program that requests more would abort in MPI_Init."""
     assert vcis.most_vcis(built.library) == 1
     assert vcis.thread_settings(built.library, 1) == {}
-    assert vcis.thread_settings(built.library, 4) == {"COLLFORGE_THREAD_MULTIPLE": "1"}
+    assert vcis.thread_settings(built.library, 4) == {"COLLFORGE_THREAD_MULTIPLE": "always"}
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_particles_are_where_they_are_without_us(
         "LD_PRELOAD": str(built.built.library_path),
         "COLLFORGE_FORCE": f"allreduce={family}",
         "COLLFORGE_NODE_MAP": "1",
-        "COLLFORGE_THREAD_MULTIPLE": "1",
+        "COLLFORGE_THREAD_MULTIPLE": "always",
     }
     lines = []
     for ranks, variables in ((1, {}), (3, {}), (3, preloaded)):

@@ -107,6 +107,7 @@ static bool bench_create(struct bench *bench, char *why, size_t size) {
     watchdog_step("setting up");
     must(cf_runtime_activate(), "cf_runtime_activate");
     cf_runtime.memory = INT64_MAX; /* no memory limit for variants under test */
+    cf_runtime.split_ops = true;   /* the driver's own ops bear it */
     must(cf_comm_get(MPI_COMM_WORLD, &bench->world), "cf_comm_get");
     if (bench->world == NULL) {
         fail(EXIT_TROUBLE, "MPI_COMM_WORLD has no layout");

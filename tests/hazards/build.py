@@ -61,7 +61,7 @@ def run_cases(
         own = [*part, *(PMPI if case.startswith("PMPI ") else [])]
         argv += [*([","] if number else []), str(compiled(built, name, *own)), *words]
     preload = {} if linked else {"LD_PRELOAD": str(built.built.library_path)}
-    variables = {**preload, "COLLFORGE_VERBOSE": "1", **env}
+    variables = {**preload, "COLLFORGE_VERBOSE": "1", "COLLFORGE_SPLIT_OPS": "1", **env}
     done = launch_local(built.library.name, ranks, argv, variables, before=before)
     begin = re.compile("^case: .*\n", re.MULTILINE)
     out, err = begin.split(done.stdout)[1:], begin.split(done.stderr)[1:]

@@ -24,9 +24,13 @@ def fits_preload(path: Path) -> bool:
 
 
 def thread_settings(library: MpiLibrary, layouts: Iterable[str]) -> dict[str, str]:
-    """The variables that winners on layouts of these names need, for those with threads."""
+    """The variables that winners on layouts of these names need, for those with threads.
+
+    For programs that nobody here knows: the thread level is raised only where that does no harm.
+    """
     threads = (from_name(layout).threads for layout in layouts)
-    return vcis.thread_settings(library, max(threads, default=1))
+    settings = vcis.thread_settings(library, max(threads, default=1))
+    return {**settings, "COLLFORGE_THREAD_MULTIPLE": "1"} if settings else {}
 
 
 def read_sections(database: Path, system: str, mpi: str = "") -> list[Section]:

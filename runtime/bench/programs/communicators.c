@@ -43,11 +43,11 @@ static double now(void) {
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-bool __real_cf_presence_agree(bool after_init);
-bool __wrap_cf_presence_agree(bool after_init);
-bool __wrap_cf_presence_agree(bool after_init) {
+bool __real_cf_presence_agree(void);
+bool __wrap_cf_presence_agree(void);
+bool __wrap_cf_presence_agree(void) {
     library_started = now();
-    return __real_cf_presence_agree(after_init);
+    return __real_cf_presence_agree();
 }
 
 static size_t allocated(void) {

@@ -6,30 +6,32 @@
 #include <stddef.h>
 
 #include "base/cf.h"
-#include "base/log.h"
 #include "base/symbol.h"
 
 void cf_chain(const char *name, void *function) {
     (void)cf_symbol(RTLD_NEXT, name, function);
 }
 
-int (*cf_mpi_comm_free)(MPI_Comm *comm) = NULL;
-int (*cf_mpi_comm_disconnect)(MPI_Comm *comm) = NULL;
-
 /* In a program that is linked with all of MPI there is no next definition, and the only one is
  * MPI's. */
-__attribute__((constructor)) static void chain(void) {
-    cf_mpi_comm_free = PMPI_Comm_free;
-    cf_mpi_comm_disconnect = PMPI_Comm_disconnect;
-    cf_chain("PMPI_Comm_free", &cf_mpi_comm_free);
-    cf_chain("PMPI_Comm_disconnect", &cf_mpi_comm_disconnect);
-}
+#define OWN(name, function)                                                                        \
+    int name(MPI_Comm *comm) {                                                                     \
+        static int (*_Atomic own)(MPI_Comm *) = NULL;                                              \
+        int (*found)(MPI_Comm *) = own;                                                            \
+        if (found == NULL) {                                                                       \
+            found = function;                                                                      \
+            cf_chain(#function, &found);                                                           \
+            own = found;                                                                           \
+        }                                                                                          \
+        return found(comm);                                                                        \
+    }
 
-/*
- * The file whose definition of a name the program uses, if it is not this library; else NULL. A
- * program that takes a function's address may have an entry of that name that is no definition.
+OWN(cf_mpi_comm_free, PMPI_Comm_free)
+OWN(cf_mpi_comm_disconnect, PMPI_Comm_disconnect)
+
+/* A program that takes a function's address may have an entry of that name that is no definition.
  */
-static const char *file_before(const char *name) {
+const char *cf_file_before(const char *name) {
     Dl_info own;
     Dl_info first;
     const ElfW(Sym) *symbol = NULL;
@@ -39,17 +41,4 @@ static const char *file_before(const char *name) {
         return NULL;
     }
     return first.dli_fbase == own.dli_fbase ? NULL : first.dli_fname;
-}
-
-void cf_chain_check(void) {
-    for (int i = 0; i < cf_ncollectives; i++) {
-        const char *name = cf_collectives[i].function;
-        const char *file = cf_collectives[i].hybrid ? NULL : file_before(name);
-        if (file != NULL) {
-            cf_warn(
-                "%s is called in %s and passes this library by: preload libcollforge.so before it",
-                name, file);
-            return;
-        }
-    }
 }

@@ -15,12 +15,13 @@ CF_HIDDEN void cf_chain(const char *name, void *function);
 
 /*
  * MPI's own functions, for communicators of this library. PMPI_Comm_free may be this library's
- * definition (comm/comm.c).
+ * definition (comm/comm.c). Looked up at the first call, because the libraries of an application
+ * are initialised before this one, and may start MPI then.
  */
-CF_HIDDEN extern int (*cf_mpi_comm_free)(MPI_Comm *comm);
-CF_HIDDEN extern int (*cf_mpi_comm_disconnect)(MPI_Comm *comm);
+int cf_mpi_comm_free(MPI_Comm *comm);
+int cf_mpi_comm_disconnect(MPI_Comm *comm);
 
-/* Warns of collectives whose calls do not reach this library. */
-void cf_chain_check(void);
+/* The file whose definition of a name the program uses, if it is not this library; else NULL. */
+const char *cf_file_before(const char *name);
 
 #endif

@@ -29,6 +29,13 @@
         "Without it, results may differ from native in the last bits. They are equal on all " \
         "ranks of an allreduce, and in all runs with the same layout and database, unless a " \
         "node has no room for a shared-memory window (a warning says so)") \
+    use(SPLIT_OPS, "1", \
+        "variants may call the program's own ops (MPI_Op_create) with parts of a vector, as MPI " \
+        "allows. Default: calls with such ops run native, because programs exist whose ops need " \
+        "the whole vector, and MPI libraries split long vectors only") \
+    use(CHECK_OPS, "1", \
+        "names the ops of the program whose result depends on the length that they are called " \
+        "with: each is tried once, on the data of its first call") \
     use(REPRODUCIBLE, "1", \
         "reductions in one order for all sizes on a communicator; no guard and no re-tests. " \
         "Default: each size has the order of its winner") \
@@ -47,9 +54,13 @@
     use(GPU, "stage or native", \
         "GPU buffers. stage (default): variants run on copies in host memory. native: the " \
         "whole job runs native if a rank has a GPU runtime when MPI starts") \
-    use(THREAD_MULTIPLE, "1", \
-        "requests MPI_THREAD_MULTIPLE for the program, so that collectives outside its " \
-        "parallel regions may use its idle threads") \
+    use(THREAD_MULTIPLE, "1 or always", \
+        "requests MPI_THREAD_MULTIPLE of the MPI library, so that collectives outside the " \
+        "program's parallel regions may use its idle threads. 1: only for programs with an " \
+        "OpenMP runtime, beside COLLFORGE_DB or COLLFORGE_FORCE, and not with Open MPI 4, whose " \
+        "one-sided communication then fails on networks without RDMA; always: there, too, for " \
+        "programs without one-sided communication. The program itself sees the level that it " \
+        "asked for") \
     use(START_TIMEOUT, "SECONDS", \
         "how long ranks wait for each other in MPI_Init, if the launcher cannot tell whether " \
         "all ranks have the library (default 300)") \
@@ -58,6 +69,9 @@
     use(VERBOSE, "0..2", \
         "0 (default): at most one warning; 1: also the number of winners, and why none apply; " \
         "2: also the variant of each size (native while it waits for a trial), once") \
+    use(REPORT, "SECONDS or USR1 or USR2", \
+        "for a job that hangs: on this signal, and once for a blocking collective that lasts " \
+        "longer, each rank prints the collective, its size, layout and variant. Both: 60,USR1") \
     use(PROFILE, "FILE", \
         "writes what the application calls, as CSV. Programs that are spawned write the file, " \
         "too: give them another")
@@ -67,7 +81,8 @@
 enum cf_variable { CF_VARIABLES(CF_VARIABLE_ENTRY) };
 #undef CF_VARIABLE_ENTRY
 
-/* The variable's value; NULL if unset or empty. */
+/* The variable's value when the first one was read, in MPI_Init; NULL if it was unset or empty, and
+ * in programs that run with other rights than their user's. The path of PROFILE is absolute. */
 const char *cf_variable(enum cf_variable variable);
 /* The index of its value in words[n]; usual if it is unset. Warns of any other value. */
 int cf_variable_word(enum cf_variable variable, const char *const words[], int n, int usual);

@@ -8,6 +8,8 @@
 
 #include "base/log.h"
 
+void (*cf_before_commit)(void) = NULL;
+
 /* A file of this name has MPI-5's standard ABI, whose handles are other numbers. */
 static const char abi_file[] = "mpi_abi";
 
@@ -37,12 +39,64 @@ const char *cf_library_file(void) {
     return dladdr(function, &info) == 0 ? NULL : info.dli_fname;
 }
 
+/*
+ * Whether the MPI_Init that is called next is that of the MPI library, or of a tool that calls it.
+ * A serial program has a stub of MPI, and a plugin may bring another MPI library: then nothing of
+ * this MPI library may be called, although it is loaded, because this library is linked with it.
+ */
+static bool is_called_next(void) {
+    Dl_info own;
+    Dl_info next;
+    Dl_info reached;
+    void *init = dlsym(RTLD_NEXT, "MPI_Init");
+    void *base = dlsym(RTLD_NEXT, "PMPI_Init");
+    if (init == NULL || base == NULL || dladdr(init, &next) == 0 || dladdr(base, &own) == 0 ||
+        next.dli_fbase == own.dli_fbase) {
+        return true; /* the library itself, or a program that is linked with all of it */
+    }
+    void *tool = dlopen(next.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    void *called = tool == NULL ? NULL : dlsym(tool, "PMPI_Init");
+    const bool calls =
+        called != NULL && dladdr(called, &reached) != 0 && reached.dli_fbase == own.dli_fbase;
+    if (tool != NULL) {
+        (void)dlclose(tool);
+    }
+    return calls;
+}
+
+void cf_library_check_caller(const void *caller) {
+    Dl_info own;
+    Dl_info info;
+    void *base = dlsym(RTLD_NEXT, "PMPI_Init");
+    if (base == NULL || dladdr(base, &own) == 0 || dladdr(caller, &info) == 0) {
+        return;
+    }
+    /* The program itself cannot be opened, and needs not: this library is among its own. */
+    void *file = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    void *reached = file == NULL ? NULL : dlsym(file, "PMPI_Get_library_version");
+    Dl_info other;
+    if (reached != NULL && dladdr(reached, &other) != 0 && other.dli_fbase != own.dli_fbase) {
+        cf_warn(
+            "%s is linked with %s, but the preloaded libcollforge.so brings %s, which its calls "
+            "would reach; the process ends here: preload the library that is built for the former, "
+            "or none",
+            info.dli_fname, other.dli_fname, own.dli_fname);
+        exit(1);
+    }
+    if (file != NULL) {
+        (void)dlclose(file);
+    }
+}
+
 static bool is_abi_file(const char *path) {
     const char *slash = strrchr(path, '/');
     return strstr(slash == NULL ? path : slash, abi_file) != NULL;
 }
 
 static bool compare(void) {
+    if (!is_called_next()) {
+        return false;
+    }
     char version[LONGEST_VERSION] = "";
     int length = 0;
     const char *file = cf_library_file();

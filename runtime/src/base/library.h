@@ -36,6 +36,16 @@ struct cf_library {
      */
     bool (*may_be_making)(void);
 
+    /* ---- windows ---- */
+
+    /* The folder with the memory of MPI_Win_allocate_shared. Call after MPI_Init. */
+    const char *(*shared_folder)(void);
+
+    /* ---- threads ---- */
+
+    /* With MPI_THREAD_MULTIPLE, windows cannot be created on networks without RDMA (osc/pt2pt). */
+    bool refuses_windows_of_threads;
+
     /* ---- collectives ---- */
 
     /* In MPI_Gather and MPI_Scatter ranks forward parts as bytes: of types with numbers of several
@@ -52,7 +62,12 @@ struct cf_library {
     /* Loads the library's own PMIx library before MPI_Init; NULL if there is none, or if it may not
      * be used. The member is NULL if it never may. */
     void *(*open_pmix)(void);
+    /* MPI_Init fails if PMIx was initialised before, but calls PMIx_Commit through this library. */
+    bool commits;
 };
+
+/* Called before PMIx_Commit if it is not NULL, where a library commits. */
+CF_HIDDEN extern void (*cf_before_commit)(void);
 
 CF_HIDDEN extern const struct cf_library cf_library;
 
@@ -62,6 +77,12 @@ CF_HIDDEN extern const struct cf_library cf_library;
  * MPI_Init. Warns once if not.
  */
 bool cf_library_is_ours(void);
+
+/*
+ * Ends the process with a message if the caller of MPI_Init is linked with another MPI library, as
+ * a plugin may be. Its calls would crash: the library that this one is linked with comes first.
+ */
+void cf_library_check_caller(const void *caller);
 
 /* The loaded file with the program's MPI functions; NULL if unknown. */
 const char *cf_library_file(void);

@@ -12,10 +12,15 @@ static bool wrote(const char *version) {
     return strncmp(version, "Open MPI", strlen("Open MPI")) != 0;
 }
 
+static const char *shared_folder(void) {
+    return "/dev/shm";
+}
+
 const struct cf_library cf_library = {
     .name = "mpich",
     .title = "MPICH",
     .wrote = wrote,
+    .shared_folder = shared_folder,
     .cuts_forwarded_parts = true, /* MPICH 4.0.2 */
     .speaks_pmi = true,
     .exchanges_in_sessions = true,

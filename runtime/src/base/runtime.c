@@ -1,6 +1,6 @@
 #include "base/runtime.h"
 
-struct cf_runtime cf_runtime = {.mode = CF_MODE_UNSTARTED, .memory = CF_USUAL_MEMORY};
+struct cf_runtime cf_runtime = {.memory = CF_USUAL_MEMORY};
 
 bool cf_comm_agree(MPI_Comm comm, bool holds) {
     const int mine = holds;

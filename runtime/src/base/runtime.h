@@ -13,8 +13,7 @@
 #define CF_APART __attribute__((noinline))
 
 enum cf_mode {
-    CF_MODE_OFF,       /* every collective is native */
-    CF_MODE_UNSTARTED, /* native; MPI_Init has not been called through this library */
+    CF_MODE_OFF, /* every collective is native; also before MPI_Init */
     CF_MODE_ON,
     CF_MODE_OBSERVED, /* as CF_MODE_ON, and calls are counted or logged */
 };
@@ -33,14 +32,17 @@ struct cf_runtime {
     enum cf_guard guard;
     double guard_after; /* COLLFORGE_GUARD_AFTER: seconds in native calls before a trial */
     bool reproducible;  /* COLLFORGE_REPRODUCIBLE: reductions in one order for all sizes */
+    bool split_ops;     /* COLLFORGE_SPLIT_OPS: the program's ops get parts of vectors */
+    bool check_ops;     /* COLLFORGE_CHECK_OPS */
     bool awaits_ends;   /* calls are observed, or variants may be on trial */
+    uint64_t unreached; /* collectives, by bit, whose calls pass this library by on some rank */
     bool raised; /* the library, not the program, asked for MPI_THREAD_MULTIPLE (this rank) */
+    int asked;   /* then the level that the program asked for */
 };
 
 enum { CF_USUAL_MEMORY = 64 << 20 };
 
-/* Changes only in MPI_Init, MPI_Finalize and cf_runtime_start. Equal on all ranks, except
- * raised. */
+/* Changes only in MPI_Init and MPI_Finalize. Equal on all ranks, except raised and asked. */
 CF_HIDDEN extern struct cf_runtime cf_runtime;
 
 /* Whether holds is true on all ranks of the communicator. Collective; an MPI error counts as

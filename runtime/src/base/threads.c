@@ -25,7 +25,7 @@ static int smaller(int a, int b) {
     return a < b ? a : b;
 }
 
-static bool has_openmp(void) {
+bool cf_threads_are_there(void) {
     return GOMP_parallel != NULL && omp_get_max_threads != NULL && omp_get_num_procs != NULL &&
            omp_get_num_threads != NULL && omp_get_thread_num != NULL && omp_in_parallel != NULL;
 }
@@ -33,7 +33,8 @@ static bool has_openmp(void) {
 int cf_threads_allowed(void) {
     int level = MPI_THREAD_SINGLE;
 
-    if (!has_openmp() || PMPI_Query_thread(&level) != MPI_SUCCESS || level < MPI_THREAD_MULTIPLE) {
+    if (!cf_threads_are_there() || PMPI_Query_thread(&level) != MPI_SUCCESS ||
+        level < MPI_THREAD_MULTIPLE) {
         return 1;
     }
     const int most = smaller(omp_get_max_threads(), omp_get_num_procs());
@@ -44,7 +45,7 @@ int cf_threads_allowed(void) {
 static int idle_threads(int wanted) {
     int is_main = 0;
 
-    if (wanted < 2 || atomic_load(&ended) || !has_openmp() || omp_in_parallel() ||
+    if (wanted < 2 || atomic_load(&ended) || !cf_threads_are_there() || omp_in_parallel() ||
         PMPI_Is_thread_main(&is_main) != MPI_SUCCESS || !is_main) {
         return 1;
     }
@@ -55,6 +56,7 @@ struct team {
     int (*work)(void *argument, int i);
     void *argument;
     int n;
+    int workers;
     /* The lowest i that failed and, in the lower 32 bits, its error: one word, so that no thread
      * sees the one without the other. The atomics also tell tools that do not know OpenMP what its
      * runtime guarantees: the threads see the caller's earlier stores, the caller sees theirs. */
@@ -84,10 +86,11 @@ static void take_part(void *argument) {
     struct team *team = argument;
 
     (void)atomic_load_explicit(&team->begun, memory_order_acquire);
-    const int step = omp_get_num_threads();
+    const int step = smaller(team->workers, omp_get_num_threads());
+    const int first = omp_get_thread_num();
     /* All below the failure still run: which error is reported does not depend on the threads'
      * speed. */
-    for (int i = omp_get_thread_num(); i < failed(team); i += step) {
+    for (int i = first; first < step && i < failed(team); i += step) {
         const int err = team->work(team->argument, i);
 
         if (err != MPI_SUCCESS) {
@@ -107,9 +110,12 @@ int cf_threads_run(int (*work)(void *argument, int i), void *argument, int n, in
         }
         return first;
     }
-    struct team team = {.work = work, .argument = argument, .n = n, .failure = failure_of(n, 0)};
+    struct team team = {
+        .work = work, .argument = argument, .n = n, .workers = idle, .failure = failure_of(n, 0)};
     atomic_store_explicit(&team.begun, 1, memory_order_release);
-    GOMP_parallel(take_part, &team, (unsigned)idle, 0);
+    /* 0: the whole team, as in a region of the program. A smaller one would end the threads that
+     * are left over, and their threadprivate data. */
+    GOMP_parallel(take_part, &team, 0, 0);
     (void)atomic_load_explicit(&team.done, memory_order_acquire);
     return failed(&team) < n ? (int)(uint32_t)atomic_load(&team.failure) : MPI_SUCCESS;
 }

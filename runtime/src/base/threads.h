@@ -7,6 +7,11 @@
 #ifndef COLLFORGE_THREADS_H_INCLUDED
 #define COLLFORGE_THREADS_H_INCLUDED
 
+#include <stdbool.h>
+
+/* Whether this process has an OpenMP runtime now. */
+bool cf_threads_are_there(void);
+
 /*
  * How many threads of this process may call MPI at once: the minimum of OMP_NUM_THREADS and the
  * process's cores; 1 below MPI_THREAD_MULTIPLE and without OpenMP.

@@ -19,9 +19,7 @@
 struct cf_handle_table cf_states = CF_HANDLE_TABLE_INITIALIZER;
 struct cf_state *cf_freed = NULL;
 struct cf_state *cf_untuned = NULL;
-
-#pragma weak PMPI_Comm_free
-#pragma weak PMPI_Comm_disconnect
+static struct cf_state *cf_declined = NULL;
 
 static int comm_keyval = MPI_KEYVAL_INVALID;
 
@@ -44,6 +42,11 @@ static struct cf_common *referred(void *value) {
     return (uintptr_t)value % 2 == 1 ? (struct cf_common *)((char *)value - 1) : NULL;
 }
 
+/* Whether several communicators have it. */
+static bool is_shared(const struct cf_state *state) {
+    return state == cf_untuned || state == cf_freed || state == cf_declined;
+}
+
 /*
  * The attribute's copy callback, called in MPI's duplicating functions. The duplicate's handle is
  * unknown here; cf_state_enter builds its state later. Makes no MPI call, because Open MPI holds a
@@ -53,8 +56,12 @@ static int inherit(MPI_Comm old, int keyval, void *extra, void *value, void *out
     (void)old;
     (void)keyval;
     (void)extra;
-    *flag = !is_stopped() && value != cf_untuned;
-    if (*flag) {
+    /* A duplicate has the hints of the original up to MPI-3.1. */
+    const bool declined = MPI_VERSION < 4 && value == cf_declined;
+    *flag = !is_stopped() && (declined || !is_shared(value));
+    if (*flag && declined) {
+        memcpy(out, &value, sizeof value);
+    } else if (*flag) {
         struct cf_common *common = referred(value);
         value = reference_to(common == NULL ? ((struct cf_state *)value)->common : common);
         memcpy(out, &value, sizeof value);
@@ -108,54 +115,40 @@ static void free_state(struct cf_state *state) {
 
 /* ---- communicators being freed --------------------------------------------------------------- */
 
-/* Marks the communicator. before: room for its name until now, or NULL. */
-static void begin_freeing(MPI_Comm comm, char *before) {
-    if (!cf_mark_being_freed(comm, before) ||
-        !cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed)) {
+static void be_freed(MPI_Comm comm) {
+    if (!cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_freed)) {
         cf_handle_remove(&cf_states, (uintptr_t)comm);
     }
 }
 
-/* Marks communicators with a state, too. The program's delete callbacks, before or after ours, then
- * see the same on all ranks. */
-static void leave_comm(MPI_Comm comm, char *name) {
-    if (comm != MPI_COMM_NULL && comm != MPI_COMM_WORLD && comm != MPI_COMM_SELF &&
-        comm_keyval != MPI_KEYVAL_INVALID) {
-        begin_freeing(comm, name);
-    }
-}
-
-/* Whether the communicator has a state and is not being freed. */
-static bool has_state(MPI_Comm comm) {
+/* Whether another state has taken the place of this attribute's value. */
+static bool is_replaced(MPI_Comm comm, const void *value) {
     uintptr_t found = 0;
-    return cf_handle_find(&cf_states, (uintptr_t)comm, &found) && found != (uintptr_t)cf_freed;
+    return cf_handle_find(&cf_states, (uintptr_t)comm, &found) && found != (uintptr_t)value &&
+           found != (uintptr_t)cf_freed;
 }
 
 /*
  * The attribute's delete callback. Called when the communicator is freed, when the runtime drops
- * its state, or when a state replaces a reference. After cf_states_stop only references are left.
+ * its state, or when another value replaces it. After cf_states_stop only references are left.
  */
 static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
     struct cf_common *common = referred(value);
     struct cf_state *state = value;
     (void)keyval;
     (void)extra;
-    if (common != NULL) {
-        if (!is_stopped() && !has_state(comm)) {
-            begin_freeing(comm, NULL);
-        }
-        cf_common_leave(common, !is_stopped());
+    if (is_stopped() && common == NULL) {
         return MPI_SUCCESS;
     }
-    if (is_stopped()) {
-        return MPI_SUCCESS;
-    }
-    if (state->dropped) {
+    if (!is_stopped() && common == NULL && state->dropped) {
         cf_handle_remove(&cf_states, (uintptr_t)comm);
-    } else {
-        begin_freeing(comm, NULL);
+    } else if (!is_stopped() && !is_replaced(comm, value)) {
+        be_freed(comm);
+        cf_freeing_deferred(comm);
     }
-    if (state != cf_untuned) {
+    if (common != NULL) {
+        cf_common_leave(common, !is_stopped());
+    } else if (!is_shared(state)) {
         list_remove(state);
         free_state(state);
     }
@@ -251,93 +244,55 @@ int cf_state_enter(MPI_Comm comm, struct cf_state **out) {
         return MPI_ERR_COMM;
     }
     CF_TRY(PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found));
+    if (found && value == cf_freed) {
+        return MPI_ERR_COMM;
+    }
+    if (found && value == cf_declined) {
+        *out = cf_declined;
+        return cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_declined)
+                   ? MPI_SUCCESS
+                   : MPI_ERR_NO_MEM;
+    }
     CF_TRY(make_state(comm, found ? referred(value) : NULL, &state));
     const int err = attach(comm, state);
     if (err == MPI_SUCCESS) {
         *out = state;
-    } else if (state != cf_untuned) {
+    } else if (!is_shared(state)) {
         list_remove(state);
         free_state(state);
     }
     return err;
 }
 
-/* ---- MPI_Comm_free and MPI_Comm_disconnect ----------------------------------------------------
- *
- * Wrapped under both names, because tools call PMPI's. Both calls of one free may come here: the
- * inner one is idempotent. PMPI's are weak: a program that is linked with all of MPI has MPI's own.
- */
+/* ---- for free.c ------------------------------------------------------------------------------ */
 
-static struct {
-    int (*free)(MPI_Comm *);
-    int (*disconnect)(MPI_Comm *);
-} next;
-
-__attribute__((constructor)) static void chain(void) {
-    next.free = PMPI_Comm_free;
-    next.disconnect = PMPI_Comm_disconnect;
-    cf_chain("MPI_Comm_free", &next.free);
-    cf_chain("MPI_Comm_disconnect", &next.disconnect);
+bool cf_state_freeing(MPI_Comm comm) {
+    if (is_stopped()) {
+        return false;
+    }
+    be_freed(comm);
+    cf_freeing_begin(comm);
+    if (!cf_library.freed_on_return) {
+        (void)PMPI_Comm_set_attr(comm, comm_keyval, cf_freed);
+    }
+    return true;
 }
 
-/*
- * A delete callback of the program has failed, so the communicator lives on. It is native from now
- * on: whether our callback was called before depends on the order of the attributes, which may
- * differ between ranks.
- */
-static void stay(MPI_Comm comm, const char *name) {
+void cf_state_decline(MPI_Comm comm) {
     void *value = NULL;
     int found = 0;
-    if (is_stopped() || !cf_is_being_freed(comm)) {
+    if (is_stopped() ||
+        PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS) {
         return;
     }
-    (void)PMPI_Comm_set_name(comm, name);
-    if (PMPI_Comm_get_attr(comm, comm_keyval, (void *)&value, &found) != MPI_SUCCESS) {
+    if (found && value == cf_declined) { /* setting it again would delete it */
+        (void)cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_declined);
         return;
     }
-    if (found && value == cf_untuned) { /* setting it again would delete it */
-        (void)cf_handle_insert(&cf_states, (uintptr_t)comm, (uintptr_t)cf_untuned);
-        return;
-    }
-    if (found && referred(value) == NULL) {
+    if (found && !is_shared(value) && referred(value) == NULL) {
         (void)drop(value);
     }
-    (void)attach(comm, cf_untuned);
-}
-
-static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
-    const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
-    char name[MPI_MAX_OBJECT_NAME] = "";
-    leave_comm(handle, name);
-    const int err = free_it(comm);
-    /* Open MPI's MPI_Comm_disconnect returns no error then. */
-    if (handle != MPI_COMM_NULL && *comm == handle) {
-        stay(handle, name);
-    }
-    if (cf_library.freed_on_return) {
-        cf_handle_remove_if(&cf_states, (uintptr_t)handle, (uintptr_t)cf_freed);
-    }
-    return err;
-}
-
-COLLFORGE_PUBLIC int MPI_Comm_free(MPI_Comm *comm) {
-    return leave(next.free, comm);
-}
-
-COLLFORGE_PUBLIC int MPI_Comm_disconnect(MPI_Comm *comm) {
-    return leave(next.disconnect, comm);
-}
-
-__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Comm_free(MPI_Comm *comm) {
-    return leave(cf_mpi_comm_free, comm);
-}
-
-__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Comm_disconnect(MPI_Comm *comm) {
-    return leave(cf_mpi_comm_disconnect, comm);
-}
-
-int cf_comm_free(MPI_Comm *comm) {
-    return leave(cf_mpi_comm_free, comm);
+    (void)attach(comm, cf_declined);
 }
 
 /* ---- stage two ------------------------------------------------------------------------------- */
@@ -415,7 +370,8 @@ void cf_states_for_each(void (*visit)(struct cf_state *)) {
 int cf_states_start(void) {
     cf_freed = cf_state_allocate();
     cf_untuned = cf_state_allocate();
-    return cf_freed == NULL || cf_untuned == NULL
+    cf_declined = cf_state_allocate();
+    return cf_freed == NULL || cf_untuned == NULL || cf_declined == NULL
                ? MPI_ERR_NO_MEM
                : PMPI_Comm_create_keyval(inherit, forget_comm, &comm_keyval, NULL);
 }
@@ -436,5 +392,6 @@ void cf_states_stop(void) {
     cf_handle_clear(&cf_states);
     free(cf_freed);
     free(cf_untuned);
-    cf_freed = cf_untuned = NULL;
+    free(cf_declined);
+    cf_freed = cf_untuned = cf_declined = NULL;
 }

@@ -158,6 +158,16 @@ void cf_state_unsettle(struct cf_state *state);
 /* For the states of all communicators that have one of their own. Under a lock. */
 void cf_states_for_each(void (*visit)(struct cf_state *));
 
+/*
+ * Around the freeing of a communicator, which cf_freeing_end (being_freed.h) ends. The program's
+ * delete callbacks may call collectives on it. These are native on all ranks, whether its state is
+ * still there or not. MPICH may call the callbacks later: until it has called ours, the attribute
+ * tells them, with cf_freed as its value. False, and nothing has begun, if the runtime is off.
+ */
+bool cf_state_freeing(MPI_Comm comm);
+/* Makes all collectives of the communicator native for good. Local; on all its ranks. */
+void cf_state_decline(MPI_Comm comm);
+
 /* Frees a communicator that the runtime duplicated for a hybrid package, and which therefore has
  * the attribute. */
 int cf_comm_free(MPI_Comm *comm);

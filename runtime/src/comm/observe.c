@@ -10,6 +10,7 @@
 #include "base/now.h"
 #include "base/runtime.h"
 #include "comm/profile.h"
+#include "comm/report.h"
 #include "data/sizes.h"
 #include "winners/choice.h"
 
@@ -207,6 +208,7 @@ static bool logs_decisions(const struct cf_state *state) {
 }
 
 void cf_observe_call(struct cf_state *state, int collective, int64_t bytes, struct cf_call *call) {
+    cf_report_call(state, collective, bytes);
     if (profiling) {
         begin_call(state, collective, bytes, call);
     }
@@ -215,6 +217,7 @@ void cf_observe_call(struct cf_state *state, int collective, int64_t bytes, stru
 void cf_observe_choice(const struct cf_state *state, int collective, int64_t bytes,
                        const struct cf_choice *choice) {
     char name[256] = "native";
+    cf_report_choice(choice);
     if (!logs_decisions(state)) {
         return;
     }
@@ -228,6 +231,7 @@ void cf_observe_refusal(const struct cf_state *state, int collective, int64_t by
                         const struct cf_choice *choice) {
     char name[256];
     char decision[320];
+    cf_report_choice(NULL);
     if (!logs_decisions(state)) {
         return;
     }

@@ -205,17 +205,13 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
     return MPI_SUCCESS;
 }
 
-/*
- * Whether a predefined op applies to the type. MPI_Reduce_local reports errors to the handler of
- * MPI_COMM_WORLD. An empty MPI_Allreduce reports them to our own communicator.
- */
+/* Whether a predefined op applies to the type. Known to this rank alone: ranks may describe one
+ * signature by different types. */
 static int check_op(struct cf_comm *comm, MPI_Op op, MPI_Datatype type) {
-    int nothing[2] = {0, 0};
-
     if (!cf_op_is_predefined(op)) {
         return MPI_SUCCESS;
     }
-    CF_TRY(PMPI_Allreduce(&nothing[0], &nothing[1], 0, type, op, comm->layout.node_comm));
+    CF_TRY(cf_op_check(op, type));
     if (cf_type_is_predefined(type)) {
         comm->legal_op = op;
         comm->legal_type = type;

@@ -35,6 +35,18 @@ static bool is_committed(MPI_Datatype type) {
     return PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, probe_comm) == MPI_SUCCESS;
 }
 
+/* MPI has no query for this either. MPI_Reduce_local would report errors to the handler of
+ * MPI_COMM_WORLD. */
+int cf_op_check(MPI_Op op, MPI_Datatype type) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    const int nothing = 0;
+    int result = 0;
+    (void)pthread_mutex_lock(&mutex);
+    const int err = PMPI_Allreduce(&nothing, &result, 0, type, op, probe_comm);
+    (void)pthread_mutex_unlock(&mutex);
+    return err;
+}
+
 int cf_envelope_of(MPI_Datatype type, struct cf_envelope *envelope) {
 #if MPI_VERSION >= 4
     return PMPI_Type_get_envelope_c(type, &envelope->integers, &envelope->addresses,

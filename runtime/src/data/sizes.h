@@ -87,6 +87,9 @@ static inline int cf_type_dense_size(MPI_Datatype type) {
                : 0;
 }
 
+/* The error of a predefined op that does not apply to a type; else MPI_SUCCESS. Local. */
+int cf_op_check(MPI_Op op, MPI_Datatype type);
+
 /* Returns an MPI error class. Local; a second call does nothing. */
 int cf_types_start(void);
 void cf_types_stop(void);

@@ -25,12 +25,23 @@ static bool found_any(void) {
 }
 
 /* A runtime once found remains, because its library is never unloaded. */
-static bool look(uint64_t loads) {
-    const bool ended = cf_loads_have_ended(); /* must be read before the search */
+static void *find_all(void *unused) {
     for (int i = 0; i < RUNTIMES; i++) {
         if (!atomic_load(&found[i]) && find(runtimes[i])) {
             atomic_store(&found[i], true);
         }
+    }
+    return unused;
+}
+
+static bool look(uint64_t loads) {
+    const bool ended = cf_loads_have_ended(); /* must be read before the search */
+    bool more = false;
+    for (int i = 0; i < RUNTIMES; i++) {
+        more = more || (!atomic_load(&found[i]) && cf_is_loaded(runtimes[i]->file));
+    }
+    if (more) {
+        cf_beside_loads(find_all);
     }
     const bool any = found_any();
     if (ended) {

@@ -68,8 +68,13 @@ const struct cf_gpu *cf_gpu_of(const void *address);
 
 /* Whether all loads counted so far have ended, as far as known (loads.c). */
 bool cf_loads_have_ended(void);
-/* The loaded library whose file name begins with stem; NULL if none. Not counted as a load. Keeps
- * the library loaded until the process ends. */
+/* Whether a loaded library's file name begins with stem. */
+bool cf_is_loaded(const char *stem);
+/* That library; NULL if there is none. Not counted as a load. Keeps the library loaded until the
+ * process ends. Waits for other threads' loads. */
 void *cf_loaded(const char *stem);
+/* Calls work(NULL), which may wait for loads. Returns after ten seconds while another thread's load
+ * does not end; work then ends later. */
+void cf_beside_loads(void *(*work)(void *));
 
 #endif

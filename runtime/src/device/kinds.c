@@ -58,10 +58,22 @@ __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Comm_dup_with_info", &next.dup_with_info);
 }
 
+static bool asks_for_native(MPI_Info info) {
+    char value[MPI_MAX_INFO_VAL + 1] = "";
+    int there = 0;
+    return info != MPI_INFO_NULL &&
+           PMPI_Info_get(info, "collforge", MPI_MAX_INFO_VAL, value, &there) == MPI_SUCCESS &&
+           there && strcmp(value, "native") == 0;
+}
+
 /* Unsettles the communicator: calls may be settled by an earlier assertion. */
 static void remember(MPI_Comm comm, MPI_Info info) {
     struct cf_state *state = NULL;
     bool of_host = false;
+    if (asks_for_native(info)) {
+        cf_state_decline(comm);
+        return;
+    }
     if (!read_info(info, &of_host) || cf_state_of(comm, &state) != MPI_SUCCESS ||
         state == cf_untuned) {
         return;

@@ -10,13 +10,16 @@
  *
  * After the jump nothing reports the end of a load. Loads by the searching thread itself have ended
  * for certain. A load by another thread holds the loader's lock, except for a few instructions at
- * its beginning. After a second it therefore counts as ended once the search has got that lock.
+ * its beginning. After a second it therefore counts as ended once the lock could be had. A thread
+ * of its own waits for that: the load may be in a constructor that waits for the collective from
+ * which the search is called.
  */
 #define _GNU_SOURCE /* RTLD_NEXT, dlmopen */
 #include <dlfcn.h>
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -124,8 +127,12 @@ static open_function *next_open(void) {
 
 #endif
 
-/* Searches the loaded libraries only: dlopen with RTLD_NOLOAD would search all folders for a
- * missing file. */
+bool cf_is_loaded(const char *stem) {
+    struct search search = {.stem = stem};
+    return dl_iterate_phdr(compare, &search) != 0;
+}
+
+/* dlopen with RTLD_NOLOAD alone would search all folders for a missing file. */
 void *cf_loaded(const char *stem) {
     struct search search = {.stem = stem};
     return dl_iterate_phdr(compare, &search) == 0
@@ -133,15 +140,66 @@ void *cf_loaded(const char *stem) {
                : next_open()(search.path, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-bool cf_loads_have_ended(void) {
+/* ---- the loader's lock ----------------------------------------------------------------------- */
+
+static bool is_only_mine(void) {
     const uintptr_t thread = atomic_load(&loader.thread);
-    if (thread == NOBODY || thread == (uintptr_t)pthread_self()) {
+    return thread == NOBODY || thread == (uintptr_t)pthread_self();
+}
+
+/* Starts a thread that gets none of the program's signals. */
+static bool start(pthread_t *thread, void *(*work)(void *)) {
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool started = pthread_create(thread, NULL, work, NULL) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+void cf_beside_loads(void *(*work)(void *)) {
+    enum { MOST_SECONDS = 10 };
+    struct timespec end = {0};
+    pthread_t thread;
+    if (is_only_mine() || !start(&thread, work)) {
+        (void)work(NULL);
+        return;
+    }
+    (void)clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += MOST_SECONDS;
+    if (pthread_timedjoin_np(thread, NULL, &end) != 0) {
+        (void)pthread_detach(thread);
+    }
+}
+
+/* Loads that had begun when the lock was free; those that a thread waits for. */
+static _Atomic uint64_t ended;
+static _Atomic uint64_t awaited;
+static atomic_bool waiting;
+
+/* "/" is not a library and needs no search: this only waits for the lock. */
+static void *wait_for_loader(void *unused) {
+    (void)unused;
+    (void)next_open()("/", RTLD_LAZY | RTLD_NOLOAD);
+    atomic_store(&ended, atomic_load(&awaited));
+    atomic_store(&waiting, false);
+    return NULL;
+}
+
+bool cf_loads_have_ended(void) {
+    pthread_t thread;
+    const uint64_t loads = atomic_load(&cf_gpu_known.loads); /* before the time of the last one */
+    if (is_only_mine() || atomic_load(&ended) == loads) {
         return true;
     }
-    if (now() - atomic_load(&loader.begun) <= long_enough) {
-        return false;
+    if (now() - atomic_load(&loader.begun) > long_enough && !atomic_exchange(&waiting, true)) {
+        atomic_store(&awaited, loads);
+        if (start(&thread, wait_for_loader)) {
+            (void)pthread_detach(thread);
+        } else {
+            atomic_store(&waiting, false);
+        }
     }
-    /* "/" is not a library and needs no search: this only waits for the loader's lock. */
-    (void)next_open()("/", RTLD_LAZY | RTLD_NOLOAD);
-    return true;
+    return false;
 }

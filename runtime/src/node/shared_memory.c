@@ -5,8 +5,11 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+
+#include "base/library.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -15,8 +18,21 @@
 size_t cf_shared_memory_room(void) {
     struct statvfs space;
 
-    return statvfs("/dev/shm", &space) == 0 ? (size_t)space.f_bavail * (size_t)space.f_frsize
-                                            : SIZE_MAX;
+    return statvfs(cf_library.shared_folder(), &space) == 0
+               ? (size_t)space.f_bavail * (size_t)space.f_frsize
+               : SIZE_MAX;
+}
+
+bool cf_shared_memory_is_common(MPI_Comm node_comm) {
+    struct stat status = {0};
+    const bool there = stat(cf_library.shared_folder(), &status) == 0;
+    const int64_t device = there ? (int64_t)status.st_dev : -1;
+    const int64_t inode = there ? (int64_t)status.st_ino : -1;
+    const int64_t mine[] = {device, -device, inode, -inode};
+    int64_t least[] = {0, 0, 0, 0};
+
+    return PMPI_Allreduce(mine, least, 4, MPI_INT64_T, MPI_MIN, node_comm) == MPI_SUCCESS &&
+           least[0] == -least[1] && least[2] == -least[3];
 }
 
 /* For kernels before 5.14, which cannot populate: writes a byte of each page. read() from /dev/zero

@@ -9,6 +9,11 @@
 /* Free bytes where shared-memory windows are stored; SIZE_MAX if unknown. */
 size_t cf_shared_memory_room(void);
 
+/* Whether all ranks of the communicator, which are on one node, have the same file system there.
+ * Containers may have their own. Collective; MPI_Win_allocate_shared could fail on some ranks and
+ * wait on the others. */
+bool cf_shared_memory_is_common(MPI_Comm node_comm);
+
 /* Allocates the pages of this memory now, on this process's NUMA node. Its contents become
  * undefined. Without this a later access could kill the program when the file system is full. False
  * if there are too few pages. */

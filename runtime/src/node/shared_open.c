@@ -276,7 +276,8 @@ bool cf_shared_open(struct cf_comm *comm) {
     }
     const bool alone = shared->n == 1;
     const bool again = !alone && find_kept(&shared);
-    const bool may = alone || again || has_room(shared->n);
+    const bool may =
+        alone || again || (cf_shared_memory_is_common(shared->node_comm) && has_room(shared->n));
     bool good = cf_comm_agree(comm->handle, may);
     if (good) {
         good = alone || ((again || open_window(shared)) && rewind_rounds(shared));

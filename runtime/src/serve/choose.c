@@ -168,11 +168,10 @@ static inline const struct cf_choice *choose(int collective, MPI_Comm comm, int 
                                              MPI_Datatype type, const int *counts,
                                              struct cf_call *call) {
     struct cf_state *state = NULL;
-    const bool on = cf_runtime.mode >= CF_MODE_ON || cf_runtime_start(comm);
-    if (cf_runtime.awaits_ends || !on) { /* the runtime may start inside the call */
+    if (cf_runtime.awaits_ends) {
         *call = (struct cf_call){0};
     }
-    if (!on) {
+    if (cf_runtime.mode < CF_MODE_ON) {
         return NULL;
     }
     const int err = cf_state_of(comm, &state);

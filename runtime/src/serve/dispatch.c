@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "comm/comm.h"
 #include "comm/observe.h"
+#include "comm/report.h"
 #include "data/block_sizes.h"
 #include "data/facts.h"
 #include "data/sizes.h"
@@ -12,6 +13,7 @@
 #include "device/gpu.h"
 #include "device/kinds.h"
 #include "device/staging.h"
+#include "serve/check_ops.h"
 #include "serve/guard.h"
 #include "winners/fixed_order.h"
 
@@ -43,11 +45,16 @@ static bool is_illegal_here(const struct cf_collective_info *info, const struct 
            side_is_illegal(args->recvbuf, args->recvcount, args->recvtype);
 }
 
-/* few: whether the temporaries are known to be within the limit. */
+/*
+ * few: whether the temporaries are known to be within the limit. MPI lets a library call an op with
+ * any part of a vector. Ops that need the whole one work with all MPI libraries, which split long
+ * vectors only, and each at other lengths, also inside the steps of a variant.
+ */
 static bool applies(const struct cf_choice *choice, const struct cf_facts *facts, bool few) {
+    const bool hybrid = cf_collectives[choice->variant->collective].hybrid;
     return facts->total_bytes <= CF_MOST_BYTES && choice->variant->applicable(facts) &&
-           (few || cf_collectives[choice->variant->collective].hybrid ||
-            cf_memory_suffices(choice, facts));
+           (hybrid || !facts->users_op || cf_runtime.split_ops) &&
+           (few || hybrid || cf_memory_suffices(choice, facts));
 }
 
 /* Whether the choice serves such calls on the communicator. Reads only uniform facts. */
@@ -129,6 +136,9 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
 
     if (is_illegal_everywhere(info, args, layout)) {
         return CF_DECLINED;
+    }
+    if (cf_runtime.check_ops && !is_illegal_here(info, args, layout)) {
+        cf_check_op(collective, args);
     }
     if (!serves(state, choice, collective, bytes, args->op)) {
         if (cf_runtime.mode == CF_MODE_OBSERVED) {
@@ -286,6 +296,7 @@ static bool is_alive(const struct cf_call *call) {
 }
 
 int cf_end_call(const struct cf_call *call) {
+    cf_report_end();
     if ((call->tally == NULL && call->trial == NULL) || !is_alive(call)) {
         return MPI_SUCCESS;
     }

@@ -34,7 +34,7 @@ int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count
     int *memory = NULL;
 
     *call = (struct cf_call){0};
-    if (cf_runtime.mode < CF_MODE_ON && !cf_runtime_start(args->comm)) {
+    if (cf_runtime.mode < CF_MODE_ON) {
         return CF_DECLINED;
     }
     int err = cf_state_of(args->comm, &state);

@@ -3,7 +3,9 @@
  * (settings.c) and broadcasts them. All ranks then decide alike, even if the launcher sets the
  * environment on some of them only.
  */
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cf.h"
 #include "base/chain.h"
@@ -14,6 +16,7 @@
 #include "base/threads.h"
 #include "comm/comm.h"
 #include "comm/observe.h"
+#include "comm/report.h"
 #include "data/sizes.h"
 #include "device/gpu.h"
 #include "node/shared_window.h"
@@ -25,6 +28,10 @@
 #include "winners/rules.h"
 
 static bool activated = false;
+
+/* The mode was CF_MODE_OBSERVED at the start. Equal on all ranks, also those that a tool keeps in
+ * MPI_Init. */
+static bool observes = false;
 
 /* Broadcasts the winners of world rank 0. */
 static bool share_winners(const struct cf_settings *settings, int rank,
@@ -57,6 +64,39 @@ static int activate(void) {
         err = MPI_ERR_OTHER;
     }
     return err;
+}
+
+/*
+ * Calls of a collective that do not reach this library on one rank are native on all. The first
+ * such rank, which alone knows the file, prints a warning for the first such collective.
+ */
+static void drop_unreached(int rank) {
+    int *first = calloc((size_t)cf_ncollectives, sizeof *first);
+    cf_runtime.unreached = 0;
+    if (!cf_all_agree(first != NULL)) {
+        free(first);
+        return;
+    }
+    for (int i = 0; i < cf_ncollectives; i++) {
+        first[i] = cf_collectives[i].hybrid || cf_file_before(cf_collectives[i].function) == NULL
+                       ? INT_MAX
+                       : rank;
+    }
+    (void)PMPI_Allreduce(MPI_IN_PLACE, first, cf_ncollectives, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    bool warned = false;
+    for (int i = 0; i < cf_ncollectives; i++) {
+        if (first[i] < INT_MAX) {
+            cf_runtime.unreached |= UINT64_C(1) << i;
+        }
+        if (first[i] < INT_MAX && !warned && first[i] == rank) {
+            cf_warn(
+                "%s is called in %s on rank %d and passes this library by: it is native on all "
+                "ranks; preload libcollforge.so before it",
+                cf_collectives[i].function, cf_file_before(cf_collectives[i].function), rank);
+        }
+        warned = warned || first[i] < INT_MAX;
+    }
+    free(first);
 }
 
 int cf_runtime_activate(void) {
@@ -111,6 +151,8 @@ static void start(void) {
     cf_runtime.guard = (enum cf_guard)settings.guard;
     cf_runtime.guard_after = settings.guard_after;
     cf_runtime.reproducible = settings.reproducible;
+    cf_runtime.split_ops = settings.split_ops;
+    cf_runtime.check_ops = settings.check_ops;
     if (settings.pretended) {
         (void)cf_topology_start();
     }
@@ -124,18 +166,17 @@ static void start(void) {
         settings.wanted = 0;
     }
     if (settings.wanted) {
+        drop_unreached(rank);
         const bool ready = share_winners(&settings, rank, &winners) && activate() == MPI_SUCCESS;
         const bool active = ready && start_rules(&winners);
-        const bool observed = settings.profile || settings.verbose >= 2;
-        cf_runtime.mode = !active ? CF_MODE_OFF : observed ? CF_MODE_OBSERVED : CF_MODE_ON;
+        cf_runtime.mode = !active ? CF_MODE_OFF : settings.observed ? CF_MODE_OBSERVED : CF_MODE_ON;
+        observes = cf_runtime.mode == CF_MODE_OBSERVED;
         cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
-        cf_runtime.awaits_ends = active && (observed || cf_runtime.guard != CF_GUARD_OFF);
+        cf_runtime.awaits_ends = active && (observes || cf_runtime.guard != CF_GUARD_OFF);
         cf_observe_setup(active && settings.profile, settings.nwinners > 0);
         if (active) {
             describe_world();
-        }
-        if (active && rank == 0) {
-            cf_chain_check();
+            cf_report_start(settings.report_seconds, settings.report_signal, rank);
         }
         if (!active && rank == 0) {
             cf_warn("out of memory; native collectives");
@@ -146,31 +187,42 @@ static void start(void) {
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
-static struct {
+static struct functions {
     int (*init)(int *, char ***);
     int (*init_thread)(int *, char ***, int, int *);
+    int (*query_thread)(int *);
     int (*finalize)(void);
-} next = {PMPI_Init, PMPI_Init_thread, PMPI_Finalize};
+} next = {PMPI_Init, PMPI_Init_thread, PMPI_Query_thread, PMPI_Finalize};
+
+/* MPI's own. Looked up when they are needed, as in base/chain.c. */
+static const struct functions *next_pmpi(void) {
+    static struct functions pmpi = {.init = PMPI_Init, .init_thread = PMPI_Init_thread};
+    cf_chain("PMPI_Init", &pmpi.init);
+    cf_chain("PMPI_Init_thread", &pmpi.init_thread);
+    return &pmpi;
+}
 
 __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Init", &next.init);
     cf_chain("MPI_Init_thread", &next.init_thread);
+    cf_chain("MPI_Query_thread", &next.query_thread);
     cf_chain("MPI_Finalize", &next.finalize);
 }
 
 /* On all ranks. */
 static void stop_observing(void) {
     struct cf_state *world = NULL;
-    if (cf_runtime.mode != CF_MODE_OBSERVED ||
-        !cf_all_agree(cf_state_of(MPI_COMM_WORLD, &world) == MPI_SUCCESS)) {
+    if (!observes || !cf_all_agree(cf_state_of(MPI_COMM_WORLD, &world) == MPI_SUCCESS)) {
         return;
     }
+    observes = false;
     cf_states_for_each(cf_observe_leave);
     cf_observe_finish(world);
 }
 
 /* On all ranks. Frees windows, for which the ranks of a node wait for each other. */
 static void stop(void) {
+    cf_report_stop();
     stop_observing();
     cf_runtime.mode = CF_MODE_OFF;
     cf_runtime.tuned_only = cf_runtime.awaits_ends = false;
@@ -194,7 +246,7 @@ static int stop_before_the_end(MPI_Comm self, int keyval, void *value, void *ext
 /*
  * MPI_Finalize deletes the attributes of MPI_COMM_SELF before all else, the last one first. A
  * program's callbacks there may still send messages, for which other ranks wait before they call
- * MPI_Finalize. So ours comes last, except after a late start for attributes set before it.
+ * MPI_Finalize. So ours, which is set in MPI_Init, comes last.
  */
 static void stop_at_the_end(void) {
     int keyval = MPI_KEYVAL_INVALID;
@@ -206,91 +258,130 @@ static void stop_at_the_end(void) {
     (void)PMPI_Comm_free_keyval(&keyval);
 }
 
-/* Whether MPI_Init or MPI_Init_thread of this library is running. A tool behind it may call the
- * other one, or a collective, by its public name. Such calls are passed on as they are. */
-static bool starting = false;
+/*
+ * Right after MPI's own MPI_Init. A tool behind this library may keep some ranks inside its
+ * MPI_Init for good, and give the others another world.
+ */
+static void begin(void) {
+    int initialized = 0;
+    if (cf_library_is_ours() && PMPI_Initialized(&initialized) == MPI_SUCCESS && initialized) {
+        stop_at_the_end();
+        if (cf_presence_agree()) {
+            start();
+        }
+    }
+}
+
+/* Whether a tool behind this library shows the program another MPI_COMM_WORLD. */
+static bool is_another_world(void) {
+    int (*comm_size)(MPI_Comm, int *) = PMPI_Comm_size;
+    int size = 0;
+    int shown = 0;
+    cf_chain("MPI_Comm_size", &comm_size);
+    return PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS &&
+           comm_size(MPI_COMM_WORLD, &shown) == MPI_SUCCESS && size != shown;
+}
+
+/* Whether the environment asks for MPI_THREAD_MULTIPLE, with which collectives may use the threads
+ * of an MPI+OpenMP program (threads.h), and the program can have it without harm. */
+static bool wants_threads(void) {
+    if (!cf_variable_is_on(CF_VARIABLE_THREAD_MULTIPLE)) {
+        return false;
+    }
+    return strcmp(cf_variable(CF_VARIABLE_THREAD_MULTIPLE), "always") == 0 ||
+           (cf_threads_are_there() && !cf_library.refuses_windows_of_threads &&
+            !cf_variable_is_on(CF_VARIABLE_DISABLE) &&
+            (cf_variable(CF_VARIABLE_DB) != NULL || cf_variable(CF_VARIABLE_FORCE) != NULL));
+}
 
 /*
- * Whether this rank can start in the first collective on MPI_COMM_WORLD instead of MPI_Init. Not
- * with MPI_THREAD_MULTIPLE: a call of another thread could then find the runtime started on this
- * rank, and not yet on the ranks that it meets. Ranks may have asked for different levels.
+ * MPI_Init and MPI_Init_thread, under both names, because a tool before this library calls PMPI's,
+ * and one behind it, too. The outermost call prepares, the innermost begins.
  */
-static bool may_start_late(void) {
-    int level = MPI_THREAD_MULTIPLE;
-    return PMPI_Query_thread(&level) == MPI_SUCCESS && level < MPI_THREAD_MULTIPLE &&
-           (cf_library.may_be_making == NULL || !cf_library.may_be_making());
-}
+static enum { NOT_CALLED, CALLED, BEGUN } stage;
 
-static void begin(bool after_init) {
-    cf_runtime.mode = CF_MODE_OFF;
+/* Before MPI_Init, which asks for this level. Sets the level to ask for. */
+static void prepare(int *level) {
+    stage = CALLED;
+    cf_runtime.raised = false;
     if (!cf_library_is_ours()) {
         return;
-    }
-    stop_at_the_end();
-    if (!cf_presence_agree(after_init)) {
-        return;
-    }
-    if (after_init || cf_all_agree(may_start_late())) {
-        start();
-    }
-}
-
-bool cf_runtime_start(MPI_Comm comm) {
-    int initialized = 0;
-    int finalized = 0;
-    if (cf_runtime.mode != CF_MODE_UNSTARTED) {
-        return cf_runtime.mode >= CF_MODE_ON;
-    }
-    if (starting || comm != MPI_COMM_WORLD || PMPI_Initialized(&initialized) != MPI_SUCCESS ||
-        !initialized || PMPI_Finalized(&finalized) != MPI_SUCCESS || finalized) {
-        return false;
-    }
-    begin(false);
-    return cf_runtime.mode >= CF_MODE_ON;
-}
-
-/* Before MPI_Init. Returns whether the environment asks for MPI_THREAD_MULTIPLE, with which
- * collectives may use the threads of an MPI+OpenMP program (threads.h). */
-static bool prepare(void) {
-    if (!cf_library_is_ours()) {
-        return false;
     }
     cf_presence_announce();
-    return cf_variable_is_on(CF_VARIABLE_THREAD_MULTIPLE);
+    if (*level < MPI_THREAD_MULTIPLE && wants_threads()) {
+        cf_runtime.raised = true;
+        cf_runtime.asked = *level;
+        *level = MPI_THREAD_MULTIPLE;
+    }
 }
 
-static int begun(int err) {
-    starting = false;
-    if (err == MPI_SUCCESS) {
-        begin(true);
-    } else {
+/* Calls MPI_Init if required is -1, else MPI_Init_thread. */
+static int call(const struct functions *functions, int *argc, char ***argv, int required,
+                int *provided) {
+    return required < 0 ? functions->init(argc, argv)
+                        : functions->init_thread(argc, argv, required, provided);
+}
+
+/* pmpi: the name that was called. */
+CF_APART static int initialize(bool pmpi, int *argc, char ***argv, int required, int *provided) {
+    const struct functions *functions = pmpi ? next_pmpi() : &next;
+    const bool outermost = stage == NOT_CALLED;
+    int level = required < 0 ? MPI_THREAD_SINGLE : required;
+    int got = MPI_THREAD_SINGLE;
+    if (outermost) {
+        prepare(&level);
+    }
+    const bool raises = outermost && cf_runtime.raised;
+    const int err =
+        call(functions, argc, argv, raises ? level : required, raises ? &got : provided);
+    if (err != MPI_SUCCESS) {
         cf_launcher_close();
+        stage = outermost ? NOT_CALLED : stage;
+        return err;
+    }
+    if (raises && required >= 0) {
+        *provided = got > required ? required : got;
+    }
+    if (stage == CALLED && (pmpi || outermost)) {
+        stage = BEGUN;
+        begin();
+    }
+    if (outermost && !pmpi && cf_runtime.mode != CF_MODE_OFF && is_another_world()) {
+        cf_runtime.mode = CF_MODE_OFF;
+        cf_runtime.tuned_only = cf_runtime.awaits_ends = false;
     }
     return err;
 }
 
 COLLFORGE_PUBLIC int MPI_Init(int *argc, char ***argv) {
-    int provided = MPI_THREAD_SINGLE;
-    if (starting) {
-        return next.init(argc, argv);
+    if (stage == NOT_CALLED) {
+        cf_library_check_caller(__builtin_return_address(0));
     }
-    starting = true;
-    cf_runtime.raised = prepare();
-    return begun(cf_runtime.raised ? next.init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided)
-                                   : next.init(argc, argv));
+    return initialize(false, argc, argv, -1, NULL);
 }
 
 COLLFORGE_PUBLIC int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-    if (starting) {
-        return next.init_thread(argc, argv, required, provided);
+    if (stage == NOT_CALLED) {
+        cf_library_check_caller(__builtin_return_address(0));
     }
-    starting = true;
-    cf_runtime.raised = prepare() && required < MPI_THREAD_MULTIPLE;
-    const int level = cf_runtime.raised ? MPI_THREAD_MULTIPLE : required;
-    const int err = begun(next.init_thread(argc, argv, level, provided));
-    /* The program sees the level it asked for: its threads may not use the higher one. */
-    if (err == MPI_SUCCESS && cf_runtime.raised && *provided > required) {
-        *provided = required;
+    return initialize(false, argc, argv, required, provided);
+}
+
+__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Init(int *argc, char ***argv) {
+    return initialize(true, argc, argv, -1, NULL);
+}
+
+__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Init_thread(int *argc, char ***argv, int required,
+                                                            int *provided) {
+    return initialize(true, argc, argv, required, provided);
+}
+
+/* The program sees the level that it asked for: a library that finds the higher one here might use
+ * threads, which the program does not expect. */
+COLLFORGE_PUBLIC int MPI_Query_thread(int *provided) {
+    const int err = next.query_thread(provided);
+    if (err == MPI_SUCCESS && cf_runtime.raised && *provided > cf_runtime.asked) {
+        *provided = cf_runtime.asked;
     }
     return err;
 }

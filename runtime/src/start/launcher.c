@@ -1,5 +1,7 @@
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "start/launcher.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
 #include <poll.h>
@@ -47,22 +49,30 @@ static bool look_at(long process, long *parent, char name[64]) {
     return true;
 }
 
-/* Other launchers use other protocols over PMI_FD: an unknown request may abort the job. */
+static bool begins_with(const char *name, const char *with) {
+    return strncmp(name, with, strlen(with)) == 0;
+}
+
+/*
+ * Other launchers use other protocols over PMI_FD: an unknown request may abort the job. The
+ * nearest launcher among the ancestors has set it. In a container with process numbers of its own
+ * none is to be seen: then Hydra's other variables tell.
+ */
 static bool is_below_hydra(void) {
-    enum { MOST_ANCESTORS = 16 };
+    enum { MOST_ANCESTORS = 10000 };
     char name[64] = "";
     long process = (long)getppid();
     for (int i = 0; i < MOST_ANCESTORS && process > 0; i++) {
         long parent = 0;
         if (!look_at(process, &parent, name)) {
-            return false;
+            break;
         }
-        if (strncmp(name, "hydra_", strlen("hydra_")) == 0) {
-            return true;
+        if (begins_with(name, "hydra_") || begins_with(name, "slurmstepd")) {
+            return begins_with(name, "hydra_");
         }
         process = parent;
     }
-    return false;
+    return getenv("MPI_LOCALNRANKS") != NULL && getenv("MPI_LOCALRANKID") != NULL;
 }
 
 static bool may_go_on(void) {
@@ -183,8 +193,10 @@ static struct {
 } pmix;
 
 static bool find_pmix(void) {
-    void *library = cf_library.open_pmix == NULL ? NULL : cf_library.open_pmix();
-    return library != NULL && cf_symbol(library, "PMIx_Init", &pmix.init) &&
+    void *library = cf_library.commits             ? RTLD_DEFAULT
+                    : cf_library.open_pmix == NULL ? NULL
+                                                   : cf_library.open_pmix();
+    return (library != NULL || cf_library.commits) && cf_symbol(library, "PMIx_Init", &pmix.init) &&
            cf_symbol(library, "PMIx_Put", &pmix.put) && cf_symbol(library, "PMIx_Get", &pmix.get) &&
            cf_symbol(library, "PMIx_Finalize", &pmix.finalize);
 }
@@ -194,12 +206,17 @@ static bool pmix_is_there(void) {
 }
 
 /* MPI_Init distributes it. */
-static bool pmix_post(const char *notice) {
+static bool pmix_put(const char *notice) {
     char text[CF_NOTICE_SIZE];
     struct pmix_value value = {.type = PMIX_A_STRING, .data = {.string = text}};
     (void)snprintf(text, sizeof text, "%s", notice);
+    return pmix.put(PMIX_GLOBAL_SCOPE, pmix_key, &value) == PMIX_GOOD;
+}
+
+/* PMIx counts its users. */
+static bool pmix_open(void) {
     pmix.is_open = pmix.init(&pmix.self, NULL, 0) == PMIX_GOOD;
-    return pmix.is_open && pmix.put(PMIX_GLOBAL_SCOPE, pmix_key, &value) == PMIX_GOOD;
+    return pmix.is_open;
 }
 
 /* With a timeout, because the server may wait for a notice that is never posted. */
@@ -225,12 +242,34 @@ static bool pmix_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
 
 /* ---- either store ---------------------------------------------------------------------------- */
 
-enum cf_posted cf_launcher_post(const char *notice) {
-    const bool hydra = pmi_is_there();
-    if (!hydra && !pmix_is_there()) {
-        return CF_NOWHERE;
+static enum cf_posted posted = CF_NOWHERE;
+
+/* For PMIx_Commit inside MPI_Init. */
+static char pending[CF_NOTICE_SIZE];
+
+static void put_pending(void) {
+    cf_before_commit = NULL;
+    if (pmix_is_there()) {
+        posted = pmix_put(pending) ? CF_POSTED : CF_NOT_POSTED;
     }
-    return (hydra ? pmi_post(notice) : pmix_post(notice)) ? CF_POSTED : CF_NOT_POSTED;
+}
+
+void cf_launcher_post(const char *notice) {
+    const bool hydra = pmi_is_there();
+    if (cf_library.commits) {
+        (void)snprintf(pending, sizeof pending, "%s", notice);
+        cf_before_commit = put_pending;
+    } else if (hydra || pmix_is_there()) {
+        const bool good = hydra ? pmi_post(notice) : pmix_open() && pmix_put(notice);
+        posted = good ? CF_POSTED : CF_NOT_POSTED;
+    }
+}
+
+enum cf_posted cf_launcher_posted(void) {
+    if (cf_library.commits && posted == CF_POSTED && !pmix.is_open && !pmix_open()) {
+        posted = CF_NOT_POSTED;
+    }
+    return posted;
 }
 
 bool cf_launcher_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
@@ -238,8 +277,9 @@ bool cf_launcher_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]) {
                                : pmix.is_open && pmix_read(rank, seconds, notice);
 }
 
-/* PMIx counts its users, so MPI_Finalize still works. */
+/* MPI_Finalize still works: PMIx counts its users. */
 void cf_launcher_close(void) {
+    cf_before_commit = NULL;
     if (pmix.is_open) {
         (void)pmix.finalize(NULL, 0);
     }

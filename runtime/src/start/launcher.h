@@ -18,8 +18,10 @@ enum cf_posted {
     CF_POSTED,
 };
 
-/* Posts the notice of this process. Call before MPI_Init. */
-enum cf_posted cf_launcher_post(const char *notice);
+/* Posts the notice of this process, or has MPI_Init post it. Call before MPI_Init. */
+void cf_launcher_post(const char *notice);
+/* What became of it. Call after MPI_Init. */
+enum cf_posted cf_launcher_posted(void);
 /* Reads the notice of a rank of MPI_COMM_WORLD. Call after MPI_Init. False if there is none, or
  * none arrived within this many seconds. */
 bool cf_launcher_read(int rank, int seconds, char notice[CF_NOTICE_SIZE]);

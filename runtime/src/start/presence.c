@@ -2,7 +2,7 @@
  * The first protocol between ranks. It never changes between versions, so that any two versions can
  * find out that they differ:
  *
- *   - the notice of a rank (launcher.h) is "1:VERSION:FINGERPRINT";
+ *   - the notice of a rank (launcher.h) is "1:VERSION:BUILD", BUILD as in base/identity.h;
  *   - the ranks of MPI_COMM_WORLD form a binary tree in which (r - 1) / 2 is the parent of rank r;
  *     an edge is used only if the notices of both ranks begin with "1:";
  *   - the minimum enum verdict is reduced up the tree and broadcast down, by int messages with
@@ -24,6 +24,7 @@
 #include "base/cf.h"
 #include "base/environment.h"
 #include "base/hash.h"
+#include "base/identity.h"
 #include "base/log.h"
 #include "start/launcher.h"
 
@@ -33,16 +34,16 @@ enum verdict { SOME_LACK_IT, BUILDS_DIFFER, ALL_ALIKE };
 
 static const char form[] = "1:";
 
-static enum cf_posted posted = CF_NOWHERE;
-
 static void write_notice(char notice[CF_NOTICE_SIZE]) {
-    (void)snprintf(notice, CF_NOTICE_SIZE, "%s%s:%s", form, COLLFORGE_VERSION, cf_fingerprint);
+    char build[CF_IDENTITY_SIZE];
+    cf_identity(build);
+    (void)snprintf(notice, CF_NOTICE_SIZE, "%s%s:%s", form, COLLFORGE_VERSION, build);
 }
 
 static void announce(void) {
     char notice[CF_NOTICE_SIZE];
     write_notice(notice);
-    posted = cf_launcher_post(notice);
+    cf_launcher_post(notice);
 }
 
 /* A second thread waits: MPI must not talk to the launcher at the same time. */
@@ -59,9 +60,10 @@ static double start_timeout(void) {
     return seconds >= LONGEST ? LONGEST : seconds > 0 ? seconds : USUAL;
 }
 
-/* The timeout is short, because a neighbour may have to wait for several ranks in turn. */
+/* MPI_Init has distributed the notices by now. The timeout is short, because a neighbour may have
+ * to wait for several ranks in turn. */
 static enum verdict look_at(int rank) {
-    const int seconds = 1 + (int)(start_timeout() / 30);
+    const int seconds = 1 + (int)(start_timeout() / 200);
     char own[CF_NOTICE_SIZE];
     char other[CF_NOTICE_SIZE] = "";
     write_notice(own);
@@ -152,14 +154,14 @@ static bool speaks(int rank, int size) {
 
 /* ---- agreement by collectives ---------------------------------------------------------------- */
 
-static enum verdict agree_by_collectives(bool in_time) {
+static enum verdict agree_by_collectives(void) {
     char notice[CF_NOTICE_SIZE];
     write_notice(notice);
     const int64_t hash = (int64_t)(cf_hash_text(CF_HASH_BEGIN, notice) >> 1);
     const int64_t mine[2] = {hash, -hash};
     int64_t all[2] = {0};
     MPI_Request request = MPI_REQUEST_NULL;
-    if (in_time && PMPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) {
+    if (PMPI_Ibarrier(MPI_COMM_WORLD, &request) == MPI_SUCCESS) {
         finish_in_time(&request);
     }
     if (PMPI_Allreduce(mine, all, 2, MPI_INT64_T, MPI_MIN, MPI_COMM_WORLD) != MPI_SUCCESS) {
@@ -168,23 +170,19 @@ static enum verdict agree_by_collectives(bool in_time) {
     return all[0] == -all[1] ? ALL_ALIKE : BUILDS_DIFFER;
 }
 
-bool cf_presence_agree(bool after_init) {
+bool cf_presence_agree(void) {
     int rank = 0;
     int size = 1;
     enum verdict verdict = ALL_ALIKE;
+    const enum cf_posted posted = cf_launcher_posted();
     if (PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
         PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS) {
         return false;
     }
-    /* At a late start a session alone may have posted, on some ranks only. */
-    if (!after_init && posted != CF_NOWHERE) {
-        cf_launcher_close();
-        posted = CF_NOWHERE;
-    }
     if (size > 1) {
         verdict = posted == CF_POSTED       ? agree_by_notices(rank, size)
                   : posted == CF_NOT_POSTED ? SOME_LACK_IT /* as the other ranks see it */
-                                            : agree_by_collectives(after_init);
+                                            : agree_by_collectives();
     }
     if (verdict != ALL_ALIKE && (posted == CF_POSTED ? speaks(rank, size) : rank == 0)) {
         cf_warn("%s; native collectives",

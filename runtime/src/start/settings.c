@@ -6,6 +6,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/runtime.h"
+#include "comm/report.h"
 #include "winners/choice.h"
 #include "winners/winners.h"
 
@@ -65,6 +66,16 @@ static bool read_reproducible(void) {
     return wanted && !cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER);
 }
 
+static void read_report(struct cf_settings *settings) {
+    const char *text = cf_variable(CF_VARIABLE_REPORT);
+    if (text != NULL &&
+        !cf_report_parse(text, &settings->report_seconds, &settings->report_signal)) {
+        cf_warn("COLLFORGE_REPORT='%.80s' is neither seconds nor USR1 or USR2, nor both as 60,USR1",
+                text);
+        settings->report_seconds = settings->report_signal = 0;
+    }
+}
+
 void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners) {
     static const char *const levels[] = {"0", "1", "2"};
     static const char *const on_gpus[] = {"stage", "native"};
@@ -80,6 +91,8 @@ void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners) 
     settings->gpu_native = cf_variable_word(CF_VARIABLE_GPU, on_gpus, 2, 0);
     settings->guard = cf_variable_word(CF_VARIABLE_GUARD, guards, 3, CF_GUARD_ON);
     settings->guard_after = read_guard_after();
+    settings->split_ops = cf_variable_is_on(CF_VARIABLE_SPLIT_OPS);
+    settings->check_ops = cf_variable_is_on(CF_VARIABLE_CHECK_OPS);
     settings->reproducible = read_reproducible();
     if (settings->reproducible) {
         settings->guard = CF_GUARD_OFF;
@@ -102,8 +115,10 @@ void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners) 
     settings->nwinners = any ? winners->count : 0;
     settings->nlayouts = winners->nlayouts;
     settings->profile = cf_variable(CF_VARIABLE_PROFILE) != NULL;
-    settings->wanted = settings->profile || settings->verbose >= 2 || settings->nwinners > 0 ||
-                       settings->reproducible;
+    read_report(settings);
+    settings->observed = settings->profile || settings->verbose >= 2 ||
+                         settings->report_seconds > 0 || settings->report_signal > 0;
+    settings->wanted = settings->observed || settings->nwinners > 0 || settings->reproducible;
     cf_log(1, "version %s, %d winners%s", COLLFORGE_VERSION, settings->nwinners,
            settings->reproducible   ? ", reductions in a fixed order"
            : settings->nwinners > 0 ? ""

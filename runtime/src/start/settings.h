@@ -12,9 +12,14 @@ struct cf_settings {
     int pretended; /* COLLFORGE_NODE_MAP is set; hybrid packages use it, too */
     int verbose;
     int profile;
+    int report_seconds; /* COLLFORGE_REPORT */
+    int report_signal;
     int gpu_native; /* COLLFORGE_GPU=native: native if any rank has a GPU runtime */
     int guard;
+    int observed; /* profile, verbose or report need to see each call */
     int reproducible;
+    int split_ops;
+    int check_ops;
     int nwinners;
     int nlayouts;
     int64_t memory;

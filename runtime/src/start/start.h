@@ -17,12 +17,6 @@
 int cf_runtime_activate(void);
 
 /*
- * For a program whose MPI_Init another tool has intercepted: starts the runtime at the first
- * collective on MPI_COMM_WORLD, which all ranks call. Returns whether the mode is then on.
- */
-bool cf_runtime_start(MPI_Comm comm);
-
-/*
  * ---- whether all ranks have the same build (presence.c) ---------------------------------------
  *
  * Checked before they use MPI_COMM_WORLD together, because a node may lack the file or have another
@@ -32,10 +26,8 @@ bool cf_runtime_start(MPI_Comm comm);
 /* Call before the first MPI_Init, MPI_Init_thread or MPI_Session_init. A second call does
  * nothing. */
 void cf_presence_announce(void);
-/*
- * On all ranks that have the library, with an equal result: whether all ranks have the same build.
- * Warns otherwise. after_init: called from MPI_Init, which all ranks reach at about the same time.
- */
-bool cf_presence_agree(bool after_init);
+/* In MPI_Init, on all ranks that have the library, with an equal result: whether all ranks have the
+ * same build. Warns otherwise. */
+bool cf_presence_agree(void);
 
 #endif

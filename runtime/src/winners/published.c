@@ -26,7 +26,7 @@ static const char magic[] = "collforge winners ";
 static const char version[] = "1";
 
 /* 65536 winners take 1 MiB. */
-enum { MOST_SIZE = 1 << 24, CHUNK = 1 << 16 };
+enum { MOST_SIZE = 1 << 24, MOST_VARIANTS = 1 << 16, CHUNK = 1 << 16 };
 
 struct file {
     struct cf_load *load;
@@ -123,6 +123,9 @@ static bool read_number(const char *text, int64_t most, int64_t *number) {
 }
 
 static bool add_variant(struct file *file, char *rest) {
+    if (file->nvariants == MOST_VARIANTS) {
+        return cf_load_fail(file->load, "it has more than %d variants", MOST_VARIANTS);
+    }
     if (file->nvariants == file->capacity) {
         const int capacity = file->capacity == 0 ? 64 : 2 * file->capacity;
         void *more = realloc(file->variants, (size_t)capacity * sizeof *file->variants);

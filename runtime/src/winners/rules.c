@@ -238,7 +238,7 @@ static struct built *build(const struct sources *sources) {
     built->rules.layout = named >= 0 ? table.layout[named].name : CF_ANY_LAYOUT;
     int used = 0;
     for (int c = 0; c < cf_ncollectives; c++) {
-        used += fill_collective(built, c, rows, used);
+        used += (cf_runtime.unreached >> c & 1) == 0 ? fill_collective(built, c, rows, used) : 0;
     }
     free(rows);
     return built;

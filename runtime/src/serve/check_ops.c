@@ -1,0 +1,142 @@
+#define _GNU_SOURCE /* dladdr */
+#include "serve/check_ops.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/chain.h"
+#include "base/log.h"
+#include "base/runtime.h"
+#include "data/facts.h"
+#include "device/gpu.h"
+
+enum { MOST = 256 };
+
+static struct {
+    pthread_mutex_t mutex;
+    struct {
+        MPI_Op op;
+        MPI_User_function *function;
+        bool checked;
+    } ops[MOST];
+    int count;
+} known = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static int find(MPI_Op op) {
+    int i = 0;
+    while (i < known.count && known.ops[i].op != op) {
+        i++;
+    }
+    return i;
+}
+
+/* An op that is created has maybe the handle of one that was freed. */
+COLLFORGE_PUBLIC int MPI_Op_create(MPI_User_function *function, int commutes, MPI_Op *op) {
+    static int (*next)(MPI_User_function *, int, MPI_Op *) = PMPI_Op_create;
+    cf_chain("MPI_Op_create", &next);
+    const int err = next(function, commutes, op);
+    if (err == MPI_SUCCESS && cf_runtime.check_ops) {
+        (void)pthread_mutex_lock(&known.mutex);
+        const int i = find(*op);
+        if (i < MOST) {
+            known.ops[i].op = *op;
+            known.ops[i].function = function;
+            known.ops[i].checked = false;
+            known.count = i == known.count ? i + 1 : known.count;
+        }
+        (void)pthread_mutex_unlock(&known.mutex);
+    }
+    return err;
+}
+
+/* Whether the op is to be checked now; once for each. */
+static bool begin(MPI_Op op, MPI_User_function **function) {
+    (void)pthread_mutex_lock(&known.mutex);
+    const int i = find(op);
+    const bool now = i < MOST && (i == known.count || !known.ops[i].checked);
+    if (i == known.count && now) {
+        known.ops[i].op = op;
+        known.ops[i].function = NULL;
+        known.count++;
+    }
+    if (now) {
+        known.ops[i].checked = true;
+        *function = known.ops[i].function;
+    }
+    (void)pthread_mutex_unlock(&known.mutex);
+    return now;
+}
+
+static void complain(int collective, MPI_User_function *function, int count) {
+    Dl_info info = {0};
+    void *address = NULL;
+    char where[512] = "of unknown function";
+    memcpy(&address, &function, sizeof address);
+    if (function != NULL && dladdr(address, &info) != 0) {
+        (void)snprintf(where, sizeof where, "%s (%s+0x%lx)",
+                       info.dli_sname == NULL ? "" : info.dli_sname, info.dli_fname,
+                       (unsigned long)((char *)address - (char *)info.dli_fbase));
+    }
+    cf_warn(
+        "the op %s of %s, with %d elements, gives another result in two halves than in whole: do "
+        "not set COLLFORGE_SPLIT_OPS",
+        where, cf_collectives[collective].function, count);
+}
+
+/* A copy of the vector with as much room behind it, into which an op that needs the whole vector
+ * would reach from its second half. NULL when out of memory. */
+static char *copy(const char *from, size_t bytes) {
+    char *made = calloc(2, bytes + 1);
+    if (made != NULL) {
+        memcpy(made, from, bytes);
+    }
+    return made;
+}
+
+/* Reduces the vector with itself, in whole and in halves. Returns whether the results differ. */
+static bool differs(const char *in, int count, MPI_Datatype type, MPI_Op op) {
+    MPI_Aint lb = 0;
+    MPI_Aint extent = 0;
+    MPI_Aint true_lb = 0;
+    MPI_Aint true_extent = 0;
+    if (PMPI_Type_get_extent(type, &lb, &extent) != MPI_SUCCESS || extent < 0 ||
+        PMPI_Type_get_true_extent(type, &true_lb, &true_extent) != MPI_SUCCESS) {
+        return false;
+    }
+    const size_t bytes = (size_t)(true_extent + (count - 1) * extent);
+    const int half = count / 2;
+    char *made[] = {copy(in + true_lb, bytes), copy(in + true_lb, bytes),
+                    copy(in + true_lb, bytes)};
+    bool other = false;
+    if (made[0] != NULL && made[1] != NULL && made[2] != NULL) {
+        const char *from = made[0] - true_lb;
+        char *whole = made[1] - true_lb;
+        char *halves = made[2] - true_lb;
+        const MPI_Aint second = half * extent;
+        other = PMPI_Reduce_local(from, whole, count, type, op) == MPI_SUCCESS &&
+                PMPI_Reduce_local(from, halves, half, type, op) == MPI_SUCCESS &&
+                PMPI_Reduce_local(from + second, halves + second, count - half, type, op) ==
+                    MPI_SUCCESS &&
+                memcmp(made[1], made[2], bytes) != 0;
+    }
+    for (int i = 0; i < 3; i++) {
+        free(made[i]);
+    }
+    return other;
+}
+
+void cf_check_op(int collective, const struct cf_args *args) {
+    MPI_User_function *function = NULL;
+    const void *in = args->sendbuf == MPI_IN_PLACE ? args->recvbuf : args->sendbuf;
+    const int count = args->recvcounts == NULL ? args->recvcount : args->recvcounts[0];
+    if (!cf_collectives[collective].has_op || cf_op_is_predefined(args->op) || count < 2 ||
+        in == MPI_IN_PLACE || cf_gpu_may_be() || !begin(args->op, &function)) {
+        return;
+    }
+    if (differs(in, count, args->recvtype, args->op)) {
+        complain(collective, function, count);
+    }
+}

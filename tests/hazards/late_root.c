@@ -1,0 +1,34 @@
+/* Rank 0 comes three seconds late to a broadcast. A thread of rank 1 sends SIGUSR1 to its process meanwhile. */
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static void *interrupt(void *unused) {
+    usleep(1500000);
+    kill(getpid(), SIGUSR1);
+    return unused;
+}
+
+int main(int argc, char **argv) {
+    int rank = 0, value = 0;
+    double data[512];
+    pthread_t thread;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 0; i < 512; i++)
+        data[i] = rank == 0 ? i : 0;
+    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1)
+        pthread_create(&thread, NULL, interrupt, NULL);
+    if (rank == 0)
+        sleep(3);
+    MPI_Bcast(data, 512, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+    if (rank == 1)
+        pthread_join(thread, NULL);
+    if (data[511] == 511 && rank == 0)
+        puts("passed");
+    return MPI_Finalize();
+}

@@ -1,0 +1,36 @@
+/* An op that means "the whole vector of six ints": sums at five places, a maximum at one. Not element by element, so
+ * not legal MPI, but it works with libraries that never split 24 bytes. After trilinos/Trilinos#15235 (Zoltan). */
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+
+void op6(void *in, void *inout, int *len, MPI_Datatype *type);
+
+void op6(void *in, void *inout, int *len, MPI_Datatype *type) {
+    const int *a = in;
+    int *b = inout;
+    (void)len, (void)type;
+    b[0] += a[0], b[1] += a[1], b[3] += a[3], b[4] += a[4], b[5] += a[5];
+    b[2] = a[2] > b[2] ? a[2] : b[2];
+}
+
+int main(int argc, char **argv) {
+    int rank, size, wrong = 0, all = 0;
+    MPI_Op op;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Op_create(op6, 1, &op);
+    for (int i = 0; i < 3; i++) {
+        int in[6] = {1, rank, rank + 7, 2, 3, 4};
+        int out[8] = {-9, -9, -9, -9, -9, -9, -77, -78};
+        MPI_Allreduce(in, out, 6, MPI_INT, op, MPI_COMM_WORLD);
+        const int want[8] = {size, size * (size - 1) / 2, size + 6, 2 * size, 3 * size, 4 * size, -77, -78};
+        wrong += memcmp(out, want, sizeof want) != 0;
+    }
+    MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    if (rank == 0)
+        puts(all ? "failed" : "passed");
+    MPI_Op_free(&op);
+    return MPI_Finalize();
+}
