@@ -61,6 +61,7 @@ def test_a_random_job(program: Program, number: int) -> None:
     ranks = draw.randint(2, 7)
     variables = {
         "LD_PRELOAD": str(program.runtime),
+        "CONFORMANCE_MAYBE_NATIVE": "1",
         "COLLFORGE_NODE_MAP": placement(draw, ranks),
         "COLLFORGE_FORCE": forced(draw, program.generated),
         **{name: draw.choice(values) for name, values in SETTINGS.items()},

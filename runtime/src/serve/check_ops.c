@@ -132,8 +132,8 @@ void cf_check_op(int collective, const struct cf_args *args) {
     MPI_User_function *function = NULL;
     const void *in = args->sendbuf == MPI_IN_PLACE ? args->recvbuf : args->sendbuf;
     const int count = args->recvcounts == NULL ? args->recvcount : args->recvcounts[0];
-    if (!cf_collectives[collective].has_op || cf_op_is_predefined(args->op) || count < 2 ||
-        in == MPI_IN_PLACE || cf_gpu_may_be() || !begin(args->op, &function)) {
+    if (cf_op_is_predefined(args->op) || count < 2 || in == MPI_IN_PLACE || cf_gpu_may_be() ||
+        !begin(args->op, &function)) {
         return;
     }
     if (differs(in, count, args->recvtype, args->op)) {

@@ -8,7 +8,7 @@
 
 #include "base/cf.h"
 
-/* Local. Warns with the name of the op's function, if it can be found. */
+/* Of a collective with an op. Local. Warns with the name of the op's function, if it can be found. */
 void cf_check_op(int collective, const struct cf_args *args);
 
 #endif
