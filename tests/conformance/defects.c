@@ -33,11 +33,13 @@ static bool null_result(const struct call *call) {
     return call->garbage == GARBAGE_NULL && !call->in_place;
 }
 
-/* A double and an int: a message from such a type, received as packed bytes, is cut off. */
+/* A double and an int: a message from such a type, received as packed bytes, is cut off. Ranks
+ * forward what several others have sent. */
 static bool mixed_words(const struct call *call) {
     const struct type *type = call->shape->types[0];
     const size_t bytes = (size_t)call->count * shape_bytes(call->shape);
-    return type->words == 2 && type->kinds[0] != type->kinds[1] && bytes > 4096;
+    return type->words == 2 && type->kinds[0] != type->kinds[1] &&
+           bytes * (size_t)call->place->size > 4096;
 }
 
 static bool mixed_words_in_place(const struct call *call) {
