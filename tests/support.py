@@ -40,6 +40,7 @@ OPENMPI_SPAWN = OPENMPI_OPTIONS.replace("vader,self", "vader,self,tcp --mca btl_
 _ALSO_WRAPPED = (
     *("MPI_Comm_free", "MPI_Comm_disconnect", "MPI_Comm_set_info", "MPI_Comm_dup_with_info"),
     *("PMPI_Comm_free", "PMPI_Comm_disconnect", "MPI_Op_create", "dlopen", "dlmopen"),
+    *("PMPI_Comm_set_info", "PMPI_Comm_dup_with_info"),
     *("MPI_Init", "MPI_Init_thread", "PMPI_Init", "PMPI_Init_thread", "MPI_Query_thread"),
 )
 

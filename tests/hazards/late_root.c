@@ -1,4 +1,4 @@
-/* Rank 0 comes three seconds late to a broadcast. A thread of rank 1 sends SIGUSR1 to its process meanwhile. */
+/* Rank 0 comes three seconds late to a broadcast. A thread of rank 1 sends SIGUSR2 to its process meanwhile. */
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -7,7 +7,7 @@
 
 static void *interrupt(void *unused) {
     usleep(1500000);
-    kill(getpid(), SIGUSR1);
+    kill(getpid(), SIGUSR2);
     return unused;
 }
 

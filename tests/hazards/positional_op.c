@@ -14,6 +14,17 @@ void op6(void *in, void *inout, int *len, MPI_Datatype *type) {
     b[2] = a[2] > b[2] ? a[2] : b[2];
 }
 
+/* Takes the vector with the larger first element: of a vector with itself it makes the same. */
+void larger(void *in, void *inout, int *len, MPI_Datatype *type);
+
+void larger(void *in, void *inout, int *len, MPI_Datatype *type) {
+    const int *a = in;
+    int *b = inout;
+    (void)type;
+    for (int i = *len - 1; i >= 0 && a[0] > b[0]; i--)
+        b[i] = a[i];
+}
+
 int main(int argc, char **argv) {
     int rank, size, wrong = 0, all = 0;
     MPI_Op op;
@@ -28,6 +39,12 @@ int main(int argc, char **argv) {
         const int want[8] = {size, size * (size - 1) / 2, size + 6, 2 * size, 3 * size, 4 * size, -77, -78};
         wrong += memcmp(out, want, sizeof want) != 0;
     }
+    MPI_Op_free(&op);
+    MPI_Op_create(larger, 1, &op);
+    int own[6] = {size - rank, rank, rank, rank, rank, rank}, best[6];
+    MPI_Allreduce(own, best, 6, MPI_INT, op, MPI_COMM_WORLD);
+    for (int i = 0; i < 6; i++)
+        wrong += best[i] != (i == 0 ? size : 0);
     MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0)
         puts(all ? "failed" : "passed");

@@ -71,7 +71,7 @@
         "2: also the variant of each size (native while it waits for a trial), once") \
     use(REPORT, "SECONDS or USR1 or USR2", \
         "for a job that hangs: on this signal, and once for a blocking collective that lasts " \
-        "longer, each rank prints the collective, its size, layout and variant. Both: 60,USR1") \
+        "longer, each rank prints the collective, its size, layout and variant. Both: 60,USR2") \
     use(PROFILE, "FILE", \
         "writes what the application calls, as CSV. Programs that are spawned write the file, " \
         "too: give them another")

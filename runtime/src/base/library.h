@@ -48,6 +48,8 @@ struct cf_library {
 
     /* ---- collectives ---- */
 
+    /* The Fortran routines call PMPI, so this library defines them, too (wrappers_fortran.c). */
+    bool has_fortran_of_its_own;
     /* In MPI_Gather and MPI_Scatter ranks forward parts as bytes: of types with numbers of several
      * kinds, long parts are cut off ("message truncated"). */
     bool cuts_forwarded_parts;

@@ -129,6 +129,7 @@ const struct cf_library cf_library = {
     .freed_on_return = true,
     .may_be_making = may_be_making,
     .shared_folder = shared_folder,
+    .has_fortran_of_its_own = true,
     .refuses_windows_of_threads = OMPI_MAJOR_VERSION < 5,
     .open_pmix = OPEN_PMIX,
     .commits = OMPI_MAJOR_VERSION >= 5,

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/environment.h"
+#include "base/log.h"
 #include "base/now.h"
 #include "winners/choice.h"
 
@@ -120,13 +122,15 @@ static size_t append_number(char line[LINE], size_t at, long number) {
     return append(line, at, digits + n);
 }
 
+static const char off[] = "the library is not active";
+
 static void print(const char *text, double seconds) {
     char line[LINE];
     size_t at = append(line, 0, "collforge: rank ");
     at = append_number(line, at, report.rank);
-    at = append(line, at, text[0] == '\0' ? ": in no collective" : ": in ");
+    at = append(line, at, text[0] == '\0' ? ": in no collective" : text == off ? ": " : ": in ");
     at = append(line, at, text);
-    if (text[0] != '\0') {
+    if (text[0] != '\0' && text != off) {
         at = append(line, at, ", for ");
         at = append_number(line, at, (long)seconds);
         at = append(line, at, " s");
@@ -160,7 +164,7 @@ static int print_calls(double least, bool once) {
 static void tell(int signal) {
     (void)signal;
     if (print_calls(0, false) == 0) {
-        print("", 0);
+        print(report.on ? "" : off, 0);
     }
 }
 
@@ -177,6 +181,30 @@ static void *watch(void *unused) {
     return unused;
 }
 
+static void catch_signal(int signal) {
+    struct sigaction before = {.sa_handler = SIG_DFL};
+    struct sigaction action = {.sa_handler = tell, .sa_flags = SA_RESTART};
+    if (signal == 0 || sigaction(signal, NULL, &before) != 0) {
+        return;
+    }
+    if (before.sa_handler == SIG_DFL) {
+        (void)sigaction(signal, &action, NULL);
+    } else if (before.sa_handler != tell && report.rank == 0) {
+        cf_warn("COLLFORGE_REPORT: the program or MPI has a handler of %s already",
+                signal == SIGUSR1 ? "USR1; take USR2" : "USR2; take USR1");
+    }
+}
+
+void cf_report_catch(void) {
+    const char *text = cf_variable(CF_VARIABLE_REPORT);
+    int seconds = 0;
+    int signal = 0;
+    if (text != NULL && cf_report_parse(text, &seconds, &signal)) {
+        (void)PMPI_Comm_rank(MPI_COMM_WORLD, &report.rank);
+        catch_signal(signal);
+    }
+}
+
 void cf_report_start(int seconds, int signal, int rank) {
     sigset_t all;
     sigset_t before;
@@ -188,10 +216,7 @@ void cf_report_start(int seconds, int signal, int rank) {
     report.signal = signal;
     report.rank = rank;
     report.ends = false;
-    if (signal != 0) {
-        struct sigaction action = {.sa_handler = tell, .sa_flags = SA_RESTART};
-        (void)sigaction(signal, &action, NULL);
-    }
+    catch_signal(signal);
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     report.watches = seconds > 0 && pthread_create(&report.thread, NULL, watch, NULL) == 0;

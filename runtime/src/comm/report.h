@@ -8,8 +8,12 @@
 
 #include "comm/comm.h"
 
-/* Reads "60", "USR1", "USR2" or both as "60,USR1". Zeros where it is none of these. */
+/* Reads "60", "USR1", "USR2" or both as "60,USR2". Zeros where it is none of these. */
 bool cf_report_parse(const char *text, int *seconds, int *signal);
+
+/* In MPI_Init on each rank whose own environment names a signal, so that it never ends the job,
+ * also where the library stays off. Not if the program has set a handler. */
+void cf_report_catch(void);
 
 /* 0: no time, no signal. rank: in MPI_COMM_WORLD. A signal's handler that the program sets later
  * replaces this one. */

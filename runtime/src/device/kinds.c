@@ -75,7 +75,7 @@ static void remember(MPI_Comm comm, MPI_Info info) {
         return;
     }
     if (!read_info(info, &of_host) || cf_state_of(comm, &state) != MPI_SUCCESS ||
-        state == cf_untuned) {
+        state->common == NULL) {
         return;
     }
     state->kinds_read = true;
@@ -83,19 +83,54 @@ static void remember(MPI_Comm comm, MPI_Info info) {
     cf_state_unsettle(state);
 }
 
-/* No handle is used unless the runtime is on, because it may be another library's. */
-COLLFORGE_PUBLIC int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
-    const int err = next.set_info(comm, info);
+#pragma weak PMPI_Comm_set_info
+#pragma weak PMPI_Comm_dup_with_info
+
+/* MPI's own, as in base/chain.c. */
+static int pmpi_set_info(MPI_Comm comm, MPI_Info info) {
+    int (*own)(MPI_Comm, MPI_Info) = PMPI_Comm_set_info;
+    cf_chain("PMPI_Comm_set_info", &own);
+    return own(comm, info);
+}
+
+static int pmpi_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *out) {
+    int (*own)(MPI_Comm, MPI_Info, MPI_Comm *) = PMPI_Comm_dup_with_info;
+    cf_chain("PMPI_Comm_dup_with_info", &own);
+    return own(comm, info, out);
+}
+
+/* Under both names, because Open MPI's Fortran routines call PMPI's. No handle is used unless the
+ * runtime is on, because it may be another library's. */
+static int set_info(int (*set)(MPI_Comm, MPI_Info), MPI_Comm comm, MPI_Info info) {
+    const int err = set(comm, info);
     if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON) {
         remember(comm, info);
     }
     return err;
 }
 
-COLLFORGE_PUBLIC int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *out) {
-    const int err = next.dup_with_info(comm, info, out);
+static int dup_with_info(int (*dup)(MPI_Comm, MPI_Info, MPI_Comm *), MPI_Comm comm, MPI_Info info,
+                         MPI_Comm *out) {
+    const int err = dup(comm, info, out);
     if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON) {
         remember(*out, info);
     }
     return err;
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
+    return set_info(next.set_info, comm, info);
+}
+
+COLLFORGE_PUBLIC int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *out) {
+    return dup_with_info(next.dup_with_info, comm, info, out);
+}
+
+__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
+    return set_info(pmpi_set_info, comm, info);
+}
+
+__attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info,
+                                                                   MPI_Comm *out) {
+    return dup_with_info(pmpi_dup_with_info, comm, info, out);
 }

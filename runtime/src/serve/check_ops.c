@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/runtime.h"
 #include "data/facts.h"
+#include "data/sizes.h"
 #include "device/gpu.h"
 
 enum { MOST = 256 };
@@ -96,29 +97,32 @@ static char *copy(const char *from, size_t bytes) {
     return made;
 }
 
-/* Reduces the vector with itself, in whole and in halves. Returns whether the results differ. */
-static bool differs(const char *in, int count, MPI_Datatype type, MPI_Op op) {
+/* Reduces the vector with rank 0's, in whole and in halves. Returns whether the results differ. */
+static bool differs(const char *in, int count, const struct cf_args *args) {
+    const MPI_Datatype type = args->recvtype;
     MPI_Aint lb = 0;
     MPI_Aint extent = 0;
     MPI_Aint true_lb = 0;
     MPI_Aint true_extent = 0;
-    if (PMPI_Type_get_extent(type, &lb, &extent) != MPI_SUCCESS || extent < 0 ||
-        PMPI_Type_get_true_extent(type, &true_lb, &true_extent) != MPI_SUCCESS) {
-        return false;
-    }
-    const size_t bytes = (size_t)(true_extent + (count - 1) * extent);
+    (void)PMPI_Type_get_extent(type, &lb, &extent);
+    (void)PMPI_Type_get_true_extent(type, &true_lb, &true_extent);
+    const bool known = extent >= 0 && true_extent > 0;
+    const size_t bytes = known ? (size_t)(true_extent + (count - 1) * extent) : 0;
     const int half = count / 2;
-    char *made[] = {copy(in + true_lb, bytes), copy(in + true_lb, bytes),
-                    copy(in + true_lb, bytes)};
+    char *made[3] = {NULL, NULL, NULL};
     bool other = false;
-    if (made[0] != NULL && made[1] != NULL && made[2] != NULL) {
+    for (int i = 0; i < 3 && known; i++) {
+        made[i] = copy(in + true_lb, bytes);
+    }
+    if (cf_comm_agree(args->comm, made[0] != NULL && made[1] != NULL && made[2] != NULL) &&
+        PMPI_Bcast(made[0] - true_lb, count, type, 0, args->comm) == MPI_SUCCESS) {
         const char *from = made[0] - true_lb;
         char *whole = made[1] - true_lb;
         char *halves = made[2] - true_lb;
         const MPI_Aint second = half * extent;
-        other = PMPI_Reduce_local(from, whole, count, type, op) == MPI_SUCCESS &&
-                PMPI_Reduce_local(from, halves, half, type, op) == MPI_SUCCESS &&
-                PMPI_Reduce_local(from + second, halves + second, count - half, type, op) ==
+        other = PMPI_Reduce_local(from, whole, count, type, args->op) == MPI_SUCCESS &&
+                PMPI_Reduce_local(from, halves, half, type, args->op) == MPI_SUCCESS &&
+                PMPI_Reduce_local(from + second, halves + second, count - half, type, args->op) ==
                     MPI_SUCCESS &&
                 memcmp(made[1], made[2], bytes) != 0;
     }
@@ -128,15 +132,22 @@ static bool differs(const char *in, int count, MPI_Datatype type, MPI_Op op) {
     return other;
 }
 
+/* Whether an op was checked is not known alike on all ranks: freed handles are used again. */
 void cf_check_op(int collective, const struct cf_args *args) {
     MPI_User_function *function = NULL;
     const void *in = args->sendbuf == MPI_IN_PLACE ? args->recvbuf : args->sendbuf;
     const int count = args->recvcounts == NULL ? args->recvcount : args->recvcounts[0];
-    if (cf_op_is_predefined(args->op) || count < 2 || in == MPI_IN_PLACE || cf_gpu_may_be() ||
-        !begin(args->op, &function)) {
+    if (cf_op_is_predefined(args->op) || count < 2) {
         return;
     }
-    if (differs(in, count, args->recvtype, args->op)) {
+    const bool may = in != MPI_IN_PLACE && !cf_gpu_may_be() && cf_type_size(args->recvtype) >= 0;
+    const int mine[2] = {begin(args->op, &function), !may};
+    int any[2] = {0, 0};
+    if (PMPI_Allreduce(mine, any, 2, MPI_INT, MPI_MAX, args->comm) != MPI_SUCCESS || any[0] == 0 ||
+        any[1] != 0) {
+        return;
+    }
+    if (differs(in, count, args)) {
         complain(collective, function, count);
     }
 }

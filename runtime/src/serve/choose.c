@@ -2,6 +2,7 @@
 #include "base/cf.h"
 #include "comm/comm.h"
 #include "comm/observe.h"
+#include "comm/report.h"
 #include "data/facts.h"
 #include "data/sizes.h"
 #include "serve/dispatch.h"
@@ -126,7 +127,11 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
                                                     struct cf_call *call) {
     const bool observed = cf_runtime.mode == CF_MODE_OBSERVED;
     const int ranks = state->comm.layout.size;
-    if (ranks == 0) { /* cf_untuned */
+    if (ranks == 0) { /* no variant can run */
+        if (observed) {
+            cf_report_call(state, collective,
+                           counts == NULL ? cf_call_bytes(collective, count, type, NULL, 1) : 0);
+        }
         return NULL;
     }
     if (!observed && !any_tuned(state, collective)) {

@@ -137,7 +137,7 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     if (is_illegal_everywhere(info, args, layout)) {
         return CF_DECLINED;
     }
-    if (cf_runtime.check_ops && info->has_op && !is_illegal_here(info, args, layout)) {
+    if (cf_runtime.check_ops && info->has_op && !info->hybrid) {
         cf_check_op(collective, args);
     }
     if (!serves(state, choice, collective, bytes, args->op)) {

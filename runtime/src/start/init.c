@@ -3,7 +3,9 @@
  * (settings.c) and broadcasts them. All ranks then decide alike, even if the launcher sets the
  * environment on some of them only.
  */
+#include <ctype.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,6 +68,21 @@ static int activate(void) {
     return err;
 }
 
+/* The file that defines a collective before this library, in C or in Fortran; NULL: none. */
+static const char *hides(int collective) {
+    char name[64] = "";
+    const char *function = cf_collectives[collective].function;
+    const char *file = cf_collectives[collective].hybrid ? NULL : cf_file_before(function);
+    if (file == NULL && cf_library.has_fortran_of_its_own && !cf_collectives[collective].hybrid) {
+        (void)snprintf(name, sizeof name, "%s_", function);
+        for (char *c = name; *c != '\0'; c++) {
+            *c = (char)tolower((unsigned char)*c);
+        }
+        file = cf_file_before(name);
+    }
+    return file;
+}
+
 /*
  * Calls of a collective that do not reach this library on one rank are native on all. The first
  * such rank, which alone knows the file, prints a warning for the first such collective.
@@ -78,9 +95,7 @@ static void drop_unreached(int rank) {
         return;
     }
     for (int i = 0; i < cf_ncollectives; i++) {
-        first[i] = cf_collectives[i].hybrid || cf_file_before(cf_collectives[i].function) == NULL
-                       ? INT_MAX
-                       : rank;
+        first[i] = hides(i) == NULL ? INT_MAX : rank;
     }
     (void)PMPI_Allreduce(MPI_IN_PLACE, first, cf_ncollectives, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     bool warned = false;
@@ -92,7 +107,7 @@ static void drop_unreached(int rank) {
             cf_warn(
                 "%s is called in %s on rank %d and passes this library by: it is native on all "
                 "ranks; preload libcollforge.so before it",
-                cf_collectives[i].function, cf_file_before(cf_collectives[i].function), rank);
+                cf_collectives[i].function, hides(i), rank);
         }
         warned = warned || first[i] < INT_MAX;
     }
@@ -265,6 +280,7 @@ static void stop_at_the_end(void) {
 static void begin(void) {
     int initialized = 0;
     if (cf_library_is_ours() && PMPI_Initialized(&initialized) == MPI_SUCCESS && initialized) {
+        cf_report_catch();
         stop_at_the_end();
         if (cf_presence_agree()) {
             start();

@@ -70,7 +70,7 @@ static void read_report(struct cf_settings *settings) {
     const char *text = cf_variable(CF_VARIABLE_REPORT);
     if (text != NULL &&
         !cf_report_parse(text, &settings->report_seconds, &settings->report_signal)) {
-        cf_warn("COLLFORGE_REPORT='%.80s' is neither seconds nor USR1 or USR2, nor both as 60,USR1",
+        cf_warn("COLLFORGE_REPORT='%.80s' is neither seconds nor USR1 or USR2, nor both as 60,USR2",
                 text);
         settings->report_seconds = settings->report_signal = 0;
     }
