@@ -1,12 +1,11 @@
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "base/identity.h"
 
-#include <link.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/cf.h"
+#include "base/object.h"
 
 static size_t aligned(size_t size) {
     return (size + 3) / 4 * 4;
@@ -32,14 +31,8 @@ static void read_notes(const char *notes, size_t size, char *text) {
 }
 
 static int read_own(struct dl_phdr_info *info, size_t size, void *text) {
-    const uintptr_t here = (uintptr_t)cf_fingerprint;
-    bool own = false;
+    const bool own = cf_object_has(info, (uintptr_t)cf_fingerprint);
     (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        own = own || (part->p_type == PT_LOAD &&
-                      here - (uintptr_t)(info->dlpi_addr + part->p_vaddr) < part->p_memsz);
-    }
     for (int i = 0; own && i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &info->dlpi_phdr[i];
         if (part->p_type == PT_NOTE) {

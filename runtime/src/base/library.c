@@ -39,6 +39,27 @@ const char *cf_library_file(void) {
     return dladdr(function, &info) == 0 ? NULL : info.dli_fname;
 }
 
+/* A function that this library does not define itself. */
+static const char mpi_function[] = "PMPI_Get_library_version";
+
+/* The file whose MPI functions a loaded file calls. False where that cannot be told, and for the
+ * program itself, which cannot be opened: this library is among its own. */
+static bool find_called(const char *file, Dl_info *called) {
+    void *library = dlopen(file, RTLD_LAZY | RTLD_NOLOAD);
+    void *function = library == NULL ? NULL : dlsym(library, mpi_function);
+    const bool found = function != NULL && dladdr(function, called) != 0;
+    if (library != NULL) {
+        (void)dlclose(library);
+    }
+    return found;
+}
+
+/* The MPI library that this library is linked with. */
+static bool find_own(Dl_info *own) {
+    void *function = dlsym(RTLD_NEXT, mpi_function);
+    return function != NULL && dladdr(function, own) != 0;
+}
+
 /*
  * Whether the MPI_Init that is called next is that of the MPI library, or of a tool that calls it.
  * A serial program has a stub of MPI, and a plugin may bring another MPI library: then nothing of
@@ -47,44 +68,27 @@ const char *cf_library_file(void) {
 static bool is_called_next(void) {
     Dl_info own;
     Dl_info next;
-    Dl_info reached;
+    Dl_info called;
     void *init = dlsym(RTLD_NEXT, "MPI_Init");
-    void *base = dlsym(RTLD_NEXT, "PMPI_Init");
-    if (init == NULL || base == NULL || dladdr(init, &next) == 0 || dladdr(base, &own) == 0 ||
+    if (init == NULL || !find_own(&own) || dladdr(init, &next) == 0 ||
         next.dli_fbase == own.dli_fbase) {
         return true; /* the library itself, or a program that is linked with all of it */
     }
-    void *tool = dlopen(next.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    void *called = tool == NULL ? NULL : dlsym(tool, "PMPI_Init");
-    const bool calls =
-        called != NULL && dladdr(called, &reached) != 0 && reached.dli_fbase == own.dli_fbase;
-    if (tool != NULL) {
-        (void)dlclose(tool);
-    }
-    return calls;
+    return find_called(next.dli_fname, &called) && called.dli_fbase == own.dli_fbase;
 }
 
 void cf_library_check_caller(const void *caller) {
     Dl_info own;
     Dl_info info;
-    void *base = dlsym(RTLD_NEXT, "PMPI_Init");
-    if (base == NULL || dladdr(base, &own) == 0 || dladdr(caller, &info) == 0) {
-        return;
-    }
-    /* The program itself cannot be opened, and needs not: this library is among its own. */
-    void *file = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-    void *reached = file == NULL ? NULL : dlsym(file, "PMPI_Get_library_version");
     Dl_info other;
-    if (reached != NULL && dladdr(reached, &other) != 0 && other.dli_fbase != own.dli_fbase) {
+    if (find_own(&own) && dladdr(caller, &info) != 0 && find_called(info.dli_fname, &other) &&
+        other.dli_fbase != own.dli_fbase) {
         cf_warn(
             "%s is linked with %s, but the preloaded libcollforge.so brings %s, which its calls "
             "would reach; the process ends here: preload the library that is built for the former, "
             "or none",
             info.dli_fname, other.dli_fname, own.dli_fname);
         exit(1);
-    }
-    if (file != NULL) {
-        (void)dlclose(file);
     }
 }
 

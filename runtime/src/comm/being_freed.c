@@ -1,10 +1,10 @@
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include "comm/being_freed.h"
 
-#include <link.h>
 #include <stddef.h>
-#include <stdint.h>
 #include <unwind.h>
+
+#include "base/object.h"
 
 /* A function that has been called and has not returned. */
 struct frame {
@@ -37,15 +37,11 @@ struct object {
 static int find_object(struct dl_phdr_info *info, size_t size, void *data) {
     struct object *object = data;
     (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-        if (part->p_type == PT_LOAD &&
-            object->address - (uintptr_t)(info->dlpi_addr + part->p_vaddr) < part->p_memsz) {
-            object->base = (uintptr_t)info->dlpi_addr;
-            return 1;
-        }
+    if (!cf_object_has(info, object->address)) {
+        return 0;
     }
-    return 0;
+    object->base = (uintptr_t)info->dlpi_addr;
+    return 1;
 }
 
 /* Not dladdr, which takes the loader's lock. */

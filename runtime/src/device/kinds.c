@@ -86,17 +86,18 @@ static void remember(MPI_Comm comm, MPI_Info info) {
 #pragma weak PMPI_Comm_set_info
 #pragma weak PMPI_Comm_dup_with_info
 
-/* MPI's own, as in base/chain.c. */
-static int pmpi_set_info(MPI_Comm comm, MPI_Info info) {
-    int (*own)(MPI_Comm, MPI_Info) = PMPI_Comm_set_info;
-    cf_chain("PMPI_Comm_set_info", &own);
-    return own(comm, info);
-}
+/* MPI's own. Also found before our constructors run; later without the loader's lock, because the
+ * library calls these functions itself, in collectives. */
+static struct {
+    int (*set_info)(MPI_Comm, MPI_Info);
+    int (*dup_with_info)(MPI_Comm, MPI_Info, MPI_Comm *);
+} own;
 
-static int pmpi_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *out) {
-    int (*own)(MPI_Comm, MPI_Info, MPI_Comm *) = PMPI_Comm_dup_with_info;
-    cf_chain("PMPI_Comm_dup_with_info", &own);
-    return own(comm, info, out);
+__attribute__((constructor)) static void find_own(void) {
+    own.set_info = PMPI_Comm_set_info;
+    own.dup_with_info = PMPI_Comm_dup_with_info;
+    cf_chain("PMPI_Comm_set_info", &own.set_info);
+    cf_chain("PMPI_Comm_dup_with_info", &own.dup_with_info);
 }
 
 /* Under both names, because Open MPI's Fortran routines call PMPI's. No handle is used unless the
@@ -127,10 +128,16 @@ COLLFORGE_PUBLIC int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Co
 }
 
 __attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Comm_set_info(MPI_Comm comm, MPI_Info info) {
-    return set_info(pmpi_set_info, comm, info);
+    if (own.set_info == NULL) {
+        find_own();
+    }
+    return set_info(own.set_info, comm, info);
 }
 
 __attribute__((weak)) COLLFORGE_PUBLIC int PMPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info,
                                                                    MPI_Comm *out) {
-    return dup_with_info(pmpi_dup_with_info, comm, info, out);
+    if (own.dup_with_info == NULL) {
+        find_own();
+    }
+    return dup_with_info(own.dup_with_info, comm, info, out);
 }

@@ -296,7 +296,9 @@ static bool is_alive(const struct cf_call *call) {
 }
 
 int cf_end_call(const struct cf_call *call) {
-    cf_report_end();
+    if (cf_runtime.mode == CF_MODE_OBSERVED) {
+        cf_report_end();
+    }
     if ((call->tally == NULL && call->trial == NULL) || !is_alive(call)) {
         return MPI_SUCCESS;
     }
