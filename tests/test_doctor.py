@@ -90,6 +90,9 @@ def test_a_tool_before_the_library_is_named(
     monkeypatch.setenv("LD_PRELOAD", f"{library}:{tool}")
     (finding,) = doctor.preloaded()
     assert (finding.found, finding.fix) == (str(library), "")
+    monkeypatch.setenv("LD_PRELOAD", f"{library}:libasan.so.8")
+    (finding,) = doctor.preloaded()
+    assert (finding.found, "before" in finding.fix) == ("libasan.so.8", True)
     monkeypatch.delenv("LD_PRELOAD")
     assert not list(doctor.preloaded())
 

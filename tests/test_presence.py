@@ -92,15 +92,31 @@ def test_two_worlds_in_one_communicator(built: Installation, child: str) -> None
     assert not said(done)
 
 
-def test_without_a_board_the_job_ends_in_time(built: Installation) -> None:
-    """Without the launcher's key-value store, ranks can only wait for all; one line says why the job ends."""
+def test_without_a_board(built: Installation) -> None:
+    """The launcher's key-value store is missing: native on all, unless the user vouches for all ranks."""
     if built.library.name != "mpich":
         pytest.skip("Hydra can be told to offer another way than the one that is known")
     program = str(compiled(built, "mixed"))
-    timed = {**with_library(built), "COLLFORGE_START_TIMEOUT": "3"}
-    done = launch_groups("mpich", [(4, timed)], [program], "-pmi-port", timeout=TIME)
-    assert (done.returncode, done.stdout) == (0, "passed\n"), "all have it"
-    groups = [(2, timed), (2, {})]
-    done = launch_groups("mpich", groups, [program], "-pmi-port", timeout=TIME)
-    assert done.returncode != 0
-    assert any("preload it on all nodes, or on none" in line for line in said(done))
+    vouched = {**with_library(built), "COLLFORGE_START_TIMEOUT": "3", "COLLFORGE_VERBOSE": "2"}
+    plain = {name: value for name, value in vouched.items() if "TIMEOUT" not in name}
+    jobs = {
+        "all have it": [(4, plain)],
+        "two have it": [(2, plain), (2, {})],
+        "all, as said": [(4, vouched)],
+        "two, though all were said": [(2, vouched), (2, {})],
+    }
+    done = {
+        name: launch_groups("mpich", groups, [program], "-pmi-port", timeout=TIME)
+        for name, groups in jobs.items()
+    }
+    ended = {name: (one.returncode == 0, one.stdout == "passed\n") for name, one in done.items()}
+    assert ended == {
+        **dict.fromkeys(jobs, (True, True)),
+        "two, though all were said": (False, False),
+    }
+    log = {name: "\n".join(said(one)) for name, one in done.items()}
+    for name in ("all have it", "two have it"):
+        assert log[name].count("this launcher does not tell") == 1
+        assert "full_lane" not in log[name]
+    assert "full_lane" in log["all, as said"]
+    assert "preload it on all nodes, or on none" in log["two, though all were said"]

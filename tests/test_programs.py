@@ -50,8 +50,8 @@ def test_a_spoiled_bit_is_noticed(
     assert execute(command).returncode == 0
     variables = runner.variables
 
-    def spoiled(mpi: str, setting: Setting, folder: Path) -> dict[str, str]:
-        found = variables(mpi, setting, folder)
+    def spoiled(mpi: str, setting: Setting, ranks: int, folder: Path) -> dict[str, str]:
+        found = variables(mpi, setting, ranks, folder)
         return {**found, "LD_PRELOAD": f"{shim}:{found['LD_PRELOAD']}"}
 
     setting = Setting("full_lane", MAPS[1])

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from programs.recipe import RECIPES, Recipe, Source
+from programs.recipe import RECIPES, Recipe, Source, load
 from support import TOP, execute
 
 HOME = TOP / "build" / "programs"
@@ -26,6 +26,8 @@ class Failed(Exception):
 
 def build(recipe: Recipe, mpi: str) -> Path:
     """The folder in which `recipe` is built for an MPI library; built if missing. Raises Failed."""
+    for name in recipe.needs:
+        build(load(RECIPES / f"{name}.toml"), mpi)
     folder = HOME / mpi / recipe.name
     wanted = hashlib.sha256(f"{recipe.source!r}\n{recipe.build}".encode()).hexdigest()
     stamp = folder.parent / f"{recipe.name}.built"

@@ -68,6 +68,8 @@ class Recipe:
     source: Source
     build: str
     """A bash script, run in a copy of the source with MPI, MPICC, MPICXX, MPIFC, PYTHON and RECIPE set."""
+    needs: tuple[str, ...] = ()
+    """Recipes that are built before, in folders beside its own."""
     runs: tuple[Run, ...] = ()
     testlists: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()

@@ -33,8 +33,8 @@ from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build as runtime_build
 from collforge.toolchain import libraries
 
-MAPS = {"2": "2x2", "3,1": "3+1", "map:0,1,0,1": "cyclic:2x2", "4": "1x4"}
-"""Node map -> layout of four ranks."""
+MAPS = {"2": "2x2", "3,1": "3+1", "cyclic": "cyclic:2x2", "4": "1x4"}
+"""Node map -> layout of four ranks. Cyclic: the ranks take turns on two nodes, whatever their number."""
 OBSERVED = ("2", "4")
 SPECS = load.load_specs()
 FAMILIES = SPECS.standard_families
@@ -162,10 +162,12 @@ def _build(mpi: str) -> tuple[MpiLibrary, runtime_build.Built]:
     return library, runtime_build.build(library, SHARED_HOME)
 
 
-def variables(mpi: str, setting: Setting, folder: Path) -> dict[str, str]:
+def variables(mpi: str, setting: Setting, ranks: int, folder: Path) -> dict[str, str]:
     """The ranks' environment for a setting. Profile and database are written to `folder`."""
     library, built = _build(mpi)
-    found = {"LD_PRELOAD": str(built.library_path), "COLLFORGE_NODE_MAP": setting.node_map}
+    turns = "map:" + ",".join(str(rank % 2) for rank in range(ranks))
+    node_map = turns if setting.node_map == "cyclic" else setting.node_map
+    found = {"LD_PRELOAD": str(built.library_path), "COLLFORGE_NODE_MAP": node_map}
     if setting.choice == "tuned":
         path = winners.write(folder / "winners.db", library, SHARED_HOME)
         found.update(COLLFORGE_DB=str(path), COLLFORGE_SYSTEM=winners.SYSTEM)
@@ -213,7 +215,8 @@ class Comparison:
             folder = Path(name)
             work = folder / "work"
             work.mkdir()
-            output = self.program.launch(run, work, variables(self.program.mpi, setting, folder))
+            settings = variables(self.program.mpi, setting, run.ranks, folder)
+            output = self.program.launch(run, work, settings)
             if not run.answers and not output.flaw(run):
                 return unserved(run, setting, output, folder)
             return difference(run, output, self.native(run)) or unserved(

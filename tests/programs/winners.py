@@ -13,7 +13,14 @@ from collforge.place import Place
 from collforge.variant import Variant
 
 SYSTEM = "programs"
-LAYOUTS = {"2x2": (2, 4), "3+1": (2, 4), "cyclic:2x2": (2, 4)}
+LAYOUTS = {
+    "2x2": (2, 4),
+    "3+1": (2, 4),
+    "cyclic:2x2": (2, 4),
+    "3x2": (3, 6),
+    "3+1+1+1": (4, 6),
+    "cyclic:2x3": (2, 6),
+}
 """Layout with winners -> (nodes, ranks); other layouts are native."""
 SIZES = (1, 8, 64, 512, 4096, 32768, 262144)
 

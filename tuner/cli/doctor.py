@@ -133,7 +133,7 @@ def _emulated(library: MpiLibrary) -> Finding:
 
 
 def preloaded() -> Iterator[Finding]:
-    """The libraries before Collforge's in LD_PRELOAD that define MPI functions."""
+    """Libraries of LD_PRELOAD on the wrong side of Collforge's: MPI tools before it, ASan behind it."""
     named = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
     places = [at for at, path in enumerate(named) if Path(path).name == "libcollforge.so"]
     if not places:
@@ -142,6 +142,9 @@ def preloaded() -> Iterator[Finding]:
     if before:
         fix = "preload libcollforge.so first: the calls of what stands before it pass it by"
         yield Finding("LD_PRELOAD", ", ".join(before), fix, essential=False)
+    elif late := [path for path in named[places[0] :] if "asan" in Path(path).name]:
+        fix = "preload the address sanitizer before libcollforge.so: otherwise programs end"
+        yield Finding("LD_PRELOAD", ", ".join(late), fix, essential=False)
     else:
         yield Finding("LD_PRELOAD", named[places[0]])
 

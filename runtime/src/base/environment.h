@@ -62,8 +62,9 @@
         "programs without one-sided communication. The program itself sees the level that it " \
         "asked for") \
     use(START_TIMEOUT, "SECONDS", \
-        "how long ranks wait for each other in MPI_Init, if the launcher cannot tell whether " \
-        "all ranks have the library (default 300)") \
+        "all ranks have the library: if the launcher (Slurm's PMI-2) cannot tell, they wait so " \
+        "long for each other in MPI_Init, and then the job ends. Without it all calls are native " \
+        "there. On all ranks") \
     use(NODE_MAP, "2 or 3,1 or map:0,1,0,1", \
         "pretended nodes, for tests on one machine") \
     use(VERBOSE, "0..2", \

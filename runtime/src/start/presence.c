@@ -30,7 +30,15 @@
 
 enum { TAG = 25455 };
 
-enum verdict { SOME_LACK_IT, BUILDS_DIFFER, ALL_ALIKE };
+enum verdict { SOME_LACK_IT, BUILDS_DIFFER, ALL_ALIKE, NOBODY_KNOWS /* never sent */ };
+
+static const char *const reasons[] = {
+    [SOME_LACK_IT] = "some ranks of the job run without libcollforge.so; native collectives",
+    [BUILDS_DIFFER] = "the ranks run different builds of libcollforge.so; native collectives",
+    [NOBODY_KNOWS] =
+        "this launcher does not tell whether all ranks have libcollforge.so; native "
+        "collectives (if all have it: COLLFORGE_START_TIMEOUT=60 on all of them)",
+};
 
 static const char form[] = "1:";
 
@@ -182,12 +190,11 @@ bool cf_presence_agree(void) {
     if (size > 1) {
         verdict = posted == CF_POSTED       ? agree_by_notices(rank, size)
                   : posted == CF_NOT_POSTED ? SOME_LACK_IT /* as the other ranks see it */
-                                            : agree_by_collectives();
+                  : cf_variable(CF_VARIABLE_START_TIMEOUT) == NULL ? NOBODY_KNOWS
+                                                                   : agree_by_collectives();
     }
     if (verdict != ALL_ALIKE && (posted == CF_POSTED ? speaks(rank, size) : rank == 0)) {
-        cf_warn("%s; native collectives",
-                verdict == SOME_LACK_IT ? "some ranks of the job run without libcollforge.so"
-                                        : "the ranks run different builds of libcollforge.so");
+        cf_warn("%s", reasons[verdict]);
     }
     cf_launcher_close();
     return verdict == ALL_ALIKE;
