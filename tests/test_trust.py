@@ -8,15 +8,17 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+import tools
 from conftest import Installation, Launch
-from hazards.build import compiled, pass_cases
+from hazards.build import compiled, hybrid_program, pass_cases
 from preloaded import tuned
-from support import LIBRARIES, compile_once, execute, launch_groups
+from support import LIBRARIES, OPENMPI_OPTIONS, compile_once, execute, launch_groups
 
 TIME = 60
 either = pytest.mark.either
@@ -59,6 +61,16 @@ def test_a_tool_on_one_rank(built: Installation, one: int, where: str) -> None:
     said = [line for line in log.splitlines() if "passes this library by" in line]
     assert len(said) == (where == "before")
     assert not said or (f"on rank {one} " in said[0] and str(tool) in said[0])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_eztrace(mpi: str, where: str, tmp_path: Path) -> None:
+    """A real tool, which defines all collectives and calls some in MPI_Init."""
+    tool = tools.Tool(mpi, Path(tools.EZTRACE.format(mpi)), {})
+    passed, served = tool.run(where, {*range(tools.RANKS)}, tmp_path)
+    assert passed
+    assert ("allreduce" in served) == (where == "behind")
 
 
 def test_two_executables(built: Installation) -> None:
@@ -150,17 +162,28 @@ def test_containers(built: Installation, own: str) -> None:
         'hostname "rank$OMPI_COMM_WORLD_RANK$PMI_RANK";' if "u" in own else ""
     )
     options = " ".join(NAMESPACES[one] for one in own).split()
-    contained = [*(["unshare", *options] if own else []), "sh", "-ec", script + ' exec "$@"', "sh"]
+    # After MPICH's own preload of the tests, without which it may hang where ranks share cores.
+    script += ' [ -z "$LIBRARY" ] || export LD_PRELOAD="$LD_PRELOAD:$LIBRARY"; exec "$@"'
+    contained = [*(["unshare", *options] if own else []), "sh", "-ec", script, "sh"]
     program = str(compiled(built, "calls"))
-    done = []
-    for force in ("", "*=shared_window", "*=full_lane[node_phase=shared]"):
-        env = {**preloaded(built), "COLLFORGE_FORCE": force, "COLLFORGE_NODE_MAP": ""}
-        variables = ["env", *(f"{name}={value}" for name, value in env.items())] if force else []
-        words = [*contained, *variables, program]
-        done.append(launch_groups(built.library.name, [(2, {})], words, timeout=TIME))
-    native, *others = done
-    for one in others:
-        assert (one.returncode, one.stdout) == (native.returncode, native.stdout), one.stderr
+    tcp = OPENMPI_OPTIONS.replace("vader,self", "tcp,self --mca btl_tcp_if_include lo")
+    # MPICH looks for the ranks of its node in /dev/shm.
+    apart = {"UCX_TLS": "self,tcp", **({"MPIR_CVAR_NOLOCAL": "1"} if "m" in own else {})}
+    for must, openmpi, variables in ((False, OPENMPI_OPTIONS, {}), (True, tcp, apart)):
+        done = []
+        for force in ("", "*=shared_window", "*=full_lane[node_phase=shared]"):
+            env = {**preloaded(built), "COLLFORGE_FORCE": force, "COLLFORGE_NODE_MAP": ""}
+            env["LIBRARY"] = env.pop("LD_PRELOAD")
+            each = {**variables, **(env if force else {})}
+            words = ["env", *(f"{name}={each[name]}" for name in each), *contained, program]
+            groups = [(2, {})]
+            done.append(
+                launch_groups(built.library.name, groups, words, openmpi=openmpi, timeout=TIME)
+            )
+        native, *others = done
+        assert not must or native.returncode == 0, native.stderr
+        for one in others:
+            assert (one.returncode, one.stdout) == (native.returncode, native.stdout), one.stderr
 
 
 def test_two_builds(built: Installation, tmp_path: Path) -> None:
@@ -189,6 +212,16 @@ def test_mpi_in_constructors(built: Installation, launch: Launch, free: str) -> 
     own = shared(built, "init_in_library", f"-DFREE={int(free == 'yes')}")
     program = str(compiled(built, "in_library", str(own), f"-Wl,-rpath,{own.parent}"))
     passes(launch(built.library.name, 4, [program], preloaded(built), timeout=TIME))
+
+
+@pytest.mark.parametrize("order", ["before", "behind"])
+def test_a_tool_that_starts_mpi(built: Installation, launch: Launch, order: str) -> None:
+    """In its constructor, preloaded: served, without a warning."""
+    tool = shared(built, "init_in_library", "-DFREE=1")
+    env = preloaded(built, before=[tool]) if order == "before" else preloaded(built, tool)
+    program = str(compiled(built, "in_library", str(tool), f"-Wl,-rpath,{tool.parent}"))
+    log = passes(launch(built.library.name, 4, [program], env, timeout=TIME))
+    assert "warning" not in log and tuned(log, "full_lane")
 
 
 def test_a_serial_stub_of_mpi(built: Installation) -> None:
@@ -314,6 +347,29 @@ def test_a_profile_of_a_program_that_goes_elsewhere(
     assert done.returncode == 0
     with (tmp_path / "profile.csv").open() as file:
         assert {"allreduce"} <= {row["collective"] for row in csv.DictReader(file)}
+
+
+@pytest.mark.parametrize("set_uid", [False, True])
+def test_a_set_uid_program_reads_no_variables(built: Installation, set_uid: bool) -> None:
+    """Linked with the library, it would write a file as root that its user named."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make such a program")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        program = folder / "calls"
+        shutil.copy(hybrid_program(built, "calls"), program)
+        program.chmod(0o4755 if set_uid else 0o755)
+        folder.chmod(0o777)
+        words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env", "-i"]
+        words += [
+            "OMPI_MCA_ess_singleton_isolated=1",
+            f"COLLFORGE_PROFILE={folder / 'profile.csv'}",
+        ]
+        done = execute([*words, str(program)])
+        if "cannot open shared object" in done.stderr:
+            pytest.skip("this user cannot read the library")
+        assert "passed" in done.stdout.splitlines(), done.stderr
+        assert (folder / "profile.csv").exists() != set_uid
 
 
 # ---- a way to see --------------------------------------------------------------------------------

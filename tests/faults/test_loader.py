@@ -285,6 +285,10 @@ def test_a_published_file_of_another_host_or_too_large(loader: Loader, published
     assert loader.load(published, system="here")[0].split()[0].isdigit()
     published.write_text(text + "x" * (1 << 24))
     assert "larger than" in loader.load(published)[0]
+    first = re.search(r"^variant\t.*\n", text, flags=re.M)
+    assert first
+    published.write_text(text.replace(first[0], first[0] * 70_000))
+    assert "more than 65536 variants" in loader.load(published)[0]
 
 
 # ---- tables that no tuner writes -----------------------------------------------------------------

@@ -23,16 +23,32 @@ size_t cf_shared_memory_room(void) {
                : SIZE_MAX;
 }
 
+/* Open MPI takes a segment for its own if its creator has the same process number, so ranks with
+ * numbers of their own would read memory that is not there. */
 bool cf_shared_memory_is_common(MPI_Comm node_comm) {
-    struct stat status = {0};
-    const bool there = stat(cf_library.shared_folder(), &status) == 0;
-    const int64_t device = there ? (int64_t)status.st_dev : -1;
-    const int64_t inode = there ? (int64_t)status.st_ino : -1;
-    const int64_t mine[] = {device, -device, inode, -inode};
-    int64_t least[] = {0, 0, 0, 0};
+    enum { FACTS = 3 };
+    struct stat folder = {0};
+    struct stat numbers = {0};
+    const bool there = stat(cf_library.shared_folder(), &folder) == 0;
+    const bool known = stat("/proc/self/ns/pid", &numbers) == 0;
+    const int64_t facts[FACTS] = {there ? (int64_t)folder.st_dev : -1,
+                                  there ? (int64_t)folder.st_ino : -1,
+                                  known ? (int64_t)numbers.st_ino : -1};
+    int64_t mine[2 * FACTS];
+    int64_t least[2 * FACTS];
+    bool equal = true;
 
-    return PMPI_Allreduce(mine, least, 4, MPI_INT64_T, MPI_MIN, node_comm) == MPI_SUCCESS &&
-           least[0] == -least[1] && least[2] == -least[3];
+    for (int i = 0; i < FACTS; i++) {
+        mine[i] = facts[i];
+        mine[FACTS + i] = -facts[i];
+    }
+    if (PMPI_Allreduce(mine, least, 2 * FACTS, MPI_INT64_T, MPI_MIN, node_comm) != MPI_SUCCESS) {
+        return false;
+    }
+    for (int i = 0; i < FACTS; i++) {
+        equal = equal && least[i] == -least[FACTS + i];
+    }
+    return equal;
 }
 
 /* For kernels before 5.14, which cannot populate: writes a byte of each page. read() from /dev/zero

@@ -9,9 +9,9 @@
 /* Free bytes where shared-memory windows are stored; SIZE_MAX if unknown. */
 size_t cf_shared_memory_room(void);
 
-/* Whether all ranks of the communicator, which are on one node, have the same file system there.
- * Containers may have their own. Collective; MPI_Win_allocate_shared could fail on some ranks and
- * wait on the others. */
+/* Whether all ranks of the communicator, which are on one node, have the same file system there and
+ * the same process numbers. Containers may have their own. Collective; MPI_Win_allocate_shared
+ * could fail on some ranks and wait on the others, or crash. */
 bool cf_shared_memory_is_common(MPI_Comm node_comm);
 
 /* Allocates the pages of this memory now, on this process's NUMA node. Its contents become
