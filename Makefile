@@ -116,9 +116,11 @@ clean: ## removes what was made, but for the database of winners
 
 $(BIN)/.collforge-installed: setup.cfg pyproject.toml | system
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 9) and "Collforge needs Python 3.9 or later: make PYTHON=...")'
+	@echo "Python packages go to .venv: about two minutes"
 	$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
+	echo "next: . .venv/bin/activate && collforge doctor"
 
 # The stamp's name has the version: another one is another prefix.
 prefixes: setup ## MPICH 5 and Open MPI 5 in .venv/mpi, tools for modules in .venv/modules, for the tests

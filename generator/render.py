@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -15,7 +13,7 @@ import collforge
 import collforge.templates
 from collforge.errors import CollforgeError
 
-from . import fingerprint, load, roles
+from . import fingerprint, load, roles, tools
 from .describe import describe
 from .expand import expand
 from .in_c import large, wrappers
@@ -161,21 +159,9 @@ def _comment(text: str, first: int = 0) -> str:
     return "\n".join(f" * {line.strip()}" for line in lines)
 
 
-def tools() -> str:
-    """The tools whose versions the generated text depends on."""
-    command = _formatter()
-    changed = Path(command).stat().st_mtime_ns if command else 0
-    return f"jinja2 {jinja2.__version__}, {command} of {changed}"
-
-
-def _formatter() -> str | None:
-    beside = Path(sys.executable).with_name("clang-format")
-    return str(beside) if beside.exists() else shutil.which("clang-format")
-
-
 def _format(texts: list[str]) -> list[str]:
     """Formats C texts with clang-format if it is installed."""
-    command = _formatter()
+    command = tools.formatter()
     tidy = [re.sub(r"\n{3,}", "\n\n", text) for text in texts]
     return [_run(command, text) for text in tidy] if command else tidy
 

@@ -18,7 +18,7 @@ from support import SHARED_HOME, TOP, execute
 from collforge import home
 from collforge.db import RunRecord, Store
 from collforge.errors import CollforgeError, unknown
-from collforge.generator import manifest
+from collforge.generator import manifest, render
 from collforge.place import Place
 from collforge.toolchain import build, libraries
 from collforge.tuner.cli import main
@@ -60,7 +60,7 @@ def test_every_help_shows_an_example() -> None:
     [
         (["buld"], ["unknown command 'buld'", "did you mean build?", "doctor"]),
         (["build", "--mpi", "opnmpi"], ["unknown MPI library", "did you mean openmpi?", "mpich"]),
-        (["winners", "--db", "/nowhere/x.db"], ["/nowhere/x.db", "collforge tune"]),
+        (["winners", "--db", "/tmp/nowhere.db"], ["/tmp/nowhere.db", "collforge tune"]),
         (
             ["cluster", "run", "--mpi", "mpich", "--layout", "0x1", "--", "true"],
             ["0x1", "NODESxRANKS"],
@@ -226,7 +226,7 @@ def test_a_build_generates_only_what_is_out_of_date(
     shutil.copytree(TOP / "templates", templates)
     monkeypatch.setattr(build.templates, "__path__", [str(templates)])
     calls: list[Path] = []
-    monkeypatch.setattr(build.render, "generate", calls.append)
+    monkeypatch.setattr(render, "generate", calls.append)
     build.generate(generated)
     assert calls == []
     for changed in (templates / "variant.c.j2", generated / "registry.c"):

@@ -383,7 +383,7 @@ def test_a_program_is_linked_by_pkg_config(tree: Tree, mpi: str, tmp_path: Path)
         (["--prefix", "/tmp/a b"], "another --prefix"),
         (["--module-version", "../x"], "letters, digits"),
         (["--mpi", "opnmpi"], "did you mean openmpi?"),
-        (["--db", "/nowhere/x.db"], "collforge tune"),
+        (["--db", "/tmp/nowhere.db"], "collforge tune"),
         (["--system", "nowhere"], "known: here"),
     ],
 )

@@ -17,7 +17,7 @@ import collforge
 from collforge import generator, runtime, templates
 from collforge import home as home_module
 from collforge.errors import CollforgeError
-from collforge.generator import manifest, render
+from collforge.generator import manifest, tools
 from collforge.generator.manifest import Manifest
 from collforge.home import make_folder
 from collforge.mpi_library import MpiLibrary
@@ -69,6 +69,9 @@ def generate(folder: Path) -> Manifest:
     )  # before they are read: what changes meanwhile is generated next time
     if stamp.is_file() and stamp.read_bytes() == f"{sources} {_hash_of_files(folder)}".encode():
         return manifest.load(folder / "manifest.json")
+    from collforge.generator import render  # slow to import, and rarely needed
+
+    print("collforge: generating the variants (some seconds, after a change)", file=sys.stderr)
     stamp.unlink(missing_ok=True)
     made = render.generate(folder)
     stamp.write_text(f"{sources} {_hash_of_files(folder)}", encoding="utf-8")
@@ -77,7 +80,7 @@ def generate(folder: Path) -> Manifest:
 
 def _hash_of_sources() -> str:
     """A hash over what the generator reads, its own sources and the versions of its tools among them."""
-    found = hashlib.sha256(f"{collforge.__version__} {sys.version} {render.tools()}".encode())
+    found = hashlib.sha256(f"{collforge.__version__} {sys.version} {tools.versions()}".encode())
     top = Path(collforge.__file__).resolve().parent
     parents = [Path(one.__path__[0]).resolve() for one in (generator, templates)]
     for parent in [top, *parents, RUNTIME / "src", RUNTIME / "include"]:

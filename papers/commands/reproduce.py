@@ -188,7 +188,7 @@ def _measure(
 def _where(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
     """The options that select library and system."""
     words = ["--mpi", library.name, "--system", args.system]
-    words += ["--config", args.config] if args.config else []
+    words += ["--config", str(args.config)] if args.config else []
     return [
         *words,
         "--rails",

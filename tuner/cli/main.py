@@ -10,16 +10,18 @@ fix are CollforgeErrors: one line and exit code 2. Slow imports belong inside `r
 from __future__ import annotations
 
 import argparse
+import difflib
 import errno
 import os
 import signal
 import sys
 from collections.abc import Sequence
 from types import FrameType
+from typing import NoReturn
 
 import collforge
 from collforge.errors import CollforgeError, unknown
-from collforge.tuner.cli import commands, registry
+from collforge.tuner.cli import commands, overview, registry
 
 USER_ERROR = 2
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
@@ -27,18 +29,25 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
-def build_parser() -> tuple[argparse.ArgumentParser, list[str]]:
-    """The parser of the whole command line, and the names of the commands."""
-    parser = argparse.ArgumentParser(
+class Parser(argparse.ArgumentParser):
+    """Its errors are one line, as those of the commands."""
+
+    def error(self, message: str) -> NoReturn:
+        raise CollforgeError(f"{message}; see `{self.prog} --help`")
+
+
+def build_parser(only: str = "") -> tuple[argparse.ArgumentParser, dict[str, Parser]]:
+    """The parser of the command line, and those of the commands. `only`: of this command, if there is one."""
+    parser = Parser(
         prog="collforge",
         description=collforge.__doc__,
         epilog="example: collforge doctor; `collforge COMMAND --help` has an example of each command",
     )
     parser.add_argument("--version", action="version", version=f"collforge {collforge.__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for module in registry.find(commands, "add_parser").values():
+    for module in registry.find(commands, "add_parser", only).values():
         module.add_parser(subparsers)
-    return parser, list(subparsers.choices)
+    return parser, dict(subparsers.choices)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -67,18 +76,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
-    parser, names = build_parser()
-    if words and not words[0].startswith("-") and words[0] not in names:
-        raise unknown("command", words[0], names)
-    args = parser.parse_args(words)
+    first = words[0] if words and not words[0].startswith("-") else ""
+    parser, known = build_parser(first)
+    if not words:
+        print(overview.text(list(known)))
+        return 0
+    if first and first not in known:
+        raise unknown("command", first, known)
+    args, rest = parser.parse_known_args(words)
+    if rest:
+        raise _unrecognized(known[first], rest[0])
     args.words = words
-    args.parser = parser
+    args.whole_parser = build_parser
     # As Ctrl-C: what the command has started ends with it. nohup ignores SIGHUP.
     for number in (signal.SIGINT, *_ENDS):
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _interrupt)
     code: int = args.run(args)
     return code
+
+
+def _unrecognized(parser: argparse.ArgumentParser, word: str) -> CollforgeError:
+    options = [name for action in parser._actions for name in action.option_strings]
+    near = difflib.get_close_matches(word.partition("=")[0], options, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"see `{parser.prog} --help`"
+    return CollforgeError(f"{parser.prog} does not take {word}; {hint}")
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

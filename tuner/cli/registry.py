@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
 from importlib import metadata
 from types import ModuleType
 
 
-def find(package: ModuleType, needed: str) -> dict[str, ModuleType]:
+def find(package: ModuleType, needed: str, only: str = "") -> dict[str, ModuleType]:
     """The modules that define `needed`, sorted, by the name that a user types (`message-rate`).
 
     Of this package, and of the entry points of the group ``collforge.LEAF``, if it is collforge.….LEAF.
+    `only`: the module of this name alone, and no other is imported, if there is one.
     """
-    found = {name: module for one in (package, *_others(package)) for name, module in _modules(one)}
-    return {name: found[name] for name in sorted(found) if hasattr(found[name], needed)}
+    paths = _paths(package)
+    if only not in paths:
+        paths.update(item for one in _others(package) for item in _paths(one).items())
+    chosen = [only] if only in paths else sorted(paths)
+    found = {name: importlib.import_module(paths[name]) for name in chosen}
+    return {name: module for name, module in found.items() if hasattr(module, needed)}
 
 
-def _modules(package: ModuleType) -> Iterator[tuple[str, ModuleType]]:
-    for info in pkgutil.iter_modules(package.__path__):
-        module = importlib.import_module(f"{package.__name__}.{info.name}")
-        yield info.name.replace("_", "-"), module
+def _paths(package: ModuleType) -> dict[str, str]:
+    """Name -> module."""
+    names = [info.name for info in pkgutil.iter_modules(package.__path__)]
+    return {name.replace("_", "-"): f"{package.__name__}.{name}" for name in names}
 
 
 def _others(package: ModuleType) -> list[ModuleType]:

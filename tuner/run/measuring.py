@@ -21,6 +21,7 @@ from collforge.tuner.decide import profile
 from collforge.tuner.decide.plan import Goal
 from collforge.tuner.decide.profile import Profile
 from collforge.tuner.run.jobs import Site
+from collforge.tuner.run.options import input_file, positive
 
 SIZES = "1KiB..1MiB"
 PROBLEM_SECONDS = 8.0
@@ -43,7 +44,9 @@ def add_place(parser: argparse.ArgumentParser, default: str) -> None:
         help="emulated, local, a system of your --config, or slurm or slurm-mpirun, on the Slurm cluster of "
         "`collforge cluster up` (default: %(default)s)",
     )
-    parser.add_argument("--config", metavar="FILE", help="your site's ReFrame configuration")
+    parser.add_argument(
+        "--config", metavar="FILE", type=input_file, help="your site's ReFrame configuration"
+    )
 
 
 def add_rails(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +97,7 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--launches",
-        type=_positive,
+        type=positive,
         default=Goal.min_launches,
         help="least launches of a decision (default: %(default)s)",
     )
@@ -103,12 +106,6 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
 def precision(args: argparse.Namespace) -> dict[str, Any]:
     """The members of a Goal that --margin and --launches set."""
     return {"min_launches": args.launches, "margin": args.margin}
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError("a decision needs 1 launch or more")
-    return int(text)
 
 
 def goal(args: argparse.Namespace, made: Manifest, **precision: Any) -> Goal:
@@ -177,7 +174,7 @@ def site(args: argparse.Namespace, mpi: str) -> Site:
     return replace(found, variables=variables)
 
 
-def site_of(system: str, config: str | None, library: MpiLibrary) -> Site:
+def site_of(system: str, config: Path | None, library: MpiLibrary) -> Site:
     """Where jobs of an MPI library run, on an emulated cluster with its default links.
 
     Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
@@ -192,9 +189,7 @@ def site_of(system: str, config: str | None, library: MpiLibrary) -> Site:
         )
     if system == "emulated":
         check(library.flavor)
-    return Site(
-        system, library.name, Path(config).absolute() if config else reframe_checks.SETTINGS
-    )
+    return Site(system, library.name, config or reframe_checks.SETTINGS)
 
 
 def system_name(args: argparse.Namespace) -> str:
@@ -238,7 +233,7 @@ def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
         "hybrid": [entry.name for entry in known if entry.hybrid],
     }
     names: list[str] = []
-    for name in map(str.strip, (text or "mpi").split(",")):
+    for name in map(str.strip, ("mpi" if text is None else text).split(",")):
         if name not in groups and name not in groups["all"]:
             raise unknown("collective", name, [*groups["all"], *groups])
         names += groups.get(name, [name])

@@ -12,6 +12,8 @@ from collforge.errors import CollforgeError, unknown
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import libraries
 
+PLOTS = (".png", ".svg", ".pdf")
+
 
 def add_mpi(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Adds --mpi NAME[,NAME...]; args.mpi is the text, for find_libraries() or libraries.find()."""
@@ -29,7 +31,7 @@ def add_database(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--db",
         metavar="FILE",
-        type=_path,
+        type=output_file,
         default=home.database_path(),
         help="database of measurements and winners (default: %(default)s)",
     )
@@ -41,7 +43,8 @@ def add_output(parser: argparse.ArgumentParser) -> None:
         ("json", "write what was measured, with the command, the date and the library"),
         ("plot", "draw it (.png, .svg, .pdf)"),
     ):
-        parser.add_argument(f"--{name}", metavar="FILE", type=output_file, help=what)
+        kind = plot_file if name == "plot" else output_file
+        parser.add_argument(f"--{name}", metavar="FILE", type=kind, help=what)
 
 
 def _path(text: str) -> Path:
@@ -54,6 +57,29 @@ def output_file(text: str) -> Path:
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
     return path
+
+
+def plot_file(text: str) -> Path:
+    """An output_file with the suffix of a picture that can be drawn."""
+    path = output_file(text)
+    if path.suffix not in PLOTS:
+        raise argparse.ArgumentTypeError(f"{path.name}: give a name with {', '.join(PLOTS)}")
+    return path
+
+
+def input_file(text: str) -> Path:
+    """Refuses a file that is not there."""
+    path = _path(text)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"there is no file {path}")
+    return path
+
+
+def positive(text: str) -> int:
+    """A number of launches, as the type of an option."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: give a number of launches, 1 or more")
+    return int(text)
 
 
 def day(text: str) -> date:

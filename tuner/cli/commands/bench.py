@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from collforge import case
 from collforge.case import Case
 from collforge.errors import CollforgeError, unknown
-from collforge.generator.manifest import VariantEntry
+from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.home import home
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
@@ -32,7 +31,7 @@ from collforge.tuner.run.benchmark import (
     usual_variants,
 )
 from collforge.tuner.run.jobs import Job
-from collforge.tuner.run.options import add_database, add_mpi, add_output
+from collforge.tuner.run.options import add_database, add_mpi, add_output, input_file
 from collforge.variant import NATIVE, split_name
 
 EXAMPLE = """\
@@ -106,7 +105,7 @@ def add_other_natives(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--exported",
-        type=Path,
+        type=input_file,
         metavar="FILE",
         help="native under a file that `export` wrote, as native/exported, in launches of its own",
     )
@@ -115,12 +114,10 @@ def add_other_natives(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     library = libraries.find(args.mpi)
     site = measuring.site(args, library.name)
+    asked(args, library, build.current_manifest())  # a wrong command line ends before the build
     build.build(library)
-    made = build.read_manifest()
-    goal = measuring.goal(args, made)
-    place = Place.of(measuring.system_name(args), library, goal.layout)
-    known = benchmark.read_known(made, goal, args.db, place)
-    cases = wanted_cases(args, known)
+    known, cases = asked(args, library, build.read_manifest())
+    goal = known.goal
     job = Job(
         cases,
         goal.layout.name,
@@ -140,9 +137,22 @@ def run(args: argparse.Namespace) -> int:
     problems = {one.problem: one.by(NATIVE) for one in cases}.values()
     rows = [make_row(known, problem, measured) for problem in problems]
     show(args, known, list(zip(problems, rows)), standard)
-    picture = bench_tables.picture(rows, place.mpi, standard, args.each)
+    picture = bench_tables.picture(rows, library.name, standard, args.each)
     tables.save(args, library.short_version, plain_rows(known, measured, rows), picture)
     return 0
+
+
+def asked(
+    args: argparse.Namespace, library: MpiLibrary, made: Manifest
+) -> tuple[Known, list[Case]]:
+    """What the command line asks for. Raises CollforgeError, which names the fix, if that is nothing."""
+    goal = measuring.goal(args, made)
+    place = Place.of(measuring.system_name(args), library, goal.layout)
+    known = benchmark.read_known(made, goal, args.db, place)
+    cases = wanted_cases(args, known)
+    if not cases:
+        raise CollforgeError("nothing to time: --sizes and --collective leave no call")
+    return known, cases
 
 
 def other_natives(

@@ -17,7 +17,7 @@ from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import measuring
-from collforge.tuner.run.options import add_database, day, output_file
+from collforge.tuner.run.options import add_database, day, input_file, output_file
 from collforge.tuner.site import rebuild
 from collforge.tuner.site.rebuild import Rules
 
@@ -56,7 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_database(check)
     merge = add_command(kinds, "merge", "join databases in a new one", MERGE, run_merge)
-    merge.add_argument("files", metavar="FILE", nargs="+", type=Path)
+    merge.add_argument("files", metavar="FILE", nargs="+", type=input_file)
     merge.add_argument(
         "--output", metavar="FILE", required=True, type=output_file, help="the new database"
     )

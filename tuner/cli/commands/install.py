@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         names = (name for one in own for name in one.winners)
         settings = publishing.thread_settings(library, names)
         parts.append(install_tree.Part(library, built[library.name], bool(own), settings))
-    digest = planned.install(parts, found, man_pages.pages(args.parser))
+    digest = planned.install(parts, found, man_pages.pages(args.whole_parser()[0]))
     if caution := publishing.caution(found):
         print(f"collforge install: {caution}", file=sys.stderr)
     print(f"installed: {args.prefix}")

@@ -24,7 +24,7 @@ from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.decide.profile import Calls, Profile
 from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
 from collforge.tuner.run import measuring
-from collforge.tuner.run.options import add_database, add_mpi, find_libraries, output_file
+from collforge.tuner.run.options import add_database, add_mpi, find_libraries, input_file, plot_file
 from collforge.tuner.run.pictures import DotPicture, Dots
 
 SUMMARY = "what an application calls (COLLFORGE_PROFILE), and what tuning would buy"
@@ -44,7 +44,7 @@ def add_parser(subparsers: Subparsers) -> None:
     show = add_command(
         kinds, "show", "where the time of collectives goes", EXAMPLE.splitlines()[0], run_show
     )
-    show.add_argument("--plot", metavar="FILE", type=output_file, help="draw it (.png, .svg, .pdf)")
+    show.add_argument("--plot", metavar="FILE", type=plot_file, help="draw it (.png, .svg, .pdf)")
     gain = add_command(
         kinds, "gain", "what the stored winners save", EXAMPLE.splitlines()[1].strip(), run_gain
     )
@@ -54,7 +54,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_mpi(gain)
     add_database(gain)
     for each in (show, gain):
-        each.add_argument("files", metavar="FILE", nargs="+", type=Path)
+        each.add_argument("files", metavar="FILE", nargs="+", type=input_file)
         each.add_argument("--most", type=_count, default=20, help="rows (default: %(default)s)")
 
 

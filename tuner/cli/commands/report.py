@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from datetime import date
-from pathlib import Path
 
 from collforge import units
 from collforge.db import Store
-from collforge.errors import CollforgeError
+from collforge.errors import CollforgeError, unknown
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.mpi_library import short_version
@@ -21,7 +20,7 @@ from collforge.tuner.decide import bandwidth
 from collforge.tuner.decide.decisions import Standing, read_standing
 from collforge.tuner.decide.evidence import measured_problems
 from collforge.tuner.decide.plan import Goal
-from collforge.tuner.run.options import add_database, day
+from collforge.tuner.run.options import add_database, day, plot_file
 from collforge.tuner.site import side_by_side, spread
 
 EXAMPLE = """\
@@ -54,6 +53,7 @@ def add_parser(subparsers: Subparsers) -> None:
     kinds.add_argument(
         "--plot",
         metavar="FILE",
+        type=plot_file,
         help="draw the links' bandwidth against bytes, native and chosen (.png, .svg, .pdf)",
     )
 
@@ -61,8 +61,12 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     made = build.read_manifest()
     collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
+    made.collective(collectives[0])
     with Store(args.db, create=False) as store:
-        places = [place for place in store.places() if args.mpi in (None, place.mpi)]
+        everywhere = store.places()
+        places = [place for place in everywhere if args.mpi in (None, place.mpi)]
+        if everywhere and not places:
+            raise unknown("MPI library", args.mpi, {place.mpi for place in everywhere})
         if args.since:
             return show_spread(store, places, args.since, collectives)
         if args.libraries:
@@ -76,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot and not panels:
         raise CollforgeError("nothing was measured that moves data between nodes: no plot")
     if args.plot:
-        report_plot.draw(panels, Path(args.plot))
+        report_plot.draw(panels, args.plot)
         print(f"plot: {args.plot}")
     return 0
 

@@ -29,7 +29,7 @@ from collforge.tuner.decide.profile import Profile
 from collforge.tuner.run import measuring
 from collforge.tuner.run.budget import Allowance, Budget
 from collforge.tuner.run.jobs import JobError
-from collforge.tuner.run.options import add_database, add_mpi, find_libraries
+from collforge.tuner.run.options import add_database, add_mpi, find_libraries, input_file
 from collforge.tuner.run.tune import Session, Spent, tune
 
 LEAST_SHARE = 60.0
@@ -57,7 +57,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--profile",
         metavar="FILE",
         nargs="+",
-        type=Path,
+        type=input_file,
         help="tune what applications call (COLLFORGE_PROFILE), instead of --layout, --collective and --sizes",
     )
     parser.add_argument(
@@ -91,9 +91,13 @@ def run(args: argparse.Namespace) -> int:
     used = Budget(allowed)
     found = find_libraries(args.mpi)
     layouts = asked_layouts(args)
-    for library in found:  # raises before anything is built
-        for one in layouts:
+    if args.cover:
+        measuring.parse_layout(args.cover, args.system)
+    for one in layouts:  # a wrong command line ends before anything is built
+        for library in found:
             measuring.site(on_layout(args, one), library.name)
+        if not (args.profile or args.cover):
+            measuring.goal(on_layout(args, one), build.current_manifest())
     called = profile.read(args.profile) if args.profile else None
     sessions = [one for library in found for one in open_sessions(args, library, called)]
     queue_options.require_a_job(sessions, allowed)

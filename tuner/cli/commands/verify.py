@@ -103,11 +103,12 @@ def run(args: argparse.Namespace) -> int:
     named = [parse(text) for text in args.cases]
     found = find_libraries(args.mpi)
     sites = [measuring.site_of(args.system, args.config, library) for library in found]
+    check(
+        build.current_manifest(), args, named
+    )  # a wrong command line ends before anything is compiled
     for library in found:
         build.build(library)
     made = build.read_manifest()
-    for case in named:
-        check_case(made, case)
     planned = by_layout(named) if named else of_tier(made, args)
     print(f"seed {args.seed}")
     verdict, summary = Verdict(), []
@@ -157,6 +158,19 @@ def check_alone(args: argparse.Namespace) -> None:
             raise CollforgeError(f"a case says what to verify: leave out --{name}")
 
 
+def check(made: Manifest, args: argparse.Namespace, named: Sequence[Case]) -> None:
+    """Raises CollforgeError, which names the fix, for what cannot be verified."""
+    for case in named:
+        check_case(made, case)
+    if named:
+        return
+    select(made, args.family, args.collective)
+    few = argparse.Namespace(**{**vars(args), "tier": "small"})
+    selected = args.layout or args.family or args.collective
+    if selected and not any((planned := of_tier(made, few)).values()):
+        raise CollforgeError(f"nothing to verify: no such variant applies on {', '.join(planned)}")
+
+
 def check_case(made: Manifest, case: Case) -> None:
     """Raises CollforgeError, which names the fix, for a case that no driver can have."""
     entry = made.collective(case.collective)
@@ -187,11 +201,14 @@ def by_layout(named: Sequence[Case]) -> dict[str, list[Case]]:
 
 def of_tier(made: Manifest, args: argparse.Namespace) -> dict[str, list[Case]]:
     """Layout -> the cases of the tier, for what the options select."""
+    cases = native if args.native else of_variants
+    return {at.name: cases(made, args, at) for at in layouts_of(args)}
+
+
+def layouts_of(args: argparse.Namespace) -> list[Layout]:
     layouts = NATIVE_LAYOUTS if args.native else LAYOUTS
     names = args.layout.split(",") if args.layout else layouts[args.tier or "small"]
-    found = [layout.from_name(name) for name in names]
-    cases = native if args.native else of_variants
-    return {at.name: cases(made, args, at) for at in found}
+    return [layout.from_name(name) for name in names]
 
 
 def of_variants(made: Manifest, args: argparse.Namespace, at: Layout) -> list[Case]:
