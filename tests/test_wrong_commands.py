@@ -1,4 +1,4 @@
-"""A hundred wrong command lines: each ends with one line that names the fix, and nothing is built or started."""
+"""A hundred wrong command lines: each ends with one line that names the fix, before anything is built."""
 
 from __future__ import annotations
 
