@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
+from rich.table import Table
 
 from collforge.db import Choice, Undecided, Winner
+from collforge.generator.manifest import Manifest
+from collforge.layout import from_name
 from collforge.place import Place
-from collforge.tuner.cli import progress, tables
+from collforge.tuner.cli import progress, tables, winner_table
+from collforge.tuner.cli.winner_table import print_winners
 from collforge.tuner.run.tune import Progress
-from collforge.variant import Variant
+from collforge.variant import Variant, split_name
 
 PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
 RING = Variant("bcast", "full_lane", "lane_algorithm=ring", "ab12")
@@ -45,7 +52,34 @@ def test_decided_tie_and_undecided_are_told_apart(capsys: pytest.CaptureFixture[
         *((8, "tie"), (16, "decided"), (32, "between"), (64, "barrier"), (128, "undecided"))
     ]
     assert [row["launches"] for row in rows] == [3, 3, 3, 3, 1]
-    tables.print_winners(winners, undecided)
-    shown = capsys.readouterr().out
-    for word in ("tie", "decided", "between", "barrier", "undecided"):
-        assert word in shown
+    for wide in (False, True):
+        print_winners(winners, undecided, wide=wide)
+        shown = capsys.readouterr().out
+        for word in ("tie", "between", "barrier", "undecided"):
+            assert word in shown
+        assert "lane_algorithm=ring" in shown
+
+
+def test_the_table_fits_80_columns(monkeypatch: pytest.MonkeyPatch, made: Manifest) -> None:
+    """With the longest names, and the parameters that are as usual left out."""
+    entry = next(
+        one for one in made.variants_of("reduce_scatter_block") if one.family == "full_lane"
+    )
+    points = entry.points(from_name("4x2").facts())
+    names = [split_name(entry.name(point)) for point in (points[0], points[-1])]
+    variants = [Variant("reduce_scatter_block", *name, "ab12") for name in names]
+    lines: list[str] = []
+    monkeypatch.setattr(winner_table, "show", lambda table: lines.append(printed(table)))
+    print_winners([winner(8, one, "decided") for one in variants], (), made)
+    text = "".join(lines)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "overlap=yes" in text
+    first = made.variants_of("reduce_scatter_block")[0].parameters[0]
+    assert f"{first.name}={first.values[0]}" not in text
+
+
+def printed(table: Table) -> str:
+    console = Console(width=80, file=io.StringIO())
+    console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()

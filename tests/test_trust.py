@@ -372,6 +372,17 @@ def test_a_set_uid_program_reads_no_variables(built: Installation, set_uid: bool
         assert (folder / "profile.csv").exists() != set_uid
 
 
+@either
+def test_a_misspelt_variable_is_named(built: Installation, launch: Launch) -> None:
+    """Names that are one letter off; others, such as the commands' own, are not ours to judge."""
+    wrong = {"VERBOS": "VERBOSE", "GAURD": "GUARD", "FORCEE": "FORCE", "MENORY": "MEMORY"}
+    right = {"COLLFORGE_HOME": "/x", "COLLFORGE_MPI_OPENMPI": "/x", "COLLFORGE_DB_SHA": "x"}
+    env = {**preloaded(built), **right, **{f"COLLFORGE_{name}": "1" for name in wrong}}
+    log = passes(launch(built.library.name, 2, [str(compiled(built, "calls"))], env, timeout=TIME))
+    named = re.findall(r"COLLFORGE_(\w+) is ignored: did you mean COLLFORGE_(\w+)\?", log)
+    assert dict(named) == wrong
+
+
 # ---- a way to see --------------------------------------------------------------------------------
 
 

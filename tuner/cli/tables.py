@@ -7,13 +7,12 @@ import csv
 import json
 import shlex
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 
 import msgspec
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from collforge.db import Undecided, Winner
@@ -23,47 +22,9 @@ from collforge.reference import References
 from collforge.tuner.cli import plots
 from collforge.tuner.run.pictures import Picture
 from collforge.tuner.site import expected_times
-from collforge.units import format_size
-from collforge.variant import NATIVE
-
-EVIDENCE = (
-    "evidence: decided; tie: native is as fast as the best variant. For undecided sizes: between: served by a "
-    "neighbouring size's winner, which is not slower than native here; barrier: served by native, because that "
-    "winner was slower here or not measured"
-)
 
 Open = tuple[Place, Undecided]
 """A measured size without a winner, with its place (database key)."""
-
-
-def print_winners(
-    winners: Sequence[Winner], undecided: Sequence[Open] = (), unsized: Collection[str] = ()
-) -> None:
-    """Prints a row for each winner and undecided size. `unsized` collectives have no data."""
-    if not winners and not undecided:
-        print("no winners yet: run `collforge tune`")
-        return
-    table = Table(title="winners: how much faster than native", caption=EVIDENCE)
-    for name in ("system", "MPI library", "layout", "collective", "bytes", "variant"):
-        table.add_column(name, justify="right" if name == "bytes" else "left", overflow="fold")
-    for name in ("ratio", "95 % interval", "launches"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("evidence", no_wrap=True)
-    for row in winner_rows(winners, undecided):
-        won = row["variant"] not in ("", NATIVE)
-        table.add_row(
-            str(row["system"]),
-            str(row["mpi"]),
-            str(row["layout"]),
-            str(row["collective"]),
-            "any" if row["collective"] in unsized else format_size(int(str(row["bytes"]))),
-            escape(str(row["variant"])) or "(native, or the sizes beside it)",
-            f"{row['ratio']:.2f}" if won else "",
-            f"{row['ratio_low']:.2f} .. {row['ratio_high']:.2f}" if won else "",
-            str(row["launches"]),
-            str(row["evidence"]),
-        )
-    show(table)
 
 
 def winner_rows(

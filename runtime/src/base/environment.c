@@ -16,6 +16,8 @@ static const struct {
 #undef ENTRY
 };
 
+static const char prefix[] = "COLLFORGE_";
+
 enum { VARIABLES = sizeof variables / sizeof variables[0] };
 
 static char *values[VARIABLES];
@@ -62,6 +64,45 @@ int cf_variable_word(enum cf_variable variable, const char *const words[], int n
                 words[usual]);
     }
     return usual;
+}
+
+/* Whether a name of this length becomes the other by one letter more, less, changed or swapped. */
+static bool is_misspelt(const char *name, size_t length, const char *other) {
+    const size_t wanted = strlen(other);
+    size_t same = 0;
+    while (same < length && name[same] == other[same]) {
+        same++;
+    }
+    const char *one = name + same;
+    const char *two = other + same;
+    const size_t left = length - same;
+    const size_t right = wanted - same;
+    const bool changed = left == right && left > 0 && memcmp(one + 1, two + 1, left - 1) == 0;
+    const bool swapped = left == right && left > 1 && one[0] == two[1] && one[1] == two[0] &&
+                         memcmp(one + 2, two + 2, left - 2) == 0;
+    return changed || swapped || (left == right + 1 && memcmp(one + 1, two, right) == 0) ||
+           (left + 1 == right && memcmp(one, two + 1, left) == 0);
+}
+
+void cf_variables_check(void) {
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        const size_t length = strcspn(*entry, "=");
+        const char *meant = NULL;
+        if (strncmp(*entry, prefix, sizeof prefix - 1) != 0) {
+            continue;
+        }
+        for (int i = 0; i < VARIABLES; i++) {
+            const char *name = variables[i].name;
+            if (strlen(name) == length && memcmp(*entry, name, length) == 0) {
+                meant = NULL;
+                break;
+            }
+            meant = is_misspelt(*entry, length, name) ? name : meant;
+        }
+        if (meant != NULL) {
+            cf_warn("%.*s is ignored: did you mean %s?", (int)length, *entry, meant);
+        }
+    }
 }
 
 bool cf_variable_is_on(enum cf_variable variable) {

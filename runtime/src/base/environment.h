@@ -89,6 +89,8 @@ const char *cf_variable(enum cf_variable variable);
 int cf_variable_word(enum cf_variable variable, const char *const words[], int n, int usual);
 /* Whether it is set to anything but 0. */
 bool cf_variable_is_on(enum cf_variable variable);
+/* Warns of variables with our prefix that are one letter off one of these. */
+void cf_variables_check(void);
 /* Prints the table of the docs. */
 void cf_variables_print(FILE *file);
 

@@ -98,6 +98,7 @@ void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners) 
         settings->guard = CF_GUARD_OFF;
     }
     cf_log_setup(settings->verbose);
+    cf_variables_check();
     settings->pretended = cf_variable(CF_VARIABLE_NODE_MAP) != NULL;
     if (force != NULL && !cf_force_parse(force, winners, why, sizeof why)) {
         cf_warn("COLLFORGE_FORCE is ignored: %s", why);

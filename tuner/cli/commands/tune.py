@@ -18,9 +18,10 @@ from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner.cli import queue_options, tables
+from collforge.tuner.cli import queue_options
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.cli.progress import make_display
+from collforge.tuner.cli.winner_table import print_winners
 from collforge.tuner.decide import bandwidth, plan, profile
 from collforge.tuner.decide.decisions import Standing
 from collforge.tuner.decide.next_layouts import next_layouts
@@ -31,6 +32,7 @@ from collforge.tuner.run.budget import Allowance, Budget
 from collforge.tuner.run.jobs import JobError
 from collforge.tuner.run.options import add_database, add_mpi, find_libraries, input_file
 from collforge.tuner.run.tune import Session, Spent, tune
+from collforge.tuner.site import expected_times
 
 LEAST_SHARE = 60.0
 """Seconds of each tuning, if the budget has as many."""
@@ -271,7 +273,7 @@ def print_asked(store: Store, session: Session, standing: Standing) -> None:
         if at == place and (one.collective, one.bytes) in asked
     ]
     if winners or undecided:
-        tables.print_winners(winners, undecided, made.unsized)
+        print_winners(winners, undecided, made, expected_times.read(store, winners))
     elif asked:
         print(
             f"{place.mpi} {place.layout}: budget too small, {len(asked)} unsettled; none of them was measured"

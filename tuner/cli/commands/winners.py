@@ -11,6 +11,7 @@ from collforge.home import home
 from collforge.toolchain import build
 from collforge.tuner.cli import tables
 from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.cli.winner_table import print_winners
 from collforge.tuner.run.options import add_database, add_mpi
 from collforge.tuner.site import expected_times
 
@@ -27,6 +28,9 @@ def add_parser(subparsers: Subparsers) -> None:
         parser.add_argument(f"--{name}", metavar="NAME", default="", help="show only this one")
     add_mpi(parser)
     parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    parser.add_argument(
+        "--wide", action="store_true", help="all columns, and the variants' full names"
+    )
     add_database(parser)
 
 
@@ -35,11 +39,11 @@ def run(args: argparse.Namespace) -> int:
         _check_names(args, [*store.winners(), *store.undecided()])
         wanted = (args.system, args.mpi or "", args.layout, args.collective)
         found, undecided = store.winners(*wanted), store.undecided(*wanted)
-        expected = expected_times.read(store, found) if args.format == "json" else None
+        expected = expected_times.read(store, found) if args.format != "csv" else None
     if args.format == "table":
         generated = build.generated_folder(home()).exists()
-        unsized = build.read_manifest().unsized if generated else ()
-        tables.print_winners(found, undecided, unsized)
+        made = build.read_manifest() if generated else None
+        print_winners(found, undecided, made, expected, args.wide)
     elif args.format == "csv":
         tables.write_csv(tables.winner_rows(found, undecided))
     else:
