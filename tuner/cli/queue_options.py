@@ -15,7 +15,14 @@ from collforge.errors import CollforgeError
 from collforge.tuner.cli import tables
 from collforge.tuner.decide import plan
 from collforge.tuner.decide.decisions import Standing
-from collforge.tuner.run.budget import SHORTEST, SHORTEST_PAID, Allowance, Budget, cases_seconds
+from collforge.tuner.run.budget import (
+    SHORTEST,
+    SHORTEST_PAID,
+    Allowance,
+    Budget,
+    cases_seconds,
+    limit_of,
+)
 from collforge.tuner.run.tune import (
     Session,
     least_seconds,
@@ -123,12 +130,14 @@ def planned(session: Session) -> list[Planned]:
     return jobs
 
 
-def too_long(session: Session, standing: Standing) -> list[Case]:
-    """The native cases of open problems whose next task does not fit into a job of --time-limit."""
+def too_long(session: Session, standing: Standing) -> dict[Case, float]:
+    """The native cases of open problems whose next task does not fit into a job of --time-limit.
+
+    Each with the limit in seconds into which it would fit.
+    """
     most = cases_seconds(session.budget.allowance.time_limit)
-    return [
-        task.cases[0] for _, task in tasks_in_turn(standing) if task_seconds(task.seconds) > most
-    ]
+    tasks = [task for _, task in tasks_in_turn(standing) if task_seconds(task.seconds) > most]
+    return {task.cases[0]: limit_of(task_seconds(task.seconds)) for task in tasks}
 
 
 def _rounds(tasks: Sequence[tuple[float, int]]) -> Iterator[list[float]]:

@@ -83,3 +83,8 @@ class Budget:
 def cases_seconds(limit: float) -> float:
     """The estimated seconds of cases that fit into a job with this time limit."""
     return max(0.0, (limit - START) / DOUBT)
+
+
+def limit_of(seconds: float) -> float:
+    """The shortest time limit of a job in whole minutes, for cases of these estimated seconds."""
+    return MINUTE * math.ceil((seconds * DOUBT + START) / MINUTE)

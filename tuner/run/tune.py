@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -36,7 +37,7 @@ MOST_STRETCH = 6.0
 # Calls of a problem that are not samples: warm-up and verification.
 OVERHEAD_CALLS = 2
 # The runtime selects the system's winners by host name (emulated nodes are called node0, node1, ...).
-HOST_PATTERNS = {"emulated": "node[0-9]+"}
+HOST_PATTERNS = {"emulated": "node[0-9]+", "local": socket.gethostname().replace(".", "[.]")}
 
 
 @dataclass(frozen=True)

@@ -231,7 +231,12 @@ def print_result(args: argparse.Namespace, tuned: Sequence[tuple[Session, Standi
             f"{name_of(session, tuned)}: {len(asked) - len(left)} of {len(asked)} problems decided "
             f"({share:.0%})"
             + (f"; open: {', '.join(names(rest))}" if rest else "")
-            + (f"; too long for --time-limit: {', '.join(names(long))}" if long else "")
+            + (
+                f"; too long for --time-limit: {', '.join(names([*long]))}, "
+                f"--time-limit {max(long.values()) / 60:.0f}m would do"
+                if long
+                else ""
+            )
             + (f"; undecided after their most launches: {', '.join(names(done))}" if done else "")
         )
     for session, _ in tuned:
@@ -275,8 +280,10 @@ def print_asked(store: Store, session: Session, standing: Standing) -> None:
     if winners or undecided:
         print_winners(winners, undecided, made, expected_times.read(store, winners))
     elif asked:
+        enough = max(LEAST_SHARE, measuring.PROBLEM_SECONDS * len(asked))
         print(
-            f"{place.mpi} {place.layout}: budget too small, {len(asked)} unsettled; none of them was measured"
+            f"{place.mpi} {place.layout}: budget too small, none of {len(asked)} problems was measured: "
+            f"try --budget {enough:.0f}s"
         )
 
 
