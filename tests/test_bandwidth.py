@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,7 @@ def test_the_picture_is_drawn(made: manifest.Manifest, store: Store, tmp_path: P
         report_plot.FRACTION,
         "Open MPI v4.1.4, native",
         "Open MPI v4.1.4, tuned",
-        "95 % intervals",
+        "intervals",
     ):
         assert f"<!-- {words}" in drawn or words in drawn
 
@@ -97,3 +98,41 @@ def test_where_one_rate_is_not_known_no_fraction_is_shown(
     drawn = picture.read_text(encoding="utf-8")
     assert "MB/s" in drawn and report_plot.FRACTION not in drawn
     assert "cluster 4x2, tuned" in drawn and "emulated 4x2, native" in drawn
+
+
+@pytest.mark.parametrize("collectives", [1, 2, 10])
+@pytest.mark.parametrize("systems", [["cluster"], ["emulated", "a-system-with-a-long-name"]])
+def test_the_legend_and_the_numbers_fit(
+    systems: list[str], collectives: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of them is outside the picture, nor do they overlap."""
+    from matplotlib import pyplot
+
+    kept: list[Any] = []
+    monkeypatch.setattr(pyplot, "close", kept.append)
+    points = {2.0**n: Interval(n * 1e6, 0.9 * n * 1e6, 1.2 * n * 1e6) for n in range(3, 27)}
+    places = [
+        Place(system, mpi, version, layout)
+        for system in systems
+        for mpi, version in (("openmpi", "Open MPI v4.1.4"), ("mpich", "MPICH 4.0.2"))
+        for layout in ("4x2", "16x48")
+    ]
+    series = [
+        bandwidth.Series(one, tuned, points, 25e6) for one in places for tuned in (True, False)
+    ]
+    names = [f"reduce_scatter_block{n}" for n in range(collectives)]
+    report_plot.draw(dict.fromkeys(names, series), tmp_path / "x.png")
+    (figure,) = kept
+    assert len(figure.axes) == collectives * len(systems)
+    renderer = figure.canvas.get_renderer()
+    page = figure.bbox
+    for legend in figure.legends:
+        box = legend.get_window_extent(renderer)
+        assert page.x0 <= box.x0 and box.x1 <= page.x1 and box.y1 <= page.y1
+    for axes in figure.axes:
+        title = axes.title.get_window_extent(renderer)
+        assert page.x0 <= title.x0 and title.x1 <= page.x1
+        texts = [one for one in axes.get_xticklabels() if one.get_text() and one.get_visible()]
+        boxes = [one.get_window_extent(renderer) for one in texts]
+        assert all(one.x1 < other.x0 for one, other in zip(boxes, boxes[1:]))
+        assert not any("e+" in one.get_text() for one in axes.get_yticklabels())

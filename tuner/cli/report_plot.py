@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from collforge import units
+from collforge.tuner.cli import plots
 from collforge.tuner.decide.bandwidth import Series, label
 
 COLUMNS = 5
 MARKERS = "osDv"
+MOST_TICKS = 5
+NARROWEST = 4.8
+"""Inches: room for a legend."""
 FRACTION = "fraction of link bandwidth"
 
 
 def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
-    """Draws a panel for each collective, on shared axes; the file's ending gives its format.
+    """Draws a panel for each collective of each system, on shared axes; the file's ending gives its format.
 
     The unit is the fraction of link bandwidth if the link rates of all places (database keys) are known,
     else MB/s.
@@ -25,13 +30,19 @@ def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    places = sorted({one.place for series in panels.values() for one in series})
-    known = all(one.rate for series in panels.values() for one in series)
+    panels = by_system(panels)
+    everything = [one for series in panels.values() for one in series]
+    places = sorted({one.place for one in everything})
+    labels = list(dict.fromkeys(label(one, places) for one in everything))
+    known = all(one.rate for one in everything)
     columns = min(COLUMNS, len(panels))
     rows = -(-len(panels) // columns)
+    width = max(NARROWEST, 2.4 * columns)
+    room = int(plots.LETTERS_PER_INCH * width)
+    across = max(1, min(4, room // (6 + max(map(len, labels)))))  # 6: a line, and space
     figure, grid = pyplot.subplots(
         *(rows, columns),
-        figsize=(2.4 * columns, 2.1 * rows + 0.8),
+        figsize=(width, 2.1 * rows + 0.8 + 0.18 * -(-len(labels) // across)),
         sharex=True,
         sharey=True,
         squeeze=False,
@@ -43,23 +54,47 @@ def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
             number = places.index(one.place)
             drawn = _draw_series(axes, one, number, 1 / one.rate if known and one.rate else 1e-6)
             shown.setdefault(label(one, places), drawn)
-        if known:
-            axes.axhline(1, color="black", linewidth=0.6)
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log", base=2)
-        axes.xaxis.set_major_formatter(lambda size, _: units.format_size(int(size)))
-        axes.yaxis.set_major_formatter(lambda value, _: f"{value:.3g}")
-        axes.tick_params(which="both", labelsize=6.5)
-        axes.set_title(name, fontsize=9)
+        _label(axes, textwrap.fill(name, room // columns - 6), known)
     for axes in grid.flat[len(panels) :]:
         axes.remove()
-    last = "; vertical bars: 95 % intervals" + ("; black line: rate of the links" if known else "")
-    figure.supxlabel(f"bytes through the links of the busiest node{last}", fontsize=8)
+    last = "; vertical bars: 95\N{NO-BREAK SPACE}% intervals" + (
+        "; black line: rate of the links" if known else ""
+    )
+    below = f"bytes through the links of the busiest node{last}"
+    figure.supxlabel(textwrap.fill(below, room), fontsize=8)
     figure.supylabel(FRACTION if known else "bandwidth, MB/s", fontsize=8)
-    legend = figure.legend(shown.values(), shown.keys(), loc="outside upper center", ncols=4)
+    legend = figure.legend(
+        shown.values(), shown.keys(), loc="outside upper center", ncols=across, fontsize=8
+    )
     legend.set_frame_on(False)
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
+
+
+def _label(axes: Any, title: str, known: bool) -> None:
+    from matplotlib.ticker import LogLocator
+
+    if known:
+        axes.axhline(1, color="black", linewidth=0.6)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.xaxis.set_major_locator(LogLocator(base=2, numticks=MOST_TICKS))
+    axes.xaxis.set_major_formatter(lambda size, _: units.format_size(int(size)))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.tick_params(which="both", labelsize=6.5)
+    axes.set_title(title, fontsize=8)
+
+
+def by_system(panels: Mapping[str, Sequence[Series]]) -> dict[str, list[Series]]:
+    """The panels, divided by system where there are several."""
+    systems = sorted({one.place.system for series in panels.values() for one in series})
+    found: dict[str, list[Series]] = {}
+    for system in systems:
+        for name, series in panels.items():
+            title = f"{name}, {system}" if len(systems) > 1 else name
+            here = [one for one in series if one.place.system == system]
+            found.update({title: here} if here else {})
+    return found
 
 
 def _draw_series(axes: Any, one: Series, number: int, scale: float) -> Any:

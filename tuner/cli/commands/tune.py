@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import shlex
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -93,13 +94,7 @@ def run(args: argparse.Namespace) -> int:
     used = Budget(allowed)
     found = find_libraries(args.mpi)
     layouts = asked_layouts(args)
-    if args.cover:
-        measuring.parse_layout(args.cover, args.system)
-    for one in layouts:  # a wrong command line ends before anything is built
-        for library in found:
-            measuring.site(on_layout(args, one), library.name)
-        if not (args.profile or args.cover):
-            measuring.goal(on_layout(args, one), build.current_manifest())
+    check(args, found, layouts)
     called = profile.read(args.profile) if args.profile else None
     sessions = [one for library in found for one in open_sessions(args, library, called)]
     queue_options.require_a_job(sessions, allowed)
@@ -123,12 +118,29 @@ def run(args: argparse.Namespace) -> int:
             if len(sessions) == 1:
                 raise
             failed.append(f"{session.place.mpi} {session.place.layout}: {error}")
+        except KeyboardInterrupt:
+            again = shlex.join(["collforge", *args.words])
+            print(f"\nwhat was measured is in {args.db}; to go on: {again}", file=sys.stderr)
+            raise
         used.spend(session.budget.jobs, session.budget.node_seconds)
     print_result(args, done)
     if allowed != Allowance():
         print(f"used {used}")
     print("".join(f"failed: {words}\n" for words in failed), end="")
     return int(bool(failed))
+
+
+def check(
+    args: argparse.Namespace, found: Sequence[MpiLibrary], layouts: Sequence[str | None]
+) -> None:
+    """Raises CollforgeError, which names the fix, for a wrong command line, before anything is built."""
+    if args.cover:
+        measuring.parse_layout(args.cover, args.system)
+    for one in layouts:
+        for library in found:
+            measuring.site(on_layout(args, one), library.name)
+        if not (args.profile or args.cover):
+            measuring.goal(on_layout(args, one), build.current_manifest())
 
 
 def share_of(sessions: Sequence[Session], left: float | None) -> float:
