@@ -127,3 +127,6 @@ def test_a_home_that_cannot_be_made_is_told(
     found = {finding.subject: finding for finding in [doctor._home()]}["home"]
     assert found.failed
     assert "set COLLFORGE_HOME" in found.fix
+    everything = {finding.subject: finding for finding in doctor.examine(tmp_path / "x.db")}
+    assert {"Python", "make", "MPI libraries", "home", "database"} <= everything.keys()
+    assert "set COLLFORGE_HOME" in everything["MPI libraries"].fix

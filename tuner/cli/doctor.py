@@ -8,7 +8,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,17 +49,24 @@ class Finding:
 
 
 def examine(database: Path) -> Iterator[Finding]:
-    """Checks all requirements, cheapest first."""
-    yield Finding("Python", platform.python_version())
-    yield from (_distribution(name) for name in DISTRIBUTIONS)
-    yield _tool("make", "make")
-    yield _compiler()
-    yield _sqlite_headers()
-    yield from _mpi_libraries()
-    yield from (_emulated(library) for library in libraries.found())
-    yield from preloaded()
-    yield _home()
-    yield _database(database)
+    """Checks all requirements, cheapest first. What a check needs itself may be missing: then this is told."""
+    checks: dict[str, Callable[[], Iterable[Finding]]] = {
+        "Python": lambda: [Finding("Python", platform.python_version())],
+        "packages": lambda: [_distribution(name) for name in DISTRIBUTIONS],
+        "make": lambda: [_tool("make", "make")],
+        "C compiler": lambda: [_compiler()],
+        "SQLite for C": lambda: [_sqlite_headers()],
+        "MPI libraries": _mpi_libraries,
+        "emulated": lambda: [_emulated(library) for library in libraries.found()],
+        "LD_PRELOAD": preloaded,
+        "home": lambda: [_home()],
+        "database": lambda: [_database(database)],
+    }
+    for subject, check in checks.items():
+        try:
+            yield from check()
+        except (CollforgeError, OSError) as error:
+            yield Finding(subject, "cannot tell", str(error))
 
 
 def _distribution(name: str) -> Finding:
