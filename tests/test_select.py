@@ -175,6 +175,14 @@ def test_a_tie_goes_to_the_simpler_variant() -> None:
     assert decided(measured).winner.variant == LEADER
 
 
+def test_a_faster_one_that_does_not_win_has_a_reason() -> None:
+    late = launches(ring=[2.0] * 5, leader=[1.8, 1.8, 2.4, 2.4, 2.4])
+    assert "fewer than 3 launches" in decided(late).obstacles[LEADER]
+    close = decided(launches(ring=[2.0] * 6, leader=[1.98, 2.02, 1.99, 2.0, 2.01, 1.99]))
+    assert close.winner.variant == LEADER  # the simpler one
+    assert "beyond doubt" in close.obstacles[RING]
+
+
 def test_a_tie_of_equals_goes_by_name() -> None:
     measured = launches(ring=[2.00, 2.00, 2.02, 2.04], chain=[2.01] * 4)
     assert decided(measured).winner.variant == CHAIN

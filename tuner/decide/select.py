@@ -37,6 +37,7 @@ LAG = 0.07
 """A variant significantly slower than the best one (or native) by this is not nominated."""
 FINALISTS = 3
 """How many of the fastest variants are nominated before a launch."""
+SIMPLER = "is not faster than the winner beyond doubt"
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ class Decision:
     """Every other variant that was measured, fastest first, by all its launches."""
     regret: float = 0.0
     """The expected saving of another variant over this winner, as a logarithm of times."""
+    obstacles: Mapping[Variant, str] = field(default_factory=dict)
+    """Why each nominated variant did not win."""
 
     @property
     def settled(self) -> bool:
@@ -103,7 +106,8 @@ def decide(
         evidence, reason = _without_winner(rivals, compared, eligible, rule)
         gains = [one.gain for one in rivals.values()]
     rest = tuple(one for one in compared if one.variant != choice.variant)
-    return Decision(choice, evidence, reason, rest, max([0.0, *gains]))
+    obstacles = {variant: one.obstacle or SIMPLER for variant, one in judged.items()}
+    return Decision(choice, evidence, reason, rest, max([0.0, *gains]), obstacles)
 
 
 # ---- nominations ---------------------------------------------------------------------------------

@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
             return show_libraries(store, places, collectives)
         for place in places:
             goal = Goal(from_name(place.layout), tuple(collectives), ())
-            print(f"{place.system}, {place.mpi_version}, {place.layout}:")
+            print(f"{place.system}, {short_version(place.mpi_version)}, {place.layout}:")
             explain(read_standing(store, made, goal, place))
             explain_stale(made, store, place, collectives)
         panels = bandwidth.read_series(store, made, places, collectives)
@@ -121,7 +121,11 @@ def explain(standing: Standing) -> None:
         decision = standing.decisions[problem.problem]
         print(f"  {problem.problem}: {decision.reason}")
         for other in decision.others[:2]:
-            print(f"      next: {other}")
+            why = decision.obstacles.get(
+                other.variant, "was never among the fastest before a launch"
+            )
+            faster = decision.settled and other.ratio > decision.winner.ratio
+            print(f"      next: {other}" + (f"; it {why}" if faster else ""))
 
 
 def explain_stale(made: Manifest, store: Store, place: Place, collectives: Sequence[str]) -> None:
