@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import tools
-from conftest import Installation, Launch
+from conftest import Installation, Launch, some
 from hazards.build import compiled, hybrid_program, pass_cases
 from preloaded import tuned
 from support import LIBRARIES, OPENMPI_OPTIONS, compile_once, execute, launch_groups
@@ -88,15 +88,61 @@ def fortran_program(built: Installation, name: str) -> Path:
     return compile_once(name, [f"mpif90.{built.library.name}", source], source)
 
 
-def test_a_fortran_tool_on_one_rank(built: Installation) -> None:
-    """With MPICH its PMPI routine calls MPI_Bcast, so the library is not passed by."""
-    tool = shared(built, "tool_fortran")
-    groups = [(1, preloaded(built)), (1, preloaded(built, before=[tool])), (2, preloaded(built))]
+@pytest.mark.parametrize("options", [(), ("-DBY_C",)])
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_a_fortran_tool_on_one_rank(
+    built: Installation, where: str, options: tuple[str, ...]
+) -> None:
+    """With MPICH the library's Fortran routines are behind every tool's."""
+    tool = shared(built, "tool_fortran", *options)
+    one = preloaded(built, before=[tool]) if where == "before" else preloaded(built, tool)
+    groups = [(1, preloaded(built)), (1, one), (2, preloaded(built))]
     words = [str(fortran_program(built, "broadcasts"))]
     log = passes(launch_groups(built.library.name, groups, words, timeout=TIME))
-    passed_by = built.library.flavor == "openmpi"
+    passed_by = where == "before" or built.library.flavor == "mpich"
     assert ("bcast" in tuned(log, "full_lane")) != passed_by
     assert ("MPI_Bcast is called in" in log) == passed_by
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+def test_a_tool_that_renumbers_the_ranks(built: Installation, launch: Launch, where: str) -> None:
+    """The world that the program sees has the same size, and some ranks have their own number."""
+    tool = shared(built, "tool_reorder")
+    env = preloaded(built, before=[tool]) if where == "before" else preloaded(built, tool)
+    log = passes(launch(built.library.name, 3, [str(compiled(built, "calls"))], env, timeout=TIME))
+    assert not tuned(log, "full_lane")
+
+
+LIMITS = [
+    *(("descriptors", rank, 0) for rank in (0, 1, -1)),
+    *(("address space", rank, left) for rank in (0, 1) for left in (300, 1000, 20000)),
+    *(("file size", rank, 0) for rank in (0, 3)),
+    ("root", -1, 0),
+]
+
+
+@pytest.mark.parametrize(("resource", "rank", "left"), some(LIMITS))
+def test_a_resource_ends(
+    built: Installation, launch: Launch, resource: str, rank: int, left: int
+) -> None:
+    """Native needs none of it any more; a window could not be made on all ranks."""
+    if built.library.flavor == "mpich" and 0 < left < 20000:
+        pytest.skip(
+            "MPICH maps memory for long messages: with so little left, more communicators are too many"
+        )
+    words = [str(compiled(built, "limits")), resource, str(rank), str(left)]
+    native = launch(built.library.name, 4, words, {}, timeout=TIME)
+    env = {**preloaded(built), "COLLFORGE_FORCE": "*=full_lane[node_phase=shared]"}
+    done = launch(built.library.name, 4, words, env, timeout=TIME)
+    if native.returncode == 0:
+        passes(done)
+
+
+def test_windows_are_off_on_one_rank(built: Installation) -> None:
+    """By a parameter of Open MPI."""
+    env = {**preloaded(built), "COLLFORGE_FORCE": "*=full_lane[node_phase=shared]"}
+    groups = [(1, env), (1, {**env, "OMPI_MCA_osc": "^sm"}), (2, env)]
+    passes(launch_groups(built.library.name, groups, [str(compiled(built, "calls"))], timeout=TIME))
 
 
 def test_hints_in_fortran(built: Installation, launch: Launch) -> None:

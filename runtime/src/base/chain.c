@@ -29,6 +29,17 @@ void cf_chain(const char *name, void *function) {
 OWN(cf_mpi_comm_free, PMPI_Comm_free)
 OWN(cf_mpi_comm_disconnect, PMPI_Comm_disconnect)
 
+const char *cf_file_unlike(const char *name, const char *other) {
+    Dl_info one;
+    Dl_info two;
+    void *found = dlsym(RTLD_DEFAULT, name);
+    void *beside = dlsym(RTLD_DEFAULT, other);
+    return found != NULL && beside != NULL && dladdr(found, &one) != 0 &&
+                   dladdr(beside, &two) != 0 && one.dli_fbase != two.dli_fbase
+               ? one.dli_fname
+               : NULL;
+}
+
 /* A program that takes a function's address may have an entry of that name that is no definition.
  */
 const char *cf_file_before(const char *name) {

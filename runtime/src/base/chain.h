@@ -23,5 +23,8 @@ int cf_mpi_comm_disconnect(MPI_Comm *comm);
 
 /* The file whose definition of a name the program uses, if it is not this library; else NULL. */
 const char *cf_file_before(const char *name);
+/* The file whose definition of a name the program uses, if another file's definition of the other
+ * name is used; NULL if they are in one file, or there is none. */
+const char *cf_file_unlike(const char *name, const char *other);
 
 #endif

@@ -1,5 +1,5 @@
 /* Open MPI. */
-#define _XOPEN_SOURCE 700 /* realpath */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <mpi.h>
 
 #if defined(OPEN_MPI)
@@ -14,6 +14,7 @@
 
 #include "base/chain.h"
 #include "base/library.h"
+#include "base/symbol.h"
 #include "collforge.h"
 
 static bool wrote(const char *version) {
@@ -50,30 +51,43 @@ WRAP(PMPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MP
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 static char folder[PATH_MAX] = "/dev/shm";
+static char component[PATH_MAX]; /* the parameter osc */
 
-static void read_folder(void) {
-    MPI_T_cvar_handle handle = NULL;
-    int level = 0;
-    int index = 0;
-    int length = 0;
-    char text[PATH_MAX] = "";
-    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS) {
-        return;
+/*
+ * Reads a text parameter, after MPI_Init. The functions are what Open MPI's MPI_T calls. MPI_T
+ * itself would load all components first: a quarter of a second, and memory that a job may lack.
+ */
+static void read_text(const char *name, char text[PATH_MAX]) {
+    int (*find)(const char *, int *) = NULL;
+    int (*get)(int, const void *, void *, const char **) = NULL;
+    char *const *value = NULL;
+    int index = -1;
+    if (cf_symbol(RTLD_DEFAULT, "mca_base_var_find_by_name", &find) &&
+        cf_symbol(RTLD_DEFAULT, "mca_base_var_get_value", &get) && find(name, &index) == 0 &&
+        get(index, &value, NULL, NULL) == 0 && value != NULL && *value != NULL) {
+        (void)snprintf(text, PATH_MAX, "%s", *value);
     }
-    if (MPI_T_cvar_get_index("osc_sm_backing_directory", &index) == MPI_SUCCESS &&
-        MPI_T_cvar_handle_alloc(index, NULL, &handle, &length) == MPI_SUCCESS) {
-        if (length <= PATH_MAX && MPI_T_cvar_read(handle, text) == MPI_SUCCESS && text[0] == '/') {
-            memcpy(folder, text, sizeof folder);
-        }
-        (void)MPI_T_cvar_handle_free(&handle);
-    }
-    (void)MPI_T_finalize();
 }
 
+static void read_parameters(void) {
+    char text[PATH_MAX] = "";
+    read_text("osc_sm_backing_directory", text);
+    read_text("osc", component);
+    if (text[0] == '/') {
+        memcpy(folder, text, sizeof folder);
+    }
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
 static const char *shared_folder(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, read_folder);
+    (void)pthread_once(&once, read_parameters);
     return folder;
+}
+
+static const char *windows_by(void) {
+    (void)pthread_once(&once, read_parameters);
+    return component;
 }
 
 /* ---- PMIx ------------------------------------------------------------------------------------ */
@@ -129,6 +143,7 @@ const struct cf_library cf_library = {
     .freed_on_return = true,
     .may_be_making = may_be_making,
     .shared_folder = shared_folder,
+    .windows_by = windows_by,
     .has_fortran_of_its_own = true,
     .refuses_windows_of_threads = OMPI_MAJOR_VERSION < 5,
     .open_pmix = OPEN_PMIX,

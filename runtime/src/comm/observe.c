@@ -172,7 +172,9 @@ static void add_job(const struct cf_state *world) {
     key.collective = key.bucket = -1;
     key.blocking = 1;
     key.origin = has_winners ? CF_ORIGIN_TUNED : CF_ORIGIN_WORLD;
-    (void)snprintf(key.layout, sizeof key.layout, "%s", world->layout_name);
+    if (world->layout_name != NULL) { /* the program left it to the MPI library */
+        (void)snprintf(key.layout, sizeof key.layout, "%s", world->layout_name);
+    }
     const struct cf_profile_sums sums = {.communicators = world->comm.layout.rank == 0,
                                          .calls = world->comm.layout.rank == 0,
                                          .rank_calls = 1,

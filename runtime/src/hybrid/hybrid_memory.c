@@ -125,7 +125,8 @@ static int add_piece(struct cf_hybrid *hybrid, MPI_Aint bytes) {
     CF_TRY(check_size(hybrid, bytes));
     struct cf_piece *piece = new_piece();
     const bool common = cf_shared_memory_is_common(hybrid->open.node_comm);
-    const bool may = has_room(hybrid, (size_t)bytes) && common && piece != NULL;
+    const bool may = has_room(hybrid, (size_t)bytes) && common && piece != NULL &&
+                     cf_shared_memory_can_map((size_t)bytes);
     if (!cf_comm_agree(hybrid->open.comm, may)) {
         free(piece);
         return MPI_ERR_NO_MEM;

@@ -1,14 +1,16 @@
-#define _DEFAULT_SOURCE /* madvise */
+#define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
 #include "node/shared_memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/library.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -17,38 +19,67 @@
 
 size_t cf_shared_memory_room(void) {
     struct statvfs space;
+    const char *folder = cf_library.shared_folder();
 
-    return statvfs(cf_library.shared_folder(), &space) == 0
+    return statvfs(folder, &space) == 0 && access(folder, R_OK | W_OK | X_OK) == 0
                ? (size_t)space.f_bavail * (size_t)space.f_frsize
-               : SIZE_MAX;
+               : 0;
 }
 
-/* Open MPI takes a segment for its own if its creator has the same process number, so ranks with
- * numbers of their own would read memory that is not there. */
 bool cf_shared_memory_is_common(MPI_Comm node_comm) {
-    enum { FACTS = 3 };
+    enum { FACTS = 4 };
     struct stat folder = {0};
     struct stat numbers = {0};
     const bool there = stat(cf_library.shared_folder(), &folder) == 0;
     const bool known = stat("/proc/self/ns/pid", &numbers) == 0;
-    const int64_t facts[FACTS] = {there ? (int64_t)folder.st_dev : -1,
-                                  there ? (int64_t)folder.st_ino : -1,
-                                  known ? (int64_t)numbers.st_ino : -1};
-    int64_t mine[2 * FACTS];
-    int64_t least[2 * FACTS];
+    const char *chosen = cf_library.windows_by == NULL ? "" : cf_library.windows_by();
+    /* Open MPI takes a segment for its own if its creator has the same process number, so ranks
+     * with numbers of their own would read memory that is not there. */
+    const int64_t facts[FACTS] = {(int64_t)folder.st_dev, (int64_t)folder.st_ino,
+                                  known ? (int64_t)numbers.st_ino : -1,
+                                  (int64_t)(cf_hash_text(CF_HASH_BEGIN, chosen) >> 1)};
+    int64_t mine[2 * FACTS + 1] = {[2 * FACTS] = there};
+    int64_t least[2 * FACTS + 1];
     bool equal = true;
 
     for (int i = 0; i < FACTS; i++) {
         mine[i] = facts[i];
         mine[FACTS + i] = -facts[i];
     }
-    if (PMPI_Allreduce(mine, least, 2 * FACTS, MPI_INT64_T, MPI_MIN, node_comm) != MPI_SUCCESS) {
+    if (PMPI_Allreduce(mine, least, 2 * FACTS + 1, MPI_INT64_T, MPI_MIN, node_comm) !=
+        MPI_SUCCESS) {
         return false;
     }
     for (int i = 0; i < FACTS; i++) {
         equal = equal && least[i] == -least[FACTS + i];
     }
-    return equal;
+    return equal && least[2 * FACTS] != 0;
+}
+
+/* What the MPI library needs beside the memory, generously: its own structures and open files. */
+bool cf_shared_memory_can_map(size_t bytes) {
+    enum { SPARE_BYTES = 1 << 24, SPARE_FILES = 8 };
+    const size_t needed = 2 * bytes + SPARE_BYTES;
+    struct rlimit files = {0};
+    int opened[SPARE_FILES];
+    bool good = true;
+    void *memory =
+        mmap(NULL, needed, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (memory != MAP_FAILED) {
+        (void)munmap(memory, needed);
+    }
+    for (int i = 0; i < SPARE_FILES; i++) {
+        opened[i] = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        good = good && opened[i] >= 0;
+    }
+    for (int i = 0; i < SPARE_FILES; i++) {
+        if (opened[i] >= 0) {
+            (void)close(opened[i]);
+        }
+    }
+    return good && memory != MAP_FAILED && getrlimit(RLIMIT_FSIZE, &files) == 0 &&
+           (files.rlim_cur == RLIM_INFINITY || files.rlim_cur > needed);
 }
 
 /* For kernels before 5.14, which cannot populate: writes a byte of each page. read() from /dev/zero

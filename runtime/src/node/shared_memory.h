@@ -6,13 +6,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Free bytes where shared-memory windows are stored; SIZE_MAX if unknown. */
+/* Free bytes where shared-memory windows are stored; 0 if unknown. */
 size_t cf_shared_memory_room(void);
 
-/* Whether all ranks of the communicator, which are on one node, have the same file system there and
- * the same process numbers. Containers may have their own. Collective; MPI_Win_allocate_shared
- * could fail on some ranks and wait on the others, or crash. */
+/* Whether all ranks of the communicator, which are on one node, have the same file system there,
+ * the same process numbers and the same setting of the MPI library. Containers may have their own.
+ * Collective; MPI_Win_allocate_shared could fail on some ranks and wait on the others, or crash. */
 bool cf_shared_memory_is_common(MPI_Comm node_comm);
+
+/* Whether this process may have a window of this size: its limits of address space, of files and
+ * of open files. Local: where one may not, all must stay away from MPI_Win_allocate_shared. */
+bool cf_shared_memory_can_map(size_t bytes);
 
 /* Allocates the pages of this memory now, on this process's NUMA node. Its contents become
  * undefined. Without this a later access could kill the program when the file system is full. False

@@ -129,7 +129,8 @@ static bool has_room(int n) {
 
     return nwindows < MOST_WINDOWS && cf_hidden_may(1) &&
            atomic_load(&window_bytes) + bytes <= most_bytes &&
-           cf_shared_memory_room() / 2 > (all > bytes ? all : bytes);
+           cf_shared_memory_room() / 2 > (all > bytes ? all : bytes) &&
+           cf_shared_memory_can_map(bytes);
 }
 
 /* Finds all ranks' segments. A segment begins at the first multiple of CF_SHARED_LINE. Mappings

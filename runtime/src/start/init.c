@@ -68,17 +68,21 @@ static int activate(void) {
     return err;
 }
 
-/* The file that defines a collective before this library, in C or in Fortran; NULL: none. */
+/*
+ * The file that defines a collective before this library, in C or in Fortran; NULL: none. Where the
+ * Fortran routines are the MPI library's, which call C's, a tool's may call PMPI's instead.
+ */
 static const char *hides(int collective) {
     char name[64] = "";
     const char *function = cf_collectives[collective].function;
     const char *file = cf_collectives[collective].hybrid ? NULL : cf_file_before(function);
-    if (file == NULL && cf_library.has_fortran_of_its_own && !cf_collectives[collective].hybrid) {
-        (void)snprintf(name, sizeof name, "%s_", function);
+    if (file == NULL && !cf_collectives[collective].hybrid) {
+        (void)snprintf(name, sizeof name, "p%s_", function);
         for (char *c = name; *c != '\0'; c++) {
             *c = (char)tolower((unsigned char)*c);
         }
-        file = cf_file_before(name);
+        file = cf_library.has_fortran_of_its_own ? cf_file_before(name + 1)
+                                                 : cf_file_unlike(name + 1, name);
     }
     return file;
 }
@@ -135,6 +139,7 @@ static bool start_rules(struct cf_winners *winners) {
     char name[CF_LAYOUT_NAME_SIZE];
     struct cf_layout world;
     bool good = cf_rules_start(winners);
+    (void)cf_library.shared_folder(); /* looks functions up, as no collective may */
     if (good && cf_rules_know_parts()) {
         good = cf_layout_build(&world, MPI_COMM_WORLD) == MPI_SUCCESS;
         if (good && world.size > 0) {
@@ -288,14 +293,23 @@ static void begin(void) {
     }
 }
 
-/* Whether a tool behind this library shows the program another MPI_COMM_WORLD. */
-static bool is_another_world(void) {
+/*
+ * Whether a tool behind this library shows the program another MPI_COMM_WORLD: a smaller one (its
+ * other ranks may never come here), or the same ranks in another order, which some ranks cannot
+ * see.
+ */
+static bool is_another_world(bool pmpi) {
     int (*comm_size)(MPI_Comm, int *) = PMPI_Comm_size;
-    int size = 0;
-    int shown = 0;
+    int (*comm_rank)(MPI_Comm, int *) = PMPI_Comm_rank;
+    int own[2] = {0, 0};
+    int shown[2] = {0, 0};
     cf_chain("MPI_Comm_size", &comm_size);
-    return PMPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS &&
-           comm_size(MPI_COMM_WORLD, &shown) == MPI_SUCCESS && size != shown;
+    cf_chain("MPI_Comm_rank", &comm_rank);
+    const bool known = PMPI_Comm_size(MPI_COMM_WORLD, &own[0]) == MPI_SUCCESS &&
+                       PMPI_Comm_rank(MPI_COMM_WORLD, &own[1]) == MPI_SUCCESS && !pmpi &&
+                       comm_size(MPI_COMM_WORLD, &shown[0]) == MPI_SUCCESS &&
+                       comm_rank(MPI_COMM_WORLD, &shown[1]) == MPI_SUCCESS;
+    return known && own[0] != shown[0] ? true : !cf_all_agree(!known || own[1] == shown[1]);
 }
 
 /* Whether the environment asks for MPI_THREAD_MULTIPLE, with which collectives may use the threads
@@ -362,7 +376,7 @@ CF_APART static int initialize(bool pmpi, int *argc, char ***argv, int required,
         stage = BEGUN;
         begin();
     }
-    if (outermost && !pmpi && cf_runtime.mode != CF_MODE_OFF && is_another_world()) {
+    if (outermost && cf_runtime.mode != CF_MODE_OFF && is_another_world(pmpi)) {
         cf_runtime.mode = CF_MODE_OFF;
         cf_runtime.tuned_only = cf_runtime.awaits_ends = false;
     }

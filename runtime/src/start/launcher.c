@@ -67,8 +67,10 @@ static bool is_below_hydra(void) {
         if (!look_at(process, &parent, name)) {
             break;
         }
-        if (begins_with(name, "hydra_") || begins_with(name, "slurmstepd")) {
-            return begins_with(name, "hydra_");
+        const bool hydra =
+            begins_with(name, "hydra_pmi_prox") || begins_with(name, "hydra_bstrap_p");
+        if (hydra || begins_with(name, "slurmstepd")) {
+            return hydra;
         }
         process = parent;
     }
