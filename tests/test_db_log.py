@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from invented_tunings import FAST, PLACE, SECONDS, SIZES, SLOW, Out, Tuning, content, run
 
 from collforge.db import Store
@@ -38,8 +37,7 @@ def test_each_change_is_told_below_its_launch(made: Manifest, tmp_path: Path, ca
     assert newest.splitlines()[0] == "27 launches are not shown (--last, --since)"
     assert newest.splitlines()[1:] == lines[at[-2] :]
     assert "1 launch or more" in run(capsys, main.USER_ERROR, "log", "--db", path, "--last", "0")
-    with pytest.raises(SystemExit):
-        main.main(["db", "log", "--since", "yesterday"])
+    assert main.main(["db", "log", "--since", "yesterday"]) == main.USER_ERROR
     assert "argument --since: yesterday: give a date, e.g. 2026-01-31" in capsys.readouterr().err
 
 

@@ -371,6 +371,6 @@ def test_probes_are_listed_and_asked_for(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_file_that_cannot_be_written_is_refused_first(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        main.main(["probe", "small", "--mpi", "openmpi", "--json", str(tmp_path / "no" / "file")])
+    words = ["probe", "small", "--mpi", "openmpi", "--json", str(tmp_path / "no" / "file")]
+    assert main.main(words) == main.USER_ERROR
     assert f"there is no folder {tmp_path / 'no'}" in capsys.readouterr().err

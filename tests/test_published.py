@@ -135,7 +135,7 @@ def test_only_what_is_asked_for(tmp_path: Path) -> None:
         (["--system", "hree"], "did you mean here?"),
         (["--mpi", "mpich"], "known: openmpi"),
         (["--output", "/nowhere/x"], "no folder /nowhere"),
-        (["--db", "/nowhere/x"], "collforge tune"),
+        (["--db", "/tmp/nowhere.db"], "collforge tune"),
     ],
 )
 def test_what_cannot_be_published(

@@ -45,7 +45,8 @@ class Scale:
         path = self.database / f"{self.program.name}-{ranks}.db"
         if not path.exists():
             at.write(path, Build("mpich", self.database, ""))
-        done = execute(["env", f"COLLFORGE_DB={path}", str(self.program), str(ranks)], timeout=60)
+        settings = [f"COLLFORGE_DB={path}", "COLLFORGE_START_TIMEOUT=60"]
+        done = execute(["env", *settings, str(self.program), str(ranks)], timeout=60)
         assert (done.returncode, done.stderr) == (0, "")
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         return {str(line.get("event", "left")): line for line in lines}
