@@ -331,10 +331,16 @@ static bool open_shared(struct cf_comm *comm, const void *unused) {
     if (cf_shared_open(comm)) {
         return true;
     }
-    if (comm->layout.rank == 0) {
-        cf_warn(
-            "a node has no room for a shared window of a communicator: variants go without, "
-            "and sums of floats may be rounded otherwise than in other runs");
+    static const char text[] =
+        "a node has no room for a shared window of a communicator (in its shared memory, or by the "
+        "limits of a process or of this library): variants go without, and sums of floats may be "
+        "rounded otherwise than in other runs";
+    int world_rank = 0;
+    (void)PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
+    if (world_rank == 0) {
+        cf_warn("%s", text);
+    } else if (comm->layout.rank == 0) {
+        cf_log(1, "%s", text);
     }
     return false;
 }
