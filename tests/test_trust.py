@@ -138,6 +138,17 @@ def test_a_resource_ends(
         passes(done)
 
 
+@either("openmpi")
+def test_segments_of_system_v_in_containers(built: Installation) -> None:
+    """Each rank has its own, where native without windows needs none."""
+    tcp = OPENMPI_OPTIONS.replace(
+        "vader,self", "tcp,self --mca btl_tcp_if_include lo --mca shmem sysv"
+    )
+    env = {**preloaded(built), "COLLFORGE_FORCE": "*=shared_window", "COLLFORGE_NODE_MAP": ""}
+    words = ["unshare", "--ipc", str(compiled(built, "calls"))]
+    passes(launch_groups(built.library.name, [(4, env)], words, openmpi=tcp, timeout=TIME))
+
+
 def test_windows_are_off_on_one_rank(built: Installation) -> None:
     """By a parameter of Open MPI."""
     env = {**preloaded(built), "COLLFORGE_FORCE": "*=full_lane[node_phase=shared]"}

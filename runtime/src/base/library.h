@@ -40,7 +40,8 @@ struct cf_library {
 
     /* The folder with the memory of MPI_Win_allocate_shared. Call after MPI_Init. */
     const char *(*shared_folder)(void);
-    /* The user's choice of what makes windows, which ranks may have set differently. NULL: none. */
+    /* The user's choice of what makes windows, which ranks may have set differently; "": none.
+     * NULL: there is no choice, and process numbers do not matter. */
     const char *(*windows_by)(void);
 
     /* ---- threads ---- */

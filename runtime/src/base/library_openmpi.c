@@ -51,7 +51,7 @@ WRAP(PMPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MP
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 static char folder[PATH_MAX] = "/dev/shm";
-static char component[PATH_MAX]; /* the parameter osc */
+static char components[2 * PATH_MAX]; /* the parameters osc and shmem, if one is set */
 
 /*
  * Reads a text parameter, after MPI_Init. The functions are what Open MPI's MPI_T calls. MPI_T
@@ -71,8 +71,14 @@ static void read_text(const char *name, char text[PATH_MAX]) {
 
 static void read_parameters(void) {
     char text[PATH_MAX] = "";
+    char osc[PATH_MAX] = "";
+    char shmem[PATH_MAX] = "";
     read_text("osc_sm_backing_directory", text);
-    read_text("osc", component);
+    read_text("osc", osc);
+    read_text("shmem", shmem);
+    if (*osc != '\0' || *shmem != '\0') {
+        (void)snprintf(components, sizeof components, "%s;%s", osc, shmem);
+    }
     if (text[0] == '/') {
         memcpy(folder, text, sizeof folder);
     }
@@ -87,7 +93,7 @@ static const char *shared_folder(void) {
 
 static const char *windows_by(void) {
     (void)pthread_once(&once, read_parameters);
-    return component;
+    return components;
 }
 
 /* ---- PMIx ------------------------------------------------------------------------------------ */

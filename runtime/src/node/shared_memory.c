@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -26,17 +27,28 @@ size_t cf_shared_memory_room(void) {
                : 0;
 }
 
+/* The number of a namespace of this process: of its process numbers, or of its System V segments.
+ */
+static int64_t namespace_of(const char *kind) {
+    char path[64];
+    struct stat status = {0};
+    (void)snprintf(path, sizeof path, "/proc/self/ns/%s", kind);
+    return stat(path, &status) == 0 ? (int64_t)status.st_ino : -1;
+}
+
+/*
+ * Open MPI takes a segment for its own if its creator has the same process number, so ranks with
+ * numbers of their own would read memory that is not there. Its user may choose System V segments.
+ */
 bool cf_shared_memory_is_common(MPI_Comm node_comm) {
-    enum { FACTS = 4 };
+    enum { FACTS = 5 };
     struct stat folder = {0};
-    struct stat numbers = {0};
     const bool there = stat(cf_library.shared_folder(), &folder) == 0;
-    const bool known = stat("/proc/self/ns/pid", &numbers) == 0;
-    const char *chosen = cf_library.windows_by == NULL ? "" : cf_library.windows_by();
-    /* Open MPI takes a segment for its own if its creator has the same process number, so ranks
-     * with numbers of their own would read memory that is not there. */
+    const bool numbered = cf_library.windows_by != NULL;
+    const char *chosen = numbered ? cf_library.windows_by() : "";
     const int64_t facts[FACTS] = {(int64_t)folder.st_dev, (int64_t)folder.st_ino,
-                                  known ? (int64_t)numbers.st_ino : -1,
+                                  numbered ? namespace_of("pid") : 0,
+                                  *chosen != '\0' ? namespace_of("ipc") : 0,
                                   (int64_t)(cf_hash_text(CF_HASH_BEGIN, chosen) >> 1)};
     int64_t mine[2 * FACTS + 1] = {[2 * FACTS] = there};
     int64_t least[2 * FACTS + 1];
