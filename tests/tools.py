@@ -36,7 +36,7 @@ class Tool:
     variables: dict[str, str]
 
     def run(self, where: str, ranks: set[int], folder: Path) -> tuple[bool, set[str]]:
-        """Whether the job passed, and the collectives that were served. ``where``: before, behind, alone."""
+        """Whether the job passed, and the collectives that were served. ``where``: before, behind, alone (native)."""
         library = libraries.find(self.mpi)
         built = build.build(library, SHARED_HOME)
         plain = {
@@ -50,6 +50,7 @@ class Tool:
             "behind": [built.library_path, self.file],
             "alone": [self.file],
         }[where]
+        plain = {} if where == "alone" else plain  # the native job
         tooled = {**plain, **self.variables, "LD_PRELOAD": ":".join(map(str, order))}
         groups = [(1, tooled if rank in ranks else plain) for rank in range(RANKS)]
         program = compile_once("calls", [library.mpicc, "-O1", CALLS], CALLS)

@@ -15,7 +15,7 @@ from collforge.mpi_library import short_version
 from collforge.reference import References
 from collforge.tuner.cli.tables import Open, show, winner_rows
 from collforge.tuner.site.expected_times import Key
-from collforge.units import format_size
+from collforge.units import format_seconds, format_size
 from collforge.variant import NATIVE, split_name
 
 WORDS = {
@@ -79,7 +79,7 @@ def print_narrow(title: str, rows: Sequence[Mapping[str, object]], made: Manifes
         table.add_row(
             str(row["collective"]),
             size_of(row, made),
-            "" if seconds is None else duration(seconds),
+            "" if seconds is None else format_seconds(seconds),
             f"{row['ratio']:.2f}" if won else "",
             f"{row['ratio_low']:.2f}-{row['ratio_high']:.2f}" if won else "",
             escape(brief(row, made) + ("" if decided else f" ({row['evidence']})")),
@@ -107,14 +107,6 @@ def size_of(row: Mapping[str, object], made: Manifest | None) -> str:
     return (
         "any" if made and row["collective"] in made.unsized else format_size(int(str(row["bytes"])))
     )
-
-
-def duration(seconds: float) -> str:
-    """With the unit that leaves the fewest digits: ``8.2 us``, ``12 ms``."""
-    for factor, unit in ((1e6, "us"), (1e3, "ms")):
-        if seconds * factor < 1000:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"
 
 
 def brief(row: Mapping[str, object], made: Manifest | None) -> str:
