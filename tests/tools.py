@@ -36,7 +36,7 @@ class Tool:
     variables: dict[str, str]
 
     def run(self, where: str, ranks: set[int], folder: Path) -> tuple[bool, set[str]]:
-        """Whether the job passed, and what was served. ``where``: before, behind, alone (without the library)."""
+        """Whether the job passed, and what was served. ``where``: before, behind, alone (no library)."""
         library = libraries.find(self.mpi)
         built = build.build(library, SHARED_HOME)
         plain = {
