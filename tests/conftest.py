@@ -56,6 +56,7 @@ def _own_environment() -> Iterator[None]:
                 patch.delenv(name)
         patch.delenv("LD_PRELOAD", raising=False)
         patch.setenv("COLLFORGE_HOME", str(SHARED_HOME))
+        patch.setenv("COLLFORGE_SITE", str(SHARED_HOME / "site.ini"))
         # Short programs would have no trials else.
         patch.setenv("COLLFORGE_GUARD_AFTER", "0")
         patch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")

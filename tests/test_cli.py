@@ -135,6 +135,22 @@ def test_the_reader_of_a_pipe_may_leave(arguments: list[str]) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("collforge tu", {"tune"}),
+        ("collforge tune --mpi ", {"openmpi", "mpich"}),
+        ("collforge bench --collective alltoall", {"alltoall", "alltoallv"}),
+    ],
+)
+def test_a_shell_completes(line: str, words: set[str], tmp_path: Path) -> None:
+    """As the function of `register-python-argcomplete` asks: the answer comes on descriptor 8."""
+    ask = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "IFS": "\v"}
+    script = f'exec "{sys.executable}" -m collforge 8>"{tmp_path}/words" 9>/dev/null'
+    subprocess.run(["sh", "-c", script], env={**os.environ, **ask}, timeout=60, check=False)
+    assert words <= {word.strip() for word in (tmp_path / "words").read_text().split("\v")}
+
+
 def test_unknown_names_the_nearest_and_all() -> None:
     assert str(unknown("family", "full_lan", ["hierarchical", "full_lane"])) == (
         "unknown family 'full_lan' (did you mean full_lane?); known: full_lane, hierarchical"
@@ -145,7 +161,7 @@ def test_a_name_of_a_library_at_a_prefix_is_known(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLLFORGE_MPI_MINE", "/usr")
     assert libraries.find("mine").mpicc == Path("/usr/bin/mpicc")
     monkeypatch.setenv("COLLFORGE_MPI_MINE", "/nowhere")
-    with pytest.raises(libraries.MissingLibrary, match="COLLFORGE_MPI_MINE is /nowhere"):
+    with pytest.raises(libraries.MissingLibrary, match="the prefix of mine is /nowhere"):
         libraries.find("mine")
 
 

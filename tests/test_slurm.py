@@ -124,6 +124,33 @@ def test_tuning_through_the_queue(
 
 @pytest.mark.wide
 @pytest.mark.emulated
+@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
+def test_a_detected_site_is_tuned_without_options(
+    cluster: Commands, built: Installation, tmp_path: Path
+) -> None:
+    """`collforge site detect` finds the queue and its PMI; then `tune` needs no more than the library.
+
+    Its configuration knows nothing of COLLFORGE_RANK, without which MPICH may hang (test above).
+    """
+    command = [sys.executable, "-m", "collforge"]
+    env = {"COLLFORGE_SITE": str(tmp_path / "site.ini")}
+    config = str(tmp_path / "site.py")
+    code, output = cluster.run("exec", "--", *command, "site", "detect", config, env=env)
+    assert code == 0, output
+    assert "Slurm's partition compute" in output
+    database = tmp_path / "winners.db"
+    mpi = built.library.name
+    words = ["tune", "--mpi", mpi, "--collective", "bcast", "--sizes", "4KiB", "--max-jobs", "1"]
+    code, output = cluster.run("exec", "--", *command, *words, "--db", str(database), env=env)
+    assert code == 0, output
+    with Store(database, create=False) as store:
+        (run,) = store.runs()
+    assert (run.place.system, run.place.layout) == ("cluster", "2x2")
+    assert (run.start.launcher, run.hosts) == ("srun", ("node0", "node1"))
+
+
+@pytest.mark.wide
+@pytest.mark.emulated
 @pytest.mark.parametrize(
     ("system", "mpi"),
     [("slurm", "openmpi"), pytest.param("slurm-mpirun", "mpich", marks=pytest.mark.slow)],

@@ -119,6 +119,19 @@ cluster run --mpi openmpi                                | CMD
 probe overhed                                            | overhead
 publish                                                  | --output
 install                                                  | --prefix
+mpi                                                      | ACTION
+mpi add Big /usr                                         | small letters
+mpi add other /nowhere                                   | the prefix of other is
+mpi find /nowhere                                        | there is no folder
+site set colour red                                      | layout
+site set config nofile.py                                | there is no file
+site set layout 3y                                       | NODESxRANKS
+compare DB                                               | B
+compare 2026-31-01 mpich --db DB                         | unknown database
+compare DB DB                                            | no measured call
+db export-samples - --db DB                              | no such samples
+db export-samples /nowhere/x --db DB                     | there is no folder
+doctor --json /nowhere/x                                 | there is no folder
 reproduce multi-lane 99                                  | did you mean
 """
 LINES = [tuple(map(str.strip, line.rsplit("|", 1))) for line in WRONG.strip().splitlines()]

@@ -1,7 +1,8 @@
 """Finds the MPI libraries of this machine by their compiler wrappers and runs a program to identify them.
 
 Debian installs several side by side as `mpicc.<name>` and `mpirun.<name>`. Any other installation
-is named by the environment: COLLFORGE_MPI_<NAME>=<prefix> stands for the one in <prefix>/bin.
+is named by the site's file (`collforge mpi add`) or by the environment: COLLFORGE_MPI_<NAME>=<prefix>
+stands for the one in <prefix>/bin.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from collforge import site_file
 from collforge.errors import CollforgeError, unknown
 from collforge.home import home, make_folder
 from collforge.mpi_library import MpiLibrary
@@ -53,14 +55,19 @@ class MissingLibrary(CollforgeError):
     """There is no usable MPI library of that name on this machine."""
 
 
-def known_names() -> list[str]:
-    """The names that find() accepts: Debian's two, and one for each COLLFORGE_MPI_<NAME>."""
-    named = (
-        variable[len(PREFIX_VARIABLE) :].lower()
+def prefixes() -> dict[str, str]:
+    """Library -> its prefix: of the site's file, and of the environment, which wins."""
+    named = {
+        variable[len(PREFIX_VARIABLE) :].lower(): prefix
         for variable, prefix in os.environ.items()
         if variable.startswith(PREFIX_VARIABLE) and len(variable) > len(PREFIX_VARIABLE) and prefix
-    )
-    return sorted({*DEBIAN_PACKAGES, *named})
+    }
+    return {**site_file.prefixes(), **named}
+
+
+def known_names() -> list[str]:
+    """The names that find() accepts: Debian's two, and those that have a prefix."""
+    return sorted({*DEBIAN_PACKAGES, *prefixes()})
 
 
 def find(name: str) -> MpiLibrary:
@@ -71,9 +78,12 @@ def find(name: str) -> MpiLibrary:
     """
     if name not in known_names():
         raise unknown("MPI library", name, known_names())
-    mpicc, mpirun = _locate(name)
-    identity = _identify(mpicc)
-    return MpiLibrary(name, mpicc, mpirun, identity.version, identity.thread_multiple)
+    return _described(name, *_locate(name))
+
+
+def at(name: str, prefix: Path) -> MpiLibrary:
+    """The library in a prefix, by a name that it need not have yet. Raises MissingLibrary."""
+    return _described(name, *_tools(name, prefix))
 
 
 def found() -> list[MpiLibrary]:
@@ -88,25 +98,34 @@ def found() -> list[MpiLibrary]:
 
 
 def _locate(name: str) -> tuple[Path, Path]:
-    variable = PREFIX_VARIABLE + name.upper()
-    prefix = os.environ.get(variable)
+    prefix = prefixes().get(name)
     if prefix:
-        folder = Path(prefix).expanduser().absolute() / "bin"
-        tools = [folder / "mpicc", folder / "mpirun"]
-        for tool in tools:
-            if not os.access(tool, os.X_OK):
-                raise MissingLibrary(
-                    f"{variable} is {prefix}, but there is no {tool}: "
-                    f"set it to the prefix that {name} is installed in"
-                )
-        return tools[0], tools[1]
+        return _tools(name, Path(prefix))
     mpicc, mpirun = shutil.which(f"mpicc.{name}"), shutil.which(f"mpirun.{name}")
     if mpicc is None or mpirun is None:
         raise MissingLibrary(
             f"{name} is not installed here: run `apt-get install {DEBIAN_PACKAGES[name]}`, "
-            f"or set {variable} to the prefix of your own"
+            f"or name the prefix of your own: `collforge mpi add {name} PREFIX`"
         )
     return Path(mpicc), Path(mpirun)
+
+
+def _tools(name: str, prefix: Path) -> tuple[Path, Path]:
+    """mpicc and mpirun of a prefix."""
+    folder = prefix.expanduser().absolute() / "bin"
+    found = folder / "mpicc", folder / "mpirun"
+    for tool in found:
+        if not os.access(tool, os.X_OK):
+            raise MissingLibrary(
+                f"the prefix of {name} is {prefix}, but there is no {tool}: "
+                f"name the prefix that {name} is installed in"
+            )
+    return found
+
+
+def _described(name: str, mpicc: Path, mpirun: Path) -> MpiLibrary:
+    identity = _identify(mpicc)
+    return MpiLibrary(name, mpicc, mpirun, identity.version, identity.thread_multiple)
 
 
 @dataclass(frozen=True)

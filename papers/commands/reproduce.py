@@ -69,9 +69,8 @@ def run(args: argparse.Namespace) -> int:
         )
     else:
         rows = _show_all(args)
-    if args.json:
-        names = dict.fromkeys(row["mpi"] for row in rows if row["mpi"])
-        tables.write_document(args, ", ".join(names), rows)
+    names = dict.fromkeys(row["mpi"] for row in rows if row["mpi"])
+    tables.write_document(args, rows, mpi=", ".join(names))
     return int(not rows or any(not row["mpi"] for row in rows))
 
 

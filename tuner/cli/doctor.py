@@ -25,6 +25,7 @@ PROBE_SECONDS = 30
 DISTRIBUTIONS = (
     "ReFrame-HPC",
     "scikit-optimize",
+    "argcomplete",
     "Jinja2",
     "msgspec",
     "rich",

@@ -16,12 +16,14 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from types import FrameType
 from typing import NoReturn
 
 import collforge
 from collforge.errors import CollforgeError, unknown
 from collforge.tuner.cli import commands, overview, registry
+from collforge.tuner.run.options import STANDARD_OUTPUT
 
 USER_ERROR = 2
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
@@ -50,11 +52,21 @@ def build_parser(only: str = "") -> tuple[argparse.ArgumentParser, dict[str, Par
     return parser, dict(subparsers.choices)
 
 
+def complete() -> None:
+    """Answers a shell that completes (`eval "$(register-python-argcomplete collforge)"`), and ends."""
+    if "_ARGCOMPLETE" in os.environ:
+        import argcomplete
+
+        words = os.environ.get("COMP_LINE", "").split()
+        argcomplete.autocomplete(build_parser(words[1] if len(words) > 2 else "")[0])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code; `arguments` default to the process's own."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         try:
+            complete()
             return _run(words)
         finally:
             # Flush here: at exit a closed pipe or a full disk could no longer set the exit code.
@@ -92,8 +104,17 @@ def _run(words: Sequence[str]) -> int:
     for number in (signal.SIGINT, *_ENDS):
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _interrupt)
-    code: int = args.run(args)
+    args.standard_output = sys.stdout
+    with _other_output(args):
+        code: int = args.run(args)
     return code
+
+
+def _other_output(args: argparse.Namespace) -> AbstractContextManager[object]:
+    """With `--json -` what is for people goes to standard error."""
+    if getattr(args, "json", None) == STANDARD_OUTPUT:
+        return redirect_stdout(sys.stderr)
+    return nullcontext()
 
 
 def _unrecognized(parser: argparse.ArgumentParser, word: str) -> CollforgeError:

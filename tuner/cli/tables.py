@@ -20,6 +20,7 @@ from collforge.decision import UNDECIDED
 from collforge.place import Place
 from collforge.reference import References
 from collforge.tuner.cli import plots
+from collforge.tuner.run.options import STANDARD_OUTPUT
 from collforge.tuner.run.pictures import Picture
 from collforge.tuner.site import expected_times
 
@@ -95,18 +96,26 @@ def save(
     """
     if args.plot:
         plots.draw(picture, args.plot)
-    if args.json:
-        write_document(args, mpi, rows, picture=msgspec.to_builtins(picture))
+    write_document(args, rows, mpi=mpi, picture=picture)
 
 
-def write_document(
-    args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]], **more: object
-) -> None:
-    """Writes the file that --json names: the rows, the command line that repeats them, and ``more``."""
+def write_document(args: argparse.Namespace, rows: Sequence[object], **more: object) -> None:
+    """Writes what --json names, if given: the rows, the command line that repeats them, and ``more``.
+
+    A row is a mapping or a dataclass; NaN becomes null.
+    """
+    if not args.json:
+        return
     now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     command = shlex.join(["collforge", *_without_outputs(args.words)])
-    document = {"command": command, "date": now, "mpi": mpi, "rows": rows, **more}
-    args.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    document = {"command": command, "date": now, "rows": rows, **more}
+    text = (
+        msgspec.json.format(msgspec.json.encode(document, enc_hook=str), indent=1).decode() + "\n"
+    )
+    if args.json == STANDARD_OUTPUT:
+        args.standard_output.write(text)
+    else:
+        args.json.write_text(text, encoding="utf-8")
 
 
 def _without_outputs(words: Sequence[str]) -> list[str]:

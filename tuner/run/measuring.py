@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from collforge import layout, reframe_checks, units
+from collforge import layout, reframe_checks, site_file, units
 from collforge.decision import MARGIN
 from collforge.errors import CollforgeError, unknown
 from collforge.generator.manifest import Manifest
@@ -16,12 +17,12 @@ from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
-from collforge.toolchain import libraries
+from collforge.toolchain import build, libraries
 from collforge.tuner.decide import profile
 from collforge.tuner.decide.plan import Goal
 from collforge.tuner.decide.profile import Profile
 from collforge.tuner.run.jobs import Site
-from collforge.tuner.run.options import input_file, positive
+from collforge.tuner.run.options import complete_by, input_file, positive
 
 SIZES = "1KiB..1MiB"
 PROBLEM_SECONDS = 8.0
@@ -31,16 +32,20 @@ LAYOUTS = {"emulated": "4x2", "local": "2x2"}
 
 def add_system(parser: argparse.ArgumentParser, layout: str = "nodes x ranks per node") -> None:
     """Adds --system and the options that describe it. ``layout``: what the help says of --layout."""
-    add_place(parser, default="emulated")
-    parser.add_argument("--layout", help=f"{layout} (default: 4x2 emulated, 2x2 local)")
+    add_place(parser)
+    parser.add_argument("--layout", help=f"{layout} (default: the site's, 4x2 emulated, 2x2 local)")
     add_rails(parser)
 
 
-def add_place(parser: argparse.ArgumentParser, default: str) -> None:
-    """Adds --system and --config."""
+def default_system(fallback: str = "emulated") -> str:
+    return site_file.value("system") or fallback
+
+
+def add_place(parser: argparse.ArgumentParser, fallback: str = "emulated") -> None:
+    """Adds --system and --config; ``fallback``: the default system if the site has none."""
     parser.add_argument(
         "--system",
-        default=default,
+        default=default_system(fallback),
         help="emulated, local, a system of your --config, or slurm or slurm-mpirun, on the Slurm cluster of "
         "`collforge cluster up` (default: %(default)s)",
     )
@@ -67,12 +72,13 @@ def add_rails(parser: argparse.ArgumentParser) -> None:
 
 def add_problems(parser: argparse.ArgumentParser) -> None:
     """Adds --collective, --sizes and --per."""
-    parser.add_argument(
+    action = parser.add_argument(
         "--collective",
         default="regular",
         help="names separated by commas, e.g. bcast,allreduce, or groups: mpi, which is irregular (block sizes "
         "may differ) and regular (the others); hybrid: those of collforge_hybrid.h; all (default: %(default)s)",
     )
+    complete_by(action, known_collectives)
     parser.add_argument(
         "--sizes",
         default=SIZES,
@@ -85,6 +91,13 @@ def add_problems(parser: argparse.ArgumentParser) -> None:
         help="meaning of --sizes: bytes of a block, or bytes that the links of the busiest node must move "
         "(default: %(default)s)",
     )
+
+
+def known_collectives() -> list[str]:
+    """Those of the manifest, if there is one."""
+    with suppress(CollforgeError):
+        return [entry.name for entry in build.read_manifest().collectives]
+    return []
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:
@@ -179,13 +192,21 @@ def site_of(system: str, config: Path | None, library: MpiLibrary) -> Site:
 
     Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
     """
+    if not config and system not in LAYOUTS and system == site_file.value("system"):
+        config = Path(site_file.value("config") or "").absolute()
+        if not config.is_file():
+            raise CollforgeError(
+                f"system {system} has no ReFrame configuration: name it once by "
+                "`collforge site set config FILE`, or with --config"
+            )
     if system in slurm.SYSTEMS and not config:
         slurm.check_entered()
         return Site(system, library.name, reframe_checks.SLURM_SETTINGS)
     if system not in LAYOUTS and not config:
         raise CollforgeError(
             f"system {system} is none of {', '.join(sorted(LAYOUTS))}: "
-            "name the ReFrame configuration that has it with --config"
+            "name the ReFrame configuration that has it with --config, or make one by "
+            "`collforge site detect FILE`"
         )
     if system == "emulated":
         check(library.flavor)
@@ -203,7 +224,8 @@ def parse_layout(text: str | None, system: str, divided: bool = False) -> Layout
     ``divided``: parts of a job (4x2/4x1) are allowed.
     Raises CollforgeError if the layout does not fit the system.
     """
-    asked = text or LAYOUTS.get(system)
+    at_site = site_file.value("layout") if system == site_file.value("system") else None
+    asked = text or at_site or LAYOUTS.get(system)
     if asked is None:
         raise CollforgeError(
             f"system {system} has no default layout: give one with --layout, e.g. 4x2"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -17,13 +17,19 @@ PLOTS = (".png", ".svg", ".pdf")
 
 def add_mpi(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
     """Adds --mpi NAME[,NAME...]; args.mpi is the text, for find_libraries() or libraries.find()."""
-    parser.add_argument(
+    action = parser.add_argument(
         "--mpi",
         metavar="NAME",
         required=required,
         help=f"MPI library: {', '.join(libraries.DEBIAN_PACKAGES)}, "
-        "or the name of a COLLFORGE_MPI_<NAME>=<prefix>",
+        "or a name of `collforge mpi list`",
     )
+    complete_by(action, libraries.known_names)
+
+
+def complete_by(action: argparse.Action, names: Callable[[], Sequence[str]]) -> None:
+    """Shells complete the option by these names (argcomplete)."""
+    action.completer = lambda **_: names()  # type: ignore[attr-defined]
 
 
 def add_database(parser: argparse.ArgumentParser) -> None:
@@ -37,14 +43,24 @@ def add_database(parser: argparse.ArgumentParser) -> None:
     )
 
 
+STANDARD_OUTPUT = Path("-")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Adds --json FILE; args.json is an absolute path, STANDARD_OUTPUT or None (tables.write_document)."""
+    parser.add_argument(
+        "--json",
+        metavar="FILE",
+        type=json_file,
+        help="write the facts, with the command and the date; -: to standard output, "
+        "and all else to standard error",
+    )
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """Adds --json FILE and --plot FILE for measured values; each becomes an absolute path or None."""
-    for name, what in (
-        ("json", "write what was measured, with the command, the date and the library"),
-        ("plot", "draw it (.png, .svg, .pdf)"),
-    ):
-        kind = plot_file if name == "plot" else output_file
-        parser.add_argument(f"--{name}", metavar="FILE", type=kind, help=what)
+    add_json(parser)
+    parser.add_argument("--plot", metavar="FILE", type=plot_file, help="draw it (.png, .svg, .pdf)")
 
 
 def _path(text: str) -> Path:
@@ -57,6 +73,10 @@ def output_file(text: str) -> Path:
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
     return path
+
+
+def json_file(text: str) -> Path:
+    return STANDARD_OUTPUT if text == str(STANDARD_OUTPUT) else output_file(text)
 
 
 def plot_file(text: str) -> Path:

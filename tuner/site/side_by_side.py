@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -46,21 +46,28 @@ def read(store: Store, places: Iterable[Place], collectives: Sequence[str]) -> d
     """The problems that several libraries were measured on."""
     found: dict[Key, dict[str, Times]] = {}
     for place in places:
-        chosen = choices_at(store, place)
-        medians: dict[Key, dict[Variant, list[float]]] = {}
-        for one in store.measurements(place):
-            if one.variant.collective in collectives and one.samples:
-                key = (place.system, one.variant.collective, one.bytes, one.problem)
-                group = medians.setdefault(key, {})
-                group.setdefault(one.variant, []).append(one.median)
-        for key, group in medians.items():
-            _, collective, size, _ = key
-            native = group.get(Variant(collective))
-            choice = chosen.get((collective, size))
-            if native:
-                tuned = group.get(choice.variant, native) if choice else native
-                found.setdefault(key, {})[library_name(place)] = Times(native, tuned)
+        for key, each in times(store, place).items():
+            if key[1] in collectives:
+                found.setdefault(key, {})[library_name(place)] = each
     return {key: row for key, row in found.items() if len(row) > 1}
+
+
+def times(store: Store, place: Place, runs: Container[str] | None = None) -> dict[Key, Times]:
+    """Of every problem of a place (database key) that has native launches. ``runs``: these launches only."""
+    chosen = choices_at(store, place)
+    medians: dict[Key, dict[Variant, list[float]]] = {}
+    for one in store.measurements(place):
+        if one.samples and (runs is None or one.run in runs):
+            key = (place.system, one.variant.collective, one.bytes, one.problem)
+            medians.setdefault(key, {}).setdefault(one.variant, []).append(one.median)
+    found = {}
+    for key, group in medians.items():
+        _, collective, size, _ = key
+        native = group.get(Variant(collective))
+        choice = chosen.get((collective, size))
+        if native:
+            found[key] = Times(native, group.get(choice.variant, native) if choice else native)
+    return found
 
 
 def fastest(row: Row) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -15,10 +16,19 @@ from collforge.db.pruning import Old, Pruned
 from collforge.errors import CollforgeError
 from collforge.place import Place
 from collforge.toolchain import build
+from collforge.tuner.cli import tables
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import measuring
-from collforge.tuner.run.options import add_database, day, input_file, output_file
-from collforge.tuner.site import rebuild
+from collforge.tuner.run.options import (
+    STANDARD_OUTPUT,
+    add_database,
+    add_json,
+    day,
+    input_file,
+    json_file,
+    output_file,
+)
+from collforge.tuner.site import rebuild, samples
 from collforge.tuner.site.rebuild import Rules
 
 CHECK = "collforge db check --db cluster.db"
@@ -35,6 +45,12 @@ collforge db log
 
 Launches are in the order in which they were stored. Below each stand the winners that changed after it and
 before the next. A variant that fails is out on all layouts and systems of its MPI library."""
+
+SAMPLES = """\
+collforge db export-samples samples.csv --system cluster --collective bcast
+  collforge db export-samples - --osu
+
+A row of the CSV is a sample: the seconds of one call, from the first rank's start to the last rank's end."""
 
 PRUNE = """\
 collforge db prune --fingerprints --libraries --dry-run
@@ -55,6 +71,7 @@ def add_parser(subparsers: Subparsers) -> None:
         run_check,
     )
     add_database(check)
+    add_json(check)
     merge = add_command(kinds, "merge", "join databases in a new one", MERGE, run_merge)
     merge.add_argument("files", metavar="FILE", nargs="+", type=input_file)
     merge.add_argument(
@@ -94,8 +111,22 @@ def add_parser(subparsers: Subparsers) -> None:
     prune.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     add_database(prune)
     _add_log(kinds)
+    _add_export_samples(kinds)
     for each in (check, merge, prune):
         measuring.add_precision(each)
+
+
+def _add_export_samples(kinds: Subparsers) -> None:
+    export = add_command(
+        kinds, "export-samples", "write all samples as CSV", SAMPLES, run_export_samples
+    )
+    export.add_argument("file", metavar="FILE", type=json_file, help="-: standard output")
+    export.add_argument(
+        "--osu", action="store_true", help="in the shape of OSU's tables: size, microseconds"
+    )
+    for name in ("system", "mpi", "layout", "collective"):
+        export.add_argument(f"--{name}", metavar="NAME", default="", help="only of this one")
+    add_database(export)
 
 
 def _add_log(kinds: Subparsers) -> None:
@@ -107,6 +138,7 @@ def _add_log(kinds: Subparsers) -> None:
         "--last", metavar="N", type=int, default=20, help="the last N launches (default: 20)"
     )
     add_database(log)
+    add_json(log)
 
 
 def read_rules(args: argparse.Namespace) -> Rules:
@@ -125,6 +157,7 @@ def run_check(args: argparse.Namespace) -> int:
     for line in found:
         print(line)
     print(f"{args.db}: {numbers}: sound" if not found else f"{args.db}: {len(found)} faults")
+    tables.write_document(args, found)
     return int(bool(found))
 
 
@@ -140,6 +173,23 @@ def run_log(args: argparse.Namespace) -> int:
             print(f"{left} launches are not shown (--last, --since)")
         for line in told_runs(store, shown):
             print(line)
+        tables.write_document(args, shown)
+    return 0
+
+
+def run_export_samples(args: argparse.Namespace) -> int:
+    with ExitStack() as stack:
+        store = stack.enter_context(Store(args.db, create=False))
+        chosen = samples.choose(store, args.system, args.mpi, args.layout, args.collective)
+        if not chosen:
+            raise CollforgeError(f"{args.db} has no such samples (--system, --mpi, --layout, ...)")
+        out = sys.stdout
+        if args.file != STANDARD_OUTPUT:
+            out = stack.enter_context(args.file.open("w", encoding="utf-8", newline=""))
+        if args.osu:
+            samples.write_osu(chosen, out)
+        else:
+            samples.write_rows(store, chosen, out)
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from collforge.tuner.cli.command import Subparsers, add_command
-from collforge.tuner.run.options import add_database
+from collforge.tuner.run.options import add_database, add_json
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -17,6 +17,7 @@ def add_parser(subparsers: Subparsers) -> None:
         run,
     )
     add_database(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -33,4 +34,5 @@ def run(args: argparse.Namespace) -> int:
         mark = "missing" if finding.failed else "optional" if finding.fix else "ok"
         table.add_row(mark, finding.subject, finding.found, finding.fix)
     tables.show(table)
+    tables.write_document(args, findings)
     return int(any(finding.failed for finding in findings))

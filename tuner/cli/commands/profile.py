@@ -24,7 +24,14 @@ from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.decide.profile import Calls, Profile
 from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
 from collforge.tuner.run import measuring
-from collforge.tuner.run.options import add_database, add_mpi, find_libraries, input_file, plot_file
+from collforge.tuner.run.options import (
+    add_database,
+    add_json,
+    add_mpi,
+    find_libraries,
+    input_file,
+    plot_file,
+)
 from collforge.tuner.run.pictures import DotPicture, Dots
 
 SUMMARY = "what an application calls (COLLFORGE_PROFILE), and what tuning would buy"
@@ -48,12 +55,13 @@ def add_parser(subparsers: Subparsers) -> None:
     gain = add_command(
         kinds, "gain", "what the stored winners save", EXAMPLE.splitlines()[1].strip(), run_gain
     )
-    gain.add_argument("--system", default="emulated", help="default: %(default)s")
+    gain.add_argument("--system", default=measuring.default_system(), help="default: %(default)s")
     measuring.add_rails(gain)
     gain.set_defaults(layout=None)
     add_mpi(gain)
     add_database(gain)
     for each in (show, gain):
+        add_json(each)
         each.add_argument("files", metavar="FILE", nargs="+", type=input_file)
         each.add_argument("--most", type=_count, default=20, help="rows (default: %(default)s)")
 
@@ -82,6 +90,7 @@ def run_show(args: argparse.Namespace) -> int:
     _tell_nonblocking(found)
     if args.plot:
         plots.draw(picture(found, args.most), args.plot)
+    tables.write_document(args, found.rows, seconds=found.seconds, nonblocking=found.nonblocking)
     return 0
 
 
@@ -149,6 +158,7 @@ def run_gain(args: argparse.Namespace) -> int:
     if found.tuned:
         print("these jobs had winners already: what they saved is not counted")
     made = build.read_manifest()
+    rows: list[dict[str, object]] = []
     for library in find_libraries(args.mpi):
         with Store(args.db, create=False) as store:
             saved = savings(args, store, made, library, found)
@@ -162,7 +172,12 @@ def run_gain(args: argparse.Namespace) -> int:
         for row, (seconds, words) in list(zip(found.rows, saved))[: args.most]:
             table.add_row(*_cells(found, row), f"{_part(found, seconds):.1%}", escape(words))
         tables.show(table)
+        rows += [
+            {"mpi": library.name, "calls": row, "saved": seconds, "by": words}
+            for row, (seconds, words) in zip(found.rows, saved)
+        ]
     _tell_nonblocking(found)
+    tables.write_document(args, rows, seconds=found.seconds)
     return 0
 
 

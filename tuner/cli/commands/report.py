@@ -20,7 +20,7 @@ from collforge.tuner.decide import bandwidth
 from collforge.tuner.decide.decisions import Standing, read_standing
 from collforge.tuner.decide.evidence import measured_problems
 from collforge.tuner.decide.plan import Goal
-from collforge.tuner.run.options import add_database, day, plot_file
+from collforge.tuner.run.options import add_database, add_json, day, plot_file
 from collforge.tuner.site import side_by_side, spread
 
 EXAMPLE = """\
@@ -38,6 +38,7 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers, "report", "show the winners and the evidence for them", EXAMPLE, run
     )
     add_database(parser)
+    add_json(parser)
     parser.add_argument("--mpi", help="one MPI library only")
     parser.add_argument("--collective", help="one collective only")
     kinds = parser.add_mutually_exclusive_group()
@@ -68,13 +69,18 @@ def run(args: argparse.Namespace) -> int:
         if everywhere and not places:
             raise unknown("MPI library", args.mpi, {place.mpi for place in everywhere})
         if args.since:
-            return show_spread(store, places, args.since, collectives)
+            tables.write_document(args, show_spread(store, places, args.since, collectives))
+            return 0
         if args.libraries:
-            return show_libraries(store, places, collectives)
+            tables.write_document(args, show_libraries(store, places, collectives))
+            return 0
+        rows: list[dict[str, object]] = []
         for place in places:
             goal = Goal(from_name(place.layout), tuple(collectives), ())
             print(f"{place.system}, {short_version(place.mpi_version)}, {place.layout}:")
-            explain(read_standing(store, made, goal, place))
+            standing = read_standing(store, made, goal, place)
+            explain(standing)
+            rows += facts(standing, place)
             explain_stale(made, store, place, collectives)
         panels = bandwidth.read_series(store, made, places, collectives)
     if args.plot and not panels:
@@ -82,14 +88,16 @@ def run(args: argparse.Namespace) -> int:
     if args.plot:
         report_plot.draw(panels, args.plot)
         print(f"plot: {args.plot}")
+    tables.write_document(args, rows)
     return 0
 
 
 def show_spread(
     store: Store, places: Sequence[Place], since: date, collectives: Sequence[str]
-) -> int:
+) -> list[dict[str, object]]:
+    """Prints the spreads, and returns them."""
     runs = spread.launches(store, since.isoformat())
-    shown = False
+    shown: list[dict[str, object]] = []
     for place in places:
         rows = [
             one for one in spread.read(store, place, runs) if one.variant.collective in collectives
@@ -98,20 +106,42 @@ def show_spread(
             version = short_version(place.mpi_version)
             title = f"{place.system}, {version}, {place.layout}: launches since {since}"
             tables.show(spread.table(title, rows))
-            shown = True
+            shown += [{"place": place, **vars(one)} for one in rows]
     if not shown:
         print(f"nothing was measured since {since}")
-    return 0
+    return shown
 
 
-def show_libraries(store: Store, places: Sequence[Place], collectives: Sequence[str]) -> int:
+def show_libraries(
+    store: Store, places: Sequence[Place], collectives: Sequence[str]
+) -> list[dict[str, object]]:
+    """Prints the libraries' times, and returns them."""
     rows = side_by_side.read(store, places, collectives)
     if not rows:
         raise CollforgeError(
             "no two MPI libraries were measured on the same system, layout and size"
         )
     tables.show(side_by_side.table(rows))
-    return 0
+    return [
+        {"system": system, "problem": problem, "bytes": size, "libraries": row, "fastest": best}
+        for (system, _, size, problem), row in sorted(rows.items())
+        for best in [side_by_side.fastest(row)]
+    ]
+
+
+def facts(standing: Standing, place: Place) -> list[dict[str, object]]:
+    """A row for each decision, with the estimates of the winner and its runners-up."""
+    return [
+        {
+            "place": place,
+            "problem": problem,
+            "settled": decision.settled,
+            "reason": decision.reason,
+            "winner": decision.winner,
+            "others": decision.others,
+        }
+        for problem, decision in sorted(standing.decisions.items())
+    ]
 
 
 def explain(standing: Standing) -> None:

@@ -88,7 +88,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("--collective", help="with commas, or regular or irregular (default: all)")
     parser.add_argument("--tier", choices=TIERS, help="number of cases (default small)")
     parser.add_argument("--layout", help="placements with commas (default: those of the tier)")
-    measuring.add_place(parser, default="local")
+    measuring.add_place(parser, fallback="local")
     parser.add_argument(
         "--seed", type=int, default=7, help="seed of the inputs (default %(default)s)"
     )

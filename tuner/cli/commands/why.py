@@ -11,10 +11,11 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
 from collforge.place import Place
 from collforge.toolchain import build
+from collforge.tuner.cli import tables
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
 from collforge.tuner.run import measuring
-from collforge.tuner.run.options import add_database, add_mpi, find_libraries
+from collforge.tuner.run.options import add_database, add_json, add_mpi, find_libraries
 
 EXAMPLE = """\
 collforge why --layout 3x2 allreduce 96KiB
@@ -29,6 +30,7 @@ def add_parser(subparsers: Subparsers) -> None:
     measuring.add_system(parser)
     add_mpi(parser)
     add_database(parser)
+    add_json(parser)
     parser.add_argument("collective", metavar="COLLECTIVE")
     parser.add_argument("size", metavar="SIZE", help="bytes of a block, e.g. 96KiB")
 
@@ -38,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
     layout = measuring.parse_layout(args.layout, args.system, divided=True)
     (collective,) = measuring.parse_collectives(args.collective, made)
     (size,) = units.parse_sizes(args.size)
+    rows = []
     with Store(args.db, create=False) as store:
         for library in find_libraries(args.mpi):
             place = Place.of(measuring.system_name(args), library, layout)
@@ -47,8 +50,11 @@ def run(args: argparse.Namespace) -> int:
                 if one.choice.variant.collective == collective
             ]
             print(f"{place.mpi}: {collective} of {units.format_size(size)} on {layout.name}:")
-            for line in explain(made, layout, winners, size):
-                print(f"  {line}")
+            lines = explain(made, layout, winners, size)
+            print("\n".join(f"  {line}" for line in lines))
+            found = serving_winner(made.collective(collective), winners, size)
+            rows.append({"place": place, "serves": found and found.choice, "lines": lines})
+    tables.write_document(args, rows, collective=collective, bytes=size)
     return 0
 
 
