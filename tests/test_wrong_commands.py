@@ -119,6 +119,9 @@ cluster run --mpi openmpi                                | CMD
 probe overhed                                            | overhead
 publish                                                  | --output
 install                                                  | --prefix
+install --list nofolder                                  | there is no folder
+uninstall                                                | --prefix
+uninstall --prefix nofolder                              | install --list
 reproduce multi-lane 99                                  | did you mean
 """
 LINES = [tuple(map(str.strip, line.rsplit("|", 1))) for line in WRONG.strip().splitlines()]
