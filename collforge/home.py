@@ -12,6 +12,14 @@ import platformdirs
 from collforge.errors import CollforgeError
 
 
+def full_path(text: str) -> Path:
+    """The absolute path without ``..``; links before a ``..`` are followed, as the file system does."""
+    path = Path(text).expanduser().absolute()
+    if ".." not in path.parts:
+        return path
+    return path.resolve() if path.name == ".." else path.parent.resolve() / path.name
+
+
 def home() -> Path:
     """The absolute path of the folder for all generated files; it need not exist yet.
 
@@ -20,7 +28,7 @@ def home() -> Path:
     """
     named = os.environ.get("COLLFORGE_HOME")
     if named:
-        return Path(named).expanduser().absolute()
+        return full_path(named)
     top = Path(__file__).resolve().parent.parent
     if (top / "setup.cfg").is_file() and (top / "templates").is_dir():
         return top / "build"
@@ -30,7 +38,7 @@ def home() -> Path:
 def database_path() -> Path:
     """The absolute path of the default database: $COLLFORGE_DB if set, else the one in home()."""
     named = os.environ.get("COLLFORGE_DB")
-    return Path(named).expanduser().absolute() if named else home() / "collforge.db"
+    return full_path(named) if named else home() / "collforge.db"
 
 
 def make_folder(folder: Path) -> Path:

@@ -23,6 +23,7 @@ from pathlib import Path
 import platformdirs
 
 from collforge.errors import CollforgeError
+from collforge.home import full_path
 
 SITE, MPI = "site", "mpi"
 KEYS = {SITE: ("system", "config", "layout"), MPI: ()}
@@ -33,7 +34,7 @@ def path() -> Path:
     """The file that is written."""
     named = os.environ.get("COLLFORGE_SITE")
     if named:
-        return Path(named).expanduser().absolute()
+        return full_path(named)
     return platformdirs.user_config_path("collforge") / "site.ini"
 
 

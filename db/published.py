@@ -89,6 +89,29 @@ def render(found: Sequence[Section]) -> str:
     return "\n".join([*lines, _line("end", str(rows)), ""])
 
 
+def counts(text: str) -> dict[tuple[str, str], tuple[int, int]]:
+    """Of a published file: (system, MPI library's version) -> its winners, its points of the map.
+
+    Raises CollforgeError for a part of a file, or another format.
+    """
+    first, *lines = text.split("\n")
+    found: dict[tuple[str, str], list[int]] = {}
+    counted, on_map = [0, 0], False
+    for kind, *values in (line.split("\t") for line in lines):
+        if kind == "winners" and len(values) == 2:
+            counted = found.setdefault((values[0], values[1]), [0, 0])
+        elif kind == "layout":
+            on_map = values[0].startswith("~")
+        elif kind.isdecimal():
+            counted[on_map] += 1
+    rows = sum(map(sum, found.values()))
+    if first != f"{PUBLISHED.decode()}{FORMAT}" or lines[-2:] != [_line("end", str(rows)), ""]:
+        raise CollforgeError(
+            "it is damaged, or of another version of Collforge: install a new tree"
+        )
+    return {place: (winners, points) for place, (winners, points) in found.items()}
+
+
 def _line(*fields: str) -> str:
     for field in fields:
         if any(character in field for character in "\t\n\0"):

@@ -216,7 +216,8 @@ def test_what_is_in_the_tree(tree: Tree) -> None:
     headers = {
         f"include/{path.name}" for path in (TOP / "runtime" / "include").iterdir() if path.is_file()
     }
-    share = {"collforge/README", "collforge/winners.txt", "collforge/winners.txt.sha256"}
+    share = {"collforge/README", "collforge/tree.json"}
+    share |= {"collforge/winners.txt", "collforge/winners.txt.sha256"}
     share |= {"man/man1/collforge.1", "man/man7/collforge.7"}
     expected = of_each | headers | {f"share/{name}" for name in share}
     assert files == expected | {"include/collforge_hybrid.f90"}

@@ -132,6 +132,9 @@ compare DB DB                                            | no measured call
 db export-samples - --db DB                              | no such samples
 db export-samples /nowhere/x --db DB                     | there is no folder
 doctor --json /nowhere/x                                 | there is no folder
+install --list nofolder                                  | there is no folder
+uninstall                                                | --prefix
+uninstall --prefix nofolder                              | install --list
 reproduce multi-lane 99                                  | did you mean
 """
 LINES = [tuple(map(str.strip, line.rsplit("|", 1))) for line in WRONG.strip().splitlines()]

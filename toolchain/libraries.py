@@ -20,7 +20,7 @@ import msgspec
 
 from collforge import site_file
 from collforge.errors import CollforgeError, unknown
-from collforge.home import home, make_folder
+from collforge.home import full_path, home, make_folder
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain.process import outcome
 
@@ -112,7 +112,7 @@ def _locate(name: str) -> tuple[Path, Path]:
 
 def _tools(name: str, prefix: Path) -> tuple[Path, Path]:
     """mpicc and mpirun of a prefix."""
-    folder = prefix.expanduser().absolute() / "bin"
+    folder = full_path(str(prefix)) / "bin"
     found = folder / "mpicc", folder / "mpirun"
     for tool in found:
         if not os.access(tool, os.X_OK):

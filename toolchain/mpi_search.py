@@ -19,7 +19,7 @@ from collforge.toolchain.process import outcome
 
 USUAL = ("/opt/*", "/opt/*/*", "/opt/*/*/*", "/usr/lib64/*", "/usr/local", "/usr/lib/*/*")
 DEPTH = 4
-"""Folders below a given one that may be a prefix."""
+"""A prefix is less than so many folders below a given one."""
 MODULE = re.compile("mpi|mvapich", re.IGNORECASE)
 SECONDS = 30
 NAMES = {"Open MPI": "openmpi", "MPICH": "mpich", "Intel(R) MPI": "impi", "MVAPICH": "mvapich"}
@@ -43,9 +43,10 @@ class Found:
 
 def search(folders: Sequence[Path]) -> list[Found]:
     """The libraries that have a name, then others; each prefix once. `folders`: to be searched, too."""
-    named = [Found(one, one.mpicc.parent.parent, is_named=True) for one in libraries.found()]
-    seen = {_key(one.library.mpicc) for one in named}
-    found, names = named, set(libraries.known_names())
+    working = libraries.found()
+    found = [Found(one, one.mpicc.parent.parent, is_named=True) for one in working]
+    seen = {_key(one.mpicc) for one in working}
+    names = set(libraries.known_names())
     for prefix, module in _candidates(folders):
         key = _key(prefix / "bin" / "mpicc")
         if key in seen:
@@ -94,13 +95,12 @@ def _candidates(folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     yield from _with_mpicc([Path(sys.prefix)])
     for pattern in USUAL:
         yield from _with_mpicc(sorted(Path("/").glob(pattern[1:])))
-    for folder in folders:
-        if not folder.is_dir():
-            raise CollforgeError(f"there is no folder {folder}")
-        for depth in range(DEPTH):
-            yield from _with_mpicc(
-                sorted(folder.glob("/".join(["*"] * depth)) if depth else [folder])
-            )
+    for top in folders:
+        if not top.is_dir():
+            raise CollforgeError(f"there is no folder {top}")
+        yield from _with_mpicc([top])
+        for depth in range(1, DEPTH):
+            yield from _with_mpicc(sorted(top.glob("/".join(["*"] * depth))))
 
 
 def _with_mpicc(prefixes: Iterable[Path]) -> Iterator[tuple[Path, str]]:

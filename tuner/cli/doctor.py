@@ -21,6 +21,7 @@ from collforge.toolchain import libraries, vcis
 from collforge.toolchain.process import outcome
 
 PROBE_SECONDS = 30
+OTHER_DISK = "free some space, or set COLLFORGE_HOME to a folder on another disk"
 # The direct dependencies in setup.cfg; tests/test_doctor.py compares.
 DISTRIBUTIONS = (
     "ReFrame-HPC",
@@ -66,8 +67,15 @@ def examine(database: Path) -> Iterator[Finding]:
     for subject, check in checks.items():
         try:
             yield from check()
-        except (CollforgeError, OSError) as error:
+        except CollforgeError as error:
             yield Finding(subject, "cannot tell", str(error))
+        except OSError as error:
+            yield Finding(subject, _failure(error), OTHER_DISK)
+
+
+def _failure(error: OSError) -> str:
+    """Of a write, which names no file, the folder that Collforge writes to."""
+    return f"{error.filename or home.home()}: {os.strerror(error.errno or 0)}"
 
 
 def _distribution(name: str) -> Finding:
@@ -165,13 +173,13 @@ def _defines_mpi(path: str) -> bool:
 def _home() -> Finding:
     folder = home.home()
     try:
-        with tempfile.NamedTemporaryFile(dir=home.make_folder(folder)):
-            pass
+        with tempfile.NamedTemporaryFile(dir=home.make_folder(folder)) as file:
+            file.write(bytes(1 << 16))  # an empty file has room on a full disk
+            file.flush()
     except CollforgeError as error:
         return Finding("home", str(folder), str(error))
     except OSError as error:
-        fix = "free some space, or set COLLFORGE_HOME to a folder on another disk"
-        return Finding("home", f"{folder}: {os.strerror(error.errno or 0)}", fix)
+        return Finding("home", _failure(error), OTHER_DISK)
     return Finding("home", str(folder))
 
 

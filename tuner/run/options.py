@@ -63,13 +63,9 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--plot", metavar="FILE", type=plot_file, help="draw it (.png, .svg, .pdf)")
 
 
-def _path(text: str) -> Path:
-    return Path(text).expanduser().absolute()
-
-
 def output_file(text: str) -> Path:
     """Refuses a file that cannot be written, before minutes are spent on measuring."""
-    path = _path(text)
+    path = home.full_path(text)
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
     return path
@@ -89,7 +85,7 @@ def plot_file(text: str) -> Path:
 
 def input_file(text: str) -> Path:
     """Refuses a file that is not there."""
-    path = _path(text)
+    path = home.full_path(text)
     if not path.is_file():
         raise argparse.ArgumentTypeError(f"there is no file {path}")
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
 import collforge
@@ -12,11 +13,10 @@ from collforge.errors import CollforgeError
 from collforge.home import home
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain.build import RUNTIME, Built, generated_folder
+from collforge.tuner.site.installed import RECORD, SHARE, WINNERS, Record, is_tree
 from collforge.tuner.site.modulefiles import Modulefile
 from collforge.tuner.site.publishing import fits_preload, publish, write_file
 
-SHARE = Path("share", "collforge")
-WINNERS = SHARE / "winners.txt"
 MODULE_SOURCE = "collforge_hybrid.f90"
 
 PKG_CONFIG = """\
@@ -33,7 +33,8 @@ Libs: -L${{libdir}} -lcollforge -Wl,-rpath,${{libdir}}
 """
 
 README = """\
-Collforge {version}, a tree that may be moved as a whole. To remove it, delete it.
+Collforge {version}, a tree that may be moved as a whole. To remove it:
+collforge uninstall --prefix THIS_TREE, or delete it.
 
 {libraries}
 Users: module use THIS_TREE/share/modulefiles && module load collforge/{mpi}
@@ -59,6 +60,8 @@ class Part:
     has_winners: bool
     settings: Mapping[str, str]
     """Variables that the winners need in addition."""
+    module: str = ""
+    """The site's module of the library, which is loaded first."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class Tree:
 
     prefix: Path
     module_version: str
+    usage: Path | None = None
+    """The folder in which each job leaves a line."""
 
     def check(self) -> None:
         """Raises CollforgeError where no tree can be."""
@@ -74,10 +79,10 @@ class Tree:
             raise CollforgeError(
                 f"LD_PRELOAD cannot carry the blanks or colons of {self.prefix}: take another --prefix"
             )
-        if (self.prefix / SHARE / "README").exists():
+        if is_tree(self.prefix):
             raise CollforgeError(
                 f"{self.prefix} has a tree already, which jobs may use: install the next one beside it, "
-                "or remove it first"
+                f"or remove it first: `collforge uninstall --prefix {self.prefix}`"
             )
         if self.prefix.exists() and not (self.prefix.is_dir() and not any(self.prefix.iterdir())):
             raise CollforgeError(
@@ -87,7 +92,7 @@ class Tree:
     def install(
         self, parts: Sequence[Part], found: Sequence[Section], pages: Mapping[str, str]
     ) -> str:
-        """Writes all files, the README last: without it the tree is not complete.
+        """Writes all files, RECORD last: without it the tree is not complete.
 
         Returns the digest of the winners, '' if there are none.
         """
@@ -109,6 +114,19 @@ class Tree:
             ),
         )
         self._write(SHARE / "README", text.encode())
+        record = Record(
+            version=collforge.__version__,
+            module_version=self.module_version,
+            date=datetime.now(timezone.utc).strftime("%Y-%m-%d"),
+            libraries={part.library.name: part.library.first_line for part in parts},
+            sha256=digest,
+            files=sorted(
+                str(one.relative_to(self.prefix))
+                for one in (*self.prefix.rglob("*"), self.prefix / RECORD)
+                if not one.is_dir()
+            ),
+        )
+        self._write(RECORD, record.text)
         return digest
 
     def _write_part(self, part: Part, digest: str) -> None:
@@ -122,14 +140,16 @@ class Tree:
             module_source=MODULE_SOURCE,
         )
         self._write(Path("lib", "pkgconfig", f"collforge-{mpi}.pc"), text.encode())
-        checked = {"COLLFORGE_DB_SHA256": digest, **part.settings}
+        checked = {"COLLFORGE_DB_SHA256": digest, **part.settings} if part.has_winners else {}
+        usage = {"COLLFORGE_USAGE": str(self.usage)} if self.usage else {}
         module = Modulefile(
             mpi,
             self.module_version,
             library,
             {"LD_PRELOAD": str(shared), "PKG_CONFIG_PATH": "lib/pkgconfig"},
             {"COLLFORGE_DB": str(WINNERS)} if part.has_winners else {},
-            checked if part.has_winners else {},
+            {**checked, **usage},
+            part.module,
         )
         for path, lines in module.files():
             self._write(path, lines.encode())

@@ -77,7 +77,19 @@ def caution(found: Iterable[Section]) -> str:
 
 
 def write_file(path: Path, data: bytes, mode: int) -> None:
-    """Writes the file whole or not at all: a job that reads it gets the old one or the new one."""
+    """Writes the file whole or not at all: a job that reads it gets the old one or the new one.
+
+    Raises CollforgeError where it cannot be written.
+    """
+    try:
+        _replace(path, data, mode)
+    except OSError as error:
+        raise CollforgeError(
+            f"cannot write {path} ({error.strerror}): get permission or free some space, or name another place"
+        ) from error
+
+
+def _replace(path: Path, data: bytes, mode: int) -> None:
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:
         try:
             out.write(data)

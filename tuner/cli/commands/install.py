@@ -4,36 +4,44 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import collforge
 from collforge.db.published import Section
-from collforge.errors import CollforgeError
-from collforge.home import database_path, home
+from collforge.errors import CollforgeError, unknown
+from collforge.home import database_path, full_path, home
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build
 from collforge.tuner.cli.command import Subparsers, add_command, add_published_system
-from collforge.tuner.run.options import add_database, add_mpi, find_libraries
-from collforge.tuner.site import install_tree, man_pages, modulefiles, publishing
+from collforge.tuner.run.options import add_database, add_mpi, find_libraries, split
+from collforge.tuner.site import install_tree, installed, man_pages, modulefiles, publishing
 
 EXAMPLE = """\
-collforge install --prefix /apps/collforge/1 --mpi openmpi,mpich --system cluster
+collforge install --prefix /apps/collforge/1 --mpi openmpi,mpich --system cluster --current
+  collforge install --list /apps/collforge
 
 It writes libraries, headers, the Fortran module's source, pkg-config files, manual pages, modulefiles for Lmod
 and Environment Modules, and the published winners. The tree can be moved. Without a database it has no winners.
-Install each version beside the last one, since jobs may use that."""
+Install each version beside the last one, since jobs may use that. Back to a tree that is there:
+`collforge install --prefix /apps/collforge/1 --current`, without any other option."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers, "install", "install libraries, modulefiles and winners for users", EXAMPLE, run
     )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "--prefix", metavar="FOLDER", type=full_path, help="the folder of the tree, new or empty"
+    )
+    what.add_argument(
+        "--list", metavar="FOLDER", type=full_path, help="only print the trees in a folder"
+    )
     parser.add_argument(
-        "--prefix",
-        metavar="FOLDER",
-        required=True,
-        type=lambda text: Path(text).expanduser().absolute(),
-        help="the folder of the tree, new or empty",
+        "--current",
+        action="store_true",
+        help="let the link `current` beside the tree point to it",
     )
     parser.add_argument(
         "--module-version",
@@ -42,43 +50,109 @@ def add_parser(subparsers: Subparsers) -> None:
         type=_file_name,
         help="the last part of collforge/MPI/NAME, the module (default: %(default)s)",
     )
+    parser.add_argument(
+        "--mpi-module",
+        metavar="NAME=MODULE",
+        default="",
+        help="your module of an MPI library, which ours depends on: openmpi=openmpi/4.1.4,mpich=mpich/4.0",
+    )
+    parser.add_argument(
+        "--usage",
+        metavar="DIR",
+        type=_folder,
+        help="let the modules set COLLFORGE_USAGE: each job leaves a line in this folder",
+    )
     add_published_system(parser)
     add_mpi(parser)
     add_database(parser)
 
 
+def _is_name(text: str, others: str) -> bool:
+    return all(one.isalnum() or one in others for one in text) and text[:1].isalnum()
+
+
 def _file_name(text: str) -> str:
-    if not text or not all(one.isalnum() or one in "._-" for one in text) or text[0] in ".-":
+    if not _is_name(text.lstrip("_"), "._-"):
         raise argparse.ArgumentTypeError("letters, digits, '.', '_' and '-'")
     return text
 
 
+def _folder(text: str) -> Path:
+    path = full_path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(
+            f"there is no folder {path}: make it, and let all users write to it"
+        )
+    return path
+
+
+def _mpi_modules(text: str, names: list[str]) -> dict[str, str]:
+    """MPI library -> the site's module. Raises CollforgeError for other names than these."""
+    found = {}
+    for pair in split(text):
+        name, _, module = pair.partition("=")
+        if not _is_name(module, "._-+/"):
+            raise CollforgeError(f"--mpi-module {pair}: give NAME=MODULE, as openmpi=openmpi/4.1.4")
+        if name not in names:
+            raise unknown("MPI library", name, names)
+        found[name] = module
+    return found
+
+
 def run(args: argparse.Namespace) -> int:
-    planned = install_tree.Tree(args.prefix, args.module_version)
+    if args.list:
+        for tree in installed.find(args.list):
+            print("\n".join(installed.told(tree)))
+        return 0
+    if args.current:
+        installed.check_current(args.prefix)
+    if not (args.current and installed.is_tree(args.prefix) and _is_bare(args)):
+        _install(args)
+    if args.current:
+        link = installed.make_current(args.prefix)
+        print(f"{link} points to {args.prefix}")
+    return 0
+
+
+def _is_bare(args: argparse.Namespace) -> bool:
+    """Whether no option says what to install."""
+    given = args.mpi or args.system or args.mpi_module or args.usage
+    usual = (args.module_version, args.db) == (collforge.__version__, database_path())
+    return usual and not given
+
+
+def _install(args: argparse.Namespace) -> None:
+    planned = install_tree.Tree(args.prefix, args.module_version, args.usage)
     planned.check()
     libraries = find_libraries(args.mpi)
+    modules = _mpi_modules(args.mpi_module, [library.name for library in libraries])
     built = {library.name: build.build(library, home()) for library in libraries}
     found = _winners(args, libraries)
-    parts = []
-    for library in libraries:
-        own = [one for one in found if one.place.mpi_version == library.first_line]
-        counts = ", ".join(f"{one.place.system}: {publishing.count(one)}" for one in own)
-        print(f"{library.name} ({library.short_version}): {counts or 'no winners'}")
-        names = (name for one in own for name in one.winners)
-        settings = publishing.thread_settings(library, names)
-        parts.append(install_tree.Part(library, built[library.name], bool(own), settings))
+    parts = [_part(library, built[library.name], found, modules) for library in libraries]
     digest = planned.install(parts, found, man_pages.pages(args.whole_parser()[0]))
     if caution := publishing.caution(found):
         print(f"collforge install: {caution}", file=sys.stderr)
     print(f"installed: {args.prefix}")
     if digest:
         print(f"  sha256 of its winners: {digest}")
+    users = args.prefix.parent / installed.CURRENT if args.current else args.prefix
     for part in parts:
         print(
-            f"  module use {args.prefix / modulefiles.FOLDER} && "
+            f"  module use {users / modulefiles.FOLDER} && "
             f"module load {modulefiles.NAME}/{part.library.name}"
         )
-    return 0
+
+
+def _part(
+    library: MpiLibrary, built: build.Built, found: list[Section], modules: Mapping[str, str]
+) -> install_tree.Part:
+    """What the tree has for a library; prints its winners."""
+    own = [one for one in found if one.place.mpi_version == library.first_line]
+    counts = ", ".join(f"{one.place.system}: {publishing.count(one)}" for one in own)
+    print(f"{library.name} ({library.short_version}): {counts or 'no winners'}")
+    settings = publishing.thread_settings(library, (name for one in own for name in one.winners))
+    module = modules.get(library.name, "")
+    return install_tree.Part(library, built, bool(own), settings, module)
 
 
 def _winners(args: argparse.Namespace, libraries: list[MpiLibrary]) -> list[Section]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from collforge import site_file
 from collforge.errors import CollforgeError
+from collforge.home import full_path
 from collforge.toolchain import libraries, mpi_search
 from collforge.tuner.cli import tables
 from collforge.tuner.cli.command import Subparsers, add_command
@@ -47,9 +48,7 @@ def add_parser(subparsers: Subparsers) -> None:
         kinds, "add", "name a library", "collforge mpi add mpich5 /opt/mpich/5.0", run_add
     )
     add.add_argument("name", metavar="NAME", help="for --mpi NAME")
-    add.add_argument(
-        "prefix", metavar="PREFIX", type=Path, help="that has bin/mpicc and bin/mpirun"
-    )
+    add.add_argument("prefix", metavar="PREFIX", help="that has bin/mpicc and bin/mpirun")
 
 
 def run_find(args: argparse.Namespace) -> int:
@@ -94,7 +93,7 @@ def run_list(args: argparse.Namespace) -> int:
 def run_add(args: argparse.Namespace) -> int:
     if not NAME.fullmatch(args.name):
         raise CollforgeError(f"{args.name}: a name has small letters, digits and _, as mpich5")
-    prefix = args.prefix.expanduser().absolute()
+    prefix = full_path(args.prefix)
     for path in mpi_search.fill_in_prefix(prefix):
         print(f"{path}: the prefix is filled in, which the wheel leaves to its installer")
     library = libraries.at(args.name, prefix)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from collforge import site_file
 from collforge.errors import CollforgeError
-from collforge.home import home
+from collforge.home import full_path, home
 from collforge.layout import from_name
 from collforge.tuner.cli import tables
 from collforge.tuner.cli.command import Subparsers, add_command
@@ -73,7 +73,7 @@ def run_set(args: argparse.Namespace) -> int:
     if args.key == "layout" and text:
         from_name(text)
     if args.key == "config" and text:
-        text = str(Path(text).expanduser().absolute())
+        text = str(full_path(text))
         if not Path(text).is_file():
             raise CollforgeError(f"there is no file {text}")
     site_file.change(site_file.SITE, args.key, text)
