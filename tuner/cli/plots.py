@@ -16,6 +16,8 @@ from collforge.units import format_about
 LETTERS_PER_INCH = 13
 """Of a legend, about."""
 COLUMNS = 5
+ROOM = 3
+"""Factor between the least or greatest value of a panel and its frame."""
 MOST_LABELS = 5
 
 SCALE = {-1.0: "#08306b", 0.0: "#009e73", 1.0: "#f0e442", 2.0: "#d55e00", 3.0: "#7f0000"}
@@ -34,7 +36,8 @@ def draw(picture: Picture, path: Path) -> None:
 @draw.register
 def _line(picture: LinePicture, path: Path) -> None:
     colours = _colours(line.label for lines in picture.panels.values() for line in lines)
-    with _figure(picture.panels, path, COLUMNS, (3.2, 2.8)) as (grid, shown):
+    size = (3.2, 2.8) if len(picture.panels) > 1 else (5.2, 4.6)
+    with _figure(picture.panels, path, COLUMNS, size) as (grid, shown):
         for (title, lines), axes in zip(picture.panels.items(), grid):
             for line in (line for line in lines if line.points):
                 values = [value * picture.scale for _, value in line.points]
@@ -45,6 +48,9 @@ def _line(picture: LinePicture, path: Path) -> None:
                 high = [one.high * picture.scale for one in line.intervals]
                 axes.vlines(numbers[: len(low)], low, high, color=colours[line.label])
             numbers = [number for line in lines for number, _ in line.points]
+            values = [value * picture.scale for line in lines for _, value in line.points]
+            if values:  # an interval of two launches may span decades, and goes on outside
+                axes.set_ylim(min(values) / ROOM, max(values) * ROOM)
             _label_bytes(axes, numbers, plain=picture.across != "bytes")
             _label_values(axes.yaxis)
             axes.set_title(textwrap.fill(title, 36), fontsize=9)
@@ -144,8 +150,13 @@ def _label_values(axis: Any) -> None:
     digits = (1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)
     near = high < 10 * low
     axis.set_major_locator(MaxNLocator(5) if near else LogLocator(subs=digits, numticks=12))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain_number(value)))
     axis.set_minor_formatter(NullFormatter())
+
+
+def plain_number(value: float) -> str:
+    """Without an exponent where that is readable: 0.00001, 250, 1e+09."""
+    return f"{value:.6f}".rstrip("0").rstrip(".") if 1e-6 <= value < 1e6 else f"{value:g}"
 
 
 def _colours(labels: Iterable[str]) -> dict[str, str]:
@@ -177,9 +188,7 @@ def _figure(
     yield list(grid.flat[: len(panels)]), shown
     for axes in grid.flat[: len(panels)]:
         axes.tick_params(which="both", labelsize=7)
-    if len(panels) == 1 and shown:
-        grid.flat[0].legend(shown.values(), shown.keys(), fontsize=8)
-    elif shown:
+    if shown:  # outside the panels, where it covers no data
         room = int(LETTERS_PER_INCH * figure.get_figwidth()) - 6  # a line and space before a label
         labels = [textwrap.fill(label, room) for label in shown]
         across = max(1, room // (max(map(len, shown)) + 6))

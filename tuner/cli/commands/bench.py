@@ -83,6 +83,11 @@ def add_parser(subparsers: Subparsers) -> None:
         action="store_true",
         help="a row for each variant instead of the best of each family",
     )
+    which.add_argument(
+        "--wide",
+        action="store_true",
+        help="also the best of each family, the bandwidth limit, processor time and temporaries",
+    )
     parser.add_argument("--seed", type=int, default=7, help="seed of the inputs (default: 7)")
     add_output(parser)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="case strings")
@@ -215,6 +220,8 @@ def show(
         bench_tables.print_neighbours(rows, where)
     elif args.each:
         bench_tables.print_each(rows, where, standard)
+    elif args.wide:
+        bench_tables.print_wide(rows, where, standard)
     else:
         bench_tables.print_rows(rows, where, standard)
 
