@@ -12,8 +12,9 @@ from collforge.db import Choice, Undecided, Winner
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
-from collforge.tuner.cli import progress, tables, winner_table
+from collforge.tuner.cli import bench_tables, plots, progress, tables, winner_table
 from collforge.tuner.cli.winner_table import print_winners
+from collforge.tuner.run.benchmark import Row
 from collforge.tuner.run.tune import Progress
 from collforge.variant import Variant, split_name
 
@@ -83,3 +84,39 @@ def printed(table: Table) -> str:
     console.print(table)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
+
+
+def test_bench_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the longest collective and family; without a tuned choice the best family is told."""
+    lines: list[str] = []
+    monkeypatch.setattr(bench_tables.tables, "show", lambda table: lines.append(printed(table)))
+    rest = {"neighbour": "", "launches": 3, "limit": 1e-3, "native_cpu": None, "tuned_cpu": None}
+    times = {"native": 2e-3, "native_low": 1e-3, "native_high": 3e-3}
+    known = {"families": {"hierarchical": 1.75, "full_lane": 1.25}, "variants": {}, "intervals": {}}
+    rows = [
+        Row(
+            **{**times, **known, **rest},
+            problem="reduce_scatter_block@4x2,bytes=8",
+            collective="reduce_scatter_block",
+            bytes=1 << 20,
+            tuned=tuned,
+            ratio=2.0,
+            ratio_low=1.25,
+            ratio_high=2.75,
+            tuned_memory=0,
+        )
+        for tuned in ("-", "thread_split[threads=2]")
+    ]
+    bench_tables.print_rows(rows, "openmpi, 4x2", "native")
+    text = "".join(lines)
+    assert max(map(len, text.splitlines())) <= 80
+    for word in ("2.00 ms", "1.25-2.75", "0.50->1.00", "hierarchical", "1.75", "thread_split.1"):
+        assert word in text
+    assert "…" not in text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1e-5, "0.00001"), (250.0, "250"), (1.0, "1"), (1e9, "1e+09"), (0.5, "0.5")]
+)
+def test_numbers_of_axes(value: float, text: str) -> None:
+    assert plots.plain_number(value) == text

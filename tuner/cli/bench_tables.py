@@ -35,9 +35,7 @@ def new_table(title: str, names: Iterable[str]) -> Table:
 def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
     """What fits 80 columns. The gain is the time of native, or its stand-in, over that of the tuned choice."""
     legend = tables.Legend()
-    table = Table(
-        title=where, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=(0, 1, 0, 0)
-    )
+    table = Table(title=where, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=0)
     table.add_column("collective", no_wrap=True)
     for name in ("bytes", standard, "gain", "95 %"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -46,7 +44,7 @@ def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
         table.add_column("of limit", justify="right", no_wrap=True)
     table.add_column("tuned choice", overflow="fold")
     for row in rows:
-        used = "" if not row.limit else f"{shown(row.native_of_limit)} -> {shown(row.of_limit)}"
+        used = "" if not row.limit else f"{shown(row.native_of_limit)}->{shown(row.of_limit)}"
         best = max(row.families, key=row.families.__getitem__, default="")
         none = f"none; the best: {best} {row.families[best]:.2f}" if best else "none"
         table.add_row(
