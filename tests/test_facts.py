@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from invented_tunings import NATIVE, PLACE, SECONDS, Out, Tuning
+from support import TOP
 
 from collforge.generator.manifest import Manifest
 from collforge.tuner.cli import main
@@ -94,6 +96,19 @@ def test_samples_in_the_shape_of_osu(tuned: Path, capsys: Out) -> None:
     lines = [line.split() for line in native.splitlines() if not line.startswith("#")]
     assert [(line[0], line[4]) for line in lines] == [("1024", "54"), ("65536", "54")]
     assert float(lines[0][1]) == pytest.approx(2e6 * SECONDS[NATIVE], rel=0.01)
+
+
+def test_the_query_of_the_docs(
+    tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Out
+) -> None:
+    text = (TOP / "docs" / "site.md").read_text(encoding="utf-8")
+    (query,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "site.db").symlink_to(tuned)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(query, "docs/site.md", "exec"), {})
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4  # two libraries, two sizes
+    assert lines[0].startswith(f"{PLACE.layout} 1024 full_lane[")
 
 
 def test_libraries_days_and_databases_are_compared(

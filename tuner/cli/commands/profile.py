@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -177,6 +178,12 @@ def run_gain(args: argparse.Namespace) -> int:
             for row, (seconds, words) in zip(found.rows, saved)
         ]
     _tell_nonblocking(found)
+    if any(str(row["by"]).startswith("native:") for row in rows):
+        words = ["tune", "--profile", *map(str, args.files), "--system", args.system]
+        words += ["--mpi", args.mpi] if args.mpi else []
+        print(
+            f"next, for what is native: {shlex.join(['collforge', *words, '--db', str(args.db)])}"
+        )
     tables.write_document(args, rows, seconds=found.seconds)
     return 0
 
