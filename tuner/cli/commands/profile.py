@@ -179,11 +179,9 @@ def run_gain(args: argparse.Namespace) -> int:
         ]
     _tell_nonblocking(found)
     if any(str(row["by"]).startswith("native:") for row in rows):
-        words = ["tune", "--profile", *map(str, args.files), "--system", args.system]
-        words += ["--mpi", args.mpi] if args.mpi else []
-        print(
-            f"next, for what is native: {shlex.join(['collforge', *words, '--db', str(args.db)])}"
-        )
+        command = ["collforge", "tune", "--profile", *map(str, args.files), "--system", args.system]
+        command += [*(["--mpi", args.mpi] if args.mpi else []), "--db", str(args.db)]
+        print(f"next, for what is native: {shlex.join(command)}")
     tables.write_document(args, rows, seconds=found.seconds)
     return 0
 
