@@ -350,6 +350,12 @@ def test_such_ops_are_named(built: Installation, launch: Launch, check: str) -> 
     said = [line for line in log.splitlines() if "gives another result in two halves" in line]
     assert sum("the op op6 (" in line for line in said) == (4 if check else 0)
     assert any("the op larger (" in line for line in said) == bool(check)
+    assert not any(f"the op {name} (" in line for name in ("swaps", "pads") for line in said)
+
+
+@pytest.mark.parametrize("variable", ["NOTHING", "CHECK_OPS", "SPLIT_OPS"])
+def test_illegal_calls_end_at_once(built: Installation, variable: str) -> None:
+    pass_cases(built, 4, ["illegal_alone"], {**FULL_LANE, f"COLLFORGE_{variable}": "1"})
 
 
 def threads(built: Installation, launch: Launch, name: str, **env: str) -> str:

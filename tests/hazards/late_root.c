@@ -1,4 +1,5 @@
-/* Rank 0 comes three seconds late to a broadcast. A thread of rank 1 sends SIGUSR2 to its process meanwhile. */
+/* Rank 0 comes three seconds late to a broadcast. A thread of rank 1 sends SIGUSR2 to its process meanwhile. More
+ * threads than a report has room for at a time have called before, and ended. */
 #include <mpi.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,15 +12,24 @@ static void *interrupt(void *unused) {
     return unused;
 }
 
+static void *call(void *unused) {
+    int value = 1;
+    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return unused;
+}
+
 int main(int argc, char **argv) {
-    int rank = 0, value = 0;
+    int rank = 0, level = 0;
     double data[512];
     pthread_t thread;
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int i = 0; i < 512; i++)
         data[i] = rank == 0 ? i : 0;
-    MPI_Bcast(&value, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < 70; i++) {
+        pthread_create(&thread, NULL, call, NULL);
+        pthread_join(thread, NULL);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == 1)
         pthread_create(&thread, NULL, interrupt, NULL);

@@ -154,6 +154,7 @@ const struct cf_library cf_library = {
     .refuses_windows_of_threads = OMPI_MAJOR_VERSION < 5,
     .open_pmix = OPEN_PMIX,
     .commits = OMPI_MAJOR_VERSION >= 5,
+    .exchanges_in_sessions = OMPI_MAJOR_VERSION >= 5,
 };
 
 #endif

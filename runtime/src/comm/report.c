@@ -1,5 +1,6 @@
 #include "comm/report.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,8 +17,10 @@
 
 enum { THREADS = 64, LINE = 512 };
 
-/* The call of a thread. Written by this thread only; version is odd while it writes. */
+/* The call of a thread. Written by this thread only; version is odd while it writes. A thread that
+ * ends gives it back. */
 static struct slot {
+    atomic_bool taken;
     atomic_uint version;
     unsigned reported; /* the version that the watching thread has printed */
     int length;        /* of text; 0: none */
@@ -25,8 +28,8 @@ static struct slot {
     char text[LINE - 96];
 } slots[THREADS];
 
-static atomic_int used;
 static _Thread_local struct slot *own;
+static pthread_key_t at_thread_end;
 
 static struct {
     bool on;
@@ -56,11 +59,19 @@ bool cf_report_parse(const char *text, int *seconds, int *signal) {
 
 /* ---- what a thread is in --------------------------------------------------------------------- */
 
-/* NULL for more threads than there are slots. */
+static void give_back(void *mine) {
+    struct slot *slot = mine;
+    slot->length = 0;
+    atomic_store(&slot->taken, false);
+}
+
+/* NULL for more threads at a time than there are slots. */
 static struct slot *own_slot(void) {
-    if (own == NULL && atomic_load(&used) < THREADS) {
-        const int number = atomic_fetch_add(&used, 1);
-        own = number < THREADS ? &slots[number] : NULL;
+    for (int i = 0; i < THREADS && own == NULL; i++) {
+        if (!atomic_exchange(&slots[i].taken, true)) {
+            own = &slots[i];
+            (void)pthread_setspecific(at_thread_end, own);
+        }
     }
     return own;
 }
@@ -162,10 +173,12 @@ static int print_calls(double least, bool once) {
 }
 
 static void tell(int signal) {
+    const int kept = errno;
     (void)signal;
     if (print_calls(0, false) == 0) {
         print(report.on ? "" : off, 0);
     }
+    errno = kept;
 }
 
 static void *watch(void *unused) {
@@ -205,12 +218,18 @@ void cf_report_catch(void) {
     }
 }
 
+static void make_key(void) {
+    (void)pthread_key_create(&at_thread_end, give_back);
+}
+
 void cf_report_start(int seconds, int signal, int rank) {
     sigset_t all;
     sigset_t before;
     if (seconds == 0 && signal == 0) {
         return;
     }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, make_key);
     report.on = true;
     report.seconds = seconds;
     report.signal = signal;

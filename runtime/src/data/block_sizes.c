@@ -23,7 +23,7 @@ int cf_block_bytes(const struct cf_side *side, int index) {
 
 /* The side of a contribution in place is that of the result. */
 static bool side_is_legal(const struct cf_side *side, int64_t element, int n) {
-    if (n > 0 && side->buffer == MPI_IN_PLACE) {
+    if ((n > 0 && side->buffer == MPI_IN_PLACE) || (n > 1 && side->counts == NULL)) {
         return false;
     }
     for (int i = 0; i < n; i++) {

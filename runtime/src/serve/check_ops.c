@@ -97,8 +97,29 @@ static char *copy(const char *from, size_t bytes) {
     return made;
 }
 
-/* Reduces the vector with rank 0's, in whole and in halves. Returns whether the results differ. */
+/* Without what lies between the data of elements, which an op may leave or change. False if that
+ * cannot be told. */
+static bool data_differs(const void *one, const void *other, int count, MPI_Datatype type,
+                         MPI_Comm comm) {
+    int room = 0;
+    int filled[2] = {0, 0};
+    if (PMPI_Pack_size(count, type, comm, &room) != MPI_SUCCESS || room < 0) {
+        return false;
+    }
+    char *packed = malloc(2 * (size_t)room + 1);
+    const bool differ =
+        packed != NULL &&
+        PMPI_Pack(one, count, type, packed, room, &filled[0], comm) == MPI_SUCCESS &&
+        PMPI_Pack(other, count, type, packed + room, room, &filled[1], comm) == MPI_SUCCESS &&
+        memcmp(packed, packed + room, (size_t)filled[0]) != 0;
+    free(packed);
+    return differ;
+}
+
+/* Reduces the vector with rank 0's, in whole and in halves. Returns whether the results differ. An
+ * op may store into its first operand, so each has its own. */
 static bool differs(const char *in, int count, const struct cf_args *args) {
+    enum { FIRST, OTHER_FIRST, WHOLE, HALVES, COPIES };
     const MPI_Datatype type = args->recvtype;
     MPI_Aint lb = 0;
     MPI_Aint extent = 0;
@@ -106,27 +127,28 @@ static bool differs(const char *in, int count, const struct cf_args *args) {
     MPI_Aint true_extent = 0;
     (void)PMPI_Type_get_extent(type, &lb, &extent);
     (void)PMPI_Type_get_true_extent(type, &true_lb, &true_extent);
-    const bool known = extent >= 0 && true_extent > 0;
+    bool known = extent >= 0 && true_extent > 0;
     const size_t bytes = known ? (size_t)(true_extent + (count - 1) * extent) : 0;
-    const int half = count / 2;
-    char *made[3] = {NULL, NULL, NULL};
+    const MPI_Aint second = count / 2 * extent;
+    char *made[COPIES] = {NULL};
+    char *at[COPIES] = {NULL};
     bool other = false;
-    for (int i = 0; i < 3 && known; i++) {
+    for (int i = 0; i < COPIES && known; i++) {
         made[i] = copy(in + true_lb, bytes);
+        known = made[i] != NULL;
+        at[i] = known ? made[i] - true_lb : NULL;
     }
-    if (cf_comm_agree(args->comm, made[0] != NULL && made[1] != NULL && made[2] != NULL) &&
-        PMPI_Bcast(made[0] - true_lb, count, type, 0, args->comm) == MPI_SUCCESS) {
-        const char *from = made[0] - true_lb;
-        char *whole = made[1] - true_lb;
-        char *halves = made[2] - true_lb;
-        const MPI_Aint second = half * extent;
-        other = PMPI_Reduce_local(from, whole, count, type, args->op) == MPI_SUCCESS &&
-                PMPI_Reduce_local(from, halves, half, type, args->op) == MPI_SUCCESS &&
-                PMPI_Reduce_local(from + second, halves + second, count - half, type, args->op) ==
+    if (cf_comm_agree(args->comm, known) &&
+        PMPI_Bcast(at[FIRST], count, type, 0, args->comm) == MPI_SUCCESS) {
+        memcpy(made[OTHER_FIRST], made[FIRST], bytes);
+        other = PMPI_Reduce_local(at[FIRST], at[WHOLE], count, type, args->op) == MPI_SUCCESS &&
+                PMPI_Reduce_local(at[OTHER_FIRST], at[HALVES], count / 2, type, args->op) ==
                     MPI_SUCCESS &&
-                memcmp(made[1], made[2], bytes) != 0;
+                PMPI_Reduce_local(at[OTHER_FIRST] + second, at[HALVES] + second, count - count / 2,
+                                  type, args->op) == MPI_SUCCESS &&
+                data_differs(at[WHOLE], at[HALVES], count, type, args->comm);
     }
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < COPIES; i++) {
         free(made[i]);
     }
     return other;

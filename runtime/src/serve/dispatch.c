@@ -26,7 +26,9 @@ static bool side_is_illegal(const void *buffer, int count, MPI_Datatype type) {
 /* Checks that give the same result on all ranks. */
 static bool is_illegal_everywhere(const struct cf_collective_info *info, const struct cf_args *args,
                                   const struct cf_layout *layout) {
-    return (info->has_op && args->op == MPI_OP_NULL) ||
+    /* The last two are ops of one-sided calls only. */
+    return (info->has_op &&
+            (args->op == MPI_OP_NULL || args->op == MPI_REPLACE || args->op == MPI_NO_OP)) ||
            (info->rooted && (args->root < 0 || args->root >= layout->size));
 }
 
@@ -137,7 +139,8 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     if (is_illegal_everywhere(info, args, layout)) {
         return CF_DECLINED;
     }
-    if (cf_runtime.check_ops && info->has_op && !info->hybrid) {
+    const bool illegal = is_illegal_here(info, args, layout);
+    if (cf_runtime.check_ops && info->has_op && !info->hybrid && !illegal) {
         cf_check_op(collective, args);
     }
     if (!serves(state, choice, collective, bytes, args->op)) {
@@ -146,7 +149,8 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
         }
         return CF_DECLINED;
     }
-    if (has_to_wait(state, choice, args)) {
+    /* An illegal call ends at once, as natively: other ranks may not call. */
+    if (has_to_wait(state, choice, args) || illegal) {
         return CF_DECLINED;
     }
     /* Collective at the first call: no rank may return before. */
@@ -161,7 +165,7 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     if (!ready && cf_runtime.reproducible && info->has_op && layout->rank == 0) {
         cf_order_warn(info->name, state->layout_name);
     }
-    return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
+    return ready ? MPI_SUCCESS : CF_DECLINED;
 }
 
 /* The next call is looked up anew, in case the variant is dropped. */

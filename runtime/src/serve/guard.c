@@ -9,8 +9,9 @@
 #include "winners/choice.h"
 
 /*
- * After so many pairs a variant is dropped if it is slower by this factor, and by more than these
- * seconds: the first run of a variant makes connections, and touches memory for the first time.
+ * After so many pairs a variant is dropped if it is slower than native by this factor and these
+ * seconds more: the first run of a variant makes connections, and touches memory for the first
+ * time.
  */
 static const struct {
     int pairs;

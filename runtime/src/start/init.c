@@ -416,8 +416,8 @@ COLLFORGE_PUBLIC int MPI_Query_thread(int *provided) {
     return err;
 }
 
-/* Wrapped under both names: bindings may call either. */
-#if MPI_VERSION >= 4
+/* Wrapped under both names: bindings may call either. Open MPI 5 has sessions, but says MPI 3.1. */
+#ifdef MPI_SESSION_NULL
 #define WRAP(name)                                                                                 \
     COLLFORGE_PUBLIC int name(MPI_Info info, MPI_Errhandler handler, MPI_Session *session) {       \
         static int (*next_one)(MPI_Info, MPI_Errhandler, MPI_Session *);                           \

@@ -268,7 +268,9 @@ void cf_launcher_post(const char *notice) {
 }
 
 enum cf_posted cf_launcher_posted(void) {
-    if (cf_library.commits && posted == CF_POSTED && !pmix.is_open && !pmix_open()) {
+    /* MPI may have committed before this library was asked to post. */
+    const bool late = posted == CF_NOWHERE && cf_before_commit != NULL && pmix_is_there();
+    if (late || (cf_library.commits && posted == CF_POSTED && !pmix.is_open && !pmix_open())) {
         posted = CF_NOT_POSTED;
     }
     return posted;
