@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 from conftest import Launch
-from support import PREFIXES, SHARED_HOME, execute
+from support import PREFIXES, SHARED_HOME, TOP, execute
 
 from collforge.db import Choice, Store
+from collforge.home import home
 from collforge.reframe_checks.mpirun import local_command
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.reframe_checks.systems.emulated.launch import mpirun
-from collforge.toolchain import libraries
+from collforge.toolchain import build, libraries
 from collforge.variant import Variant
 
 LIBRARIES = ("openmpi", "openmpi5", "mpich", "mpich5")
@@ -144,3 +145,29 @@ def test_a_prefix_under_another_name_needs_no_edit(
     folder = Path(execute([*local_command("toy", 1), sys.executable, "-c", program]).stdout.strip())
     assert folder.parent == SHARED_HOME
     assert (folder / "built-with").read_text() == toy.version
+
+
+@pytest.mark.wide
+def test_a_session_of_one_rank_before_mpi_init(tmp_path: Path) -> None:
+    """Open MPI 5 commits its keys then; a rank without notice once waited where the others did not.
+
+    Natively, MPICH 5 crashes.
+    """
+    mpi = "openmpi5"
+    library = libraries.find(mpi)
+    built = build.build(library, home())
+    program, source = tmp_path / "program", TOP / "tests" / "hazards" / "session_first.c"
+    include = f"-I{TOP / 'tests' / 'hazards'}"
+    assert execute([str(library.mpicc), include, "-o", str(program), str(source)]).returncode == 0
+    for who in ("first", "second", "all"):
+        env = {
+            "LD_PRELOAD": str(built.library_path),
+            "COLLFORGE_FORCE": "*=full_lane",
+            "COLLFORGE_NODE_MAP": "2",
+            "COLLFORGE_START_TIMEOUT": "20",
+            "COLLFORGE_VERBOSE": "2",
+        }
+        words = ["env", *(f"{name}={value}" for name, value in env.items()), str(program), who]
+        done = execute([*local_command(mpi, 4), *words], timeout=60)
+        assert (done.returncode, done.stdout) == (0, "passed\n"), done.stderr
+        assert "allreduce@2x2, 4 to 4 bytes: full_lane" in done.stderr
