@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from reframe.utility import typecheck as typ
 from collforge import records
 from collforge.errors import CollforgeError
 from collforge.home import home
-from collforge.layout import from_name
+from collforge.layout import Layout, from_name
 from collforge.records import Output
 from collforge.reframe_checks import allocation, results
 from collforge.toolchain import libraries, vcis
@@ -45,6 +46,27 @@ def mpi_environments() -> list[str]:
     """The names of the current system's environments that stand for an MPI library."""
     partitions = runtime().system.partitions
     return sorted({e.name for p in partitions for e in p.environs if mpi_name(e)})
+
+
+def layout_on(partition: Any, name: str) -> Layout:
+    """A layout by name; by default the partition's. Raises CollforgeError if there is no such layout."""
+    return from_name(name or str(partition.extras.get("layout", DEFAULT_LAYOUT)))
+
+
+def scale_tags(layout: str) -> set[str]:
+    """The layout's scale on each partition, as EESSI's test suite calls it: 1_node, 2_nodes, 1cpn_2nodes.
+
+    The last has one rank a node. ReFrame selects by tags before it knows the partition.
+    """
+    tags = set()
+    for partition in runtime().system.partitions:
+        with suppress(CollforgeError):  # the set-up says it
+            job = layout_on(partition, layout).launched
+            nodes = 1 if partition.extras.get("pretend_nodes") else job.nodes
+            is_single = max(job.node_sizes) == 1
+            many = f"1cpn_{nodes}nodes" if is_single else f"{nodes}_nodes"
+            tags.add("1_node" if nodes == 1 else many)
+    return tags
 
 
 class BuildDriver(rfm.CompileOnlyRegressionTest):
@@ -142,6 +164,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
     def select_environments(self) -> None:
         self.valid_systems = ["*"]
         self.valid_prog_environs = mpi_environments()
+        self.tags = self.tags | scale_tags(self.layout)
 
     @run_after("init")
     def stay_in_allocation(self) -> None:
@@ -151,7 +174,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
     def set_layout(self) -> None:
         extras = self.current_partition.extras
         try:
-            self.rank_layout = from_name(self.layout or str(extras.get("layout", DEFAULT_LAYOUT)))
+            self.rank_layout = layout_on(self.current_partition, self.layout)
         except CollforgeError as error:
             raise PipelineError(str(error)) from error
         if self.in_allocation:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import reframe as rfm
 from reframe.core.builtins import parameter, performance_function, variable
 
@@ -32,6 +34,7 @@ class Correctness(DriverCheck):
     """small, full or paranoid."""
 
     verify_only = True
+    tags: ClassVar = {"acceptance"}
 
     def case_strings(self) -> list[str]:
         collective, _, family = self.variant.partition(":")

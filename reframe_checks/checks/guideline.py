@@ -7,20 +7,21 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import reframe as rfm
-from reframe.core.builtins import parameter, performance_function, variable
+from reframe.core.builtins import parameter, performance_function, run_before, variable
+from reframe.core.logging import getlogger
 from reframe.utility import typecheck as typ
 
 from collforge.case import parse
 from collforge.cases import timing_cases
 from collforge.reframe_checks import results
+from collforge.reframe_checks.driver_check import DriverCheck
 from collforge.reframe_checks.manifest import MANIFEST
-from collforge.reframe_checks.ratio_check import RatioCheck
 from collforge.reframe_checks.results import Range
 from collforge.variant import split_name
 
 
 @rfm.simple_test
-class Guideline(RatioCheck):
+class Guideline(DriverCheck):
     """Times a collective's variants, at every parameter point, against native.
 
     If a variant beats native by more than the margin in every launch, the MPI library violates the
@@ -37,6 +38,12 @@ class Guideline(RatioCheck):
     margin = variable(float, value=0.05)
     """The least deviation of a ratio from 1 that counts."""
 
+    findings = variable(typ.List[str], value=[], loggable=True)
+    """The violations, by case string."""
+
+    launches = 3
+    samples = 15
+    tags: ClassVar = {"acceptance"}
     reference: ClassVar = {"*": {"violations": (0, None, 0, "count")}}
 
     def case_strings(self) -> list[str]:
@@ -61,6 +68,12 @@ class Guideline(RatioCheck):
         for ratio, text in best.values():
             if ratio.low > 1 + self.margin:
                 yield f"{text}: {ratio}"
+
+    @run_before("performance")
+    def report_findings(self) -> None:
+        self.findings = list(self.find())
+        for finding in self.findings:
+            getlogger().info(f"{self.current_partition.fullname}: {finding}")
 
     @performance_function("count")
     def violations(self) -> int:

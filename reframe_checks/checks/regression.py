@@ -1,30 +1,50 @@
-"""Checks whether stored winners are still faster than native."""
+"""Checks whether stored winners are as fast as when they were tuned."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import ClassVar, Optional
+from statistics import geometric_mean
+from typing import Any, ClassVar, Optional
 
 import msgspec
 import reframe as rfm
-from reframe.core.builtins import performance_function, run_after, variable
+from reframe.core.builtins import (
+    fixture,
+    parameter,
+    performance_function,
+    run_after,
+    run_before,
+    sanity_function,
+    variable,
+)
 from reframe.core.exceptions import PipelineError
 from reframe.core.logging import getlogger
+from reframe.core.runtime import runtime
 
 from collforge.cases import timing_cases
 from collforge.decision import DECIDED
+from collforge.errors import CollforgeError
+from collforge.layout import Layout
 from collforge.records import Output
-from collforge.reference import References, Rise
+from collforge.reference import References
 from collforge.reframe_checks import results
-from collforge.reframe_checks.driver_check import mpi_name
+from collforge.reframe_checks.driver_check import DriverCheck, layout_on, mpi_name, scale_tags
 from collforge.reframe_checks.manifest import MANIFEST
-from collforge.reframe_checks.ratio_check import RatioCheck
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.serving import serving_layout
 from collforge.variant import NATIVE
+
+FILE = os.environ.get("COLLFORGE_WINNERS", "")
+"""Path of the output of `collforge winners --format json`."""
+
+Problem = tuple[str, int, str]
+"""A collective, bytes, and the layout for which it is stored."""
+
+NONE: Problem = ("none", 0, "none")
+"""The test of a place that has no winners; its fixture says why."""
 
 
 @dataclass(frozen=True)
@@ -41,106 +61,185 @@ class Row:
     evidence: str = DECIDED
     references: Optional[References] = None  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
 
+    @property
+    def problem(self) -> Problem:
+        return self.collective, self.bytes, self.layout
 
-@rfm.simple_test
-class Regression(RatioCheck):
-    """Times the winners of this system, MPI library and layout, and compares with the launches that chose them.
 
-    A finding is a winner that is slower than then, or not as much faster than native, by more than launches of
-    this place differ. The first says that the machine changed, the second that one should tune again.
+def _read(path: str) -> tuple[list[Row], str]:
+    """The rows of a file, and why it cannot be read."""
+    try:
+        return msgspec.json.decode(Path(path).read_bytes(), type=list[Row]) if path else [], ""
+    except (OSError, ValueError) as error:
+        return [], f"{path}: {error}; write it by `collforge winners --format json`"
+
+
+ROWS, FAULT = _read(FILE)
+
+
+def _rows_on(partition: Any, environment: Any, layout: Layout) -> list[Row]:
+    """The winners that the runtime would load there, of every version of the library."""
+    shape = {name: v for name, v in partition.extras.items() if name in ("rails", "rate", "rail_model")}
+    system = ClusterSpec(**shape).system if shape else str(runtime().system.name)
+    rows = [row for row in ROWS if (row.system, row.mpi) == (system, mpi_name(environment))]
+    serves = serving_layout(
+        {row.layout for row in rows if row.variant}, layout.key, layout.threads
+    )
+    rows = [row for row in rows if (row.layout, row.evidence) == (serves, DECIDED)]
+    if serves != layout.name:  # these times are those of other threads
+        rows = [replace(row, references=None) for row in rows]
+    return [row for row in rows if row.variant != NATIVE]
+
+
+@cache
+def _places(layout: str) -> list[tuple[Any, Any, set[Problem]]]:
+    """The partitions and environments with the winners of each, or NONE."""
+    found = []
+    for partition in runtime().system.partitions:
+        for environment in filter(mpi_name, partition.environs):
+            try:
+                rows = _rows_on(partition, environment, layout_on(partition, layout))
+            except CollforgeError:  # a layout that cannot be had: the fixture says so
+                rows = []
+            found.append((partition, environment, {row.problem for row in rows} or {NONE}))
+    return found
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A winner now, and ReFrame's references: when it was tuned, with what is chance."""
+
+    case: str
+    microseconds: float
+    speed_up: float
+    """Over native."""
+    references: dict[str, tuple[float, float | None, float | None, str]]
+    """Of the performance variables; empty if nothing is stored that this can be compared with."""
+
+
+class TimeWinners(DriverCheck):
+    """Times all winners of a system, MPI library and layout, and compares with the launches that chose them.
+
+    The thresholds follow from by how much launches of this place differ.
     """
 
-    winners = variable(str, value=os.environ.get("COLLFORGE_WINNERS", ""))
-    """Path of the output of `collforge winners --format json`. If empty, the check is skipped."""
+    launches = 3
+    samples = 15
 
     false_alarms = variable(float, value=0.001)
-    """The chance of a finding in a run though nothing has changed."""
-
-    reference: ClassVar = {
-        "*": {"slower_winners": (0, None, 0, "count"), "smaller_gains": (0, None, 0, "count")}
-    }
+    """The chance that any winner fails though nothing has changed."""
 
     @run_after("setup")
     def need_winners(self) -> None:
+        if FAULT:
+            raise PipelineError(FAULT)
         self.skip_if(
-            not self.winners,
+            not FILE,
             "no winners given: collforge winners --format json > FILE, then COLLFORGE_WINNERS=FILE",
         )
 
     def case_strings(self) -> list[str]:
-        """The case strings of the winners that the runtime would load here, of every version of the library."""
-        here = self._system(), mpi_name(self.current_environ)
-        rows = [row for row in self._read() if (row.system, row.mpi) == here]
-        layouts = {row.layout for row in rows if row.variant}
-        serves = serving_layout(layouts, self.rank_layout.key, self.rank_layout.threads)
-        is_own = serves == self.rank_layout.name  # else its times are those of other threads
-        self.expected: dict[str, dict[str, References | None]] = {}
-        for row in rows:
-            if (row.layout, row.evidence) != (serves, DECIDED) or row.variant == NATIVE:
-                continue
+        self.rows: dict[str, list[Row]] = {}
+        for row in _rows_on(self.current_partition, self.current_environ, self.rank_layout):
             for native in timing_cases(MANIFEST, row.collective, self.rank_layout, [row.bytes]):
-                versions = self.expected.setdefault(str(native.by(row.variant)), {})
-                versions[row.mpi_version] = row.references if is_own else None
-        return list(self.expected)
-
-    def _system(self) -> str:
-        """The system's name in the database."""
-        extras = self.current_partition.extras
-        shape = {name: extras[name] for name in ("rails", "rate", "rail_model") if name in extras}
-        return ClusterSpec(**shape).system if shape else str(self.current_system.name)
-
-    def _read(self) -> list[Row]:
-        try:
-            return msgspec.json.decode(Path(self.winners).read_bytes(), type=list[Row])
-        except (OSError, ValueError) as error:
-            raise PipelineError(
-                f"{self.winners}: {error}; write it by `collforge winners --format json`"
-            ) from error
+                self.rows.setdefault(str(native.by(row.variant)), []).append(row)
+        return list(self.rows)
 
     def fault(self, output: Output) -> str:
         job = output.job
-        tuned = {version for versions in self.expected.values() for version in versions}
+        tuned = {row.mpi_version for rows in self.rows.values() for row in rows}
         if job and job.library_version not in tuned:
             return f"the winners are of {', '.join(sorted(tuned))}, not {job.library_version}: tune again"
         return super().fault(output)
 
-    def find(self) -> Iterator[str]:
-        self.slower, self.smaller = 0, 0
+    @run_after("sanity")
+    def compare(self) -> None:
         outputs = self.outputs
         ratios = [results.ratios(output) for output in outputs]
         seconds = [results.medians(output) for output in outputs]
         (version,) = {output.job.library_version for output in outputs if output.job}
-        judged = dict(self._judged(version, set.intersection(*map(set, ratios))))
-        chance = self.false_alarms / max(1, 2 * len(judged))
-        for case, expected in judged.items():
-            time = expected.seconds.rise([one[case] for one in seconds], chance)
-            if time.is_finding:
-                self.slower += 1
-                yield f"{case}: {time.now:.3g} s, when tuned {time.then:.3g} s ({_told(time)})"
-            gain = expected.speed_up.inverse.rise([1 / one[case] for one in ratios], chance)
-            if gain.is_finding:
-                self.smaller += 1
-                now, then = 1 / gain.now, 1 / gain.then
-                yield f"{case}: {now:.2f}x native, when tuned {then:.2f}x native ({_told(gain)})"
-
-    def _judged(self, version: str, timed: Collection[str]) -> Iterator[tuple[str, References]]:
-        """The timed cases with what this version of the library is compared with; says which have none."""
-        for case, versions in self.expected.items():
-            expected = versions.get(version)
-            if expected is not None and case in timed:
-                yield case, expected
-            else:
-                why = "it was not timed" if expected else "no such launches are stored"
-                getlogger().info(f"{case} is not judged: {why}")
-
-    @performance_function("count")
-    def slower_winners(self) -> int:
-        return self.slower
-
-    @performance_function("count")
-    def smaller_gains(self) -> int:
-        return self.smaller
+        timed = [
+            (case, row)
+            for case in self.rows
+            if all(case in one for one in ratios)
+            for row in self.rows[case]
+            if row.mpi_version == version
+        ]
+        judged = sum(row.references is not None for _, row in timed)
+        chance = self.false_alarms / max(1, 2 * judged)
+        self.timings: dict[Problem, Timing] = {}
+        for case, row in timed:
+            times, gains = [one[case] for one in seconds], [one[case] for one in ratios]
+            references: dict[str, Any] = {}
+            if row.references:
+                time = row.references.seconds.rise(times, chance)
+                loss = row.references.speed_up.inverse.rise([1 / gain for gain in gains], chance)
+                references["time"] = (time.then * 1e6, None, time.limit - 1, "us")
+                references["speed_up"] = (1 / loss.then, 1 / loss.limit - 1, None, "x")
+            now = geometric_mean(times) * 1e6, geometric_mean(gains)
+            self.timings[row.problem] = Timing(case, *now, references)
 
 
-def _told(rise: Rise) -> str:
-    return f"{rise.factor:.2f} times; up to {rise.limit:.2f} is chance"
+@rfm.simple_test
+class Winner(rfm.RunOnlyRegressionTest):
+    """A winner of the file. It runs nothing: its fixture has timed all winners of the place.
+
+    If ``time`` fails, the machine has changed; if ``speed_up`` fails, tune again.
+    """
+
+    collective = parameter(sorted({row.collective for row in ROWS} | {NONE[0]}), loggable=True)
+    bytes = parameter(sorted({row.bytes for row in ROWS} | {NONE[1]}), loggable=True)
+    layout = parameter(sorted({row.layout for row in ROWS} | {NONE[2]}), loggable=True)
+
+    case = variable(str, value="", loggable=True)
+    """The case string."""
+
+    timed: Any = fixture(TimeWinners, scope="environment")
+    tags: ClassVar = {"nightly"}
+    executable = "true"
+    local = True
+    sourcesdir = None
+
+    @run_after("init")
+    def select_places(self) -> None:
+        layout = TimeWinners.layout.default_value  # as set by -S Winner.timed.layout=4x2
+        here = [
+            (partition.fullname, environment.name)
+            for partition, environment, problems in _places(layout)
+            if self._problem in problems
+        ]
+        self.valid_systems = [partition for partition, _ in here]
+        self.valid_prog_environs = [environment for _, environment in here]
+        self.tags = self.tags | scale_tags(layout)
+
+    @property
+    def _problem(self) -> Problem:
+        return self.collective, self.bytes, self.layout
+
+    @run_after("setup")
+    def find_timing(self) -> None:
+        timing = self.timed.timings.get(self._problem)
+        self.skip_if(timing is None, "this version of the MPI library has no such winner")
+        self.timing: Timing = timing
+        self.case = self.descr = timing.case
+        self.num_tasks = self.timed.num_tasks
+
+    @sanity_function
+    def is_verified(self) -> bool:
+        """The fixture would have failed."""
+        return True
+
+    @run_before("performance")
+    def set_reference(self) -> None:
+        if self.timing.references:
+            self.reference = {"*": self.timing.references}
+        else:
+            getlogger().info(f"{self.case} is not judged: no such launches are stored")
+
+    @performance_function("us")
+    def time(self) -> float:
+        return self.timing.microseconds
+
+    @performance_function("x")
+    def speed_up(self) -> float:
+        return self.timing.speed_up

@@ -26,6 +26,28 @@ from __future__ import annotations
 
 _FOLDER = "${HOME}/collforge-reframe"
 
+# One line for each performance variable, below a line of names: CSV with | between the columns.
+_COLUMNS = [
+    *("check_job_completion_time", "version", "check_system", "check_partition", "check_environ"),
+    *("check_display_name", "check_num_tasks", "check_perf_var", "check_perf_value"),
+    *("check_perf_unit", "check_perf_ref", "check_perf_lower_thres", "check_perf_upper_thres"),
+    *("check_perf_result", "check_result"),
+]
+
+logging = {
+    "perflog_multiline": True,
+    "handlers_perflog": [
+        {
+            "type": "filelog",
+            "prefix": "%(check_system)s/%(check_partition)s",
+            "level": "info",
+            "format": "|".join(f"%({name})s" for name in _COLUMNS),
+            "datefmt": "%FT%T%:z",
+            "append": True,
+        }
+    ],
+}
+
 site_configuration = {
     "systems": [
         {
@@ -73,5 +95,6 @@ site_configuration = {
         },
     ],
     "general": [{"report_file": f"{_FOLDER}/reports/run-{{sessionid}}.json"}],
-    "logging": [{"handlers_perflog": []}],
+    "storage": [{"enable": True, "sqlite_db_file": f"{_FOLDER}/results.db"}],
+    "logging": [logging],
 }

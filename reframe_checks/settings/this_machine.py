@@ -16,6 +16,7 @@ from typing import Any
 
 from collforge.home import home, make_folder
 from collforge.reframe_checks import launchers
+from collforge.reframe_checks.settings import slurm_example
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.toolchain import libraries
 
@@ -72,9 +73,10 @@ site_configuration = {
     "systems": [_LOCAL, _EMULATED],
     "environments": [{"name": mpi, "extras": {"mpi": mpi}} for mpi in libraries.known_names()],
     "general": [{"report_file": str(_FOLDER / "reports" / "run-{sessionid}.json")}],
-    "storage": [{"enable": False, "sqlite_db_file": str(_FOLDER / "results.db")}],
+    "storage": [{"enable": True, "sqlite_db_file": str(_FOLDER / "results.db")}],
     "logging": [
         {
+            **slurm_example.logging,
             "handlers": [
                 {
                     "type": "file",
@@ -84,7 +86,6 @@ site_configuration = {
                     "append": False,
                 }
             ],
-            "handlers_perflog": [],
         }
     ],
 }
