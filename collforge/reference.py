@@ -33,7 +33,8 @@ class Reference:
 
         error = self.spread * math.sqrt(1 / self.launches + 1 / len(launches))
         now = math.exp(statistics.fmean(map(math.log, launches)))
-        limit = math.exp(float(stats.t.ppf(1 - chance, self.df)) * error)
+        # With few degrees of freedom it may be too large for a number.
+        limit = math.exp(min(float(stats.t.ppf(1 - chance, self.df)) * error, 700.0))
         return Rise(self.mean, now, now / self.mean, limit)
 
     @property

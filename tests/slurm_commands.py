@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,14 +12,17 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import assert_nothing_left, marked_processes, network_namespaces
 
+from collforge import reframe_checks
 from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import ClusterError
 
 SECONDS = 150.0
+REFRAME = Path(sys.executable).with_name("reframe")
 
 
 def need_slurm() -> None:
@@ -88,3 +92,37 @@ def tune_words(system: str, mpi: str, database: Path, *words: str) -> list[str]:
     """`collforge tune` on the cluster's login node."""
     start = ["exec", "--", sys.executable, "-m", "collforge", "tune", "--system", system]
     return [*start, "--mpi", mpi, "--db", str(database), *words]
+
+
+@dataclass(frozen=True)
+class Night:
+    """A session of the nightly checks: exit code, output, its name in ReFrame's database, a test for each winner."""
+
+    code: int
+    said: str
+    session: str
+    winners: list[dict[str, Any]]
+
+    @property
+    def findings(self) -> list[str]:
+        """Case string and reason."""
+        failed = [test for test in self.winners if test["result"] == "fail"]
+        return [f"{test['case']}: {test['fail_reason']}" for test in failed]
+
+
+def run_night(cluster: Commands, winners: Path, folder: Path, *words: str) -> Night:
+    """What docs/site.md tells a site to do every night. ReFrame's files are below ``folder``."""
+    report = folder / "report.json"
+    where = ["-C", str(reframe_checks.SLURM_SETTINGS), "-c", str(reframe_checks.CHECKS), "-R"]
+    where += ["--system", "slurm:openmpi", "--exec-policy", "serial", "-t", "nightly", "-r"]
+    where += ["--prefix", str(folder), "--report-file", str(report)]
+    env = {
+        "COLLFORGE_WINNERS": str(winners),
+        "RFM_SQLITE_DB_FILE": str(folder / "results.db"),
+        "RFM_COLORIZE": "0",
+    }
+    code, said = cluster.run("exec", "--", str(REFRAME), *where, *words, env=env)
+    assert report.exists(), said
+    found = json.loads(report.read_text())
+    tests = [test for test in found["runs"][0]["testcases"] if not test["fixture"]]
+    return Night(code, said, found["session_info"]["uuid"], tests)

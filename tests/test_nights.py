@@ -7,37 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from slurm_commands import Commands, own_cluster, tune_words
-
-from collforge import reframe_checks
-from collforge.reframe_checks.settings import slurm_cluster
+from slurm_commands import Commands, own_cluster, run_night, tune_words
 
 NIGHTS = 10
 NODES = "2"
 LAYOUT = "2x2"
-REFRAME = Path(sys.executable).with_name("reframe")
 
 
 @pytest.fixture
 def cluster() -> Iterator[Commands]:
     with own_cluster() as commands:
         yield commands
-
-
-def run_night(cluster: Commands, winners: Path, folder: Path) -> list[str]:
-    """The findings of the check."""
-    words = ["-C", slurm_cluster.__file__, "-c", reframe_checks.CHECKS, "-R", "-r"]
-    words += ["-n", "^Regression", "--system", "slurm:openmpi", "--exec-policy", "serial"]
-    words += ["-S", f"Regression.winners={winners}", "-S", f"Regression.layout={LAYOUT}"]
-    words += ["--prefix", folder, "--report-file", folder / "report.json"]
-    code, said = cluster.run("exec", "--", str(REFRAME), *map(str, words))
-    found = [
-        line
-        for path in folder.glob("*/slurm/openmpi/*/Regression*/findings.txt")
-        for line in path.read_text().splitlines()
-    ]
-    assert (code == 0) == (not found), said
-    return found
 
 
 def slow_down(cluster: Commands) -> None:
@@ -67,8 +47,10 @@ def test_ten_nights_and_ten_with_a_slow_rail(cluster: Commands, tmp_path: Path) 
         for number in range(NIGHTS):
             folder = tmp_path / f"{kind}{number}"
             folder.mkdir()
-            found.append(run_night(cluster, winners, folder))
-            print(kind, number, found[-1])
+            night = run_night(cluster, winners, folder)
+            assert (night.code == 0) == (not night.findings), night.said
+            found.append(night.findings)
+            print(kind, number, night.findings)
         return found
 
     assert nights("quiet") == [[]] * NIGHTS

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import json
 import os
 import re
 import shlex
@@ -13,17 +15,21 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from conftest import Installation
-from slurm_commands import SECONDS, Commands, need_slurm, tune_words
+from slurm_commands import REFRAME, SECONDS, Commands, need_slurm, run_night, tune_words
 from support import assert_nothing_left, execute, marked_processes, network_namespaces
 
+from collforge import reframe_checks
 from collforge.db import Store
 from collforge.errors import CollforgeError
 from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import ClusterError
 from collforge.reframe_checks.systems.slurm import config
+from collforge.toolchain import libraries
 from collforge.tuner.run import measuring
 
 PROGRAM = r"""
@@ -120,6 +126,72 @@ def test_tuning_through_the_queue(
     with Store(database, create=False) as store:
         assert store.winners(system, mpi, "2x2") or store.undecided(system, mpi, "2x2")
     assert cluster.run("exec", "--", "squeue", "--noheader") == (0, "")
+
+
+def winners_file(path: Path, seconds: dict[str, float]) -> Path:
+    """Winners that took this long when tuned, as fast as native; their launches hardly differed."""
+    spread = {"spread": 0.02, "launches": 9, "df": 30}
+    here = {"system": "slurm", "mpi": "openmpi", "layout": "2x2", "bytes": 65536}
+    here |= {"mpi_version": libraries.find("openmpi").first_line, "variant": "hierarchical"}
+    rows = []
+    for collective, mean in seconds.items():
+        references = {"seconds": {"mean": mean, **spread}, "speed_up": {"mean": 1e-3, **spread}}
+        rows.append({**here, "collective": collective, "references": references})
+    path.write_text(json.dumps(rows))
+    return path
+
+
+@pytest.mark.wide
+@pytest.mark.emulated
+def test_two_nights_as_a_pipeline_reads_them(cluster: Commands, tmp_path: Path) -> None:
+    """ReFrame's comparison, its perflog as CSV and its JUnit have each winner; one finding is in all of them."""
+    junit = tmp_path / "junit.xml"
+    words = ["--report-junit", str(junit), "-S", "Winner.timed.samples=5"]
+    winners = winners_file(tmp_path / "winners.json", {"bcast": 1e3, "allreduce": 1e3})
+    first = run_night(cluster, winners, tmp_path, *words)
+    assert (first.code, len(first.winners)) == (0, 2), first.said
+    times = {one["collective"]: value(one, "time") for one in first.winners}
+    quarter = {"bcast": times["bcast"] / 4 * 1e-6, "allreduce": 1e3}
+    second = run_night(cluster, winners_file(winners, quarter), tmp_path, *words)
+    (finding,) = second.findings
+    assert second.code == 1
+    assert finding.startswith("bcast:hierarchical@2x2,bytes=65536,type=double: performance error")
+
+    nights = f"{first.session}/{second.session}/mean:/"
+    compare = ["-C", str(reframe_checks.SLURM_SETTINGS), "--performance-compare", nights]
+    env = ["env", f"RFM_SQLITE_DB_FILE={tmp_path / 'results.db'}"]
+    shown = execute([*env, str(REFRAME), *compare, "--table-format=csv", "--system=slurm"]).stdout
+    perflog = (tmp_path / "perflogs" / "slurm" / "openmpi" / "Winner.log").read_text()
+    rows = list(csv.DictReader(perflog.splitlines(), delimiter="|"))
+    assert len(rows) == 2 * 2 * 2  # nights, winners, variables
+    for night, logged in ((first, rows[:4]), (second, rows[4:])):
+        for one in night.winners:
+            mine = [row for row in logged if row["display_name"] == one["display_name"]]
+            assert {row["perf_var"]: float(row["perf_value"]) for row in mine} == {
+                name: value(one, name) for name in ("time", "speed_up")
+            }
+            assert shown.count(f"{one['display_name']},slurm:openmpi+openmpi") == 2, shown
+    failed = {
+        (row["display_name"], row["perf_var"]) for row in rows if row["perf_result"] == "fail"
+    }
+    name = "Winner %collective=bcast %bytes=65536 %layout=2x2"
+    assert failed == {(name, "time")}
+    (reference,) = {
+        float(row["perf_ref"])
+        for row in rows[4:]
+        if (row["display_name"], row["perf_var"]) in failed
+    }
+    assert reference == pytest.approx(times["bcast"] / 4)
+    tests = ElementTree.parse(junit).getroot().iter("testcase")
+    found = {one.attrib["name"].split(" @")[0]: one.find("failure") for one in tests}
+    assert {test["display_name"] for test in first.winners} < set(found)
+    (wrong,) = {name: one for name, one in found.items() if one is not None}.items()
+    assert wrong[0] == name and f"expected {reference}" in (wrong[1].text or "")
+
+
+def value(test: dict[str, Any], name: str) -> float:
+    """A performance variable in a test of ReFrame's report."""
+    return float(test["perfvalues"][f"slurm:openmpi:{name}"][0])
 
 
 @pytest.mark.wide

@@ -79,12 +79,12 @@ ROWS, FAULT = _read(FILE)
 
 def _rows_on(partition: Any, environment: Any, layout: Layout) -> list[Row]:
     """The winners that the runtime would load there, of every version of the library."""
-    shape = {name: v for name, v in partition.extras.items() if name in ("rails", "rate", "rail_model")}
+    shape = {
+        name: v for name, v in partition.extras.items() if name in ("rails", "rate", "rail_model")
+    }
     system = ClusterSpec(**shape).system if shape else str(runtime().system.name)
     rows = [row for row in ROWS if (row.system, row.mpi) == (system, mpi_name(environment))]
-    serves = serving_layout(
-        {row.layout for row in rows if row.variant}, layout.key, layout.threads
-    )
+    serves = serving_layout({row.layout for row in rows if row.variant}, layout.key, layout.threads)
     rows = [row for row in rows if (row.layout, row.evidence) == (serves, DECIDED)]
     if serves != layout.name:  # these times are those of other threads
         rows = [replace(row, references=None) for row in rows]

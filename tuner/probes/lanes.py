@@ -26,7 +26,7 @@ from collforge.tuner.decide.evidence import Interval, mean_interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
 from collforge.tuner.run.jobs import Check, run_check
-from collforge.tuner.run.options import add_database
+from collforge.tuner.run.options import output_file
 from collforge.tuner.run.pictures import Line, LinePicture
 
 CHECK = Check("Lanes", reframe_checks.CHECKS / "lanes.py")
@@ -132,7 +132,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"{PAPER_EXCHANGES} exchanges and {PAPER_REPETITIONS} repetitions, as in the paper"
     parser.add_argument("--paper", action="store_true", help=text)
     programs.add_launches(parser, LAUNCHES)
-    add_database(parser)
+    text = "store the number and the rate in this database (default: in none)"
+    parser.add_argument("--db", metavar="FILE", type=output_file, help=text)
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
@@ -161,9 +162,10 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     )
     title = f"{library.short_version}, {measuring.system_name(args)} {at.name}: {words}"
     found = evaluate(title, launches, exchanges)
-    with Store(args.db) as store:
-        place = Place.of(measuring.system_name(args), library, at)
-        store.record_lanes(place, Lanes(found.physical, found.rate))
+    if args.db:
+        with Store(args.db) as store:
+            place = Place.of(measuring.system_name(args), library, at)
+            store.record_lanes(place, Lanes(found.physical, found.rate))
     return found
 
 

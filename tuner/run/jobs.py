@@ -139,9 +139,11 @@ def run_check(
 
 def _run_reframe(site: Site, command: list[str], folder: Path, watch: Watch) -> None:
     """Runs ReFrame until it ends. Raises JobError if there is no folder/report.json then."""
+    # ReFrame's database is for its own sessions, by which a site compares its nights.
+    env = {**os.environ, **site.variables, "RFM_ENABLE_RESULTS_STORAGE": "no"}
     with (
         (folder / "reframe.out").open("w", encoding="utf-8") as out,
-        _child(command, {**os.environ, **site.variables}, out.fileno()) as process,
+        _child(command, env, out.fileno()) as process,
     ):
         limit = math.inf if site.is_queued else time.monotonic() + watch.seconds
         try:
