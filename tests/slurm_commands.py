@@ -96,7 +96,7 @@ def tune_words(system: str, mpi: str, database: Path, *words: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Night:
-    """A session of the nightly checks: exit code, output, its name in ReFrame's database, a test for each winner."""
+    """A session of the nightly checks: exit code, output, its UUID, and the test of each winner."""
 
     code: int
     said: str

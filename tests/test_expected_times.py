@@ -36,6 +36,7 @@ def test_the_limit_follows_from_the_spread_and_the_numbers_of_launches() -> None
     assert not stored.rise([2.0, 2.1], 0.025).is_finding
     assert not stored.rise([1.0, 1.0], 0.025).is_finding, "faster is no finding"
     assert stored.inverse.rise([1 / 1.0, 1 / 1.0], 0.025).is_finding, "but a smaller speed-up is"
+    assert math.isfinite(Reference(2.0, 0.5, 2, 1).rise([2.0], 1e-6).limit)
 
 
 def night(draw: random.Random, factor: float) -> list[bool]:

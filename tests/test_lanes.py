@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from conftest import Installation, Launch
-from support import execute
+from support import SHARED_HOME, execute
 
 from collforge import layout
 from collforge.db import Store
 from collforge.place import Place
 from collforge.reframe_checks import lanes
 from collforge.reframe_checks.lanes import ALLTOALL, BENCHMARKS, PATTERN, Series
+from collforge.tuner.cli import main
 from collforge.tuner.probes import lanes as probe
 
 MEBIBYTE, EXCHANGES, RANKS = 1 << 20, 4, 6
@@ -99,10 +101,26 @@ def test_what_is_found_is_stored_and_drawn(
     rows = json.loads(files["json"].read_text())["rows"]
     assert len(rows) == lanes.expected((1, 2), (1, 2))
     assert "ranks of a node" in files["plot.svg"].read_text()
+    ran = max((SHARED_HOME / "runs").glob("*-lanes-*/0/reframe.out"))
+    assert "[off]" in ran.read_text(), "ReFrame's database is for a site's own sessions"
     place = Place.of("local", built.library, layout.from_name("2x2"))
     with Store(files["db"], create=False) as store:
         found = store.lanes(place)
     assert found is not None and found.number in (1, 2) and found.rate > 0
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_only_a_database_that_is_named_is_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: bool
+) -> None:
+    """`collforge reproduce` names none, so that its quick rates never limit what serves."""
+    found = [msgspec.json.encode(one).decode() for one in times_of(2, tied=True)]
+    monkeypatch.setattr(probe, "run_check", lambda *_: "\n".join(found))
+    database = tmp_path / "serves.db"
+    monkeypatch.setenv("COLLFORGE_DB", str(database))
+    words = ["probe", "lanes", "--mpi", "openmpi", "--system", "local"]
+    assert main.main([*words, *(["--db", str(database)] if named else [])]) == 0
+    assert database.exists() == named
 
 
 @pytest.mark.slow

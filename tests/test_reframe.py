@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,7 @@ from conftest import some
 
 from collforge import layout, records, reframe_checks
 from collforge.generator import manifest
-from collforge.records import CaseResult, End, Job, Output
-from collforge.reframe_checks import launchers, results
-from collforge.reframe_checks.results import Range
+from collforge.reframe_checks import launchers
 from collforge.toolchain import libraries
 from collforge.tuner.run.jobs import STRICT
 
@@ -89,7 +87,7 @@ def run_checks(
     command += ["--exec-policy", "serial", *STRICT, "-r"]
     for name, value in settings.items():
         command += ["-S", f"{check}.{name}={value}"]
-    done = reframe(command)
+    done = reframe(command, {"RFM_ENABLE_RESULTS_STORAGE": "no"})
     tests = []
     if report.exists():
         (run,) = json.loads(report.read_text())["runs"]
@@ -219,6 +217,7 @@ def test_guideline_counts_violations(tmp_path: Path, margin: float, passes: bool
     assert session.perfvalues == {"violations": 0 if passes else 6}
     found = session.said.count("times as fast as native")
     assert found == session.perfvalues["violations"]
+    assert len(session.test["findings"]) == found
     folder = Path(session.test["outputdir" if passes else "stagedir"])
     assert len(list(folder.glob("results.*.jsonl"))) == 2
 
@@ -228,62 +227,93 @@ def expected(seconds: float, speed_up: float) -> dict[str, Any]:
     return {"seconds": {"mean": seconds, **spread}, "speed_up": {"mean": speed_up, **spread}}
 
 
-@pytest.mark.parametrize(("seconds", "speed_up"), some([(1e3, 1e9), (1e-9, 1e-9), (None, None)]))
-def test_regression_times_the_winners_of_this_place(
-    tmp_path: Path, seconds: float | None, speed_up: float | None
-) -> None:
-    given = seconds and speed_up and expected(seconds, speed_up)
-    slower, smaller = int(seconds == 1e-9), int(speed_up == 1e9)
-    here = {"system": "local", "mpi": "openmpi", "layout": "2x2", "collective": "allreduce"}
+def run_winners(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Session:
+    """Each row of the file is a winner of this place, unless it says otherwise."""
+    here = {"system": "local", "mpi": "openmpi", "layout": "2x2", "variant": "hierarchical"}
     here["mpi_version"] = libraries.find("openmpi").first_line
+    text = json.dumps([{**here, **row} for row in rows])
+    path = write_lines(folder / "winners.json", [text])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLLFORGE_WINNERS", str(path) if rows else "")
+        return run_checks(folder, "local:openmpi", "^Winner", **{"timed.samples": 1})
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    some([(expected(1e3, 1e9), {"speed_up"}), (expected(1e-9, 1e-9), {"time"}), (None, set())]),
+)
+def test_each_winner_of_this_place_is_a_test_with_references(
+    tmp_path: Path, given: dict[str, Any] | None, wrong: set[str]
+) -> None:
+    row: dict[str, Any] = {"collective": "allreduce", "bytes": 64}
     rows = [
-        {**here, "bytes": 64, "variant": "hierarchical", "references": given},
-        {**here, "bytes": 128, "variant": "native"},
-        {**here, "bytes": 64, "variant": "other", "mpi": "mpich"},
-        {**here, "bytes": 64, "variant": "other", "layout": "4x2"},
-        {**here, "bytes": 64, "variant": "other", "system": "emulated"},
-        {**here, "bytes": 256, "variant": "", "evidence": "undecided"},
-        {**here, "bytes": 64, "variant": "other", "layout": "2x2x4"},
+        {**row, "references": given},
+        {**row, "bytes": 128, "variant": "native"},
+        {**row, "variant": "other", "mpi": "mpich"},
+        {**row, "variant": "other", "layout": "4x2"},
+        {**row, "variant": "other", "system": "emulated"},
+        {**row, "bytes": 256, "variant": "", "evidence": "undecided"},
+        {**row, "variant": "other", "layout": "2x2x4"},
     ]
     # Another version's times say nothing of this one.
     rows.append({**rows[0], "mpi_version": "Open MPI v0", "references": expected(1e-9, 1e9)})
-    path = write_lines(tmp_path / "winners.json", [json.dumps(rows)])
-    session = run_checks(tmp_path, "local:openmpi", "^Regression", winners=path, samples=1)
-    assert session.perfvalues == {"slower_winners": slower, "smaller_gains": smaller}, session.said
-    assert (session.code == 0) == (slower + smaller == 0)
-    folder = Path(session.test["stagedir" if slower + smaller else "outputdir"])
-    case = "allreduce:hierarchical@2x2,bytes=64,type=double,op=sum"
-    assert (folder / "cases.txt").read_text().splitlines() == [case]
-    for line in (folder / "findings.txt").read_text().splitlines() if slower + smaller else ():
-        assert line.startswith(f"{case}: ") and line in session.said
-    assert ("not judged" in session.said) == (given is None)
+    session = run_winners(tmp_path, rows)
+    test = session.test
+    name, case = test["display_name"], "allreduce:hierarchical@2x2,bytes=64,type=double,op=sum"
+    assert (name, test["case"]) == ("Winner %collective=allreduce %bytes=64 %layout=2x2", case)
+    found = {key.split(":")[-1]: value for key, value in test["perfvalues"].items()}
+    assert min(value[0] for value in found.values()) > 0
+    then = (given["seconds"]["mean"] * 1e6, given["speed_up"]["mean"]) if given else (0, 0)
+    assert (found["time"][1], found["speed_up"][1]) == pytest.approx(then)
+    assert {name for name, value in found.items() if value[-1] == "fail"} == wrong
+    assert (session.code == 0) == (not wrong), session.said
+    assert (f"{case} is not judged" in session.said) == (given is None)
 
 
 @pytest.mark.wide
-def test_regression_times_a_collective_without_data(tmp_path: Path) -> None:
-    here: dict[str, Any] = {"system": "local", "mpi": "openmpi", "layout": "2x2", "bytes": 1}
-    here["mpi_version"] = libraries.find("openmpi").first_line
-    row = {**here, "collective": "barrier", "variant": "hierarchical"}
-    path = write_lines(tmp_path / "winners.json", [json.dumps([row])])
-    session = run_checks(tmp_path, "local:openmpi", "^Regression", winners=path, samples=1)
+def test_a_winner_without_data_is_timed(tmp_path: Path) -> None:
+    session = run_winners(tmp_path, [{"collective": "barrier", "bytes": 1}])
     assert session.code == 0, session.said
-    given = Path(session.test["outputdir"], "cases.txt").read_text().splitlines()
-    assert given == ["barrier:hierarchical@2x2,bytes=1"]
+    assert session.test["case"] == "barrier:hierarchical@2x2,bytes=1"
 
 
-def test_regression_refuses_winners_of_another_version(tmp_path: Path) -> None:
-    row = {"system": "local", "mpi": "openmpi", "mpi_version": "Open MPI v0", "layout": "2x2"}
-    row |= {"collective": "barrier", "variant": "hierarchical"}
-    path = write_lines(tmp_path / "winners.json", [json.dumps([{**row, "bytes": 1}])])
-    session = run_checks(tmp_path, "local:openmpi", "^Regression", winners=path, samples=1)
-    assert session.code == 1
-    assert "the winners are of Open MPI v0, not " in session.test["fail_reason"]
+@pytest.mark.parametrize(
+    ("rows", "code", "said"),
+    [
+        ([], 0, "collforge winners --format json"),
+        (
+            [{"collective": "barrier", "bytes": 1, "layout": "4x2"}],
+            0,
+            "nothing to run on layout 2x2",
+        ),
+        ([{"collective": "barrier"}], 1, "missing required field `bytes`"),
+        (
+            [{"collective": "barrier", "bytes": 1, "mpi_version": "Open MPI v0"}],
+            1,
+            "the winners are of Open MPI v0, not ",
+        ),
+    ],
+)
+def test_why_no_winner_is_judged(
+    tmp_path: Path, rows: list[dict[str, Any]], code: int, said: str
+) -> None:
+    session = run_winners(tmp_path, rows)
+    assert session.code == code, session.said
+    assert said in session.said
+    assert "SKIP" in session.said and not session.test["perfvalues"]
 
 
-def test_regression_without_winners_is_skipped_with_a_message(tmp_path: Path) -> None:
-    session = run_checks(tmp_path, "local:openmpi", "^Regression")
-    assert session.test["result"] == "skip"
-    assert "collforge winners --format json" in session.said
+def test_tags_select_checks() -> None:
+    """-t is a pattern; given twice, both must match."""
+    command = ["-C", str(reframe_checks.SETTINGS), "-c", str(reframe_checks.CHECKS), "-R", "-l"]
+    command += [*STRICT, "--system", "emulated"]
+    for tags, wanted in (
+        (["nightly", "4_nodes"], {"Winner"}),
+        (["acceptance"], {"Correctness", "Guideline"}),
+    ):
+        done = reframe([*command, *(word for tag in tags for word in ("-t", tag))])
+        found = {line.split()[1] for line in done.stdout.splitlines() if line.startswith("- ")}
+        assert found == wanted, done.stdout
 
 
 def test_a_plain_run_selects_correctness_and_guidelines(made: manifest.Manifest) -> None:
@@ -327,12 +357,17 @@ def test_settings_have_a_partition_for_each_library(config: Path, system: str) -
 
 
 def test_reframe_writes_below_home(tmp_path: Path) -> None:
+    """Also its database of results, and its perflog, in which the example of a site has the same columns."""
     shown = show_config(reframe_checks.SETTINGS, "local", COLLFORGE_HOME=str(tmp_path))
+    example = show_config(SLURM, "cluster")
     folder = str(tmp_path / "reframe")
     assert shown["systems"][0]["prefix"] == folder
     assert shown["general"][0]["report_file"].startswith(folder)
     assert shown["storage"][0]["sqlite_db_file"].startswith(folder)
+    assert shown["storage"][0]["enable"] and example["storage"][0]["enable"]
     assert shown["logging"][0]["handlers"][0]["name"].startswith(folder)
+    logs = [one["logging"][0]["handlers_perflog"] for one in (shown, example)]
+    assert logs[0] == logs[1] and "check_perf_ref" in logs[0][0]["format"]
     assert (tmp_path / "reframe" / "reframe.log").exists()
 
 
@@ -379,48 +414,3 @@ def test_a_launcher_without_its_library_fails_the_check() -> None:
     name = launchers.local("nonesuch")
     with pytest.raises(launchers.JobError, match="unknown MPI library 'nonesuch'"):
         launcher_command(name, FakeJob(4))
-
-
-# ---- judging launches --------------------------------------------------------------------------
-
-JOB = Job("0.1.0", "Open MPI v4.1.4", 4, "2x2", ("here", "there"), 7)
-END = End(2, 0)
-
-
-def record(variant: str, *samples: float, **other: Any) -> CaseResult:
-    case = f"bcast:{variant}@2x2,bytes=64"
-    return replace(CaseResult(case, "", True, True, "", samples, 0), **other)
-
-
-@pytest.mark.parametrize(
-    ("output", "reason"),
-    [
-        (Output(JOB, (record("native"),), END), ""),
-        (Output(JOB, (record("a", applicable=False, verified=False),), END), ""),
-        (Output(), "left no results"),
-        (Output(damage="line 1: a rumour"), "line 1: a rumour"),
-        (Output(replace(JOB, ranks=1), (), END), "4 processes were asked for"),
-        (Output(replace(JOB, layout="1x4"), (), END), "lie as in 1x4"),
-        (Output(JOB, (record("a"),)), "ended after 1 results, the last of bcast:a@2x2"),
-        (Output(JOB, (), End(0, 0)), "no case"),
-        (Output(JOB, (), End(2, 1)), "1 of 2 cases failed"),
-        (
-            Output(JOB, (record("a", verified=False, detail="byte 3"),), END),
-            "bcast:a@2x2,bytes=64: byte 3",
-        ),
-    ],
-)
-def test_a_fault_says_why(output: Output, reason: str) -> None:
-    fault = results.fault(output, 4, "2x2")
-    assert bool(fault) == bool(reason)
-    assert reason in fault
-
-
-def test_ratios_are_paired_by_round() -> None:
-    native = record("native", 2.0, 20.0, 2.0)
-    one = Output(JOB, (native, record("a", 1.0, 10.0, 4.0), record("b", 1.0, 1.0, 1.0)), END)
-    two = Output(JOB, (native, record("a", 4.0, 40.0, 4.0), record("c", 1.0)), END)
-    assert results.ratios(one) == {"bcast:a@2x2,bytes=64": 2.0, "bcast:b@2x2,bytes=64": 2.0}
-    assert results.ratio_ranges([one, two]) == {"bcast:a@2x2,bytes=64": Range(0.5, 2.0)}
-    assert results.best_ratio(two) == 2.0
-    assert results.best_ratio(Output(JOB, (native,), END)) == 1.0

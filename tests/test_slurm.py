@@ -144,7 +144,7 @@ def winners_file(path: Path, seconds: dict[str, float]) -> Path:
 @pytest.mark.wide
 @pytest.mark.emulated
 def test_two_nights_as_a_pipeline_reads_them(cluster: Commands, tmp_path: Path) -> None:
-    """ReFrame's comparison, its perflog as CSV and its JUnit have each winner; one finding is in all of them."""
+    """ReFrame's comparison, perflog (as CSV) and JUnit have each winner; a finding is in all of them."""
     junit = tmp_path / "junit.xml"
     words = ["--report-junit", str(junit), "-S", "Winner.timed.samples=5"]
     winners = winners_file(tmp_path / "winners.json", {"bcast": 1e3, "allreduce": 1e3})
