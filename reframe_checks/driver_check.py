@@ -155,6 +155,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
 
     time_limit = "30m"
     sourcesdir = None
+    tags: set[str]
 
     def case_strings(self) -> list[str]:
         """The case strings to run; called before the run, when partition and layout are known."""

@@ -12,6 +12,7 @@ from support import TOP
 from collforge import site_file
 from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
+from collforge.reframe_checks.settings import slurm_example
 from collforge.toolchain import libraries, mpi_search
 from collforge.tuner.cli import main
 from collforge.tuner.run import measuring
@@ -172,6 +173,7 @@ def test_a_detected_configuration_is_python(
     (tmp_path / "site.py").write_text(text)
     made = runpy.run_path(str(tmp_path / "site.py"))["site_configuration"]
     first, second = made["systems"][0]["partitions"]
+    assert made["logging"] == slurm_example.site_configuration["logging"]
     assert (first["launcher"], first["env_vars"]) == ("srun", [["SLURM_MPI_TYPE", "pmix"]])
     assert (second["launcher"], second["extras"]) == ("mpirun", {"layout": "4x48"})
     assert second["env_vars"] == [["PATH", f'{tmp_path}/a "b":$PATH']]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import reframe as rfm
 from reframe.core.builtins import parameter, performance_function, variable
 
@@ -34,7 +32,7 @@ class Correctness(DriverCheck):
     """small, full or paranoid."""
 
     verify_only = True
-    tags: ClassVar = {"acceptance"}
+    tags: set[str] = {"acceptance"}  # noqa: RUF012 (ReFrame copies it)
 
     def case_strings(self) -> list[str]:
         collective, _, family = self.variant.partition(":")

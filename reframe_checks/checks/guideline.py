@@ -43,7 +43,7 @@ class Guideline(DriverCheck):
 
     launches = 3
     samples = 15
-    tags: ClassVar = {"acceptance"}
+    tags: set[str] = {"acceptance"}  # noqa: RUF012 (ReFrame copies it)
     reference: ClassVar = {"*": {"violations": (0, None, 0, "count")}}
 
     def case_strings(self) -> list[str]:

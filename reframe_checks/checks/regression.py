@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import geometric_mean
-from typing import Any, ClassVar, Optional
+from typing import Any, Optional
 
 import msgspec
 import reframe as rfm
@@ -195,7 +195,7 @@ class Winner(rfm.RunOnlyRegressionTest):
     """The case string."""
 
     timed: Any = fixture(TimeWinners, scope="environment")
-    tags: ClassVar = {"nightly"}
+    tags: set[str] = {"nightly"}  # noqa: RUF012 (ReFrame copies it)
     executable = "true"
     local = True
     sourcesdir = None

@@ -17,6 +17,9 @@ What Collforge needs of a configuration:
   Ranks must be placed consecutively, hence --distribution=block.
 - Jobs need exclusive nodes (--exclusive); otherwise they measure the neighbours.
 
+Results are kept in ReFrame's database and, as CSV, below perflogs: for `reframe --performance-compare`
+and for dashboards.
+
 The scheduler here is ``squeue``, which needs no accounting; ``slurm`` needs sacct. With srun, an
 MPI library needs its own PMI: with Slurm 22.05, pmix for Open MPI 4 and pmi2 for MPICH 4. If srun
 has none that fits, use the library's mpirun (launcher ``mpirun``), which must then be first in PATH.
@@ -24,7 +27,9 @@ has none that fits, use the library's mpirun (launcher ``mpirun``), which must t
 
 from __future__ import annotations
 
-_FOLDER = "${HOME}/collforge-reframe"
+from pathlib import Path
+
+_FOLDER = str(Path("~/collforge-reframe").expanduser())
 
 # One line for each performance variable, below a line of names: CSV with | between the columns.
 _COLUMNS = [

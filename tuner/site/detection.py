@@ -28,6 +28,8 @@ consecutively, on exclusive nodes. `layout`, nodes x ranks per node, is the defa
 libraries are known by the names that `collforge mpi list` shows.
 """
 
+from collforge.reframe_checks.settings.slurm_example import logging
+
 site_configuration = {
     "systems": [
         {
@@ -62,6 +64,7 @@ site_configuration = {
     ],
     "general": [{"report_file": {{ (folder ~ "/reports/run-{sessionid}.json") | tojson }}}],
     "storage": [{"enable": True, "sqlite_db_file": {{ (folder ~ "/results.db") | tojson }}}],
+    "logging": [logging],
 }
 '''
 
