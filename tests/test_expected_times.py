@@ -82,8 +82,8 @@ def test_winners_as_json_have_their_references(
     made: Manifest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Tuning(made).store(tmp_path / "winners.db", launches=6)
-    assert main.main(["winners", "--format", "json", "--db", str(path)]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    assert main.main(["winners", "--json", "-", "--db", str(path)]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
     assert [row["bytes"] for row in rows] == list(SIZES)
     for row in rows:
         speed_up, seconds = row["references"]["speed_up"], row["references"]["seconds"]

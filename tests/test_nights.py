@@ -36,10 +36,9 @@ def test_ten_nights_and_ten_with_a_slow_rail(cluster: Commands, tmp_path: Path) 
     with cluster.start(*words) as tuning:
         output, _ = tuning.communicate(timeout=600)
     assert tuning.returncode == 0, output
-    listed = [sys.executable, "-m", "collforge", "winners", "--format", "json"]
+    listed = [sys.executable, "-m", "collforge", "winners", "--json", str(winners)]
     code, text = cluster.run("exec", "--", *listed, "--db", str(database))
     assert code == 0, text
-    winners.write_text(text)
     print(output, text)
 
     def nights(kind: str) -> list[list[str]]:

@@ -231,7 +231,7 @@ def run_winners(folder: Path, rows: Sequence[Mapping[str, Any]]) -> Session:
     """Each row of the file is a winner of this place, unless it says otherwise."""
     here = {"system": "local", "mpi": "openmpi", "layout": "2x2", "variant": "hierarchical"}
     here["mpi_version"] = libraries.find("openmpi").first_line
-    text = json.dumps([{**here, **row} for row in rows])
+    text = json.dumps({"rows": [{**here, **row} for row in rows]})
     path = write_lines(folder / "winners.json", [text])
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("COLLFORGE_WINNERS", str(path) if rows else "")
@@ -280,7 +280,7 @@ def test_a_winner_without_data_is_timed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "code", "said"),
     [
-        ([], 0, "collforge winners --format json"),
+        ([], 0, "collforge winners --json FILE"),
         (
             [{"collective": "barrier", "bytes": 1, "layout": "4x2"}],
             0,

@@ -137,7 +137,7 @@ def winners_file(path: Path, seconds: dict[str, float]) -> Path:
     for collective, mean in seconds.items():
         references = {"seconds": {"mean": mean, **spread}, "speed_up": {"mean": 1e-3, **spread}}
         rows.append({**here, "collective": collective, "references": references})
-    path.write_text(json.dumps(rows))
+    path.write_text(json.dumps({"rows": rows}))
     return path
 
 

@@ -38,7 +38,7 @@ from collforge.serving import serving_layout
 from collforge.variant import NATIVE
 
 FILE = os.environ.get("COLLFORGE_WINNERS", "")
-"""Path of the output of `collforge winners --format json`."""
+"""Path of the output of `collforge winners --json FILE`."""
 
 Problem = tuple[str, int, str]
 """A collective, bytes, and the layout for which it is stored."""
@@ -66,12 +66,18 @@ class Row:
         return self.collective, self.bytes, self.layout
 
 
+@dataclass(frozen=True)
+class Document:
+    rows: list[Row]
+
+
 def _read(path: str) -> tuple[list[Row], str]:
     """The rows of a file, and why it cannot be read."""
     try:
-        return msgspec.json.decode(Path(path).read_bytes(), type=list[Row]) if path else [], ""
+        text = Path(path).read_bytes() if path else b'{"rows": []}'
+        return msgspec.json.decode(text, type=Document).rows, ""
     except (OSError, ValueError) as error:
-        return [], f"{path}: {error}; write it by `collforge winners --format json`"
+        return [], f"{path}: {error}; write it by `collforge winners --json`"
 
 
 ROWS, FAULT = _read(FILE)
@@ -135,7 +141,7 @@ class TimeWinners(DriverCheck):
             raise PipelineError(FAULT)
         self.skip_if(
             not FILE,
-            "no winners given: collforge winners --format json > FILE, then COLLFORGE_WINNERS=FILE",
+            "no winners given: collforge winners --json FILE, then COLLFORGE_WINNERS=FILE",
         )
 
     def case_strings(self) -> list[str]:

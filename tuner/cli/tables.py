@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -80,11 +79,6 @@ def write_csv(rows: Sequence[dict[str, object]]) -> None:
     writer = csv.DictWriter(sys.stdout, list(rows[0]) if rows else [])
     writer.writeheader()
     writer.writerows(rows)
-
-
-def write_json(rows: object) -> None:
-    json.dump(rows, sys.stdout, indent=1)
-    print()
 
 
 def save(

@@ -12,7 +12,7 @@ from collforge.toolchain import build
 from collforge.tuner.cli import tables
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.cli.winner_table import print_winners
-from collforge.tuner.run.options import add_database, add_mpi
+from collforge.tuner.run.options import add_database, add_json, add_mpi
 from collforge.tuner.site import expected_times
 
 
@@ -27,11 +27,12 @@ def add_parser(subparsers: Subparsers) -> None:
     for name in ("system", "layout", "collective"):
         parser.add_argument(f"--{name}", metavar="NAME", default="", help="show only this one")
     add_mpi(parser)
-    parser.add_argument("--format", choices=("table", "csv", "json"), default="table")
+    parser.add_argument("--format", choices=("table", "csv"), default="table")
     parser.add_argument(
         "--wide", action="store_true", help="all columns, and the variants' full names"
     )
     add_database(parser)
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -39,15 +40,14 @@ def run(args: argparse.Namespace) -> int:
         _check_names(args, [*store.winners(), *store.undecided()])
         wanted = (args.system, args.mpi or "", args.layout, args.collective)
         found, undecided = store.winners(*wanted), store.undecided(*wanted)
-        expected = expected_times.read(store, found) if args.format != "csv" else None
+        expected = expected_times.read(store, found)
     if args.format == "table":
         generated = build.generated_folder(home()).exists()
         made = build.read_manifest() if generated else None
         print_winners(found, undecided, made, expected, args.wide)
-    elif args.format == "csv":
-        tables.write_csv(tables.winner_rows(found, undecided))
     else:
-        tables.write_json(tables.winner_rows(found, undecided, expected))
+        tables.write_csv(tables.winner_rows(found, undecided))
+    tables.write_document(args, tables.winner_rows(found, undecided, expected))
     return 0
 
 
