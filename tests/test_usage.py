@@ -63,14 +63,15 @@ def test_two_jobs(build: Build, tmp_path: Path) -> None:
     [
         # The first call on the duplicate is native.
         ({}, "45 of 58 calls of tuned collectives (full_lane 38, hierarchical 7), "),
-        ({"COLLFORGE_FORCE": "bcast=full_lane"}, "46 of 58 calls of tuned collectives (full_lane 46), "),
+        (
+            {"COLLFORGE_FORCE": "bcast=full_lane"},
+            "46 of 58 calls of tuned collectives (full_lane 46), ",
+        ),
         ({"COLLFORGE_FORCE": "bcast=full_lane"}, " in the 38 of them with measured times"),
         ({"COLLFORGE_NODE_MAP": "3,1"}, "no call was of a collective"),
     ],
 )
-def test_what_served(
-    build: Build, tmp_path: Path, variables: dict[str, str], words: str
-) -> None:
+def test_what_served(build: Build, tmp_path: Path, variables: dict[str, str], words: str) -> None:
     rows = (CHAIN, ("bcast", 400, "hierarchical", "", "b2"))
     database = Database(rows, schema=8).write(tmp_path / "db", build)
     (line,) = ends(build, database, COLLFORGE_VERBOSE="1", **variables)

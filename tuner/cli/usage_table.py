@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.markup import escape
@@ -51,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"{unknown} of the jobs have served calls and no known saving: tune and publish anew")
     if found.damaged:
         print(f"{found.damaged} damaged lines or files were skipped")
-    tables.write_document(args, "", [asdict(row) for row in rows], damaged=found.damaged)
+    tables.write_document(args, rows, damaged=found.damaged)
     return 0
 
 

@@ -38,8 +38,10 @@ enum {
 /* As in load.h. */
 #define TIME(factor) "CAST(round(1e9 * winner.seconds * " factor ") AS INTEGER)"
 #define TIMES                                                                                      \
-    TIME("1") ", " TIME("winner.ratio") ", " TIME("winner.ratio_low") ", " TIME("winner.ratio_"    \
-                                                                                "high")
+    TIME("1")                                                                                      \
+    ", " TIME("winner.ratio") ", " TIME("winner.ratio_low") ", " TIME(                             \
+        "winner.ratio_"                                                                            \
+        "high")
 #define NO_TIMES "0, 0, 0, 0"
 
 /* The same columns, of the points of the map, whose times nobody measured. */
