@@ -8,10 +8,13 @@ import resource
 from pathlib import Path
 
 import pytest
+from invented_tunings import FAST, SECONDS, Tuning
 from stub_build import Build, make_build
 from support import LIBRARIES
 from test_runtime_database import CHAIN, Database
 
+from collforge.db import Store
+from collforge.generator.manifest import Manifest
 from collforge.tuner.cli import main
 from collforge.tuner.site import usage
 
@@ -121,6 +124,15 @@ def test_a_job_without_winners_leaves_a_line(build: Build, tmp_path: Path) -> No
     (file,) = tmp_path.iterdir()
     (line,) = map(json.loads, file.read_text().splitlines())
     assert (line["calls"], line["served"], line["saved"]) == (0, 0, None)
+
+
+def test_a_winner_is_stored_with_its_time(made: Manifest, tmp_path: Path) -> None:
+    """The median of its launches, whose samples are drawn from 3 % around a time."""
+    with Store(Tuning(made).store(tmp_path / "db")) as store:
+        found = [one.choice for one in store.winners() if not one.choice.variant.is_native]
+    assert found
+    for choice in found:
+        assert choice.seconds == pytest.approx(SECONDS[FAST], rel=0.03)
 
 
 # ---- collforge db usage --------------------------------------------------------------------------

@@ -19,8 +19,8 @@ collforge db usage /apps/collforge/usage
 
 A line of a file there is a job with COLLFORGE_USAGE; the file's owner is the user."""
 NOTE = (
-    "calls, served and saved: on rank 0 of each job; saved: estimated from what the winners saved when they were "
-    "measured, with their 95 % intervals added up; core hours: if all ranks saved as much"
+    "calls, served, saved: on rank 0 of each job; saved: estimated, from what the winners saved when "
+    "they were measured (their 95 % intervals, added up); core hours: if all ranks saved as much"
 )
 
 

@@ -79,8 +79,7 @@ def read(folder: Path) -> Usage:
             continue
         with found:
             own = jobs.setdefault(_owner(found), [])
-            for line in iter(lambda: found.readline(MOST_LINE), b""):
-                job = _job(line)
+            for job in map(_job, _lines(found)):
                 damaged += job is None
                 own += [job] if job else []
     return Usage(jobs, damaged)
@@ -96,6 +95,11 @@ def _open(path: Path) -> BinaryIO | None:
         return os.fdopen(number, "rb")
     os.close(number)
     return None
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """A longer line in pieces, so that no file fills the memory."""
+    return iter(lambda: file.readline(MOST_LINE), b"")
 
 
 def _owner(file: BinaryIO) -> str:

@@ -36,12 +36,10 @@ enum {
     " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)"
 
 /* As in load.h. */
-#define TIME(factor) "CAST(round(1e9 * winner.seconds * " factor ") AS INTEGER)"
+#define NATIVE(ratio) ", CAST(round(1e9 * winner.seconds * winner." ratio ") AS INTEGER)"
 #define TIMES                                                                                      \
-    TIME("1")                                                                                      \
-    ", " TIME("winner.ratio") ", " TIME("winner.ratio_low") ", " TIME(                             \
-        "winner.ratio_"                                                                            \
-        "high")
+    "CAST(round(1e9 * winner.seconds) AS INTEGER)" NATIVE("ratio") NATIVE("ratio_low")             \
+        NATIVE("ratio_high")
 #define NO_TIMES "0, 0, 0, 0"
 
 /* The same columns, of the points of the map, whose times nobody measured. */
