@@ -119,6 +119,8 @@ class Choice:
     launches: int
     evidence: str = DECIDED
     """``decided`` or ``tie``; for an undecided size ``between`` or ``barrier`` (see schema.sql)."""
+    seconds: float | None = None
+    """Of a call by the variant; None: not known."""
 
 
 MEASURED, PREDICTED = "measured", "predicted"

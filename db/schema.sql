@@ -1,4 +1,4 @@
--- The schema of a Collforge database, version 7. Statements are separated by blank lines.
+-- The schema of a Collforge database, version 8. Statements are separated by blank lines.
 --
 -- Deployed libraries of an older version go on reading: what the runtime reads (winners.c) keeps its meaning, or
 -- gets another name.
@@ -136,6 +136,8 @@ CREATE TABLE winner (
         evidence = 'decided' OR (evidence IN ('tie', 'barrier')) = (verification IS NULL)
         AND evidence IN ('tie', 'barrier', 'between')
     ),
+    -- Of a call by the variant, by the median of its launches; NULL: decided before schema 8, or not measured.
+    seconds REAL CHECK (seconds > 0),
     UNIQUE (system, mpi_library, layout, collective, bytes),
     CHECK (ratio_low <= ratio AND ratio <= ratio_high)
 );
@@ -297,7 +299,8 @@ SELECT
     winner.ratio_high AS ratio_high,
     winner.launches AS launches,
     winner.decided AS decided,
-    winner.evidence AS evidence
+    winner.evidence AS evidence,
+    winner.seconds AS seconds
 FROM winner
 JOIN system ON system.id = winner.system
 JOIN mpi_library ON mpi_library.id = winner.mpi_library

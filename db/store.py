@@ -154,6 +154,7 @@ class Store(History):
                     verification=self._passing_verification(choice.variant, variant_id, **at),
                     decided=decided,
                     evidence=choice.evidence,
+                    seconds=choice.seconds,
                 )
             self._note(**at, collective=collective)
 
@@ -310,7 +311,7 @@ class Store(History):
         rows = self._rows(
             "SELECT system, mpi, mpi_version, layout, host_pattern, bytes, collective, family,"
             " parameters, fingerprint, ratio, ratio_low, ratio_high, launches, evidence,"
-            " decided FROM winner_view"
+            " seconds, decided FROM winner_view"
             " WHERE :system IN ('', system) AND :mpi IN ('', mpi)"
             " AND :layout IN ('', layout) AND :collective IN ('', collective)"
             " ORDER BY system, mpi, mpi_version, layout, collective, bytes",
@@ -321,7 +322,7 @@ class Store(History):
         )
         return [
             Winner(
-                Place(*row[:4]), row[4], Choice(row[5], Variant(*row[6:10]), *row[10:15]), row[15]
+                Place(*row[:4]), row[4], Choice(row[5], Variant(*row[6:10]), *row[10:16]), row[16]
             )
             for row in rows
         ]

@@ -254,7 +254,7 @@ def test_winners_need_no_launch(path: Path) -> None:
 COPY_WINNER = """
     INSERT INTO winner
     SELECT 99, system, {library}, layout, {collective}, 7, variant, ratio, ratio_low, ratio_high,
-        launches, {verification}, decided, evidence
+        launches, {verification}, decided, evidence, seconds
     FROM winner
 """
 OTHER_LIBRARY = "(SELECT max(id) FROM mpi_library)"

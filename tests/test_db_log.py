@@ -68,6 +68,9 @@ def test_what_was_before_the_history_is_said_once(
     path = Tuning(made).store(tmp_path / "l.db", launches=6)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("DROP TABLE decision")
+        connection.execute("DROP VIEW winner_view")
+        connection.execute("ALTER TABLE winner DROP COLUMN seconds")
+        connection.execute("CREATE VIEW winner_view AS SELECT 1")
         connection.execute("PRAGMA user_version = 6")
     for _ in range(2):
         lines = run(capsys, 0, "log", "--db", path).splitlines()

@@ -39,7 +39,8 @@ def database(built: Installation, tmp_path: Path) -> Path:
         store.record_run(RunRecord("uuid", place, 2, 4, time, "", "", (), 0, proofs))
         for name, variant in winners.items():
             small = Choice(SMALL, Variant(name), 1.0, 1.0, 1.0, 3)
-            store.replace_winners(place, name, [small, Choice(LARGE, variant, 2.0, 1.9, 2.1, 3)])
+            large = Choice(LARGE, variant, 2.0, 1.9, 2.1, 3, seconds=1e-4)
+            store.replace_winners(place, name, [small, large])
     return tmp_path / "db"
 
 
@@ -52,6 +53,12 @@ def test_small_and_large_blocks_in_random_order(
     words = [str(compiled(built, "irregular")), str(seed), "2000"]
     done = launch(built.library.name, 4, words, env, timeout=120)
     assert (done.returncode, done.stdout) == (0, "passed\n"), words
+    # The choice of these is known at their end only.
+    last = re.search(r"variants served (\d+) of (\d+) calls .* saved (\S+) s \(", done.stderr)
+    assert last, done.stderr
+    served_calls, calls, seconds = map(float, last.groups())
+    assert 0 < served_calls < calls
+    assert seconds == pytest.approx(1e-4 * served_calls, rel=0.01)
     if verbose == "1":
         return
     found = re.findall(r"(\w+)@2x2, (\d+) to \d+ bytes: (\w+)", done.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,17 @@ def published(path: Path) -> str:
 
 def test_the_text(tmp_path: Path) -> None:
     assert published(make(tmp_path / "db")) == TEXT
+
+
+def test_times_follow_variants_alone(tmp_path: Path) -> None:
+    """A library of before reads only what it knows: it takes "tie" beside other words for nothing."""
+    path = make(tmp_path / "db")
+    with Store(path) as store:
+        bcast = [replace(one.choice, seconds=2e-5) for one in store.winners_at(PLACE)]
+        bcast = [one for one in bcast if one.variant.collective == "bcast"]
+        store.replace_winners(PLACE, "bcast", bcast)
+    timed = "8\t1\ttie\n64\t0\t20000\t30000\t28000\t32000\n1024\t1\n"
+    assert published(path) == TEXT.replace("8\t1\ttie\n64\t0\n1024\t1\n", timed)
 
 
 def test_the_same_winners_give_the_same_bytes(tmp_path: Path) -> None:

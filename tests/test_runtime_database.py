@@ -86,7 +86,7 @@ class Database:
                     )
                     proof = insert(db, "verification", run, variant, "problem", 1, "")
                     place = (system, library, layout, collective, size, variant)
-                    insert(db, "winner", *place, 1.5, 1.4, 1.6, 3, proof, time, "decided")
+                    insert(db, "winner", *place, 1.5, 1.4, 1.6, 3, proof, time, "decided", 2e-5)
             for nodes, ranks, (collective, size, *names) in self.points:
                 variant = insert(db, "variant", collective, *names)
                 run = insert(db, "run", f"point{variant}", 1, library, layout, time, *HOW)

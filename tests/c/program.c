@@ -33,23 +33,28 @@ static void collectives(MPI_Comm comm, int count) {
     int *own = malloc((size_t)(count + 1) * sizeof *own);
     check(all != NULL && own != NULL);
     for (int root = 0; root < p; root++) {
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count; i++) {
             own[i] = me == root ? 1000 * root + i : -1;
+        }
         check(MPI_Bcast(own, count, MPI_INT, root, comm) == MPI_SUCCESS);
-        for (int i = 0; i < count; i++)
+        for (int i = 0; i < count; i++) {
             check(own[i] == 1000 * root + i);
+        }
         own[0] = me;
         /* The receive side is garbage where it is not significant. */
         check(MPI_Gather(me == root ? MPI_IN_PLACE : own, 1, MPI_INT, all, me == root ? 1 : -5,
                          me == root ? MPI_INT : MPI_DATATYPE_NULL, root, comm) == MPI_SUCCESS);
-        for (int r = 0; me == root && r < p; r++)
+        for (int r = 0; me == root && r < p; r++) {
             check(r == me || all[r] == r);
+        }
     }
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         own[i] = me + i;
+    }
     check(MPI_Allreduce(MPI_IN_PLACE, own, count, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         check(own[i] == p * (p - 1) / 2 + p * i);
+    }
     free(all);
     free(own);
 }
@@ -75,9 +80,10 @@ static void run_results(void) {
     }
     check(MPI_Comm_free(&half) == MPI_SUCCESS);
     check(collforge_choice(MPI_COMM_WORLD, "bcast", 400, name, sizeof name) == MPI_SUCCESS);
-    if (rank == 0)
+    if (rank == 0) {
         printf("runs %d parameter %d choice %s version %s\n", stub_runs, stub_parameter, name,
                collforge_version());
+    }
     check(collforge_choice(MPI_COMM_WORLD, "no", 400, name, sizeof name) == MPI_ERR_ARG);
 }
 
@@ -100,8 +106,9 @@ static void run_handles(void) {
         check(MPI_Type_commit(&type) == MPI_SUCCESS);
         check(MPI_Bcast(data, 1, type, 0, comm) == MPI_SUCCESS);
         check(cf_type_size(type) == (int64_t)(1 + cycle % 3) * (int64_t)sizeof(int));
-        for (int i = 0; i <= cycle % 3; i++)
+        for (int i = 0; i <= cycle % 3; i++) {
             check(data[i] == (tuned ? 0 : rank));
+        }
         check(MPI_Type_free(&type) == MPI_SUCCESS && MPI_Comm_free(&comm) == MPI_SUCCESS);
         if (cycle == 10) {
             states = cf_handle_count(&cf_states);
@@ -176,14 +183,18 @@ static void *use_own_communicator(void *argument) {
 static void run_threads(void) {
     pthread_t threads[THREADS];
     MPI_Comm comms[THREADS];
-    for (int t = 0; t < THREADS; t++)
+    for (int t = 0; t < THREADS; t++) {
         check(MPI_Comm_dup(MPI_COMM_WORLD, &comms[t]) == MPI_SUCCESS);
-    for (int t = 0; t < THREADS; t++)
+    }
+    for (int t = 0; t < THREADS; t++) {
         check(pthread_create(&threads[t], NULL, use_own_communicator, &comms[t]) == 0);
-    for (int t = 0; t < THREADS; t++)
+    }
+    for (int t = 0; t < THREADS; t++) {
         check(pthread_join(threads[t], NULL) == 0);
-    for (int t = 0; t < THREADS; t++)
+    }
+    for (int t = 0; t < THREADS; t++) {
         check(MPI_Comm_free(&comms[t]) == MPI_SUCCESS);
+    }
     /* A handle that was freed may stay as such (cf_freed): as many as lived at once, ours among
      * them, which takes turns with the threads; not one for each round. */
     check(cf_handle_count(&cf_states) <= (size_t)THREADS * ROUNDS / 2);
@@ -209,8 +220,9 @@ static void check_layout(MPI_Comm comm) {
         check(lane_size == layout->nodes);
     }
     cf_layout_name(layout, name, sizeof name);
-    if (me == 0)
+    if (me == 0) {
         printf("layout %s\n", name);
+    }
     check(fflush(stdout) == 0 && MPI_Barrier(comm) == MPI_SUCCESS);
 }
 
@@ -254,21 +266,25 @@ static MPI_Comm make_comm(enum way way) {
     MPI_Comm other = MPI_COMM_NULL, comm = MPI_COMM_NULL;
     MPI_Request request = MPI_REQUEST_NULL;
     int err = MPI_SUCCESS;
-    if (way == SPLIT || way == DUP_OF_FREED)
+    if (way == SPLIT || way == DUP_OF_FREED) {
         err = MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &comm);
-    else if (way == CREATE_GROUP)
+    } else if (way == CREATE_GROUP) {
         err = create_group(&comm);
-    else if (way == DUP_WITH_INFO)
+    } else if (way == DUP_WITH_INFO) {
         err = MPI_Comm_dup_with_info(MPI_COMM_WORLD, MPI_INFO_NULL, &comm);
+    }
 #if !defined(OPEN_MPI) /* there it ends the making of communicators: place/connect.c */
-    else if (way == IDUP)
+    else if (way == IDUP) {
         err = MPI_Comm_idup(MPI_COMM_WORLD, &comm, &request);
+    }
 #endif
-    else
+    else {
         err = MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    }
     check(err == MPI_SUCCESS && MPI_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
-    if (way == DUP_OF_FREED)
+    if (way == DUP_OF_FREED) {
         collectives(comm, 100);
+    }
     if (way == DUP_OF_DUP || way == DUP_OF_FREED) {
         other = comm;
         check(MPI_Comm_dup(other, &comm) == MPI_SUCCESS && MPI_Comm_free(&other) == MPI_SUCCESS);
@@ -278,20 +294,23 @@ static MPI_Comm make_comm(enum way way) {
 
 static int expected_or(int i) {
     int all = 0;
-    for (int r = 0; r < size; r++)
+    for (int r = 0; r < size; r++) {
         all |= r + i;
+    }
     return all;
 }
 
 static void reduce(MPI_Comm comm, MPI_Op op, int expected_splits, int expected_runs) {
     const int before = stub_runs;
     int own[100], all[100];
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 100; i++) {
         own[i] = rank + i;
+    }
     splits = 0;
     check(MPI_Allreduce(own, all, 100, MPI_INT, op, comm) == MPI_SUCCESS);
-    for (int i = 0; i < 100; i++)
+    for (int i = 0; i < 100; i++) {
         check(all[i] == (op == MPI_BOR ? expected_or(i) : size * (size - 1) / 2 + size * i));
+    }
     check(splits == expected_splits && stub_runs - before == expected_runs);
 }
 
@@ -316,14 +335,18 @@ static void run_second(void) {
         const int calls = cycle / WAYS % 4;
         comm = make_comm(way);
         /* What one rank asks, and calls that no variant serves, do not count. */
-        if (rank == 0 && calls > 0)
+        if (rank == 0 && calls > 0) {
             check(collforge_choice(comm, "allreduce", 400, name, sizeof name) == MPI_SUCCESS);
-        if (calls > 0)
+        }
+        if (calls > 0) {
             check(MPI_Bcast(&data, 1, MPI_INT, 0, comm) == MPI_SUCCESS);
-        for (int call = 0; call < calls; call++)
+        }
+        for (int call = 0; call < calls; call++) {
             reduce(comm, MPI_BOR, call == 1 ? 2 : 0, call > 0);
-        if (calls > 0)
+        }
+        if (calls > 0) {
             check_shared(comm, way >= DUP);
+        }
         /* As Open MPI's Fortran routine frees it. */
         check((cycle % 8 < 4 ? MPI_Comm_free(&comm) : PMPI_Comm_free(&comm)) == MPI_SUCCESS);
         /* Handles come again: with other ranks, and a size for which nothing is tuned. */
@@ -398,24 +421,49 @@ static void run_guard(void) {
     check(MPI_Comm_free(&comm) == MPI_SUCCESS);
 }
 
+/* 50 calls of allreduce, 38 of them of 400 bytes, and 8 of bcast, 3 on a duplicate. */
+static void run_usage(void) {
+    MPI_Comm comm = MPI_COMM_NULL;
+    int own[100] = {0}, all[100] = {0};
+    for (int call = 0; call < 42; call++) {
+        check(MPI_Allreduce(own, all, call < 30 ? 100 : 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD) ==
+              MPI_SUCCESS);
+    }
+    for (int call = 0; call < 5; call++) {
+        check(MPI_Bcast(own, 100, MPI_INT, 0, MPI_COMM_WORLD) == MPI_SUCCESS);
+    }
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
+    for (int call = 0; call < 8; call++) {
+        check(MPI_Allreduce(own, all, 100, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS);
+    }
+    check(MPI_Comm_free(&comm) == MPI_SUCCESS);
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm) == MPI_SUCCESS);
+    for (int call = 0; call < 3; call++)
+        check(MPI_Bcast(own, 100, MPI_INT, 0, comm) == MPI_SUCCESS);
+    check(MPI_Comm_free(&comm) == MPI_SUCCESS);
+}
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
     } commands[] = {{"results", run_results}, {"handles", run_handles}, {"errors", run_errors},
                     {"threads", run_threads}, {"second", run_second},   {"guard", run_guard},
-                    {"wait", run_wait},       {"layouts", run_layouts}};
+                    {"wait", run_wait},       {"layouts", run_layouts}, {"usage", run_usage}};
     const char *command = argc > 1 ? argv[1] : "";
     int provided = 0;
-    if (strcmp(command, "threads") == 0)
+    if (strcmp(command, "threads") == 0) {
         check(MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &provided) == MPI_SUCCESS);
-    else
+    } else {
         check(MPI_Init(&argc, &argv) == MPI_SUCCESS);
+    }
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank) == MPI_SUCCESS);
     check(MPI_Comm_size(MPI_COMM_WORLD, &size) == MPI_SUCCESS);
-    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-        if (strcmp(command, commands[i].name) == 0)
+    for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+        if (strcmp(command, commands[i].name) == 0) {
             commands[i].run();
+        }
+    }
     check(MPI_Finalize() == MPI_SUCCESS);
     check(cf_handle_count(&cf_states) == 0);
     return 0;

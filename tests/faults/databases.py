@@ -68,7 +68,7 @@ def write(
                     place,
                     name,
                     [
-                        Choice(size, own[i % len(own)], 1.5, 1.4, 1.6, 3)
+                        Choice(size, own[i % len(own)], 1.5, 1.4, 1.6, 3, seconds=2e-5)
                         for i, size in enumerate(SIZES)
                     ],
                 )

@@ -71,10 +71,12 @@ ssize_t pread64(int file, void *buffer, size_t bytes, off64_t offset) {
     const char *slow = getenv("LOADER_SLOW");
     const long pause = slow == NULL ? 0 : atol(slow);
     const struct timespec time = {.tv_sec = pause / 1000, .tv_nsec = pause % 1000 * 1000000};
-    if (pause > 0)
+    if (pause > 0) {
         (void)nanosleep(&time, NULL);
-    if (lseek(file, offset, SEEK_SET) < 0)
+    }
+    if (lseek(file, offset, SEEK_SET) < 0) {
         return -1;
+    }
     return read(file, buffer, bytes);
 }
 
@@ -86,32 +88,45 @@ _Noreturn static void give_up(const char *what, uint64_t seed, const char *detai
 }
 
 static bool is_legal(const struct cf_parameter *parameter, int value) {
-    if (parameter->symbols != NULL)
+    if (parameter->symbols != NULL) {
         return value >= 0 && value < parameter->nvalues;
+    }
     return value == 0 || (value >= parameter->minimum && value <= parameter->maximum);
 }
 
 /* What a winner lacks to be one; NULL when nothing. */
 static const char *flaw(const struct cf_winners *winners, int at, bool forced) {
     const struct cf_winner *winner = &winners->items[at];
-    if (winner->layout < 0 || winner->layout >= winners->nlayouts)
+    if (winner->layout < 0 || winner->layout >= winners->nlayouts) {
         return "layout";
+    }
     const char *name = winners->layouts[winner->layout];
-    if (memchr(name, '\0', CF_LAYOUT_NAME_SIZE) == NULL)
+    if (memchr(name, '\0', CF_LAYOUT_NAME_SIZE) == NULL) {
         return "layout without end";
-    if ((strcmp(name, CF_ANY_LAYOUT) == 0) != forced)
+    }
+    if ((strcmp(name, CF_ANY_LAYOUT) == 0) != forced) {
         return "layout of a forced choice";
-    if (winner->collective < 0 || winner->collective >= cf_ncollectives || winner->bytes < 1)
+    }
+    if (winner->collective < 0 || winner->collective >= cf_ncollectives || winner->bytes < 1) {
         return "collective or bytes";
-    if (winner->variant == CF_NATIVE_WINS || winner->variant == CF_NATIVE_TIES)
+    }
+    if (winner->variant == CF_NATIVE_WINS || winner->variant == CF_NATIVE_TIES) {
         return NULL;
+    }
     if (winner->variant < 0 || winner->variant >= cf_nvariants ||
-        cf_variants[winner->variant]->collective != winner->collective)
+        cf_variants[winner->variant]->collective != winner->collective) {
         return "variant";
+    }
     const struct cf_variant *variant = cf_variants[winner->variant];
-    for (int i = 0; i < variant->nparameters; i++)
-        if (!is_legal(&variant->parameters[i], winner->parameter[i]))
+    if (!(winner->saving.least <= winner->saving.estimate) ||
+        !(winner->saving.estimate <= winner->saving.most) || !(winner->saving.most <= 3600)) {
+        return "saving";
+    }
+    for (int i = 0; i < variant->nparameters; i++) {
+        if (!is_legal(&variant->parameters[i], winner->parameter[i])) {
             return variant->parameters[i].name;
+        }
+    }
     return NULL;
 }
 
@@ -119,27 +134,37 @@ static void add_to_hash(uint64_t *hash, int value) {
     *hash = cf_hash(*hash, &value, sizeof value);
 }
 
-/* A hash of what runs for each size on each layout. */
+/* A hash of what runs for each size on each layout, and of what it saves. */
 static uint64_t check_rules(struct cf_winners *winners, uint64_t seed) {
     uint64_t hash = CF_HASH_BEGIN;
+    cf_runtime.counts = true;
     const struct cf_layout layout = {.size = 4, .nodes = 2, .max_node_size = 2, .threads = 1};
-    if (!cf_rules_start(winners))
+    if (!cf_rules_start(winners)) {
         give_up("cf_rules_start", seed, "failed");
+    }
     for (int i = 0; i < winners->count; i++) {
         const struct cf_rules *rules = NULL;
         const char *name = winners->layouts[winners->items[i].layout];
-        if (!cf_rules_find(name, &layout, &rules))
+        if (!cf_rules_find(name, &layout, &rules)) {
             give_up("cf_rules_find", seed, "failed");
-        for (const char *c = name; *c != '\0'; c++)
+        }
+        for (const char *c = name; *c != '\0'; c++) {
             add_to_hash(&hash, *c);
+        }
         for (int at = 0; rules != NULL && at < cf_ncollectives * CF_BUCKETS; at++) {
             const struct cf_choice *choice = rules->by_size[at];
-            if (choice != NULL && choice->variant->collective != at / CF_BUCKETS)
+            if (choice != NULL && choice->variant->collective != at / CF_BUCKETS) {
                 give_up("rules", seed, name);
-            for (int v = 0; choice != NULL && v < cf_nvariants; v++)
+            }
+            for (int v = 0; choice != NULL && v < cf_nvariants; v++) {
                 add_to_hash(&hash, v * (choice->variant == cf_variants[v]));
-            for (int v = 0; choice != NULL && v < CF_MAX_PARAMETERS; v++)
+            }
+            for (int v = 0; choice != NULL && v < CF_MAX_PARAMETERS; v++) {
                 add_to_hash(&hash, choice->parameter[v]);
+            }
+            if (choice != NULL) {
+                hash = cf_hash(hash, &choice->saving, sizeof choice->saving);
+            }
         }
     }
     cf_rules_stop();
@@ -154,13 +179,17 @@ static bool load(const char *path, const char *system, struct cf_winners *winner
     (void)alarm(SECONDS_OF_A_LOAD);
     const bool loaded = cf_winners_load(path, NULL, system, winners, why, whysize);
     (void)alarm(0);
-    if (loaded == (why[0] != '\0') || (!loaded && winners->count != before))
+    if (loaded == (why[0] != '\0') || (!loaded && winners->count != before)) {
         give_up("neither winners nor a reason", seed, why);
-    for (int i = before; i < winners->count; i++)
-        if (flaw(winners, i, false) != NULL)
+    }
+    for (int i = before; i < winners->count; i++) {
+        if (flaw(winners, i, false) != NULL) {
             give_up("winner", seed, flaw(winners, i, false));
-    if (loaded)
+        }
+    }
+    if (loaded) {
         check_rules(winners, seed);
+    }
     return loaded;
 }
 
@@ -175,8 +204,9 @@ static struct file read_file(const char *path) {
     struct file file = {.data = malloc(1 << 24)};
     const int number = open(path, O_RDONLY);
     const ssize_t size = number < 0 ? -1 : read(number, file.data, 1 << 24);
-    if (size <= 0)
+    if (size <= 0) {
         give_up("cannot read", 0, path);
+    }
     file.size = (size_t)size;
     (void)close(number);
     return file;
@@ -185,8 +215,9 @@ static struct file read_file(const char *path) {
 static void write_file(const char *path, const unsigned char *data, size_t size) {
     const int number = open(path, O_WRONLY | O_CREAT, 0600);
     if (number < 0 || write(number, data, size) != (ssize_t)size ||
-        ftruncate(number, (off_t)size) != 0 || close(number) != 0)
+        ftruncate(number, (off_t)size) != 0 || close(number) != 0) {
         give_up("cannot write", 0, path);
+    }
 }
 
 /* ---- chance ---------------------------------------------------------------------------------- */
@@ -206,8 +237,9 @@ static size_t below(uint64_t *state, size_t limit) {
 /* Most of a database is empty: damage there shows nothing. */
 static size_t used_byte(const struct file *file, uint64_t *state) {
     size_t at = below(state, file->size);
-    for (int tries = 0; tries < 64 && file->data[at] == 0; tries++)
+    for (int tries = 0; tries < 64 && file->data[at] == 0; tries++) {
         at = below(state, file->size);
+    }
     return at;
 }
 
@@ -221,16 +253,17 @@ static size_t damage(const struct file *file, unsigned char *copy, uint64_t seed
     memcpy(copy, file->data, file->size);
     for (size_t i = 0; i < changes; i++) {
         const size_t at = kind == 0 ? below(&state, file->size) : used_byte(file, &state);
-        if (kind <= 2)
+        if (kind <= 2) {
             copy[at] ^= (unsigned char)(1u << below(&state, 8));
-        else if (kind <= 4)
+        } else if (kind <= 4) {
             copy[at] = (unsigned char)draw(&state);
-        else if (kind == 5)
+        } else if (kind == 5) {
             copy[at] = extremes[below(&state, sizeof extremes)];
-        else if (kind == 6)
+        } else if (kind == 6) {
             memset(copy + 512 * below(&state, blocks), (int)below(&state, 2) * 0xff, 512);
-        else
+        } else {
             memmove(copy + 512 * below(&state, blocks), copy + 512 * below(&state, blocks), 512);
+        }
     }
     return below(&state, 8) == 0 ? 1 + below(&state, file->size) : file->size;
 }
@@ -250,12 +283,13 @@ static void count(struct tally *tally, const char *path, const struct cf_winners
                   uint64_t seed) {
     char why[512];
     struct cf_winners winners = {0};
-    if (!load(path, NULL, &winners, why, sizeof why, seed))
+    if (!load(path, NULL, &winners, why, sizeof why, seed)) {
         tally->none++;
-    else if (same(&winners, stored))
+    } else if (same(&winners, stored)) {
         tally->stored++;
-    else
+    } else {
         tally->others++;
+    }
     cf_winners_free(&winners);
 }
 
@@ -264,10 +298,12 @@ static void print_peak(void) {
     char line[256];
     long peak = 0;
     FILE *status = fopen("/proc/self/status", "r");
-    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+    while (status != NULL && fgets(line, sizeof line, status) != NULL) {
         (void)sscanf(line, "VmHWM: %ld kB", &peak);
-    if (status != NULL)
+    }
+    if (status != NULL) {
         (void)fclose(status);
+    }
     printf("peak MiB: %ld\n", peak / 1024);
 }
 
@@ -280,8 +316,9 @@ static void print_tally(const char *what, const struct tally *tally) {
 /* On one line, whatever a damaged file made SQLite say. */
 static void print_reason(const char *why) {
     printf("error: ");
-    for (; *why != '\0'; why++)
+    for (; *why != '\0'; why++) {
         putchar((unsigned char)*why < ' ' ? ' ' : *why);
+    }
     puts("");
 }
 
@@ -289,10 +326,11 @@ static int run_load(const char *system, int npaths, char **paths) {
     for (int i = 0; i < npaths; i++) {
         char why[512];
         struct cf_winners winners = {0};
-        if (load(paths[i], *system == '\0' ? NULL : system, &winners, why, sizeof why, 0))
+        if (load(paths[i], *system == '\0' ? NULL : system, &winners, why, sizeof why, 0)) {
             printf("%d %016llx\n", winners.count, (unsigned long long)check_rules(&winners, 0));
-        else
+        } else {
             print_reason(why);
+        }
         cf_winners_free(&winners);
     }
     print_peak();
@@ -306,8 +344,9 @@ static int run_damage(const char *path, const char *copy_path, uint64_t from, lo
     struct cf_winners stored = {0};
     const struct file file = read_file(path);
     unsigned char *copy = malloc(file.size);
-    if (copy == NULL || !load(path, NULL, &stored, why, sizeof why, 0))
+    if (copy == NULL || !load(path, NULL, &stored, why, sizeof why, 0)) {
         give_up("the undamaged database", 0, why);
+    }
     for (size_t size = 0; n < 0 && size <= file.size; size += 512) {
         write_file(copy_path, file.data, size);
         count(&tally, copy_path, &stored, size);
@@ -337,8 +376,9 @@ static void *write_on(void *unused) {
         const int number = open(writing.path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         for (size_t at = 0; at < writing.file.size; at += 4096) {
             const size_t rest = writing.file.size - at;
-            if (write(number, writing.file.data + at, rest < 4096 ? rest : 4096) < 0)
+            if (write(number, writing.file.data + at, rest < 4096 ? rest : 4096) < 0) {
                 give_up("cannot write", 0, writing.path);
+            }
         }
         (void)close(number);
     }
@@ -354,10 +394,12 @@ static int run_race(const char *path, const char *copy_path, long n) {
     writing.path = copy_path;
     write_file(copy_path, writing.file.data, writing.file.size);
     if (!load(path, NULL, &stored, why, sizeof why, 0) ||
-        pthread_create(&thread, NULL, write_on, NULL) != 0)
+        pthread_create(&thread, NULL, write_on, NULL) != 0) {
         give_up("the undamaged database", 0, why);
-    for (long i = 0; i < n; i++)
+    }
+    for (long i = 0; i < n; i++) {
         count(&tally, copy_path, &stored, (uint64_t)i);
+    }
     atomic_store(&writing.over, true);
     (void)pthread_join(thread, NULL);
     print_tally("loads", &tally);
@@ -375,14 +417,18 @@ static void check_texts(const char *text, size_t length, uint64_t *state, struct
     bool good = cf_choice_parse(text, length, (int)below(state, 3), &choice, why, sizeof why);
     char *ended = strndup(text, length); /* of exactly its length, for the sanitizer to watch */
     const bool forced = cf_force_parse(ended, &winners, why, sizeof why);
-    for (int i = 0; i < winners.count; i++)
-        if (flaw(&winners, i, true) != NULL)
+    for (int i = 0; i < winners.count; i++) {
+        if (flaw(&winners, i, true) != NULL) {
             give_up("forced", *state, ended);
+        }
+    }
     check_rules(&winners, *state);
     const bool mapped = cf_node_map_parse(ended, ranks, nodes);
-    for (int rank = 0; mapped && rank < ranks; rank++)
-        if (nodes[rank] < 0 || nodes[rank] >= ranks)
+    for (int rank = 0; mapped && rank < ranks; rank++) {
+        if (nodes[rank] < 0 || nodes[rank] >= ranks) {
             give_up("node map", *state, ended);
+        }
+    }
     good = good || (forced && winners.count > 0) || mapped;
     tally->stored += good;
     tally->none += !good;
@@ -426,17 +472,20 @@ static size_t draw_text(char *text, uint64_t *state) {
         "*=full_lane[lane_algorithm="};
     size_t length = 0;
     const size_t head = below(state, 6); /* half of the texts begin like right ones */
-    if (head < 3)
+    if (head < 3) {
         length = (size_t)sprintf(text, "%s", heads[head]);
+    }
     for (size_t left = 1 + below(state, head < 3 ? 2 : 12); left > 0; left--) {
-        if (below(state, 16) == 0)
+        if (below(state, 16) == 0) {
             text[length++] = (char)(1 + below(state, 255));
-        else
+        } else {
             length += (size_t)sprintf(text + length, "%.24s",
                                       words[below(state, sizeof words / sizeof words[0])]);
+        }
     }
-    if (head < 3)
+    if (head < 3) {
         text[length++] = ']';
+    }
     return length;
 }
 
@@ -447,8 +496,9 @@ static int run_texts(uint64_t from, long n) {
         char text[512];
         const size_t length = draw_text(text, &state);
         char *exact = malloc(length); /* for the sanitizer to watch its end */
-        if (exact == NULL)
+        if (exact == NULL) {
             give_up("memory is out", seed, "");
+        }
         memcpy(exact, text, length);
         check_texts(exact, length, &state, &tally);
         free(exact);
@@ -459,16 +509,21 @@ static int run_texts(uint64_t from, long n) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
-    if (strcmp(command, "load") == 0 && argc >= 4)
+    if (strcmp(command, "load") == 0 && argc >= 4) {
         return run_load(argv[2], argc - 3, argv + 3);
-    if (strcmp(command, "cut") == 0 && argc == 4)
+    }
+    if (strcmp(command, "cut") == 0 && argc == 4) {
         return run_damage(argv[2], argv[3], 0, -1);
-    if (strcmp(command, "flip") == 0 && argc == 6)
+    }
+    if (strcmp(command, "flip") == 0 && argc == 6) {
         return run_damage(argv[2], argv[3], strtoull(argv[4], NULL, 10), atol(argv[5]));
-    if (strcmp(command, "race") == 0 && argc == 5)
+    }
+    if (strcmp(command, "race") == 0 && argc == 5) {
         return run_race(argv[2], argv[3], atol(argv[4]));
-    if (strcmp(command, "text") == 0 && argc == 4)
+    }
+    if (strcmp(command, "text") == 0 && argc == 4) {
         return run_texts(strtoull(argv[2], NULL, 10), atol(argv[3]));
+    }
     fprintf(stderr, "unknown command\n");
     return 2;
 }

@@ -249,6 +249,9 @@ def test_random_settings(loader: Loader, seed: int) -> None:
         ("\n1024\t", "\n99999999999999999999\t", "damaged"),
         ("\n1024\t", "\n\n1024\t", "damaged"),
         ("\n1024\t", "\n10\0\t", "no text"),
+        ("\t20000\t", "\tfast\t", "damaged"),
+        ("\t30000\t", "\t-30000\t", "damaged"),
+        ("\t32000\n", "\t99999999999999999999\n", "damaged"),
         ("end\t", "end\t1", "winners are missing"),
         ("end\t", "\nend\t", "damaged"),
         ("end\t", "end of it\t", "damaged"),
@@ -263,6 +266,23 @@ def test_a_published_winner_that_does_not_fit(
     (line,) = loader.load(published, system="")
     assert line.startswith("error: ")
     assert words in line
+
+
+@pytest.mark.parametrize(
+    "times", ["", "\t20000\t30000", "\t1\t3\t4\t5", f"\t{'9' * 18}" + "\t9" * 3]
+)
+def test_times_that_say_nothing_are_left_out(loader: Loader, published: Path, times: str) -> None:
+    """As in an older file, cut, in no order, or too long; what follows them is for newer libraries."""
+    text = published.read_text()
+    usual = "\t20000\t30000\t28000\t32000\n"
+    (stored,) = loader.load(published)
+    published.write_text(text.replace(usual, "\n"))
+    (without,) = loader.load(published)
+    assert without != stored
+    published.write_text(text.replace(usual, f"{times}\n"))
+    assert loader.load(published) == [without]
+    published.write_text(text.replace(usual, usual.replace("\n", "\tmore\n")))
+    assert loader.load(published) == [stored]
 
 
 def test_a_point_of_the_map_that_does_not_fit_is_left_out(loader: Loader, published: Path) -> None:
@@ -330,7 +350,10 @@ def test_any_value_in_any_column(loader: Loader, good: Path, value: str) -> None
     lines = dict(zip([path.stem for path in paths], loader.load(*paths)))
     stored = loader.load(good)[0]
     # Damage in columns that the runtime does not read has no effect.
-    assert lines["winner.ratio"] == lines["measurement.samples"] == lines["run.hosts"] == stored
+    assert lines["winner.launches"] == lines["measurement.samples"] == lines["run.hosts"] == stored
+    for name in ("winner.ratio", "winner.ratio_low", "winner.ratio_high", "winner.seconds"):
+        too_long = value == "endless" and "too big" in lines[name]
+        assert too_long or lines[name].split()[0] == stored.split()[0], "it serves without times"
     for name in ("winner.collective", "variant.family", "variant.fingerprint", "layout.name"):
         assert lines[name] != stored, name
 
@@ -383,7 +406,8 @@ def test_duplicates_give_the_same_on_all_ranks(loader: Loader, good: Path) -> No
         script = f"""
             INSERT INTO winner SELECT id, system, mpi_library, layout, collective, bytes, {other},
                 ratio, ratio_low, ratio_high, launches,
-                (SELECT max(id) FROM verification WHERE variant = {other}), decided, evidence FROM winner;
+                (SELECT max(id) FROM verification WHERE variant = {other}), decided, evidence, seconds
+                FROM winner;
             CREATE TABLE other AS SELECT * FROM winner;
             DROP TABLE winner; ALTER TABLE other RENAME TO winner;
             CREATE INDEX by_variant ON winner (system, variant {path.stem})"""
@@ -417,7 +441,7 @@ def test_a_hostile_host_pattern_matches_nothing(loader: Loader, good: Path, patt
 
 WINNER = (
     "mpi_library, {layout}, collective, {bytes}, variant, 1.0, 1.0, 1.0, 3, verification, decided,"
-    " evidence"
+    " evidence, seconds"
 )
 MANY = {
     "winners": "INSERT INTO winner SELECT NULL, system, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -139,7 +140,8 @@ def stored(
     choices, undecided = [], []
     for at, (problem, decision) in enumerate(rows):
         nbytes, won = entry.choice_bytes(problem.bytes), decision.winner
-        own = Choice(nbytes, won.variant, won.ratio, won.low, won.high, won.launches, DECIDED)
+        ends = (won.ratio, won.low, won.high, won.launches)
+        own = Choice(nbytes, won.variant, *ends, DECIDED, _seconds(seen, problem, won.variant))
         if not decision.settled:
             undecided.append(Undecided(collective, nbytes, won.launches, decision.reason))
         elif decision.evidence == DECIDED:
@@ -157,11 +159,19 @@ def stored(
         elif best and (best[1].mean >= 0 or entry.hybrid):
             known = best[1].comparison(best[0])
             ends = (known.ratio, known.low, known.high, known.launches)
-            choices.append(Choice(nbytes, known.variant, *ends, BETWEEN))
+            seconds = _seconds(seen, problem, known.variant)
+            choices.append(Choice(nbytes, known.variant, *ends, BETWEEN, seconds))
         elif below and at + 1 == len(rows):
             # Without a row for the largest size, the winner below it would serve all larger sizes.
             choices.append(replace(own, evidence=BARRIER))
     return choices, undecided
+
+
+def _seconds(seen: Examination, problem: Case, variant: Variant) -> float | None:
+    """Of a call by the variant: the median of the medians of its launches; None: there are none."""
+    launches = seen.history.get(problem.problem, ())
+    medians = [statistics.median(one[variant]) for one in launches if one.get(variant)]
+    return statistics.median(medians) if medians else None
 
 
 def _nearest(rows: Sequence[tuple[Case, Decision]]) -> list[Variant]:

@@ -239,12 +239,21 @@ enum cf_evidence {
     CF_EXPECTED, /* nobody measured this layout: it has to prove itself (guard.h) */
 };
 
+/* Seconds that a call saves over native, as measured when the winner was decided, and the ends of
+ * that interval. All 0: not known. */
+struct cf_saving {
+    float estimate;
+    float least;
+    float most;
+};
+
 /* A variant with its parameter values: named by a case string, a winner and COLLFORGE_FORCE. */
 struct cf_choice {
     const struct cf_variant *variant; /* NULL: native */
     int parameter[CF_MAX_PARAMETERS];
     int64_t measured; /* bytes at which it was measured best, whatever memory it took; 0: none */
     enum cf_evidence evidence;
+    struct cf_saving saving; /* only where cf_runtime.counts */
 };
 
 /* ---- errors ---- */

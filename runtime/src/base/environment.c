@@ -22,6 +22,20 @@ enum { VARIABLES = sizeof variables / sizeof variables[0] };
 
 static char *values[VARIABLES];
 
+static void make_absolute(char **path) {
+    char *folder = *path == NULL || **path == '/' ? NULL : getcwd(NULL, 0);
+    if (folder != NULL) {
+        const size_t size = strlen(folder) + strlen(*path) + 2;
+        char *absolute = malloc(size);
+        if (absolute != NULL) {
+            (void)snprintf(absolute, size, "%s/%s", folder, *path);
+            free(*path);
+            *path = absolute;
+        }
+        free(folder);
+    }
+}
+
 /* Programs change their environment and their directory after MPI_Init. A program with the rights
  * of another user, such as a set-uid one, must not be told which files to write. */
 static void read_all(void) {
@@ -29,18 +43,8 @@ static void read_all(void) {
         const char *value = secure_getenv(variables[i].name);
         values[i] = value == NULL || *value == '\0' ? NULL : strdup(value);
     }
-    char *profile = values[CF_VARIABLE_PROFILE];
-    char *folder = profile == NULL || *profile == '/' ? NULL : getcwd(NULL, 0);
-    if (folder != NULL) {
-        const size_t size = strlen(folder) + strlen(profile) + 2;
-        char *path = malloc(size);
-        if (path != NULL) {
-            (void)snprintf(path, size, "%s/%s", folder, profile);
-            free(profile);
-            values[CF_VARIABLE_PROFILE] = path;
-        }
-        free(folder);
-    }
+    make_absolute(&values[CF_VARIABLE_PROFILE]);
+    make_absolute(&values[CF_VARIABLE_USAGE]);
 }
 
 const char *cf_variable(enum cf_variable variable) {

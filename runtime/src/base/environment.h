@@ -68,14 +68,18 @@
     use(NODE_MAP, "2 or 3,1 or map:0,1,0,1", \
         "pretended nodes, for tests on one machine") \
     use(VERBOSE, "0..2", \
-        "0 (default): at most one warning; 1: also the number of winners, and why none apply; " \
-        "2: also the variant of each size (native while it waits for a trial), once") \
+        "0 (default): at most one warning; 1: also the number of winners, why none apply, and at " \
+        "the end what they served and saved on rank 0; 2: also the variant of each size (native while it waits for a trial), once") \
     use(REPORT, "SECONDS or USR1 or USR2", \
         "for a job that hangs: on this signal, and once for a blocking collective that lasts " \
         "longer, each rank prints the collective, its size, layout and variant. Both: 60,USR2") \
     use(PROFILE, "FILE", \
         "writes what the application calls, as CSV. Programs that are spawned write the file, " \
-        "too: give them another")
+        "too: give them another") \
+    use(USAGE, "DIR", \
+        "appends a line to a file of the user in this folder when a job ends: date, MPI library, " \
+        "layout, calls served, estimated time saved on rank 0; nothing of the program " \
+        "(`collforge db usage` counts them)")
 /* clang-format on */
 
 #define CF_VARIABLE_ENTRY(name, form, meaning) CF_VARIABLE_##name,
@@ -83,7 +87,8 @@ enum cf_variable { CF_VARIABLES(CF_VARIABLE_ENTRY) };
 #undef CF_VARIABLE_ENTRY
 
 /* The variable's value when the first one was read, in MPI_Init; NULL if it was unset or empty, and
- * in programs that run with other rights than their user's. The path of PROFILE is absolute. */
+ * in programs that run with other rights than their user's. The paths of PROFILE and USAGE
+ * are absolute. */
 const char *cf_variable(enum cf_variable variable);
 /* The index of its value in words[n]; usual if it is unset. Warns of any other value. */
 int cf_variable_word(enum cf_variable variable, const char *const words[], int n, int usual);

@@ -15,7 +15,8 @@
 enum cf_mode {
     CF_MODE_OFF, /* every collective is native; also before MPI_Init */
     CF_MODE_ON,
-    CF_MODE_OBSERVED, /* as CF_MODE_ON, and calls are counted or logged */
+    CF_MODE_COUNTED,  /* as CF_MODE_ON, and calls of tuned collectives are counted */
+    CF_MODE_OBSERVED, /* as CF_MODE_ON, and all calls are counted or logged */
 };
 
 /* COLLFORGE_GUARD: whether variants that were not measured on a layout are tried first there. */
@@ -35,6 +36,7 @@ struct cf_runtime {
     bool split_ops;     /* COLLFORGE_SPLIT_OPS: the program's ops get parts of vectors */
     bool check_ops;     /* COLLFORGE_CHECK_OPS */
     bool awaits_ends;   /* calls are observed, or variants may be on trial */
+    bool counts;        /* this rank counts what served its calls (comm/usage.h) */
     uint64_t unreached; /* collectives, by bit, whose calls pass this library by on some rank */
     bool raised; /* the library, not the program, asked for MPI_THREAD_MULTIPLE (this rank) */
     int asked;   /* then the level that the program asked for */
@@ -42,7 +44,8 @@ struct cf_runtime {
 
 enum { CF_USUAL_MEMORY = 64 << 20 };
 
-/* Changes only in MPI_Init and MPI_Finalize. Equal on all ranks, except raised and asked. */
+/* Changes only in MPI_Init and MPI_Finalize. Equal on all ranks, except counts, raised and
+ * asked. */
 CF_HIDDEN extern struct cf_runtime cf_runtime;
 
 /* Whether holds is true on all ranks of the communicator. Collective; an MPI error counts as

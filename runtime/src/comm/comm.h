@@ -81,9 +81,10 @@ struct cf_tally;
  * communicator. Set only if cf_runtime.awaits_ends.
  */
 struct cf_call {
-    struct cf_tally *tally; /* NULL: not observed */
-    struct cf_trial *trial; /* NULL: not on trial */
-    double begin;           /* of the observed call; CLOCK_MONOTONIC, seconds */
+    struct cf_tally *tally;         /* NULL: not observed */
+    struct cf_trial *trial;         /* NULL: not on trial */
+    const struct cf_choice *choice; /* of an observed call; NULL: native */
+    double begin;                   /* of the observed call; CLOCK_MONOTONIC, seconds */
     MPI_Comm comm;
     struct cf_state *state; /* of comm */
     int number;             /* in the trial; -1 before it */
@@ -108,6 +109,11 @@ struct cf_state {
     struct cf_state *previous, *next;
     struct cf_last last[]; /* [cf_ncollectives] */
 };
+
+/* Whether a variant is chosen for any size of the collective. */
+static inline bool cf_state_tunes(const struct cf_state *state, int collective) {
+    return state->rules != NULL && state->rules->tuned[collective];
+}
 
 CF_HIDDEN extern struct cf_handle_table cf_states;
 

@@ -11,8 +11,16 @@
 #include "base/runtime.h"
 #include "comm/profile.h"
 #include "comm/report.h"
+#include "comm/usage.h"
 #include "data/sizes.h"
 #include "winners/choice.h"
+
+/* Calls that one choice served. */
+struct service {
+    const struct cf_choice *choice;
+    int64_t calls;
+    struct service *next;
+};
 
 /* Calls of one collective and size bucket on one communicator. */
 struct cf_tally {
@@ -22,6 +30,7 @@ struct cf_tally {
     int64_t calls;
     double bytes;
     double seconds;
+    struct service *services; /* the last one first */
     struct cf_tally *next;
 };
 
@@ -114,9 +123,31 @@ void cf_observe_sizes(const struct cf_call *call, double own_mean) {
     }
 }
 
-void cf_observe_end(const struct cf_call *call) {
-    if (call->tally != NULL) {
-        call->tally->seconds += cf_now() - call->begin;
+/* Nearly always one choice serves all calls of a tally. */
+static void count_service(struct cf_tally *tally, const struct cf_choice *choice) {
+    struct service *service = tally->services;
+    while (service != NULL && service->choice != choice) {
+        service = service->next;
+    }
+    if (service == NULL) {
+        service = calloc(1, sizeof *service);
+        if (service == NULL) {
+            return;
+        }
+        service->choice = choice;
+        service->next = tally->services;
+        tally->services = service;
+    }
+    service->calls++;
+}
+
+void cf_observe_end(const struct cf_call *call, bool served) {
+    if (call->tally == NULL) {
+        return;
+    }
+    call->tally->seconds += cf_now() - call->begin;
+    if (served && cf_runtime.counts && call->choice != NULL) {
+        count_service(call->tally, call->choice);
     }
 }
 
@@ -138,28 +169,47 @@ static bool was_dropped(const struct cf_state *state, const struct cf_tally *tal
     return false;
 }
 
+static void add_to_profile(const struct cf_state *state, const struct cf_tally *tally) {
+    struct cf_profile_key key;
+    memset(&key, 0, sizeof key);
+    key.collective = tally->collective;
+    key.bucket = tally->bucket;
+    key.blocking = tally->blocking;
+    key.origin = (int)origin_of(state);
+    (void)snprintf(key.layout, sizeof key.layout, "%s", state->layout_name);
+    struct cf_profile_sums sums = {.rank_calls = (double)tally->calls, .seconds = tally->seconds};
+    if (state->comm.layout.rank == 0) {
+        sums.communicators = 1;
+        sums.dropped = tally->blocking && was_dropped(state, tally);
+        sums.calls = (double)tally->calls;
+    }
+    if (state->comm.layout.rank == 0 ||
+        cf_collectives[tally->collective].sized == CF_SIZED_EXCHANGED) {
+        sums.bytes = tally->bytes;
+    }
+    cf_profile_add(&key, &sums);
+}
+
+/* Takes the calls of a tuned collective, and what served them. */
+static void add_to_usage(struct cf_tally *tally) {
+    cf_usage_called(tally->calls, tally->seconds);
+    while (tally->services != NULL) {
+        struct service *service = tally->services;
+        cf_usage_served(service->choice, service->calls);
+        tally->services = service->next;
+        free(service);
+    }
+}
+
 void cf_observe_leave(struct cf_state *state) {
     while (state->tallies != NULL) {
         struct cf_tally *tally = state->tallies;
-        struct cf_profile_key key;
-        memset(&key, 0, sizeof key);
-        key.collective = tally->collective;
-        key.bucket = tally->bucket;
-        key.blocking = tally->blocking;
-        key.origin = (int)origin_of(state);
-        (void)snprintf(key.layout, sizeof key.layout, "%s", state->layout_name);
-        struct cf_profile_sums sums = {.rank_calls = (double)tally->calls,
-                                       .seconds = tally->seconds};
-        if (state->comm.layout.rank == 0) {
-            sums.communicators = 1;
-            sums.dropped = tally->blocking && was_dropped(state, tally);
-            sums.calls = (double)tally->calls;
+        if (profiling) {
+            add_to_profile(state, tally);
         }
-        if (state->comm.layout.rank == 0 ||
-            cf_collectives[tally->collective].sized == CF_SIZED_EXCHANGED) {
-            sums.bytes = tally->bytes;
+        if (cf_runtime.counts && tally->blocking && cf_state_tunes(state, tally->collective)) {
+            add_to_usage(tally);
         }
-        cf_profile_add(&key, &sums);
         state->tallies = tally->next;
         free(tally);
     }
@@ -211,14 +261,15 @@ static bool logs_decisions(const struct cf_state *state) {
 
 void cf_observe_call(struct cf_state *state, int collective, int64_t bytes, struct cf_call *call) {
     cf_report_call(state, collective, bytes);
-    if (profiling) {
+    if (profiling || cf_runtime.counts) {
         begin_call(state, collective, bytes, call);
     }
 }
 
 void cf_observe_choice(const struct cf_state *state, int collective, int64_t bytes,
-                       const struct cf_choice *choice) {
+                       const struct cf_choice *choice, struct cf_call *call) {
     char name[256] = "native";
+    call->choice = choice;
     cf_report_choice(choice);
     if (!logs_decisions(state)) {
         return;
@@ -244,10 +295,9 @@ void cf_observe_refusal(const struct cf_state *state, int collective, int64_t by
 
 void cf_observe_finish(const struct cf_state *world) {
     cf_handle_clear(&logged);
-    if (!profiling) {
-        return;
+    if (profiling && cf_all_agree(world != NULL)) {
+        add_job(world);
+        cf_profile_write();
     }
     profiling = false;
-    add_job(world);
-    cf_profile_write();
 }

@@ -1,10 +1,10 @@
 /*
- * Observes the calls of an application: the profile of COLLFORGE_PROFILE, and the decisions of
- * COLLFORGE_VERBOSE=2.
+ * Observes the calls of an application: the profile of COLLFORGE_PROFILE, the decisions of
+ * COLLFORGE_VERBOSE=2, and what the library did for the job (usage.h).
  *
  * A rank tallies the calls of each communicator in its state, without a lock, because a
- * communicator is in one collective at a time. Tallies move to the profile when the communicator is
- * freed.
+ * communicator is in one collective at a time. Tallies move to the profile and the usage when the
+ * communicator is freed.
  */
 #ifndef COLLFORGE_OBSERVE_H_INCLUDED
 #define COLLFORGE_OBSERVE_H_INCLUDED
@@ -28,9 +28,9 @@ bool cf_observe_counts(void);
 void cf_observe_nonblocking(struct cf_state *state, int collective, int64_t bytes);
 /* What serves calls of this many bytes. choice: NULL for native. */
 void cf_observe_choice(const struct cf_state *state, int collective, int64_t bytes,
-                       const struct cf_choice *choice);
-/* It has ended without an error. */
-void cf_observe_end(const struct cf_call *call);
+                       const struct cf_choice *choice, struct cf_call *call);
+/* It has ended without an error. served: by the choice. */
+void cf_observe_end(const struct cf_call *call, bool served);
 /* Records that the choice did not apply to the call. */
 void cf_observe_refusal(const struct cf_state *state, int collective, int64_t bytes,
                         const struct cf_choice *choice);
@@ -39,8 +39,8 @@ void cf_observe_leave(struct cf_state *state);
 
 /*
  * After cf_observe_leave for all communicators. Sums the profile over MPI_COMM_WORLD, whose state
- * is passed, and writes it on world rank 0 to the file COLLFORGE_PROFILE, as CSV. Collective if
- * profiling is on. The columns:
+ * is passed (NULL, on any rank: there is no profile), and writes it on world rank 0 to the file
+ * COLLFORGE_PROFILE, as CSV. Collective if profiling is on. The columns:
  *
  * - collective, layout, bytes_from, bytes_to (both included), calls
  * - blocking: 1, or 0 for nonblocking calls, of which seconds and waited are 0, and call_bytes of

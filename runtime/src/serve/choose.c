@@ -35,13 +35,9 @@ int64_t cf_call_bytes(int collective, int count, MPI_Datatype type, const int *c
 /* No memory for the communicator's state; cf_attempt reports the error. */
 static const struct cf_choice out_of_memory = {0};
 
-static inline bool any_tuned(const struct cf_state *state, int collective) {
-    return state->rules != NULL && state->rules->tuned[collective];
-}
-
 const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collective,
                                         int64_t bytes) {
-    if (bytes <= 0 || bytes > CF_MOST_BYTES || !any_tuned(state, collective)) {
+    if (bytes <= 0 || bytes > CF_MOST_BYTES || !cf_state_tunes(state, collective)) {
         return NULL;
     }
     return state->rules->by_size[collective * CF_BUCKETS + cf_bucket((uint64_t)bytes)];
@@ -52,7 +48,7 @@ const struct cf_choice *cf_choose_bytes(const struct cf_state *state, int collec
 static const struct cf_choice *any_choice(const struct cf_state *state, int collective) {
     struct cf_facts facts;
     const struct cf_choice *last = NULL;
-    if (!any_tuned(state, collective)) {
+    if (!cf_state_tunes(state, collective)) {
         return NULL;
     }
     cf_facts_fill(&facts, &state->comm.layout, collective, CF_UNSIZED_BYTES, MPI_OP_NULL);
@@ -119,13 +115,13 @@ static bool is_for_good(MPI_Datatype type) {
 
 /*
  * The slow path of cf_choose. count is 0 for a call with counts; type is MPI_DATATYPE_NULL if the
- * size is not known on all ranks (yet: attempt_exchanged). Observed calls are never remembered, so
- * that all of them come here.
+ * size is not known on all ranks (yet: attempt_exchanged). Observed and counted calls are never
+ * remembered, so that all of them come here.
  */
 CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int collective,
                                                     int count, MPI_Datatype type, const int *counts,
                                                     struct cf_call *call) {
-    const bool observed = cf_runtime.mode == CF_MODE_OBSERVED;
+    const bool observed = cf_runtime.mode > CF_MODE_ON;
     const int ranks = state->comm.layout.size;
     if (ranks == 0) { /* no variant can run */
         if (observed) {
@@ -134,7 +130,7 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
         }
         return NULL;
     }
-    if (!observed && !any_tuned(state, collective)) {
+    if (!cf_state_tunes(state, collective) && cf_runtime.mode != CF_MODE_OBSERVED) {
         remember_untuned(state, collective, type);
         return NULL;
     }
@@ -153,7 +149,7 @@ CF_APART static const struct cf_choice *find_choice(struct cf_state *state, int 
         cf_observe_call(state, collective, bytes, call);
     }
     if (observed && (choice == NULL || !waits)) {
-        cf_observe_choice(state, collective, bytes, choice);
+        cf_observe_choice(state, collective, bytes, choice, call);
     }
     const bool keeps = !observed && counts == NULL && is_for_good(type);
     if (choice != NULL) {

@@ -225,8 +225,8 @@ static int exchange_and_run(struct cf_state *state, const struct cf_choice *any,
     const int64_t mean = state->comm.exchanged.mean;
     const bool is_forced = any->evidence == CF_FORCED;
     const struct cf_choice *choice = is_forced ? any : cf_choose_bytes(state, collective, mean);
-    if (cf_runtime.mode == CF_MODE_OBSERVED) {
-        cf_observe_choice(state, collective, mean, choice);
+    if (cf_runtime.mode > CF_MODE_ON) {
+        cf_observe_choice(state, collective, mean, choice, call);
     }
     return choice == NULL ? CF_DECLINED : attempt_unsettled(state, choice, mean, args, false, call);
 }
@@ -263,6 +263,31 @@ CF_APART static int attempt_exchanged(struct cf_state *state, const struct cf_ch
     return CF_DECLINED;
 }
 
+static bool is_alive(const struct cf_call *call) {
+    uintptr_t found = 0;
+    return cf_handle_find(&cf_states, (uintptr_t)call->comm, &found) &&
+           found == (uintptr_t)call->state;
+}
+
+static inline int end_call(const struct cf_call *call, bool served) {
+    if (cf_runtime.mode == CF_MODE_OBSERVED) {
+        cf_report_end();
+    }
+    if ((call->tally == NULL && call->trial == NULL) || !is_alive(call)) {
+        return MPI_SUCCESS;
+    }
+    cf_observe_end(call, served);
+    return cf_guard_end(call);
+}
+
+int cf_end_call(const struct cf_call *call) {
+    return end_call(call, false);
+}
+
+CF_APART static int end_served(const struct cf_call *call) {
+    return end_call(call, true);
+}
+
 int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_args *args,
                struct cf_call *call) {
     struct cf_state *state = NULL;
@@ -288,26 +313,9 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     }
     cf_tmpbufs_trim(&state->comm.tmpbufs);
     if (err == MPI_SUCCESS) {
-        return cf_ended(err, call);
+        return cf_runtime.awaits_ends ? end_served(call) : err;
     }
     return err == CF_DECLINED ? err : cf_raise(args->comm, err);
-}
-
-static bool is_alive(const struct cf_call *call) {
-    uintptr_t found = 0;
-    return cf_handle_find(&cf_states, (uintptr_t)call->comm, &found) &&
-           found == (uintptr_t)call->state;
-}
-
-int cf_end_call(const struct cf_call *call) {
-    if (cf_runtime.mode == CF_MODE_OBSERVED) {
-        cf_report_end();
-    }
-    if ((call->tally == NULL && call->trial == NULL) || !is_alive(call)) {
-        return MPI_SUCCESS;
-    }
-    cf_observe_end(call);
-    return cf_guard_end(call);
 }
 
 bool cf_applies_by_layout(const struct cf_choice *choice, const struct cf_layout *layout,

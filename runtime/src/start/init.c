@@ -19,6 +19,7 @@
 #include "comm/comm.h"
 #include "comm/observe.h"
 #include "comm/report.h"
+#include "comm/usage.h"
 #include "data/sizes.h"
 #include "device/gpu.h"
 #include "node/shared_window.h"
@@ -31,9 +32,11 @@
 
 static bool activated = false;
 
-/* The mode was CF_MODE_OBSERVED at the start. Equal on all ranks, also those that a tool keeps in
- * MPI_Init. */
+/* Calls were to be observed or counted at the start. Equal on all ranks, also those that a tool
+ * keeps in MPI_Init. */
 static bool observes = false;
+/* This rank tells what the library did for the job. */
+static bool tells = false;
 
 /* Broadcasts the winners of world rank 0. */
 static bool share_winners(const struct cf_settings *settings, int rank,
@@ -173,6 +176,8 @@ static void start(void) {
     cf_runtime.reproducible = settings.reproducible;
     cf_runtime.split_ops = settings.split_ops;
     cf_runtime.check_ops = settings.check_ops;
+    tells = settings.tells && rank == 0;
+    cf_runtime.counts = tells && settings.mode > CF_MODE_ON && settings.tuned;
     if (settings.pretended) {
         (void)cf_topology_start();
     }
@@ -189,9 +194,9 @@ static void start(void) {
         drop_unreached(rank);
         const bool ready = share_winners(&settings, rank, &winners) && activate() == MPI_SUCCESS;
         const bool active = ready && start_rules(&winners);
-        cf_runtime.mode = !active ? CF_MODE_OFF : settings.observed ? CF_MODE_OBSERVED : CF_MODE_ON;
-        observes = cf_runtime.mode == CF_MODE_OBSERVED;
-        cf_runtime.tuned_only = cf_runtime.mode == CF_MODE_ON;
+        cf_runtime.mode = active ? (enum cf_mode)settings.mode : CF_MODE_OFF;
+        observes = cf_runtime.mode > CF_MODE_ON;
+        cf_runtime.tuned_only = active && cf_runtime.mode != CF_MODE_OBSERVED;
         cf_runtime.awaits_ends = active && (observes || cf_runtime.guard != CF_GUARD_OFF);
         cf_observe_setup(active && settings.profile, settings.nwinners > 0);
         if (active) {
@@ -232,12 +237,17 @@ __attribute__((constructor)) static void chain(void) {
 /* On all ranks. */
 static void stop_observing(void) {
     struct cf_state *world = NULL;
-    if (!observes || !cf_all_agree(cf_state_of(MPI_COMM_WORLD, &world) == MPI_SUCCESS)) {
-        return;
+    if (observes && cf_state_of(MPI_COMM_WORLD, &world) != MPI_SUCCESS) {
+        world = NULL;
     }
-    observes = false;
-    cf_states_for_each(cf_observe_leave);
-    cf_observe_finish(world);
+    if (observes) {
+        cf_states_for_each(cf_observe_leave);
+        cf_observe_finish(world);
+    }
+    if (tells) {
+        cf_usage_tell(world == NULL ? NULL : world->layout_name);
+    }
+    observes = tells = cf_runtime.counts = false;
 }
 
 /* On all ranks. Frees windows, for which the ranks of a node wait for each other. */

@@ -117,9 +117,12 @@ void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners) 
     settings->nlayouts = winners->nlayouts;
     settings->profile = cf_variable(CF_VARIABLE_PROFILE) != NULL;
     read_report(settings);
-    settings->observed = settings->profile || settings->verbose >= 2 ||
-                         settings->report_seconds > 0 || settings->report_signal > 0;
-    settings->wanted = settings->observed || settings->nwinners > 0 || settings->reproducible;
+    const bool observed = settings->profile || settings->verbose >= 2 ||
+                          settings->report_seconds > 0 || settings->report_signal > 0;
+    settings->tuned = settings->nwinners > 0 || settings->reproducible;
+    settings->tells = settings->verbose >= 1 || cf_variable(CF_VARIABLE_USAGE) != NULL;
+    settings->mode = observed ? CF_MODE_OBSERVED : settings->tells ? CF_MODE_COUNTED : CF_MODE_ON;
+    settings->wanted = observed || settings->tuned;
     cf_log(1, "version %s, %d winners%s", COLLFORGE_VERSION, settings->nwinners,
            settings->reproducible   ? ", reductions in a fixed order"
            : settings->nwinners > 0 ? ""

@@ -16,7 +16,9 @@ struct cf_settings {
     int report_signal;
     int gpu_native; /* COLLFORGE_GPU=native: native if any rank has a GPU runtime */
     int guard;
-    int observed; /* profile, verbose or report need to see each call */
+    int mode;  /* enum cf_mode, if wanted */
+    int tuned; /* variants may serve calls */
+    int tells; /* what the library did for the job, on world rank 0 */
     int reproducible;
     int split_ops;
     int check_ops;

@@ -11,6 +11,9 @@
 
 enum { MOST_SECONDS = 10, MOST_PATTERN = 255 };
 
+/* Nanoseconds of a call: an hour. */
+static const int64_t MOST_TIME = INT64_C(3600000000000);
+
 bool cf_load_fail(struct cf_load *load, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -157,8 +160,18 @@ static bool find_choice(struct cf_load *load, struct cf_load_choice *stored) {
     return true;
 }
 
+static struct cf_saving saving_of(const int64_t times[CF_TIMES]) {
+    const int64_t own = times[0];
+    const bool known = own > 0 && own <= MOST_TIME && times[2] > 0 && times[2] <= times[1] &&
+                       times[1] <= times[3] && times[3] <= MOST_TIME;
+    return known ? (struct cf_saving){1e-9f * (float)(times[1] - own),
+                                      1e-9f * (float)(times[2] - own),
+                                      1e-9f * (float)(times[3] - own)}
+                 : (struct cf_saving){0};
+}
+
 bool cf_load_add(struct cf_load *load, const char *layout, int64_t bytes,
-                 struct cf_load_choice *stored, bool tie) {
+                 struct cf_load_choice *stored, bool tie, const int64_t times[CF_TIMES]) {
     struct cf_winners *winners = load->winners;
     const bool on_map = layout[0] == CF_MAP_POINT;
     if (bytes < 1 || bytes > CF_MOST_BYTES) {
@@ -188,8 +201,11 @@ bool cf_load_add(struct cf_load *load, const char *layout, int64_t bytes,
         return cf_load_fail(load, "it has winners for more than %d layouts; tune into a new file",
                             CF_MOST_LAYOUTS);
     }
-    if (stored->choice.variant == NULL && tie) {
-        winners->items[winners->count - 1].variant = CF_NATIVE_TIES;
+    struct cf_winner *added = &winners->items[winners->count - 1];
+    if (stored->choice.variant == NULL) {
+        added->variant = tie ? CF_NATIVE_TIES : CF_NATIVE_WINS;
+    } else {
+        added->saving = saving_of(times);
     }
     return true;
 }

@@ -62,10 +62,15 @@ struct cf_load_choice {
     struct cf_choice choice;
 };
 
+/* The nanoseconds of a call by a variant; and of native, with the ends of that interval. Zeros
+ * where they are not known. */
+enum { CF_TIMES = 4 };
+
 /* Adds a winner. tie: native, as fast as the best variant. Sizes and points of the map that do not
- * fit are left out; any other winner that does not fit is a failure. */
+ * fit are left out; any other winner that does not fit is a failure. Times that cannot be count as
+ * not known. */
 bool cf_load_add(struct cf_load *load, const char *layout, int64_t bytes,
-                 struct cf_load_choice *stored, bool tie);
+                 struct cf_load_choice *stored, bool tie, const int64_t times[CF_TIMES]);
 /* Whether there are winners. */
 bool cf_load_end(struct cf_load *load);
 /* Removes all that was added. */

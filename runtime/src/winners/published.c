@@ -9,6 +9,8 @@
  *                                                     of the library's version
  *   layout   NAME                                     "~4x2" is a point of the map; these come last
  *   BYTES  NUMBER OF THE VARIANT [tie]                a winner
+ *   BYTES  NUMBER OF THE VARIANT  TIME  NATIVE  LOW  HIGH
+ *                                                     a variant, with times (CF_TIMES)
  *   end  NUMBER OF WINNERS                            the last line
  *
  * All variants are verified: else the file is not written.
@@ -163,13 +165,20 @@ static bool begin_winners(struct file *file, char *rest) {
 static bool add_winner(struct file *file, const char *bytes, char *rest) {
     int64_t size = 0;
     int64_t variant = 0;
+    int64_t times[CF_TIMES] = {0};
     file->rows++;
     if (file->layout == NULL || !read_number(bytes, INT64_MAX, &size) ||
         !read_number(cut(&rest), file->nvariants - 1, &variant)) {
         return fail_as_damaged(file, "a line that cannot be");
     }
-    return !file->wanted || cf_load_add(file->load, file->layout, size, &file->variants[variant],
-                                        strcmp(rest, "tie") == 0);
+    const bool tie = strcmp(rest, "tie") == 0;
+    for (int i = 0; i < CF_TIMES && !tie && *rest != '\0'; i++) {
+        if (!read_number(cut(&rest), INT64_MAX, &times[i])) {
+            return fail_as_damaged(file, "a time that cannot be");
+        }
+    }
+    return !file->wanted ||
+           cf_load_add(file->load, file->layout, size, &file->variants[variant], tie, times);
 }
 
 static bool read_line(struct file *file, char *rest) {

@@ -196,6 +196,9 @@ static int fill_collective(struct built *built, int collective, struct cf_row *r
         }
         choices[i] = choice_of(&stored[i]);
         choices[i].measured = is_point ? 0 : rows[i].bytes;
+        if (table.saving != NULL) {
+            choices[i].saving = table.saving[&stored[i] - table.row];
+        }
         choices[i].evidence = from == forced ? CF_FORCED : is_point ? CF_EXPECTED : CF_MEASURED;
     }
     const size_t at = (size_t)collective * CF_BUCKETS;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/runtime.h"
 
 /* A point of the map serves layouts whose nodes, and whose ranks per node, differ by this factor at
  * most. */
@@ -91,8 +92,11 @@ static bool allocate(struct cf_table *table, int winners) {
     table->first = calloc(cells, sizeof *table->first);
     table->row = calloc((size_t)winners + 1, sizeof *table->row);
     table->choices = calloc((size_t)winners + 1, sizeof *table->choices);
+    if (cf_runtime.counts) {
+        table->saving = calloc((size_t)winners + 1, sizeof *table->saving);
+    }
     return table->layout != NULL && table->first != NULL && table->row != NULL &&
-           table->choices != NULL;
+           table->choices != NULL && (table->saving != NULL || !cf_runtime.counts);
 }
 
 bool cf_table_fill(struct cf_table *table, const struct cf_winners *winners) {
@@ -121,6 +125,9 @@ bool cf_table_fill(struct cf_table *table, const struct cf_winners *winners) {
             table->first[cell++] = i;
         }
         table->row[i] = (struct cf_row){winner->bytes, choice_of(table, winner, slots, nslots)};
+        if (table->saving != NULL) {
+            table->saving[i] = winner->saving;
+        }
         table->layout[layout].any = table->layout[layout].any || winner->variant >= 0;
     }
     while (cell <= table->layouts * cf_ncollectives) {
@@ -139,6 +146,7 @@ void cf_table_free(struct cf_table *table) {
     free(table->layout);
     free(table->first);
     free(table->row);
+    free(table->saving);
     free(table->choices);
     memset(table, 0, sizeof *table);
 }

@@ -32,6 +32,7 @@ struct cf_table {
     int *first; /* [layouts * cf_ncollectives + 1] index of the first row of a collective on a
                    layout; its rows are sorted by bytes */
     struct cf_row *row;
+    struct cf_saving *saving; /* of each row; NULL unless cf_runtime.counts */
     struct cf_table_choice *choices;
     int nchoices;
 };

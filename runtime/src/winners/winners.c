@@ -11,9 +11,10 @@
 
 enum {
     OLDEST_SCHEMA = 1, /* without winner.evidence: all winners are decided */
-    SCHEMA_VERSION = 7,
-    SCHEMA_OF_MAP = 5, /* the first with the table of the map */
-    TRIES = 4,         /* retries while a tuner writes */
+    SCHEMA_VERSION = 8,
+    SCHEMA_OF_MAP = 5,   /* the first with the table of the map */
+    SCHEMA_OF_TIMES = 8, /* the first with winner.seconds */
+    TRIES = 4,           /* retries while a tuner writes */
     PAUSE_MILLISECONDS = 50,
     MOST_PATH = 4096,
     /* Limits for damaged, huge or slow files. A step is 10 SQLite instructions. */
@@ -23,9 +24,9 @@ enum {
 
 /* Queries the tables, because winner_view does not tell what a winner is based on. A library is
  * identified by its version, because its name is chosen by the site (COLLFORGE_MPI_<NAME>). */
-#define WINNERS_SQL(evidence)                                                                      \
+#define WINNERS_SQL(evidence, times)                                                               \
     "SELECT layout.name, winner.collective, winner.bytes, variant.family, variant.parameters,"     \
-    " variant.fingerprint, verification.passed, " evidence                                         \
+    " variant.fingerprint, verification.passed, " evidence ", " times                              \
     " FROM winner JOIN system ON system.id = winner.system"                                        \
     " JOIN mpi_library ON mpi_library.id = winner.mpi_library"                                     \
     " JOIN layout ON layout.id = winner.layout JOIN variant ON variant.id = winner.variant"        \
@@ -34,10 +35,18 @@ enum {
     " WHERE system.name = ?"                                                                       \
     " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)"
 
-/* The same columns, of the points of the map. */
+/* As in load.h. */
+#define NATIVE(ratio) ", CAST(round(1e9 * winner.seconds * winner." ratio ") AS INTEGER)"
+#define TIMES                                                                                      \
+    "CAST(round(1e9 * winner.seconds) AS INTEGER)" NATIVE("ratio") NATIVE("ratio_low")             \
+        NATIVE("ratio_high")
+#define NO_TIMES "0, 0, 0, 0"
+
+/* The same columns, of the points of the map, whose times nobody measured. */
 static const char map_sql[] =
     "SELECT '~' || map.nodes || 'x' || map.ranks_per_node, map.collective, map.bytes,"
-    " variant.family, variant.parameters, variant.fingerprint, verification.passed, 'decided'"
+    " variant.family, variant.parameters, variant.fingerprint, verification.passed, 'decided',"
+    " " NO_TIMES
     " FROM map JOIN system ON system.id = map.system"
     " JOIN mpi_library ON mpi_library.id = map.mpi_library"
     " JOIN variant ON variant.id = map.variant"
@@ -152,12 +161,16 @@ static bool add_row(struct database *db, sqlite3_stmt *row) {
                                     .variant = text,
                                     .fingerprint = text_of(db, row, 5),
                                     .proven = db->sqlite.column_int(row, 6) == 1};
+    int64_t times[CF_TIMES];
+    for (int i = 0; i < CF_TIMES; i++) {
+        times[i] = db->sqlite.column_int64(row, 8 + i);
+    }
     if (length >= (int)sizeof text) {
         return cf_load_fail(
             db->load, "it is damaged (a variant name that cannot exist); restore it or tune anew");
     }
     return cf_load_add(db->load, text_of(db, row, 0), db->sqlite.column_int64(row, 2), &stored,
-                       strcmp(text_of(db, row, 7), "tie") == 0);
+                       strcmp(text_of(db, row, 7), "tie") == 0, times);
 }
 
 static bool bind(struct database *db, sqlite3_stmt *statement, int index, const char *text) {
@@ -186,8 +199,9 @@ static bool run_query(struct database *db, const char *sql) {
 
 static bool load_rows(struct database *db) {
     struct cf_load *load = db->load;
-    const char *sql =
-        db->schema > OLDEST_SCHEMA ? WINNERS_SQL("winner.evidence") : WINNERS_SQL("'decided'");
+    const char *sql = db->schema >= SCHEMA_OF_TIMES ? WINNERS_SQL("winner.evidence", TIMES)
+                      : db->schema > OLDEST_SCHEMA  ? WINNERS_SQL("winner.evidence", NO_TIMES)
+                                                    : WINNERS_SQL("'decided'", NO_TIMES);
     const bool good = run_query(db, sql) &&
                       (db->schema < SCHEMA_OF_MAP || run_query(db, map_sql)) && cf_load_end(load);
     if (!good) {

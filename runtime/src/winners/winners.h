@@ -25,9 +25,10 @@ struct cf_winner {
     int bytes;   /* > 0 */
     int variant; /* index in cf_variants, CF_NATIVE_WINS or CF_NATIVE_TIES */
     int parameter[CF_MAX_PARAMETERS];
+    struct cf_saving saving;
 };
 
-/* Limits of a database: a row takes 48 bytes while it is read, and 8 afterwards. */
+/* Limits of a database: a row takes 60 bytes while it is read, and 8 afterwards. */
 enum { CF_MOST_WINNERS = 1 << 16, CF_MOST_LAYOUTS = 1 << 10 };
 
 struct cf_winners {

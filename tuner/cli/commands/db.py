@@ -1,4 +1,4 @@
-"""`collforge db`: databases checked, explained, joined and made smaller."""
+"""`collforge db`: databases checked, explained, joined and made smaller; and what jobs had of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collforge.db.pruning import Old, Pruned
 from collforge.errors import CollforgeError
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner.cli import tables
+from collforge.tuner.cli import tables, usage_table
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import measuring
 from collforge.tuner.run.options import (
@@ -61,7 +61,9 @@ What winners of a current library stand on is kept: all measurements of their co
 
 
 def add_parser(subparsers: Subparsers) -> None:
-    group = add_command(subparsers, "db", "check, explain, join and prune databases", CHECK)
+    group = add_command(
+        subparsers, "db", "check, explain, join and prune databases; count their jobs", CHECK
+    )
     kinds = group.add_subparsers(metavar="ACTION", required=True)
     check = add_command(
         kinds,
@@ -112,6 +114,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_database(prune)
     _add_log(kinds)
     _add_export_samples(kinds)
+    usage_table.add_parser(kinds)
     for each in (check, merge, prune):
         measuring.add_precision(each)
 

@@ -1,0 +1,221 @@
+#include "comm/usage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/environment.h"
+#include "base/log.h"
+#include "base/runtime.h"
+
+enum { MOST_FAMILIES = 32, SHOWN = 3, LINE = 1024 };
+
+/* Of a job; so that casts are defined, whatever was read. */
+static const double most_seconds = 1e12;
+
+static struct {
+    pthread_mutex_t mutex;
+    int64_t calls;
+    int64_t served;
+    int64_t known; /* of those served: with a known saving */
+    double seconds;
+    double estimate, least, most; /* saved, in seconds */
+    struct family {
+        const char *name;
+        int64_t calls;
+    } families[MOST_FAMILIES];
+} usage = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static void count_family(const char *name, int64_t calls) {
+    for (int i = 0; i < MOST_FAMILIES; i++) {
+        struct family *family = &usage.families[i];
+        if (family->name == NULL || strcmp(family->name, name) == 0) {
+            family->name = name;
+            family->calls += calls;
+            return;
+        }
+    }
+}
+
+void cf_usage_served(const struct cf_choice *choice, int64_t calls) {
+    const struct cf_saving *saving = &choice->saving;
+    (void)pthread_mutex_lock(&usage.mutex);
+    usage.served += calls;
+    if (saving->estimate != 0 || saving->least != 0 || saving->most != 0) {
+        usage.known += calls;
+    }
+    usage.estimate += (double)calls * saving->estimate;
+    usage.least += (double)calls * saving->least;
+    usage.most += (double)calls * saving->most;
+    count_family(choice->variant->family, calls);
+    (void)pthread_mutex_unlock(&usage.mutex);
+}
+
+void cf_usage_called(int64_t calls, double seconds) {
+    (void)pthread_mutex_lock(&usage.mutex);
+    usage.calls += calls;
+    usage.seconds += seconds;
+    (void)pthread_mutex_unlock(&usage.mutex);
+}
+
+/* ---- the last line --------------------------------------------------------------------------- */
+
+static int by_calls(const void *left, const void *right) {
+    const int64_t a = ((const struct family *)left)->calls;
+    const int64_t b = ((const struct family *)right)->calls;
+    return (a < b) - (a > b);
+}
+
+static void write_saving(char *text, size_t size) {
+    if (usage.known == 0) {
+        (void)snprintf(text, size, "time saved unknown (no times were measured for them)");
+        return;
+    }
+    size_t used = (size_t)snprintf(text, size, "estimated to have saved %.3g s (%.3g to %.3g)",
+                                   usage.estimate, usage.least, usage.most);
+    if (usage.known < usage.served && used < size) {
+        (void)snprintf(text + used, size - used, " in the %" PRId64 " of them with measured times",
+                       usage.known);
+    }
+}
+
+static void log_line(void) {
+    char families[256] = "";
+    char saving[160] = "";
+    size_t used = 0;
+    if (usage.calls == 0) {
+        cf_log(1, "on rank 0: no call was of a collective that is tuned for its layout");
+        return;
+    }
+    if (usage.served == 0) {
+        cf_log(1, "on rank 0: variants served none of %" PRId64 " calls of tuned collectives",
+               usage.calls);
+        return;
+    }
+    qsort(usage.families, MOST_FAMILIES, sizeof *usage.families, by_calls);
+    for (int i = 0; i < SHOWN && usage.families[i].calls > 0 && used < sizeof families; i++) {
+        used +=
+            (size_t)snprintf(families + used, sizeof families - used, "%s%s %" PRId64,
+                             i == 0 ? "" : ", ", usage.families[i].name, usage.families[i].calls);
+    }
+    write_saving(saving, sizeof saving);
+    cf_log(1,
+           "on rank 0: variants served %" PRId64 " of %" PRId64
+           " calls of tuned collectives (%s), %s",
+           usage.served, usage.calls, families, saving);
+}
+
+/* ---- the line of COLLFORGE_USAGE ------------------------------------------------------------- */
+
+/* With a point, whatever the program's locale. */
+static const char *decimal(double seconds, char text[32]) {
+    const double size = seconds < 0 ? -seconds : seconds;
+    const int64_t micro = (int64_t)((size < most_seconds ? size : most_seconds) * 1e6 + 0.5);
+    (void)snprintf(text, 32, "%s%" PRId64 ".%06" PRId64, seconds < 0 ? "-" : "", micro / 1000000,
+                   micro % 1000000);
+    return text;
+}
+
+/* The MPI library's name and version alone, fit for a JSON string. */
+static void read_library(char text[64]) {
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    (void)PMPI_Get_library_version(version, &length);
+    version[strcspn(version, ",\n")] = '\0';
+    (void)snprintf(text, 64, "%s", version);
+    for (char *c = text; *c != '\0'; c++) {
+        if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') {
+            *c = ' ';
+        }
+    }
+}
+
+static int write_line(char line[LINE], const char *layout) {
+    char number[4][32];
+    char saved[128] = "null";
+    char library[64];
+    char date[32] = "";
+    int ranks = 0;
+    struct tm parts;
+    const time_t now = time(NULL);
+    (void)PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (gmtime_r(&now, &parts) != NULL) {
+        (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    }
+    read_library(library);
+    if (usage.known > 0) {
+        (void)snprintf(saved, sizeof saved, "[%s,%s,%s]", decimal(usage.least, number[0]),
+                       decimal(usage.estimate, number[1]), decimal(usage.most, number[2]));
+    }
+    return snprintf(line, LINE,
+                    "{\"date\":\"%s\",\"mpi\":\"%s\",\"layout\":\"%s\",\"ranks\":%d,"
+                    "\"calls\":%" PRId64 ",\"served\":%" PRId64 ",\"seconds\":%s,\"saved\":%s}\n",
+                    date, library, layout == NULL ? "" : layout, ranks, usage.calls, usage.served,
+                    decimal(usage.seconds, number[3]), saved);
+}
+
+/* Whether the open file is this user's own and nothing else, and can take so many bytes without a
+ * signal. Sets errno if not. */
+static bool is_fit(int file, int length) {
+    struct stat status;
+    struct rlimit limit;
+    if (fstat(file, &status) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0) {
+        return false;
+    }
+    /* Others may write to the folder: a link to another file of this user could be planted. */
+    if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_nlink != 1) {
+        errno = EPERM;
+        return false;
+    }
+    if (limit.rlim_cur != RLIM_INFINITY &&
+        (rlim_t)status.st_size + (rlim_t)length > limit.rlim_cur) {
+        errno = EFBIG;
+        return false;
+    }
+    return true;
+}
+
+/* One write, so that lines of jobs that end together do not mix. */
+static void append_line(const char *folder, const char *layout) {
+    char line[LINE];
+    char path[LINE];
+    const int length = write_line(line, layout);
+    const int needed =
+        snprintf(path, sizeof path, "%s/%lu.jsonl", folder, (unsigned long)geteuid());
+    const int file =
+        length >= LINE || needed >= (int)sizeof path
+            ? -1
+            : open(path,
+                   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+                   0640);
+    errno = file < 0 ? errno : ENOSPC; /* of a write that is not whole */
+    const bool written =
+        file >= 0 && is_fit(file, length) && write(file, line, (size_t)length) == length;
+    if (!written) {
+        cf_warn("COLLFORGE_USAGE: cannot write %.300s: %s", path, strerror(errno));
+    }
+    if (file >= 0) {
+        (void)close(file);
+    }
+}
+
+void cf_usage_tell(const char *layout) {
+    const char *folder = cf_variable(CF_VARIABLE_USAGE);
+    if (cf_runtime.counts) {
+        log_line();
+    }
+    if (folder != NULL) {
+        append_line(folder, layout);
+    }
+    usage.calls = usage.served = usage.known = 0;
+    usage.seconds = usage.estimate = usage.least = usage.most = 0;
+    memset(usage.families, 0, sizeof usage.families);
+}
