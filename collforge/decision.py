@@ -8,6 +8,6 @@ MARGIN = 0.03
 DECIDED, TIE, UNDECIDED = "decided", "tie", "undecided"
 """DECIDED: a variant is faster than native by the margin, or no variant can be.
 TIE: the expected cost of staying native is less than the margin. UNDECIDED: too few measurements."""
-BETWEEN, BARRIER = "between", "barrier"
-"""The evidence of the row of an undecided size. BETWEEN: the winner of a neighbouring size serves it.
-BARRIER: native serves it, because that winner was slower there (db/schema.sql)."""
+NEIGHBOUR, FALLBACK = "neighbour", "fallback"
+"""The evidence of the row of an undecided size. NEIGHBOUR: the winner of a neighbouring size serves it.
+FALLBACK: native serves it, because that winner was slower there (db/schema.sql)."""

@@ -41,28 +41,29 @@ def sections(store: Store, system: str = "", libraries: Collection[str] = ()) ->
 
     Raises Unverified for a winner without a passing verification, which only a damaged database has.
     """
-    winners: dict[Place, dict[str, list[Choice]]] = {}
-    patterns = {}
-    for one in store.winners(system):
-        if not libraries or one.place.mpi in libraries:
-            place = one.place.library
-            winners.setdefault(place, {}).setdefault(one.place.layout, []).append(one.choice)
-            patterns[place] = one.host_pattern
     found = []
-    for place in sorted(winners):
+    stored = store.winners(system)
+    for place in sorted({one.library for one in [*store.places(), *(w.place for w in stored)]}):
+        if system not in ("", place.system) or (libraries and place.mpi not in libraries):
+            continue
         verified = store.verified(place.mpi, place.mpi_version)
+        winners: dict[str, list[Choice]] = {}
+        for one in stored:
+            if one.place.library == place:
+                winners.setdefault(one.place.layout, []).append(one.choice)
         points: dict[str, list[Choice]] = {}
         for point in store.map(place):
             if point.variant.is_native or point.variant in verified:
                 choice = Choice(point.bytes, point.variant, point.ratio, point.low, point.ratio, 0)
                 points.setdefault(f"~{point.layout}", []).append(choice)
-        for choices in winners[place].values():
+        for choices in winners.values():
             wrong = [c for c in choices if not (c.variant.is_native or c.variant in verified)]
             if wrong:
                 raise Unverified(
                     store.path, f"{wrong[0].variant.collective} {wrong[0].variant.name}"
                 )
-        found.append(Section(place, patterns[place], winners[place], points))
+        if winners or points:
+            found.append(Section(place, store.host_pattern(place.system), winners, points))
     return found
 
 

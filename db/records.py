@@ -118,7 +118,7 @@ class Choice:
     high: float
     launches: int
     evidence: str = DECIDED
-    """``decided`` or ``tie``; for an undecided size ``between`` or ``barrier`` (see schema.sql)."""
+    """``decided`` or ``tie``; for an undecided size ``neighbour`` or ``fallback`` (see schema.sql)."""
     seconds: float | None = None
     """Of a call by the variant; None: not known."""
 

@@ -129,12 +129,12 @@ CREATE TABLE winner (
     verification INTEGER REFERENCES verification (id),
     decided TEXT NOT NULL CHECK (decided GLOB '????-??-??T??:??:??Z'),
     -- Why this row is stored. decided: the fastest beyond doubt. tie: native, because the best variant is not faster
-    -- by the margin. At a size that is undecided: between: the winner of a neighbouring size, which was not slower
-    -- than native here; barrier: native, because the winners of the neighbouring sizes were slower here or, at the
+    -- by the margin. At a size that is undecided: neighbour: the winner of a neighbouring size, which was not slower
+    -- than native here; fallback: native, because the winners of the neighbouring sizes were slower here or, at the
     -- largest size, were not measured.
     evidence TEXT NOT NULL DEFAULT 'decided' CHECK (
-        evidence = 'decided' OR (evidence IN ('tie', 'barrier')) = (verification IS NULL)
-        AND evidence IN ('tie', 'barrier', 'between')
+        evidence = 'decided' OR (evidence IN ('tie', 'fallback')) = (verification IS NULL)
+        AND evidence IN ('tie', 'fallback', 'neighbour')
     ),
     -- Of a call by the variant, by the median of its launches; NULL: decided before schema 8, or not measured.
     seconds REAL CHECK (seconds > 0),
@@ -173,7 +173,7 @@ CREATE TABLE decision (
     -- The winner from then on, with its ratio and evidence of then; NULL: there is none.
     variant INTEGER REFERENCES variant (id),
     ratio REAL CHECK (typeof(ratio) IN ('real', 'null')),
-    evidence TEXT CHECK (evidence IN ('decided', 'tie', 'between', 'barrier')),
+    evidence TEXT CHECK (evidence IN ('decided', 'tie', 'neighbour', 'fallback')),
     decided TEXT NOT NULL CHECK (decided GLOB '????-??-??T??:??:??Z'),
     UNIQUE (system, mpi_library, layout, collective, bytes, run),
     CHECK ((variant IS NULL) = (ratio IS NULL) AND (variant IS NULL) = (evidence IS NULL))

@@ -43,6 +43,11 @@ class Store(History):
             self._id("system", name=name)
             self._rows("UPDATE system SET host_pattern = ? WHERE name = ?", host_pattern, name)
 
+    def host_pattern(self, system: str) -> str:
+        """'' if it is not known."""
+        rows = self._rows("SELECT host_pattern FROM system WHERE name = ?", system)
+        return str(rows[0][0] or "") if rows else ""
+
     def record_sources(self, fingerprint: str, files: Mapping[str, str]) -> None:
         """Stores the hash of each C file that a variant's fingerprint is computed from."""
         with self.transaction():

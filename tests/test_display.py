@@ -44,19 +44,19 @@ def test_decided_tie_and_undecided_are_told_apart(capsys: pytest.CaptureFixture[
     winners = [
         winner(8, native, "tie"),
         winner(16, RING, "decided"),
-        winner(32, RING, "between"),
-        winner(64, native, "barrier"),
+        winner(32, RING, "neighbour"),
+        winner(64, native, "fallback"),
     ]
     undecided = [(PLACE, Undecided("bcast", size, 1, "few")) for size in (32, 64, 128)]
     rows = tables.winner_rows(winners, undecided)
     assert [(row["bytes"], row["evidence"]) for row in rows] == [
-        *((8, "tie"), (16, "decided"), (32, "between"), (64, "barrier"), (128, "undecided"))
+        *((8, "tie"), (16, "decided"), (32, "neighbour"), (64, "fallback"), (128, "undecided"))
     ]
     assert [row["launches"] for row in rows] == [3, 3, 3, 3, 1]
     for wide in (False, True):
         print_winners(winners, undecided, wide=wide)
         shown = capsys.readouterr().out
-        for word in ("tie", "between", "barrier", "undecided"):
+        for word in ("tie", "neighbour", "fallback", "undecided"):
             assert word in shown
         assert "lane_algorithm=ring" in shown
 

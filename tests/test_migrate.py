@@ -88,13 +88,13 @@ def test_a_database_of_version_1_keeps_what_it_had_decided(path: Path) -> None:
     assert path.read_bytes() == before, "who only reads leaves it to older programs"
     with Store(path) as store:
         found = [(one.choice.bytes, one.choice.evidence) for one in store.winners()]
-        assert found == [(9, "decided"), (99, "barrier")], "the largest bounds those below it"
+        assert found == [(9, "decided"), (99, "fallback")], "the largest bounds those below it"
         assert store.measurements(store.places()[0])[0].start_errors == ()
         assert [one.start for one in store.runs()] == [Start()]
         begin = [(one.old, one.new) for one in store.decisions()[""]]
         assert begin == [(None, replace(one.choice, launches=0)) for one in store.winners()]
-        names = "'undecided', 'source', 'lanes', 'winner_view', 'decision'"
-        tables = f"SELECT name, sql FROM sqlite_master WHERE name IN ({names})"
+        names = "'undecided', 'source', 'lanes', 'winner_view', 'decision', 'winner'"
+        tables = f"SELECT name, sql FROM sqlite_master WHERE name IN ({names}) OR type = 'trigger'"
         migrated = store._rows(tables)
     with Store(path.with_name("new.db")) as store:
         assert sorted(store._rows(tables)) == sorted(migrated)

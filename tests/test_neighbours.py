@@ -11,7 +11,7 @@ from support import SEED
 from collforge import layout
 from collforge.generator.manifest import Manifest
 from collforge.tuner.decide import neighbours, plan
-from collforge.tuner.decide.decisions import BARRIER, BETWEEN, judge, stored
+from collforge.tuner.decide.decisions import FALLBACK, NEIGHBOUR, judge, stored
 from collforge.tuner.decide.evidence import Comparison, Launch
 from collforge.tuner.decide.plan import Examination, Goal
 from collforge.tuner.decide.select import DECIDED, TIE, UNDECIDED, Decision, Rule
@@ -161,11 +161,11 @@ def test_sizes_are_whole_doubles_and_powers_of_two_where_these_are_near(
     ("middle", "count", "evidence", "name"),
     [
         # A size with one launch that used to be stored as native, between sizes where a variant wins.
-        ({"native": 1.0, CHAIN: 0.6}, 1, BETWEEN, CHAIN),
-        ({"native": 1.0, CHAIN: 1.3}, 1, BARRIER, "native"),
-        ({"native": 1.0, CHAIN: 1.02}, 1, BARRIER, "native"),
+        ({"native": 1.0, CHAIN: 0.6}, 1, NEIGHBOUR, CHAIN),
+        ({"native": 1.0, CHAIN: 1.3}, 1, FALLBACK, "native"),
+        ({"native": 1.0, CHAIN: 1.02}, 1, FALLBACK, "native"),
         ({"native": 1.0, TREE: 0.9}, 1, None, ""),
-        ({"native": 1.0, CHAIN: 1.2, TREE: 1.0}, 4, BARRIER, "native"),
+        ({"native": 1.0, CHAIN: 1.2, TREE: 1.0}, 4, FALLBACK, "native"),
         ({"native": 1.0, CHAIN: 0.985}, 4, TIE, "native"),
         ({"native": 1.0, CHAIN: 1.5}, 4, DECIDED, "native"),
         ({"native": 1.0, CHAIN: 0.3}, 4, DECIDED, CHAIN),
@@ -211,7 +211,7 @@ def test_an_undecided_largest_size_bounds_the_winners_below_it(made: Manifest) -
     key = plan.problems(made, asked)[1].problem
     history[key] = history[key][:1]
     choices, _ = stored(*judge(made, asked, history), "bcast")
-    assert [(one.bytes, one.evidence) for one in choices] == [(4096, DECIDED), (65536, BARRIER)]
+    assert [(one.bytes, one.evidence) for one in choices] == [(4096, DECIDED), (65536, FALLBACK)]
     nothing = history_of(made, asked, [{"native": 1.0, TREE: 0.9}] * 2)
     few = {problem: launches[:1] for problem, launches in nothing.items()}
     assert stored(*judge(made, asked, few), "bcast")[0] == [], "there is nothing to bound"

@@ -176,6 +176,17 @@ def test_nothing_unverified_is_published(tmp_path: Path) -> None:
         sections(store)
 
 
+def test_points_without_winners_are_published(tmp_path: Path) -> None:
+    database = databases.rewrite(make(tmp_path / "db"), "DELETE FROM winner")
+    text = published(database)
+    assert "~4x2" in text
+    found = publishing.read_sections(database, "here", "openmpi")
+    assert render(found) == text
+    empty = databases.rewrite(database, "DELETE FROM map")
+    with pytest.raises(CollforgeError, match="has no winners yet"):
+        publishing.read_sections(empty, "here")
+
+
 def test_an_unverified_point_of_the_map_is_left_out(tmp_path: Path) -> None:
     database = make(tmp_path / "db")
     script = "DELETE FROM winner WHERE collective = 'gather';"

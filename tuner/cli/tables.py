@@ -35,7 +35,7 @@ def winner_rows(
     """Winners and undecided sizes as plain rows, for csv and json, sorted.
 
     With ``expected``, a winner's row has its ``references``, or None. The ``evidence`` of a row is decided or
-    tie; for an undecided size it is between or barrier (schema.sql), or undecided if nothing is stored.
+    tie; for an undecided size it is neighbour or fallback (schema.sql), or undecided if nothing is stored.
     """
     rows: list[dict[str, object]] = [
         {

@@ -20,8 +20,8 @@ from collforge.variant import NATIVE, split_name
 
 WORDS = {
     "tie": "native is as fast as the best variant",
-    "between": "undecided; a neighbouring size's winner serves, not slower than native",
-    "barrier": "undecided; native serves, the neighbours' winners may be slower there",
+    "neighbour": "undecided; a neighbouring size's winner serves, not slower than native",
+    "fallback": "undecided; native serves, the neighbours' winners may be slower there",
     "undecided": "the winner of a neighbouring size, or native",
 }
 ALL = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from collforge.case import Case
 from collforge.db import Choice, Store, Undecided
-from collforge.decision import BARRIER, BETWEEN, DECIDED, TIE
+from collforge.decision import DECIDED, FALLBACK, NEIGHBOUR, TIE
 from collforge.generator.manifest import Manifest
 from collforge.place import Place
 from collforge.tuner.decide import neighbours, plan
@@ -130,7 +130,7 @@ def stored(
     """The rows stored for a collective: its winners, and the sizes without one.
 
     The row of an undecided size is a neighbouring size's winner if that was not slower than native here
-    (evidence `BETWEEN`). If it may be slower by the margin, the row is native (`BARRIER`), so that the
+    (evidence `NEIGHBOUR`). If it may be slower by the margin, the row is native (`FALLBACK`), so that the
     neighbour's winner does not serve this size.
     """
     entry = seen.manifest.collective(collective)
@@ -153,17 +153,17 @@ def stored(
         doubt = 0.0 if best is None or decision.settled else best[1].error
         is_slower = best is not None and best[1].mean - doubt < -math.log1p(seen.goal.margin)
         if is_slower and not entry.hybrid:
-            choices.append(replace(own, evidence=BARRIER))
+            choices.append(replace(own, evidence=FALLBACK))
         elif decision.settled:
             choices.append(replace(own, evidence=TIE))
         elif best and (best[1].mean >= 0 or entry.hybrid):
             known = best[1].comparison(best[0])
             ends = (known.ratio, known.low, known.high, known.launches)
             seconds = _seconds(seen, problem, known.variant)
-            choices.append(Choice(nbytes, known.variant, *ends, BETWEEN, seconds))
+            choices.append(Choice(nbytes, known.variant, *ends, NEIGHBOUR, seconds))
         elif below and at + 1 == len(rows):
             # Without a row for the largest size, the winner below it would serve all larger sizes.
-            choices.append(replace(own, evidence=BARRIER))
+            choices.append(replace(own, evidence=FALLBACK))
     return choices, undecided
 
 

@@ -39,14 +39,13 @@ def read_sections(database: Path, system: str, mpi: str = "") -> list[Section]:
     Raises CollforgeError for a name without winners.
     """
     with Store(database, create=False) as store:
-        places = [one.place for one in store.winners()]
-        if not places:
-            raise CollforgeError(f"{database} has no winners yet: run `collforge tune`")
-        if system and system not in {place.system for place in places}:
+        places = [*store.places(), *(one.place for one in store.winners())]
+        if system and places and system not in {place.system for place in places}:
             raise unknown("system", system, {place.system for place in places})
         names = {place.mpi for place in places if system in ("", place.system)}
-        what = "MPI library (of a stored winner)"
-        found = sections(store, system, split_choices(what, mpi, names))
+        found = sections(store, system, split_choices("MPI library (measured)", mpi, names))
+    if not found:
+        raise CollforgeError(f"{database} has no winners yet: run `collforge tune`")
     patterns = _patterns(found)
     alike = [
         name for name, one in patterns.items() if list(patterns.values()).count(one) > 1 and one

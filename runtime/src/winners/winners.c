@@ -55,9 +55,12 @@ static const char map_sql[] =
     " WHERE system.name = ?"
     " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)";
 
-static const char systems_sql[] =
-    "SELECT name, host_pattern FROM system"
-    " WHERE EXISTS (SELECT 1 FROM winner WHERE winner.system = system.id)";
+#define SYSTEMS_SQL                                                                                \
+    "SELECT name, host_pattern FROM system"                                                        \
+    " WHERE EXISTS (SELECT 1 FROM winner WHERE winner.system = system.id)"
+static const char systems_sql[] = SYSTEMS_SQL;
+static const char systems_with_map_sql[] =
+    SYSTEMS_SQL " OR EXISTS (SELECT 1 FROM map WHERE map.system = system.id)";
 
 /* Changes when the file is written. */
 struct stamp {
@@ -138,7 +141,7 @@ static bool find_system(struct database *db) {
     int code = SQLITE_OK;
     sqlite3_stmt *statement = NULL;
     cf_systems_begin(&systems);
-    if (!prepare(db, systems_sql, &statement)) {
+    if (!prepare(db, db->schema < SCHEMA_OF_MAP ? systems_sql : systems_with_map_sql, &statement)) {
         return false;
     }
     while ((code = db->sqlite.step(statement)) == SQLITE_ROW) {
