@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -14,7 +16,9 @@ from collforge.layout import from_name
 from collforge.place import Place
 from collforge.tuner.cli import bench_tables, plots, progress, tables, winner_table
 from collforge.tuner.cli.winner_table import print_winners
+from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.run.benchmark import Row
+from collforge.tuner.run.pictures import Line, LinePicture
 from collforge.tuner.run.tune import Progress
 from collforge.variant import Variant, split_name
 
@@ -113,6 +117,30 @@ def test_bench_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     for word in ("2.00 ms", "1.25-2.75", "0.50->1.00", "hierarchical", "1.75", "thread_split.1"):
         assert word in text
     assert "…" not in text
+
+
+@pytest.mark.parametrize("panels", [1, 2, 11])
+def test_a_legend_covers_no_panel(
+    panels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib import pyplot
+
+    kept: list[Any] = []
+    monkeypatch.setattr(pyplot, "close", kept.append)
+    points = [(2.0**n, 1e-6 * n) for n in range(3, 27)]
+    wide = [Interval(seconds, seconds / 1e6, seconds * 1e6) for _, seconds in points]
+    lines = [Line(f"family_{n}[{'x' * 8 * n}]", "o-", points, wide) for n in range(9)]
+    names = [f"reduce_scatter_block{n}" for n in range(panels)]
+    plots.draw(LinePicture(dict.fromkeys(names, lines), title="openmpi"), tmp_path / "x.png")
+    (figure,) = kept
+    renderer = figure.canvas.get_renderer()
+    (legend,) = figure.legends
+    box = legend.get_window_extent(renderer)
+    assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
+    for axes in figure.axes:
+        assert not axes.get_tightbbox(renderer).overlaps(box)
+        low, high = axes.get_ylim()
+        assert high < 1e4 * low, "the axis follows the values, not the intervals"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -93,7 +94,11 @@ def test_replaced_winners_are_listed_as_they_are(
     assert run("publish", "--db", more, "--output", tmp_path / "new.txt") == 0
     (tmp_path / "new.txt").replace(prefix / installed.WINNERS)
     capsys.readouterr()
-    assert run("install", "--list", prefix) == 0
+    facts = prefix.parent / "facts.json"
+    assert run("install", "--list", prefix, "--json", facts) == 0
+    (row,) = json.loads(facts.read_text())["rows"]
+    assert row["prefix"] == str(prefix)
+    assert row["libraries"]
     out = capsys.readouterr().out
     assert f": {SYSTEM}: 42 winners, 0 on the map\n" in out
     now = hashlib.sha256((prefix / installed.WINNERS).read_bytes()).hexdigest()

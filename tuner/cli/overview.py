@@ -16,8 +16,9 @@ TASKS = {
         "bench": "time collectives against the native ones",
     },
     "a site": {
+        "mpi": "find the MPI libraries, and name them",
+        "site": "find the queue; defaults of all commands",
         "install": "one tree for all users, with modulefiles",
-        "cluster": "an emulated cluster, or a real Slurm on it",
     },
 }
 

@@ -106,6 +106,12 @@ def told(prefix: Path) -> Iterator[str]:
         yield f"  {problem}"
 
 
+def facts(prefix: Path) -> dict[str, object]:
+    """The record, but for its files, and the links that lead to the tree."""
+    record = {name: value for name, value in vars(read(prefix)).items() if name != "files"}
+    return {"prefix": prefix, **record, "links": [link.name for link in _links(prefix)]}
+
+
 def _links(prefix: Path) -> list[Path]:
     """The links beside a tree that lead to it, `current` or others."""
     root = prefix.resolve()

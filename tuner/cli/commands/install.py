@@ -13,8 +13,9 @@ from collforge.errors import CollforgeError, unknown
 from collforge.home import database_path, full_path, home
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build
+from collforge.tuner.cli import tables
 from collforge.tuner.cli.command import Subparsers, add_command, add_published_system
-from collforge.tuner.run.options import add_database, add_mpi, find_libraries, split
+from collforge.tuner.run.options import add_database, add_json, add_mpi, find_libraries, split
 from collforge.tuner.site import install_tree, installed, man_pages, modulefiles, publishing
 
 EXAMPLE = """\
@@ -65,6 +66,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_published_system(parser)
     add_mpi(parser)
     add_database(parser)
+    add_json(parser)
 
 
 def _is_name(text: str, others: str) -> bool:
@@ -101,8 +103,10 @@ def _mpi_modules(text: str, names: list[str]) -> dict[str, str]:
 
 def run(args: argparse.Namespace) -> int:
     if args.list:
-        for tree in installed.find(args.list):
+        trees = installed.find(args.list)
+        for tree in trees:
             print("\n".join(installed.told(tree)))
+        tables.write_document(args, [installed.facts(tree) for tree in trees])
         return 0
     if args.current:
         installed.check_current(args.prefix)
@@ -111,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
     if args.current:
         link = installed.make_current(args.prefix)
         print(f"{link} points to {args.prefix}")
+    tables.write_document(args, [installed.facts(args.prefix)] if args.json else [])
     return 0
 
 
