@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,8 @@ from collforge.errors import CollforgeError
 from collforge.place import Place
 
 FORMAT = 1
+LONGEST = 1e18
+"""Nanoseconds that are not known any more: intervals of two launches may have any end."""
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ def counts(text: str) -> dict[tuple[str, str], tuple[int, int]]:
     found: dict[tuple[str, str], list[int]] = {}
     counted, on_map = [0, 0], False
     for kind, *values in (line.split("\t") for line in lines):
-        if kind == "winners" and len(values) == 2:
-            counted = found.setdefault((values[0], values[1]), [0, 0])
+        if kind == "winners" and len(values) >= 2:  # the version of MPICH 4 has a tab
+            counted = found.setdefault((values[0], "\t".join(values[1:])), [0, 0])
         elif kind == "layout":
             on_map = values[0].startswith("~")
         elif kind.isdecimal():
@@ -120,9 +121,10 @@ def _times(choice: Choice) -> tuple[str, ...]:
     Never beside native, where older libraries would not see the tie before them.
     """
     factors = (1.0, choice.ratio, choice.low, choice.high)
-    if choice.variant.is_native or choice.seconds is None or not math.isfinite(choice.high):
+    if choice.variant.is_native or choice.seconds is None:
         return ()
-    return tuple(str(round(1e9 * choice.seconds * factor)) for factor in factors)
+    times = [1e9 * choice.seconds * factor for factor in factors]
+    return tuple(str(round(time)) for time in times) if max(times) < LONGEST else ()
 
 
 def _line(*fields: str) -> str:

@@ -8,6 +8,7 @@ import re
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import execute
@@ -222,3 +223,13 @@ def test_a_tuning_keeps_its_node_hours(tmp_path: Path) -> None:
     assert runs(database) == {"2x1": int(jobs)} and 1 <= int(jobs) <= 12
     assert 0 < float(used) < hours
     assert "open: bcast 1 KiB" in done.stdout
+
+
+def test_what_does_not_fit_into_a_job_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A case has options, so it is no key."""
+    one = parse("bcast@4x2,bytes=1048576,type=double")
+    tasks = [(None, Task(one, (one,), 1000.0)), (None, Task(one, (one,), 1e-6))]
+    monkeypatch.setattr(queue_options, "tasks_in_turn", lambda _: tasks)
+    session = SimpleNamespace(budget=Budget(Allowance(time_limit=120.0)))
+    ((case, limit),) = queue_options.too_long(session, None)  # type: ignore[arg-type]
+    assert (case, limit > 1000) == (one, True)

@@ -115,7 +115,10 @@ def test_sizes_are_whole_doubles(nbytes: int, expected: int) -> None:
 
 
 def test_show(calls: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.main(["profile", "show", str(calls), "--plot", str(tmp_path / "p.svg")]) == 0
+    words = ["profile", "show", str(calls), "--plot", str(tmp_path / "p.svg")]
+    assert main.main(words) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines()[:4])) <= 80
+    assert main.main([*words, "--wide"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "68.0% of the time, and 15.0% waiting" in lines[0]
     assert lines[-1].endswith("not known: 70 of allreduce, 7 of bcast")

@@ -13,7 +13,7 @@ from faults import databases
 from support import execute
 
 from collforge.db import Choice, MapPoint, PublishedOnly, Result, RunRecord, Store, Unverified
-from collforge.db.published import Section, render, sections
+from collforge.db.published import Section, counts, render, sections
 from collforge.errors import CollforgeError
 from collforge.place import Place
 from collforge.toolchain import build
@@ -125,6 +125,7 @@ def test_only_what_is_asked_for(tmp_path: Path) -> None:
         assert render(sections(store, "here")) == render(sections(store, "", ["openmpi"])) == TEXT
         text = render(sections(store, "there"))
         pattern = sections(store, "here")[0].host_pattern
+    assert counts(text) == {("there", "MPICH Version:\t4.0.2"): (1, 0)}
     assert "systems there: " in publishing.caution(publishing.read_sections(database, ""))
     with Store(database) as store:  # two without a pattern
         store.describe_system("here", "")

@@ -283,8 +283,8 @@ def test_a_winner_without_data_is_timed(tmp_path: Path) -> None:
         ([], 0, "collforge winners --json FILE"),
         (
             [{"collective": "barrier", "bytes": 1, "layout": "4x2"}],
-            0,
-            "nothing to run on layout 2x2",
+            1,
+            "no winners on layout 2x2, but on 4x2: -S Winner.timed.layout=4x2",
         ),
         ([{"collective": "barrier"}], 1, "missing required field `bytes`"),
         (

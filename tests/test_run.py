@@ -69,7 +69,7 @@ def test_gain_compares_lines_that_end_with_numbers(
     options = ["--mpi", built.library.name, "--db", str(database), "--gain", "2"]
     assert main.main(["run", *options, "--", *words]) == 0
     table = capfd.readouterr().out
-    for name in ("bcast ms", "allreduce ms", "whole run, s"):
+    for name in ("bcast ms", "allreduce ms", "whole run, s", "last run, on rank 0: "):
         assert name in table
     failing = ["run", *options, "--", "sh", "-c", "echo so; exit 4"]
     assert main.main(failing) == main.USER_ERROR

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import runpy
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from invented_tunings import PLACE, Tuning
 from support import TOP
 
 from collforge import site_file
 from collforge.errors import CollforgeError
+from collforge.generator.manifest import Manifest
 from collforge.mpi_library import MpiLibrary
 from collforge.reframe_checks.settings import slurm_example
 from collforge.toolchain import libraries, mpi_search
@@ -125,6 +128,7 @@ def test_the_sites_system_is_the_default_of_all_commands(tmp_path: Path) -> None
     parser, _ = main.build_parser()
     for words in ("tune", "bench --mpi mpich", "verify", "why bcast 8", "profile gain setup.cfg"):
         args = parser.parse_args(words.split())
+        args.prepare(args)
         assert args.system == "big", words
     site = measuring.site_of("big", None, MpiLibrary("mpich", config, config, "MPICH", False))
     assert site.config == config
@@ -133,6 +137,20 @@ def test_the_sites_system_is_the_default_of_all_commands(tmp_path: Path) -> None
     config.unlink()
     with pytest.raises(CollforgeError, match="no ReFrame configuration"):
         measuring.site_of("big", None, MpiLibrary("mpich", config, config, "MPICH", False))
+
+
+@pytest.mark.parametrize(
+    ("systems", "default"),
+    [(["local"], "local"), (["local", "x"], "emulated"), (["x"], "emulated")],
+)
+def test_the_only_system_of_the_database_is_the_default(
+    systems: list[str], default: str, tmp_path: Path, made: Manifest
+) -> None:
+    for system in systems:
+        Tuning(made, replace(PLACE, system=system)).store(tmp_path / "x.db", launches=1)
+    args = main.build_parser()[0].parse_args(["why", "bcast", "8", "--db", str(tmp_path / "x.db")])
+    args.prepare(args)
+    assert args.system == default
 
 
 @pytest.mark.parametrize("text", ["system = x\n", "[site]\ncolour = red\n", "[site\n", "\xff"])

@@ -354,8 +354,8 @@ def test_such_ops_are_named(built: Installation, launch: Launch, check: str) -> 
 
 
 @pytest.mark.parametrize("variable", ["NOTHING", "CHECK_OPS", "SPLIT_OPS"])
-def test_illegal_calls_end_at_once(built: Installation, variable: str) -> None:
-    pass_cases(built, 4, ["illegal_alone"], {**FULL_LANE, f"COLLFORGE_{variable}": "1"})
+def test_an_illegal_op_is_an_error(built: Installation, variable: str) -> None:
+    pass_cases(built, 4, ["illegal_op"], {**FULL_LANE, f"COLLFORGE_{variable}": "1"})
 
 
 def threads(built: Installation, launch: Launch, name: str, **env: str) -> str:

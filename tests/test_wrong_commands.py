@@ -95,6 +95,7 @@ env                                                      | --mpi
 env --mpi foo                                            | known:
 run                                                      | --mpi
 run --mpi openmpi                                        | COMMAND
+run --mpi openmpi --db DB mpirun.mpich -n 2 ./app       | --mpi mpich
 run --mpi openmpi --gain 0 -- true                       | 1 or more
 run --mpi openmpi --db DB --system foo -- true           | unknown system
 winners --format xml                                     | table

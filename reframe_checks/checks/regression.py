@@ -37,7 +37,9 @@ from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.serving import serving_layout
 from collforge.variant import NATIVE
 
-FILE = os.environ.get("COLLFORGE_WINNERS", "")
+_NAMED = os.environ.get("COLLFORGE_WINNERS", "")
+# ReFrame changes its folder while it loads checks.
+FILE = str(Path(os.environ.get("PWD", ""), _NAMED)) if _NAMED else ""
 """Path of the output of `collforge winners --json FILE`."""
 
 Problem = tuple[str, int, str]
@@ -83,14 +85,23 @@ def _read(path: str) -> tuple[list[Row], str]:
 ROWS, FAULT = _read(FILE)
 
 
-def _rows_on(partition: Any, environment: Any, layout: Layout) -> list[Row]:
-    """The winners that the runtime would load there, of every version of the library."""
+def _rows_at(partition: Any, environment: Any) -> list[Row]:
+    """The rows of its system and library that are winners on any layout."""
     shape = {
         name: v for name, v in partition.extras.items() if name in ("rails", "rate", "rail_model")
     }
     system = ClusterSpec(**shape).system if shape else str(runtime().system.name)
-    rows = [row for row in ROWS if (row.system, row.mpi) == (system, mpi_name(environment))]
-    serves = serving_layout({row.layout for row in rows if row.variant}, layout.key, layout.threads)
+    return [
+        row
+        for row in ROWS
+        if (row.system, row.mpi) == (system, mpi_name(environment)) and row.variant
+    ]
+
+
+def _rows_on(partition: Any, environment: Any, layout: Layout) -> list[Row]:
+    """The winners that the runtime would load there, of every version of the library."""
+    rows = _rows_at(partition, environment)
+    serves = serving_layout({row.layout for row in rows}, layout.key, layout.threads)
     rows = [row for row in rows if (row.layout, row.evidence) == (serves, DECIDED)]
     if serves != layout.name:  # these times are those of other threads
         rows = [replace(row, references=None) for row in rows]
@@ -149,7 +160,18 @@ class TimeWinners(DriverCheck):
         for row in _rows_on(self.current_partition, self.current_environ, self.rank_layout):
             for native in timing_cases(MANIFEST, row.collective, self.rank_layout, [row.bytes]):
                 self.rows.setdefault(str(native.by(row.variant)), []).append(row)
+        if not self.rows:
+            self.fail_for_another_layout()
         return list(self.rows)
+
+    def fail_for_another_layout(self) -> None:
+        """A pipeline must not pass because nothing was timed."""
+        here = {row.layout for row in _rows_at(self.current_partition, self.current_environ)}
+        if here:
+            raise PipelineError(
+                f"{FILE} has no winners on layout {self.rank_layout.name}, but on "
+                f"{', '.join(sorted(here))}: -S Winner.timed.layout={min(here)}"
+            )
 
     def fault(self, output: Output) -> str:
         job = output.job

@@ -94,7 +94,7 @@ def print_wide(rows: Sequence[Row], where: str, standard: str) -> None:
             shown(row.cpu_ratio),
             "" if row.tuned_memory is None else units.format_about(row.tuned_memory),
         )
-    tables.show(table)
+    tables.show(table, wide=True)
     legend.show()
     _sum_up(rows, standard)
 
@@ -115,7 +115,7 @@ def print_neighbours(rows: Sequence[Row], where: str) -> None:
             f"{row.ratio_low:.2f} .. {row.ratio_high:.2f}",
             shown(row.over_neighbour),
         )
-    tables.show(table)
+    tables.show(table, wide=True)
     legend.show()
     behind = [row for row in rows if row.ratio < 1 - MARGIN]
     lagging = [row for row in rows if (row.over_neighbour or 1.0) < 0.9]
@@ -147,7 +147,7 @@ def print_each(rows: Iterable[Row], where: str, standard: str) -> None:
                 shown(row.limit and row.limit / seconds),
             )
         table.add_section()
-    tables.show(table)
+    tables.show(table, wide=True)
     legend.show()
 
 
@@ -175,7 +175,7 @@ def print_steps(rows: Iterable[tuple[Mapping[str, str], Row]], mpi: str) -> None
             f"{row.native / plain * 1e3:.3g}",
             *map(shown, gains),
         )
-    tables.show(table)
+    tables.show(table, wide=True)
 
 
 def picture(rows: Sequence[Row], mpi: str, standard: str, each: bool) -> LinePicture:

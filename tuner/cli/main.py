@@ -104,6 +104,8 @@ def _run(words: Sequence[str]) -> int:
     for number in (signal.SIGINT, *_ENDS):
         if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
             signal.signal(number, _interrupt)
+    if "prepare" in args:
+        args.prepare(args)
     args.standard_output = sys.stdout
     with _other_output(args):
         code: int = args.run(args)

@@ -130,14 +130,14 @@ def planned(session: Session) -> list[Planned]:
     return jobs
 
 
-def too_long(session: Session, standing: Standing) -> dict[Case, float]:
+def too_long(session: Session, standing: Standing) -> list[tuple[Case, float]]:
     """The native cases of open problems whose next task does not fit into a job of --time-limit.
 
     Each with the limit in seconds into which it would fit.
     """
     most = cases_seconds(session.budget.allowance.time_limit)
     tasks = [task for _, task in tasks_in_turn(standing) if task_seconds(task.seconds) > most]
-    return {task.cases[0]: limit_of(task_seconds(task.seconds)) for task in tasks}
+    return [(task.cases[0], limit_of(task_seconds(task.seconds))) for task in tasks]
 
 
 def _rounds(tasks: Sequence[tuple[float, int]]) -> Iterator[list[float]]:
@@ -182,7 +182,7 @@ def print_planned(sessions: Sequence[Session], allowed: Allowance) -> None:
         )
     tables.show(table)
     for session in sessions:
-        for one in too_long(session, read_state(session)):
+        for one, _ in too_long(session, read_state(session)):
             print(f"{session.place.mpi}: --time-limit is too short for {one.problem}")
     print(
         f"in total {count} jobs, about {least:.3g} node-hours without starts, at most {most:.3g} by their time "

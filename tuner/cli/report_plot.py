@@ -31,6 +31,7 @@ def draw(panels: Mapping[str, Sequence[Series]], path: Path) -> None:
     from matplotlib import pyplot
 
     panels = by_system(panels)
+    panels = {name: [one for one in found if one.points] for name, found in panels.items()}
     everything = [one for series in panels.values() for one in series]
     places = sorted({one.place for one in everything})
     labels = list(dict.fromkeys(label(one, places) for one in everything))

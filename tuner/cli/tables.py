@@ -145,9 +145,9 @@ class Legend:
             print(f"{short:{width}} = {variant}")
 
 
-def show(table: Table) -> None:
-    """Prints a table; without a terminal its width is not limited."""
+def show(table: Table, wide: bool = False) -> None:
+    """Prints a table; without a terminal, or if ``wide``, its width is not limited."""
     console = Console()
-    if not console.is_terminal:
+    if wide or not console.is_terminal:
         console = Console(width=max(160, Console(width=10000).measure(table).maximum))
     console.print(table)

@@ -100,7 +100,7 @@ def print_wide(rows: Sequence[Mapping[str, object]]) -> None:
         interval = f"{row['ratio_low']:.2f} .. {row['ratio_high']:.2f}" if won else ""
         cells = {**row, "ratio": f"{row['ratio']:.2f}" if won else "", "interval": interval}
         table.add_row(*(escape(str(cells[name])) for name in ALL))
-    show(table)
+    show(table, wide=True)
 
 
 def size_of(row: Mapping[str, object], made: Manifest | None) -> str:

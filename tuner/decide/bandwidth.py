@@ -40,7 +40,7 @@ def read_series(
             (one.choice.variant.collective, one.choice.bytes): one.choice
             for one in store.winners_at(place)
         }
-        for name in collectives:
+        for name in collectives if at.nodes > 1 else ():
             entry = made.collective(name)
             samples: dict[int, list[float]] = {}
             for one in store.measurements(place, name):

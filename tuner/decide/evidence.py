@@ -70,7 +70,7 @@ class Comparison:
     def __str__(self) -> str:
         return (
             f"{self.variant.name} {self.ratio:.2f}x native "
-            f"({self.low:.2f} to {self.high:.2f}, {self.launches} launches)"
+            f"({self.low:.3g} to {self.high:.3g}, {self.launches} launches)"
         )
 
 

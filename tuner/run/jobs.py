@@ -194,7 +194,7 @@ def _reframe(
 ) -> list[str]:
     # If this process is killed, ReFrame must end too, so that its job does not disturb the next tuner's.
     command = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
-    command.append(str(_REFRAME) if _REFRAME.exists() else "reframe")
+    command += [sys.executable, "-c", _START, str(folder)]
     # Only one file, because loading all checks takes longer than ReFrame itself.
     name, _, _ = check.name.partition(" ")
     command += ["-C", str(site.config), "-c", str(check.file)]
@@ -215,7 +215,11 @@ MEASURE = Check("MeasureCases", reframe_checks.CHECKS / "measure.py")
 STRICT = ["--warn-as-error"] if sys.version_info >= (3, 10) else []
 """Options of the `reframe` command; Python 3.9 has ReFrame 4.9, which lacks this one."""
 
-_REFRAME = Path(sys.executable).with_name("reframe")
+_START = (
+    "import sys, tempfile; tempfile.tempdir = sys.argv.pop(1); sys.argv[0] = 'reframe'; "
+    "from reframe.frontend.cli import main; sys.exit(main())"
+)
+"""Before ReFrame reads its settings, it logs to a temporary file, which it leaves; this names the folder."""
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from collforge import layout, reframe_checks, site_file, units
+from collforge.db import Store
 from collforge.decision import MARGIN
 from collforge.errors import CollforgeError, unknown
 from collforge.generator.manifest import Manifest
@@ -37,17 +38,28 @@ def add_system(parser: argparse.ArgumentParser, layout: str = "nodes x ranks per
     add_rails(parser)
 
 
-def default_system(fallback: str = "emulated") -> str:
-    return site_file.value("system") or fallback
+def settle_system(args: argparse.Namespace) -> None:
+    """Sets args.system where --system is left out; ``main`` calls it."""
+    if args.system is not None:
+        return
+    stored = set[str]()
+    path = getattr(args, "db", None)
+    if path is not None and path.is_file():
+        with suppress(CollforgeError), Store(path, create=False) as store:
+            stored = {place.system for place in store.places()}
+    only = stored.pop() if len(stored) == 1 else ""
+    args.system = (
+        site_file.value("system") or (only if only in LAYOUTS else "") or args.fallback_system
+    )
 
 
 def add_place(parser: argparse.ArgumentParser, fallback: str = "emulated") -> None:
-    """Adds --system and --config; ``fallback``: the default system if the site has none."""
+    """Adds --system and --config; ``fallback``: the default system if neither site nor database have one."""
+    parser.set_defaults(prepare=settle_system, fallback_system=fallback)
     parser.add_argument(
         "--system",
-        default=default_system(fallback),
         help="emulated, local, a system of your --config, or slurm or slurm-mpirun, on the Slurm cluster of "
-        "`collforge cluster up` (default: %(default)s)",
+        f"`collforge cluster up` (default: the site's, the only one of --db, or {fallback})",
     )
     parser.add_argument(
         "--config", metavar="FILE", type=input_file, help="your site's ReFrame configuration"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from collforge.case import parse
 from collforge.db import Store
 from collforge.errors import CollforgeError, unknown
 from collforge.tuner.site import side_by_side
@@ -81,6 +82,7 @@ def compare(first: Side, second: Side) -> list[Compared]:
     rows = [
         _compared(key, sides[0][key], sides[1][key]) for key in sorted({*sides[0]} & {*sides[1]})
     ]
+    rows.sort(key=lambda one: (one.system, one.mpi, parse(one.problem).layout, one.bytes))
     if not rows:
         raise CollforgeError(
             f"{first.name} and {second.name} have no measured call of the same system and layout"

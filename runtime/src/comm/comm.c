@@ -297,18 +297,14 @@ void cf_state_decline(MPI_Comm comm) {
 
 /* ---- stage two ------------------------------------------------------------------------------- */
 
-/* World rank 0 warns, once; for other communicators, and if it is in none, their rank 0 logs. */
+/* No warning: with Open MPI this is what is left to programs with MPI_THREAD_MULTIPLE. */
 static void complain(const struct cf_state *state) {
-    static atomic_flag warned = ATOMIC_FLAG_INIT;
-    static const char text[] =
-        "no communicators for the nodes and lanes of a communicator with "
-        "layout %s; it keeps the native collectives";
-    int world_rank = 0;
-    (void)PMPI_Comm_rank(MPI_COMM_WORLD, &world_rank);
-    if (world_rank == 0 && !atomic_flag_test_and_set(&warned)) {
-        cf_warn(text, state->layout_name);
-    } else if (state->comm.layout.rank == 0) {
-        cf_log(1, text, state->layout_name);
+    if (state->comm.layout.rank == 0) {
+        cf_log(1,
+               "a communicator with layout %s keeps the native collectives: its threads, "
+               "MPI_Comm_idup "
+               "or the limit of communicators leave no others to its nodes and lanes",
+               state->layout_name);
     }
 }
 

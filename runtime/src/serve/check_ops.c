@@ -2,6 +2,7 @@
 #include "serve/check_ops.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,11 +155,28 @@ static bool differs(const char *in, int count, const struct cf_args *args) {
     return other;
 }
 
+/* The elements of a rank's contribution; 0 if they are too many, or not known. */
+static int vector_length(int collective, const struct cf_args *args) {
+    int size = 1;
+    int64_t count = 0;
+    if (PMPI_Comm_size(args->comm, &size) != MPI_SUCCESS) {
+        return 0;
+    }
+    for (int i = 0; i < size && args->recvcounts != NULL; i++) {
+        count += args->recvcounts[i];
+    }
+    if (args->recvcounts == NULL) {
+        const bool in_blocks = cf_collectives[collective].total_is_size_blocks;
+        count = (int64_t)args->recvcount * (in_blocks ? size : 1);
+    }
+    return count > 0 && count <= INT_MAX ? (int)count : 0;
+}
+
 /* Whether an op was checked is not known alike on all ranks: freed handles are used again. */
 void cf_check_op(int collective, const struct cf_args *args) {
     MPI_User_function *function = NULL;
     const void *in = args->sendbuf == MPI_IN_PLACE ? args->recvbuf : args->sendbuf;
-    const int count = args->recvcounts == NULL ? args->recvcount : args->recvcounts[0];
+    const int count = vector_length(collective, args);
     if (cf_op_is_predefined(args->op) || count < 2) {
         return;
     }

@@ -139,8 +139,7 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     if (is_illegal_everywhere(info, args, layout)) {
         return CF_DECLINED;
     }
-    const bool illegal = is_illegal_here(info, args, layout);
-    if (cf_runtime.check_ops && info->has_op && !info->hybrid && !illegal) {
+    if (cf_runtime.check_ops && info->has_op && !info->hybrid) {
         cf_check_op(collective, args);
     }
     if (!serves(state, choice, collective, bytes, args->op)) {
@@ -149,8 +148,7 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
         }
         return CF_DECLINED;
     }
-    /* An illegal call ends at once, as natively: other ranks may not call. */
-    if (has_to_wait(state, choice, args) || illegal) {
+    if (has_to_wait(state, choice, args)) {
         return CF_DECLINED;
     }
     /* Collective at the first call: no rank may return before. */
@@ -165,7 +163,8 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     if (!ready && cf_runtime.reproducible && info->has_op && layout->rank == 0) {
         cf_order_warn(info->name, state->layout_name);
     }
-    return ready ? MPI_SUCCESS : CF_DECLINED;
+    /* Only now, so that the other ranks, whose arguments may be legal, do not wait for this one. */
+    return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
 /* The next call is looked up anew, in case the variant is dropped. */

@@ -220,7 +220,7 @@ def show(
         bench_tables.print_neighbours(rows, where)
     elif args.each:
         bench_tables.print_each(rows, where, standard)
-    elif args.wide:
+    elif args.wide or args.native_also or args.exported or args.native_algorithms:
         bench_tables.print_wide(rows, where, standard)
     else:
         bench_tables.print_rows(rows, where, standard)

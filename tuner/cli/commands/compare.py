@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Sequence
+from itertools import groupby
+
+from rich import box
+from rich.table import Table
 
 from collforge import units
 from collforge.case import parse
@@ -46,30 +50,30 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(rows: Sequence[Compared], first: str, second: str) -> None:
-    from rich.table import Table
-
-    table = Table(title=f"A: {first}, B: {second}")
-    for name in ("system", "library", "layout", "call", "", "A", "B", "A / B", "95 %", "B is"):
-        if name != "library" or any(one.mpi for one in rows):
-            table.add_column(
-                name, justify="right" if name in ("A", "B", "A / B", "95 %") else "left"
-            )
-    for one in rows:
-        case = parse(one.problem)
-        known = "" if math.isnan(one.low) else f"{one.low:.3g} to {one.high:.3g}"
-        table.add_row(
-            one.system,
-            *([one.mpi] if one.mpi else []),
-            case.layout,
-            f"{case.collective} {units.format_size(one.bytes)}",
-            one.what,
-            units.format_seconds(one.first),
-            units.format_seconds(one.second),
-            f"{one.ratio:.2f}",
-            known,
-            one.verdict,
+    print(f"A: {first}, B: {second}")
+    for (system, mpi, layout), group in groupby(
+        rows, lambda one: (one.system, one.mpi, parse(one.problem).layout)
+    ):
+        title = ", ".join(filter(None, (system, mpi, layout)))
+        table = Table(
+            title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=0
         )
-    tables.show(table)
+        for name in ("collective", "bytes", "", "A", "B", "A / B", "95 %", "B is"):
+            left = name in ("collective", "", "B is")
+            table.add_column(name, justify="left" if left else "right", no_wrap=True)
+        for one in group:
+            known = "" if math.isnan(one.low) else f"{one.low:.3g}-{one.high:.3g}"
+            table.add_row(
+                parse(one.problem).collective,
+                units.format_size(one.bytes),
+                one.what,
+                units.format_seconds(one.first),
+                units.format_seconds(one.second),
+                f"{one.ratio:.2f}",
+                known,
+                one.verdict,
+            )
+        tables.show(table)
     counts = {word: sum(one.verdict == word for one in rows) for word in ("faster", "slower")}
     print(
         f"of {len(rows)} calls B is faster in {counts['faster']}, slower in {counts['slower']}; by chance, "

@@ -25,7 +25,7 @@ collforge install --prefix /apps/collforge/1 --mpi openmpi,mpich --system cluste
 It writes libraries, headers, the Fortran module's source, pkg-config files, manual pages, modulefiles for Lmod
 and Environment Modules, and the published winners. The tree can be moved. Without a database it has no winners.
 Install each version beside the last one, since jobs may use that. Back to a tree that is there:
-`collforge install --prefix /apps/collforge/1 --current`, without any other option."""
+`collforge install --prefix /apps/collforge/1 --current`, without any other option (it installs nothing)."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -110,7 +110,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.current:
         installed.check_current(args.prefix)
-    if not (args.current and installed.is_tree(args.prefix) and _is_bare(args)):
+    if args.current and _is_bare(args):
+        installed.read(args.prefix)  # a typing error must not install and serve another tree
+    else:
         _install(args)
     if args.current:
         link = installed.make_current(args.prefix)

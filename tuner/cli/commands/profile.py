@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -56,7 +57,7 @@ def add_parser(subparsers: Subparsers) -> None:
     gain = add_command(
         kinds, "gain", "what the stored winners save", EXAMPLE.splitlines()[1].strip(), run_gain
     )
-    gain.add_argument("--system", default=measuring.default_system(), help="default: %(default)s")
+    measuring.add_place(gain)
     measuring.add_rails(gain)
     gain.set_defaults(layout=None)
     add_mpi(gain)
@@ -65,6 +66,11 @@ def add_parser(subparsers: Subparsers) -> None:
         add_json(each)
         each.add_argument("files", metavar="FILE", nargs="+", type=input_file)
         each.add_argument("--most", type=_count, default=20, help="rows (default: %(default)s)")
+        each.add_argument(
+            "--wide",
+            action="store_true",
+            help="also communicators, their origin, the time of a call",
+        )
 
 
 def _count(text: str) -> int:
@@ -82,12 +88,12 @@ def _read(paths: Sequence[Path]) -> Profile:
 
 def run_show(args: argparse.Namespace) -> int:
     found = _read(args.files)
-    table = Table(title=_title(found), caption=NOTE)
-    _add_columns(table)
+    table = _table(_title(found), args.wide)
     for row in found.rows[: args.most]:
-        table.add_row(*_cells(found, row))
+        table.add_row(*_cells(found, row, args.wide))
     if found.rows:
-        tables.show(table)
+        tables.show(table, args.wide)
+        print(NOTE if args.wide else NOTE.partition(";")[0])
     _tell_nonblocking(found)
     if args.plot:
         plots.draw(picture(found, args.most), args.plot)
@@ -111,28 +117,33 @@ def _part(found: Profile, seconds: float) -> float:
     return seconds / found.seconds if found.seconds else 0.0
 
 
-def _add_columns(table: Table) -> None:
-    for name in ("collective", "layout", "origin"):
+def _table(title: str, wide: bool) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=0)
+    for name in ("collective", "layout", *(["origin"] if wide else [])):
         table.add_column(name)
-    for name in ("communicators", "dropped", "bytes", "calls", "time", "waiting", "a call"):
+    more = ("communicators", "dropped", "a call") if wide else ()
+    for name in ("bytes", "calls", "time", "waiting", *more):
         table.add_column(name, justify="right")
+    return table
 
 
-def _cells(found: Profile, row: Calls) -> list[str]:
+def _cells(found: Profile, row: Calls, wide: bool) -> list[str]:
     at = row.at
     each = row.seconds / (row.calls * at.size) if at and row.calls else 0.0
-    return [
-        row.collective,
-        escape(row.layout),
-        row.origin,
-        str(row.communicators),
-        str(row.dropped or ""),
+    cells = [
         units.format_about(row.size),
         str(row.calls),
         f"{_part(found, row.moving):.1%}",
         f"{_part(found, row.waited):.1%}",
+    ]
+    if not wide:
+        return [row.collective, escape(row.layout), *cells]
+    more = [
+        str(row.communicators),
+        str(row.dropped or ""),
         units.format_seconds(each) if each else "",
     ]
+    return [row.collective, escape(row.layout), row.origin, *cells, *more]
 
 
 def picture(found: Profile, most: int) -> DotPicture:
@@ -164,15 +175,17 @@ def run_gain(args: argparse.Namespace) -> int:
         with Store(args.db, create=False) as store:
             saved = savings(args, store, made, library, found)
         total = sum(seconds for seconds, _ in saved)
-        table = Table(
-            title=f"{library.name}: {_part(found, total):.1%} of the time saved", caption=NOTE
-        )
-        _add_columns(table)
+        legend = tables.Legend()
+        table = _table(f"{library.name}: {_part(found, total):.1%} of the time saved", args.wide)
         table.add_column("saved", justify="right")
         table.add_column("by", overflow="fold")
         for row, (seconds, words) in list(zip(found.rows, saved))[: args.most]:
-            table.add_row(*_cells(found, row), f"{_part(found, seconds):.1%}", escape(words))
-        tables.show(table)
+            variant, space, evidence = words.partition(" ")
+            by = escape(legend.short(variant) + space + evidence)
+            cells = _cells(found, row, args.wide)
+            table.add_row(*cells, f"{_part(found, seconds):.1%}", by)
+        tables.show(table, args.wide)
+        legend.show()
         rows += [
             {"mpi": library.name, "calls": row, "saved": seconds, "by": words}
             for row, (seconds, words) in zip(found.rows, saved)

@@ -39,6 +39,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_database(parser)
     add_json(parser)
+    parser.add_argument("--system", help="one system only")
     parser.add_argument("--mpi", help="one MPI library only")
     parser.add_argument("--collective", help="one collective only")
     kinds = parser.add_mutually_exclusive_group()
@@ -65,9 +66,15 @@ def run(args: argparse.Namespace) -> int:
     made.collective(collectives[0])
     with Store(args.db, create=False) as store:
         everywhere = store.places()
-        places = [place for place in everywhere if args.mpi in (None, place.mpi)]
-        if everywhere and not places:
-            raise unknown("MPI library", args.mpi, {place.mpi for place in everywhere})
+        for what in ("system", "mpi"):
+            known = {getattr(place, what) for place in everywhere}
+            if known and getattr(args, what) not in (None, *known):
+                raise unknown("MPI library" if what == "mpi" else what, getattr(args, what), known)
+        places = [
+            place
+            for place in everywhere
+            if args.mpi in (None, place.mpi) and args.system in (None, place.system)
+        ]
         if args.since:
             tables.write_document(args, show_spread(store, places, args.since, collectives))
             return 0
@@ -84,7 +91,10 @@ def run(args: argparse.Namespace) -> int:
             explain_stale(made, store, place, collectives)
         panels = bandwidth.read_series(store, made, places, collectives)
     if args.plot and not panels:
-        raise CollforgeError("nothing was measured that moves data between nodes: no plot")
+        raise CollforgeError(
+            "nothing was measured that moves data between nodes, whose bandwidth this plot shows: "
+            "`collforge bench --plot` draws times"
+        )
     if args.plot:
         report_plot.draw(panels, args.plot)
         print(f"plot: {args.plot}")

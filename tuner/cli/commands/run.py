@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 from collforge.errors import CollforgeError
 from collforge.home import home
+from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build, libraries
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run.options import add_database, add_mpi, positive
@@ -25,8 +29,12 @@ collforge run --mpi openmpi -- mpirun.openmpi -n 8 ./app
   collforge run --mpi openmpi --gain 5 -- mpirun.openmpi -n 2 build/collective_times 1048576
 
 With --gain, the numbers at the end of lines that all runs print, as in the tables of OSU's benchmarks, are
-compared line by line."""
+compared line by line, with the smallest and the largest ratio of a run and the next one."""
 ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
+PATIENCE = 10
+"""Seconds for a launcher to end after Ctrl-C."""
+TOLD = "collforge: on rank 0: "
+"""The beginning of the line in which a job tells what was served (COLLFORGE_VERBOSE=1)."""
 LAST_NUMBER = re.compile(r"^(.*?)(\d+\.?\d*(?:[eE][-+]?\d+)?)(\s*[a-zA-Z/%]*)\s*$")
 
 
@@ -35,6 +43,8 @@ class Ran:
     seconds: float
     numbers: Mapping[str, float]
     """A line without its last number -> that number."""
+    served: str
+    """What the job says that was served."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -51,16 +61,25 @@ def add_parser(subparsers: Subparsers) -> None:
         help="run it N times without and N times with them, in turn, and compare",
     )
     parser.add_argument(
-        "program", nargs="+", metavar="COMMAND", help="after --, with the launcher: mpirun, srun"
+        "program",
+        nargs=argparse.REMAINDER,
+        metavar="COMMAND",
+        help="with the launcher: mpirun, srun",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Returns the command's exit code."""
+    args.program = args.program[args.program[:1] == ["--"] :]
+    if not args.program:
+        raise CollforgeError("name a COMMAND, e.g. mpirun -n 8 ./app")
     library = libraries.find(args.mpi)
+    check_launcher(library, args.program[0])
     path = build.built_paths(library.name, home()).library_path
     settings = preload_settings(library, path, args.db, args.system)
     settings["LD_PRELOAD"] = with_preload(path, os.environ)
+    if args.gain is not None:
+        settings["COLLFORGE_VERBOSE"] = os.environ.get("COLLFORGE_VERBOSE", "1")
     environment = {**os.environ, **settings}
     words = told(library, args.program, settings)
     if library.flavor == "openmpi" and os.geteuid() == 0 and words != args.program:
@@ -69,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
             raise CollforgeError(f"Open MPI refuses root: export {'=1 '.join(missing)}=1")
     try:
         if args.gain is None:
-            return subprocess.run(words, env=environment, check=False).returncode
+            return ended(subprocess.Popen(words, env=environment, text=True))[0]
         pairs = [
             (measure(args.program, os.environ), measure(words, environment))
             for _ in range(args.gain)
@@ -80,14 +99,43 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
+def check_launcher(library: MpiLibrary, launcher: str) -> None:
+    """Raises CollforgeError for the mpirun of another library that is known."""
+    path = Path(shutil.which(launcher) or launcher).resolve()
+    owners = {one.mpirun.resolve(): one.name for one in libraries.found()}
+    if owners.get(path, library.name) != library.name and path != library.mpirun.resolve():
+        raise CollforgeError(
+            f"{launcher} is {owners[path]}'s, not {library.name}'s: use {library.mpirun}, "
+            f"or --mpi {owners[path]}"
+        )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    """Its exit code and captured output. On Ctrl-C, which the launcher gets, too, it may clean up first."""
+    try:
+        out, err = process.communicate()
+    except KeyboardInterrupt:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(PATIENCE)
+        process.kill()
+        raise
+    return process.returncode, out or "", err or ""
+
+
 def measure(words: Sequence[str], environment: Mapping[str, str]) -> Ran:
     begin = time.perf_counter()
-    done = subprocess.run(words, env=environment, check=False, stdout=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(words, env=environment, text=True, stdout=pipe, stderr=pipe)
+    code, out, err = ended(process)
     seconds = time.perf_counter() - begin
-    if done.returncode != 0:
-        print(done.stdout, end="", file=sys.stderr)
-        raise CollforgeError(f"{words[0]} ended with exit code {done.returncode}")
-    return Ran(seconds, numbers(done.stdout))
+    lines = err.splitlines(keepends=True)
+    said = [line for line in lines if line.startswith("collforge: ") and "warning" not in line]
+    sys.stderr.writelines(line for line in lines if line not in said)
+    if code != 0:
+        print(out, end="", file=sys.stderr)
+        raise CollforgeError(f"{words[0]} ended with exit code {code}")
+    served = [line[len(TOLD) :].strip() for line in said if line.startswith(TOLD)]
+    return Ran(seconds, numbers(out), "; ".join(served) or "nothing: see COLLFORGE_VERBOSE=1")
 
 
 def numbers(text: str) -> dict[str, float]:
@@ -124,3 +172,4 @@ def show(native: Sequence[Ran], ours: Sequence[Ran]) -> None:
                 f"{min(ratios):.2f} to {max(ratios):.2f}",
             )
     tables.show(table)
+    print(f"with Collforge, last run, on rank 0: {ours[-1].served}")

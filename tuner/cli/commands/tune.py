@@ -244,8 +244,8 @@ def print_result(args: argparse.Namespace, tuned: Sequence[tuple[Session, Standi
             f"({share:.0%})"
             + (f"; open: {', '.join(names(rest))}" if rest else "")
             + (
-                f"; too long for --time-limit: {', '.join(names([*long]))}, "
-                f"--time-limit {max(long.values()) / 60:.0f}m would do"
+                f"; too long for --time-limit: {', '.join(names([one for one, _ in long]))}, "
+                f"--time-limit {max(limit for _, limit in long) / 60:.0f}m would do"
                 if long
                 else ""
             )

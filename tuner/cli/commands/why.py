@@ -49,7 +49,9 @@ def run(args: argparse.Namespace) -> int:
                 for one in read_winners(store, made, place, layout)
                 if one.choice.variant.collective == collective
             ]
-            print(f"{place.mpi}: {collective} of {units.format_size(size)} on {layout.name}:")
+            print(
+                f"{place.mpi}: {collective} of {units.format_size(size)} on {layout.name} of {place.system}:"
+            )
             lines = explain(made, layout, winners, size)
             print("\n".join(f"  {line}" for line in lines))
             found = serving_winner(made.collective(collective), winners, size)
@@ -61,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 def explain(made: Manifest, layout: Layout, winners: Sequence[Winner], size: int) -> list[str]:
     """``winners``: of one collective."""
     if not winners:
-        return ["native: neither this layout nor one near it was measured"]
+        return ["native: on this system, neither this layout nor one near it was measured"]
     stored = winners[0].place.layout
     collective = winners[0].choice.variant.collective
     lines = [f"winners of {stored}"]
