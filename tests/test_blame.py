@@ -105,6 +105,7 @@ def test_a_node_that_fails_makes_ranks_crash(made: Manifest) -> None:
     end = JobEnd("squeue", LaunchLog(1, status=135, seconds=9), words)
     assert finished(session, JOB, a_report(record(), end)) is None
     assert session.cuts.of_case == {f"{GROUP[2].problem} full_lane": 1}
+    assert (session.cuts.ended, session.cuts.last[:12]) == (1, "Node failure")
 
 
 def test_a_variant_that_declined_is_not_blamed(made: Manifest) -> None:
@@ -116,6 +117,14 @@ def test_a_variant_that_declined_is_not_blamed(made: Manifest) -> None:
         run = finished(session, job, a_report(record(*measured), silent))
         assert run is not None and not faults(run)
     assert session.cuts.left_out() == [f"{NEXT.problem} native"]
+
+
+def test_what_was_wrong_in_a_whole_job_is_kept_for_the_user(made: Manifest) -> None:
+    """As where no rank has room for a shared window: all variants decline, and nothing is blamed."""
+    session = a_session(made)
+    end = JobEnd("local", LaunchLog(1), "", "declined", is_complete=True)
+    assert finished(session, JOB, a_report(record(GROUP[0]), end)) is not None
+    assert session.cuts.trouble.endswith("it ended")
 
 
 def test_a_case_has_one_result(made: Manifest) -> None:

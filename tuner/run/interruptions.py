@@ -85,12 +85,17 @@ class Cuts:
     of_case: Counter[str] = field(default_factory=Counter)
     """Problem and variant -> jobs that were cut short in it."""
     in_a_row: int = 0
+    ended: int = 0
+    """All of them."""
     last: str = ""
     """The last reason."""
+    trouble: str = ""
+    """What was wrong in the last job that came to its end, if anything was."""
 
     def note(self, why: str, one: Case | None, results: int) -> None:
         """Records a job that was cut short in a case (None: before the first)."""
         self.last = why
+        self.ended += 1
         self.in_a_row = 0 if results else self.in_a_row + 1
         if one is not None:
             self.of_case[_key(one)] += 1

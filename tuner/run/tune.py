@@ -280,6 +280,7 @@ def finished(session: Session, job: Job, report: ingest.Report) -> RunRecord | N
             return finished_early(session, job, report, f"without a word of the driver: {troubles}")
         raise JobError(f"native did not finish: {blamed}: {troubles}")
     session.cuts.in_a_row = 0
+    session.cuts.trouble = "" if blamed else troubles
     if blamed is None:
         return record
     failed = died_in(session, blamed, troubles)

@@ -256,6 +256,12 @@ def print_result(args: argparse.Namespace, tuned: Sequence[tuple[Session, Standi
             print(
                 f"{name_of(session, tuned)}: left out, its jobs were ended ({session.cuts.last}): {one}"
             )
+        if session.cuts.ended:
+            print(
+                f"{name_of(session, tuned)}: jobs that were ended early: {session.cuts.ended} ({session.cuts.last})"
+            )
+        if session.cuts.trouble:
+            print(f"{name_of(session, tuned)}: in the last job: {session.cuts.trouble[:400]}")
         of = session.spent
         print(
             f"{name_of(session, tuned)}: {of.measuring:.0f} s measuring, {of.launching:.0f} s launching, "
