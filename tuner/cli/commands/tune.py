@@ -257,9 +257,8 @@ def print_result(args: argparse.Namespace, tuned: Sequence[tuple[Session, Standi
                 f"{name_of(session, tuned)}: left out, its jobs were ended ({session.cuts.last}): {one}"
             )
         if session.cuts.ended:
-            print(
-                f"{name_of(session, tuned)}: jobs that were ended early: {session.cuts.ended} ({session.cuts.last})"
-            )
+            cuts = f"{session.cuts.ended} ({session.cuts.last})"
+            print(f"{name_of(session, tuned)}: jobs that were ended early: {cuts}")
         if session.cuts.trouble:
             print(f"{name_of(session, tuned)}: in the last job: {session.cuts.trouble[:400]}")
         of = session.spent
