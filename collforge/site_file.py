@@ -16,7 +16,11 @@ set, the machine's may (XDG's, e.g. /etc/xdg/collforge/site.ini).
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
+import stat
+import tempfile
 from configparser import ConfigParser, Error
 from pathlib import Path
 
@@ -26,6 +30,8 @@ from collforge.errors import CollforgeError
 from collforge.home import full_path
 
 SITE, MPI = "site", "mpi"
+NAME = re.compile("[a-z][a-z0-9_]*")
+"""Of an MPI library."""
 KEYS = {SITE: ("system", "config", "layout"), MPI: ()}
 """Section -> its keys; none: any."""
 
@@ -45,22 +51,29 @@ def value(key: str) -> str | None:
 
 def prefixes() -> dict[str, str]:
     """MPI library -> the prefix that it is installed in."""
-    return dict(_read(_read_paths())[MPI])
+    found = {name: prefix for name, prefix in _read(_read_paths())[MPI].items() if prefix}
+    for name in found:
+        if not NAME.fullmatch(name):
+            raise CollforgeError(f"{path()}: {name!r} is no name of an MPI library, as mpich5 is")
+    return found
 
 
 def change(section: str, key: str, text: str) -> None:
     """Sets one key, or removes it if the text is empty. Comments of the file are lost."""
-    file = path()
-    found = _read([file])
-    if text:
-        found[section][key] = text
-    else:
-        found.remove_option(section, key)
+    file = path().resolve()
     file.parent.mkdir(parents=True, exist_ok=True)
-    whole = file.with_name(f".{file.name}.{os.getpid()}")
-    with whole.open("w", encoding="utf-8") as out:
-        found.write(out)
-    whole.replace(file)
+    with (file.parent / f".{file.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two shells may change it
+        found = _read([file])
+        if text:
+            found[section][key] = text
+        else:
+            found.remove_option(section, key)
+        mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o644
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as out:
+            found.write(out)
+        Path(out.name).chmod(mode)
+        Path(out.name).replace(file)
 
 
 def _read_paths() -> list[Path]:
@@ -73,8 +86,9 @@ def _read(files: list[Path]) -> ConfigParser:
     found = ConfigParser(interpolation=None)
     for file in files:
         try:
-            found.read(file, encoding="utf-8")
-        except (Error, UnicodeDecodeError) as error:
+            if file.exists():
+                found.read_string(file.read_text(encoding="utf-8"), str(file))
+        except (Error, OSError, UnicodeDecodeError) as error:
             raise CollforgeError(
                 f"{file}: {' '.join(str(error).split())}; mend or remove the file"
             ) from error

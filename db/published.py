@@ -103,7 +103,7 @@ def counts(text: str) -> dict[tuple[str, str], tuple[int, int]]:
     for kind, *values in (line.split("\t") for line in lines):
         if kind == "winners" and len(values) >= 2:  # the version of MPICH 4 has a tab
             counted = found.setdefault((values[0], "\t".join(values[1:])), [0, 0])
-        elif kind == "layout":
+        elif kind == "layout" and values:
             on_map = values[0].startswith("~")
         elif kind.isdecimal():
             counted[on_map] += 1

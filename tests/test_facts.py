@@ -126,6 +126,20 @@ def test_libraries_days_and_databases_are_compared(
     assert {(row["mpi"], row["verdict"]) for row in files} == {("openmpi", "faster")}
 
 
+def test_of_several_versions_the_last_is_compared(
+    tmp_path: Path, made: Manifest, capsys: Out
+) -> None:
+    """Also where native wins now: this is the regression that one looks for."""
+    old = Tuning(made).store(tmp_path / "old.db")
+    new = Tuning(made).store(tmp_path / "new.db")
+    slow = {name: 4 * seconds for name, seconds in SECONDS.items()} | {NATIVE: SECONDS[NATIVE]}
+    later = replace(PLACE, mpi_version="Open MPI v5.0.8")
+    Tuning(made, later, day=5, seconds=slow).store(new)
+    rows = facts(capsys, "compare", old, new)["rows"]
+    verdicts = {row["what"]: row["verdict"] for row in rows}
+    assert verdicts == {"native": "same", "tuned": "slower"}
+
+
 @pytest.mark.parametrize(
     ("first", "second", "verdict"),
     [

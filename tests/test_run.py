@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -74,6 +78,37 @@ def test_gain_compares_lines_that_end_with_numbers(
     failing = ["run", *options, "--", "sh", "-c", "echo so; exit 4"]
     assert main.main(failing) == main.USER_ERROR
     assert "exit code 4" in capfd.readouterr().err
+
+
+def test_the_launcher_is_told_alone() -> None:
+    library = libraries.find("openmpi")
+    words = ["mpirun", "-n", "1", "echo", "mpirun"]
+    assert told(library, words, ["A"]) == ["mpirun", "-x", "A", *words[1:]]
+
+
+def test_native_is_without_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_PRELOAD", "/a/libcollforge.so:libm.so")
+    assert run.native_environment()["LD_PRELOAD"] == "libm.so"
+
+
+def test_a_program_is_ended_with_the_command(tmp_path: Path) -> None:
+    """It gets SIGTERM, and may clean up."""
+    script = f"trap 'touch {tmp_path}/clean; exit 0' TERM; touch {tmp_path}/begun; while :; do sleep 0.1; done"
+    words = ["run", "--mpi", "mpich", "--db", str(tmp_path / "x.db"), "--", "sh", "-c", script]
+    Store(tmp_path / "x.db").close()
+    with subprocess.Popen([sys.executable, "-m", "collforge", *words]) as process:
+        while not (tmp_path / "begun").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+    assert (tmp_path / "clean").exists()
+
+
+def test_hostile_output_is_compared_quickly() -> None:
+    assert run.numbers(f"{'1' * 20000}...\n[/x] time 5\n") == {"[/x] time #": 5.0}
+    pairs = [run.Ran(1.0, {"[/x] time #": 0.0}, "")], [run.Ran(1.0, {"[/x] time #": 0.0}, "")]
+    run.show(*pairs)
 
 
 def test_numbers_at_the_end_of_lines() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -195,3 +196,47 @@ def test_a_detected_configuration_is_python(
     assert (first["launcher"], first["env_vars"]) == ("srun", [["SLURM_MPI_TYPE", "pmix"]])
     assert (second["launcher"], second["extras"]) == ("mpirun", {"layout": "4x48"})
     assert second["env_vars"] == [["PATH", f'{tmp_path}/a "b":$PATH']]
+
+
+def test_what_cannot_be_read_is_not_replaced(file: Path) -> None:
+    """An unreadable file once lost all its entries."""
+    file.mkdir(parents=True)
+    assert main.main(["site", "set", "system", "big"]) == main.USER_ERROR
+    assert file.is_dir()
+
+
+def test_a_link_and_the_mode_stay(file: Path, tmp_path: Path) -> None:
+    real = tmp_path / "real.ini"
+    real.write_text("[mpi]\nold = /a\n")
+    real.chmod(0o664)
+    file.parent.mkdir()
+    file.symlink_to(real)
+    site_file.change("site", "system", "big")
+    assert file.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o664
+    assert (site_file.value("system"), site_file.prefixes()) == ("big", {"old": "/a"})
+
+
+def test_changes_at_the_same_time_are_all_kept(file: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda n: site_file.change("mpi", f"x{n}", f"/{n}"), range(40)))
+    assert len(site_file.prefixes()) == 40
+
+
+@pytest.mark.parametrize("name", ["../evil", "a b", "-x"])
+def test_names_of_the_file_are_checked(name: str, file: Path) -> None:
+    file.parent.mkdir()
+    file.write_text(f"[mpi]\n{name} = /usr\nempty =\n")
+    with pytest.raises(CollforgeError, match="no name of an MPI library"):
+        libraries.known_names()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        *(("openmpi/5.0.7", True), ("intel-mpi", True), ("mpich", True), ("mvapich2", True)),
+        *(("compiler/14", False), ("OpenMPI", True), ("impi/2021", True), ("simple", False)),
+    ],
+)
+def test_modules_of_mpi_libraries(name: str, is_one: bool) -> None:
+    assert bool(mpi_search.MODULE.search(name)) == is_one

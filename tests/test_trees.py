@@ -165,7 +165,7 @@ def test_a_folder_named_current_stays(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "current").mkdir()
     for name in ("1", "current"):
         assert run("install", "--prefix", tmp_path / name, "--current") == main.USER_ERROR
-        assert "nothing else may have this name" in capsys.readouterr().err
+        assert "nothing but a link to a tree" in capsys.readouterr().err
     assert [one.name for one in tmp_path.iterdir()] == ["current"]
 
 

@@ -132,6 +132,12 @@ compare 2026-31-01 mpich --db DB                         | unknown database
 compare DB DB                                            | no measured call
 db export-samples - --db DB                              | no such samples
 db export-samples /nowhere/x --db DB                     | there is no folder
+--foo doctor                                             | does not take --foo
+db export-samples DB --db DB                             | is a database
+doctor --json DB                                         | is a database
+doctor --json .                                          | is a folder
+site detect x.py --system 'a"b'                          | letters, digits
+install --prefix x --module-version 1.lua                | leave out .lua
 doctor --json /nowhere/x                                 | there is no folder
 install --list nofolder                                  | there is no folder
 uninstall                                                | --prefix

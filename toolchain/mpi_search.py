@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ from collforge.toolchain.process import outcome
 USUAL = ("/opt/*", "/opt/*/*", "/opt/*/*/*", "/usr/lib64/*", "/usr/local", "/usr/lib/*/*")
 DEPTH = 4
 """A prefix is less than so many folders below a given one."""
-MODULE = re.compile("mpi|mvapich", re.IGNORECASE)
+MODULE = re.compile(r"(^|[^a-z])(open|i|o|x)?mp(i|ich|t)|mvapich", re.IGNORECASE)
+"""Not compiler."""
 SECONDS = 30
 NAMES = {"Open MPI": "openmpi", "MPICH": "mpich", "Intel(R) MPI": "impi", "MVAPICH": "mvapich"}
 PLACEHOLDER = "I_MPI_SUBSTITUTE_INSTALLDIR"
@@ -138,13 +140,15 @@ def _of_modules() -> Iterator[tuple[Path, str]]:
 def _open_wrappers(prefix: Path) -> list[Path]:
     """The compiler wrappers of an Intel MPI that a wheel brought, without their prefix."""
     wrappers = sorted((prefix / "bin").glob("mpig*"))
-    return [one for one in wrappers if PLACEHOLDER.encode() in one.read_bytes()]
+    return [one for one in wrappers if one.is_file() and PLACEHOLDER.encode() in one.read_bytes()]
 
 
 def fill_in_prefix(prefix: Path) -> list[Path]:
     """Puts the prefix into such wrappers, as the installer of Intel MPI does; returns them."""
     wrappers = _open_wrappers(prefix)
     for one in wrappers:
-        text = one.read_text(encoding="utf-8")
-        one.write_text(text.replace(PLACEHOLDER, str(prefix)), encoding="utf-8")
+        new = one.with_name(f".{one.name}")  # a cache of packages may have a link to the old file
+        shutil.copy2(one, new)
+        new.write_bytes(one.read_bytes().replace(PLACEHOLDER.encode(), os.fsencode(prefix)))
+        new.replace(one)
     return wrappers

@@ -273,7 +273,7 @@ def test_a_published_winner_that_does_not_fit(
     ],
 )
 def test_times_that_say_nothing_are_left_out(loader: Loader, published: Path, times: str) -> None:
-    """As in an older file, cut, in no order, too long, or no numbers; what follows them is for newer libraries."""
+    """As in an older file, cut, in no order, too long, or no numbers; more are for newer libraries."""
     text = published.read_text()
     usual = "\t20000\t30000\t28000\t32000\n"
     (stored,) = loader.load(published)

@@ -97,7 +97,7 @@ def _run(words: Sequence[str]) -> int:
         raise unknown("command", first, known)
     args, rest = parser.parse_known_args(words)
     if rest:
-        raise _unrecognized(known[first], rest[0])
+        raise _unrecognized(known.get(first, parser), rest[0])
     args.words = words
     args.whole_parser = build_parser
     # As Ctrl-C: what the command has started ends with it. nohup ignores SIGHUP.

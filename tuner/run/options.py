@@ -8,6 +8,7 @@ from datetime import date
 from pathlib import Path
 
 from collforge import home
+from collforge.db.database import PUBLISHED
 from collforge.errors import CollforgeError, unknown
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import libraries
@@ -66,13 +67,24 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def output_file(text: str) -> Path:
     """Refuses a file that cannot be written, before minutes are spent on measuring."""
     path = home.full_path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{path} is a folder: name a file")
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
     return path
 
 
 def json_file(text: str) -> Path:
-    return STANDARD_OUTPUT if text == str(STANDARD_OUTPUT) else output_file(text)
+    """An output_file, or STANDARD_OUTPUT. Refuses to write over a database or published winners."""
+    if text == str(STANDARD_OUTPUT):
+        return STANDARD_OUTPUT
+    path = output_file(text)
+    if path.is_file():
+        with path.open("rb") as file:
+            begin = file.read(64)
+        if begin.startswith((b"SQLite format", PUBLISHED)):
+            raise argparse.ArgumentTypeError(f"{path} is a database: name another file")
+    return path
 
 
 def plot_file(text: str) -> Path:

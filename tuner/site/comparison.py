@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from collforge.case import parse
 from collforge.db import Store
@@ -78,9 +79,11 @@ def side(text: str, database: Path) -> Side:
 def compare(first: Side, second: Side) -> list[Compared]:
     """What both sides have. Raises CollforgeError if that is nothing."""
     between_libraries = bool(first.mpi and second.mpi)
-    sides = [_times(one, between_libraries) for one in (first, second)]
+    one, other = (_times(each, between_libraries) for each in (first, second))
     rows = [
-        _compared(key, sides[0][key], sides[1][key]) for key in sorted({*sides[0]} & {*sides[1]})
+        _compared(key, one[key].seconds, other[key].seconds)
+        for key in sorted({*one} & {*other})
+        if key[-1] == NATIVE or not (one[key].is_native and other[key].is_native)
     ]
     rows.sort(key=lambda one: (one.system, one.mpi, parse(one.problem).layout, one.bytes))
     if not rows:
@@ -90,27 +93,35 @@ def compare(first: Side, second: Side) -> list[Compared]:
     return rows
 
 
-def _times(one: Side, between_libraries: bool) -> Mapping[Key, Sequence[float]]:
-    return dict(_each(one, between_libraries))
+class _Served(NamedTuple):
+    """The medians of launches, and whether native serves the call."""
+
+    seconds: Sequence[float]
+    is_native: bool
 
 
-def _each(one: Side, between_libraries: bool) -> Iterator[tuple[Key, Sequence[float]]]:
+def _times(one: Side, between_libraries: bool) -> dict[Key, _Served]:
+    """Of several versions of a library on a layout, of the one that ran last."""
+    found: dict[Key, _Served] = {}
     with Store(one.database, create=False) as store:
-        wanted = {
-            run.uuid
+        runs = [
+            run
             for run in store.runs()
             if not one.first or one.first <= run.started[:10] <= one.last
-        }
-        for place in store.places():
+        ]
+        wanted = {run.uuid for run in runs}
+        last = {replace(run.place, mpi_version=""): run.place for run in runs}
+        for place in last.values():
             if one.mpi not in ("", place.mpi):
                 continue
             mpi = "" if between_libraries else place.mpi
             for (system, _, size, problem), times in side_by_side.times(
                 store, place, wanted
             ).items():
-                yield (system, mpi, size, problem, NATIVE), times.native
-                if times.tuned is not times.native:
-                    yield (system, mpi, size, problem, TUNED), times.tuned
+                at = system, mpi, size, problem
+                tuned = _Served(times.tuned, times.tuned is times.native)
+                found.update({(*at, NATIVE): _Served(times.native, True), (*at, TUNED): tuned})
+    return found
 
 
 def _compared(key: Key, first: Sequence[float], second: Sequence[float]) -> Compared:

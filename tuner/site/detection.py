@@ -135,7 +135,9 @@ def find_queue(name: str | None) -> Queue:
             "`collforge site set config FILE`"
         )
     queues = {
-        one.rstrip("*"): Queue(one.rstrip("*"), int(nodes), _least(sockets) * _least(cores))
+        one.rstrip("*"): Queue(
+            one.rstrip("*"), max(1, _least(nodes)), _least(sockets) * _least(cores)
+        )
         for one, nodes, sockets, cores in rows
     }
     default = next((one for one, *_ in rows if one.endswith("*")), rows[0][0]).rstrip("*")
@@ -145,5 +147,5 @@ def find_queue(name: str | None) -> Queue:
 
 
 def _least(text: str) -> int:
-    """Slurm puts a + behind the least number of nodes that differ."""
-    return int(text.rstrip("+"))
+    """Slurm puts a + behind the least number of nodes that differ. 1 where it does not know ("n/a")."""
+    return int(text.rstrip("+")) if text.rstrip("+").isdecimal() else 1

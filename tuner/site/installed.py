@@ -69,10 +69,16 @@ def find(folder: Path) -> list[Path]:
         folder = folder.resolve().parent
     if not folder.is_dir():
         raise CollforgeError(f"there is no folder {folder}: name the one that has the trees")
-    found = [one for one in sorted(folder.iterdir()) if is_tree(one) and not one.is_symlink()]
+    found = [one for one in sorted(folder.iterdir()) if not one.is_symlink() and _may_be_tree(one)]
     if not found:
         raise CollforgeError(f"there are no trees in {folder}: name the folder that has them")
     return found
+
+
+def _may_be_tree(folder: Path) -> bool:
+    with suppress(PermissionError):
+        return is_tree(folder)
+    return False
 
 
 def told(prefix: Path) -> Iterator[str]:
@@ -122,9 +128,11 @@ def _links(prefix: Path) -> list[Path]:
 def check_current(prefix: Path) -> None:
     """Raises CollforgeError where no link can be made to the tree."""
     link = prefix.parent / CURRENT
-    if link == prefix or (link.exists() and not link.is_symlink()):
+    leads_elsewhere = link.exists() and not (link.is_symlink() and is_tree(link))
+    if link == prefix or leads_elsewhere:
         raise CollforgeError(
-            f"--current makes the link {link}: nothing else may have this name, so take another --prefix"
+            f"--current makes the link {link}: nothing but a link to a tree may have this name, "
+            "so take another --prefix"
         )
 
 

@@ -53,5 +53,7 @@ def told(library: MpiLibrary, words: Sequence[str], names: Iterable[str]) -> lis
         return [*words]
     options = [word for name in names for word in ("-x", name)]
     return [
-        one for word in words for one in ((word, *options) if word in (words[0], ":") else (word,))
+        one
+        for number, word in enumerate(words)
+        for one in ((word, *options) if number == 0 or word == ":" else (word,))
     ]

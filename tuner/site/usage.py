@@ -15,6 +15,8 @@ import msgspec
 
 from collforge.errors import CollforgeError
 
+MOST_FILE = 1 << 30
+"""Bytes of a user's file; some million jobs have less. A sparse file would take days."""
 MOST_LINE = 4096
 """Bytes of a line. A user may have written the file by hand."""
 
@@ -70,6 +72,8 @@ def read(folder: Path) -> Usage:
     """Reads every FOLDER/*.jsonl. A user is the owner of a file. Raises CollforgeError without a folder."""
     if not folder.is_dir():
         raise CollforgeError(f"{folder} is no folder: name the one that COLLFORGE_USAGE names")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise CollforgeError(f"{folder} cannot be listed: its group or root may (docs/site.md)")
     jobs: dict[str, list[Job]] = {}
     damaged = 0
     for path in sorted(folder.glob("*.jsonl")):
@@ -91,7 +95,8 @@ def _open(path: Path) -> BinaryIO | None:
         number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    if stat.S_ISREG(os.fstat(number).st_mode):
+    status = os.fstat(number)
+    if stat.S_ISREG(status.st_mode) and status.st_size <= MOST_FILE:
         return os.fdopen(number, "rb")
     os.close(number)
     return None
@@ -114,7 +119,7 @@ def _job(line: bytes) -> Job | None:
     """None for a line that no job wrote, or not whole."""
     try:
         job = msgspec.json.decode(line, type=Job) if line.endswith(b"\n") else None
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return job if job and job.served <= job.calls else None
 

@@ -70,17 +70,21 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def _is_name(text: str, others: str) -> bool:
-    return all(one.isalnum() or one in others for one in text) and text[:1].isalnum()
+    return text.isascii() and all(c.isalnum() or c in others for c in text) and text[:1].isalnum()
 
 
 def _file_name(text: str) -> str:
     if not _is_name(text.lstrip("_"), "._-"):
         raise argparse.ArgumentTypeError("letters, digits, '.', '_' and '-'")
+    if text.endswith(".lua"):
+        raise argparse.ArgumentTypeError("Lmod would take the modulefile for Lua: leave out .lua")
     return text
 
 
 def _folder(text: str) -> Path:
     path = full_path(text)
+    if not _is_name(str(path).lstrip("/"), "/._-+"):
+        raise argparse.ArgumentTypeError(f"{path}: modulefiles bear letters, digits and /._-+ only")
     if not path.is_dir():
         raise argparse.ArgumentTypeError(
             f"there is no folder {path}: make it, and let all users write to it"

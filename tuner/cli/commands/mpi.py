@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 from collforge import site_file
@@ -20,7 +19,6 @@ collforge mpi find
   collforge mpi list
 
 Names are stored in the site's file (`collforge site`), which all commands, cron jobs and ReFrame read."""
-NAME = re.compile("[a-z][a-z0-9_]*")
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -91,7 +89,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def run_add(args: argparse.Namespace) -> int:
-    if not NAME.fullmatch(args.name):
+    if not site_file.NAME.fullmatch(args.name):
         raise CollforgeError(f"{args.name}: a name has small letters, digits and _, as mpich5")
     prefix = full_path(args.prefix)
     for path in mpi_search.fill_in_prefix(prefix):

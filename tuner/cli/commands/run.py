@@ -21,7 +21,7 @@ from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build, libraries
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run.options import add_database, add_mpi, positive
-from collforge.tuner.site.preloading import preload_settings, told, with_preload
+from collforge.tuner.site.preloading import LIBRARY, preload_settings, told, with_preload
 
 EXAMPLE = """\
 collforge run --mpi openmpi -- mpirun.openmpi -n 8 ./app
@@ -32,9 +32,11 @@ With --gain, the numbers at the end of lines that all runs print, as in the tabl
 compared line by line, with the smallest and the largest ratio of a run and the next one."""
 ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 PATIENCE = 10
-"""Seconds for a launcher to end after Ctrl-C."""
+"""Seconds for a launcher to end after SIGTERM."""
 TOLD = "collforge: on rank 0: "
 """The beginning of the line in which a job tells what was served (COLLFORGE_VERBOSE=1)."""
+MOST = 400
+"""Letters of a line that is compared."""
 LAST_NUMBER = re.compile(r"^(.*?)(\d+\.?\d*(?:[eE][-+]?\d+)?)(\s*[a-zA-Z/%]*)\s*$")
 
 
@@ -81,6 +83,8 @@ def run(args: argparse.Namespace) -> int:
     if args.gain is not None:
         settings["COLLFORGE_VERBOSE"] = os.environ.get("COLLFORGE_VERBOSE", "1")
     environment = {**os.environ, **settings}
+    if args.gain is not None:
+        environment.pop("COLLFORGE_DISABLE", None)
     words = told(library, args.program, settings)
     if library.flavor == "openmpi" and os.geteuid() == 0 and words != args.program:
         missing = [name for name in ROOT if not os.environ.get(name)]
@@ -90,13 +94,20 @@ def run(args: argparse.Namespace) -> int:
         if args.gain is None:
             return ended(subprocess.Popen(words, env=environment, text=True))[0]
         pairs = [
-            (measure(args.program, os.environ), measure(words, environment))
+            (measure(args.program, native_environment()), measure(words, environment))
             for _ in range(args.gain)
         ]
-    except FileNotFoundError:
-        raise CollforgeError(f"there is no program {args.program[0]}") from None
+    except OSError as error:
+        raise CollforgeError(f"{args.program[0]} cannot be started: {error.strerror}") from None
     show([one for one, _ in pairs], [other for _, other in pairs])
     return 0
+
+
+def native_environment() -> dict[str, str]:
+    """Without the runtime, which a module may have preloaded."""
+    named = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
+    others = ":".join(one for one in named if Path(one).name != LIBRARY)
+    return {**os.environ, "LD_PRELOAD": others}
 
 
 def check_launcher(library: MpiLibrary, launcher: str) -> None:
@@ -111,21 +122,27 @@ def check_launcher(library: MpiLibrary, launcher: str) -> None:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    """Its exit code and captured output. On Ctrl-C, which the launcher gets, too, it may clean up first."""
+    """Its exit code as a shell's, and captured output. If this command is ended, so is the launcher."""
     try:
         out, err = process.communicate()
     except KeyboardInterrupt:
         with suppress(subprocess.TimeoutExpired):
+            process.wait(1)  # of Ctrl-C the launcher knows
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
             process.wait(PATIENCE)
         process.kill()
         raise
-    return process.returncode, out or "", err or ""
+    code = process.returncode
+    return code if code >= 0 else 128 - code, out or "", err or ""
 
 
 def measure(words: Sequence[str], environment: Mapping[str, str]) -> Ran:
     begin = time.perf_counter()
     pipe = subprocess.PIPE
-    process = subprocess.Popen(words, env=environment, text=True, stdout=pipe, stderr=pipe)
+    process = subprocess.Popen(
+        words, env=environment, text=True, errors="replace", stdout=pipe, stderr=pipe
+    )
     code, out, err = ended(process)
     seconds = time.perf_counter() - begin
     lines = err.splitlines(keepends=True)
@@ -140,12 +157,14 @@ def measure(words: Sequence[str], environment: Mapping[str, str]) -> Ran:
 
 def numbers(text: str) -> dict[str, float]:
     """Of each line that ends with a number, and maybe a unit: the line with # in its place -> the number."""
-    found = filter(None, map(LAST_NUMBER.match, text.splitlines()))
+    lines = (line for line in text.splitlines() if len(line) <= MOST)
+    found = filter(None, map(LAST_NUMBER.match, lines))
     return {" ".join(f"{one[1]}#{one[3]}".split()): float(one[2]) for one in found}
 
 
 def show(native: Sequence[Ran], ours: Sequence[Ran]) -> None:
     """Prints medians, and their ratio with the smallest and largest of the pairs."""
+    from rich.markup import escape
     from rich.table import Table
 
     from collforge.tuner.cli import tables
@@ -163,9 +182,9 @@ def show(native: Sequence[Ran], ours: Sequence[Ran]) -> None:
     columns["whole run, s"] = ([r.seconds for r in native], [r.seconds for r in ours])
     for line, (one, other) in columns.items():
         ratios = [a / b for a, b in zip(one, other) if b > 0]
-        if ratios:
+        if ratios and median(other) > 0:
             table.add_row(
-                " ".join(line.replace("#", "").split()),
+                escape(" ".join(line.replace("#", "").split())),
                 f"{median(one):.4g}",
                 f"{median(other):.4g}",
                 f"{median(one) / median(other):.2f}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
 
 from collforge import site_file
@@ -82,6 +83,8 @@ def run_set(args: argparse.Namespace) -> int:
 
 
 def run_detect(args: argparse.Namespace) -> int:
+    if not re.fullmatch(r"[\w.-]+", args.system, re.ASCII):
+        raise CollforgeError(f"--system {args.system}: letters, digits, '.', '_' and '-'")
     if args.file.exists():
         raise CollforgeError(f"{args.file} exists: name a new file, or remove it first")
     queue = detection.find_queue(args.partition)
