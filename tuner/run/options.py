@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 
@@ -79,11 +80,11 @@ def json_file(text: str) -> Path:
     if text == str(STANDARD_OUTPUT):
         return STANDARD_OUTPUT
     path = output_file(text)
-    if path.is_file():
-        with path.open("rb") as file:
-            begin = file.read(64)
-        if begin.startswith((b"SQLite format", PUBLISHED)):
-            raise argparse.ArgumentTypeError(f"{path} is a database: name another file")
+    begin = b""
+    with suppress(OSError), path.open("rb") as file:
+        begin = file.read(64)
+    if begin.startswith((b"SQLite format", PUBLISHED)):
+        raise argparse.ArgumentTypeError(f"{path} is a database: name another file")
     return path
 
 
