@@ -205,7 +205,7 @@ def site_of(system: str, config: Path | None, library: MpiLibrary) -> Site:
     Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
     """
     if not config and system not in LAYOUTS and system == site_file.value("system"):
-        config = Path(site_file.value("config") or "").absolute()
+        config = Path(site_file.value("config") or "").expanduser().absolute()
         if not config.is_file():
             raise CollforgeError(
                 f"system {system} has no ReFrame configuration: name it once by "

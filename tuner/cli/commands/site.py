@@ -79,6 +79,8 @@ def run_set(args: argparse.Namespace) -> int:
             raise CollforgeError(f"there is no file {text}")
     site_file.change(site_file.SITE, args.key, text)
     show()
+    if not site_file.value("system"):
+        print("layout and config are those of a system: `collforge site set system NAME`")
     return 0
 
 
