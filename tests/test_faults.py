@@ -132,7 +132,7 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "rows": (
         run_sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 99999)"
                 "INSERT INTO winner SELECT NULL, system, mpi_library, layout, collective,"
-                " 2000000 + i, variant, 1.0, 1.0, 1.0, 3, verification, decided, evidence"
+                " 2000000 + i, variant, 1.0, 1.0, 1.0, 3, verification, decided, evidence, seconds"
                 " FROM n JOIN winner WHERE winner.id = 1"),
         "more than",
     ),
