@@ -130,7 +130,7 @@ static void read_library(char text[64]) {
     int length = 0;
     (void)PMPI_Get_library_version(version, &length);
     version[strcspn(version, ",\n")] = '\0';
-    (void)snprintf(text, 64, "%s", version);
+    (void)snprintf(text, 64, "%.63s", version);
     for (char *c = text; *c != '\0'; c++) {
         if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') {
             *c = ' ';
