@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import uuid
 from datetime import datetime, timezone
 from pathlib import Path
@@ -39,6 +40,20 @@ def database_path() -> Path:
     """The absolute path of the default database: $COLLFORGE_DB if set, else the one in home()."""
     named = os.environ.get("COLLFORGE_DB")
     return full_path(named) if named else home() / "collforge.db"
+
+
+def replace_file(path: Path, data: bytes, mode: int) -> None:
+    """Writes the file whole or not at all: who reads it gets the old one or the new one. Raises OSError."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:
+        try:
+            out.write(data)
+            out.flush()
+            os.fchmod(out.fileno(), mode)
+            os.fsync(out.fileno())
+            Path(out.name).replace(path)
+        except BaseException:
+            Path(out.name).unlink(missing_ok=True)
+            raise
 
 
 def make_folder(folder: Path) -> Path:

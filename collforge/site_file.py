@@ -17,17 +17,17 @@ set, the machine's may (XDG's, e.g. /etc/xdg/collforge/site.ini).
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import re
 import stat
-import tempfile
 from configparser import ConfigParser, Error
 from pathlib import Path
 
 import platformdirs
 
 from collforge.errors import CollforgeError
-from collforge.home import full_path
+from collforge.home import full_path, replace_file
 
 SITE, MPI = "site", "mpi"
 NAME = re.compile("[a-z][a-z0-9_]*")
@@ -70,10 +70,9 @@ def change(section: str, key: str, text: str) -> None:
         else:
             found.remove_option(section, key)
         mode = stat.S_IMODE(file.stat().st_mode) if file.exists() else 0o644
-        with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as out:
-            found.write(out)
-        Path(out.name).chmod(mode)
-        Path(out.name).replace(file)
+        whole = io.StringIO()
+        found.write(whole)
+        replace_file(file, whole.getvalue().encode(), mode)
 
 
 def _read_paths() -> list[Path]:

@@ -335,7 +335,7 @@ def test_a_full_disk_is_told_with_the_file(tmp_path: Path, monkeypatch: pytest.M
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(publishing.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(CollforgeError, match=f"{tmp_path}/winners.txt .No space left") as error:
         publishing.write_file(tmp_path / "winners.txt", b"x", 0o444)
     assert "free some space" in str(error.value)

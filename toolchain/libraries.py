@@ -20,7 +20,7 @@ import msgspec
 
 from collforge import site_file
 from collforge.errors import CollforgeError, unknown
-from collforge.home import full_path, home, make_folder
+from collforge.home import full_path, home, make_folder, replace_file
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain.process import outcome
 
@@ -146,9 +146,8 @@ def _identify(mpicc: Path) -> _Identity:
     except (OSError, ValueError):
         pass
     identity = _probe(mpicc)
-    with tempfile.NamedTemporaryFile(dir=make_folder(remembered.parent), delete=False) as out:
-        out.write(msgspec.json.encode(identity))
-    Path(out.name).replace(remembered)
+    make_folder(remembered.parent)
+    replace_file(remembered, msgspec.json.encode(identity), 0o600)
     return identity
 
 

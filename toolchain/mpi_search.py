@@ -6,13 +6,14 @@ import itertools
 import os
 import re
 import shlex
-import shutil
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from collforge.errors import CollforgeError
+from collforge.home import replace_file
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import libraries
 from collforge.toolchain.libraries import MissingLibrary
@@ -147,8 +148,7 @@ def fill_in_prefix(prefix: Path) -> list[Path]:
     """Puts the prefix into such wrappers, as the installer of Intel MPI does; returns them."""
     wrappers = _open_wrappers(prefix)
     for one in wrappers:
-        new = one.with_name(f".{one.name}")  # a cache of packages may have a link to the old file
-        shutil.copy2(one, new)
-        new.write_bytes(one.read_bytes().replace(PLACEHOLDER.encode(), os.fsencode(prefix)))
-        new.replace(one)
+        text = one.read_bytes().replace(PLACEHOLDER.encode(), os.fsencode(prefix))
+        # A new file, because a cache of packages may have a link to the old one.
+        replace_file(one, text, stat.S_IMODE(one.stat().st_mode))
     return wrappers

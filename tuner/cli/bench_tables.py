@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from rich import box
 from rich.table import Table
 
 from collforge import units
@@ -35,7 +34,7 @@ def new_table(title: str, names: Iterable[str]) -> Table:
 def print_rows(rows: Sequence[Row], where: str, standard: str) -> None:
     """What fits 80 columns. The gain is the time of native, or its stand-in, over that of the tuned choice."""
     legend = tables.Legend()
-    table = Table(title=where, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=0)
+    table = tables.narrow(where)
     table.add_column("collective", no_wrap=True)
     for name in ("bytes", standard, "gain", "95 %"):
         table.add_column(name, justify="right", no_wrap=True)

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 
 import msgspec
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -143,6 +144,14 @@ class Legend:
         width = max(map(len, self.names.values()), default=0)
         for variant, short in sorted(self.names.items(), key=lambda item: item[1].split(".")[0]):
             print(f"{short:{width}} = {variant}")
+
+
+def narrow(title: str, padding: int = 0) -> Table:
+    """A table without vertical lines, for 80 columns. ``padding``: blanks beside a cell."""
+    sides = (0, padding)
+    return Table(
+        title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=sides
+    )
 
 
 def show(table: Table, wide: bool = False) -> None:

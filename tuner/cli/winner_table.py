@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -13,7 +12,7 @@ from collforge.db import Winner
 from collforge.generator.manifest import Manifest
 from collforge.mpi_library import short_version
 from collforge.reference import References
-from collforge.tuner.cli.tables import Open, show, winner_rows
+from collforge.tuner.cli.tables import Open, narrow, show, winner_rows
 from collforge.tuner.site.expected_times import Key
 from collforge.units import format_seconds, format_size
 from collforge.variant import NATIVE, split_name
@@ -66,7 +65,7 @@ def print_winners(
 
 def print_narrow(title: str, rows: Sequence[Mapping[str, object]], made: Manifest | None) -> None:
     """The time is the winner's, the gain native's divided by it."""
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    table = narrow(title, padding=1)
     table.add_column("collective", no_wrap=True)
     for name in ("bytes", "time", "gain", "95 %"):
         table.add_column(name, justify="right", no_wrap=True)

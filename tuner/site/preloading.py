@@ -40,8 +40,13 @@ def preload_settings(
 
 def with_preload(path: Path, environment: Mapping[str, str]) -> str:
     """LD_PRELOAD with the runtime first, then what was there, but for another runtime."""
-    before = environment.get("LD_PRELOAD", "").replace(":", " ").split()
-    return ":".join([str(path), *(one for one in before if Path(one).name != LIBRARY)])
+    return ":".join(filter(None, (str(path), without_preload(environment))))
+
+
+def without_preload(environment: Mapping[str, str]) -> str:
+    """LD_PRELOAD without any runtime."""
+    named = environment.get("LD_PRELOAD", "").replace(":", " ").split()
+    return ":".join(one for one in named if Path(one).name != LIBRARY)
 
 
 def told(library: MpiLibrary, words: Sequence[str], names: Iterable[str]) -> list[str]:

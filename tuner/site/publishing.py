@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +10,7 @@ from collforge.db import Store
 from collforge.db.published import Section, render, sections
 from collforge.errors import CollforgeError, unknown
 from collforge.generator.manifest import Manifest
+from collforge.home import replace_file
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import vcis
@@ -81,24 +80,11 @@ def write_file(path: Path, data: bytes, mode: int) -> None:
     Raises CollforgeError where it cannot be written.
     """
     try:
-        _replace(path, data, mode)
+        replace_file(path, data, mode)
     except OSError as error:
         raise CollforgeError(
             f"cannot write {path} ({error.strerror}): get permission or free some space, or name another place"
         ) from error
-
-
-def _replace(path: Path, data: bytes, mode: int) -> None:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as out:
-        try:
-            out.write(data)
-            out.flush()
-            os.fchmod(out.fileno(), mode)
-            os.fsync(out.fileno())
-            Path(out.name).replace(path)
-        except BaseException:
-            Path(out.name).unlink(missing_ok=True)
-            raise
 
 
 def publish(found: Sequence[Section], path: Path) -> str:

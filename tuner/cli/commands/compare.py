@@ -7,9 +7,6 @@ import math
 from collections.abc import Sequence
 from itertools import groupby
 
-from rich import box
-from rich.table import Table
-
 from collforge import units
 from collforge.case import parse
 from collforge.tuner.cli import tables
@@ -55,9 +52,7 @@ def show(rows: Sequence[Compared], first: str, second: str) -> None:
         rows, lambda one: (one.system, one.mpi, parse(one.problem).layout)
     ):
         title = ", ".join(filter(None, (system, mpi, layout)))
-        table = Table(
-            title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=0
-        )
+        table = tables.narrow(title)
         for name in ("collective", "bytes", "", "A", "B", "A / B", "95 %", "B is"):
             left = name in ("collective", "", "B is")
             table.add_column(name, justify="left" if left else "right", no_wrap=True)

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich import box
 from rich.markup import escape
 from rich.table import Table
 
@@ -118,7 +117,7 @@ def _part(found: Profile, seconds: float) -> float:
 
 
 def _table(title: str, wide: bool) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False, padding=0)
+    table = tables.narrow(title)
     for name in ("collective", "layout", *(["origin"] if wide else [])):
         table.add_column(name)
     more = ("communicators", "dropped", "a call") if wide else ()

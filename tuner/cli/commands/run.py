@@ -21,7 +21,7 @@ from collforge.mpi_library import MpiLibrary
 from collforge.toolchain import build, libraries
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run.options import add_database, add_mpi, positive
-from collforge.tuner.site.preloading import LIBRARY, preload_settings, told, with_preload
+from collforge.tuner.site.preloading import preload_settings, told, with_preload, without_preload
 
 EXAMPLE = """\
 collforge run --mpi openmpi -- mpirun.openmpi -n 8 ./app
@@ -105,9 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 def native_environment() -> dict[str, str]:
     """Without the runtime, which a module may have preloaded."""
-    named = os.environ.get("LD_PRELOAD", "").replace(":", " ").split()
-    others = ":".join(one for one in named if Path(one).name != LIBRARY)
-    return {**os.environ, "LD_PRELOAD": others}
+    return {**os.environ, "LD_PRELOAD": without_preload(os.environ)}
 
 
 def check_launcher(library: MpiLibrary, launcher: str) -> None:
