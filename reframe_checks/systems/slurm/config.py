@@ -126,6 +126,8 @@ def variables(spec: ClusterSpec, directory: Path) -> dict[str, str]:
     rank = [str(directory / "job_rank"), library, *launch.rank_words(spec, directory)]
     return {
         "SLURM_CONF": str(directory / "slurm.conf"),
+        # With Slurm's other algorithms 1 to 3 % of Open MPI 4's launches crash in MPI_Init on busy cores.
+        "SLURM_PMIX_FENCE": "ring",
         "TMPDIR": str(directory / "tmp"),
         RANK_VARIABLE: shlex.join(rank),
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
