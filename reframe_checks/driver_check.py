@@ -53,6 +53,31 @@ def layout_on(partition: Any, name: str) -> Layout:
     return from_name(name or str(partition.extras.get("layout", DEFAULT_LAYOUT)))
 
 
+def place(check: Any, at: Layout, job: Any = None) -> dict[str, str]:
+    """Sets the task counts of a job, by default those of the check, and its launcher, for a layout.
+
+    Returns the environment variables that the ranks need. Raises PipelineError for a layout that the partition
+    cannot have.
+    """
+    extras, launcher = check.current_partition.extras, check.job.launcher
+    counts = check if job is None else job
+    counts.num_tasks = at.size
+    counts.num_cpus_per_task = at.threads if at.threads > 1 else None
+    if extras.get("pretend_nodes"):
+        counts.num_tasks_per_node = None
+        return {"COLLFORGE_NODE_MAP": at.node_map}
+    if not at.regular and not extras.get("places_ranks"):
+        raise PipelineError(
+            f"layout {at.name} cannot be had on {check.current_partition.fullname}, "
+            "which fills nodes evenly, one after the other; use NODESxRANKS (4x2), or "
+            "--system local, where nodes are pretended"
+        )
+    counts.num_tasks_per_node = at.node_sizes[0] if at.regular else None
+    if extras.get("places_ranks"):
+        launcher.layout = "" if at.regular else at.placement
+    return {}
+
+
 def scale_tags(layout: str) -> set[str]:
     """The layout's scale on each partition, as EESSI's test suite calls it: 1_node, 2_nodes, 1cpn_2nodes.
 
@@ -173,32 +198,18 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
 
     @run_after("setup")
     def set_layout(self) -> None:
-        extras = self.current_partition.extras
         try:
             self.rank_layout = layout_on(self.current_partition, self.layout)
         except CollforgeError as error:
             raise PipelineError(str(error)) from error
         if self.in_allocation:
             self.job.launcher = self.current_partition.launcher_type()
-        job = self.rank_layout.launched
-        self.num_tasks = job.size
-        if self.rank_layout.threads > 1:
-            self.num_cpus_per_task = self.rank_layout.threads
-            self.env_vars["OMP_NUM_THREADS"] = str(self.rank_layout.threads)
+        threads = self.rank_layout.threads
+        if threads > 1:
+            self.env_vars["OMP_NUM_THREADS"] = str(threads)
             library = libraries.find(mpi_name(self.current_environ))
-            self.env_vars.update(vcis.thread_settings(library, self.rank_layout.threads))
-        if extras.get("pretend_nodes"):
-            self.env_vars["COLLFORGE_NODE_MAP"] = job.node_map
-        elif job.regular:
-            self.num_tasks_per_node = job.node_sizes[0]
-        elif extras.get("places_ranks"):
-            self.job.launcher.layout = job.placement
-        else:
-            raise PipelineError(
-                f"layout {self.rank_layout.name} cannot be had on {self.current_partition.fullname}, "
-                "which fills nodes evenly, one after the other; use NODESxRANKS (4x2), or "
-                "--system local, where nodes are pretended"
-            )
+            self.env_vars.update(vcis.thread_settings(library, threads))
+        self.env_vars.update(place(self, self.rank_layout.launched))
 
     @run_before("run")
     def enter_allocation(self) -> None:

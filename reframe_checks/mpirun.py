@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from pathlib import Path
 
 from collforge.errors import CollforgeError
 from collforge.home import home, make_folder
+from collforge.layout import Layout
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.reframe_checks.systems.emulated.launch import build_mpich_progress, defaults
 from collforge.reframe_checks.systems.emulated.network import MANAGEMENT_DEVICE
@@ -77,3 +79,21 @@ def slurm_command(mpi: str, launcher: str, ranks: int) -> list[str]:
     words = [f"{name}={value}" for name, value in ours.items() if name not in os.environ]
     command += [*shlex.split(os.environ.get(RANK_VARIABLE, "")), "env", *words]
     return command
+
+
+def step(command: str, flavor: str, at: Layout) -> str:
+    """The command of a launcher of a site, as a step of an allocation that may have more room.
+
+    ``command`` starts as many ranks as the layout has; what comes after its first word stays.
+    """
+    program, _, rest = command.partition(" ")
+    per_node, name = at.node_sizes[0], Path(program).name
+    if name == "srun":
+        words = [f"--nodes={at.nodes}", f"--ntasks={at.size}", f"--ntasks-per-node={per_node}"]
+        words += [f"--cpus-per-task={at.threads}"] if at.threads > 1 else []
+    elif flavor == "openmpi":
+        cores = f":PE={at.threads}" if at.threads > 1 else ""
+        words = ["--map-by", f"ppr:{per_node}:node{cores}"]
+    else:
+        words = ["-ppn", str(per_node)]
+    return " ".join([program, *words, rest])

@@ -1,0 +1,105 @@
+"""Programs that probes launch, on every system: their layouts, variables and ends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Installation
+from slurm_commands import own_cluster
+
+from collforge import reframe_checks
+from collforge.reframe_checks.launches import Outcome, read_outcomes
+from collforge.tuner.run.jobs import Site
+from collforge.tuner.run.launches import KILLED, Launch, run_launches
+
+PROGRAM = r"""
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    int rank, size, length;
+    char node[MPI_MAX_PROCESSOR_NAME];
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Get_processor_name(node, &length);
+    while (argv[1][0] == 'h') {
+        pause();
+    }
+    printf("%d/%d %s %s\n", rank, size, node, getenv("WORD"));
+    MPI_Finalize();
+    return argv[1][0] == 'f' ? 3 : 0;
+}
+"""
+RUN = """
+import sys
+import msgspec
+from pathlib import Path
+from test_launches import launch
+for one in launch(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), sys.argv[5]):
+    print(msgspec.json.encode(one).decode())
+"""
+
+
+def launch(system: str, mpi: str, mpicc: str, folder: Path, settings: str = "") -> list[Outcome]:
+    """Four launches: of four ranks, of one on each node, one that hangs, one that fails."""
+    source, program = folder / "program.c", str(folder / "program")
+    source.write_text(PROGRAM)
+    plan = [
+        Launch([program, "go"], "2x2", {"WORD": "two words"}),
+        Launch([program, "go"], "2x1", {"WORD": "one"}),
+        Launch([program, "hang"], "2x1", seconds=2),
+        Launch([program, "fail"], "1x2", {"WORD": "two"}),
+    ]
+    site = Site(system, mpi, Path(settings) if settings else reframe_checks.SETTINGS)
+    compiled = [[mpicc, "-o", program, str(source)]]
+    return run_launches(site, folder / "job", compiled, plan)
+
+
+def check(outcomes: list[Outcome], per_node: bool) -> None:
+    codes = [one.code for one in outcomes]
+    assert (codes[:3], codes[3] != 0) == ([0, 0, KILLED], True), outcomes
+    said = [sorted(line.split(" ", 2) for line in one.out.splitlines()) for one in outcomes]
+    assert [[line[0], line[2]] for line in said[0]] == [[f"{i}/4", "two words"] for i in range(4)]
+    assert [[line[0], line[2]] for line in said[1]] == [["0/2", "one"], ["1/2", "one"]]
+    assert 2 <= outcomes[2].seconds < 20
+    nodes = [[line[1] for line in each] for each in said]
+    if per_node:
+        a, b = nodes[1]
+        assert a != b and nodes[0] == [a, a, b, b] and set(nodes[3]) == {a}
+
+
+def test_on_this_machine(built: Installation, tmp_path: Path) -> None:
+    library = built.library
+    check(launch("local", library.name, str(library.mpicc), tmp_path), per_node=False)
+
+
+@pytest.mark.wide
+@pytest.mark.emulated
+def test_on_the_emulated_cluster(built: Installation, tmp_path: Path) -> None:
+    library = built.library
+    check(launch("emulated", library.name, str(library.mpicc), tmp_path), per_node=True)
+
+
+@pytest.mark.wide
+@pytest.mark.emulated
+def test_in_a_queue(built: Installation, tmp_path: Path) -> None:
+    """By srun and by the library's own launcher, as steps of one job with room for the largest launch."""
+    script = tmp_path / "run.py"
+    script.write_text(RUN)
+    words = [built.library.name, str(built.library.mpicc)]
+    with own_cluster() as cluster:
+        for system in ("slurm", "slurm-mpirun"):
+            folder = tmp_path / system
+            folder.mkdir()
+            run = [sys.executable, str(script), system, *words, str(folder)]
+            path = f"PYTHONPATH={Path(__file__).parent}"
+            code, said = cluster.run(
+                "exec", "--", "env", path, *run, str(reframe_checks.SLURM_SETTINGS)
+            )
+            assert code == 0, said
+            lines = [line for line in said.splitlines() if line.startswith('{"code"')]
+            check(read_outcomes("\n".join(lines)), per_node=True)
