@@ -1,4 +1,4 @@
-"""`collforge reproduce`: a figure of a paper, measured on your own cluster."""
+"""`collforge reproduce`: a figure of a paper, measured on your own cluster, and a verdict for each claim."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import shlex
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,26 +17,26 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
+from collforge import site_file
 from collforge.errors import CollforgeError, unknown
 from collforge.home import home, make_folder
-from collforge.layout import from_name
+from collforge.layout import Layout, from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.papers import figures
-from collforge.papers.figures import Figure
+from collforge.papers.figures import Figure, claims, drawing, rows
+from collforge.papers.figures.claims import Verdict
+from collforge.papers.figures.rows import Row
 from collforge.tuner.cli import plots, tables
 from collforge.tuner.cli.command import Subparsers, add_command
-from collforge.tuner.run import measuring, pictures
+from collforge.tuner.run import measuring
 from collforge.tuner.run.options import add_mpi, find_libraries, output_file
-from collforge.tuner.run.pictures import Picture
-
-NOT_MEASURED = "not measured"
 
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
         subparsers,
         "reproduce",
-        "measure and draw a figure of a paper on your own cluster, and compare the findings",
+        "measure and draw a figure of a paper on your own cluster, and judge what the paper says of it",
         "collforge reproduce multi-lane 1 --mpi openmpi --system emulated --quick",
         run,
     )
@@ -50,8 +51,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--again", action="store_true", help="measure again what a former run has left"
     )
     add_mpi(parser)
-    measuring.add_system(parser)
-    text = "write what was found of each figure, with the command and the date"
+    measuring.add_system(parser, "the largest one; figures that need more use it instead")
+    text = "write the verdict of each claim, with the command and the date"
     parser.add_argument("--json", metavar="FILE", type=output_file, help=text)
 
 
@@ -62,74 +63,35 @@ def run(args: argparse.Namespace) -> int:
         _list(figures.read(), system)
         return 0
     if args.figure is not None:
-        rows = _show(figures.find(args.paper, args.figure), args)
+        chosen = [figures.find(args.paper, args.figure)]
     elif args.paper is None and not args.all:
         raise CollforgeError(
             "name a paper and a figure, or --all; `collforge reproduce --list` has them all"
         )
     else:
-        rows = _show_all(args)
-    names = dict.fromkeys(row["mpi"] for row in rows if row["mpi"])
-    tables.write_document(args, rows, mpi=", ".join(names))
-    return int(not rows or any(not row["mpi"] for row in rows))
-
-
-def _show_all(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Every figure that has a command, or those of a paper. One that fails does not end the others."""
-    papers = {figure.paper for figure in figures.read().values()}
-    if args.paper is not None and args.paper not in papers:
-        raise unknown("paper", args.paper, papers)
-    rows: list[dict[str, Any]] = []
-    for figure in figures.read().values():
-        if figure.none or args.paper not in (None, figure.paper):
-            continue
+        chosen = _of_paper(args.paper)
+    found: list[dict[str, Any]] = []
+    failed = any(figure.none for figure in chosen)
+    for figure in chosen:
         try:
-            rows += _show(figure, args)
+            found += _show(figure, args)
         except CollforgeError as error:
+            if len(chosen) == 1:
+                raise
             print(f"{figure.name}: {error}", flush=True)
-            rows.append(_row(figure, "", None, NOT_MEASURED))
-    return rows
+            failed = True
+    names = dict.fromkeys(row["mpi"] for row in found)
+    tables.write_document(args, found, mpi=", ".join(names))
+    return int(failed)
 
 
-def _row(figure: Figure, mpi: str, value: float | None, said: str) -> dict[str, Any]:
-    """A line of the --json file. No library: none could measure the figure."""
-    return {
-        "figure": f"{figure.paper}, {figure.title}",
-        "shows": figure.shows,
-        "finding": figure.finding,
-        "mpi": mpi,
-        "value": value,
-        "said": said,
-    }
-
-
-def _show(figure: Figure, args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measures and draws a figure; what it says of each library. No rows if it has no command."""
-    print(f"{figure.source}, {figure.title}. {figure.shows}.")
-    print(f"Paper: {figure.finding}")
-    if figure.none:
-        print(f"No command: {figure.none}")
-        return []
-    folder = make_folder(_folder(figure, measuring.system_name(args), args.quick))
-    found, rows = [], []
-    for library in find_libraries(args.mpi):
-        try:
-            one = _measure(figure, library, args, folder)
-        except CollforgeError as error:
-            print(f"{library.short_version}: {error}", flush=True)
-            rows.append(_row(figure, library.short_version, None, NOT_MEASURED))
-            continue
-        found.append(one)
-        rows.append(_row(figure, one.mpi, figure.measured(one.rows), verdict(figure, one)))
-        print(f"Ours, {one.mpi}: {verdict(figure, one)}")
-    if not found:
-        raise CollforgeError(f"{figure.title} cannot be shown")
-    _write_csv(found, folder / "figure.csv")
-    picture = pictures.join({one.mpi: one.picture for one in found})
-    for ending in ("svg", "png", "pdf"):
-        plots.draw(picture, folder / f"figure.{ending}")
-    print(f"JSON, CSV and the picture: {folder}", flush=True)
-    return rows
+def _of_paper(paper: str | None) -> list[Figure]:
+    """Every figure that has a command, of a paper or of all."""
+    found = figures.read().values()
+    papers = {figure.paper for figure in found}
+    if paper is not None and paper not in papers:
+        raise unknown("paper", paper, papers)
+    return [figure for figure in found if not figure.none and paper in (None, figure.paper)]
 
 
 @dataclass(frozen=True)
@@ -139,8 +101,60 @@ class Measured:
     mpi: str
     """Name and version."""
     flavor: str
-    rows: Sequence[Mapping[str, Any]]
-    picture: Picture
+    rows: Sequence[Row]
+
+
+def _show(figure: Figure, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Measures and draws a figure; a row for each claim and library. None if it has no command.
+
+    Raises CollforgeError if no library could be measured; what another lacks is printed.
+    """
+    print(f"{figure.source}, {figure.title}. {figure.shows}.")
+    if figure.none or figure.picture is None:
+        print(f"No command: {figure.none}")
+        return []
+    folder = make_folder(_folder(figure, measuring.system_name(args), args.quick))
+    found = []
+    for library in find_libraries(args.mpi):
+        begin = time.monotonic()
+        try:
+            found.append(_measure(figure, library, args, folder))
+        except CollforgeError as error:
+            print(f"{library.short_version}: {error}", flush=True)
+            continue
+        print(f"{library.short_version}: {time.monotonic() - begin:.0f} s", flush=True)
+    if not found:
+        raise CollforgeError(f"{figure.title} cannot be shown")
+    _write_csv(found, folder / "figure.csv")
+    picture = drawing.draw(figure.picture, {one.mpi: one.rows for one in found})
+    for ending in ("svg", "png", "pdf"):
+        plots.draw(picture, folder / f"figure.{ending}")
+    judged = [(one, verdict) for one in found for verdict in verdicts(figure, one)]
+    tables.show(_table(judged), wide=True)
+    print(f"JSON, CSV and the picture: {folder}", flush=True)
+    return [
+        {"figure": figure.name, "shows": figure.shows, "mpi": one.mpi, **_plain(verdict)}
+        for one, verdict in judged
+    ]
+
+
+def _plain(verdict: Verdict) -> dict[str, str]:
+    return {"claim": verdict.claim, "verdict": verdict.word, "reason": verdict.reason}
+
+
+def verdicts(figure: Figure, found: Measured) -> list[Verdict]:
+    """Of the claims that are about this library."""
+    grid = claims.Grid(found.rows, figure.names)
+    return [claims.judge(claim, grid) for claim in figure.claims if claim.mpi in ("", found.flavor)]
+
+
+def _table(judged: Sequence[tuple[Measured, Verdict]]) -> Table:
+    table = Table(title="what the paper says")
+    for heading in ("library", "claim", "verdict", "why"):
+        table.add_column(heading, overflow="fold")
+    for one, verdict in judged:
+        table.add_row(one.mpi, verdict.claim, verdict.word, escape(verdict.reason))
+    return table
 
 
 def _folder(figure: Figure, system: str, quick: bool) -> Path:
@@ -148,55 +162,56 @@ def _folder(figure: Figure, system: str, quick: bool) -> Path:
     return home() / "figures" / name
 
 
-def verdict(figure: Figure, found: Measured) -> str:
-    value = figure.measured(found.rows)
-    if value is None:
-        return f"no row has {figure.value}, so nothing can be said"
-    said = f"{figure.take} {figure.value}"
-    said += f" / {figure.divided_by}" if figure.divided_by else ""
-    if figure.mpi not in ("", found.flavor):
-        return f"{said} {value:.2f} (the paper's finding is about {figure.mpi})"
-    most = figure.at_most is not None
-    bound = f"at most {figure.at_most:g}" if most else f"at least {figure.at_least:g}"
-    same = "same trend" if figure.holds(value) else "another trend"
-    return f"{said} {value:.2f}: {same} ({bound} expected)"
-
-
 def _measure(
     figure: Figure, library: MpiLibrary, args: argparse.Namespace, folder: Path
 ) -> Measured:
     """Runs the figure's command on its layouts, as far as results are not there."""
-    layouts = [args.layout] if args.layout else [figure.layout]
-    if figure.over:
-        layouts = args.layout.split(",") if args.layout else list(figure.over)
-    documents = {}
-    for layout in layouts:
+    found: list[Row] = []
+    for layout in layouts(figure, _largest(args)):
         words = figure.command(layout, _where(args, library), args.quick)
-        path = folder / f"{'-'.join(filter(None, [library.name, layout]))}.json"
-        documents[layout] = _run(words, path, args.again)
-    drawn = {layout: pictures.read(one["picture"]) for layout, one in documents.items()}
-    if figure.over:
-        numbers = {from_name(layout).nodes: picture for layout, picture in drawn.items()}
-        picture: Picture = pictures.across("nodes", numbers)
-    else:
-        (picture,) = drawn.values()
-    rows = [{"layout": at, **row} for at, one in documents.items() for row in one["rows"]]
-    return Measured(library.short_version, library.flavor, rows, picture)
+        path = folder / f"{'-'.join(filter(None, [library.name, layout.replace(',', '-')]))}.json"
+        found += rows.read(_run(words, path, args.again), layout)
+    return Measured(library.short_version, library.flavor, found)
+
+
+def _largest(args: argparse.Namespace) -> str | None:
+    """The layout that a figure's may not exceed: --layout, the site's, or that of the emulated cluster."""
+    if args.layout or args.system in measuring.LAYOUTS:
+        return args.layout  # type: ignore[no-any-return]
+    named = site_file.value("layout") if args.system == site_file.value("system") else None
+    if named is None:
+        raise CollforgeError(
+            f"name the nodes of {args.system}: --layout 4x8, or `collforge site set layout 4x8`"
+        )
+    return named
+
+
+def layouts(figure: Figure, largest: str | None) -> list[str]:
+    """The figure's layouts, cut to the largest one; '' if its command takes none."""
+    wanted = figure.over or (figure.layout,)
+    if largest is None or not figure.layout:
+        return list(wanted)
+    most = from_name(largest)
+    return list(
+        dict.fromkeys(",".join(_cut(name, most) for name in each.split(",")) for each in wanted)
+    )
+
+
+def _cut(name: str, most: Layout) -> str:
+    at = from_name(name)
+    if not at.regular or not most.regular:
+        return name
+    nodes, ranks = min(at.nodes, most.nodes), min(at.node_sizes[0], most.node_sizes[0])
+    return f"{nodes}x{ranks}" + (f"x{at.threads}" if at.threads > 1 else "")
 
 
 def _where(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
     """The options that select library and system."""
     words = ["--mpi", library.name, "--system", args.system]
     words += ["--config", str(args.config)] if args.config else []
-    return [
-        *words,
-        "--rails",
-        str(args.rails),
-        "--rate",
-        args.rate,
-        "--rail-model",
-        args.rail_model,
-    ]
+    if args.system == "emulated":
+        words += ["--rails", str(args.rails), "--rate", args.rate, "--rail-model", args.rail_model]
+    return words
 
 
 def _run(words: Sequence[str], path: Path, again: bool) -> dict[str, Any]:
@@ -212,12 +227,13 @@ def _run(words: Sequence[str], path: Path, again: bool) -> dict[str, Any]:
 
 
 def _write_csv(found: Sequence[Measured], path: Path) -> None:
-    """The rows of all libraries."""
-    rows = [{"mpi": one.mpi, **row} for one in found for row in one.rows]
+    """The rows of all libraries, a line for each launch."""
+    plain = [{"mpi": one.mpi, **row} for one in found for row in rows.table(one.rows)]
     with path.open("w", newline="", encoding="utf-8") as out:
-        writer = csv.DictWriter(out, list(rows[0]))
+        names = dict.fromkeys(name for row in plain for name in row)
+        writer = csv.DictWriter(out, list(names))
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(plain)
 
 
 def _list(found: Mapping[str, Figure], system: str) -> None:

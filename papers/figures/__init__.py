@@ -1,66 +1,76 @@
 """The figures and tables of the papers, for `collforge reproduce`.
 
-A figure is a command line of Collforge and what the paper found: a TOML file each, with no further change.
-Those without a command are rows of `without_command.toml`, with the reason.
+A figure is a command line of Collforge, the picture that the paper drew, and what the paper says of it: a TOML
+file each, with no further change. Those without a command are rows of `without_command.toml`, with the reason.
 """
 
 from __future__ import annotations
 
-import fnmatch
-import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any, Literal, Optional
 
 import msgspec
 
 from collforge.errors import CollforgeError, unknown
-from collforge.variant import ParameterValue
+from collforge.papers.figures.claims import Claim
 
 WITHOUT_COMMAND = "without_command.toml"
 
-TAKE: Mapping[str, Callable[[Sequence[float]], float]] = {
-    "largest": max,
-    "smallest": min,
-    "median": statistics.median,
-}
+
+class Drawn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The picture that a paper drew of the rows (rows.py)."""
+
+    kind: Literal["lines", "bars", "stacked", "map", "histogram", "table"]
+    unit: str
+    """Of the values, after ``scale``."""
+    value: str = ""
+    """A quantity."""
+    values: tuple[str, ...] = ()
+    """Stacked: the quantities, from the bottom."""
+    scale: float = 1.0
+    across: str = ""
+    """The key of the axis; of groups of bars; of a table's columns."""
+    up: str = ""
+    """The key of a map's other axis."""
+    series: tuple[str, ...] = ()
+    """The keys that tell lines, bars, or the rows of a table apart."""
+    panels: tuple[str, ...] = ()
+    """The keys of panels; the MPI library always is one."""
+    over: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """The rows by which the values are divided, with the same other keys; empty: the values themselves."""
+    gap: bool = False
+    """The difference to them in per cent, not the ratio."""
+    where: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """Only these rows."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The keys that tell its values apart."""
+        return tuple(filter(None, [*self.panels, *self.series, self.up, self.across]))
 
 
 class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One figure. Its value is taken from the rows of a command's --json file."""
+    """One figure or table of a paper."""
 
     paper: str
     figure: str
     source: str
     """Authors, year, section."""
     shows: str
-    finding: str
-    """What the paper found, as a sentence."""
     layout: str = ""
     """Of the emulated cluster, unless --layout gives another; empty: the command takes none."""
     over: tuple[str, ...] = ()
     """The layouts of the figure's axis, by their nodes; empty: all is measured on one layout."""
-    mpi: str = ""
-    """The MPI library that the finding is about, openmpi or mpich; empty: any."""
     words: tuple[str, ...] = ()
     """Of the command, without system and library."""
-    value: str = ""
-    """The member of a row that the finding is about, such as ``families.full_lane``. A name may have ``*``."""
-    divided_by: str = ""
-    """A member by which the value is divided."""
-    take: Literal["largest", "smallest", "median"] = "median"
-    """Which of the rows' values."""
-    at_least: Optional[float] = None  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
-    """The finding holds if the value is at least this ..."""
-    at_most: Optional[float] = None  # noqa: UP045 (likewise)
-    """... or at most this. One of the two is given."""
+    picture: Optional[Drawn] = None  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
+    claims: tuple[Claim, ...] = ()
     quick: tuple[str, ...] = ()
     """Words that replace or extend those of the command, for --quick."""
     cases: tuple[str, ...] = ()
     """Cases to measure, with {layout} and {bytes}; empty: the command has its own."""
     bytes: tuple[int, ...] = ()
-    where: Mapping[str, ParameterValue] = msgspec.field(default_factory=dict)
-    """Only rows whose members have these values count."""
     none: str = ""
     """Why there is no command: no measurement, or hardware, a library or code is missing. In the rows of
     `without_command.toml` only."""
@@ -85,30 +95,11 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         words = [*self.words[:first], *where, *self.words[first:], *(self.quick if quick else ())]
         return [*words, *(["--layout", layout] if layout else []), *cases]
 
-    def measured(self, rows: Sequence[Mapping[str, Any]]) -> float | None:
-        """The value that is taken of the rows that count; None if there is none."""
-        wanted = self.where.items()
-        counted = [row for row in rows if all(_member(row, name) == v for name, v in wanted)]
-        found = [value for row in counted if (value := self._value(row)) is not None]
-        return TAKE[self.take](found) if found else None
-
-    def _value(self, row: Mapping[str, Any]) -> float | None:
-        value = _member(row, self.value)
-        over = _member(row, self.divided_by) if self.divided_by else 1.0
-        return None if value is None or over is None else float(value) / float(over)
-
-    def holds(self, value: float) -> bool:
-        return value <= self.at_most if self.at_most is not None else value >= (self.at_least or 0)
-
-
-def _member(row: Mapping[str, Any], path: str) -> Any:
-    """The member at the end of a path; None if there is none. A name with ``*`` is the first that matches."""
-    value: Any = row
-    for name in path.split("."):
-        if not isinstance(value, Mapping):
-            return None
-        value = value.get(next(iter(fnmatch.filter(value, name)), name))
-    return value
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The keys that tell its cells apart."""
+        names = self.picture.names if self.picture else ()
+        return tuple(dict.fromkeys([*names, *(["layout"] if self.over else [])]))
 
 
 def read() -> dict[str, Figure]:

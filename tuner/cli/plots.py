@@ -1,4 +1,4 @@
-"""Draws pictures (collforge.tuner.run.pictures) by matplotlib, on logarithmic axes."""
+"""Draws pictures (collforge.tuner.run.pictures) by matplotlib; times and sizes on logarithmic axes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
-from collforge.tuner.run.pictures import DotPicture, LinePicture, MapPicture, Picture
+from collforge.tuner.run.pictures import (
+    Bar,
+    BarPicture,
+    DotPicture,
+    HistogramPicture,
+    LinePicture,
+    MapPicture,
+    Picture,
+    TablePicture,
+)
 from collforge.units import format_about
 
 LETTERS_PER_INCH = 13
@@ -19,6 +28,9 @@ COLUMNS = 5
 ROOM = 3
 """Factor between the least or greatest value of a panel and its frame."""
 MOST_LABELS = 5
+BINS = 12
+MARKERS = "os^Dv<>P*X"
+HATCHES = ("", "///", "...", "xxx", "ooo", "---")
 
 SCALE = {-1.0: "#08306b", 0.0: "#009e73", 1.0: "#f0e442", 2.0: "#d55e00", 3.0: "#7f0000"}
 """Value -> colour of a map, values between them mixed: blue, green, yellow, red, dark red.
@@ -36,27 +48,30 @@ def draw(picture: Picture, path: Path) -> None:
 @draw.register
 def _line(picture: LinePicture, path: Path) -> None:
     colours = _colours(line.label for lines in picture.panels.values() for line in lines)
+    markers = {label: MARKERS[i % len(MARKERS)] for i, label in enumerate(colours)}
     size = (3.2, 2.8) if len(picture.panels) > 1 else (5.2, 4.6)
     with _figure(picture.panels, path, COLUMNS, size) as (grid, shown):
         for (title, lines), axes in zip(picture.panels.items(), grid):
             for line in (line for line in lines if line.points):
                 values = [value * picture.scale for _, value in line.points]
                 numbers = [number for number, _ in line.points]
-                drawn = axes.loglog(numbers, values, line.style, color=colours[line.label])
+                style = line.style.replace("o", markers[line.label])
+                drawn = axes.loglog(numbers, values, style, markersize=5, color=colours[line.label])
                 shown.setdefault(line.label, drawn[0])
                 low = [one.low * picture.scale for one in line.intervals]
                 high = [one.high * picture.scale for one in line.intervals]
                 axes.vlines(numbers[: len(low)], low, high, color=colours[line.label])
             numbers = [number for line in lines for number, _ in line.points]
             values = [value * picture.scale for line in lines for _, value in line.points]
-            if values:  # an interval of two launches may span decades, and goes on outside
+            if picture.linear:
+                axes.set_yscale("linear")
+                axes.axhline(0, color="black", linewidth=0.8)
+            elif values:  # an interval of two launches may span decades, and goes on outside
                 axes.set_ylim(min(values) / ROOM, max(values) * ROOM)
             _label_bytes(axes, numbers, plain=picture.across != "bytes")
-            _label_values(axes.yaxis)
-            axes.set_title(textwrap.fill(title, 36), fontsize=9)
-            axes.set_xlabel(picture.across, fontsize=8)
-            axes.set_ylabel(picture.unit, fontsize=8)
-            axes.figure.suptitle(picture.title, fontsize=9)
+            if not picture.linear:
+                _label_values(axes.yaxis)
+            _name(axes, picture.title, title, picture.across, picture.unit)
 
 
 @draw.register
@@ -113,13 +128,79 @@ def _map(picture: MapPicture, path: Path) -> None:
                 axes.text(*at, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=8)
             axes.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
             axes.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])
-            axes.set_title(name, fontsize=9)
-            axes.set_xlabel(picture.across, fontsize=8)
-            axes.set_ylabel(picture.up, fontsize=8)
-            axes.figure.suptitle(picture.title, fontsize=9)
+            _name(axes, picture.title, name, picture.across, picture.up)
         if image is not None:
             bar = grid[0].figure.colorbar(image, ax=list(grid), extend="both")
             bar.set_label(picture.unit, fontsize=8)
+
+
+@draw.register
+def _bar(picture: BarPicture, path: Path) -> None:
+    bars = [bar for panel in picture.panels.values() for bar in panel]
+    colours = _colours(bar.label for bar in bars)
+    hatches = dict(zip(dict.fromkeys(part for bar in bars for part in bar.parts), HATCHES))
+    with _figure(picture.panels, path, 3, (5.2, 4.0)) as (grid, shown):
+        for (title, panel), axes in zip(picture.panels.items(), grid):
+            groups = list(dict.fromkeys(bar.group for bar in panel))
+            labels = list(dict.fromkeys(bar.label for bar in panel))
+            width = 0.8 / max(1, len(labels))
+            for bar in panel:
+                at = groups.index(bar.group) + (labels.index(bar.label) + 0.5) * width - 0.4
+                _stack(axes, at, width, bar, (colours[bar.label], hatches, shown))
+            axes.set_xticks(range(len(groups)), groups)
+            _name(axes, picture.title, title, picture.across, picture.unit)
+
+
+def _stack(
+    axes: Any, at: float, width: float, bar: Bar, looks: tuple[str, dict[str, str], dict[str, Any]]
+) -> None:
+    colour, hatches, shown = looks
+    bottom = 0.0
+    for part, height in bar.parts.items():
+        style = {"color": colour, "hatch": hatches[part], "edgecolor": "white"}
+        drawn = axes.bar(at, height, 0.9 * width, bottom=bottom, **style)
+        shown.setdefault(", ".join(filter(None, (bar.label, part))), drawn)
+        bottom += height
+    axes.vlines(at, bar.interval.low, bar.interval.high, color="black")
+
+
+@draw.register
+def _histogram(picture: HistogramPicture, path: Path) -> None:
+    colours = _colours(label for panel in picture.panels.values() for label in panel)
+    with _figure(picture.panels, path, 3, (5.2, 4.0)) as (grid, shown):
+        for (title, panel), axes in zip(picture.panels.items(), grid):
+            every = [one for found in panel.values() for one in found]
+            edges = _edges(min(every), max(every)) if every else []
+            for label, found in panel.items():
+                _, _, drawn = axes.hist(found, edges, alpha=0.6, color=colours[label])
+                shown.setdefault(label or picture.unit, drawn)
+            _name(axes, picture.title, title, picture.unit, "launches")
+
+
+def _edges(least: float, most: float) -> list[float]:
+    width = (most - least or 0.1 * abs(most) or 1.0) / BINS
+    return [least + width * (number - 0.5) for number in range(BINS + 2)]
+
+
+@draw.register
+def _table(picture: TablePicture, path: Path) -> None:
+    most = max((len(rows) for rows in picture.panels.values()), default=1)
+    wide = max((len(rows[0]) for rows in picture.panels.values()), default=1)
+    with _figure(picture.panels, path, 1, (2.6 + 1.9 * wide, 0.6 + 0.28 * most)) as (grid, _):
+        for (title, rows), axes in zip(picture.panels.items(), grid):
+            axes.axis("off")
+            made = axes.table([*rows], loc="center", cellLoc="right", edges="horizontal")
+            made.auto_set_font_size(False)
+            made.set_fontsize(8)
+            made.auto_set_column_width(list(range(len(rows[0]))))
+            _name(axes, picture.title, title, "", "")
+
+
+def _name(axes: Any, whole: str, panel: str, across: str, up: str) -> None:
+    axes.set_title(textwrap.fill(panel, 44), fontsize=9)
+    axes.set_xlabel(across, fontsize=8)
+    axes.set_ylabel(up, fontsize=8)
+    axes.figure.suptitle(whole, fontsize=9)
 
 
 def _matrix(cells: Sequence[tuple[float, float, float]]) -> list[list[float]]:
@@ -160,7 +241,16 @@ def plain_number(value: float) -> str:
 
 
 def _colours(labels: Iterable[str]) -> dict[str, str]:
-    return {label: f"C{number}" for number, label in enumerate(dict.fromkeys(labels))}
+    """No colour twice: of matplotlib's palettes the one that has enough."""
+    import matplotlib
+    from matplotlib.colors import to_hex
+
+    names = list(dict.fromkeys(labels))
+    if len(names) <= 10:
+        return {label: f"C{number}" for number, label in enumerate(names)}
+    palette = matplotlib.colormaps["tab20" if len(names) <= 20 else "turbo"]
+    steps = range(20) if len(names) <= 20 else [n / len(names) for n in range(len(names))]
+    return {label: to_hex(palette(step)) for label, step in zip(names, steps)}
 
 
 @contextmanager

@@ -85,13 +85,10 @@ def write_csv(rows: Sequence[dict[str, object]]) -> None:
 def save(
     args: argparse.Namespace, mpi: str, rows: Sequence[Mapping[str, object]], picture: Picture
 ) -> None:
-    """Writes the files that --json and --plot name: what a command measured, and its picture.
-
-    The --json file has both, and the command line that repeats them.
-    """
+    """Writes the files that --json and --plot name: what a command measured, and its picture."""
     if args.plot:
         plots.draw(picture, args.plot)
-    write_document(args, rows, mpi=mpi, picture=picture)
+    write_document(args, rows, mpi=mpi)
 
 
 def write_document(args: argparse.Namespace, rows: Sequence[object], **more: object) -> None:

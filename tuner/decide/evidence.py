@@ -93,7 +93,7 @@ class Estimate:
     launches: int
 
     def ends(self, confidence: float) -> tuple[float, float]:
-        half = _quantile(round(confidence, 6), round(self.df)) * self.error
+        half = quantile(round(confidence, 6), round(self.df)) * self.error
         return self.mean - half, self.mean + half
 
     def comparison(self, variant: Variant) -> Comparison:
@@ -151,7 +151,7 @@ class Noise:
 
 
 @cache
-def _quantile(confidence: float, df: int) -> float:
+def quantile(confidence: float, df: int) -> float:
     # Imported here because importing scipy takes longer than most commands.
     from scipy import stats
 
@@ -194,7 +194,7 @@ def compare(variant: Variant, base: Variant, launches: Iterable[Launch]) -> Comp
         ratio = math.exp(logs[0]) if logs else math.nan
         return Comparison(variant, ratio, 0.0, math.inf, len(logs))
     mean = statistics.fmean(logs)
-    half = _quantile(CONFIDENCE, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    half = quantile(CONFIDENCE, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return Comparison(
         variant, math.exp(mean), math.exp(mean - half), math.exp(mean + half), len(logs)
     )
@@ -347,7 +347,7 @@ def mean_interval(samples: Sequence[float]) -> Interval:
     if len(samples) < 2:
         return Interval(mean, mean, mean)
     error = statistics.stdev(samples) / math.sqrt(len(samples))
-    half = _quantile(CONFIDENCE, len(samples) - 1) * error
+    half = quantile(CONFIDENCE, len(samples) - 1) * error
     return Interval(mean, mean - half, mean + half)
 
 

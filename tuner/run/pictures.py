@@ -1,18 +1,14 @@
-"""Pictures as plain data: panels of lines against bytes, of values by name, or maps of values.
-
-They are stored in --json files, so that those of several MPI libraries can be joined; cli/plots.py draws them.
-"""
+"""Pictures as plain data in panels: lines, dots, bars, maps, histograms, tables. cli/plots.py draws them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
 import msgspec
 
 from collforge.tuner.decide.evidence import Interval
-from collforge.units import format_about
 
 
 @dataclass(frozen=True)
@@ -52,6 +48,8 @@ class LinePicture(Picture, frozen=True, tag="lines"):
     scale: float = 1e3
     """Values are multiplied by it to be in ``unit``."""
     title: str = ""
+    linear: bool = False
+    """The axis of the values is linear, as for differences, and not logarithmic."""
 
 
 class DotPicture(Picture, frozen=True, tag="dots"):
@@ -76,56 +74,37 @@ class MapPicture(Picture, frozen=True, tag="maps"):
     title: str = ""
 
 
-def read(stored: object) -> Picture:
-    """A picture of a --json file. Raises msgspec.ValidationError if it is none."""
-    picture: Picture = msgspec.convert(stored, Union[LinePicture, DotPicture, MapPicture])
-    return picture
+@dataclass(frozen=True)
+class Bar:
+    group: str
+    """The place of the axis."""
+    label: str
+    """Of the bar; one label has one colour."""
+    parts: Mapping[str, float]
+    """From the bottom; '' alone for a bar without parts."""
+    interval: Interval
+    """Of the whole."""
 
 
-def join(pictures: Mapping[str, Picture]) -> Picture:
-    """The panels of pictures of one kind, each under its picture's name, e.g. that of an MPI library."""
-    first = next(iter(pictures.values()))
-    panels: dict[str, Any] = {
-        f"{name}: {title}": panel
-        for name, picture in pictures.items()
-        for title, panel in picture.panels.items()
-    }
-    return msgspec.structs.replace(first, panels=panels, title="")
+class BarPicture(Picture, frozen=True, tag="bars"):
+    """A panel of groups of bars for each title."""
+
+    panels: Mapping[str, Sequence[Bar]]
+    across: str
+    unit: str
+    title: str = ""
 
 
-def across(name: str, pictures: Mapping[int, Picture]) -> LinePicture:
-    """One picture over another axis: a panel for each position of the pictures' own axis, or each row of dots.
+class HistogramPicture(Picture, frozen=True, tag="histograms"):
+    """A panel for each title: how often each label's values fall where."""
 
-    ``name``: of the new axis, e.g. nodes; ``pictures``: by their position on it, all of one kind.
-    """
-    panels: dict[str, dict[str, Line]] = {}
-    for position, picture in pictures.items():
-        for title, line in _pieces(picture):
-            named = panels.setdefault(title, {})
-            old = named.get(line.label, Line(line.label, line.style, []))
-            points = [*old.points, *((position, value) for _, value in line.points)]
-            intervals = [*old.intervals, *line.intervals]
-            named[line.label] = Line(line.label, line.style, points, intervals)
-    found = {title: list(lines.values()) for title, lines in panels.items()}
-    if any(isinstance(picture, DotPicture) for picture in pictures.values()):
-        return LinePicture(found, name, unit="", scale=1.0)
-    return LinePicture(found, name)
+    panels: Mapping[str, Mapping[str, Sequence[float]]]
+    unit: str
+    title: str = ""
 
 
-def _pieces(picture: Picture) -> Iterator[tuple[str, Line]]:
-    """Every value of a picture of lines or dots, as a line of one point, with the title of its panel."""
-    assert isinstance(picture, (LinePicture, DotPicture)), "maps have no lines over another axis"
-    for title, series in picture.panels.items():
-        for one in series:
-            if isinstance(one, Dots):
-                for name, interval in one.values.items():
-                    point = [(0.0, interval.median)]
-                    yield f"{name}, {title}", Line(one.label, "o-", point, [interval])
-                continue
-            for i, (number, value) in enumerate(one.points):
-                at = f"{title}, {_position(number, picture.across)}"  # type: ignore[union-attr]
-                yield at, Line(one.label, one.style, [(0, value)], one.intervals[i : i + 1])
+class TablePicture(Picture, frozen=True, tag="tables"):
+    """A table for each title: rows of cells, the first row being the heading."""
 
-
-def _position(number: float, across: str) -> str:
-    return format_about(int(number)) if across == "bytes" else f"{number:g} {across}"
+    panels: Mapping[str, Sequence[Sequence[str]]]
+    title: str = ""

@@ -1,0 +1,169 @@
+"""The picture of a figure, from the rows of each MPI library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from collforge.papers.figures import Drawn, values
+from collforge.papers.figures.rows import Key, Row
+from collforge.papers.figures.values import Value
+from collforge.tuner.decide.evidence import Interval
+from collforge.tuner.run.pictures import (
+    Bar,
+    BarPicture,
+    HistogramPicture,
+    Line,
+    LinePicture,
+    MapPicture,
+    Picture,
+    TablePicture,
+)
+
+
+@dataclass(frozen=True)
+class _Point:
+    row: Row
+    interval: Interval
+    samples: Sequence[float]
+
+
+Panels = Mapping[str, Sequence[_Point]]
+
+
+def draw(drawn: Drawn, rows: Mapping[str, Sequence[Row]], title: str = "") -> Picture:
+    """``rows``: by the library's name. Raises CollforgeError if the picture does not fit the rows."""
+    panels: dict[str, list[_Point]] = {}
+    for library, of_library in rows.items():
+        for point in _points(drawn, of_library):
+            words = [library, *(_text(name, point.row) for name in drawn.panels)]
+            panels.setdefault(", ".join(filter(None, words)), []).append(point)
+    return _DRAWERS[drawn.kind](drawn, panels, title)
+
+
+def _points(drawn: Drawn, rows: Sequence[Row]) -> list[_Point]:
+    shown = [row for row in rows if row.matches(drawn.where)]
+    found: list[Value] = []
+    for row in shown:
+        if not drawn.over:
+            found.append(values.value(row, drawn.value or drawn.values[0]))
+            continue
+        base = values.over(rows, row, drawn.over, drawn.names)
+        if base is not None and base is not row:
+            found.append(values.ratio(row, base, drawn.value))
+    found = values.alike([one for one in found if one.samples])
+    shared = values.spread(found)
+    return [
+        _Point(one.row, _scaled(drawn, values.interval(one, shared)), one.samples) for one in found
+    ]
+
+
+def _scaled(drawn: Drawn, one: Interval) -> Interval:
+    if math.isinf(one.high):  # of one launch
+        one = Interval(one.median, one.median, one.median)
+    shift = 1.0 if drawn.gap else 0.0
+    scale = 100.0 if drawn.gap else drawn.scale
+    return Interval(*((end - shift) * scale for end in (one.median, one.low, one.high)))
+
+
+def _text(name: str, row: Row) -> str:
+    """A key's value, with the name's last part for numbers: ``4 vcis``."""
+    value = row.keys.get(name)
+    if value is None or value == "":
+        return ""
+    return value if isinstance(value, str) else f"{value:g} {name.rpartition('.')[2]}"
+
+
+def _label(drawn: Drawn, row: Row) -> str:
+    return ", ".join(filter(None, (_text(name, row) for name in drawn.series)))
+
+
+def _place(row: Row, name: str) -> Key:
+    return row.keys.get(name, "")
+
+
+def _lines(drawn: Drawn, panels: Panels, title: str) -> Picture:
+    found = {}
+    for name, points in panels.items():
+        lines: dict[str, list[_Point]] = {}
+        for point in points:
+            lines.setdefault(_label(drawn, point.row), []).append(point)
+        found[name] = [_line(label, each, drawn.across) for label, each in lines.items()]
+    unit = "% more than native" if drawn.gap and not drawn.unit else drawn.unit
+    return LinePicture(found, drawn.across, unit, scale=1.0, title=title, linear=drawn.gap)
+
+
+def _line(label: str, points: Sequence[_Point], across: str) -> Line:
+    ordered = sorted(points, key=lambda point: float(_place(point.row, across)))
+    at = [(float(_place(point.row, across)), point.interval.median) for point in ordered]
+    return Line(label, "o-", at, [point.interval for point in ordered])
+
+
+def _bars(drawn: Drawn, panels: Panels, title: str) -> Picture:
+    found = {name: [_bar(drawn, point) for point in points] for name, points in panels.items()}
+    return BarPicture(found, drawn.across, drawn.unit, title)
+
+
+def _bar(drawn: Drawn, point: _Point) -> Bar:
+    parts, whole = {"": point.interval.median}, point.interval
+    if drawn.values:
+        means = {name: values.value(point.row, name).mean * drawn.scale for name in drawn.values}
+        parts, total = means, sum(means.values())
+        whole = Interval(total, total, total)
+    return Bar(f"{_place(point.row, drawn.across)}", _label(drawn, point.row), parts, whole)
+
+
+def _maps(drawn: Drawn, panels: Panels, title: str) -> Picture:
+    found = {
+        name: [
+            (
+                float(_place(point.row, drawn.across)),
+                float(_place(point.row, drawn.up)),
+                point.interval.median,
+            )
+            for point in points
+        ]
+        for name, points in panels.items()
+    }
+    return MapPicture(found, drawn.across, drawn.up, drawn.unit, title)
+
+
+def _histograms(drawn: Drawn, panels: Panels, title: str) -> Picture:
+    found: dict[str, dict[str, list[float]]] = {}
+    for name, points in panels.items():
+        for point in points:
+            series = found.setdefault(name, {}).setdefault(_label(drawn, point.row), [])
+            series += [one * drawn.scale for one in point.samples]
+    return HistogramPicture(found, drawn.unit, title)
+
+
+def _tables(drawn: Drawn, panels: Panels, title: str) -> Picture:
+    found = {}
+    for name, points in panels.items():
+        columns = list(dict.fromkeys(_place(point.row, drawn.across) for point in points))
+        cells = {(_label(drawn, p.row), _place(p.row, drawn.across)): p.interval for p in points}
+        labels = list(dict.fromkeys(label for label, _ in cells))
+        heading = [drawn.unit, *(f"{column} {drawn.across}" for column in columns)]
+        rows = [
+            [label, *(_cell(cells.get((label, column))) for column in columns)] for label in labels
+        ]
+        found[name] = [heading, *rows]
+    return TablePicture(found, title)
+
+
+def _cell(one: Interval | None) -> str:
+    if one is None:
+        return ""
+    ends = f" ({one.low:.3g} to {one.high:.3g})" if one.low < one.high else ""
+    return f"{one.median:.3g}{ends}"
+
+
+_DRAWERS: Mapping[str, Callable[[Drawn, Panels, str], Picture]] = {
+    "lines": _lines,
+    "bars": _bars,
+    "stacked": _bars,
+    "map": _maps,
+    "histogram": _histograms,
+    "table": _tables,
+}

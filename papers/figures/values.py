@@ -1,0 +1,109 @@
+"""The values that pictures show and claims judge: a quantity of each row, or its ratio to another row's.
+
+With the interval of its mean over launches, by Student's t: of logarithms where all are positive, as times,
+rates and ratios are. Launches of a figure differ alike, so a value's spread is at least the one that all share.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from collforge.errors import CollforgeError
+from collforge.papers.figures.rows import Key, Row, Wanted
+from collforge.tuner.decide.evidence import CONFIDENCE, Interval, quantile
+
+LEAST_LAUNCHES = 3
+"""With fewer, an interval says little."""
+
+
+@dataclass(frozen=True)
+class Value:
+    row: Row
+    samples: Sequence[float]
+    """One a launch."""
+    is_log: bool = False
+    """Whether logarithms are averaged."""
+    doubt: str = ""
+
+    @property
+    def scale(self) -> Sequence[float]:
+        """The samples, on the scale on which they are averaged."""
+        return [math.log(one) for one in self.samples] if self.is_log else self.samples
+
+    @property
+    def mean(self) -> float:
+        mean = statistics.fmean(self.scale)
+        return math.exp(mean) if self.is_log else mean
+
+
+def value(row: Row, quantity: str) -> Value:
+    """Raises CollforgeError if the row has no such quantity."""
+    if quantity not in row.quantities:
+        raise CollforgeError(f"a row has no {quantity}, but {', '.join(row.quantities)}")
+    samples = [one for one in row.quantities[quantity] if not math.isnan(one)]
+    return Value(row, samples, doubt=row.doubt if samples else "nothing was measured")
+
+
+def ratio(row: Row, base: Row, quantity: str) -> Value:
+    """Launch by launch."""
+    above, below = value(row, quantity), value(base, quantity)
+    pairs = [
+        (a, b)
+        for a, b in zip(row.quantities[quantity], base.quantities[quantity])
+        if not math.isnan(a + b)
+    ]
+    doubt = above.doubt or below.doubt
+    if any(a <= 0 or b <= 0 for a, b in pairs):
+        return Value(row, [], True, doubt or f"a {quantity} of 0 or less")
+    samples = [a / b for a, b in pairs]
+    return Value(row, samples, True, doubt if samples else doubt or "nothing was measured")
+
+
+def over(rows: Sequence[Row], row: Row, base: Wanted, names: Sequence[str]) -> Row | None:
+    """The row by which a row is divided: it matches ``base``, and has the same values of these other keys.
+
+    None if there is none. Raises CollforgeError if there are several.
+    """
+    same = [name for name in names if name not in base]
+    found = [one for one in rows if one.matches(base) and one.at(same) == row.at(same)]
+    if len(found) > 1:
+        places = dict(zip(same, row.at(same)))
+        raise CollforgeError(f"{len(found)} rows match {dict(base)} at {places}; one must")
+    return found[0] if found else None
+
+
+def alike(found: Sequence[Value]) -> list[Value]:
+    """The same values, averaged as logarithms if all are positive."""
+    positive = all(sample > 0 for one in found for sample in one.samples)
+    return [replace(one, is_log=positive) for one in found]
+
+
+def spread(values: Sequence[Value]) -> tuple[float, int]:
+    """The standard deviation of launches that the values share, and its degrees of freedom."""
+    many = [one.scale for one in values if len(one.samples) > 1]
+    df = sum(len(one) - 1 for one in many)
+    if not df:
+        return 0.0, 0
+    return math.sqrt(sum(statistics.variance(one) * (len(one) - 1) for one in many) / df), df
+
+
+def interval(one: Value, shared: tuple[float, int], confidence: float = CONFIDENCE) -> Interval:
+    """The mean and its interval; without end if there are fewer than two launches."""
+    common, df = shared
+    count = len(one.samples)
+    if count < 2 or not df:
+        return Interval(one.mean, -math.inf, math.inf)
+    deviation = max(common, statistics.stdev(one.scale))
+    half = quantile(round(confidence, 6), df) * deviation / math.sqrt(count)
+    middle = statistics.fmean(one.scale)
+    if not one.is_log:
+        return Interval(middle, middle - half, middle + half)
+    return Interval(*(math.exp(min(part, 700)) for part in (middle, middle - half, middle + half)))
+
+
+def places(one: Row, names: Sequence[str]) -> dict[str, Key]:
+    """The row's values of these keys, as far as it has them."""
+    return {name: one.keys[name] for name in names if name in one.keys}
