@@ -31,6 +31,9 @@ from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import measuring
 from collforge.tuner.run.options import add_mpi, find_libraries, output_file
 
+FAILED = ".failed"
+"""The ending of a file with the reason why a library could not be measured."""
+
 
 def add_parser(subparsers: Subparsers) -> None:
     parser = add_command(
@@ -58,6 +61,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Returns 1 if a figure cannot be shown."""
+    if args.layout:
+        from_name(args.layout)
     system = measuring.system_name(args)
     if args.list:
         _list(figures.read(), system)
@@ -117,10 +122,13 @@ def _show(figure: Figure, args: argparse.Namespace) -> list[dict[str, Any]]:
     found = []
     for library in find_libraries(args.mpi):
         begin = time.monotonic()
+        failure = folder / f"{library.name}{FAILED}"
+        failure.unlink(missing_ok=True)
         try:
             found.append(_measure(figure, library, args, folder))
         except CollforgeError as error:
             print(f"{library.short_version}: {error}", flush=True)
+            failure.write_text(f"{library.name}: {error}", encoding="utf-8")
             continue
         print(f"{library.short_version}: {time.monotonic() - begin:.0f} s", flush=True)
     if not found:
@@ -220,8 +228,12 @@ def _run(words: Sequence[str], path: Path, again: bool) -> dict[str, Any]:
     if again or not path.exists() or json.loads(path.read_text())["command"] != command:
         print(command, flush=True)
         whole = [sys.executable, "-m", "collforge", *words, "--json", str(path)]
-        if subprocess.run(whole, check=False).returncode != 0 or not path.exists():
-            raise CollforgeError(f"not measured: {command}")
+        path.unlink(missing_ok=True)
+        done = subprocess.run(whole, check=False, stderr=subprocess.PIPE, text=True)
+        print(done.stderr, end="", file=sys.stderr, flush=True)
+        if done.returncode != 0 or not path.exists():
+            said = done.stderr.strip().splitlines()[-1:] or ["it printed no reason"]
+            raise CollforgeError(f"{said[0]} ({command})")
     document: dict[str, Any] = json.loads(path.read_text())
     return document
 
@@ -238,19 +250,19 @@ def _write_csv(found: Sequence[Measured], path: Path) -> None:
 
 def _list(found: Mapping[str, Figure], system: str) -> None:
     table = Table(title=f"figures and tables of the papers, system {system}")
-    for heading in ("paper", "", "shows", "status"):
-        table.add_column(heading)
+    table.add_column("figure", no_wrap=True)
+    for heading in ("status", "shows"):
+        table.add_column(heading, no_wrap=True, overflow="ellipsis", ratio=1)
     for figure in found.values():
-        table.add_row(figure.paper, figure.title, figure.shows, escape(_status(figure, system)))
+        table.add_row(figure.name, escape(_status(figure, system)), figure.shows)
     tables.show(table)
 
 
 def _status(figure: Figure, system: str) -> str:
     if figure.none:
         return f"none: {figure.none}"
-    done = [
-        "quick" if quick else "measured"
-        for quick in (False, True)
-        if list(_folder(figure, system, quick).glob("*.json"))
-    ]
-    return ", ".join(done) or "can be measured"
+    folders = {"measured": _folder(figure, system, False), "quick": _folder(figure, system, True)}
+    done = [word for word, folder in folders.items() if list(folder.glob("*.json"))]
+    failures = [path for folder in folders.values() for path in folder.glob(f"*{FAILED}")]
+    said = [path.read_text(encoding="utf-8").partition("\n")[0] for path in failures]
+    return "; ".join([*done, *said]) or "can be measured"
