@@ -307,6 +307,10 @@ static void reset_piece(struct data *data) {
     must(collforge_hybrid_sync(data->hybrid), "collforge_hybrid_sync");
 }
 
+bool data_survives(const struct data *data) {
+    return !data->problem->in_place && !is_hybrid(data);
+}
+
 void data_reset(struct data *data, bool native) {
     /* The send buffer needs no reset: data_check restores it. */
     if (is_hybrid(data)) {

@@ -44,6 +44,10 @@ void data_prepare(struct data *data, const struct problem *problem, MPI_Comm com
 /* Restores the buffers to their contents before a call of native or of a variant. Collective over
  * the node for a hybrid collective. */
 void data_reset(struct data *data, bool native);
+
+/* Whether a call leaves its input as it was, so that it can be repeated without data_reset. */
+bool data_survives(const struct data *data);
+
 /* Whether the buffers are right after a call that returned err: the expected result, or unchanged
  * after CF_DECLINED. Otherwise detail says what is wrong, and on which rank. */
 bool data_check(struct data *data, int err, int rank, char *detail, size_t size);
