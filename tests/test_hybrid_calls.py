@@ -54,6 +54,16 @@ def test_calls(built: Installation, setting: str, ranks: int, nodes: str) -> Non
     pass_cases(built, ranks, cases, env, linked=True)
 
 
+def test_the_methods_of_the_paper(built: Installation) -> None:
+    """Method 1 is MPI_Reduce on the node; in method 2 the leader reads the others' inputs in place."""
+    methods = {"allreduce": "native", "reduce": "shared"}
+    forced = [f"hybrid_{name}=hybrid[lanes=1,node_phase={way}]" for name, way in methods.items()]
+    env = {"COLLFORGE_NODE_MAP": "3", "COLLFORGE_FORCE": ";".join(forced)}
+    program = hybrid_program(built, str(C / "hybrid_methods"))
+    done = launch_local(built.library.name, 6, [str(program)], env)
+    assert (done.returncode, done.stdout) == (0, 6 * "passed\n"), done.stderr
+
+
 def example(built: Installation, name: str, nodes: str, *words: str) -> str:
     program = hybrid_program(built, str(TOP / "examples" / name))
     env = {"COLLFORGE_NODE_MAP": nodes}

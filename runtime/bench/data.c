@@ -60,13 +60,29 @@ static bool is_hybrid(const struct data *data) {
     return cf_collectives[data->problem->collective].hybrid;
 }
 
-/* Equal on all ranks, because images of a hybrid piece have the same size. */
-static void reserve_piece(struct data *data, size_t bytes) {
-    if (bytes <= data->piece.capacity) {
-        return;
+/* The largest node's ranks. */
+static size_t most_on_a_node(const struct collforge_hybrid *hybrid) {
+    int most = 0;
+
+    for (int rank = 0; rank < hybrid->size; rank++) {
+        most = hybrid->node_rank_of[rank] > most ? hybrid->node_rank_of[rank] : most;
     }
+    return (size_t)most + 1;
+}
+
+/* Memory for the node's result, then for the input of each of its ranks. Equal on all ranks,
+ * because images of a hybrid piece have the same size. */
+static void reserve_piece(struct data *data) {
+    enum { LINE = 128 };
     if (data->hybrid == NULL) {
         must(collforge_hybrid_create(data->comm, &data->hybrid), "collforge_hybrid_create");
+    }
+    const size_t result = (data->recv.bytes + LINE - 1) / LINE * LINE;
+    const size_t input = (data->send.bytes + LINE - 1) / LINE * LINE;
+    const size_t bytes = result + input * most_on_a_node(data->hybrid);
+    data->input_at = result + input * (size_t)data->hybrid->node_rank;
+    if (bytes <= data->piece.capacity) {
+        return;
     }
     if (data->piece.data != NULL) {
         must(collforge_hybrid_release(data->hybrid, data->piece.data), "collforge_hybrid_release");
@@ -247,6 +263,9 @@ static void fill_images(struct data *data, struct image *input, int rank, int si
     }
     memcpy(data->send.work.data, data->send.before.data, data->send.bytes);
     device_upload(&data->send.device, data->send.work.data, data->send.bytes);
+    if (is_hybrid(data)) {
+        memcpy(data->piece.data + data->input_at, data->send.before.data, data->send.bytes);
+    }
 }
 
 void data_prepare(struct data *data, const struct problem *problem, MPI_Comm comm) {
@@ -281,7 +300,7 @@ void data_prepare(struct data *data, const struct problem *problem, MPI_Comm com
                  : in_recv > results ? in_recv
                                      : results);
     if (is_hybrid(data)) {
-        reserve_piece(data, data->recv.bytes);
+        reserve_piece(data);
     }
     fill_images(data, form.shared ? &data->recv : &data->send, rank, size);
     fill_arrays(data, rank);
@@ -314,8 +333,13 @@ bool data_survives(const struct data *data) {
 void data_reset(struct data *data, bool native) {
     /* The send buffer needs no reset: data_check restores it. */
     if (is_hybrid(data)) {
+        const struct memory input = {data->piece.data + data->input_at, data->send.bytes};
         data->recv.work = native ? data->recv.own : data->piece;
         data->args.recvbuf = image_base(&data->recv.work);
+        data->send.work = native ? data->send.own : input;
+    }
+    if (is_hybrid(data) && data->send.elements > 0) {
+        data->args.sendbuf = image_base(&data->send.work);
     }
     if (is_hybrid(data) && !native) {
         reset_piece(data);

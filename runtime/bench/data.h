@@ -30,10 +30,11 @@ struct data {
     struct image recv;
     struct arrays send_arrays;
     struct arrays recv_arrays;
-    /* For a hybrid collective, recv.work is in a hybrid piece of the node. For a native call it is
-     * recv.own, because native has one copy per rank. */
+    /* For a hybrid collective, recv.work and send.work are in a hybrid piece of the node. For a
+     * native call they are recv.own and send.own, because native has one copy per rank. */
     struct collforge_hybrid *hybrid; /* of the tested communicator; NULL until needed */
     struct memory piece;
+    size_t input_at; /* of send.work in the piece, in bytes */
     struct cf_args args;
     uint32_t *words[2]; /* scratch of one block each */
 };

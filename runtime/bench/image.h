@@ -27,7 +27,7 @@ struct image {
     size_t elements;
     size_t open; /* from this element on, the buffer is undefined after the call */
     size_t bytes;
-    struct memory work; /* the call's memory: own, or a hybrid piece of the node */
+    struct memory work; /* the call's memory: own, or in a hybrid piece of the node */
     struct memory own;
     struct device_memory device; /* if used, the call gets this memory, and work is its copy */
     struct memory before;        /* contents before the call */

@@ -153,7 +153,8 @@ COLLFORGE_PUBLIC int collforge_hybrid_scatter(void *buffer, int count, MPI_Datat
                                               int root, struct collforge_hybrid *hybrid);
 
 /* Combines the ranks' vectors in rank order; the result is on all nodes, or on the root's. sendbuf
- * may be any memory. sendbuf and recvbuf must not overlap. */
+ * may be any memory; from a hybrid piece it need not be copied. sendbuf and recvbuf must not
+ * overlap. */
 COLLFORGE_PUBLIC int collforge_hybrid_allreduce(const void *sendbuf, void *recvbuf, int count,
                                                 MPI_Datatype datatype, MPI_Op op,
                                                 struct collforge_hybrid *hybrid);

@@ -53,7 +53,8 @@ struct call {
     uint64_t seed;
     int counts[64]; /* of allgatherv */
     int *all;       /* the piece */
-    int *mine;      /* sendbuf */
+    int *mine;      /* sendbuf: one of these, drawn for each call and rank */
+    int *inputs[2]; /* own memory, and a block of a piece */
 };
 
 static bool on_my_node(int of) {
@@ -146,8 +147,9 @@ static void verify(const struct call *call) {
     }
 }
 
-static struct call draw(uint64_t seed, enum which which, int count, int root) {
-    struct call call = {.which = which, .count = count, .root = root, .seed = seed};
+static struct call draw(const struct call *memory, uint64_t seed, enum which which, int count, int root) {
+    struct call call = {.which = which, .count = count, .root = root, .seed = seed, .all = memory->all};
+    call.mine = memory->inputs[mix(seed + (uint64_t)rank) % 2];
     for (int of = 0; of < size; of++)
         call.counts[of] = (int)(mix(seed + (uint64_t)of) % (uint64_t)(2 * count + 1));
     snprintf(now, sizeof now, "%s, %d ints, root %d, seed %llu", names[which], count, root,
@@ -158,8 +160,11 @@ static struct call draw(uint64_t seed, enum which which, int count, int root) {
 static void give_memory(struct call *call, int most) {
     const size_t bytes = 2 * (size_t)most * (size_t)size * sizeof(int);
     check(collforge_hybrid_alloc(hybrid, (MPI_Aint)bytes, &call->all) == MPI_SUCCESS);
-    call->mine = malloc(bytes + 1);
-    check(call->mine != NULL);
+    call->inputs[0] = malloc(bytes + 1);
+    check(call->inputs[0] != NULL);
+    int *shared = NULL;
+    check(collforge_hybrid_alloc(hybrid, (MPI_Aint)bytes * size, &shared) == MPI_SUCCESS);
+    call->inputs[1] = collforge_hybrid_own(hybrid, shared, (MPI_Aint)bytes);
 }
 
 static void results(uint64_t seed) {
@@ -169,9 +174,7 @@ static void results(uint64_t seed) {
     for (int which = 0; which < COLLECTIVES; which++) {
         for (int c = 0; c < 5; c++) {
             for (int root = 0; root < size; root++) {
-                struct call call = draw(mix(seed++), (enum which)which, counts[c], root);
-                call.all = memory.all;
-                call.mine = memory.mine;
+                struct call call = draw(&memory, mix(seed++), (enum which)which, counts[c], root);
                 check(collforge_hybrid_sync(hybrid) == MPI_SUCCESS);
                 put(&call);
                 check(run(&call) == MPI_SUCCESS);
@@ -179,7 +182,7 @@ static void results(uint64_t seed) {
             }
         }
     }
-    free(memory.mine);
+    free(memory.inputs[0]);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -192,16 +195,15 @@ static void be_late(uint64_t number) {
 }
 
 /* A sync stands only where the API asks for one: before a rank stores where another may be loading
- * the last result. Reductions out of own memory do without. */
+ * the last result. Reductions do without: only this rank stores its input, which nobody reads after
+ * its call, even where it is in a piece. */
 static void order(uint64_t seed, int steps) {
     struct call memory = {0};
     give_memory(&memory, 64);
     for (int step = 0; step < steps; step++) {
         const uint64_t number = mix(seed + (uint64_t)step);
-        struct call call = draw(number, (enum which)(number % COLLECTIVES), (int)(number / 64 % 64),
+        struct call call = draw(&memory, number, (enum which)(number % COLLECTIVES), (int)(number / 64 % 64),
                                 (int)(number / 8192 % (uint64_t)size));
-        call.all = memory.all;
-        call.mine = memory.mine;
         be_late(mix(number + (uint64_t)rank));
         if (call.which < ALLREDUCE)
             check(collforge_hybrid_sync(hybrid) == MPI_SUCCESS);
@@ -210,7 +212,7 @@ static void order(uint64_t seed, int steps) {
         be_late(mix(number + 64 + (uint64_t)rank));
         verify(&call);
     }
-    free(memory.mine);
+    free(memory.inputs[0]);
 }
 
 /* Every collective, also one of no data, has the ranks of a node wait for those with data in it: what
@@ -222,10 +224,8 @@ static void waits(uint64_t seed, int steps) {
     give_memory(&memory, 8);
     check(collforge_hybrid_alloc(hybrid, size * 64, &places) == MPI_SUCCESS);
     for (int step = 1; step <= steps; step++) {
-        struct call call = draw(mix(seed + (uint64_t)step), (enum which)(step % COLLECTIVES),
+        struct call call = draw(&memory, mix(seed + (uint64_t)step), (enum which)(step % COLLECTIVES),
                                 step / COLLECTIVES % 3 * 2, step / 5 % size);
-        call.all = memory.all;
-        call.mine = memory.mine;
         be_late(mix(call.seed + (uint64_t)rank));
         places[16 * rank] = step;
         check(run(&call) == MPI_SUCCESS);
@@ -242,7 +242,7 @@ static void waits(uint64_t seed, int steps) {
             check(!on_my_node(of) || places[16 * of] == -step);
         check(collforge_hybrid_barrier(hybrid) == MPI_SUCCESS);
     }
-    free(memory.mine);
+    free(memory.inputs[0]);
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */

@@ -93,6 +93,7 @@ struct cf_comm {
     struct cf_tmpbufs tmpbufs;
     struct cf_shared *shared; /* shared.h; NULL before cf_shared_ready, or when refused */
     bool shared_refused;
+    struct cf_piece *pieces;     /* shared_window.h: of a hybrid package; NULL if none */
     struct cf_chunk_set *chunks; /* chunks.h: the requested sets of chunk communicators */
     bool chunks_refused;
     bool order_refused; /* order_comm could not be created */

@@ -112,6 +112,9 @@ static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
 }
 
 /*
+ * If everything is for the first member, it is MPI_Reduce: method 1 of the hybrid allreduce of Zhou
+ * et al. (2020), section 4.4.
+ *
  * Works around two bugs with user-defined ops. MPICH 4.0.2's MPI_Reduce_scatter(_block) gives wrong
  * results, or overruns its buffer, if the op does not commute, the datatype has holes and the
  * number of ranks is a power of two. Open MPI 4.1.4's calls the op with no elements.
@@ -119,6 +122,9 @@ static int reduce_then_scatter(struct cf_comm *comm, const void *from, void *to,
 int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                       const struct cf_split *split, const struct cf_unit *unit, MPI_Op op,
                       MPI_Comm over) {
+    if (split->counts[0] == split->total) {
+        return cf_reduce(comm, from, to, split->total, unit, op, 0, over);
+    }
     if (!cf_op_is_predefined(op)) {
         return reduce_then_scatter(comm, from, to, split, unit, op, over);
     }

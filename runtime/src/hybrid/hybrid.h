@@ -6,15 +6,6 @@
 #include "collforge_hybrid.h"
 #include "comm/comm.h"
 
-/* One hybrid piece: shared memory of a node, allocated by collforge_hybrid_alloc. */
-struct cf_piece {
-    MPI_Win window;
-    bool locked; /* MPI_Win_lock_all was called */
-    void *address;
-    size_t bytes;
-    struct cf_piece *next;
-};
-
 struct cf_hybrid {
     struct collforge_hybrid open; /* the public part; must be first, so that pointers convert */
     uint64_t serial;              /* unique among the packages of this process */
@@ -23,7 +14,6 @@ struct cf_hybrid {
     struct cf_state *state;
     char layout_name[CF_LAYOUT_NAME_SIZE];
     int leaders; /* NUMA domains of this node that are nodes of the package; else 1 */
-    struct cf_piece *pieces;
     struct cf_choice *defaults; /* [cf_ncollectives] used without a winner */
 };
 

@@ -91,13 +91,14 @@ static int free_piece(struct cf_piece *piece) {
  * the others leak their windows, because MPI_Win_free is collective.
  */
 static int open_piece(struct cf_hybrid *hybrid, struct cf_piece *piece, size_t bytes) {
+    struct cf_comm *comm = &hybrid->state->comm;
     const bool allocated = cf_comm_agree(hybrid->open.node_comm, allocate(hybrid, piece, bytes));
     const bool good = cf_comm_agree(hybrid->open.node_comm,
                                     allocated && lock(piece) && attach(hybrid, piece, bytes));
 
     if (cf_comm_agree(hybrid->open.comm, good)) {
-        piece->next = hybrid->pieces;
-        hybrid->pieces = piece;
+        piece->next = comm->pieces;
+        comm->pieces = piece;
         return MPI_SUCCESS;
     }
     if (!good && hybrid->open.node_rank == 0) {
@@ -141,7 +142,7 @@ int collforge_hybrid_alloc(struct collforge_hybrid *hybrid, MPI_Aint bytes, void
     CF_TRY(found == NULL ? cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM) : MPI_SUCCESS);
     const int err = add_piece(found, bytes);
     if (err == MPI_SUCCESS) {
-        *(void **)address = found->pieces->address;
+        *(void **)address = found->state->comm.pieces->address;
     }
     return cf_hybrid_fail(hybrid->comm, err);
 }
@@ -150,7 +151,8 @@ int collforge_hybrid_release(struct collforge_hybrid *hybrid, void *address) {
     struct cf_hybrid *found = cf_hybrid_find(hybrid);
 
     CF_TRY(found == NULL ? cf_hybrid_fail(MPI_COMM_NULL, MPI_ERR_COMM) : MPI_SUCCESS);
-    for (struct cf_piece **place = &found->pieces; *place != NULL; place = &(*place)->next) {
+    for (struct cf_piece **place = &found->state->comm.pieces; *place != NULL;
+         place = &(*place)->next) {
         struct cf_piece *piece = *place;
         if (piece->address == address) {
             *place = piece->next;
@@ -161,21 +163,16 @@ int collforge_hybrid_release(struct collforge_hybrid *hybrid, void *address) {
 }
 
 bool cf_piece_has(const struct cf_hybrid *hybrid, const void *buffer, size_t bytes) {
-    for (const struct cf_piece *piece = hybrid->pieces; piece != NULL; piece = piece->next) {
-        const uintptr_t offset = (uintptr_t)buffer - (uintptr_t)piece->address;
-        if (offset <= piece->bytes && bytes <= piece->bytes - offset) {
-            return true;
-        }
-    }
-    return false;
+    return cf_piece_find(&hybrid->state->comm, buffer, bytes) != 0;
 }
 
 int cf_pieces_free(struct cf_hybrid *hybrid) {
     int err = MPI_SUCCESS;
 
-    while (hybrid->pieces != NULL) {
-        struct cf_piece *piece = hybrid->pieces;
-        hybrid->pieces = piece->next;
+    struct cf_piece **first = &hybrid->state->comm.pieces;
+    while (*first != NULL) {
+        struct cf_piece *piece = *first;
+        *first = piece->next;
         cf_note(&err, free_piece(piece));
     }
     return err;

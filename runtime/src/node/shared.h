@@ -82,8 +82,9 @@ int cf_shared_reduce(struct cf_comm *comm, const void *from, void *to, int count
  * CF_SHARED_SMALL bytes (shared_window.h), every rank combines all elements instead. */
 int cf_shared_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
                         const struct cf_unit *unit, MPI_Op op);
-/* Every rank copies in all but its own result. A rank's result takes one copy and n - 1
- * combinations in the result buffer. */
+/* Every rank copies in all but its own result, unless its operand is in a hybrid piece. That is
+ * read in place, so it must not change before the ranks with results have left. A rank's result
+ * takes one copy and n - 1 combinations in the result buffer. */
 int cf_shared_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
                              const struct cf_split *split, const struct cf_unit *unit, MPI_Op op);
 /* Every rank but the last copies in. Rank r makes one copy and r combinations in its result. */

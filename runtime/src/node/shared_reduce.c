@@ -1,7 +1,9 @@
 /*
  * Reductions of a node through its shared-memory window (protocol: shared.c). Each round carries
  * one piece (at most CF_SHARED_PIECE bytes) of every rank's operand. The rank that combines an
- * element reads the operands of all ranks from the window. MPI_Reduce_local stores "first operand
+ * element reads the operands of all ranks from the window, or, in cf_shared_reduce_scatter, in
+ * place: an operand in a hybrid piece is not copied (method 2 of the allreduce of Zhou et al.
+ * (2020), section 4.4). MPI_Reduce_local stores "first operand
  * op second" over the second, so combining from the last rank to the first needs no extra copies.
  * This order is legal for non-commutative ops, and is the same on every rank.
  */
@@ -17,10 +19,12 @@ struct reducing {
     MPI_Op op;
     const void *from;
     void *to;
-    size_t total;  /* bytes of the operand */
-    size_t piece;  /* bytes of a round */
-    bool small;    /* one round, beside the flags */
-    void *operand; /* scratch for a piece of elements with holes */
+    size_t total;   /* bytes of the operand */
+    size_t piece;   /* bytes of a round */
+    bool small;     /* one round, beside the flags */
+    uint64_t where; /* cf_piece_find of this rank's operand; 0: copy it into the window */
+    size_t part;    /* where operands are in place: the part that this rank combines, in bytes */
+    void *operand;  /* scratch for a piece of elements with holes */
     void *result;
     uint64_t base; /* the first round */
     int err;       /* first error; the rank still takes part in all rounds */
@@ -47,6 +51,21 @@ static void reduce_begin(struct reducing *job, size_t total, size_t piece, bool 
 
 static unsigned char *place_of(const struct reducing *job, int rank, uint64_t round) {
     return cf_shared_place(job->shared, rank, round, job->small);
+}
+
+/* A rank's operand: in place, or at this offset in its piece of the window. */
+static const unsigned char *operand_at(const struct reducing *job, int rank, uint64_t round,
+                                       size_t offset) {
+    const uint64_t where = cf_shared_slot(job->shared, rank, round)->where;
+
+    return where == 0 ? place_of(job, rank, round) + offset
+                      : cf_piece_at(job->comm, where) + job->part;
+}
+
+/* Announces the operand of this round. */
+static void filled(const struct reducing *job, uint64_t round) {
+    cf_shared_slot(job->shared, job->shared->me, round)->where = job->where;
+    cf_shared_filled(job->shared, round);
 }
 
 /* The bytes of piece t. */
@@ -91,7 +110,7 @@ static void combine_into(struct reducing *job, void *to, int last, uint64_t roun
     const int me = job->shared->me;
 
     for (int rank = last; rank >= 0 && job->err == MPI_SUCCESS; rank--) {
-        const unsigned char *place = place_of(job, rank, round) + offset;
+        const unsigned char *place = operand_at(job, rank, round, offset);
         const bool here = rank == me && own.taken;
         if (rank == last && here) {
             cf_note(&job->err, cf_copy(job->comm, to, own.from, units, job->unit));
@@ -118,7 +137,7 @@ static void fill(struct reducing *job, uint64_t t) {
                               cf_shared_skip(job->unit, job->from, (size_t)t * job->piece),
                               length_of(job, t), job->unit));
     }
-    cf_shared_filled(shared, round);
+    filled(job, round);
 }
 
 static uint64_t rounds_of(size_t total, size_t piece) {
@@ -269,21 +288,21 @@ static const void *operand_of(const struct reducing *job, const struct cf_split 
 }
 
 /* Each rank's segment is divided by the rank that combines, so that all ranks combine at the same
- * time. */
+ * time. An operand in place stays where it is until all have combined: the caller waits. */
 static void fill_shares(struct reducing *job, const struct cf_split *split, uint64_t t) {
     struct cf_shared *shared = job->shared;
     const uint64_t round = job->base + t;
 
-    cf_shared_reserve(shared, round, job->small);
+    cf_shared_reserve(shared, round, job->small || job->where != 0);
     unsigned char *place = place_of(job, shared->me, round);
-    for (int rank = 0; rank < shared->n; rank++) {
+    for (int rank = 0; rank < shared->n && job->where == 0; rank++) {
         const size_t bytes = rank == shared->me ? 0 : share_of(job, split, rank, t);
         if (bytes > 0 && job->err == MPI_SUCCESS) {
             cf_note(&job->err, cf_shared_put(job->comm, place + (size_t)rank * job->piece,
                                              operand_of(job, split, rank, t), bytes, job->unit));
         }
     }
-    cf_shared_filled(shared, round);
+    filled(job, round);
 }
 
 static int reduce_shares(struct reducing *job, const struct cf_split *split, size_t longest) {
@@ -303,6 +322,8 @@ static int reduce_shares(struct reducing *job, const struct cf_split *split, siz
         const size_t bytes = share_of(job, split, shared->me, t - 1);
         if (bytes > 0) {
             cf_shared_await_others(shared, round);
+            job->part = (size_t)split->displs[shared->me] * (size_t)job->unit->size +
+                        (size_t)(t - 1) * job->piece;
             combine_into(job, cf_shared_skip(job->unit, job->to, (size_t)(t - 1) * job->piece),
                          shared->n - 1, round, offset, units_of(job, bytes),
                          (struct own){true, operand_of(job, split, shared->me, t - 1)});
@@ -318,10 +339,12 @@ int cf_shared_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
     const size_t n = (size_t)comm->shared->n;
     const size_t size = (size_t)unit->size;
     size_t longest = 0;
+    size_t end = 0; /* of this rank's operand */
 
     for (size_t rank = 0; rank < n; rank++) {
         const size_t bytes = (size_t)split->counts[rank] * size;
         longest = bytes > longest ? bytes : longest;
+        end = (size_t)split->displs[rank] * size + bytes;
     }
     if (longest == 0) {
         return MPI_SUCCESS;
@@ -332,6 +355,7 @@ int cf_shared_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
     if (size > CF_SHARED_PIECE / n) {
         return cf_reduce_scatter(comm, from, to, split, unit, op, comm->layout.node_comm);
     }
+    job.where = unit->dense ? cf_piece_find(comm, from, end) : 0;
     const bool small = longest * n <= CF_SHARED_SMALL;
     reduce_begin(&job, longest, small ? longest : CF_SHARED_PIECE / n / size * size, small);
     return reduce_shares(&job, split, longest);

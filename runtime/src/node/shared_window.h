@@ -27,6 +27,7 @@ typedef _Atomic uint64_t cf_shared_flag;
 /* A flag and a small piece of data. They share a cache line, or a few. */
 struct cf_shared_slot {
     cf_shared_flag filled; /* round + 1 */
+    uint64_t where;        /* in reductions: cf_piece_find of the operand; 0: it is in the window */
     alignas(16) unsigned char data[CF_SHARED_SMALL];
 };
 
@@ -67,6 +68,40 @@ struct cf_shared {
     struct cf_shared_flow *flows;        /* [n] scratch of shared_move.c */
     struct cf_shared_part *parts;        /* [n] */
 };
+
+/* One hybrid piece: memory that all ranks of the node have mapped (collforge_hybrid_alloc). */
+struct cf_piece {
+    MPI_Win window;
+    bool locked; /* MPI_Win_lock_all was called */
+    void *address;
+    size_t bytes;
+    struct cf_piece *next; /* in the same order on all ranks of the package */
+};
+
+/* 1 + the position of these bytes in the communicator's hybrid pieces, counted as if the pieces
+ * were contiguous, so equal on all ranks of the node; 0 if they do not lie within one. */
+static inline uint64_t cf_piece_find(const struct cf_comm *comm, const void *buffer, size_t bytes) {
+    uint64_t before = 1;
+
+    for (const struct cf_piece *piece = comm->pieces; piece != NULL; piece = piece->next) {
+        const uintptr_t offset = (uintptr_t)buffer - (uintptr_t)piece->address;
+        if (offset <= piece->bytes && bytes <= piece->bytes - offset) {
+            return before + offset;
+        }
+        before += piece->bytes;
+    }
+    return 0;
+}
+
+/* This process's address of what another rank found. */
+static inline const unsigned char *cf_piece_at(const struct cf_comm *comm, uint64_t where) {
+    const struct cf_piece *piece = comm->pieces;
+
+    for (where--; where >= piece->bytes; piece = piece->next) {
+        where -= piece->bytes;
+    }
+    return (const unsigned char *)piece->address + where;
+}
 
 /* Gets the communicator a shared-memory window. Collective over the communicator. Returns false on
  * all its ranks if some node has none. */
