@@ -18,14 +18,14 @@ from collforge.errors import CollforgeError
 from collforge.generator import manifest
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
-from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.reframe_checks.launches import Outcome
 from collforge.tuner import probes
 from collforge.tuner.cli import main, registry
-from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.probes import instructions, overhead, programs, small, startup
 from collforge.tuner.probes.instructions import Cost
 from collforge.tuner.probes.programs import Programs
 from collforge.tuner.probes.ratios import Ratio
+from collforge.tuner.run.jobs import Site
 
 AT = layout.from_name("2x1")
 AT_3 = layout.from_name("3x1")
@@ -132,35 +132,39 @@ def test_small_calls_are_compared_one_by_one() -> None:
     assert (scan.note, bcast.note) == ("", "forced; tune would not choose it")
 
 
-def test_cells_are_medians_over_launches() -> None:
+def test_a_row_has_one_number_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     def stages(seconds: float) -> dict[str, Any]:
         cell = {"seconds": [seconds, 100.0, seconds], "bytes": 7e6 * seconds}
-        return {"kind": "tuned", "start": seconds, **dict.fromkeys(startup.STAGES, cell)}
+        return {"start": seconds, **dict.fromkeys(startup.STAGES, cell)}
 
     records: list[dict[str, Any]] = []
     for number in (1.0, 2.0, 6.0):
-        records += [{"kind": kind, "init": number} for kind in startup.STARTS]
-        records.append({"kind": "inactive", "start": number * 1e-6})
-        records.append(stages(number * 1e-6))
-    rows = startup.measure(recorded(records), [AT], 3)
-    by_unit = {row.unit: row.cells[AT.name] for row in rows}
-    for unit, scale in (("ms", 1e3), ("us", 1.0), ("bytes", 7.0)):
-        cell = by_unit[unit]
-        expected = [2.0 * scale, 1.0 * scale, 6.0 * scale]
-        assert [cell.median, cell.low, cell.high] == pytest.approx(expected), unit
+        for _ in (AT, AT_3):
+            records += [{"init": number}] * len(startup.STARTS)
+            records += [{"start": number * 1e-6}, stages(number * 1e-6)]
+    outcomes = [Outcome(0, 1.0, f"said before {json.dumps(one)}", "") for one in records]
+    monkeypatch.setattr(startup, "run_launches", lambda *_: outcomes)
+    site = Site("local", "mpich")
+    rows = startup.measure(NOWHERE, site, [AT, AT_3], 3)
+    assert {(row.layout, row.cores) for row in rows} == {("2x1", 2), ("3x1", 3)}
+    for row in rows:
+        scale = {"ms": 1e3, "us": 1.0, "bytes": 7.0}[row.unit]
+        assert row.costs == pytest.approx((scale, 2 * scale, 6 * scale)), row
+    cells = startup.Startup("", rows).table().columns[2].cells
+    assert next(iter(cells)) == "2000 (1000 .. 6000)"
+    outcomes[3] = Outcome(1, 1.0, "", "no MPI")
+    with pytest.raises(CollforgeError, match="no MPI"):
+        startup.measure(NOWHERE, site, [AT, AT_3], 3)
 
 
 @pytest.mark.either
 @pytest.mark.parametrize(
-    "cluster",
-    [
-        pytest.param(None, id="local"),
-        pytest.param(ClusterSpec(), id="emulated", marks=[pytest.mark.emulated, pytest.mark.wide]),
-    ],
+    "system",
+    ["local", pytest.param("emulated", marks=[pytest.mark.emulated, pytest.mark.wide])],
 )
-def test_start_is_measured(compiled: Programs, cluster: ClusterSpec | None) -> None:
-    found = startup.measure(replace(compiled, cluster=cluster), [AT], 1)
-    rows = {row.primitive: row.cells[AT.name].median for row in found}
+def test_start_is_measured(compiled: Programs, system: str) -> None:
+    found = startup.measure(compiled, Site(system, compiled.library.name), [AT], 1)
+    rows = {row.primitive: row.costs[0] for row in found}
     parts = (startup.STARTS, startup.ADDED, startup.STAGES, startup.MEMORY)
     assert len(rows) == sum(map(len, parts))
     assert all(value > 0 for value in rows.values())
@@ -187,7 +191,7 @@ def test_overhead_is_measured(compiled: Programs) -> None:
         assert row.preloaded > 0
 
 
-ROW = startup.Row("MPI_Init, native", "ms", {"3x1": Interval(1.25, 1.0, 1.5)})
+ROW = startup.Row("MPI_Init, native", "ms", "3x1", 3, (1.0, 1.25, 1.5))
 RATIO = Ratio("scan", 2.0, 2.01, 1.005, 0.995, 1.015, 4, small.SLOWER)
 COST = Cost("MPI_Scan", 31.0, ())
 
@@ -214,9 +218,8 @@ def test_commands(
 ) -> None:
     """A table, the same rows as JSON, and a plot; exit status 1 if a call takes too many instructions."""
 
-    def measured(_: object, at: Any, launches: Any, *__: object) -> list[Any]:
-        assert probe is instructions or launches == 4
-        assert probe is instructions or AT_3 in (at, *(at if isinstance(at, list) else ()))
+    def measured(*given: Any) -> list[Any]:
+        assert probe is instructions or (4 in given and (AT_3 in given or [AT_3] in given))
         return [row]
 
     monkeypatch.setattr(programs, "prepare", lambda *_: NOWHERE)
@@ -224,6 +227,7 @@ def test_commands(
     name = probe.__name__.rsplit(".", 1)[1]
     arguments = ["probe", name, "--mpi", built.library.name]
     arguments += [] if probe is instructions else ["--layout", "3x1", "--launches", "4"]
+    arguments += ["--system", "local"] if probe is startup else []
     json_file, plot = tmp_path / "found.json", tmp_path / "found.svg"
     outputs = ["--json", str(json_file), f"--plot={plot}"]
     assert main.main([*arguments, *outputs]) == int(words == ["81"])

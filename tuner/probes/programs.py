@@ -49,7 +49,22 @@ class Programs:
         return start_command(self.library, self.cluster, at)
 
     def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
-        """Launches `program numbers` and returns its output.
+        """Launches `program numbers` and returns its output."""
+        env = self.variables(kind)
+        if self.cluster is None:
+            env["COLLFORGE_NODE_MAP"] = at.node_map
+        command = [*self.start(at), *self.words(program, kind, *numbers)]
+        return output(run_program(command, env, f"{program.name} failed"))
+
+    def words(self, program: Path, kind: str, *numbers: int) -> list[str]:
+        """`program numbers`, with the preload if ``kind`` has one."""
+        # The program `communicators` is linked with the library, so it needs no preload.
+        bare = kind == "native" or program == self.communicators
+        preload = [] if bare else ["sh", "-c", PRELOAD, str(self.preload)]
+        return [*preload, str(program), *map(str, numbers)]
+
+    def variables(self, kind: str) -> dict[str, str]:
+        """The environment of a kind of launch.
 
         ``kind``: native (no preload), inactive (preload without database), profiled (the same, with
         COLLFORGE_PROFILE), tuned (preload and database), tried (the same, and the guard tries reductions, too),
@@ -57,8 +72,6 @@ class Programs:
         where it applies.
         """
         env = {"COLLFORGE_SYSTEM": SYSTEM}
-        if self.cluster is None:
-            env["COLLFORGE_NODE_MAP"] = at.node_map
         if kind == "tuned":
             env["COLLFORGE_DB"] = str(self.database)
         elif kind == "tried":
@@ -68,14 +81,13 @@ class Programs:
             env["COLLFORGE_PROFILE"] = str(self.database.with_name("calls.csv"))
         elif kind not in ("native", "inactive"):
             env["COLLFORGE_FORCE"] = f"*={kind}"
-        # The program `communicators` is linked with the library, so it needs no preload.
-        bare = kind == "native" or program == self.communicators
-        words = [] if bare else ["sh", "-c", PRELOAD, str(self.preload)]
-        command = [*self.start(at), *words, str(program)]
-        command += map(str, numbers)
-        text = run_program(command, env, f"{program.name} failed")
-        found: dict[str, Any] = json.loads(text[text.index("{") :])
-        return found
+        return env
+
+
+def output(text: str) -> dict[str, Any]:
+    """What a program printed, behind what the launcher may have."""
+    found: dict[str, Any] = json.loads(text[text.index("{") :])
+    return found
 
 
 def start_command(
@@ -106,7 +118,7 @@ def prepare(library: MpiLibrary, layouts: Sequence[Layout], folder: Path | None 
         "communicators": [
             str(runtime / "bench" / "programs" / "communicators.c"),
             *objects.split(),
-            "-Wl,--wrap=cf_presence_agree",
+            "-Wl,--wrap=cf_presence_agree,--wrap=cf_layout_discover",
             "-ldl",
         ],
     }

@@ -2,32 +2,34 @@
 
 They correspond to Table 2 of Zhou et al. (2020): MPI_Init, the first call on a communicator (layout
 and rules, local), and the first call that runs a variant (node and lane communicators, collective).
-The launch is the unit of statistics (evidence.py): a cell is the median over launches of the
-medians in each.
+The launch is the unit of statistics (evidence.py): a number is the median of a launch, on the slowest or
+largest rank.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
 
 from collforge import layout
+from collforge.errors import CollforgeError
+from collforge.home import home, new_folder
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.tuner.decide import evidence
-from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.probes.programs import Programs
 from collforge.tuner.run import measuring
+from collforge.tuner.run.jobs import Site
+from collforge.tuner.run.launches import Launch, Outcome, run_launches
 from collforge.tuner.run.pictures import DotPicture, Dots
 
 SUMMARY = "time the one-off costs of MPI_Init and each communicator, with and without the preload"
-LAYOUTS = "2x1,2x2,4x2"
 COMMUNICATORS = 160  # the most that runtime/bench/programs/communicators.c allows
 
 # The kind of a launch -> the table's words for its MPI_Init.
@@ -45,7 +47,8 @@ STAGES = {
     "free": "MPI_Comm_free, native",
     "free_one": "MPI_Comm_free after stage one",
     "free_two": "MPI_Comm_free after stage two",
-    "create": "collforge_hybrid_create",
+    "create": "collforge_hybrid_create, communicators",
+    "tables": "collforge_hybrid_create, rank tables",
     "alloc": "collforge_hybrid_alloc of 1 MiB",
     "init": "collforge_hybrid_allgather_init",
     "hybrid": "collforge_hybrid_free",
@@ -55,13 +58,15 @@ MEMORY = ("dup", "stage_one", "stage_two")
 
 @dataclass(frozen=True)
 class Row:
-    """The cost of one operation on each layout."""
+    """The cost of one operation on a layout."""
 
     primitive: str
     unit: str
-    """ms, us or bytes, per call or communicator, on the slowest or largest rank."""
-    cells: dict[str, Interval]
-    """Layout -> cost."""
+    """ms, us or bytes, per call or communicator."""
+    layout: str
+    cores: int
+    costs: tuple[float, ...]
+    """One a launch."""
 
 
 @dataclass(frozen=True)
@@ -69,91 +74,91 @@ class Startup(Result):
     rows: Sequence[Row]
 
     def table(self) -> Table:
+        names = list(dict.fromkeys(row.layout for row in self.rows))
         table = Table(title=self.title)
         table.add_column("primitive")
         table.add_column("unit")
-        for name in self.rows[0].cells:
-            ranks = layout.from_name(name).size
-            table.add_column(f"{name}: {ranks} ranks", justify="right")
-        for row in self.rows:
-            table.add_row(row.primitive, row.unit, *map(format_cell, row.cells.values()))
+        for name in names:
+            table.add_column(f"{name}: {layout.from_name(name).size} ranks", justify="right")
+        cells = {(row.primitive, row.layout): format_cell(row.costs) for row in self.rows}
+        for primitive, unit in dict.fromkeys((row.primitive, row.unit) for row in self.rows):
+            table.add_row(primitive, unit, *(cells[primitive, name] for name in names))
         return table
 
     def picture(self) -> DotPicture:
-        panels = {
-            unit: [
-                Dots(
-                    name, {row.primitive: row.cells[name] for row in self.rows if row.unit == unit}
-                )
-                for name in self.rows[0].cells
-            ]
-            for unit in dict.fromkeys(row.unit for row in self.rows)
-        }
+        panels: dict[str, list[Dots]] = {}
+        for unit, name in dict.fromkeys((row.unit, row.layout) for row in self.rows):
+            rows = [row for row in self.rows if (row.unit, row.layout) == (unit, name)]
+            cells = {row.primitive: evidence.median_interval(row.costs) for row in rows}
+            panels.setdefault(unit, []).append(Dots(name, cells))
         return DotPicture(panels, self.title)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "on ranks of this machine or of an emulated cluster (default: %(default)s)"
-    parser.add_argument("--system", choices=("local", "emulated"), default="local", help=text)
-    measuring.add_rails(parser)
-    text = "each nodes x ranks per node (default: %(default)s)"
-    parser.add_argument("--layout", default=LAYOUTS, metavar="LAYOUT[,LAYOUT...]", help=text)
+    measuring.add_system(parser, "each nodes x ranks per node, separated by commas")
     programs.add_launches(parser)
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Startup:
-    layouts = [measuring.parse_layout(name, args.system) for name in args.layout.split(",")]
+    names = (args.layout or "").split(",")
+    layouts = [measuring.parse_layout(name, args.system) for name in names]
+    args.layout = layouts[0].name
+    site = measuring.site(args, library.name)
     started = programs.prepare(library, layouts)
-    if args.system == "emulated":
-        started = replace(started, cluster=measuring.rails(args, layouts[0]))
-    rows = measure(started, layouts, args.launches)
+    rows = measure(started, site, layouts, args.launches)
     words = f"one-off costs, median of {args.launches} launches (95 % interval)"
-    return Startup(f"{library.short_version}: {words}; {args.system}", rows)
+    return Startup(f"{library.short_version}: {words}; {measuring.system_name(args)}", rows)
 
 
-def measure(started: Programs, layouts: Sequence[Layout], launches: int) -> list[Row]:
+def measure(started: Programs, site: Site, layouts: Sequence[Layout], launches: int) -> list[Row]:
     """The rows of the table. Launches of all kinds and layouts are interleaved."""
-    starts: dict[tuple[str, str], list[float]] = {}
-    added: dict[tuple[str, str], list[float]] = {}
-    stages: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for _ in range(launches):
-        for at in layouts:
-            for kind in STARTS:
-                found = started.launch(at, started.overhead, kind, 0)
-                starts.setdefault((kind, at.name), []).append(found["init"])
-            for kind, count in (("inactive", 0), ("tuned", COMMUNICATORS)):
-                found = started.launch(at, started.communicators, kind, count)
-                added.setdefault((kind, at.name), []).append(found["start"])
-            for stage in STAGES:
-                stages.setdefault((stage, at.name), []).append(found[stage])
+    kinds = [(kind, False) for kind in STARTS] + [(kind, True) for kind in ADDED]
+    settings = [(at, *kind) for at in layouts for kind in kinds]
+    plan = [launch(started, *setting) for setting in settings]
+    outcomes = run_launches(site, new_folder(home() / "runs", "startup"), [], plan * launches)
+    rows = []
+    for number, (at, kind, added) in enumerate(settings):
+        records = [record(one, kind) for one in outcomes[number :: len(settings)]]
+        for primitive, unit, costs in (_added if added else _starts)(kind, records):
+            rows.append(Row(primitive, unit, at.name, at.size, tuple(costs)))
+    order = list(dict.fromkeys(row.primitive for row in rows))
+    return sorted(rows, key=lambda row: order.index(row.primitive))
 
-    def row(primitive: str, unit: str, values: Mapping[str, Sequence[float]]) -> Row:
-        cells = {name: evidence.median_interval(cell) for name, cell in values.items()}
-        return Row(primitive, unit, cells)
 
-    names = [at.name for at in layouts]
-    rows = [
-        row(words, "ms", {name: [1e3 * s for s in starts[kind, name]] for name in names})
-        for kind, words in STARTS.items()
-    ]
-    rows += [
-        row(words, "us", {name: [1e6 * s for s in added[kind, name]] for name in names})
-        for kind, words in ADDED.items()
-    ]
+def launch(started: Programs, at: Layout, kind: str, added: bool) -> Launch:
+    program = started.communicators if added else started.overhead
+    count = COMMUNICATORS if added and kind == "tuned" else 0
+    words = started.words(program, kind, count)
+    return Launch(words, at.name, started.variables(kind), programs.TIME_LIMIT)
+
+
+def record(outcome: Outcome, kind: str) -> dict[str, Any]:
+    if outcome.code != 0:
+        raise CollforgeError(f"a launch ({kind}) failed:\n{outcome.err.strip()[-2000:]}")
+    return programs.output(outcome.out)
+
+
+Costs = Iterator[tuple[str, str, Sequence[float]]]
+"""Primitive, unit, costs."""
+
+
+def _starts(kind: str, records: Sequence[dict[str, Any]]) -> Costs:
+    yield STARTS[kind], "ms", [1e3 * one["init"] for one in records]
+
+
+def _added(kind: str, records: Sequence[dict[str, Any]]) -> Costs:
+    yield ADDED[kind], "us", [1e6 * one["start"] for one in records]
+    if kind != "tuned":
+        return
     for stage, words in STAGES.items():
-        medians = {
-            name: [1e6 * statistics.median(one["seconds"]) for one in stages[stage, name]]
-            for name in names
-        }
-        rows.append(row(words, "us", medians))
+        yield words, "us", [1e6 * statistics.median(one[stage]["seconds"]) for one in records]
     for stage in MEMORY:
-        sizes = {name: [one["bytes"] for one in stages[stage, name]] for name in names}
-        rows.append(row(f"memory: {STAGES[stage]}", "bytes", sizes))
-    return rows
+        yield f"memory: {STAGES[stage]}", "bytes", [one[stage]["bytes"] for one in records]
 
 
-def format_cell(cell: Interval) -> str:
+def format_cell(costs: Sequence[float]) -> str:
     """``1.23 (1.20 .. 1.31)``; no interval for whole numbers that never differ."""
+    cell = evidence.median_interval(costs)
     shown = [
         f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
         for value in (cell.median, cell.low, cell.high)
