@@ -74,10 +74,13 @@ def problem_size(kernel: str, ranks: int, nodes: int, wanted: int = 0) -> int:
     return -(-(wanted or usual[kernel]) // step) * step
 
 
-def paper_size(kernel: str, nodes: int) -> int:
-    """The size of Zhou et al. (2020), section 5.3, which grows with the nodes; 0 (the default) for bpmf."""
-    on_one_node = {"summa": 1024, "poisson": 256}
-    return round(on_one_node.get(kernel, 0) * math.sqrt(nodes))
+def paper_size(kernel: str, ranks: int, nodes: int) -> int:
+    """The size of Zhou et al. (2020), section 5.3, which grows with ranks or nodes; 0 (default) for bpmf.
+
+    In summa a block has 256 x 256 numbers, so that broadcasts are of 512 KiB if the grid of ranks is square.
+    """
+    columns = next(n for n in range(math.isqrt(ranks - 1) + 1, ranks + 1) if ranks % n == 0)
+    return {"summa": 256 * columns, "poisson": round(256 * math.sqrt(nodes))}.get(kernel, 0)
 
 
 def printed(kernel: str, text: str) -> list[Line]:

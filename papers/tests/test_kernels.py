@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-import re
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch
+from slurm_commands import own_cluster
 from support import execute, launch_local
-from test_reframe import run_checks
 
-from collforge import papers
+from collforge.errors import CollforgeError
 from collforge.papers.probes import kernels as probe
 from collforge.papers.programs import kernels
 from collforge.papers.programs.kernels import KERNELS, Line, versions
+from collforge.reframe_checks.launches import Outcome
 
 SECONDS = 60
 RANKS = 4
@@ -75,9 +76,10 @@ def programs(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> P
     return Programs(built.library.name, folder)
 
 
-def test_sizes_of_the_paper_grow_with_the_nodes() -> None:
-    sizes = {k: [kernels.paper_size(k, nodes) for nodes in (1, 4, 16)] for k in KERNELS}
+def test_sizes_of_the_paper() -> None:
+    sizes = {k: [kernels.paper_size(k, 16 * nodes, nodes) for nodes in (1, 4, 16)] for k in KERNELS}
     assert sizes == {"summa": [1024, 2048, 4096], "poisson": [256, 512, 1024], "bpmf": [0, 0, 0]}
+    assert [kernels.paper_size("summa", ranks, 1) for ranks in (1, 2, 4, 6)] == [256, 512, 512, 768]
 
 
 @each_kernel
@@ -156,7 +158,7 @@ def test_the_solution_is_right(programs: Programs) -> None:
     assert math.isclose(found, expected, rel_tol=kernels.TOLERANCE)
 
 
-# ---- lines of code, and the check ----------------------------------------------------------------
+# ---- lines of code, and the probe ----------------------------------------------------------------
 
 
 @each_kernel
@@ -195,47 +197,64 @@ def test_sizes_that_all_versions_can_cut(
     assert kernels.problem_size(kernel, ranks, nodes, wanted) == size
 
 
-def test_times_over_the_mpi_version() -> None:
-    lines = [
-        Line(version, 4, factor * seconds, 0.5, 1.0)
-        for seconds in (1.0, 2.0)
-        for version, factor in (("mpi", 1.0), ("hybrid", 0.5), ("openmp", 2.0))
-    ]
-    rows = {row.version: row for row in probe.timings("summa", lines)}
-    assert {v: round(row.over_mpi, 9) for v, row in rows.items()} == {
-        "mpi": 1.0,
-        "openmp": 2.0,
-        "hybrid": 0.5,
+def test_a_row_has_one_number_a_launch() -> None:
+    factors = {"mpi": 1.0, "hybrid": 0.5, "openmp": 2.0}
+    lines = {
+        version: [Line(version, 4, factor * seconds, 0.25, 1.0) for seconds in (1.0, 2.0)]
+        for version, factor in factors.items()
     }
-    assert rows["hybrid"].samples == (0.5, 1.0) and rows["hybrid"].seconds == 0.75
-    (one,) = [row for row in probe.timings("summa", lines[:3]) if row.version == "hybrid"]
-    assert one.over_mpi_low == one.over_mpi_high == 0.5, "one launch has no interval"
+    rows = {row.version: row for row in probe.timings("summa", 48, lines)}
+    hybrid = rows["hybrid"]
+    assert (hybrid.seconds, hybrid.collectives) == ((0.5, 1.0), (0.25, 0.25))
+    assert hybrid.computation == (0.25, 0.75)
+    assert probe.over(rows["mpi"].seconds, hybrid.seconds)[0] == pytest.approx(0.5)
+    assert probe.over((1.0,), (0.5,)) == (0.5, 0.5, 0.5), "one launch has no interval"
+    lines["hybrid"][1] = replace(lines["hybrid"][1], checksum=1.1)
+    with pytest.raises(CollforgeError, match="checksums differ"):
+        probe.timings("summa", 48, lines)
+    with pytest.raises(CollforgeError, match="exit code 3"):
+        probe.line_of("summa", Outcome(3, 1.0, "summa mpi 4 1.0 0.5 1.0\n", ""))
+
+
+def words_of(path: Path, system: str) -> list[str]:
+    words = ["--system", system, "--layout", "2x2", "--size", "48", "--launches", "1"]
+    return [*words, "--kernel", "poisson,summa", "--json", str(path)]
+
+
+def check_rows(path: Path) -> None:
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["kernel"], row["version"], row["processes"]) for row in rows] == [
+        (kernel, version, 2 if version == "openmp" else 4)
+        for kernel in ("poisson", "summa")
+        for version in versions(kernel)
+    ]
+    for row in rows:
+        assert min(row["seconds"] + row["computation"] + row["collectives"]) > 0
 
 
 @pytest.mark.slow
 def test_the_probe(collforge: Launch, mpi: str, tmp_path: Path) -> None:
     path = tmp_path / "kernels.json"
-    words = ["--system", "local", "--layout", "2x1", "--size", "48", "--launches", "1"]
-    words += ["--kernel", "poisson,summa", "--json", str(path)]
-    done = collforge("probe", "kernels", "--mpi", mpi, *words)
+    done = collforge("probe", "kernels", "--mpi", mpi, *words_of(path, "local"))
     assert done.returncode == 0, done.stderr
+    check_rows(path)
+
+
+@pytest.mark.emulated
+def test_the_probes_in_a_queue(built: Installation, tmp_path: Path) -> None:
+    """Versions on all ranks and on one of each node, as steps of one job; and the start of programs."""
+    mpi, command = built.library.name, [sys.executable, "-m", "collforge", "probe"]
+    with own_cluster() as cluster:
+        for system in ("slurm", "slurm-mpirun"):
+            path = tmp_path / f"{system}.json"
+            words = [*command, "kernels", "--mpi", mpi, *words_of(path, system)]
+            code, said = cluster.run("exec", "--", *words)
+            assert code == 0, said
+            check_rows(path)
+        path = tmp_path / "startup.json"
+        words = ["--system", "slurm", "--layout", "1x2,2x2", "--launches", "1", "--json", str(path)]
+        code, said = cluster.run("exec", "--", *command, "startup", "--mpi", mpi, *words)
+        assert code == 0, said
     rows = json.loads(path.read_text())["rows"]
-    assert [(row["kernel"], row["version"]) for row in rows] == [
-        (kernel, version) for kernel in ("poisson", "summa") for version in versions(kernel)
-    ]
-    assert min(row["seconds"] for row in rows) > 0
-
-
-@pytest.mark.slow
-def test_the_check_reports_all_versions(tmp_path: Path, mpi: str) -> None:
-    settings = {"size": 48, "iterations": 2, "launches": 1}
-    session = run_checks(tmp_path, f"local:{mpi}", "^Kernel", checks=papers.CHECKS, **settings)
-    assert session.code == 0, session.said
-    assert len(session.tests) == len(KERNELS)
-    for test in session.tests:
-        found = {key.split(":")[-1]: value[0] for key, value in test["perfvalues"].items()}
-        named = versions(re.search(r"kernel=(\w+)", test["display_name"])[1])  # type: ignore[index]
-        values = {f"{version}_{value}" for version in named for value in ("seconds", "lines")}
-        assert set(found) == {"added_lines", *values}
-        assert found["hybrid_lines"] <= found["mpi_lines"] + kernels.MOST_ADDED
-        assert min(found.values()) > 0
+    assert {(row["layout"], row["cores"]) for row in rows} == {("1x2", 2), ("2x2", 4)}
+    assert min(min(row["costs"]) for row in rows) > 0

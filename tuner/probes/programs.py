@@ -71,7 +71,8 @@ class Programs:
         or a family that the preloaded library is forced to use
         where it applies.
         """
-        env = {"COLLFORGE_SYSTEM": SYSTEM}
+        # All ranks have the library, which some launchers do not tell.
+        env = {"COLLFORGE_SYSTEM": SYSTEM, "COLLFORGE_START_TIMEOUT": "60"}
         if kind == "tuned":
             env["COLLFORGE_DB"] = str(self.database)
         elif kind == "tried":

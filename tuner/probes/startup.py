@@ -30,6 +30,7 @@ from collforge.tuner.run.launches import Launch, Outcome, run_launches
 from collforge.tuner.run.pictures import DotPicture, Dots
 
 SUMMARY = "time the one-off costs of MPI_Init and each communicator, with and without the preload"
+TIME_LIMIT = 120.0  # seconds of a launch
 COMMUNICATORS = 160  # the most that runtime/bench/programs/communicators.c allows
 
 # The kind of a launch -> the table's words for its MPI_Init.
@@ -129,7 +130,7 @@ def launch(started: Programs, at: Layout, kind: str, added: bool) -> Launch:
     program = started.communicators if added else started.overhead
     count = COMMUNICATORS if added and kind == "tuned" else 0
     words = started.words(program, kind, count)
-    return Launch(words, at.name, started.variables(kind), programs.TIME_LIMIT)
+    return Launch(words, at.name, started.variables(kind), TIME_LIMIT)
 
 
 def record(outcome: Outcome, kind: str) -> dict[str, Any]:
