@@ -117,8 +117,9 @@ def _values(claim: Claim, grid: Grid) -> Iterator[Value]:
 def _groups(claim: Claim, found: Sequence[Value], names: Sequence[str]) -> list[list[Value]]:
     """The values along the claim's axis, for each place on the others; in ascending order."""
     groups: dict[tuple[Key | None, ...], list[Value]] = {}
+    axes = [claim.along, *(["layout"] if claim.along in ("nodes", "ranks") else [])]
     for one in found:
-        groups.setdefault(one.row.at([n for n in names if n != claim.along]), []).append(one)
+        groups.setdefault(one.row.at([n for n in names if n not in axes]), []).append(one)
     for each in groups.values():
         missing = [one for one in each if claim.along not in one.row.keys]
         if missing:

@@ -56,18 +56,19 @@ def invented(
         axes[claim.along] = places(claim, claim.along)
     for where in (dict(zip(axes, point)) for point in itertools.product(*axes.values())):
         step = wanted(claim, where, axes, is_so)
+        # A growth is of two places: launches that are alike at both of them would cancel out.
+        grows = claim.along and not claim.crosses
+        varied = () if grows and where[claim.along] != axes[claim.along][-1] else launches
         if not claim.order and not claim.over:
-            yield row(claim, {**where, **scalars(claim.of)}, step, launches, doubt)
+            yield row(claim, {**where, **scalars(claim.of)}, step, varied, doubt)
             continue
         for number, one in enumerate(ladder):
             factor = step ** (len(ladder) - 1 - number)
-            yield row(
-                claim, {**where, **scalars(one)}, factor, launches if not number else (), doubt
-            )
+            yield row(claim, {**where, **scalars(one)}, factor, () if number else varied, doubt)
 
 
 def places(claim: Claim, name: str) -> Sequence[Key]:
-    part = claim.where.get(name)
+    part = claim.where.get(name, claim.within if name == claim.along else None)
     if part is None:
         return (1, 2, 4)
     if isinstance(part, (str, int, float)):
@@ -256,3 +257,12 @@ def test_what_matches() -> None:
 def test_the_verdicts_words() -> None:
     """docs/papers.md names them."""
     assert (claims.HOLDS, claims.FAILS, claims.OPEN) == ("holds", "does not hold", "cannot be told")
+
+
+def test_a_growth_over_layouts() -> None:
+    """Layouts differ with the nodes, and must not tell the places of the axis apart."""
+    found = [
+        Row({"nodes": n, "layout": f"{n}x2"}, {"v": [n * one for one in STEADY]}) for n in (1, 2, 4)
+    ]
+    claim = Claim("it grows", "v", along="nodes", at_least=2.0)
+    assert judge(claim, Grid(found, ("nodes", "layout"))).word == HOLDS
