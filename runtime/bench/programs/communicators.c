@@ -11,8 +11,8 @@
  * the duplication, stage one (layout and rules, local), stage two (communicators of nodes and
  * lanes, collective), and freeing after either stage or none. Then COUNT packages of
  * collforge_hybrid.h in turn: creating each, of that its tables apart, allocating a hybrid piece of
- * 1 MiB, initialising a persistent allgather in it, and freeing all. Prints seconds (of the slowest rank) and bytes (from
- * malloc, of the largest rank) as JSON.
+ * 1 MiB, initialising a persistent allgather in it, and freeing all. Prints seconds (of the slowest
+ * rank) and bytes (from malloc, of the largest rank) as JSON.
  *
  * Each takes up to three of CF_MOST_HIDDEN (connect.h) communicators, so COUNT is at most 160.
  */
@@ -186,8 +186,8 @@ static bool print_start(double started) {
            PMPI_Comm_free(&node) == MPI_SUCCESS;
     const double own = times[1] - times[0];
     double most = 0;
-    good = good &&
-           PMPI_Reduce(&own, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
+    good =
+        good && PMPI_Reduce(&own, &most, 1, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD) == MPI_SUCCESS;
     if (rank == 0 && good) {
         printf("{\"start\": %.9f", most);
     }
