@@ -28,9 +28,8 @@
  *   sample is the median of the windows. So it is for in-place calls, whose input must be restored
  *   before each call.
  *
- * Other buffers are not written between calls, as in OSU's and Intel's benchmarks: a core takes
- * longer to read what another one has just written. So a timed call that writes nothing would not
- * be seen; every candidate is verified before the timed calls and after them.
+ * Other buffers are not written between calls, as in OSU's and Intel's benchmarks, so every
+ * candidate is verified before the timed calls and after them (docs/design/measuring.md).
  */
 #include <math.h>
 #include <stdlib.h>
