@@ -28,7 +28,7 @@ class HandIn(Fold):
 
 class HandOut(Unfold):
     call = "hand_out"
-    keys = MOVE
+    keys = {**MOVE}
     one_buffer = "fewer_lanes"
 
     def to_c(self, c: InC) -> str:
