@@ -17,6 +17,7 @@ from collforge.mpi_library import MpiLibrary
 from collforge.papers.programs import applications
 from collforge.papers.programs.applications import Line
 from collforge.reframe_checks.mpirun import PRELOAD
+from collforge.reframe_checks.systems import slurm
 from collforge.toolchain import build, vcis
 from collforge.tuner.decide.evidence import Interval, median_interval
 from collforge.tuner.probes import Result, programs
@@ -105,7 +106,8 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     folder = new_folder(home() / "runs", "monte-carlo")
     mpicc = str(library.mpicc)
     variables = {"OMP_NUM_THREADS": str(at.threads)}
-    doubt = crowded(at) if args.system in measuring.LAYOUTS else ""
+    here = args.system in (*measuring.LAYOUTS, *slurm.SYSTEMS) and not args.config
+    doubt = crowded(at) if here else ""
     if doubt:  # threads that poll would keep others from running
         variables["OMP_WAIT_POLICY"] = "passive"
     preloaded = {**variables, **vcis.thread_settings(library, at.threads), "COLLFORGE_VERBOSE": "2"}
