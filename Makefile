@@ -54,8 +54,8 @@ test-wide: setup prefixes ## real clusters, tunings, kills, trees, sanitizers, p
 	$(PYTEST) -m "$(WIDE)"
 
 # The programs of others are built, too (docs/developing.md). What is added holds for the prerequisites.
-test-all: COMMANDS += cmake=cmake python3-config=python3-dev eztrace=eztrace
-test-all: LIBRARIES += blas=libblas-dev lapack=liblapack-dev fftw3=libfftw3-dev \
+test-all: COMMANDS += cmake=cmake python3-config=python3-dev eztrace=eztrace clang=clang
+test-all: LIBRARIES += omp5=libomp-dev blas=libblas-dev lapack=liblapack-dev fftw3=libfftw3-dev \
 	scalapack-openmpi=libscalapack-openmpi-dev scalapack-mpich=libscalapack-mpich-dev
 test-all: setup prefixes ## every night: all tests with fresh seeds, long random runs, programs of others
 	@export COLLFORGE_TEST_SEED=$${COLLFORGE_TEST_SEED:-$$((RANDOM << 15 | RANDOM))}

@@ -30,9 +30,16 @@ class Cost:
     lane_volume: float
     off_node: float
 
-    def seconds(self, nbytes: int, lanes: int, rate: float) -> float:
-        """The least time between nodes in the k-lane model (section V): k lanes of ``rate`` bytes/s each."""
-        return nbytes * self.off_node / (lanes * rate)
+    def beta(self, lanes: int) -> float:
+        """The sizes that go over the busiest of k lanes of a node, of which a rank uses one at a time."""
+        return max(self.lane_volume, self.off_node / lanes)
+
+    def seconds(self, nbytes: int, lanes: int, rate: float, latency: float) -> float:
+        """The least time between nodes in the k-lane model (section V).
+
+        k lanes of ``rate`` bytes/s each; ``latency``: seconds of a round. Steps on the nodes take no time.
+        """
+        return self.lane_rounds * latency + nbytes * self.beta(lanes) / rate
 
 
 def cost(variant: Variant, layout: Layout, most_lanes: int = 0, root: int = 0) -> Cost:

@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .load import SpecError
+from .load import MOST_LANES, SpecError
 from .manifest import Parameter
 from .model import Algorithm, Collective, Composition, Family, Specs, Step, Variant
 from .steps import STEPS
 
-LANES = "lanes"
+LANES = MOST_LANES.name
 """Parameter: the most lanes that a full-lane family uses; 0 means all."""
 
 NODE_PHASE = "node_phase"

@@ -35,6 +35,17 @@ SIZED = ("block", "mean", "exchanged", "none")
 VARIES = ("no", "source", "target", "pair")
 IN_PLACE = ("none", "send_all", "send_root", "recv_root")
 
+MOST_LANES = Parameter(
+    "lanes",
+    (0, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64),
+    neutral=0,
+    minimum=1,
+    below="min_node_size",
+    summary="The number of lanes. 0: as many as the smallest node has ranks. (One lane would be the family "
+    "hierarchical.)",
+)
+"""The parameter of families with ``lanes = "any"``."""
+
 
 class SpecError(CollforgeError):
     """A spec is wrong; the message names the file and the key."""
@@ -221,8 +232,10 @@ def _family(table: _Table, collectives: Mapping[str, Collective]) -> Family:
         table.text("summary"),
         table.text("source"),
     )
-    lanes = table.choice("lanes", ("full", "single"))
+    lanes = table.choice("lanes", ("full", "single", "any"))
     parameters = tuple(_parameter(row, {}) for row in table.tables("parameter"))
+    if lanes == "any":
+        lanes, parameters = "full", (MOST_LANES, *parameters)
     shapes = table.table("buffers", {})
     buffers = {key: shapes.choice(key, tuple(splits.SHAPES)) for key in list(shapes.values)}
     parts = table.table("views", {})

@@ -408,6 +408,34 @@ def test_temporaries_take_no_more_than_estimated(driver: Driver) -> None:
         assert not sized or one["memory"] <= one["memory_estimate"] + nbytes / 8, one["case"]
 
 
+@pytest.mark.parametrize("nodes", ["5", "4,5", "map:0,1,1,0,1,0,0,1"])
+def test_any_number_of_lanes(driver: Driver, nodes: str) -> None:
+    """At every root. On 4 and 5 ranks, 3 lanes have shares of unlike sizes, and some roots carry no lane."""
+    made = manifest.load(SHARED_HOME / "generated" / "manifest.json")
+    name = {"5": "2x5", "4,5": "4+5"}.get(nodes, nodes.replace(",", "."))
+    layout = from_name(name)
+    cases = []
+    for entry in made.variants:
+        shown = made.collective(entry.collective)
+        facts = made.facts(entry.collective, layout, 12)
+        chosen = "lanes" in {p.name for p in entry.parameters} and not shown.hybrid
+        if not chosen or not entry.applies(facts):
+            continue
+        tail = "1" if shown.moves_nothing else "12,type=int"
+        tail += ",op=sum" if shown.has_op else ""
+        roots = [f",root={root}" for root in range(layout.size)] if shown.rooted else [""]
+        for lanes in range(1, min(layout.node_sizes)):
+            variant = f"{entry.collective}:{entry.family}[lanes={lanes}]"
+            cases += [f"{variant}@{name},bytes={tail}{root}" for root in roots]
+    families = {case.split(":")[1].split("[")[0] for case in cases}
+    wanted = {"full_lane", "root_reduce"} | ({"zero_copy"} if nodes == "5" else set())
+    assert families == wanted
+    where = {"ranks": layout.size, "COLLFORGE_NODE_MAP": nodes}
+    code, records, said = driver(cases, "--verify-only", **where)
+    assert code == 0 and all(one["verified"] for one in records[1:-1]), said
+    assert len(records) == len(cases) + 2
+
+
 def test_max_seconds_ends_a_group_after_two_samples(driver: Driver) -> None:
     options = ["--samples", "1000", "--max-seconds", "0.000001"]
     code, records, _ = driver(["allgather:native@1x2,bytes=4096"], *options)

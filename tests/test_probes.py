@@ -365,7 +365,7 @@ def test_probes_are_listed_and_asked_for(capsys: pytest.CaptureFixture[str]) -> 
     assert main.main(["probe", "--list"]) == 0
     listed = dict(line.split(None, 1) for line in capsys.readouterr().out.splitlines())
     names = {"instructions", "kernels", "lanes", "message-rate", "overhead", "overlap"}
-    names |= {"mini-apps", "progress", "small", "startup", "vcis"}
+    names |= {"mini-apps", "monte-carlo", "progress", "small", "startup", "vcis"}
     assert names <= set(listed) == set(registry.find(probes, "run"))
     assert all(0 < len(summary) < 100 for summary in listed.values())
     assert main.main(["probe"]) == main.USER_ERROR

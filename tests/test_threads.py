@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from conftest import Installation
 from hazards.build import C
-from support import SEED, TOP, compile_once, launch_local
+from support import SEED, TOP, compile_once, execute, launch_local
 from test_sanitizers import make_library, only_openmpi, sanitizer
 
 from collforge.toolchain import vcis
@@ -29,9 +30,10 @@ either = pytest.mark.either
 wide = pytest.mark.wide
 
 
-def compile_c(built: Installation, name: str, *words: str) -> Path:
+def compile_c(built: Installation, name: str, *words: str, compiler: str = "gcc") -> Path:
     source = C / f"{name}.c"
-    command = [built.library.mpicc, "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp"]
+    command = ["env", f"OMPI_CC={compiler}", f"MPICH_CC={compiler}", str(built.library.mpicc)]
+    command += ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp"]
     command += ["-D_POSIX_C_SOURCE=200809L", "-pthread", f"-I{TOP / 'runtime' / 'src'}", *words]
     needed = [Path(word) for word in words]
     needed += [path.with_suffix(".h") for path in needed]
@@ -120,6 +122,43 @@ def test_a_team(built: Installation) -> None:
     """Tests the distribution of chunks over threads (runtime/src/base/threads.c) alone."""
     team = compile_c(built, "team", str(TOP / "runtime" / "src" / "base" / "threads.c"))
     done = launch_local(built.library.name, 1, [str(team)], {"OMP_NUM_THREADS": "2"}, SECONDS)
+    assert (done.returncode, done.stdout) == (0, "passed\n")
+
+
+@pytest.fixture(scope="module", params=["GOMP_parallel", "__kmpc_fork_call"])
+def llvm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A folder with LLVM's OpenMP runtime, whole or without the entry points of GCC's."""
+    if not (clang := shutil.which("clang")):
+        pytest.skip("no clang: apt-get install clang libomp-dev")
+    library = Path(execute([clang, "-print-file-name=libomp.so.5"]).stdout.strip())
+    if not library.exists():
+        pytest.skip("no OpenMP runtime of clang: apt-get install libomp-dev")
+    entire = library.read_bytes()
+    without = entire.replace(b"GOMP_parallel\0", b"NONE_parallel\0")
+    assert without != entire, "the test has to hide the entry point in another way"
+    folder = tmp_path_factory.mktemp("llvm")
+    (folder / "libomp.so.5").write_bytes(entire if request.param == "GOMP_parallel" else without)
+    return str(folder)
+
+
+@wide
+@pytest.mark.parametrize("modes", ["outside mixed", "workers"])
+def test_llvms_threads(built: Installation, llvm: str, modes: str) -> None:
+    """As test_results, with a program that clang has compiled."""
+    program = compile_c(built, "openmp", compiler="clang")
+    more = {"LD_LIBRARY_PATH": llvm, "COLLFORGE_THREAD_MULTIPLE": "always"}
+    command = [str(program), str(SEED), str(STEPS), *modes.split()]
+    log = run(built, 3, "2,1", command, "*=thread_split", **more)
+    ((layout, families),) = decisions(log).items()
+    assert layout.endswith("x2") and "thread_split" in families
+
+
+@wide
+def test_a_team_of_llvm(built: Installation, llvm: str) -> None:
+    source = TOP / "runtime" / "src" / "base" / "threads.c"
+    team = compile_c(built, "team", str(source), compiler="clang")
+    variables = {"OMP_NUM_THREADS": "2", "LD_LIBRARY_PATH": llvm}
+    done = launch_local(built.library.name, 1, [str(team)], variables, SECONDS)
     assert (done.returncode, done.stdout) == (0, "passed\n")
 
 

@@ -43,7 +43,8 @@ def _lanes(variant: Variant) -> Local:
 def of_call(variant: Variant) -> list[Local]:
     """Those that depend on the call's operands."""
     all_to_all = variant.collective.all_to_all
-    permutes = [step for step in variant.composition.steps if STEPS[step.call].one_buffer]
+    steps = variant.composition.steps
+    permutes = [step for step in steps if STEPS[step.call].one_buffer == "permuted"]
     condition = permutes[0].where if permutes else None
     shared = "{parameter}[NODE_PHASE] == SHARED && comm->shared != NULL"
     # Space for all blocks of a rank; in an all-to-all, for those it sends and those it receives.
@@ -65,5 +66,6 @@ def of_call(variant: Variant) -> list[Local]:
         Local("lane_units", "const int ", on_lane % "lane"),
         Local("outgoing_units", "const int ", on_lane % "outgoing"),
         Local("incoming_units", "const int ", on_lane % "incoming"),
+        Local("fewer_lanes", "const bool ", "{lanes}->k < {at}->max_node_size"),
         Local("permuted", "const bool ", condition.to_c(PLACES) if condition else "false"),
     ]

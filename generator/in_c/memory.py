@@ -126,15 +126,17 @@ def _buffer(variant: Variant, name: str, use: Scope) -> Buffer:
     writers = [step for step in steps if step.writes == name]
     guards = {s.where.to_c(PLACES) if s.where else "" for s in writers}
     for step in steps:
-        if not STEPS[step.call].one_buffer:
+        needed = STEPS[step.call].one_buffer
+        if not needed or name not in (step.writes, step.reads):
             continue
+        use_needed = use[needed]
         if name == step.writes:
             other = f"(void *){pointer(step.reads, variant)}"
-            return Buffer(name, slot, memory % use.fill(units), use.permuted, other)
-        if name == step.reads:
+        else:
+            other = pointer(step.writes, variant)
             # Rank 0 comes first in either order: its result is not moved, and may be undefined (exscan).
-            needed, other = f"{use.permuted} && {use.at}->rank > 0", pointer(step.writes, variant)
-            return Buffer(name, slot, memory % use.fill(units), needed, other)
+            use_needed += f" && {use.at}->rank > 0" if needed == "permuted" else ""
+        return Buffer(name, slot, memory % use.fill(units), use_needed, other)
     if len(guards) == 1 and "" not in guards:
         units = f"{guards.pop()} ? {units} : 0"
     return Buffer(name, slot, memory % use.fill(units))

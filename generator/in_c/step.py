@@ -73,10 +73,12 @@ def _step_view(c: InC, cut: Pieces, number: int) -> StepView:
 
 
 def _conditions(cut: Pieces, step: Step, use: Scope) -> list[str]:
-    if STEPS[step.call].one_buffer:
-        return [use.permuted]
+    kind = STEPS[step.call]
+    if kind.one_buffer:
+        return [use[kind.one_buffer]]
     found = ["!pipe.open"] if step in cut.steps else []
-    found += [use.carrier] if step.get("over") == "lane" else []
+    over = step.get("over") or getattr(kind, "among", "")
+    found += [use.carrier] if over == "lane" else []
     return found + ([use.fill(step.where.to_c(PLACES))] if step.where else [])
 
 

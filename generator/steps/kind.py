@@ -144,7 +144,9 @@ class StepKind(ABC):
     in_pipe: ClassVar[str] = ""
     scratch: ClassVar[str] = ""  # the shape of a temporary of its own (splits.SHAPES)
     in_order: ClassVar[bool] = False  # it needs order_comm
-    one_buffer: ClassVar[bool] = False  # where it does not run, its two buffers are the same
+    # The local variable in C (generator/in_c/locals.py) that says whether it runs; where it does not, its two
+    # buffers are the same. "": its condition is the step's own.
+    one_buffer: ClassVar[str] = ""
 
     @abstractmethod
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:

@@ -32,7 +32,7 @@ class Permute(StepKind):
     keys = {"direction": ("to_node_order", "to_rank_order"), **MOVE}
     sentence = "Where needed, bring {reads} into the order of the {order} as {writes}."
     whole = True
-    one_buffer = True
+    one_buffer = "permuted"
 
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
         order = Lanes(m.layout, 1).order if m.runs(step, 0) else list(range(m.layout.size))

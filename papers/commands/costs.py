@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from collforge import units
+from collforge.case import parse
 from collforge.db import Store
 from collforge.generator.cost import Cost, cost
 from collforge.generator.expand import expand
@@ -33,7 +34,8 @@ collforge costs --layout 4x2 --collective bcast,allreduce
 
 Rounds and volumes are those of Träff and Hunold (2020), section III: with the best component collectives.
 Volumes are multiples of the size of the vector, or of a block. The k-lane model is the least time between
-nodes."""
+nodes: alpha is the latency of a round, beta the time of a size on one of k lanes. k is that of the system
+(--mpi), else the ranks of a node."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -56,8 +58,16 @@ def run(args: argparse.Namespace) -> int:
             with Store(args.db, create=False) as store:
                 known = by_problem(store.measurements(place))
                 lanes = bandwidth.lanes(place, store)
-    table = Table(title=f"{goal.layout.name}: best case, volumes in sizes")
-    names = ("rounds", "on lanes", "rank, node", "rank, lane", "node, out")
+    best_cases = costs(goal.layout)
+    latency = least_latency(known, best_cases)
+    k = lanes.number if lanes else min(goal.layout.node_sizes)
+    title = f"{goal.layout.name}: best case, volumes in sizes; k = {k}"
+    if lanes:
+        best_round = f"{units.format_seconds(latency)} (best round measured)"
+        title += f", alpha = {best_round if latency else '0 (nothing measured)'}"
+        title += f", beta = size / {lanes.rate * 8e-6:.4g} Mbit/s"
+    table = Table(title=title)
+    names = ("rounds", "on lanes", "rank, node", "rank, lane", "node, out", "k-lane model")
     for name in ("collective", "family"):
         table.add_column(name)
     sizes = goal.sizes if args.mpi else ()
@@ -66,13 +76,14 @@ def run(args: argparse.Namespace) -> int:
     ]
     for name in (*names, *timed):
         table.add_column(name, justify="right")
-    for collective, family, best in costs(goal.layout):
+    for collective, family, best in best_cases:
         if collective not in goal.collectives:
             continue
         cells = [f"{v:.3g}" for v in (best.node_volume, best.lane_volume, best.off_node)]
+        cells.append(f"{best.lane_rounds} alpha + {best.beta(k):.3g} beta")
         for size in sizes:
             problem = plan.problem_at(made, goal, collective, size)
-            model = best.seconds(problem.bytes, lanes.number, lanes.rate) if lanes else None
+            model = best.seconds(problem.bytes, k, lanes.rate, latency) if lanes else None
             cells += [shown(model), shown(fastest(known.get(problem.problem, ()), family))]
         table.add_row(collective, family, str(best.rounds), str(best.lane_rounds), *cells)
     tables.show(table)
@@ -86,6 +97,21 @@ def costs(layout: Layout) -> list[tuple[str, str, Cost]]:
         for v in expand(load_specs())
         if not v.collective.hybrid and applies(v.composition, layout)
     ]
+
+
+def least_latency(known: History, best_cases: Sequence[tuple[str, str, Cost]]) -> float:
+    """The seconds of a round in the fastest measured call; 0 if nothing was measured.
+
+    An upper bound of the latency, because a measured round also moves data.
+    """
+    found = [
+        seconds / best.lane_rounds
+        for problem, launches in known.items()
+        for collective, family, best in best_cases
+        if best.lane_rounds and parse(problem).collective == collective
+        if (seconds := fastest(launches, family)) is not None
+    ]
+    return min(found, default=0.0)
 
 
 def fastest(launches: Sequence[Launch], family: str) -> float | None:

@@ -78,7 +78,7 @@ int main(int argc, char **argv) {
         checksum += density[cell] * (cell + 1);
     }
     if (rank == 0) {
-        printf("monte_carlo %d ranks, %d steps: %.4f s, of which allreduce %.4f s; checksum %.0f\n", size, steps,
+        printf("monte_carlo %d ranks, %d steps: %.6f s, of which allreduce %.6f s; checksum %.0f\n", size, steps,
                seconds[0], seconds[1], checksum);
     }
     free(p.cell);

@@ -12,6 +12,7 @@ from collforge.generator.expand import expand
 from collforge.generator.load import load_specs
 from collforge.layout import from_name
 from collforge.papers.commands import costs
+from collforge.variant import Variant
 
 VARIANTS = {variant.name: variant for variant in expand(load_specs())}
 LAYOUTS = [(2, 2), (3, 4), (36, 32)]
@@ -65,10 +66,22 @@ def test_one_lane_moves_as_much_from_a_node_as_all_lanes() -> None:
     assert one.off_node == all_.off_node == 1 and one.lane_volume == 4 * all_.lane_volume
 
 
-def test_the_k_lane_model() -> None:
-    assert of("full_lane_bcast", 4, 2).seconds(1 << 20, 2, 12.5e6) == pytest.approx(
-        (1 << 20) / 25e6
-    )
+@pytest.mark.parametrize(("family", "beta"), [("full_lane", 1 / 2), ("hierarchical", 1)])
+def test_the_k_lane_model(family: str, beta: float) -> None:
+    """Two lanes halve the time only if two ranks of a node communicate."""
+    found = of(f"{family}_bcast", 4, 2)
+    assert found.beta(2) == beta and found.beta(1) == 1
+    wanted = 2 * 1e-5 + beta * (1 << 20) / 12.5e6
+    assert found.seconds(1 << 20, 2, 12.5e6, 1e-5) == pytest.approx(wanted)
+
+
+def test_the_latency_is_that_of_the_best_round_measured() -> None:
+    best_cases = costs.costs(from_name("4x2"))
+    one, other = (Variant("bcast", family, ()) for family in ("full_lane", "hierarchical"))
+    problem = "bcast@4x2,bytes=8,type=double,seed=1"
+    known = {problem: [{one: (5e-5,), other: (4e-5, 4e-5, 9e-5)}]}
+    assert costs.least_latency(known, best_cases) == pytest.approx(4e-5 / 2)
+    assert costs.least_latency({}, best_cases) == 0
 
 
 def test_every_variant_on_every_kind_of_layout() -> None:
@@ -82,4 +95,7 @@ def test_the_command_prints_them(collforge: Launch) -> None:
     done = collforge("costs", "--layout", "36x32", "--collective", "bcast")
     assert done.returncode == 0, done.stderr
     (row,) = (line for line in done.stdout.splitlines() if "full_lane" in line)
-    assert [cell.strip() for cell in row.split("│")[3:-1]] == ["16", "6", "1.94", "0.0312", "1"]
+    assert [cell.strip() for cell in row.split("│")[3:-1]] == [
+        *("16", "6", "1.94", "0.0312", "1"),
+        "6 alpha + 0.0312 beta",
+    ]

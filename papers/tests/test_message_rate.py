@@ -1,4 +1,4 @@
-"""The probe of message rates, the MPI+OpenMP programs `monte_carlo` and `halo`, and their ReFrame checks."""
+"""The probe of message rates and its ReFrame check; the MPI+OpenMP program `halo`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from collforge import papers
 from collforge.papers.probes import message_rate as probe
 from collforge.papers.probes.message_rate import Rate
 from collforge.papers.programs import applications, message_rate
-from collforge.papers.programs.applications import WAYS
 from collforge.papers.programs.message_rate import CALLS, MODES, SIZES, Setting
 from collforge.toolchain import vcis
 
@@ -63,9 +62,8 @@ def test_interfaces_of_a_library(built: Installation) -> None:
 @pytest.fixture(scope="module")
 def programs(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(built.library.name)
-    for name in WAYS:
-        command = applications.compile_command(str(built.library.mpicc), name, folder)
-        assert execute(command).returncode == 0
+    command = applications.compile_command(str(built.library.mpicc), "halo", folder)
+    assert execute(command).returncode == 0
     return folder
 
 
@@ -74,7 +72,7 @@ def test_halos_are_the_same_over_any_communicators(
     built: Installation, programs: Path, ranks: int
 ) -> None:
     lines = []
-    for way in (*WAYS["halo"], "funneled"):
+    for way in ("serial", "parallel", "funneled"):
         command = [str(programs / "halo"), way, "24", "30"]
         done = launch_local(built.library.name, ranks, command, THREADS)
         lines += applications.printed("halo", done.stdout)
@@ -83,25 +81,6 @@ def test_halos_are_the_same_over_any_communicators(
     if ranks in (1, 2):  # as many rows of ranks as MPI_Dims_create makes of the threaded ones
         lines += applications.printed("halo", done.stdout)
     assert len(lines) == 3 + (ranks in (1, 2)) and len({line.checksum for line in lines}) == 1
-
-
-@pytest.mark.parametrize("family", ["thread_split", "rank_shift"])
-def test_particles_are_where_they_are_without_us(
-    built: Installation, programs: Path, family: str
-) -> None:
-    """The result is independent of ranks and threads, and of the variant of the allreduce."""
-    command = [str(programs / "monte_carlo"), "5000", "5"]
-    preloaded = {
-        "LD_PRELOAD": str(built.built.library_path),
-        "COLLFORGE_FORCE": f"allreduce={family}",
-        "COLLFORGE_NODE_MAP": "1",
-        "COLLFORGE_THREAD_MULTIPLE": "always",
-    }
-    lines = []
-    for ranks, variables in ((1, {}), (3, {}), (3, preloaded)):
-        done = launch_local(built.library.name, ranks, command, {**THREADS, **variables})
-        lines += applications.printed("monte_carlo", done.stdout)
-    assert len(lines) == 3 and len({line.checksum for line in lines}) == 1
 
 
 def test_the_checks(tmp_path: Path, mpi: str) -> None:
@@ -115,14 +94,6 @@ def test_the_checks(tmp_path: Path, mpi: str) -> None:
         CALLS
     )  # with one interface there are no further settings
     assert all(len(test["perfvalues"]) == len(SIZES) for test in passed)
-
-
-@pytest.mark.slow
-def test_the_applications_are_checked(tmp_path: Path, mpi: str) -> None:
-    session = run_checks(tmp_path, f"local:{mpi}", "^Application", checks=papers.CHECKS, launches=1)
-    assert session.code == 0, session.said
-    assert len(session.tests) == len(WAYS)
-    assert all(len(test["perfvalues"]) == 2 for test in session.tests)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 #include "base/threads.h"
 
 #include <mpi.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,7 +9,11 @@
 
 /* Of the program's OpenMP runtime; NULL if it has none. */
 #define OPENMP extern __attribute__((weak))
+/* In GCC's, and in those that can stand for it: LLVM's and Intel's. */
 OPENMP void GOMP_parallel(void (*work)(void *), void *argument, unsigned threads, unsigned flags);
+/* In LLVM's and those that derive from it. */
+typedef void kmpc_work(int32_t *thread, int32_t *of_team, ...);
+OPENMP void __kmpc_fork_call(void *source, int32_t arguments, kmpc_work *work, ...);
 OPENMP int omp_get_max_threads(void);
 OPENMP int omp_get_num_procs(void);
 OPENMP int omp_get_num_threads(void);
@@ -26,8 +31,9 @@ static int smaller(int a, int b) {
 }
 
 bool cf_threads_are_there(void) {
-    return GOMP_parallel != NULL && omp_get_max_threads != NULL && omp_get_num_procs != NULL &&
-           omp_get_num_threads != NULL && omp_get_thread_num != NULL && omp_in_parallel != NULL;
+    return (GOMP_parallel != NULL || __kmpc_fork_call != NULL) && omp_get_max_threads != NULL &&
+           omp_get_num_procs != NULL && omp_get_num_threads != NULL && omp_get_thread_num != NULL &&
+           omp_in_parallel != NULL;
 }
 
 int cf_threads_allowed(void) {
@@ -100,6 +106,32 @@ static void take_part(void *argument) {
     (void)atomic_fetch_add_explicit(&team->done, 1, memory_order_release);
 }
 
+static void take_part_kmpc(int32_t *thread, int32_t *of_team, ...) {
+    va_list arguments;
+
+    (void)thread;
+    va_start(arguments, of_team);
+    take_part(va_arg(arguments, void *));
+    va_end(arguments);
+}
+
+/* take_part in the whole team, as in a region of the program. A smaller one would end the threads
+ * that are left over, and their threadprivate data. GOMP_parallel comes first: it is of the runtime
+ * whose omp_in_parallel we ask, also where the process has two. */
+static void run_team(struct team *team) {
+    /* ident_t: flags (2: called by compiled code), and where in the source */
+    static struct {
+        int32_t reserved, flags, reserved_too[2];
+        const char *place;
+    } source = {.flags = 2, .place = ";collforge;collforge;0;0;;"};
+
+    if (GOMP_parallel != NULL) {
+        GOMP_parallel(take_part, team, 0, 0);
+    } else {
+        __kmpc_fork_call(&source, 1, take_part_kmpc, team);
+    }
+}
+
 int cf_threads_run(int (*work)(void *argument, int i), void *argument, int n, int threads) {
     const int idle = idle_threads(smaller(threads, n));
     int first = MPI_SUCCESS;
@@ -113,9 +145,7 @@ int cf_threads_run(int (*work)(void *argument, int i), void *argument, int n, in
     struct team team = {
         .work = work, .argument = argument, .n = n, .workers = idle, .failure = failure_of(n, 0)};
     atomic_store_explicit(&team.begun, 1, memory_order_release);
-    /* 0: the whole team, as in a region of the program. A smaller one would end the threads that
-     * are left over, and their threadprivate data. */
-    GOMP_parallel(take_part, &team, 0, 0);
+    run_team(&team);
     (void)atomic_load_explicit(&team.done, memory_order_acquire);
     return failed(&team) < n ? (int)(uint32_t)atomic_load(&team.failure) : MPI_SUCCESS;
 }

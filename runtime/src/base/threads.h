@@ -1,8 +1,8 @@
 /*
  * The OpenMP threads that a program leaves idle while it calls a collective (Mahéo, Carribault,
- * Pérache and Jalby, 2014, section 2). They belong to the program's own OpenMP runtime. This
- * library brings none: it calls the entry points of libgomp, which LLVM's libomp has, too. A
- * program without OpenMP has one thread.
+ * Pérache and Jalby, 2014, section 2). They belong to the program's own OpenMP runtime: GCC's,
+ * LLVM's, or one that has the entry points of either. This library brings none. A program without
+ * OpenMP, or whose OpenMP runtime is in a static library, has one thread.
  */
 #ifndef COLLFORGE_THREADS_H_INCLUDED
 #define COLLFORGE_THREADS_H_INCLUDED
