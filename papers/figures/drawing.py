@@ -68,11 +68,14 @@ def _scaled(drawn: Drawn, one: Interval) -> Interval:
 
 
 def _text(name: str, row: Row) -> str:
-    """A key's value, with the name's last part for numbers: ``4 vcis``."""
+    """A key's value, with the name's last part for numbers: ``4 nodes``, ``1 node``."""
     value = row.keys.get(name)
     if value is None or value == "":
         return ""
-    return value if isinstance(value, str) else f"{value:g} {name.rpartition('.')[2]}"
+    if isinstance(value, str):
+        return value
+    unit = name.rpartition(".")[2]
+    return f"{value:g} {unit[:-1] if value == 1 and unit.endswith('s') else unit}"
 
 
 def _label(drawn: Drawn, row: Row) -> str:

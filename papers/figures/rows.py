@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from collforge.layout import from_name
-from collforge.variant import split_name
+from collforge.variant import NATIVE, split_name
 
 Key = Union[str, int, float, bool]
 Wanted = Mapping[str, Union[Key, Sequence[Key]]]
@@ -59,7 +59,8 @@ def read(document: Mapping[str, Any], layout: str) -> list[Row]:
 
 def _variants(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A row of `bench` as one for each variant, whose parameters are keys."""
-    for name, launches in row["samples"].items():
+    natives_first = sorted(row["samples"].items(), key=lambda item: item[0] != NATIVE)
+    for name, launches in natives_first:
         family, text = split_name(name)
         words = [word.partition("=") for word in text.split(",")] if "=" in text else []
         seconds = [statistics.median(one) if one else math.nan for one in launches]
