@@ -147,7 +147,8 @@ def _tables(drawn: Drawn, panels: Panels, title: str) -> Picture:
         columns = list(dict.fromkeys(_place(point.row, drawn.across) for point in points))
         cells = {(_label(drawn, p.row), _place(p.row, drawn.across)): p.interval for p in points}
         labels = list(dict.fromkeys(label for label, _ in cells))
-        heading = [drawn.unit, *(f"{column} {drawn.across}" for column in columns)]
+        words = [c if isinstance(c, str) else f"{c} {drawn.across}" for c in columns]
+        heading = [drawn.unit, *words]
         rows = [
             [label, *(_cell(cells.get((label, column))) for column in columns)] for label in labels
         ]

@@ -6,231 +6,324 @@ Denis, Jaeger, Jeannot and Reynier, 2022, sections 3 to 5; the ratios are in pap
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from rich.table import Table
 
-from collforge import papers, units
+from collforge import units
 from collforge.errors import CollforgeError
 from collforge.home import home, new_folder
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.papers.programs import overlap
-from collforge.papers.programs.overlap import COLLECTIVES, DIAGNOSES, Impact, Line, Pair, Times
+from collforge.papers.programs.overlap import COLLECTIVES, DIAGNOSES, RATIOS, Impact, Pair, Place
+from collforge.reframe_checks.launches import Launch, Outcome
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
-from collforge.tuner.run.jobs import Check, run_check
+from collforge.tuner.run.launches import run_launches
 from collforge.tuner.run.options import split, split_choices
 from collforge.tuner.run.pictures import MapPicture
 
-CHECK = Check("Overlap", papers.CHECKS / "overlap.py")
-
 SUMMARY = "whether nonblocking collectives overlap with computation"
-TIMES = "2,8,32"
+TIMES = "0.5,2,8,32,128"
 LAUNCHES, REPETITIONS = 3, 10
-BASIC, THREAD = "basic", "thread"
+MEMORY = "256MiB"
+
+BASIC, THREAD, FREE, DEDICATED = "basic", "thread", "free", "dedicated"
+DEPLOYMENTS = {
+    BASIC: "all cores compute, and the library is as it is",
+    THREAD: "all cores compute, beside a thread that makes communication progress",
+    FREE: "that thread, and a core of each rank does not compute",
+    DEDICATED: "the same, and the thread is bound to that core",
+}
+"""Section 7; `free` is what the paper has of MPICH, whose thread it could not bind (section 7.3.1)."""
+
+PROGRESS_THREAD = {
+    "MPICH": {"MPICH_ASYNC_PROGRESS": "1"},
+    "Intel(R) MPI": {"I_MPI_ASYNC_PROGRESS": "1"},
+}
+"""First words of a library's version -> the variables that start a progress thread in each process."""
+
 NEAR = 4.0
 """The diagnosis of a collective counts points whose two times differ by no more than this factor."""
+FAR = 32.0
+"""From this factor on, the noise of the longer time is the shorter one (section 5.2)."""
+DRIFT = 2.0
+"""The times alone may be so many times those for which sizes were found: the machine was another one then."""
+FEW = 3
+LEAST_OVERHEAD, LEAST_COMPUTATION, MOST_COMMUNICATION = -0.25, 0.8, 30.0
+"""Ratios beyond these are no measurements: the times alone were not those of the same machine."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One ratio or time of a point."""
+
+    progress: str
+    """One of DEPLOYMENTS."""
+    collective: str
+    """'': none."""
+    communication_ms: float
+    """The times that were wanted; 0 if a size was given."""
+    computation_ms: float
+    bytes: int
+    """The size that was given; 0: it was searched."""
+    ratio: str
+    """One of RATIOS, ``bytes`` or ``impact``."""
+    values: tuple[float, ...]
+    """One of each launch."""
+    doubt: str
+    """Why they certify nothing; '' if they may."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A collective with one time of communication and one of computation: medians over launches."""
+    """A collective with one time of communication and one of computation, in all launches."""
 
-    collective: str
-    comm_target: float
-    """Seconds."""
-    comp_target: float
-    bytes: int
-    """The largest buffer of a rank."""
-    order: int
-    """Of the matrices."""
-    converged: bool
-    """All searches came within 10 % of their targets."""
-    times: Times
-    """Seconds."""
-    overhead: float
-    """(1) of the paper; `least` and `most` are over launches."""
-    least: float
-    most: float
-    slowdown: float
-    """(3): of the computation."""
-    communication: float
-    """(4): time in MPI calls."""
-    impact: float
-    """(2): the computation in a running MPI program over that before MPI_Init, the same in all points."""
-    osu: float
-    """Per cent of overlap, by OSU's formula and by Intel's."""
-    imb: float
-    diagnosis: str
-    """That of the most launches."""
-    samples: tuple[dict[str, tuple[float, ...]], ...]
-    """By launch: seconds of each repetition, by the names of Times."""
+    progress: str
+    given: bool
+    """The size was given, and the times are those that were found."""
+    pairs: Sequence[Pair]
+    doubt: str
+
+    def values(self, ratio: str) -> tuple[float, ...]:
+        return tuple(RATIOS[ratio](overlap.medians(pair)) for pair in self.pairs)
+
+    def middle(self, ratio: str) -> float:
+        return statistics.median(self.values(ratio))
+
+    @property
+    def name(self) -> str:
+        return self.pairs[0].collective
+
+    @property
+    def diagnosis(self) -> str:
+        """That of the most launches."""
+        return statistics.mode(overlap.diagnose(overlap.medians(pair)) for pair in self.pairs)
+
+    @property
+    def bytes(self) -> tuple[int, ...]:
+        return tuple(pair.bytes for pair in self.pairs)
 
     @property
     def near(self) -> bool:
         """Whether the times that were measured are near enough to each other to mean much."""
-        low, high = sorted((self.times.comm_ref, self.times.comp_ref))
-        return high <= NEAR * low
+        alone = [self.middle(f"{name} alone, ms") for name in ("communication", "computation")]
+        return max(alone) <= NEAR * min(alone)
+
+    def rows(self) -> list[Row]:
+        first = self.pairs[0]
+        targets = (first.comm_target, first.comp_target)
+        times = (0.0, 0.0) if self.given else tuple(round(1e3 * one, 6) for one in targets)
+        values: dict[str, tuple[float, ...]] = {name: self.values(name) for name in RATIOS}
+        values["bytes"] = tuple(map(float, self.bytes))
+        size = self.bytes[0] if self.given else 0
+        return [
+            Row(self.progress, self.name, times[0], times[1], size, name, each, self.doubt)
+            for name, each in values.items()
+        ]
 
 
 @dataclass(frozen=True)
 class Found(Result):
-    rows: Sequence[Point]
-    impact: float
-    """(2): the computation in a running MPI program over that before MPI_Init; median over launches."""
-    crowded: bool = False
-    """More threads compute than this machine, where all ranks are, has cores."""
+    rows: Sequence[Row]
+    points: Sequence[Point]
 
     def table(self) -> Table:
         table = Table(title=self.title)
-        for name in ("collective", "bytes", "comm. ms", "comp. ms", "overhead", "least .. most"):
-            table.add_column(name, justify="left" if name == "collective" else "right")
+        several = len({point.progress for point in self.points}) > 1
+        for name in (*(["progress"] if several else []), "collective"):
+            table.add_column(name)
+        for name in ("bytes", "comm. ms", "comp. ms", "overhead", "least .. most"):
+            table.add_column(name, justify="right")
         for name in ("comp. ratio", "comm. ratio", "OSU %", "IMB %"):
             table.add_column(name, justify="right")
         table.add_column("diagnosis")
-        for row in self.rows:
+        for point in self.points:
+            overheads = point.values("overhead")
             table.add_row(
-                f"I{row.collective}",
-                units.format_about(row.bytes),
-                f"{row.times.comm_ref * 1e3:.3g}",
-                f"{row.times.comp_ref * 1e3:.3g}",
-                f"{row.overhead:.2f}",
-                f"{row.least:.2f} .. {row.most:.2f}",
-                f"{row.slowdown:.2f}",
-                f"{row.communication:.2f}",
-                f"{row.osu:.0f}",
-                f"{row.imb:.0f}",
-                row.diagnosis if row.converged else f"{row.diagnosis} (size not found)",
+                *([point.progress] if several else []),
+                f"I{point.name}",
+                units.format_about(round(statistics.median(point.bytes))),
+                f"{point.middle('communication alone, ms'):.3g}",
+                f"{point.middle('computation alone, ms'):.3g}",
+                f"{point.middle('overhead'):.2f}",
+                f"{min(overheads):.2f} .. {max(overheads):.2f}",
+                f"{point.middle('computation'):.2f}",
+                f"{point.middle('communication'):.2f}",
+                f"{point.middle('OSU %'):.0f}",
+                f"{point.middle('IMB %'):.0f}",
+                point.diagnosis if not point.doubt else f"{point.diagnosis} (doubtful)",
             )
         return table
 
     def picture(self) -> MapPicture:
         """A heat map of the overhead for each collective, by the targets of communication and computation."""
         panels: dict[str, list[tuple[float, float, float]]] = {}
-        for row in self.rows:
-            cell = (row.comm_target * 1e3, row.comp_target * 1e3, row.overhead)
-            panels.setdefault(f"I{row.collective}", []).append(cell)
+        for point in self.points:
+            first = point.pairs[0]
+            cell = (first.comm_target * 1e3, first.comp_target * 1e3, point.middle("overhead"))
+            panels.setdefault(f"I{point.name}, {point.progress}", []).append(cell)
         axes = ("communication (ms)", "computation (ms)")
         return MapPicture(panels, *axes, "overhead: 0 overlap, 1 none", self.title)
 
     def remark(self) -> str:
-        names = dict.fromkeys(row.collective for row in self.rows)
-        lines = [diagnosis([r for r in self.rows if r.collective == name]) for name in names]
-        lines.append(f"computation in a running MPI program: {self.impact:.2f} of the time before")
-        missed = sum(not row.converged for row in self.rows)
-        if missed:
-            lines.append(
-                f"{missed} of {len(self.rows)} points: no size takes the wanted time within 10 %; "
-                "the table has the times that were measured"
-            )
-        if self.crowded:
-            lines.append("more threads compute than there are cores: these times mean little")
+        groups = dict.fromkeys((point.progress, point.name) for point in self.points)
+        lines = [diagnosis([p for p in self.points if (p.progress, p.name) == g]) for g in groups]
+        for row in self.rows:
+            if row.ratio == "impact":
+                lines.append(
+                    f"{row.progress}: the computation takes {statistics.median(row.values):.2f} "
+                    "of the time in a program without MPI"
+                )
+        doubts = [point.doubt for point in self.points if point.doubt]
+        lines += [
+            f"{doubts.count(doubt)} of {len(self.points)} points are doubtful: {doubt}"
+            for doubt in dict.fromkeys(doubts)
+        ]
         return "\n".join(lines)
 
 
-def diagnosis(rows: Sequence[Point]) -> str:
+def diagnosis(points: Sequence[Point]) -> str:
     """One sentence on a collective, from its points whose times are near each other, or else from all."""
-    used = [row for row in rows if row.near] or rows
-    name = statistics.mode(row.diagnosis for row in used)
-    same = [row for row in used if row.diagnosis == name]
-    others = dict.fromkeys(row.diagnosis for row in used if row.diagnosis != name)
+    used = [point for point in points if point.near] or points
+    name = statistics.mode(point.diagnosis for point in used)
+    same = [point for point in used if point.diagnosis == name]
+    others = dict.fromkeys(point.diagnosis for point in used if point.diagnosis != name)
     also = f" (others: {', '.join(others)})" if others else ""
 
-    def middle(value: Callable[[Point], float]) -> float:
-        return statistics.median(value(row) for row in same)
+    def middle(ratio: str) -> float:
+        return statistics.median(point.middle(ratio) for point in same)
 
     return (
-        f"I{rows[0].collective}: {name} in {len(same)} of {len(used)} points{also}, "
-        f"{DIAGNOSES[name]} "
-        f"(overhead {middle(lambda row: row.overhead):.2f}, "
-        f"computation {middle(lambda row: row.slowdown):.2f} and "
-        f"communication {middle(lambda row: row.communication):.2f} of the time alone); overlap would be "
-        f"{middle(lambda row: row.osu):.0f} % by OSU's formula, {middle(lambda row: row.imb):.0f} % by IMB's"
+        f"I{points[0].name}, {points[0].progress}: {name} in {len(same)} of {len(used)} points{also}, "
+        f"{DIAGNOSES[name]} (overhead {middle('overhead'):.2f}, "
+        f"computation {middle('computation'):.2f} and "
+        f"communication {middle('communication'):.2f} of the time alone); overlap would be "
+        f"{middle('OSU %'):.0f} % by OSU's formula, {middle('IMB %'):.0f} % by IMB's"
     )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    measuring.add_system(parser)
+    measuring.add_system(parser, layout="nodes x ranks x cores of a rank, which compute")
     text = f"of {','.join(COLLECTIVES)} (default: all)"
     parser.add_argument("--collective", default=",".join(COLLECTIVES), help=text)
     text = "milliseconds of communication and of computation (default: %(default)s)"
     parser.add_argument("--times", default=TIMES, help=text)
-    text = "threads of a rank that compute (default: the layout's, else 1)"
-    parser.add_argument("--threads", type=int, default=0, help=text)
-    text = "cores of a rank (default: --threads); one more leaves a core to a progress thread"
-    parser.add_argument("--cores", type=int, default=0, help=text)
-    text = "repetitions in a launch (default: %(default)s)"
+    text = "bytes of a rank's largest buffer, each beside a computation that takes as long (default: --times)"
+    parser.add_argument("--sizes", default="", help=text)
+    text = "the most that each of a rank's two buffers may take (default: %(default)s)"
+    parser.add_argument("--memory", default=MEMORY, help=text)
+    text = "repetitions in a launch, fewer of what takes long (default: %(default)s)"
     parser.add_argument("--repetitions", type=int, default=REPETITIONS, help=text)
     programs.add_launches(parser, LAUNCHES)
-    parser.add_argument(
-        "--progress",
-        choices=(BASIC, THREAD),
-        default=BASIC,
-        help="thread: with MPICH's progress thread, MPICH_ASYNC_PROGRESS=1 (default: %(default)s)",
-    )
+    words = "; ".join(f"{name}: {meaning}" for name, meaning in DEPLOYMENTS.items())
+    parser.add_argument("--progress", default=BASIC, help=f"{words} (default: %(default)s)")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured in each launch."""
+
+    collectives: Sequence[str]
+    times: Sequence[int]
+    """Microseconds."""
+    sizes: Sequence[int]
+    memory: int
+    repetitions: int
+    deployments: Sequence[str]
+    at: Layout
+
+    @property
+    def seconds(self) -> float:
+        """Of a launch, about."""
+        return overlap.expected_seconds(len(self.collectives), self.times, self.repetitions)
+
+    def launch(self, library: MpiLibrary, deployment: str, folder: Path) -> Launch:
+        leaves = deployment in (FREE, DEDICATED)
+        variables = {} if deployment == BASIC else progress_thread(library)
+        # A thread stays where it is put by the launcher, or by the program.
+        variables |= {"OMP_NUM_THREADS": str(self.at.threads - leaves), "OMP_PROC_BIND": "false"}
+        words = overlap.words(
+            folder,
+            deployment == DEDICATED,
+            self.repetitions,
+            self.memory,
+            self.collectives,
+            self.times,
+            self.sizes,
+        )
+        # Five times what is expected, as together with others some things take longer.
+        return Launch(words, self.at.name, variables, 120 + 5 * self.seconds)
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
+    settings = checked(library, args)
+    site = measuring.site(args, library.name)
+    folder = new_folder(home() / "runs", "overlap")
+    wanted = list(settings.deployments) * args.launches
+    outcomes = run_launches(
+        site,
+        folder,
+        overlap.compile_commands(str(library.mpicc), folder),
+        [settings.launch(library, deployment, folder) for deployment in wanted],
+    )
+    count = overlap.expected(settings.collectives, settings.times, settings.sizes)
+    launches: dict[str, list[Sequence[overlap.Line]]] = {}
+    for deployment, outcome in zip(wanted, outcomes):
+        launches.setdefault(deployment, []).append(lines_of(outcome, count, folder))
+    words = f"median of {args.launches} x {settings.repetitions} repetitions"
+    title = f"{library.short_version}, {measuring.system_name(args)} {settings.at.name}, "
+    title += f"{', '.join(settings.deployments)}: {words}"
+    return evaluate(title, launches, settings)
+
+
+def lines_of(outcome: Outcome, count: int, folder: Path) -> Sequence[overlap.Line]:
+    lines = overlap.read(outcome.out) if outcome.code == 0 else []
+    if len(lines) != count:
+        said = " | ".join(outcome.err.strip().splitlines()[-3:])
+        raise CollforgeError(f"a launch failed (exit code {outcome.code}; {folder}): {said}")
+    return lines
+
+
+def checked(library: MpiLibrary, args: argparse.Namespace) -> Settings:
+    """Raises CollforgeError, which names the fix, for what cannot be measured."""
     at = measuring.parse_layout(args.layout or "2x1", args.system)
     if at.size < 2:
         raise CollforgeError(f"layout {at.name}: give two ranks or more")
     args.layout = at.name
-    settings = checked_settings(library, args, at)
-    site = measuring.site(args, library.name)
-    folder = new_folder(home() / "runs", "overlap")
-    limit = time_limit(args, parse_times(args.times))
-    launches = []
-    for number in range(args.launches):
-        text = run_check(site, CHECK, settings, folder / str(number), limit)
-        launches.append(overlap.read(text))
-        if len(launches[-1]) != overlap.expected(*wanted(args)):
-            raise CollforgeError(f"the launch failed; see {folder / str(number) / 'reframe.out'}")
-    words = f"median of {args.launches} x {args.repetitions} repetitions"
-    threads = f"{settings['threads']} thread{'s' if settings['threads'] != 1 else ''} a rank"
-    how = f"{threads}, with a progress thread" if args.progress == THREAD else threads
-    title = f"{library.short_version}, {measuring.system_name(args)} {at.name}, {how}: {words}"
-    threads_in_all = at.size * (args.threads or at.threads)
-    here = args.system in measuring.LAYOUTS
-    crowded = here and threads_in_all > len(os.sched_getaffinity(0))
-    return replace(evaluate(title, launches), crowded=crowded)
-
-
-def checked_settings(
-    library: MpiLibrary, args: argparse.Namespace, at: Layout
-) -> dict[str, object]:
-    """The variables of the check. Raises CollforgeError, which names the fix, for what cannot be measured."""
-    collectives, times = wanted(args)
-    if args.progress == THREAD and library.flavor == "openmpi":
+    deployments = split_choices("progress", args.progress, tuple(DEPLOYMENTS))
+    if set(deployments) != {BASIC} and library.flavor == "openmpi":
         raise CollforgeError(
             "Open MPI 4 and 5 have no thread that makes collectives progress: use --progress basic"
         )
-    if args.progress == THREAD and library.flavor != "mpich":
+    if at.threads < 2 and {FREE, DEDICATED} & set(deployments):
         raise CollforgeError(
-            f"how {library.name} starts a progress thread is not known here: set its variable "
-            "yourself, and use --progress basic"
+            f"layout {at.name}: a core of each rank is to be free, so give it two or more, e.g. "
+            f"{at.key}x2"
         )
-    if not 1 <= args.repetitions <= 1000 or min(args.launches, args.threads + 1) < 1:
-        raise CollforgeError("give 1 to 1000 --repetitions, and --launches and --threads above 0")
-    if args.cores and args.cores < (args.threads or at.threads):
-        raise CollforgeError(f"--cores {args.cores} are fewer than the threads that compute")
-    return {
-        "layout": at.name,
-        "collectives": ",".join(collectives),
-        "times": ",".join(map(str, times)),
-        "threads": args.threads or at.threads,
-        "cores": args.cores or args.threads or at.threads,
-        "progress_thread": args.progress == THREAD,
-        "repetitions": args.repetitions,
-    }
+    if not 1 <= args.repetitions <= 1000 or args.launches < 1:
+        raise CollforgeError("give 1 to 1000 --repetitions, and --launches above 0")
+    return Settings(
+        collectives=split_choices("collective", args.collective, COLLECTIVES),
+        times=parse_times(args.times),
+        sizes=units.parse_sizes(args.sizes) if args.sizes else (),
+        memory=units.parse_sizes(args.memory)[0],
+        repetitions=args.repetitions,
+        deployments=deployments,
+        at=at,
+    )
 
 
-def wanted(args: argparse.Namespace) -> tuple[Sequence[str], Sequence[int]]:
-    """The collectives, and the times in microseconds; each once."""
-    return split_choices("collective", args.collective, COLLECTIVES), parse_times(args.times)
+def progress_thread(library: MpiLibrary) -> dict[str, str]:
+    """The variables that start it; of a library that is not known here, the user's own environment has them."""
+    for words, variables in PROGRESS_THREAD.items():
+        if library.version.startswith(words):
+            return dict(variables)
+    return {}
 
 
 def parse_times(text: str) -> list[int]:
@@ -246,48 +339,64 @@ def parse_times(text: str) -> list[int]:
     return times
 
 
-def time_limit(args: argparse.Namespace, times: Sequence[int]) -> float:
-    """Seconds for a launch: five times the expected ones, for what turns out slower together."""
-    collectives = len(set(split(args.collective)))
-    repetitions: int = args.repetitions + 1
-    pairs = 2 * repetitions * 2 * len(times) * sum(times)
-    searches = 24 * 6 * 2 * sum(times)
-    return 120 + 5e-6 * (collectives * (pairs + searches) + searches)
+def evaluate(
+    title: str, launches: Mapping[str, Sequence[Sequence[overlap.Line]]], settings: Settings
+) -> Found:
+    """``launches``: of each deployment."""
+    rows: list[Row] = []
+    points: list[Point] = []
+    for progress, each in launches.items():
+        places = [one for lines in each for one in lines if isinstance(one, Place)]
+        impacts = [one for lines in each for one in lines if isinstance(one, Impact)]
+        pairs = [[one for one in lines if isinstance(one, Pair)] for lines in each]
+        wrong = misplaced(progress, places)
+        longest = 1e-3 * max(settings.times)
+        ratios = tuple(map(overlap.mpi_impact, impacts))
+        rows.append(Row(progress, "", 0.0, longest, 0, "impact", ratios, wrong))
+        for same in zip(*pairs):
+            doubt = wrong or imprecise(same, min(FEW, settings.repetitions))
+            points.append(Point(progress, bool(settings.sizes), same, doubt))
+            rows += points[-1].rows()
+    return Found(title, rows, points)
 
 
-def evaluate(title: str, launches: Sequence[Sequence[Line]]) -> Found:
-    """What launches with the same settings found."""
-    impacts = [one for launch in launches for one in launch if isinstance(one, Impact)]
-    pairs = [[one for one in launch if isinstance(one, Pair)] for launch in launches]
-    impact = statistics.median(map(overlap.mpi_impact, impacts))
-    return Found(title, [point(each, impact) for each in zip(*pairs)], impact)
+def misplaced(progress: str, places: Sequence[Place]) -> str:
+    """Why the cores are not those of the deployment; '' if they are."""
+    if min(place.spare for place in places) < 0:
+        return "more threads compute than there are cores"
+    if progress != BASIC and not all(place.started for place in places):
+        return "MPI_Init started no thread: the library's variable for it is not set"
+    if progress == FREE and not all(place.spare for place in places):
+        return "no core is free"
+    if progress == DEDICATED and not all(place.apart for place in places):
+        return "the progress thread has no core of its own: ranks share cores, or have no more than compute"
+    return ""
 
 
-def point(pairs: Sequence[Pair], impact: float) -> Point:
-    """The same pair of times in all launches. Ratios are of one launch each, as sizes and times differ."""
-    by_launch = [overlap.medians(pair) for pair in pairs]
-    overheads = [overlap.overhead(times) for times in by_launch]
+def imprecise(pairs: Sequence[Pair], least: int) -> str:
+    """Why a point's ratios certify nothing; '' if they may. ``least``: rounds of a launch."""
+    times = [overlap.medians(pair) for pair in pairs]
 
-    def middle(value: Callable[[Times], float]) -> float:
-        return statistics.median(map(value, by_launch))
+    def middle(ratio: Callable[[overlap.Times], float]) -> float:
+        return statistics.median(map(ratio, times))
 
-    names = list(vars(by_launch[0]))
-    return Point(
-        collective=pairs[0].collective,
-        comm_target=pairs[0].comm_target,
-        comp_target=pairs[0].comp_target,
-        bytes=round(statistics.median(pair.bytes for pair in pairs)),
-        order=round(statistics.median(pair.order for pair in pairs)),
-        converged=all(pair.comm_converged and pair.comp_converged for pair in pairs),
-        times=Times(**{n: statistics.median(getattr(one, n) for one in by_launch) for n in names}),
-        overhead=statistics.median(overheads),
-        least=min(overheads),
-        most=max(overheads),
-        slowdown=middle(overlap.slowdown),
-        communication=middle(overlap.communication),
-        impact=impact,
-        osu=middle(overlap.osu),
-        imb=middle(overlap.imb),
-        diagnosis=statistics.mode(map(overlap.diagnose, by_launch)),
-        samples=tuple({name: getattr(pair, name) for name in names} for pair in pairs),
+    drift = max(
+        max(alone / target, target / alone)
+        for pair, one in zip(pairs, times)
+        for alone, target in ((one.comm_ref, pair.comm_target), (one.comp_ref, pair.comp_target))
     )
+    low, high = sorted((pairs[0].comm_target, pairs[0].comp_target))
+    doubts = {
+        "no size takes the wanted time within 10 %": not all(pair.converged for pair in pairs),
+        f"the times alone are not within {DRIFT:g} times the wanted ones": drift > DRIFT,
+        "too few starts in time": min(len(pair.total) for pair in pairs) < least,
+        f"the times differ by more than {FAR:g} times": high > 1.001 * FAR * low,
+        "overhead below 0": middle(overlap.overhead) < LEAST_OVERHEAD,
+        "the computation is faster beside communication": middle(overlap.slowdown)
+        < LEAST_COMPUTATION,
+        f"communication above {MOST_COMMUNICATION:g} times that alone": middle(
+            overlap.communication
+        )
+        > MOST_COMMUNICATION,
+    }
+    return next((doubt for doubt, is_so in doubts.items() if is_so), "")

@@ -6,7 +6,7 @@ Denis, Jaeger, Jeannot and Reynier (2022), sections 3 to 5; their equations are 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Union
@@ -16,10 +16,13 @@ import msgspec
 from collforge.papers import PROGRAMS
 from collforge.toolchain.build import RUNTIME
 
-SOURCES = [
-    *(PROGRAMS / f"{name}.c" for name in ("overlap", "overlap_search", "overlap_compute")),
-    *(RUNTIME / "bench" / f"{name}.c" for name in ("clock", "report")),
-]
+SHARED = ("overlap_compute", "overlap_search")
+SOURCES = {
+    "overlap": ("overlap", "overlap_windows", "overlap_place", "overlap_collectives", *SHARED),
+    "overlap_alone": ("overlap_alone", *SHARED),
+}
+"""Program -> its files in papers/programs."""
+
 COLLECTIVES = ("bcast", "reduce", "allgather", "alltoall", "allreduce")
 """MPI_Ibcast and so on."""
 
@@ -48,17 +51,32 @@ SLOW = 1.1
 """A computation is slower from this ratio on: the sizes are known to 10 %."""
 
 
+PAIR_SECONDS, LEAST_ROUNDS, TRIES = 1.0, 3, 5
+"""Of overlap_search.h: a pair is measured for about so long, so often at least; tries of a size."""
+SIZES_TRIED = 3
+"""In a search, about, as each begins with what the one before has found."""
+
+
 class Line(msgspec.Struct, frozen=True, tag_field="kind"):
     """A line of the program's output."""
 
 
-class Impact(Line, frozen=True, tag="impact"):
-    """One computation before and after MPI_Init, on the slowest rank."""
+class Place(Line, frozen=True, tag="place"):
+    """Where the threads of a launch are (papers/programs/overlap_place.h)."""
 
-    target: float
-    """Seconds."""
-    before: Seconds
-    after: Seconds
+    spare: int
+    """Cores of a rank beyond those that compute, on the fullest machine; -1: fewer cores than threads."""
+    started: int
+    """Threads that MPI_Init has started."""
+    apart: bool
+    """They are bound to cores on which nothing computes."""
+
+
+class Impact(Line, frozen=True, tag="impact"):
+    """One computation in a program without MPI and in one with it: each rank's median."""
+
+    without: Seconds
+    with_: Seconds = msgspec.field(name="with")
 
 
 class Pair(Line, frozen=True, tag="pair"):
@@ -70,13 +88,10 @@ class Pair(Line, frozen=True, tag="pair"):
     comp_target: float
     bytes: int
     """The largest buffer of a rank."""
-    order: int
-    """Of the matrices of each thread."""
     comm_found: float
     comp_found: float
-    comm_converged: bool
-    """The search came within 10 % of the target."""
-    comp_converged: bool
+    converged: bool
+    """Both searches came within 10 % of their targets."""
     comm_ref: Seconds
     """The call and MPI_Wait without computation: max(end) - min(start) over the ranks."""
     comp_ref: Seconds
@@ -102,31 +117,65 @@ class Times:
     total: float
 
 
-def compile_command(mpicc: str, out: Path) -> list[str]:
-    """Compiles the program to this file."""
+def compile_commands(mpicc: str, folder: Path) -> list[list[str]]:
+    """Compile both programs into this folder, by one compiler with the same flags.
+
+    No symbol of MPI is used in overlap_alone, so that --as-needed keeps the library out of it.
+    """
     flags = ["-std=c11", "-D_GNU_SOURCE", "-O3", "-fopenmp", "-Wall", "-Wextra", "-Werror"]
-    sources = map(str, SOURCES)
-    return [
-        mpicc,
-        *flags,
-        f"-I{RUNTIME / 'src'}",
-        f"-I{RUNTIME / 'bench'}",
-        "-o",
-        str(out),
-        *sources,
-        "-lm",
-    ]
+    flags += [f"-I{RUNTIME / 'src'}", f"-I{RUNTIME / 'bench'}", "-Wl,--as-needed"]
+    commands = []
+    for program, names in SOURCES.items():
+        sources = [PROGRAMS / f"{name}.c" for name in names]
+        if program == "overlap":
+            sources += [RUNTIME / "bench" / "clock.c", RUNTIME / "bench" / "report.c"]
+        commands.append([mpicc, *flags, "-o", str(folder / program), *map(str, sources), "-lm"])
+    return commands
+
+
+def words(
+    folder: Path,
+    apart: bool,
+    repetitions: int,
+    most_bytes: int,
+    collectives: Sequence[str],
+    times: Sequence[int],
+    sizes: Sequence[int] = (),
+) -> list[str]:
+    """The command of a launch. Times in microseconds; sizes in bytes, instead of times to be searched for."""
+    alone = [str(folder / "overlap_alone"), str(repetitions), str(max(times))]
+    settings = [str(int(apart)), str(repetitions), str(most_bytes), ",".join(collectives)]
+    numbers = ["bytes", ",".join(map(str, sizes))] if sizes else [",".join(map(str, times))]
+    return [*alone, str(folder / "overlap"), *settings, *numbers]
 
 
 def read(text: str) -> list[Line]:
-    """What a launch wrote. Raises msgspec.MsgspecError, a ValueError, where a line is none of these."""
-    lines: list[Line] = msgspec.json.Decoder(Union[Impact, Pair]).decode_lines(text)
-    return lines
+    """What a launch wrote; lines that are no JSON are not the program's.
+
+    Raises msgspec.MsgspecError, a ValueError, where a line is none of these.
+    """
+    lines = "\n".join(line for line in text.splitlines() if line.startswith("{"))
+    found: list[Line] = msgspec.json.Decoder(Union[Place, Impact, Pair]).decode_lines(lines)
+    return found
 
 
-def expected(collectives: Sequence[str], times: Sequence[int]) -> int:
+def expected(collectives: Sequence[str], times: Sequence[int], sizes: Sequence[int] = ()) -> int:
     """The number of lines that a complete launch writes."""
-    return 1 + len(collectives) * len(times) ** 2
+    return 2 + len(collectives) * (len(sizes) or len(times) ** 2)
+
+
+def expected_seconds(collectives: int, times: Sequence[int], repetitions: int) -> float:
+    """About the seconds of a launch in which no size is given and nothing slows anything down."""
+
+    def rounds(seconds: float, most: int) -> int:
+        return int(min(max(PAIR_SECONDS / seconds, LEAST_ROUNDS), most)) + 1
+
+    seconds = [1e-6 * time for time in times]
+    search = sum(SIZES_TRIED * rounds(one, TRIES) * one for one in seconds)
+    both = [2 * (comm + comp) for comm in seconds for comp in seconds]
+    pairs = sum(rounds(one, repetitions) * one for one in both)
+    alone = (SIZES_TRIED * TRIES + 2 * rounds(seconds[-1], repetitions)) * seconds[-1]
+    return (1 + collectives) * search + collectives * pairs + alone
 
 
 def medians(pair: Pair) -> Times:
@@ -140,11 +189,11 @@ def overhead(times: Times) -> float:
 
 
 def mpi_impact(impact: Impact) -> float:
-    """(2): the computation in a running MPI program over the same one without MPI.
+    """(2): the computation in a running MPI program over the same one in a program without MPI.
 
-    Here `without` is the same process before MPI_Init, so that cores and memory are the same.
+    Of the rank in the middle: each measures for itself.
     """
-    return statistics.median(impact.after) / statistics.median(impact.before)
+    return statistics.median(b / a for a, b in zip(impact.without, impact.with_))
 
 
 def slowdown(times: Times) -> float:
@@ -174,6 +223,19 @@ def imb(times: Times) -> float:
     """Overlap in per cent by the formula of the Intel MPI Benchmarks, which gives the paper's Figure 13."""
     saved = times.comm_ref + times.comp_ref - times.total
     return 100 * max(0.0, min(1.0, saved / max(times.comm_ref, times.comp_ref)))
+
+
+RATIOS: Mapping[str, Callable[[Times], float]] = {
+    "overhead": overhead,
+    "communication": communication,
+    "computation": slowdown,
+    "OSU %": osu,
+    "IMB %": imb,
+    "both, ms": lambda times: 1e3 * times.total,
+    "computation alone, ms": lambda times: 1e3 * times.comp_ref,
+    "communication alone, ms": lambda times: 1e3 * times.comm_ref,
+}
+"""What a point has, by name."""
 
 
 def diagnose(times: Times) -> str:

@@ -82,12 +82,34 @@ void compute(int order) {
     multiply(order);
 }
 
-double compute_seconds(int order) {
+static double seconds_of(int order) {
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
     compute(order);
     clock_gettime(CLOCK_MONOTONIC, &to);
     return (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
+}
+
+double compute_median(int order, int products) {
+    double seconds[COMPUTE_MOST_PRODUCTS];
+    if (!compute_prepare(order)) {
+        return 0;
+    }
+    (void)seconds_of(order);
+    for (int i = 0; i < products; i++) {
+        seconds[i] = seconds_of(order);
+    }
+    return search_median(seconds, products);
+}
+
+struct search_goal compute_goal(double seconds, long first) {
+    return (struct search_goal){.seconds = seconds,
+                                .tolerance = SEARCH_TOLERANCE,
+                                .order = 3,
+                                .first = first,
+                                .least = 2,
+                                .most = COMPUTE_MOST_ORDER,
+                                .calls = SEARCH_CALLS};
 }
 
 void compute_free(void) {

@@ -1,8 +1,9 @@
 #include "overlap_search.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-enum { MOST_CALLS = 64 };
+enum { MOST_CALLS = 64, LEAST_ROUNDS = 3 };
 
 /* Logarithms: sizes and times span orders of magnitude. */
 struct point {
@@ -124,4 +125,20 @@ struct search_found search_size(const struct search_goal *goal, search_cost *cos
         size = next;
     }
     return found;
+}
+
+int search_rounds(double seconds, int most) {
+    const double rounds = fmin(fmax(1 / seconds, LEAST_ROUNDS), most);
+    return (int)rounds;
+}
+
+static int ascending(const void *a, const void *b) {
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double search_median(double *values, int n) {
+    qsort(values, (size_t)n, sizeof *values, ascending);
+    return n % 2 != 0 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }

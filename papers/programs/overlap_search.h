@@ -17,6 +17,10 @@ struct search_goal {
     int calls; /* at most so many sizes are tried; >= 1 */
 };
 
+/* For the goals of the program: section 5.1, and enough sizes for times that are not smooth. */
+#define SEARCH_TOLERANCE 0.1
+enum { SEARCH_CALLS = 24, SEARCH_TRIES = 5 };
+
 struct search_found {
     long size;      /* the best one that was tried */
     double seconds; /* what it took */
@@ -28,5 +32,11 @@ struct search_found {
 typedef double search_cost(long size, void *context);
 
 struct search_found search_size(const struct search_goal *goal, search_cost *cost, void *context);
+
+/* How often something that takes so long is timed: for about a second, 3 to `most` times. */
+int search_rounds(double seconds, int most);
+
+/* Sorts the values. n >= 1. */
+double search_median(double *values, int n);
 
 #endif

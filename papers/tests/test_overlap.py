@@ -6,20 +6,31 @@ import argparse
 import ctypes
 import json
 import math
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 from conftest import Installation, Launch
 from support import execute
 
-from collforge import papers
+from collforge import layout, papers
 from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
+from collforge.papers import figures
 from collforge.papers.probes import overlap as probe
 from collforge.papers.programs import overlap
-from collforge.papers.programs.overlap import COLLECTIVES, DIAGNOSES, Impact, Pair, Times
+from collforge.papers.programs.overlap import (
+    COLLECTIVES,
+    DIAGNOSES,
+    RATIOS,
+    Impact,
+    Pair,
+    Place,
+    Times,
+)
 from collforge.tuner.cli import plots
 
 ALONE = Times(comm_ref=2e-3, comp_ref=2e-3, call=1e-4, comp=2e-3, wait=1.9e-3, total=4e-3)
@@ -165,8 +176,7 @@ def test_ratios() -> None:
     longer = replace(perfect, comm_ref=8e-3, wait=6e-3, total=8e-3)
     assert overlap.overhead(longer) == 0 and overlap.communication(longer) == 0.75
     assert overlap.hidden(longer) == pytest.approx(1)
-    impact = Impact(1e-3, (1.0, 2.0, 9.0), (3.0, 3.0, 1.0))
-    assert overlap.mpi_impact(impact) == 1.5
+    assert overlap.mpi_impact(Impact((1.0, 2.0, 9.0), (3.0, 3.0, 1.0))) == 1.5
 
 
 @pytest.mark.parametrize(
@@ -220,28 +230,100 @@ def test_times_that_contradict_each_other_are_no_overlap() -> None:
 def pair(collective: str, times: Times, converged: bool = True) -> Pair:
     series = {name: (0.5 * value, value, 3 * value) for name, value in vars(times).items()}
     sizes = (times.comm_ref, times.comp_ref)
-    return Pair(collective, *sizes, 4096, 64, *sizes, converged, converged, **series)
+    return Pair(collective, *sizes, 4096, *sizes, converged, **series)
+
+
+GOOD_PLACE = Place(spare=0, started=1, apart=False)
+
+
+def evaluated(
+    pairs: list[list[Pair]], place: Place = GOOD_PLACE, progress: str = probe.BASIC
+) -> probe.Found:
+    """Of launches, with impacts of 1.0, 1.1, 1.2, ..."""
+    launches = [
+        [place, Impact((1.0,), (1 + 0.1 * number,)), *each] for number, each in enumerate(pairs)
+    ]
+    settings = probe.Settings((), [2000], (), 1, 3, (), layout.from_name("2x1"))
+    return probe.evaluate("made up", {progress: launches}, settings)
 
 
 def test_a_sentence_for_each_collective(tmp_path: Path) -> None:
     """Points with very different times do not count; launches are summarised by medians."""
     far = replace(MADE_UP[overlap.OVERLAP], comp_ref=64e-3, comp=64e-3, total=64.2e-3)
-    rows = [pair("bcast", ALONE), pair("bcast", far, False), pair("reduce", far)]
-    slower = [pair("bcast", replace(ALONE, total=4.4e-3)), *rows[1:]]
-    impacts = [Impact(1e-3, (1.0,), (after,)) for after in (1.0, 1.1, 1.3)]
-    found = probe.evaluate("made up", [[i, *r] for i, r in zip(impacts, (rows, slower, slower))])
-    assert [row.diagnosis for row in found.rows] == [overlap.NO_PROGRESSION] + [overlap.OVERLAP] * 2
-    first = found.rows[0]
-    assert (first.least, first.overhead, first.most) == pytest.approx((1.0, 1.2, 1.2))
-    assert len(first.samples) == 3 and first.samples[0]["total"] == (2e-3, 4e-3, 12e-3)
+    pairs = [pair("bcast", ALONE), pair("bcast", far, False), pair("reduce", far)]
+    slower = [pair("bcast", replace(ALONE, total=4.4e-3)), *pairs[1:]]
+    found = evaluated([pairs, slower, slower])
+    assert [one.diagnosis for one in found.points] == [overlap.NO_PROGRESSION] + [
+        overlap.OVERLAP
+    ] * 2
     said = found.remark().splitlines()
-    assert said[0].startswith("Ibcast: no progression in 1 of 1 points, the communication runs in")
-    assert said[1].startswith("Ireduce: overlap in 1 of 1 points")
-    assert said[2].endswith("1.10 of the time before") and said[3].startswith("1 of 3 points")
+    assert said[0].startswith("Ibcast, basic: no progression in 1 of 1 points, the communication")
+    assert said[1].startswith("Ireduce, basic: overlap in 1 of 1 points")
+    assert "1.10 of the time in a program without MPI" in said[2]
+    assert said[3].startswith("1 of 3 points are doubtful: no size takes")
     assert found.table().row_count == 3
     plots.draw(found.picture(), tmp_path / "map.svg")
     text = (tmp_path / "map.svg").read_text()
     assert "Ireduce" in text and "communication (ms)" in text
+
+
+def test_a_row_for_each_ratio_has_a_number_of_each_launch() -> None:
+    slower = replace(ALONE, total=4.4e-3)
+    found = evaluated([[pair("bcast", times)] for times in (ALONE, slower, slower)])
+    impact, *rows = found.rows
+    assert (impact.ratio, impact.values, impact.computation_ms) == ("impact", (1.0, 1.1, 1.2), 2.0)
+    assert [row.ratio for row in rows] == [*RATIOS, "bytes"]
+    assert {(row.collective, row.communication_ms, row.computation_ms) for row in rows} == {
+        ("bcast", 2.0, 2.0)
+    }
+    values = {row.ratio: row.values for row in rows}
+    assert values["overhead"] == pytest.approx((1.0, 1.2, 1.2))
+    assert values["bytes"] == (4096,) * 3 and not any(row.doubt for row in found.rows)
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (replace(ALONE, total=1e-3), "overhead below 0"),
+        (replace(ALONE, comm_ref=0.2, call=0.0, wait=0.001, total=0.003), "more than 32 times"),
+        (replace(ALONE, comp=1.5e-3), "faster beside communication"),
+        (replace(ALONE, wait=0.1, total=0.102), "communication above 30"),
+    ],
+)
+def test_ratios_that_cannot_be_are_doubted(times: Times, words: str) -> None:
+    """Those that once certified a paper's finding by the smallest cell of all, -99."""
+    assert words in evaluated([[pair("bcast", times)]] * 3).points[0].doubt
+
+
+def test_points_that_were_not_found_or_not_in_time_are_doubted() -> None:
+    missed = evaluated([[pair("bcast", ALONE, one)] for one in (True, False, True)])
+    assert "no size takes" in missed.points[0].doubt
+    assert missed.rows[1].doubt == missed.points[0].doubt and not missed.rows[0].doubt
+    drifted = msgspec.structs.replace(pair("bcast", ALONE), comp_target=0.9e-3)
+    assert "not within 2 times" in evaluated([[drifted]] * 3).points[0].doubt
+    short = msgspec.structs.replace(pair("bcast", ALONE), total=(4e-3, 4e-3))
+    late = evaluated([[pair("bcast", ALONE)], [short]])
+    assert "too few starts" in late.points[0].doubt
+
+
+@pytest.mark.parametrize(
+    ("progress", "place", "words"),
+    [
+        (probe.BASIC, Place(-1, 1, False), "more threads compute"),
+        (probe.BASIC, Place(0, 0, False), ""),
+        (probe.THREAD, Place(0, 0, False), "started no thread"),
+        (probe.THREAD, Place(0, 1, False), ""),
+        (probe.FREE, Place(0, 1, False), "no core is free"),
+        (probe.FREE, Place(1, 1, False), ""),
+        (probe.DEDICATED, Place(1, 1, False), "no core of its own"),
+        (probe.DEDICATED, Place(1, 1, True), ""),
+    ],
+)
+def test_cores_that_are_not_those_of_the_deployment_are_doubted(
+    progress: str, place: Place, words: str
+) -> None:
+    for row in evaluated([[pair("bcast", ALONE)]] * 3, place, progress).rows:
+        assert words in row.doubt and bool(words) == bool(row.doubt)
 
 
 def test_the_scale_of_maps() -> None:
@@ -279,9 +361,10 @@ def arguments(**options: object) -> argparse.Namespace:
         ({"collective": "bcast,brodcast"}, "brodcast"),
         ({"layout": "1x1"}, "two ranks"),
         ({"repetitions": 0}, "--repetitions"),
-        ({"threads": -1}, "--threads"),
-        ({"threads": 3, "cores": 2}, "--cores 2"),
+        ({"launches": 0}, "--launches"),
+        ({"memory": "much"}, "much"),
         ({"progress": "thread"}, "Open MPI 4 and 5 have no thread"),
+        ({"progress": "basic,threads"}, "threads"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(options: dict[str, object], words: str) -> None:
@@ -290,30 +373,84 @@ def test_what_cannot_be_measured_is_refused(options: dict[str, object], words: s
         probe.run(library, arguments(**options))
 
 
+def test_a_core_that_is_to_be_free_must_be_there() -> None:
+    library = MpiLibrary("mpich", Path("mpicc"), Path("mpirun"), "MPICH Version: 4", True)
+    with pytest.raises(CollforgeError, match="4x1x2"):
+        probe.checked(library, arguments(progress="basic,dedicated", layout="4x1"))
+    settings = probe.checked(library, arguments(progress="dedicated", layout="4x1x3"))
+    one = settings.launch(library, probe.DEDICATED, Path("/folder"))
+    assert one.words[:5] == ["/folder/overlap_alone", "10", "128000", "/folder/overlap", "1"]
+    assert one.variables["OMP_NUM_THREADS"] == "2" and one.layout == "4x1x3"
+
+
+@pytest.mark.parametrize(
+    ("version", "variables"),
+    [
+        ("MPICH Version: 4.0.2", {"MPICH_ASYNC_PROGRESS": "1"}),
+        ("Intel(R) MPI Library 2021.9", {"I_MPI_ASYNC_PROGRESS": "1"}),
+        ("MVAPICH2 Version: 2.3.7", {}),
+    ],
+)
+def test_the_variables_of_a_progress_thread(version: str, variables: dict[str, str]) -> None:
+    library = MpiLibrary("it", Path("mpicc"), Path("mpirun"), version, True)
+    assert probe.progress_thread(library) == variables
+
+
 def test_times_are_read() -> None:
     assert probe.parse_times("8, 0.5,2,2") == [500, 2000, 8000]
-    assert probe.time_limit(arguments(), [2000, 8000, 32000]) < 1800
+
+
+def test_every_figure_takes_less_than_ten_minutes() -> None:
+    """By the expected seconds of the launches, and a fifth more for starts that are late."""
+    for figure in figures.read().values():
+        if figure.paper == "overlap" and figure.words:
+            parser = argparse.ArgumentParser()
+            parser.add_argument("probe", nargs=2)
+            probe.add_arguments(parser)
+            args = parser.parse_args([*figure.words, "--layout", figure.layout])
+            args.system = "emulated"
+            library = MpiLibrary("it", Path("mpicc"), Path("mpirun"), "MPICH Version: 4", True)
+            settings = probe.checked(library, args)
+            launches = args.launches * len(settings.deployments)
+            assert 1.2 * launches * settings.seconds < 600, figure.name
 
 
 @pytest.fixture(scope="module")
-def program(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp(built.library.name) / "overlap"
-    done = execute(overlap.compile_command(str(built.library.mpicc), path))
-    assert done.returncode == 0, done.stderr
+def folder(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """With both programs."""
+    path = tmp_path_factory.mktemp(built.library.name)
+    for command in overlap.compile_commands(str(built.library.mpicc), path):
+        done = execute(command)
+        assert done.returncode == 0, done.stderr
     return path
 
 
+def test_the_computation_alone_is_without_mpi(folder: Path) -> None:
+    """No MPI library is loaded into it, though one compiler wrapper made both."""
+    found = {
+        name: "libmpi" in execute(["ldd", str(folder / name)]).stdout for name in overlap.SOURCES
+    }
+    assert found == {"overlap": True, "overlap_alone": False}
+
+
+def test_the_computation_alone_becomes_the_program_with_mpi(folder: Path) -> None:
+    """In its place, so on its cores; the order that it has found is handed over."""
+    words = [str(folder / "overlap_alone"), "3", "200", "/usr/bin/env"]
+    done = execute(words, timeout=30)
+    order, products, seconds = done.stdout.partition("OVERLAP_ALONE=")[2].split()[:3]
+    assert int(order) >= 2 and products == "3" and 0 < float(seconds) < 1
+
+
 def test_every_collective_and_pair_of_times_is_measured(
-    program: Path, built: Installation, launch: Launch, tmp_path: Path
+    folder: Path, built: Installation, launch: Launch
 ) -> None:
     """Three ranks, on fewer cores, and so little memory that not all times can be reached."""
-    out = tmp_path / "lines"
-    words = [str(program), str(out), "3", "100001", ",".join(COLLECTIVES), "200,400"]
+    words = overlap.words(folder, False, 3, 100001, COLLECTIVES, (200, 400))
     done = launch(built.library.name, 3, words, {"OMP_NUM_THREADS": "1"}, timeout=110)
     assert done.returncode == 0, done.stderr
-    impact, *pairs = overlap.read(out.read_text())
-    assert isinstance(impact, Impact) and impact.target == pytest.approx(400 * MICRO)
-    assert len(impact.before) == len(impact.after) == 3
+    place, impact, *pairs = overlap.read("a warning\n" + done.stdout)
+    assert isinstance(place, Place) and (place.spare >= 0) == (len(os.sched_getaffinity(0)) >= 3)
+    assert isinstance(impact, Impact) and len(impact.without) == len(impact.with_) == 3
     found = [
         (p.collective, round(p.comm_target * 1e6), round(p.comp_target * 1e6))
         for p in pairs
@@ -321,60 +458,88 @@ def test_every_collective_and_pair_of_times_is_measured(
     ]
     targets = (200, 400)
     assert found == [(name, i, j) for name in COLLECTIVES for i in targets for j in targets]
-    assert overlap.expected(COLLECTIVES, (200, 400)) == 1 + len(pairs)
+    assert overlap.expected(COLLECTIVES, targets) == 2 + len(pairs)
     for one in pairs:
         assert isinstance(one, Pair)
-        assert 8 <= one.bytes <= 100001 and one.order >= 2
-        assert one.comm_converged == (abs(one.comm_found / one.comm_target - 1) <= 0.1)
+        assert 8 <= one.bytes <= 100001
+        near = [one.comm_found / one.comm_target, one.comp_found / one.comp_target]
+        assert one.converged == all(abs(ratio - 1) <= 0.1 for ratio in near)
         for name in vars(ALONE):
             series = getattr(one, name)
-            assert len(series) == 3 and min(series) >= 0
+            assert 1 <= len(series) <= 3 and min(series) >= 0
         assert all(total >= comp > 0 for total, comp in zip(one.total, one.comp))
+
+
+def test_a_size_is_measured_beside_a_computation_that_takes_as_long(
+    folder: Path, built: Installation, launch: Launch
+) -> None:
+    words = overlap.words(folder, False, 3, 1, ("reduce", "alltoall"), (200,), (4096, 65536))
+    done = launch(built.library.name, 2, words, {"OMP_NUM_THREADS": "1"}, timeout=110)
+    assert done.returncode == 0, done.stderr
+    pairs = [one for one in overlap.read(done.stdout) if isinstance(one, Pair)]
+    assert [(p.collective, p.bytes) for p in pairs] == [
+        (name, size) for name in ("reduce", "alltoall") for size in (4096, 65536)
+    ]
+    assert all(one.comm_target == one.comp_target == one.comm_found for one in pairs)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_the_threads_of_mpi_are_bound_to_the_core_that_is_left(
+    folder: Path, built: Installation, launch: Launch, cores: int
+) -> None:
+    """One rank, so its cores are its own."""
+    allowed = sorted(os.sched_getaffinity(0))[:cores]
+    if len(allowed) < cores:
+        pytest.skip("this machine has one core")
+    words = overlap.words(folder, True, 1, 1000, ("bcast",), (200,), (8,))
+    env = {"OMP_NUM_THREADS": "1", "MPICH_ASYNC_PROGRESS": "1"}
+    words = ["taskset", "-c", ",".join(map(str, allowed)), *words]
+    done = launch(built.library.name, 1, words, env, timeout=110)
+    assert done.returncode == 0, done.stderr
+    place = overlap.read(done.stdout)[0]
+    assert isinstance(place, Place) and place.started > 0
+    assert (place.spare, place.apart) == (cores - 1, cores > 1)
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ["0", "1000", "bcast", "200"],
-        ["1001", "1000", "bcast", "200"],
-        ["1", "0", "bcast", "200"],
-        ["1", "1000", "bcast,", "200"],
-        ["1", "1000", "bcas", "200"],
-        ["1", "1000", "bcast", "200,"],
-        ["1", "1000", "bcast", "99999999999"],
-        ["1", "1000", "bcast"],
+        ["0", "0", "1000", "bcast", "200"],
+        ["0", "1001", "1000", "bcast", "200"],
+        ["0", "1", "0", "bcast", "200"],
+        ["0", "1", "1000", "bcast,", "200"],
+        ["0", "1", "1000", "bcas", "200"],
+        ["0", "1", "1000", "bcast", "200,"],
+        ["0", "1", "1000", "bcast", "99999999999"],
+        ["0", "1", "1000", "bcast", "words", "200"],
+        ["0", "1", "1000", "bcast"],
     ],
 )
-def test_wrong_arguments_end_the_program(program: Path, tmp_path: Path, words: list[str]) -> None:
+def test_wrong_arguments_end_the_program(folder: Path, words: list[str]) -> None:
     """Before MPI_Init: no launcher is needed."""
-    assert execute([str(program), str(tmp_path / "x"), *words], timeout=30).returncode == 2
+    program = str(folder / "overlap")
+    alone = ["env", "OVERLAP_ALONE=10 1 1e-3"]
+    assert execute([*alone, program, *words], timeout=30).returncode == 2
+    assert execute([program, "0", "1", "1000", "bcast", "200"], timeout=30).returncode == 2
+    assert execute([str(folder / "overlap_alone"), "1", "0", program]).returncode == 2
 
 
 @pytest.mark.slow
 def test_overlap_is_measured_and_drawn(
     built: Installation, collforge: Launch, tmp_path: Path
 ) -> None:
-    """On this machine, through ReFrame."""
-    words = ["--mpi", built.library.name, "--system", "local", "--launches", "1", "--threads", "1"]
+    """On this machine, in one job of ReFrame; of MPICH with and without a progress thread, in turn."""
+    words = ["--mpi", built.library.name, "--system", "local", "--launches", "2", "--layout", "2x1"]
     words += ["--collective", "bcast,alltoall", "--times", "0.2,0.5", "--repetitions", "3"]
+    deployments = ["basic", "thread"] if built.library.flavor == "mpich" else ["basic"]
+    words += ["--progress", ",".join(deployments)]
     files = {name: tmp_path / f"overlap.{name}" for name in ("json", "plot.svg")}
     options = [f"--{name.partition('.')[0]}={path}" for name, path in files.items()]
     done = collforge("probe", "overlap", *words, *options, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert "Ibcast: " in done.stdout and "IMB's" in done.stdout
+    assert "Ibcast, basic: " in done.stdout and "IMB's" in done.stdout
     rows = json.loads(files["json"].read_text())["rows"]
-    assert len(rows) == 2 * 4 and {row["diagnosis"] for row in rows} <= set(DIAGNOSES)
+    assert len(rows) == len(deployments) * (1 + 2 * 4 * (len(RATIOS) + 1))
+    assert {row["progress"] for row in rows} == set(deployments)
+    assert all(len(row["values"]) == 2 for row in rows)
     assert "computation (ms)" in files["plot.svg"].read_text()
-
-
-@pytest.mark.slow
-def test_mpich_runs_with_its_progress_thread(
-    program: Path, built: Installation, launch: Launch, tmp_path: Path
-) -> None:
-    if built.library.flavor != "mpich":
-        pytest.skip("Open MPI has none")
-    words = [str(program), str(tmp_path / "lines"), "2", "100000", "allreduce", "200"]
-    env = {"OMP_NUM_THREADS": "1", "MPICH_ASYNC_PROGRESS": "1"}
-    done = launch("mpich", 2, words, env, timeout=110)
-    assert done.returncode == 0, done.stderr
-    assert len(overlap.read((tmp_path / "lines").read_text())) == 2
