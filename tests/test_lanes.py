@@ -19,6 +19,7 @@ from collforge.tuner.cli import main
 from collforge.tuner.probes import lanes as probe
 
 MEBIBYTE, EXCHANGES, RANKS = 1 << 20, 4, 6
+AT = layout.from_name(f"2x{RANKS}")
 LANE = 12.5e6  # bytes a second
 
 
@@ -35,19 +36,26 @@ def test_every_benchmark_size_and_number_of_ranks_is_timed(
 ) -> None:
     """7 and 4097 bytes: counts that no number of ranks divides, and none at all."""
     out = tmp_path / "lines"
-    words = [str(program), str(out), "3", "2", "5", "1,2,3", "7,4097"]
+    words = [str(program), str(out), "3", "2", "5", "1,2,3", "7,4097", *BENCHMARKS]
     done = launch(built.library.name, 6, words, timeout=60)
     assert done.returncode == 0
     found = lanes.read(out.read_text())
     assert {(one.benchmark, one.bytes, one.lanes) for one in found} == {
         (name, size, k) for name in BENCHMARKS for size in (7, 4097) for k in (1, 2, 3)
     }
-    assert len(found) == lanes.expected((1, 2, 3), (7, 4097))
+    assert len(found) == lanes.expected((1, 2, 3), (7, 4097), BENCHMARKS)
     assert all(len(one.seconds) == 5 and min(one.seconds) > 0 for one in found)
 
 
 @pytest.mark.either
-@pytest.mark.parametrize("words", [["4", "1", "1", "1", "8"], ["3", "1", "1", "4", "8"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["4", "1", "1", "1", "8", PATTERN],
+        ["3", "1", "1", "4", "8", PATTERN],
+        ["3", "1", "1", "1", "8", "patterns"],
+    ],
+)
 def test_more_ranks_than_nodes_have_are_refused(
     program: Path, built: Installation, launch: Launch, tmp_path: Path, words: list[str]
 ) -> None:
@@ -60,7 +68,7 @@ def times_of(physical: int, tied: bool) -> list[Series]:
 
     def seconds(name: str, k: int) -> float:
         most = -(-k // physical) / k if tied else 1 / min(k, physical)
-        moved = MEBIBYTE * EXCHANGES if name == PATTERN else MEBIBYTE * k
+        moved = MEBIBYTE * EXCHANGES if name == PATTERN else MEBIBYTE * k / 2
         return moved * most / LANE
 
     return [
@@ -73,14 +81,51 @@ def times_of(physical: int, tied: bool) -> list[Series]:
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("physical", range(1, RANKS + 1))
 def test_lanes_are_counted(physical: int, tied: bool) -> None:
-    found = probe.evaluate("", [times_of(physical, tied)] * 3, EXCHANGES)
+    found = probe.evaluate("", [times_of(physical, tied)] * 3, AT, EXCHANGES)
     assert found.physical == physical
     assert found.at_least == (physical == RANKS)
     assert found.rate == pytest.approx(LANE, rel=0.02)
     assert ("at least" in found.remark()) == found.at_least
     (last,) = [row for row in found.rows if (row.benchmark, row.lanes) == (ALLTOALL, RANKS)]
-    assert last.relative == pytest.approx(RANKS / physical, rel=1e-6) or tied
-    assert last.low < last.seconds < last.high and len(last.samples) == 3
+    assert found.relative(last) == pytest.approx(RANKS / physical, rel=1e-6) or tied
+    assert last.seconds == pytest.approx((last.mean,) * 3) and last.whole and not last.doubt
+    interval = found.intervals[last]
+    assert interval.low < interval.median < interval.high
+
+
+def test_lanes_are_counted_by_alltoall_alone() -> None:
+    series = [one for one in times_of(2, tied=False) if one.benchmark == ALLTOALL]
+    found = probe.evaluate("", [series] * 3, AT, EXCHANGES)
+    assert (found.physical, found.fastest) == (2, pytest.approx(2, rel=1e-6))
+    assert found.rate == pytest.approx(LANE, rel=0.02), "half of the data stays on the node"
+
+
+def test_times_of_shared_cores_are_doubted_where_the_links_do_not_limit() -> None:
+    """Small counts take three times as long as over the links alone."""
+    small = [
+        Series(one.benchmark, 1024, one.lanes, tuple(3 * s / 1024 for s in one.seconds))
+        for one in times_of(2, tied=False)
+    ]
+    launches = [[*times_of(2, tied=False), *small]] * 3
+    found = probe.evaluate("", launches, AT, EXCHANGES, shares_cores=True)
+    assert {row.bytes for row in found.rows if row.doubt} == {1024}
+    assert not any(row.doubt for row in probe.evaluate("", launches, AT, EXCHANGES).rows)
+
+
+def test_a_limit_is_drawn_where_nothing_lies_below() -> None:
+    """Four ranks of six on two lanes: faster than these allow."""
+    series = times_of(2, tied=False)
+    faster = [
+        Series(one.benchmark, one.bytes, one.lanes, tuple(0.8 * s for s in one.seconds))
+        if (one.benchmark, one.lanes) == (PATTERN, 4)
+        else one
+        for one in series
+    ]
+    panels = probe.evaluate("", [faster] * 3, AT, EXCHANGES).picture().panels
+    assert {title: len(lines) for title, lines in panels.items()} == {
+        "pattern, 1 MiB": 1,
+        "alltoall, 1 MiB": 2,
+    }
 
 
 def test_the_ranks_that_are_tried() -> None:
@@ -99,7 +144,7 @@ def test_what_is_found_is_stored_and_drawn(
     assert done.returncode == 0, done.stderr
     assert "physical lane" in done.stdout
     rows = json.loads(files["json"].read_text())["rows"]
-    assert len(rows) == lanes.expected((1, 2), (1, 2))
+    assert len(rows) == lanes.expected((1, 2), (1, 2), BENCHMARKS)
     assert "ranks of a node" in files["plot.svg"].read_text()
     ran = max((SHARED_HOME / "runs").glob("*-lanes-*/0/reframe.out"))
     assert "[off]" in ran.read_text(), "ReFrame's database is for a site's own sessions"

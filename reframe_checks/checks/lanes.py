@@ -27,6 +27,8 @@ class Lanes(LinesCheck):
 
     program = "lanes"
 
+    benchmarks = variable(typ.List[str], value=list(lanes.BENCHMARKS))
+
     lanes = variable(typ.List[int], value=[1, 2])
     """So many ranks of each node communicate; none more than the nodes have."""
 
@@ -47,10 +49,10 @@ class Lanes(LinesCheck):
         per_node = self.rank_layout.node_sizes[0]
         self.lanes = [number for number in self.lanes if number <= per_node]
         numbers = [",".join(map(str, each)) for each in (self.lanes, self.sizes)]
-        return [per_node, self.exchanges, self.repetitions, *numbers]
+        return [per_node, self.exchanges, self.repetitions, *numbers, *self.benchmarks]
 
     def count_lines(self, text: str) -> int:
         return len(lanes.read(text))
 
     def wanted_lines(self) -> int:
-        return lanes.expected(self.lanes, self.sizes)
+        return lanes.expected(self.lanes, self.sizes, self.benchmarks)

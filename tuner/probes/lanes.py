@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Sequence
+import os
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rich.table import Table
@@ -21,12 +23,12 @@ from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.reframe_checks import lanes
-from collforge.reframe_checks.lanes import PATTERN, Series
+from collforge.reframe_checks.lanes import ALLTOALL, BENCHMARKS, PATTERN, Series
 from collforge.tuner.decide.evidence import Interval, mean_interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
 from collforge.tuner.run.jobs import Check, run_check
-from collforge.tuner.run.options import output_file
+from collforge.tuner.run.options import output_file, split_choices
 from collforge.tuner.run.pictures import Line, LinePicture
 
 CHECK = Check("Lanes", reframe_checks.CHECKS / "lanes.py")
@@ -39,27 +41,38 @@ TIME_LIMIT = 1800.0
 """Seconds for a launch."""
 
 
+STARVED = 2.0
+"""Where ranks share cores, times above this many times what the links take are those of the cores."""
+BAND = 0.95
+"""A limit is drawn where nothing that was measured lies below this part of it."""
+
+
 @dataclass(frozen=True)
 class Point:
-    """What so many ranks of each node take: the mean over all repetitions and its 95 % interval."""
+    """What so many ranks of each node take."""
 
     benchmark: str
     """pattern or alltoall (reframe_checks/lanes.py)"""
     bytes: int
     lanes: int
     """Ranks of each node that communicate: virtual lanes."""
-    seconds: float
-    low: float
-    high: float
-    relative: float
-    """pattern: how many times as fast as one rank a node; alltoall: time over that of one collective."""
-    samples: tuple[tuple[float, ...], ...]
-    """Seconds of each repetition, by launch."""
+    whole: bool
+    """All ranks of the node."""
+    seconds: tuple[float, ...]
+    """Of each launch: the mean over its repetitions."""
+    doubt: str = ""
+    """Why the times certify nothing; '' if they may."""
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.seconds)
 
 
 @dataclass(frozen=True)
 class Found(Result):
     rows: Sequence[Point]
+    intervals: Mapping[Point, Interval]
+    """The mean over all repetitions of all launches, and its 95 % interval, as the paper prints it."""
     physical: int
     """Lanes of a node, k' in the paper."""
     tied: bool
@@ -68,47 +81,54 @@ class Found(Result):
     """No more ranks than that were tried."""
     rate: float
     """Bytes a second of a lane, in each direction."""
+    fastest: float
+    """Rate of a node over the best number of its ranks / over one, with the largest size."""
+
+    def relative(self, row: Point) -> float:
+        """How many times as fast as one rank a node; alltoall: the time over that of one collective."""
+        return relative(row, self.rows)
 
     def table(self) -> Table:
         table = Table(title=self.title)
         for name in ("benchmark", "bytes", "ranks a node", "ms", "95 % interval", "relative"):
             table.add_column(name, justify="left" if name == "benchmark" else "right")
         table.add_column("expected", justify="right")
-        for row in self.rows:
+        for row, interval in self.intervals.items():
             table.add_row(
                 row.benchmark,
                 units.format_size(row.bytes),
                 str(row.lanes),
-                f"{row.seconds * 1e3:.4g}",
-                f"{row.low * 1e3:.4g} .. {row.high * 1e3:.4g}",
-                f"{row.relative:.2f} x {'faster' if row.benchmark == 'pattern' else 'the time'}",
+                f"{row.mean * 1e3:.4g}",
+                f"{interval.low * 1e3:.4g} .. {interval.high * 1e3:.4g}",
+                f"{self.relative(row):.2f} x {'faster' if row.benchmark == PATTERN else 'the time'}",
                 f"{expected(row, self.physical, self.tied):.2f}",
             )
         return table
 
     def picture(self) -> LinePicture:
-        """A panel for each benchmark and size: time against ranks at work, and what the lanes would give."""
+        """A panel for each benchmark and size: time against ranks at work, and what the lanes would give.
+
+        The latter only where it is a limit: nothing that was measured lies below.
+        """
         panels: dict[str, list[Line]] = {}
         for row in self.rows:
             title = f"{row.benchmark}, {units.format_size(row.bytes)}"
             if title in panels:
                 continue
             mine = [r for r in self.rows if (r.benchmark, r.bytes) == (row.benchmark, row.bytes)]
-            one = mine[0].seconds
+            one = mine[0].mean
             sign = -1 if row.benchmark == PATTERN else 1
-            panels[title] = [
-                Line(
-                    "measured",
-                    "o-",
-                    [(r.lanes, r.seconds) for r in mine],
-                    [Interval(r.seconds, r.low, r.high) for r in mine],
-                ),
-                Line(
-                    f"{self.physical} lanes",
-                    "--",
-                    [(r.lanes, one * expected(r, self.physical, self.tied) ** sign) for r in mine],
-                ),
-            ]
+            limits = [one * expected(r, self.physical, self.tied) ** sign for r in mine]
+            measured = Line(
+                "measured",
+                "o-",
+                [(r.lanes, r.mean) for r in mine],
+                [self.intervals[r] for r in mine],
+            )
+            panels[title] = [measured]
+            if all(r.mean >= BAND * limit for r, limit in zip(mine, limits)):
+                points = [(r.lanes, limit) for r, limit in zip(mine, limits)]
+                panels[title].append(Line(f"{self.physical} lanes", "--", points))
         return LinePicture(panels, across="ranks of a node that communicate", title=self.title)
 
     def remark(self) -> str:
@@ -116,19 +136,17 @@ class Found(Result):
         many = "s" if self.physical > 1 else ""
         return (
             f"{more}{self.physical} physical lane{many} a node, {self.rate * 8e-6:.4g} Mbit/s each: "
-            f"{units.format_size(self.rows[-1].bytes)} of a node go {self.fastest():.2f} times as fast "
+            f"{units.format_size(self.rows[-1].bytes)} of a node go {self.fastest:.2f} times as fast "
             "over the best number of ranks as over one"
         )
-
-    def fastest(self) -> float:
-        largest = max(row.bytes for row in self.rows)
-        return max(r.relative for r in self.rows if (r.benchmark, r.bytes) == (PATTERN, largest))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     measuring.add_system(parser)
     text = "bytes that a node exchanges (default: %(default)s)"
     parser.add_argument("--sizes", default=SIZES, help=text)
+    text = f"of {','.join(BENCHMARKS)} (default: both)"
+    parser.add_argument("--benchmark", default=",".join(BENCHMARKS), help=text)
     text = f"{PAPER_EXCHANGES} exchanges and {PAPER_REPETITIONS} repetitions, as in the paper"
     parser.add_argument("--paper", action="store_true", help=text)
     programs.add_launches(parser, LAUNCHES)
@@ -142,7 +160,9 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
         raise CollforgeError(f"layout {at.name}: give two nodes or more, of one size each")
     args.layout = at.name
     exchanges = PAPER_EXCHANGES if args.paper else EXCHANGES
+    benchmarks = split_choices("benchmark", args.benchmark, BENCHMARKS)
     settings = {
+        "benchmarks": ",".join(benchmarks),
         "layout": at.name,
         "lanes": ",".join(map(str, virtual_lanes(at))),
         "sizes": ",".join(map(str, units.parse_sizes(args.sizes))),
@@ -161,7 +181,8 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
         f"mean of {args.launches} x {settings['repetitions']} repetitions of {exchanges} exchanges"
     )
     title = f"{library.short_version}, {measuring.system_name(args)} {at.name}: {words}"
-    found = evaluate(title, launches, exchanges)
+    shares_cores = args.system in measuring.LAYOUTS and at.size > len(os.sched_getaffinity(0))
+    found = evaluate(title, launches, at, exchanges, shares_cores)
     if args.db:
         with Store(args.db) as store:
             place = Place.of(measuring.system_name(args), library, at)
@@ -176,25 +197,52 @@ def virtual_lanes(at: Layout) -> list[int]:
     return sorted({*range(1, min(most, 8) + 1), *(n for n in powers if n <= most), most})
 
 
-def evaluate(title: str, launches: Sequence[Sequence[Series]], exchanges: int) -> Found:
-    """``exchanges``: of the lane pattern in one repetition."""
-    points = [point(each) for each in zip(*launches)]
-    ones = {(one.benchmark, one.bytes): one.seconds for one in points if one.lanes == 1}
-    rows = []
-    for one in points:
-        slower = one.seconds / ones[one.benchmark, one.bytes]
-        rows.append(replace(one, relative=1 / slower if one.benchmark == PATTERN else slower))
+def evaluate(
+    title: str,
+    launches: Sequence[Sequence[Series]],
+    at: Layout,
+    exchanges: int,
+    shares_cores: bool = False,
+) -> Found:
+    """``exchanges``: of the lane pattern in one repetition; ``shares_cores``: more ranks than cores."""
+    series = [tuple(each) for each in zip(*launches)]
+    rows = [point(each, at.node_sizes[0]) for each in series]
     largest = [row for row in rows if row.bytes == max(one.bytes for one in rows)]
     most = max(row.lanes for row in largest)
     models = [(lanes, tied) for lanes in range(1, most + 1) for tied in (False, True)]
     physical, tied = min(models, key=lambda model: misfit(largest, *model))
-    best = min((row for row in largest if row.benchmark == PATTERN), key=lambda row: row.seconds)
-    rate = best.bytes * exchanges / best.seconds / physical
-    return Found(title, rows, physical, tied, physical == most, rate)
+
+    def moved(row: Point) -> float:
+        """Bytes that leave a node."""
+        if row.benchmark == PATTERN:
+            return float(row.bytes * exchanges)
+        return row.lanes * row.bytes * (at.nodes - 1) / at.nodes
+
+    kind = PATTERN if any(row.benchmark == PATTERN for row in rows) else ALLTOALL
+    speeds = {row.lanes: moved(row) / row.mean for row in largest if row.benchmark == kind}
+    fastest = max(speeds.values())
+    rate = fastest / physical
+    if shares_cores:
+        # What the links take, if they are what limits, does not depend on the cores.
+        rows = [
+            replace(row, doubt="ranks share cores, which decide more than the links")
+            if row.mean > STARVED * moved(row) / (rate * min(row.lanes, physical))
+            else row
+            for row in rows
+        ]
+    intervals = [mean_interval([one for each in same for one in each.seconds]) for same in series]
+    found = dict(zip(rows, intervals))
+    times = fastest / speeds[1]
+    return Found(title, rows, found, physical, tied, physical == most, rate, times)
+
+
+def relative(row: Point, rows: Sequence[Point]) -> float:
+    (one,) = [r for r in rows if (r.benchmark, r.bytes, r.lanes) == (row.benchmark, row.bytes, 1)]
+    return one.mean / row.mean if row.benchmark == PATTERN else row.mean / one.mean
 
 
 def expected(row: Point, physical: int, tied: bool) -> float:
-    """What `relative` is with so many physical lanes, where nothing else limits.
+    """What `relative` gives with so many physical lanes, where nothing else limits.
 
     If the ranks share all lanes, that is k/k' of the paper. If each is tied to one, the fullest lane decides.
     """
@@ -204,12 +252,11 @@ def expected(row: Point, physical: int, tied: bool) -> float:
 
 def misfit(rows: Sequence[Point], physical: int, tied: bool) -> float:
     """How far the measurements are from what so many lanes would give: squared logarithms."""
-    return sum(math.log(row.relative / expected(row, physical, tied)) ** 2 for row in rows)
+    return sum(math.log(relative(row, rows) / expected(row, physical, tied)) ** 2 for row in rows)
 
 
-def point(launches: Sequence[Series]) -> Point:
+def point(launches: Sequence[Series], per_node: int) -> Point:
     """The same series of all launches."""
     one = launches[0]
-    samples = tuple(series.seconds for series in launches)
-    mean = mean_interval([seconds for launch in samples for seconds in launch])
-    return Point(one.benchmark, one.bytes, one.lanes, mean.median, mean.low, mean.high, 1, samples)
+    means = tuple(statistics.fmean(series.seconds) for series in launches)
+    return Point(one.benchmark, one.bytes, one.lanes, one.lanes == per_node, means)

@@ -2,7 +2,7 @@
  * How many lanes a node has: collforge probe lanes. The lane pattern benchmark and the
  * multi-collective benchmark of Träff and Hunold (2020), section II.
  *
- *   lanes OUTPUT RANKS_PER_NODE EXCHANGES REPETITIONS K,... BYTES,...
+ *   lanes OUTPUT RANKS_PER_NODE EXCHANGES REPETITIONS K,... BYTES,... BENCHMARK...
  *
  * The ranks of a node follow each other in MPI_COMM_WORLD. For every size and every K, as many
  * repetitions, those of all K in turn:
@@ -58,14 +58,29 @@ static void run_alltoall(int bytes, int k) {
     }
 }
 
-static void measure(FILE *out, const char *name, void (*run)(int, int), int bytes,
+static const struct benchmark {
+    const char *name;
+    void (*run)(int bytes, int k);
+} benchmarks[] = {{"pattern", run_pattern}, {"alltoall", run_alltoall}};
+
+/* NULL: there is none of this name. */
+static const struct benchmark *find(const char *name) {
+    for (size_t i = 0; i < sizeof benchmarks / sizeof *benchmarks; i++) {
+        if (strcmp(benchmarks[i].name, name) == 0) {
+            return &benchmarks[i];
+        }
+    }
+    return NULL;
+}
+
+static void measure(FILE *out, const struct benchmark *benchmark, int bytes,
                     const struct numbers *ks) {
     static double seconds[MOST_NUMBERS][MOST_REPETITIONS];
     for (int r = -WARM_UP; r < repetitions; r++) {
         for (int i = 0; i < ks->count; i++) {
             must(MPI_Barrier(MPI_COMM_WORLD));
             const double begin = MPI_Wtime();
-            run(bytes, ks->value[i]);
+            benchmark->run(bytes, ks->value[i]);
             if (r >= 0) {
                 seconds[i][r] = MPI_Wtime() - begin;
             }
@@ -77,8 +92,8 @@ static void measure(FILE *out, const char *name, void (*run)(int, int), int byte
         if (rank != 0) {
             continue;
         }
-        fprintf(out, "{\"benchmark\": \"%s\", \"bytes\": %d, \"lanes\": %d, \"seconds\": [", name,
-                bytes, ks->value[i]);
+        fprintf(out, "{\"benchmark\": \"%s\", \"bytes\": %d, \"lanes\": %d, \"seconds\": [",
+                benchmark->name, bytes, ks->value[i]);
         for (int r = 0; r < repetitions; r++) {
             fprintf(out, "%s%.9f", r == 0 ? "" : ", ", seconds[i][r]);
         }
@@ -90,8 +105,13 @@ int main(int argc, char **argv) {
     must(MPI_Init(&argc, &argv));
     must(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     must(MPI_Comm_size(MPI_COMM_WORLD, &size));
-    if (argc != 7) {
+    if (argc < 8) {
         MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    for (int i = 7; i < argc; i++) {
+        if (find(argv[i]) == NULL) {
+            MPI_Abort(MPI_COMM_WORLD, 2);
+        }
     }
     per_node = atoi(argv[2]);
     exchanges = atoi(argv[3]);
@@ -111,8 +131,9 @@ int main(int argc, char **argv) {
     }
     must(MPI_Comm_split(MPI_COMM_WORLD, rank % per_node, rank, &lane));
     for (int i = 0; i < sizes.count; i++) {
-        measure(out, "pattern", run_pattern, sizes.value[i], &ks);
-        measure(out, "alltoall", run_alltoall, sizes.value[i], &ks);
+        for (int j = 7; j < argc; j++) {
+            measure(out, find(argv[j]), sizes.value[i], &ks);
+        }
     }
     must(MPI_Comm_free(&lane));
     free(sent);
