@@ -52,11 +52,20 @@ def _points(drawn: Drawn, rows: Sequence[Row]) -> list[_Point]:
         base = values.over(rows, row, drawn.over, drawn.names)
         if base is not None and base is not row:
             found.append(values.ratio(row, base, drawn.value))
-    found = values.alike([one for one in found if one.samples])
-    shared = values.spread(found)
-    return [
-        _Point(one.row, _scaled(drawn, values.interval(one, shared)), one.samples) for one in found
-    ]
+    # Launches differ alike in what has one unit. Of a table, only the values of a column have.
+    columns: dict[Key | None, list[Value]] = {}
+    for one in found:
+        if one.samples:
+            at = one.row.keys.get(drawn.across) if drawn.kind == "table" else None
+            columns.setdefault(at, []).append(one)
+    points = []
+    for each in map(values.alike, columns.values()):
+        shared = values.spread(each)
+        points += [
+            _Point(one.row, _scaled(drawn, values.interval(one, shared)), one.samples)
+            for one in each
+        ]
+    return points
 
 
 def _scaled(drawn: Drawn, one: Interval) -> Interval:

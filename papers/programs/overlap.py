@@ -226,14 +226,14 @@ def imb(times: Times) -> float:
 
 
 RATIOS: Mapping[str, Callable[[Times], float]] = {
-    "overhead": overhead,
-    "communication": communication,
-    "computation": slowdown,
-    "OSU %": osu,
-    "IMB %": imb,
     "both, ms": lambda times: 1e3 * times.total,
     "computation alone, ms": lambda times: 1e3 * times.comp_ref,
     "communication alone, ms": lambda times: 1e3 * times.comm_ref,
+    "OSU %": osu,
+    "IMB %": imb,
+    "overhead": overhead,
+    "communication": communication,
+    "computation": slowdown,
 }
 """What a point has, by name."""
 

@@ -20,6 +20,7 @@ from collforge import layout, papers
 from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
 from collforge.papers import figures
+from collforge.papers.figures import drawing, rows
 from collforge.papers.probes import overlap as probe
 from collforge.papers.programs import overlap
 from collforge.papers.programs.overlap import (
@@ -32,6 +33,7 @@ from collforge.papers.programs.overlap import (
     Times,
 )
 from collforge.tuner.cli import plots
+from collforge.tuner.run.pictures import TablePicture
 
 ALONE = Times(comm_ref=2e-3, comp_ref=2e-3, call=1e-4, comp=2e-3, wait=1.9e-3, total=4e-3)
 """One after the other."""
@@ -270,15 +272,33 @@ def test_a_sentence_for_each_collective(tmp_path: Path) -> None:
 def test_a_row_for_each_ratio_has_a_number_of_each_launch() -> None:
     slower = replace(ALONE, total=4.4e-3)
     found = evaluated([[pair("bcast", times)] for times in (ALONE, slower, slower)])
-    impact, *rows = found.rows
+    impact, *others = found.rows
     assert (impact.ratio, impact.values, impact.computation_ms) == ("impact", (1.0, 1.1, 1.2), 2.0)
-    assert [row.ratio for row in rows] == [*RATIOS, "bytes"]
-    assert {(row.collective, row.communication_ms, row.computation_ms) for row in rows} == {
+    assert [row.ratio for row in others] == [*RATIOS, "bytes"]
+    assert {(row.collective, row.communication_ms, row.computation_ms) for row in others} == {
         ("bcast", 2.0, 2.0)
     }
-    values = {row.ratio: row.values for row in rows}
+    values = {row.ratio: row.values for row in others}
     assert values["overhead"] == pytest.approx((1.0, 1.2, 1.2))
     assert values["bytes"] == (4096,) * 3 and not any(row.doubt for row in found.rows)
+
+
+def test_the_table_beside_the_formula_of_osu() -> None:
+    """A column's interval is that of its own unit: milliseconds scatter by 30 here, the overhead by nothing."""
+    launches = []
+    for factor in (1, 30, 60):
+        times = Times(**{name: factor * value for name, value in vars(ALONE).items()})
+        launches.append([pair("bcast", times), pair("reduce", times)])
+    document = msgspec.json.encode({"rows": evaluated(launches).rows})
+    found = rows.read(msgspec.json.decode(document), "2x1")
+    drawn = figures.find("overlap", "11").picture
+    assert drawn is not None
+    table = drawing.draw(drawn, {"Open MPI": found})
+    assert isinstance(table, TablePicture)
+    heading, bcast, _ = table.panels["Open MPI"]
+    cells = dict(zip(heading, bcast))
+    assert heading[1:4] == ["both, ms", "computation alone, ms", "communication alone, ms"]
+    assert (cells["OSU %"], cells["overhead"]) == ("0", "1") and "(" in cells["both, ms"]
 
 
 @pytest.mark.parametrize(
@@ -538,8 +558,8 @@ def test_overlap_is_measured_and_drawn(
     done = collforge("probe", "overlap", *words, *options, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "Ibcast, basic: " in done.stdout and "IMB's" in done.stdout
-    rows = json.loads(files["json"].read_text())["rows"]
-    assert len(rows) == len(deployments) * (1 + 2 * 4 * (len(RATIOS) + 1))
-    assert {row["progress"] for row in rows} == set(deployments)
-    assert all(len(row["values"]) == 2 for row in rows)
+    found = json.loads(files["json"].read_text())["rows"]
+    assert len(found) == len(deployments) * (1 + 2 * 4 * (len(RATIOS) + 1))
+    assert {row["progress"] for row in found} == set(deployments)
+    assert all(len(row["values"]) == 2 for row in found)
     assert "computation (ms)" in files["plot.svg"].read_text()
