@@ -6,6 +6,7 @@ Denis, Jaeger, Jeannot and Reynier, 2022, sections 3 to 5; the ratios are in pap
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -304,6 +305,13 @@ def checked(library: MpiLibrary, args: argparse.Namespace) -> Settings:
         raise CollforgeError(
             f"layout {at.name}: a core of each rank is to be free, so give it two or more, e.g. "
             f"{at.key}x2"
+        )
+    cores = len(os.sched_getaffinity(0))
+    here = args.system in measuring.LAYOUTS
+    if here and {FREE, DEDICATED} & set(deployments) and at.size * at.threads > cores:
+        raise CollforgeError(
+            f"layout {at.name} needs {at.size * at.threads} cores, one of each rank to be free: "
+            f"this machine has {cores}"
         )
     if not 1 <= args.repetitions <= 1000 or args.launches < 1:
         raise CollforgeError("give 1 to 1000 --repetitions, and --launches above 0")

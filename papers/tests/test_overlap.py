@@ -1,13 +1,10 @@
-"""`collforge probe overlap`: the search for sizes, the program, its ReFrame check, ratios and diagnoses."""
+"""`collforge probe overlap`: the programs, ratios and diagnoses, and what is doubted."""
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
-import math
 import os
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +13,7 @@ import pytest
 from conftest import Installation, Launch
 from support import execute
 
-from collforge import layout, papers
+from collforge import layout
 from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
 from collforge.papers import figures
@@ -38,133 +35,6 @@ from collforge.tuner.run.pictures import TablePicture
 ALONE = Times(comm_ref=2e-3, comp_ref=2e-3, call=1e-4, comp=2e-3, wait=1.9e-3, total=4e-3)
 """One after the other."""
 MICRO = 1e-6
-
-
-class Goal(ctypes.Structure):
-    """struct search_goal"""
-
-    _fields_ = [
-        ("seconds", ctypes.c_double),
-        ("tolerance", ctypes.c_double),
-        ("order", ctypes.c_double),
-        ("first", ctypes.c_long),
-        ("least", ctypes.c_long),
-        ("most", ctypes.c_long),
-        ("calls", ctypes.c_int),
-    ]
-
-
-class Size(ctypes.Structure):
-    """struct search_found"""
-
-    _fields_ = [
-        ("size", ctypes.c_long),
-        ("seconds", ctypes.c_double),
-        ("calls", ctypes.c_int),
-        ("converged", ctypes.c_bool),
-    ]
-
-
-COST = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_long, ctypes.c_void_p)
-Cost = Callable[[int], float]
-Search = Callable[..., tuple[Size, list[int]]]
-
-
-@pytest.fixture(scope="module")
-def search(tmp_path_factory: pytest.TempPathFactory) -> Search:
-    """search(cost, seconds, most=, order=, calls=, tolerance=): what is found, and the sizes tried."""
-    path = tmp_path_factory.mktemp("search") / "search.so"
-    source = str(papers.PROGRAMS / "overlap_search.c")
-    done = execute(["cc", "-shared", "-fPIC", "-O1", "-o", str(path), source, "-lm"])
-    assert done.returncode == 0, done.stderr
-    function = ctypes.CDLL(str(path)).search_size
-    function.restype = Size
-    function.argtypes = [ctypes.POINTER(Goal), COST, ctypes.c_void_p]
-
-    def run(
-        cost: Cost,
-        seconds: float,
-        most: int = 1 << 28,
-        order: float = 1,
-        calls: int = 24,
-        tolerance: float = 0.1,
-    ) -> tuple[Size, list[int]]:
-        tried: list[int] = []
-
-        def recorded(size: int, _: object) -> float:
-            tried.append(size)
-            return cost(size)
-
-        goal = Goal(seconds, tolerance, order, min(1024, most), 1, most, calls)
-        return function(ctypes.byref(goal), COST(recorded), None), tried
-
-    return run
-
-
-def latency(size: int) -> float:
-    return 20 * MICRO + size * 1e-9
-
-
-def protocols(size: int) -> float:
-    """The time doubles at 64 KiB, as where a protocol changes."""
-    return latency(size) * (2 if size >= 1 << 16 else 1)
-
-
-def cubic(size: int) -> float:
-    return MICRO + 1e-9 * size**3
-
-
-def worse_in_the_middle(size: int) -> float:
-    """Not monotonic."""
-    return latency(size) * (1.5 if 10000 < size < 40000 else 1)
-
-
-@pytest.mark.parametrize("cost", [latency, protocols, cubic, worse_in_the_middle])
-@pytest.mark.parametrize("seconds", [50 * MICRO, 2e-3, 32e-3, 1.0])
-def test_a_size_is_found_for_a_time(search: Search, cost: Cost, seconds: float) -> None:
-    order = 3 if cost is cubic else 1
-    found, tried = search(cost, seconds, order=order, most=1 << 34)
-    assert found.converged and found.calls == len(tried) <= 20
-    assert found.seconds == cost(found.size) == pytest.approx(seconds, rel=0.1)
-    assert max(map(cost, tried)) < 20 * seconds + cost(1024)
-
-
-def test_a_smooth_cost_is_interpolated(search: Search) -> None:
-    """Halving takes five tries more."""
-    found, _ = search(lambda size: latency(size) + 1e-16 * size**2, 2e-3, tolerance=1e-4)
-    assert found.converged and found.calls <= 13
-
-
-@pytest.mark.parametrize(
-    ("cost", "seconds", "most"),
-    [
-        (latency, 5 * MICRO, 1 << 20),  # below the latency
-        (latency, 1.0, 1 << 20),  # above the memory
-        (lambda size: 1e-3 if size < 5000 else 9e-3, 3e-3, 1 << 20),  # in a gap
-        (lambda size: 1e-3, 3e-3, 1 << 20),
-        (lambda size: 1e-3, 3e-3, 1),
-    ],
-)
-def test_a_time_that_no_size_takes(search: Search, cost: Cost, seconds: float, most: int) -> None:
-    found, tried = search(cost, seconds, most)
-    assert not found.converged and len(tried) <= 24
-    assert all(1 <= size <= most for size in tried)
-    best = min(abs(math.log(cost(size) / seconds)) for size in tried)
-    assert abs(math.log(found.seconds / seconds)) == pytest.approx(best)
-    assert found.seconds == cost(found.size)
-
-
-def test_a_time_that_was_disturbed_is_forgotten(search: Search) -> None:
-    """The first size takes a thousand times as long as it should, so the right ones seem too large."""
-    numbers: Iterator[int] = iter(range(100))
-    found, _ = search(lambda size: latency(size) * (1000 if next(numbers) < 1 else 1), 2e-3)
-    assert found.converged
-
-
-def test_the_number_of_tries_is_bounded(search: Search) -> None:
-    numbers: Iterator[int] = iter(range(10**6))
-    found, tried = search(lambda size: 1.0 if next(numbers) % 2 else 1e-6, 1e-3, calls=1000)
-    assert not found.converged and len(tried) <= 64
 
 
 def test_ratios() -> None:
@@ -397,7 +267,11 @@ def test_a_core_that_is_to_be_free_must_be_there() -> None:
     library = MpiLibrary("mpich", Path("mpicc"), Path("mpirun"), "MPICH Version: 4", True)
     with pytest.raises(CollforgeError, match="4x1x2"):
         probe.checked(library, arguments(progress="basic,dedicated", layout="4x1"))
-    settings = probe.checked(library, arguments(progress="dedicated", layout="4x1x3"))
+    args = arguments(progress="dedicated", layout="400x1x3")
+    with pytest.raises(CollforgeError, match="needs 1200 cores"):
+        probe.checked(library, args)
+    args.system, args.layout = "a cluster", "4x1x3"
+    settings = probe.checked(library, args)
     one = settings.launch(library, probe.DEDICATED, Path("/folder"))
     assert one.words[:5] == ["/folder/overlap_alone", "10", "128000", "/folder/overlap", "1"]
     assert one.variables["OMP_NUM_THREADS"] == "2" and one.layout == "4x1x3"
@@ -428,7 +302,7 @@ def test_every_figure_takes_less_than_ten_minutes() -> None:
             parser.add_argument("probe", nargs=2)
             probe.add_arguments(parser)
             args = parser.parse_args([*figure.words, "--layout", figure.layout])
-            args.system = "emulated"
+            args.system = "a cluster"
             library = MpiLibrary("it", Path("mpicc"), Path("mpirun"), "MPICH Version: 4", True)
             settings = probe.checked(library, args)
             launches = args.launches * len(settings.deployments)
