@@ -34,7 +34,6 @@ from collforge.tuner.run.pictures import TablePicture
 
 ALONE = Times(comm_ref=2e-3, comp_ref=2e-3, call=1e-4, comp=2e-3, wait=1.9e-3, total=4e-3)
 """One after the other."""
-MICRO = 1e-6
 
 
 def test_ratios() -> None:
