@@ -168,6 +168,15 @@ def test_only_a_database_that_is_named_is_written(
     assert database.exists() == named
 
 
+def test_the_rate_that_is_stored_is_that_of_the_pattern(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """MPI_Alltoall need not fill the links."""
+    words = ["probe", "lanes", "--mpi", "openmpi", "--system", "local", "--benchmark", ALLTOALL]
+    assert main.main([*words, "--db", str(tmp_path / "serves.db")]) == 2
+    assert "the pattern has" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 @pytest.mark.emulated
 @pytest.mark.parametrize("rails", [1, 2, 3])

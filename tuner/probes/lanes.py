@@ -161,6 +161,8 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     args.layout = at.name
     exchanges = PAPER_EXCHANGES if args.paper else EXCHANGES
     benchmarks = split_choices("benchmark", args.benchmark, BENCHMARKS)
+    if args.db and PATTERN not in benchmarks:
+        raise CollforgeError(f"--db stores the rate that the {PATTERN} has: measure that, too")
     settings = {
         "benchmarks": ",".join(benchmarks),
         "layout": at.name,
