@@ -1,20 +1,24 @@
-/* mpicc.openmpi -O2 -fopenmp -o build/halo papers/kernels/halo.c && OMP_NUM_THREADS=4 mpirun.openmpi --oversubscribe -n 2 build/halo parallel 256 100
- * The halo exchange of a two-dimensional stencil by threads, each on communicators of its own or all on one
- * (Zambre et al., 2020, section 6.1): what threads gain where an MPI library gives communicators
- * resources of their own.
+/* mpicc.openmpi -O2 -fopenmp -o build/halo papers/kernels/halo.c && OMP_NUM_THREADS=4
+ * mpirun.openmpi --oversubscribe -n 2 build/halo parallel 256 100 The halo exchange of a
+ * two-dimensional stencil by threads, each on communicators of its own or all on one (Zambre et
+ * al., 2020, section 6.1): what threads gain where an MPI library gives communicators resources of
+ * their own.
  *
- * The nodes are a grid, each with a block of EDGE x EDGE points, cut into blocks for its workers. Workers are the
- * threads of the node's one rank. Those at the edge of the node exchange halos with those of the next node; inside,
- * threads read each other's points in place. In parallel, the exchanges over a border between two rows of nodes have a
- * communicator for each column of threads, and those between columns one for each row of threads. Even borders (between
- * rows 0 and 1, 2 and 3, ...) and odd ones have sets of their own: so threads of a rank share one only where a thread
- * is at both edges. In serial all use one communicator, and tags. In streams the communicators of parallel have a
- * stream each (papers/programs/streams.h), in the place of endpoints. In funneled, thread 0 exchanges for all.
- * In everywhere, with a fourth argument WORKERS, workers are processes with a block each, which exchange all four
- * halos through MPI; the ranks of a node are consecutive.
+ * The nodes are a grid, each with a block of EDGE x EDGE points, cut into blocks for its workers.
+ * Workers are the threads of the node's one rank. Those at the edge of the node exchange halos with
+ * those of the next node; inside, threads read each other's points in place. In parallel, the
+ * exchanges over a border between two rows of nodes have a communicator for each column of threads,
+ * and those between columns one for each row of threads. Even borders (between rows 0 and 1, 2 and
+ * 3, ...) and odd ones have sets of their own: so threads of a rank share one only where a thread
+ * is at both edges. In serial all use one communicator, and tags. In streams the communicators of
+ * parallel have a stream each (papers/programs/streams.h), in the place of endpoints. In funneled,
+ * thread 0 exchanges for all. In everywhere, with a fourth argument WORKERS, workers are processes
+ * with a block each, which exchange all four halos through MPI; the ranks of a node are
+ * consecutive.
  *
- * Prints seconds of the slowest rank, those of its exchanges, and a checksum, which is the same in every mode. A barrier
- * precedes each exchange. Columns are packed before and unpacked after it, which does not count as exchange.
+ * Prints seconds of the slowest rank, those of its exchanges, and a checksum, which is the same in
+ * every mode. A barrier precedes each exchange. Columns are packed before and unpacked after it,
+ * which does not count as exchange.
  */
 #include <omp.h>
 #include <stdbool.h>
@@ -37,10 +41,11 @@ struct grid {
     int length[DIRECTIONS];  /* of this rank's block */
     int place[DIRECTIONS];   /* of this rank's block in the mesh */
     bool parallel, streams, funneled;
-    double *now, *next; /* [rows + 2][columns + 2] */
+    double *now, *next;                  /* [rows + 2][columns + 2] */
     struct border border[DIRECTIONS][2]; /* before and behind */
     MPI_Comm comm[DIRECTIONS][2][MOST_THREADS];
-    MPIX_Stream stream[DIRECTIONS][2][MOST_THREADS];
+    MPIX_Stream stream[2 * DIRECTIONS * MOST_THREADS];
+    int count; /* of streams */
 };
 
 /* The part of a thread: rows (or columns) first to end - 1. */
@@ -115,8 +120,7 @@ static void exchange(const struct grid *g, const struct part *part, bool whole) 
             if (!whole && !at_edge(g, part, d, behind)) {
                 continue;
             }
-            const MPI_Comm comm =
-                g->parallel ? g->comm[d][border->set][along] : g->comm[0][0][0];
+            const MPI_Comm comm = g->parallel ? g->comm[d][border->set][along] : g->comm[0][0][0];
             MPI_Irecv(border->in + first, count, MPI_DOUBLE, border->other, tag + !behind, comm,
                       &request[n++]);
             MPI_Isend(border->out + first, count, MPI_DOUBLE, border->other, tag + behind, comm,
@@ -130,8 +134,9 @@ static void relax(const struct grid *g, const struct part *part) {
     for (int row = part->first[ROWS]; row < part->end[ROWS]; row++) {
         for (int column = part->first[COLUMNS]; column < part->end[COLUMNS]; column++) {
             *at(g, g->next, row, column) =
-                0.2 * (*at(g, g->now, row, column) + *at(g, g->now, row - 1, column) + *at(g, g->now, row + 1, column) +
-                       *at(g, g->now, row, column - 1) + *at(g, g->now, row, column + 1));
+                0.2 * (*at(g, g->now, row, column) + *at(g, g->now, row - 1, column) +
+                       *at(g, g->now, row + 1, column) + *at(g, g->now, row, column - 1) +
+                       *at(g, g->now, row, column + 1));
         }
     }
 }
@@ -149,7 +154,7 @@ static double iterate(struct grid *g, int iterations) {
             copy(g, &part, false);
 #pragma omp barrier
             if (thread == 0) {
-                MPI_Barrier(MPI_COMM_WORLD);
+                barrier_with(g->stream, g->count);
                 start = MPI_Wtime();
             }
 #pragma omp barrier
@@ -214,9 +219,10 @@ static void open_grid(struct grid *g, int edge, int ranks) {
         for (int behind = 0; behind < 2; behind++) {
             int place[DIRECTIONS] = {g->place[ROWS], g->place[COLUMNS]};
             place[d] += behind ? 1 : -1;
-            g->border[d][behind] = (struct border){rank_at(g, place), (g->place[d] + behind + 1) % 2,
-                                                   kernel_allocate((size_t)g->length[!d] + 1),
-                                                   kernel_allocate((size_t)g->length[!d] + 1)};
+            g->border[d][behind] =
+                (struct border){rank_at(g, place), (g->place[d] + behind + 1) % 2,
+                                kernel_allocate((size_t)g->length[!d] + 1),
+                                kernel_allocate((size_t)g->length[!d] + 1)};
         }
     }
 }
@@ -229,7 +235,8 @@ static void open_mesh(struct grid *g) {
     kernel_need(g->now != NULL && g->next != NULL, "more memory than there is");
     for (int row = 1; row <= g->length[ROWS]; row++) {
         for (int column = 1; column <= g->length[COLUMNS]; column++) {
-            *at(g, g->now, row, column) = (line(g, ROWS, row) * 17 + line(g, COLUMNS, column) * 7) % 101;
+            *at(g, g->now, row, column) =
+                (line(g, ROWS, row) * 17 + line(g, COLUMNS, column) * 7) % 101;
         }
     }
 }
@@ -245,24 +252,30 @@ static void close_grid(struct grid *g) {
     free(g->next);
 }
 
-/* Opens the communicators, or frees them. */
-static void each_comm(struct grid *g, bool opens) {
+static void open_comms(struct grid *g) {
     for (int d = 0; d < (g->parallel ? DIRECTIONS : 1); d++) {
         for (int i = 0; i < (g->parallel ? 2 * g->workers[!d] : 1); i++) {
             MPI_Comm *comm = &g->comm[d][i % 2][i / 2];
-            MPIX_Stream *stream = &g->stream[d][i % 2][i / 2];
-            if (opens && g->streams) {
+            if (g->streams) {
+                MPIX_Stream *stream = &g->stream[g->count++];
                 MPIX_Stream_create(MPI_INFO_NULL, stream);
                 MPIX_Stream_comm_create(MPI_COMM_WORLD, *stream, comm);
-            } else if (opens) {
-                MPI_Comm_dup(MPI_COMM_WORLD, comm);
             } else {
-                MPI_Comm_free(comm);
-            }
-            if (!opens && g->streams) {
-                MPIX_Stream_free(stream);
+                MPI_Comm_dup(MPI_COMM_WORLD, comm);
             }
         }
+    }
+}
+
+static void close_comms(struct grid *g) {
+    barrier_with(g->stream, g->count);
+    for (int d = 0; d < (g->parallel ? DIRECTIONS : 1); d++) {
+        for (int i = 0; i < (g->parallel ? 2 * g->workers[!d] : 1); i++) {
+            MPI_Comm_free(&g->comm[d][i % 2][i / 2]);
+        }
+    }
+    for (int i = 0; i < g->count; i++) {
+        MPIX_Stream_free(&g->stream[i]);
     }
 }
 
@@ -292,26 +305,30 @@ int main(int argc, char **argv) {
     g.streams = strcmp(mode, "streams") == 0;
     g.parallel = strcmp(mode, "parallel") == 0 || g.streams;
     g.funneled = strcmp(mode, "funneled") == 0;
-    const int wanted = everywhere ? MPI_THREAD_SINGLE : g.funneled ? MPI_THREAD_FUNNELED : MPI_THREAD_MULTIPLE;
+    const int wanted = everywhere   ? MPI_THREAD_SINGLE
+                       : g.funneled ? MPI_THREAD_FUNNELED
+                                    : MPI_THREAD_MULTIPLE;
     MPI_Init_thread(&argc, &argv, wanted, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     const int edge = kernel_argument(argc, argv, 2, 256);
     const int iterations = kernel_argument(argc, argv, 3, 500);
     kernel_need(provided >= wanted, "threads that may call MPI");
-    kernel_need(omp_get_max_threads() <= (everywhere ? 1 : MOST_THREADS), "at most 64 threads, and one everywhere");
+    kernel_need(omp_get_max_threads() <= (everywhere ? 1 : MOST_THREADS),
+                "at most 64 threads, and one everywhere");
     open_grid(&g, edge, everywhere ? kernel_argument(argc, argv, 4, 1) : 1);
     open_mesh(&g);
-    each_comm(&g, true);
+    open_comms(&g);
     const double start = kernel_start();
     double seconds[2] = {0};
     seconds[1] = iterate(&g, iterations);
     seconds[0] = MPI_Wtime() - start;
+    close_comms(&g);
     MPI_Allreduce(MPI_IN_PLACE, seconds, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     const uint64_t sum = checksum(&g);
     if (rank == 0) {
-        printf("halo %s %.6f %.6f %016llx\n", mode, seconds[0], seconds[1], (unsigned long long)sum);
+        printf("halo %s %.6f %.6f %016llx\n", mode, seconds[0], seconds[1],
+               (unsigned long long)sum);
     }
-    each_comm(&g, false);
     close_grid(&g);
     return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -4,14 +4,14 @@
  *
  *   bspmm everywhere|ser_comm|par_comm WORKERS TILES ordered|unordered BYTES...
  *
- * The matrices have TILES x TILES tiles of BYTES; about half of those of A and B are zero. The other
- * ones, and those of C, are dealt to the ranks in turn. A unit of work is a product of two tiles
- * that are not zero; all ranks know the list, which goes tile by tile of C. A worker takes the next
- * unit from a counter on rank 0 (MPI_Fetch_and_op), gets both tiles, and adds their product to a
- * tile of its own, which it accumulates into C when its next unit is of another one. Threads may
- * fetch over windows of their own, but all accumulate over one window, because MPI's accumulates
- * are not atomic across windows. unordered: that window has accumulate_ordering=none. Prints for
- * each size the microseconds of each part, the mean over all units. Fails if C is wrong.
+ * The matrices have TILES x TILES tiles of BYTES; about half of those of A and B are zero. The
+ * other ones, and those of C, are dealt to the ranks in turn. A unit of work is a product of two
+ * tiles that are not zero; all ranks know the list, which goes tile by tile of C. A worker takes
+ * the next unit from a counter on rank 0 (MPI_Fetch_and_op), gets both tiles, and adds their
+ * product to a tile of its own, which it accumulates into C when its next unit is of another one.
+ * Threads may fetch over windows of their own, but all accumulate over one window, because MPI's
+ * accumulates are not atomic across windows. unordered: that window has accumulate_ordering=none.
+ * Prints for each size the microseconds of each part, the mean over all units. Fails if C is wrong.
  */
 #include <math.h>
 
@@ -48,8 +48,9 @@ static double element(const struct product *p, int matrix, int row, int column) 
     if (p->place[matrix][row / p->edge * p->tiles + column / p->edge] < 0) {
         return 0;
     }
-    return (double)(kernel_mix(kernel_mix((uint64_t)matrix + 2 * (uint64_t)row) +
-                               (uint64_t)column) % 3);
+    return (
+        double)(kernel_mix(kernel_mix((uint64_t)matrix + 2 * (uint64_t)row) + (uint64_t)column) %
+                3);
 }
 
 static void list_units(struct product *p) {
@@ -62,7 +63,8 @@ static void list_units(struct product *p) {
         p->place[matrix] = malloc((size_t)all * sizeof *p->place[matrix]);
         kernel_need(p->place[matrix] != NULL, "more memory than there is");
         for (int i = 0; i < all; i++) {
-            p->place[matrix][i] = kernel_input((uint64_t)matrix, (uint64_t)i, 0) < 0.5 ? dealt++ : -1;
+            p->place[matrix][i] =
+                kernel_input((uint64_t)matrix, (uint64_t)i, 0) < 0.5 ? dealt++ : -1;
         }
     }
     for (int i = 0; i < all; i++) {

@@ -5,15 +5,16 @@
  *
  *   dedicated par_comm|streams polled SENDERS SECONDS MS BYTES...      (two ranks)
  *
- * Each of the two ranks has SENDERS threads that send, and one that receives from those of the other
- * rank. par_comm: each sender has a communicator, so the receiver polls all of them, and with them
- * the interfaces of its own rank's senders. streams: each thread has a stream of one multiplex
+ * Each of the two ranks has SENDERS threads that send, and one that receives from those of the
+ * other rank. par_comm: each sender has a communicator, so the receiver polls all of them, and with
+ * them the interfaces of its own rank's senders. streams: each thread has a stream of one multiplex
  * communicator (streams.h) in the place of an endpoint, and the receiver polls its own. A sender
  * waits for a reply after WINDOW messages, which bounds those that nobody has received. Prints for
  * each size the messages per second of both ranks together. MS has no meaning here.
  */
 #include <mpi.h>
 #include <omp.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +32,9 @@ static void must(int err) {
 
 struct probe {
     bool streams;
-    int senders; /* also the number of the receiver's stream */
-    int other;   /* rank */
+    int senders;        /* also the number of the receiver's stream */
+    int other;          /* rank */
+    atomic_int sending; /* threads of this rank */
     MPIX_Stream stream[MOST_SENDERS + 1];
     MPI_Comm comm[MOST_SENDERS]; /* of each sender; streams: the first alone */
 };
@@ -59,7 +61,8 @@ static void close_probe(struct probe *p) {
     }
 }
 
-/* A message of a sender of the other rank to this rank's receiver, or the reply to a sender here. */
+/* A message of a sender of the other rank to this rank's receiver, or the reply to a sender here.
+ */
 static void start_receive(const struct probe *p, int sender, bool reply, char *data, int bytes,
                           MPI_Request *request) {
     const int tag = reply ? REPLY : sender;
@@ -80,7 +83,7 @@ static void start_send(const struct probe *p, int sender, bool reply, const char
              : MPI_Isend(data, bytes, MPI_CHAR, p->other, tag, p->comm[sender], request));
 }
 
-static void send_bursts(const struct probe *p, int sender, const char *data, int bytes, int bursts) {
+static void send_bursts(struct probe *p, int sender, const char *data, int bytes, int bursts) {
     MPI_Request requests[WINDOW];
 
     for (int burst = 0; burst < bursts; burst++) {
@@ -91,10 +94,12 @@ static void send_bursts(const struct probe *p, int sender, const char *data, int
         start_receive(p, sender, true, NULL, 0, &requests[0]);
         must(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
     }
+    atomic_fetch_sub(&p->sending, 1);
 }
 
-/* A receive is posted for each sender. */
-static void receive_bursts(const struct probe *p, char *data, int bytes, int bursts) {
+/* A receive is posted for each sender. At the end the stream still makes progress until this rank's
+ * senders have ended, because the last replies may not have left (streams.h). */
+static void receive_bursts(struct probe *p, char *data, int bytes, int bursts) {
     int missing[MOST_SENDERS] = {0};
     int senders = p->senders; /* from which messages are missing */
     MPI_Request requests[MOST_SENDERS];
@@ -123,11 +128,15 @@ static void receive_bursts(const struct probe *p, char *data, int bytes, int bur
             senders--;
         }
     }
+    while (p->streams && atomic_load(&p->sending) > 0) {
+        must(MPIX_Stream_progress(p->stream[p->senders]));
+    }
 }
 
 /* Seconds until all bursts have ended. */
 static double time_bursts(struct probe *p, int bytes, int bursts) {
     open_probe(p);
+    atomic_store(&p->sending, p->senders);
     must(MPI_Barrier(MPI_COMM_WORLD));
     const double begin = MPI_Wtime();
 #pragma omp parallel num_threads(p->senders + 1)
@@ -142,7 +151,7 @@ static double time_bursts(struct probe *p, int bytes, int bursts) {
         }
         free(data);
     }
-    must(MPI_Barrier(MPI_COMM_WORLD));
+    barrier_with(p->stream, p->streams ? p->senders + 1 : 0);
     double seconds = MPI_Wtime() - begin;
     must(MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
     close_probe(p);
@@ -159,7 +168,7 @@ static double measure(struct probe *p, int bytes, double wanted) {
 }
 
 int main(int argc, char **argv) {
-    struct probe probe = {0};
+    static struct probe probe;
     int provided = MPI_THREAD_SINGLE;
     int rank = 0;
     int size = 0;

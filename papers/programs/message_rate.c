@@ -3,16 +3,17 @@
  * processes: collforge probe message-rate, after Zambre, Chandramowlishwaran and Balaji (2020),
  * section 5.
  *
- *   message_rate everywhere|ser_comm|par_comm|streams isend|put|put_free THREADS SECONDS MS BYTES...
+ *   message_rate everywhere|ser_comm|par_comm|streams isend|put|put_free THREADS SECONDS MS
+ * BYTES...
  *
  * The first half of the ranks sends to the second: one pair of ranks with THREADS threads each or,
  * everywhere, THREADS pairs. A burst is WINDOW messages of a pair, which complete together (isend:
  * MPI_Waitall, and a reply from the receiver; put: MPI_Win_flush). As many bursts run as take about
  * SECONDS. The targets of put wait in MPI_Barrier. With put_free each thread of a target computes
- * MS milliseconds without a look at MPI, and then frees its window, if it has its own (section 5.2);
- * the number of bursts is that for 0 ms. streams is par_comm over communicators with a stream each
- * (streams.h). Prints for each size the messages per second of all pairs together, from the begin
- * of the first to the end of the last; of put_free at the ranks that put.
+ * MS milliseconds without a look at MPI, and then frees its window, if it has its own
+ * (section 5.2); the number of bursts is that for 0 ms. streams is par_comm over communicators with
+ * a stream each (streams.h), for isend. Prints for each size the messages per second of all pairs
+ * together, from the begin of the first to the end of the last; of put_free at the ranks that put.
  */
 #include <mpi.h>
 #include <omp.h>
@@ -172,7 +173,11 @@ static double time_bursts(struct probe *probe, int bytes, int bursts, double bus
     const double begin = MPI_Wtime();
 #pragma omp parallel num_threads(threads) reduction(max : end)
     end = run_thread(probe, bytes, bursts, busy);
-    must(MPI_Barrier(MPI_COMM_WORLD));
+    if (probe->streams) {
+        barrier_with(probe->stream, places(probe));
+    } else {
+        must(MPI_Barrier(MPI_COMM_WORLD));
+    }
     double seconds = (probe->frees ? end : MPI_Wtime()) - begin;
     if (probe->frees && !sends(probe)) {
         seconds = 0;
@@ -202,7 +207,7 @@ static bool read_arguments(struct probe *probe, int argc, char **argv) {
     probe->put = strncmp(argv[2], "put", 3) == 0;
     probe->frees = strcmp(argv[2], "put_free") == 0;
     probe->pairs = atoi(argv[3]);
-    return probe->pairs >= 1 && probe->pairs <= MOST_PAIRS &&
+    return probe->pairs >= 1 && probe->pairs <= MOST_PAIRS && !(probe->streams && probe->put) &&
            probe->size == (probe->everywhere ? 2 * probe->pairs : 2);
 }
 

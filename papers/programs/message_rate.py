@@ -19,7 +19,13 @@ one each over a stream of MPICH, in the place of an endpoint."""
 CALLS = ("isend", "put", "put_free", "polled")
 """``put_free``: the target's threads compute, then free their windows. ``polled``: threads that only send to
 one that only receives (dedicated.c)."""
-POLLED_MODES = (PAR_COMM, STREAMS)
+MODES_OF = {
+    "isend": MODES,
+    "put": MODES[:3],
+    "put_free": MODES[:3],
+    "polled": (PAR_COMM, STREAMS),
+}
+"""Of each call. MPICH 5.0.2 waits for ever in one-sided calls over streams between nodes."""
 STREAMS_VARIABLE = "MPIR_CVAR_CH4_RESERVE_VCIS"
 """How many streams a process may have."""
 MOST_PAIRS, MOST_BYTES = 63, 1 << 20
@@ -108,7 +114,7 @@ def settings(
     numbers = [n for n in dict.fromkeys(numbers) if n <= most_vcis]
     found = []
     for call in calls:
-        for mode in POLLED_MODES if call == "polled" else MODES:
+        for mode in MODES_OF[call]:
             choices = numbers if mode in (SER_COMM, PAR_COMM) else [0]
             for number in choices:
                 for each in computes if call == "put_free" else (0,):

@@ -7,8 +7,8 @@
  *
  * ssend: rank 0 sends to thread 0 of rank 1 and then to thread 1, each with a communicator of its
  * own, but thread 0 waits only after thread 1 has. get: both ranks fetch over two windows; rank 0
- * flushes the first and then the second, but thread 0 of rank 1 flushes the first only after thread 1
- * has flushed the second. Prints "passed", or fails if the data are wrong.
+ * flushes the first and then the second, but thread 0 of rank 1 flushes the first only after thread
+ * 1 has flushed the second. Prints "passed", or fails if the data are wrong.
  */
 #include <mpi.h>
 #include <omp.h>
