@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.markup import escape
 from rich.table import Table
 
 from collforge import units
@@ -62,7 +63,7 @@ class Rates(Result):
         for setting in dict.fromkeys(rate.setting for rate in self.rows):
             rates = [rate for rate in self.rows if rate.setting == setting]
             cells = [format_rates(rate.rates) for rate in rates]
-            table.add_row(setting.call, label(setting), *cells, rates[0].doubt)
+            table.add_row(setting.call, label(setting), *cells, escape(rates[0].doubt))
         return table
 
     def picture(self) -> LinePicture:

@@ -14,6 +14,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rich.markup import escape
 from rich.table import Table
 
 from collforge import papers, units
@@ -135,7 +136,7 @@ class Found(Result):
                 units.format_size(row.bytes),
                 f"{_median(row.microseconds):.3g}",
                 ", ".join(f"{name} {_median(each):.3g}" for name, each in row.parts.items()),
-                row.doubt,
+                escape(row.doubt),
             )
         return table
 

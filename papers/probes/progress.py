@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.markup import escape
 from rich.table import Table
 
 from collforge.mpi_library import MpiLibrary
@@ -54,7 +55,7 @@ class Found(Result):
         for row in self.rows:
             good = [one for one in row.ends if not math.isnan(one)]
             ends = f"{sum(good):.0f} of {len(good)}"
-            table.add_row(row.program, str(row.vcis), row.progress, ends, row.doubt)
+            table.add_row(row.program, str(row.vcis), row.progress, ends, escape(row.doubt))
         return table
 
     def picture(self) -> LinePicture:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +68,8 @@ def last_words(failed: Outcome) -> str:
     """The first line that a failed launch printed, which names the error; launchers explain it below."""
     if failed.code == KILLED:
         return f"killed after {failed.seconds:.0f} s"
-    lines = [line.strip(" -=") for line in failed.err.splitlines()]
+    whose = r"^\[[^]]*\] *\*+"  # Open MPI: [node:process] ***
+    lines = [re.sub(whose, "", line).strip(" -=") for line in failed.err.splitlines()]
     return next(filter(None, lines), f"exit status {failed.code}")[:200]
 
 

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.markup import escape
 from rich.table import Table
 
 from collforge.mpi_library import MpiLibrary
@@ -53,7 +54,7 @@ class Found(Result):
                 str(row.vcis),
                 f"{of.median * 1e3:.3g}",
                 f"{of.low * 1e3:.3g} .. {of.high * 1e3:.3g}",
-                row.doubt,
+                escape(row.doubt),
             )
         return table
 
