@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-CHECKS = Path(__file__).resolve().parent / "checks"
-"""The folder of the ReFrame checks of the figures' programs: ``reframe -c CHECKS -R``."""
-
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 """The folder of the programs' C."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Installation, Launch
+from conftest import Installation
 
 from collforge import layout
 from collforge.db import Store
@@ -305,60 +305,6 @@ def test_a_toy_probe_is_one_file(
     assert "die" in capsys.readouterr().out
     assert json.loads(found.read_text())["rows"] == [{"eyes": 5}]
     assert "<!-- roll -->" in plot.read_text()
-
-
-@pytest.mark.slow
-def test_the_start_by_interfaces(built: Installation, collforge: Launch, tmp_path: Path) -> None:
-    """Debian's libraries have one interface."""
-    found, plot = tmp_path / "found.json", tmp_path / "found.svg"
-    words = ["--launches", "2", "--json", str(found), "--plot", str(plot)]
-    done = collforge("probe", "vcis", "--mpi", built.library.name, *words)
-    assert done.returncode == 0 and "the library has one interface" in done.stdout
-    rows = json.loads(found.read_text())["rows"]
-    assert [(row["call"], row["vcis"], row["over_one"]) for row in rows] == [
-        ("init", 1, 1.0),
-        ("finalize", 1, 1.0),
-    ]
-    assert all(0 < row["low"] <= row["seconds"] <= row["high"] for row in rows)
-    assert "MPI_Finalize" in plot.read_text()
-
-
-@pytest.mark.slow
-def test_the_mini_applications(built: Installation, collforge: Launch, tmp_path: Path) -> None:
-    """BSPMM checks its sums, and the programs fail if a window or communicator is not there."""
-    found, plot = tmp_path / "found.json", tmp_path / "found.svg"
-    words = ["--launches", "1", "--workers", "2", "--sizes", "512", "--json", str(found)]
-    done = collforge("probe", "mini-apps", "--mpi", built.library.name, *words, "--plot", str(plot))
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(found.read_text())["rows"]
-    modes = ["everywhere", "ser_comm", "par_comm"]
-    assert [(row["setting"]["call"], row["setting"]["mode"]) for row in rows] == [
-        *[("stencil", mode) for mode in (modes[0], "funneled", *modes[1:])],
-        *[(app, mode) for app in ("ebms", "bspmm") for mode in modes],
-    ]
-    for row in rows:
-        assert 0 < row["low"] <= row["microseconds"] <= row["high"]
-        assert sum(row["parts"].values()) == pytest.approx(row["microseconds"])
-    assert set(rows[-1]["parts"]) == {"get", "get_flush", "add", "add_flush"}
-    assert "bspmm" in plot.read_text()
-
-
-@pytest.mark.parametrize("words", [["--workers", "0"], ["--sizes", "4MiB"], ["--app", "life"]])
-def test_mini_applications_that_cannot_run(collforge: Launch, words: list[str]) -> None:
-    done = collforge("probe", "mini-apps", "--mpi", "mpich", *words)
-    assert done.returncode == 2 and "Traceback" not in done.stderr
-
-
-def test_programs_that_need_progress_on_all_interfaces(
-    built: Installation, collforge: Launch, tmp_path: Path
-) -> None:
-    found = tmp_path / "found.json"
-    done = collforge("probe", "progress", "--mpi", built.library.name, "--json", str(found))
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(found.read_text())["rows"]
-    found_rows = [(row["program"], row["vcis"], row["ends"]) for row in rows]
-    assert found_rows == [("ssend", 1, 1), ("put", 1, 1)]
-    assert all(0 < row["seconds"] < 20 for row in rows)
 
 
 def test_probes_are_listed_and_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,7 +44,7 @@ def value(row: Row, quantity: str) -> Value:
     if quantity not in row.quantities:
         raise CollforgeError(f"a row has no {quantity}, but {', '.join(row.quantities)}")
     samples = [one for one in row.quantities[quantity] if not math.isnan(one)]
-    return Value(row, samples, doubt=row.doubt if samples else "nothing was measured")
+    return Value(row, samples, doubt=row.doubt or ("" if samples else "nothing was measured"))
 
 
 def ratio(row: Row, base: Row, quantity: str) -> Value:

@@ -3,41 +3,45 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
+import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.markup import escape
 from rich.table import Table
 
-from collforge import papers
-from collforge.errors import CollforgeError
-from collforge.home import home, new_folder
 from collforge.mpi_library import MpiLibrary
-from collforge.papers.probes.message_rate import TWO_NODES
+from collforge.papers.probes.rounds import MISSING, Rounds, source
+from collforge.papers.programs.message_rate import thread_variables
 from collforge.toolchain import vcis
-from collforge.toolchain.build import OPENMP_FLAGS
-from collforge.toolchain.process import outcome
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
+from collforge.tuner.run.launches import KILLED, Launch, Outcome
 from collforge.tuner.run.pictures import Line, LinePicture
 
 SUMMARY = "whether two correct programs end that need progress on all interfaces (VCIs)"
-SOURCE = papers.PROGRAMS / "shared_progress.c"
-PROGRAMS = ("ssend", "put")
-NUMBERS = (1, 2, 3, 4, 8)
-SECONDS = 20
+PROGRAMS = ("ssend", "get")
+OWN = {"MPIR_CVAR_CH4_GLOBAL_PROGRESS": "0"}
+"""MPICH: a call makes progress on its own interface only."""
+SETTINGS = ((1, "shared"), (4, "shared"), (4, "own"))
+"""Interfaces, and those on which a call makes progress."""
+SECONDS = 10
 """A program that takes longer is taken to wait for ever."""
+LAUNCHES = 3
+LAYOUT = "2x1x2"
 
 
 @dataclass(frozen=True)
 class Row:
     program: str
     vcis: int
-    ends: int
-    """1: within SECONDS; 0: it was killed. A program that fails, e.g. for want of windows, has no row."""
-    seconds: float
-    """Of the whole launch."""
+    progress: str
+    """shared: on all interfaces, as the library has it; own: on that of the call only."""
+    ends: Sequence[float]
+    """One a launch. 1: within SECONDS; 0: it was killed; MISSING: it failed, e.g. for want of windows."""
+    doubt: str
+    """Why they certify nothing, or ''. Threads that take turns may be slow, but end."""
 
 
 @dataclass(frozen=True)
@@ -46,47 +50,67 @@ class Found(Result):
 
     def table(self) -> Table:
         table = Table(title=self.title)
-        for name in ("program", "VCIs", "ends", "s"):
+        for name in ("program", "VCIs", "progress", "ends", "doubt"):
             table.add_column(name)
         for row in self.rows:
-            table.add_row(
-                row.program, str(row.vcis), "yes" if row.ends else "no", f"{row.seconds:.1f}"
-            )
+            good = [one for one in row.ends if not math.isnan(one)]
+            ends = f"{sum(good):.0f} of {len(good)}"
+            table.add_row(row.program, str(row.vcis), row.progress, ends, escape(row.doubt))
         return table
 
     def picture(self) -> LinePicture:
-        panels = {}
+        panels: dict[str, list[Line]] = {}
         for name in dict.fromkeys(row.program for row in self.rows):
-            points = [(row.vcis, row.seconds) for row in self.rows if row.program == name]
-            panels[name] = [Line(f"killed after {SECONDS} s", "o-", points)]
-        return LinePicture(panels, "VCIs", "s", scale=1.0, title=self.title)
+            for progress in ("shared", "own"):
+                rows = [r for r in self.rows if (r.program, r.progress) == (name, progress)]
+                points = [(row.vcis, statistics.fmean(row.ends)) for row in rows if not row.doubt]
+                if points:
+                    panels.setdefault(name, []).append(Line(progress, "o-", points))
+        unit = "launches that end"
+        return LinePicture(panels, "VCIs", unit, scale=1.0, title=self.title, linear=True)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "two processes of this machine, or of two nodes of an emulated cluster (default: %(default)s)"
-    parser.add_argument("--system", choices=("local", "emulated"), default="local", help=text)
+    programs.add_launches(parser, LAUNCHES)
+    measuring.add_place(parser, "local")
     measuring.add_rails(parser)
+    parser.set_defaults(layout=None)
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
+    rounds = Rounds.of(library, args, "progress", [source("shared_progress")])
     most = vcis.most_vcis(library)
-    program = new_folder(home() / "runs", "progress") / "shared_progress"
-    command = [str(library.mpicc), *OPENMP_FLAGS, "-o", str(program), str(SOURCE)]
-    programs.run_program(command, {}, "shared_progress cannot be compiled")
-    cluster = None if args.system == "local" else measuring.rails(args, TWO_NODES)
-    start = programs.start_command(library, cluster, TWO_NODES)
-    rows = []
-    for name in PROGRAMS:
-        for number in (one for one in NUMBERS if one <= most):
-            env = {vcis.VARIABLE: str(number)} if most > 1 else {}
-            begin = time.monotonic()
-            done = outcome([*start, str(program), name], SECONDS, env)
-            seconds = time.monotonic() - begin
-            if done.returncode != 0 and seconds < SECONDS:
-                print(f"{name}: left out, since it fails:\n{done.stderr[-1000:]}", file=sys.stderr)
-                continue
-            rows.append(Row(name, number, int(done.returncode == 0), seconds))
-    if not rows:
-        raise CollforgeError("neither program runs here")
-    words = f"programs that end within {SECONDS} s"
+    settings = [
+        (name, number, progress)
+        for name in PROGRAMS
+        for number, progress in SETTINGS
+        if number <= most
+    ]
+    launches = [
+        Launch(
+            [rounds.program("shared_progress"), name],
+            LAYOUT,
+            {**thread_variables(2, number), **(OWN if progress == "own" else {})},
+            seconds=SECONDS,
+        )
+        for name, number, progress in settings
+    ]
+    found = rounds.run(launches, args.launches)
+    rows = [
+        Row(*setting, tuple(map(ends, outcomes)), doubt(rounds, outcomes))
+        for setting, outcomes in zip(settings, found)
+    ]
+    words = f"launches of {args.launches} that end within {SECONDS} s"
     return Found(f"{library.short_version}, {args.system}: {words}", rows)
+
+
+def ends(outcome: Outcome) -> float:
+    if outcome.code == KILLED:
+        return 0.0
+    return 1.0 if outcome.code == 0 else MISSING
+
+
+def doubt(rounds: Rounds, outcomes: Sequence[Outcome]) -> str:
+    """A program that is killed is a finding; one that fails is none."""
+    failed = [one for one in outcomes if one.code not in (0, KILLED)]
+    return rounds.doubt(LAYOUT, failed) if failed else ""

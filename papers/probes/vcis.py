@@ -7,35 +7,36 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich.markup import escape
 from rich.table import Table
 
-from collforge.home import home, new_folder
 from collforge.mpi_library import MpiLibrary
-from collforge.papers import PROGRAMS
+from collforge.papers.probes.rounds import MISSING, Rounds, source
 from collforge.toolchain import vcis
 from collforge.tuner.decide.evidence import Interval, median_interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
+from collforge.tuner.run.launches import Launch, Outcome
 from collforge.tuner.run.pictures import Line, LinePicture
 
 SUMMARY = "the time of MPI_Init and MPI_Finalize, by the number of interfaces (VCIs)"
-SOURCE = PROGRAMS / "start_end.c"
 NUMBERS = (1, 2, 4, 8, 16, 32)
+CALLS = ("init", "finalize")
 
 
 @dataclass(frozen=True)
 class Row:
-    """Seconds on rank 0: median over launches, and its 95 % interval."""
-
     call: str
-    """init or finalize"""
+    """Of CALLS."""
     vcis: int
-    seconds: float
-    low: float
-    high: float
-    over_one: float
-    """Time over that with one interface."""
-    samples: tuple[float, ...]
+    seconds: Sequence[float]
+    """On rank 0, one a launch; MISSING where it failed."""
+    doubt: str
+    """Why they certify nothing, or ''."""
+
+    @property
+    def interval(self) -> Interval:
+        return median_interval([one for one in self.seconds if one > 0] or [MISSING])
 
 
 @dataclass(frozen=True)
@@ -44,24 +45,25 @@ class Found(Result):
 
     def table(self) -> Table:
         table = Table(title=self.title)
-        for name in ("call", "VCIs", "ms", "95 % interval", "over one VCI"):
-            table.add_column(name, justify="left" if name == "call" else "right")
+        for name in ("call", "VCIs", "ms", "95 % interval", "doubt"):
+            table.add_column(name, justify="left" if name in ("call", "doubt") else "right")
         for row in self.rows:
+            of = row.interval
             table.add_row(
                 f"MPI_{row.call.capitalize()}",
                 str(row.vcis),
-                f"{row.seconds * 1e3:.3g}",
-                f"{row.low * 1e3:.3g} .. {row.high * 1e3:.3g}",
-                f"{row.over_one:.2f}",
+                f"{of.median * 1e3:.3g}",
+                f"{of.low * 1e3:.3g} .. {of.high * 1e3:.3g}",
+                escape(row.doubt),
             )
         return table
 
     def picture(self) -> LinePicture:
         panels = {}
-        for call in dict.fromkeys(row.call for row in self.rows):
-            mine = [row for row in self.rows if row.call == call]
-            points = [(row.vcis, row.seconds) for row in mine]
-            ends = [Interval(row.seconds, row.low, row.high) for row in mine]
+        for call in CALLS:
+            mine = [row for row in self.rows if row.call == call and max(row.seconds) > 0]
+            points = [(row.vcis, row.interval.median) for row in mine]
+            ends = [row.interval for row in mine]
             panels[f"MPI_{call.capitalize()}"] = [Line("median", "o-", points, ends)]
         return LinePicture(panels, "VCIs", title=self.title)
 
@@ -70,41 +72,31 @@ class Found(Result):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "on ranks of this machine or of an emulated cluster (default: %(default)s)"
-    parser.add_argument("--system", choices=("local", "emulated"), default="local", help=text)
-    measuring.add_rails(parser)
-    text = "nodes x ranks per node (default: %(default)s)"
-    parser.add_argument("--layout", default="2x1", help=text)
+    measuring.add_system(parser)
+    parser.set_defaults(fallback_system="local")
     programs.add_launches(parser)
 
 
 def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     at = measuring.parse_layout(args.layout, args.system)
-    program = new_folder(home() / "runs", "vcis") / "start_end"
-    compile_command = [str(library.mpicc), "-std=c11", "-O2", "-o", str(program), str(SOURCE)]
-    programs.run_program(compile_command, {}, "start_end cannot be compiled")
+    rounds = Rounds.of(library, args, "vcis", [source("start_end")])
     most = vcis.most_vcis(library)
-    cluster = None if args.system == "local" else measuring.rails(args, at)
-    command = [*programs.start_command(library, cluster, at), str(program)]
-    rows = measure(command, [n for n in NUMBERS if n <= most], args.launches)
+    numbers = [number for number in NUMBERS if number <= most]
+    launches = [
+        Launch([rounds.program("start_end")], at.name, {vcis.VARIABLE: str(number)})
+        for number in numbers
+    ]
+    found = list(zip(numbers, rounds.run(launches, args.launches)))
+    rows = [
+        Row(call, number, tuple(seconds(one, call) for one in each), rounds.doubt(at.name, each))
+        for call in CALLS
+        for number, each in found
+    ]
     words = f"{args.system} {at.name}, median of {args.launches} launches"
     return Found(f"{library.short_version}: {words}", rows)
 
 
-def measure(command: Sequence[str], numbers: Sequence[int], launches: int) -> list[Row]:
-    """In each of ``launches`` rounds, all numbers of interfaces are measured in turn."""
-    samples: dict[tuple[str, int], list[float]] = {}
-    for _ in range(launches):
-        for number in numbers:
-            env = {vcis.VARIABLE: str(number)} if number > 1 else {}
-            text = programs.run_program(command, env, "start_end failed")
-            for call, seconds in json.loads(text[text.index("{") :]).items():
-                samples.setdefault((call, number), []).append(seconds)
-    middle = {key: median_interval(each) for key, each in samples.items()}
-    return [
-        Row(*key, one.median, one.low, one.high, one.median / middle[key[0], 1].median, tuple(each))
-        for key, each in sorted(
-            samples.items(), key=lambda item: (item[0][0] != "init", item[0][1])
-        )
-        for one in [middle[key]]
-    ]
+def seconds(outcome: Outcome, call: str) -> float:
+    if outcome.code != 0:
+        return MISSING
+    return float(json.loads(outcome.out[outcome.out.index("{") :])[call])

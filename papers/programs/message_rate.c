@@ -3,15 +3,17 @@
  * processes: collforge probe message-rate, after Zambre, Chandramowlishwaran and Balaji (2020),
  * section 5.
  *
- *   message_rate everywhere|ser_comm|par_comm isend|put|put@MS THREADS SECONDS BYTES...
+ *   message_rate everywhere|ser_comm|par_comm|streams isend|put|put_free THREADS SECONDS MS
+ * BYTES...
  *
  * The first half of the ranks sends to the second: one pair of ranks with THREADS threads each or,
  * everywhere, THREADS pairs. A burst is WINDOW messages of a pair, which complete together (isend:
- * MPI_Waitall, and a reply from the receiver; put: MPI_Win_flush). The targets of put wait in
- * MPI_Barrier. With put@MS each thread of a target computes MS milliseconds and then frees its
- * window, if it has its own (section 5.2). Prints for each size the messages per second of all
- * pairs together, from the begin of the first to the end of the last; of put@MS at the ranks that
- * put.
+ * MPI_Waitall, and a reply from the receiver; put: MPI_Win_flush). As many bursts run as take about
+ * SECONDS. The targets of put wait in MPI_Barrier. With put_free each thread of a target computes
+ * MS milliseconds without a look at MPI, and then frees its window, if it has its own
+ * (section 5.2); the number of bursts is that for 0 ms. streams is par_comm over communicators with
+ * a stream each (streams.h), for isend. Prints for each size the messages per second of all pairs
+ * together, from the begin of the first to the end of the last; of put_free at the ranks that put.
  */
 #include <mpi.h>
 #include <omp.h>
@@ -19,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "streams.h"
 
 enum { WINDOW = 64, MOST_PAIRS = 64, MOST_BYTES = 1 << 20, WARM_UP = 4, DATA = 1, BACK = 2 };
 
@@ -30,12 +34,13 @@ static void must(int err) {
 
 struct probe {
     bool put;
-    bool frees;  /* the window, after computing */
-    double busy; /* seconds */
+    bool frees; /* the window, after computing */
     bool everywhere;
+    bool streams;
     bool own; /* each pair has its own communicator or MPI window */
     int pairs;
     int rank, size;
+    MPIX_Stream stream[MOST_PAIRS];
     MPI_Comm comm[MOST_PAIRS];
     MPI_Win window[MOST_PAIRS];
     char *memory[MOST_PAIRS];
@@ -102,7 +107,12 @@ static void open_probe(struct probe *probe) {
     const MPI_Aint bytes = (MPI_Aint)MOST_BYTES * (probe->own ? 1 : probe->pairs);
 
     for (int i = 0; i < places(probe); i++) {
-        must(MPI_Comm_dup(MPI_COMM_WORLD, &probe->comm[i]));
+        if (probe->streams) {
+            must(MPIX_Stream_create(MPI_INFO_NULL, &probe->stream[i]));
+            must(MPIX_Stream_comm_create(MPI_COMM_WORLD, probe->stream[i], &probe->comm[i]));
+        } else {
+            must(MPI_Comm_dup(MPI_COMM_WORLD, &probe->comm[i]));
+        }
         if (probe->put) {
             must(MPI_Win_allocate(sends(probe) ? 0 : bytes, 1, MPI_INFO_NULL, probe->comm[i],
                                   &probe->memory[i], &probe->window[i]));
@@ -122,11 +132,15 @@ static void close_probe(struct probe *probe) {
             free_window(probe, i);
         }
         must(MPI_Comm_free(&probe->comm[i]));
+        if (probe->streams) {
+            must(MPIX_Stream_free(&probe->stream[i]));
+        }
     }
 }
 
-/* Returns the time at which this thread's bursts had ended. */
-static double run_thread(struct probe *probe, int thread, int bytes, int bursts) {
+/* Computes `busy` seconds at a target. Returns the time at which this thread's bursts had ended. */
+static double run_thread(struct probe *probe, int bytes, int bursts, double busy) {
+    const int thread = omp_get_thread_num();
     char *data = malloc((size_t)bytes + 1);
     if (data == NULL) {
         MPI_Abort(MPI_COMM_WORLD, 1);
@@ -137,7 +151,7 @@ static double run_thread(struct probe *probe, int thread, int bytes, int bursts)
     const double end = MPI_Wtime();
     free(data);
     if (probe->frees) {
-        while (!sends(probe) && MPI_Wtime() - begin < probe->busy) {
+        while (!sends(probe) && MPI_Wtime() - begin < busy) {
         }
         if (!probe->own) { /* others still use it */
 #pragma omp barrier
@@ -149,8 +163,8 @@ static double run_thread(struct probe *probe, int thread, int bytes, int bursts)
     return end;
 }
 
-/* Seconds until all bursts have ended. */
-static double time_bursts(struct probe *probe, int bytes, int bursts) {
+/* Seconds until all bursts have ended; each thread of a target computes `busy` seconds first. */
+static double time_bursts(struct probe *probe, int bytes, int bursts, double busy) {
     const int threads = probe->everywhere ? 1 : probe->pairs;
     double end = 0;
 
@@ -158,8 +172,12 @@ static double time_bursts(struct probe *probe, int bytes, int bursts) {
     must(MPI_Barrier(MPI_COMM_WORLD));
     const double begin = MPI_Wtime();
 #pragma omp parallel num_threads(threads) reduction(max : end)
-    end = run_thread(probe, omp_get_thread_num(), bytes, bursts);
-    must(MPI_Barrier(MPI_COMM_WORLD));
+    end = run_thread(probe, bytes, bursts, busy);
+    if (probe->streams) {
+        barrier_with(probe->stream, places(probe));
+    } else {
+        must(MPI_Barrier(MPI_COMM_WORLD));
+    }
     double seconds = (probe->frees ? end : MPI_Wtime()) - begin;
     if (probe->frees && !sends(probe)) {
         seconds = 0;
@@ -169,27 +187,27 @@ static double time_bursts(struct probe *probe, int bytes, int bursts) {
     return seconds;
 }
 
-/* Runs as many bursts as take about the wanted time. */
-static double measure(struct probe *probe, int bytes, double wanted) {
-    const double first = time_bursts(probe, bytes, WARM_UP);
+/* Runs as many bursts as take about the wanted time if no target computes. */
+static double measure(struct probe *probe, int bytes, double wanted, double busy) {
+    const double first = time_bursts(probe, bytes, WARM_UP, 0);
     int bursts = (int)(WARM_UP * wanted / first);
 
     bursts = bursts < WARM_UP ? WARM_UP : bursts > 100000 ? 100000 : bursts;
-    const double seconds = time_bursts(probe, bytes, bursts);
+    const double seconds = time_bursts(probe, bytes, bursts, busy);
     return (double)probe->pairs * bursts * WINDOW / seconds;
 }
 
 static bool read_arguments(struct probe *probe, int argc, char **argv) {
-    if (argc < 6) {
+    if (argc < 7) {
         return false;
     }
     probe->everywhere = strcmp(argv[1], "everywhere") == 0;
+    probe->streams = strcmp(argv[1], "streams") == 0;
     probe->own = strcmp(argv[1], "ser_comm") != 0;
     probe->put = strncmp(argv[2], "put", 3) == 0;
-    probe->frees = strchr(argv[2], '@') != NULL;
-    probe->busy = probe->frees ? atof(strchr(argv[2], '@') + 1) / 1e3 : 0;
+    probe->frees = strcmp(argv[2], "put_free") == 0;
     probe->pairs = atoi(argv[3]);
-    return probe->pairs >= 1 && probe->pairs <= MOST_PAIRS &&
+    return probe->pairs >= 1 && probe->pairs <= MOST_PAIRS && !(probe->streams && probe->put) &&
            probe->size == (probe->everywhere ? 2 * probe->pairs : 2);
 }
 
@@ -205,14 +223,14 @@ int main(int argc, char **argv) {
     if (!read_arguments(&probe, argc, argv) || (threads && provided < MPI_THREAD_MULTIPLE)) {
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    for (int i = 5; i < argc; i++) {
+    for (int i = 6; i < argc; i++) {
         const int bytes = atoi(argv[i]);
         if (bytes < 0 || bytes > MOST_BYTES) {
             MPI_Abort(MPI_COMM_WORLD, 2);
         }
-        const double rate = measure(&probe, bytes, atof(argv[4]));
+        const double rate = measure(&probe, bytes, atof(argv[4]), atof(argv[5]) / 1e3);
         if (probe.rank == 0) {
-            printf("%s{\"bytes\": %d, \"rate\": %.6g}", i == 5 ? "[" : ", ", bytes, rate);
+            printf("%s{\"bytes\": %d, \"rate\": %.6g}", i == 6 ? "[" : ", ", bytes, rate);
         }
     }
     if (probe.rank == 0) {

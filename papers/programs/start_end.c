@@ -16,8 +16,9 @@ static double now(void) {
 
 int main(int argc, char **argv) {
     int rank = 0;
+    int provided = MPI_THREAD_SINGLE;
     const double begin = now();
-    if (MPI_Init(&argc, &argv) != MPI_SUCCESS) {
+    if (MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
         return 1;
     }
     const double started = now();

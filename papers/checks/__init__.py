@@ -1,1 +1,0 @@
-"""The ReFrame checks of the programs; ReFrame loads these files by path."""
