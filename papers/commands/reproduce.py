@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from collforge.papers import figures
 from collforge.papers.figures import Figure, claims, drawing, rows
 from collforge.papers.figures.claims import Verdict
 from collforge.papers.figures.rows import Row
+from collforge.reframe_checks.systems import slurm
 from collforge.tuner.cli import plots, tables
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import measuring
@@ -137,7 +138,9 @@ def _show(figure: Figure, args: argparse.Namespace) -> list[dict[str, Any]]:
     picture = drawing.draw(figure.picture, {one.mpi: one.rows for one in found})
     for ending in ("svg", "png", "pdf"):
         plots.draw(picture, folder / f"figure.{ending}")
-    judged = [(one, verdict) for one in found for verdict in verdicts(figure, one)]
+    here = args.system in (*measuring.LAYOUTS, *slurm.SYSTEMS)
+    lacks = claims.LACKS if here else ()
+    judged = [(one, verdict) for one in found for verdict in verdicts(figure, one, lacks)]
     tables.show(_table(judged), wide=True)
     print(f"JSON, CSV and the picture: {folder}", flush=True)
     return [
@@ -150,9 +153,9 @@ def _plain(verdict: Verdict) -> dict[str, str]:
     return {"claim": verdict.claim, "verdict": verdict.word, "reason": verdict.reason}
 
 
-def verdicts(figure: Figure, found: Measured) -> list[Verdict]:
+def verdicts(figure: Figure, found: Measured, lacks: Collection[str]) -> list[Verdict]:
     """Of the claims that are about this library."""
-    grid = claims.Grid(found.rows, figure.names)
+    grid = claims.Grid(found.rows, figure.names, lacks)
     return [claims.judge(claim, grid) for claim in figure.claims if claim.mpi in ("", found.flavor)]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Optional
 
@@ -23,6 +23,9 @@ from collforge.tuner.decide.evidence import CONFIDENCE, Interval
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 UP, DOWN = "up", "down"
+
+LACKS = {"rdma": "puts and gets are done by the software of the target"}
+"""What is said of a claim where this is missing. Only of this machine's own systems is it known."""
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -50,6 +53,8 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The places between which it crosses in the paper."""
     share: float = 1.0
     """Of the cells, for which it must be so."""
+    needs: str = ""
+    """What a machine must have, such as ``rdma``, puts and gets by the network: names of LACKS."""
     mpi: str = ""
     """The MPI library that the claim is about, openmpi or mpich; empty: any."""
 
@@ -82,10 +87,14 @@ class Grid:
 
     rows: Sequence[Row]
     names: Sequence[str] = field(default_factory=tuple)
+    lacks: Collection[str] = ()
+    """Keys of LACKS."""
 
 
 def judge(claim: Claim, grid: Grid) -> Verdict:
     """Raises CollforgeError if the claim does not fit the rows."""
+    if claim.needs in grid.lacks:
+        return Verdict(claim.says, OPEN, LACKS[claim.needs])
     found = values.alike(list(_values(claim, grid)))
     if not claim.along:
         return _verdict(claim, _Test.of(claim, found, grid).bounded(found))

@@ -141,6 +141,13 @@ def test_one_cell_that_breaks_it_is_enough() -> None:
     assert "so in 2 of 3 cells, not in 1" in found.reason
 
 
+def test_a_machine_that_lacks_what_a_claim_is_about() -> None:
+    grid = Grid(made({1: SURE}).rows, ("x",), lacks=claims.LACKS)
+    assert judge(Claim("", "v", at_least=1.5, needs="rdma"), grid).word == OPEN
+    assert judge(Claim("", "v", at_least=1.5), grid).word == HOLDS
+    assert {claim.needs for one in FIGURES.values() for claim in one.claims} <= {"", *claims.LACKS}
+
+
 def test_a_share_of_the_cells() -> None:
     grid = made({1: SURE, 2: SURE, 3: [1.0, 1.01, 1.0]})
     assert judge(Claim("", "v", at_least=1.5, share=0.6), grid).word == HOLDS

@@ -284,9 +284,8 @@ def start(words: Sequence[str], variables: Mapping[str, str], seconds: int) -> i
 @pytest.fixture(scope="module")
 def programs(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(built.library.name)
-    for name in WAYS:
-        command = applications.compile_command(str(built.library.mpicc), name, folder)
-        assert execute(command).returncode == 0
+    command = applications.compile_command(str(built.library.mpicc), "halo", folder)
+    assert execute(command).returncode == 0
     return folder
 
 
