@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,18 +120,13 @@ def _show(figure: Figure, args: argparse.Namespace) -> list[dict[str, Any]]:
         print(f"No command: {figure.none}")
         return []
     folder = make_folder(_folder(figure, measuring.system_name(args), args.quick))
-    found = []
-    for library in find_libraries(args.mpi):
-        begin = time.monotonic()
-        failure = folder / f"{library.name}{FAILED}"
-        failure.unlink(missing_ok=True)
-        try:
-            found.append(_measure(figure, library, args, folder))
-        except CollforgeError as error:
-            print(f"{library.short_version}: {error}", flush=True)
-            failure.write_text(f"{library.name}: {error}", encoding="utf-8")
-            continue
-        print(f"{library.short_version}: {time.monotonic() - begin:.0f} s", flush=True)
+    libraries = find_libraries(args.mpi)
+    if args.figure is None:
+        libraries = [one for one in libraries if figure.speaks_of(one.flavor)]
+    if not libraries:
+        print("Left out: the paper's claims are about another MPI library.")
+        return []
+    found = list(_measure_each(figure, libraries, args, folder))
     if not found:
         raise CollforgeError(f"{figure.title} cannot be shown")
     _write_csv(found, folder / "figure.csv")
@@ -147,6 +142,24 @@ def _show(figure: Figure, args: argparse.Namespace) -> list[dict[str, Any]]:
         {"figure": figure.name, "shows": figure.shows, "mpi": one.mpi, **_plain(verdict)}
         for one, verdict in judged
     ]
+
+
+def _measure_each(
+    figure: Figure, libraries: Sequence[MpiLibrary], args: argparse.Namespace, folder: Path
+) -> Iterator[Measured]:
+    """What each library gave; why another one gave nothing is printed, and kept for --list."""
+    for library in libraries:
+        begin = time.monotonic()
+        failure = folder / f"{library.name}{FAILED}"
+        failure.unlink(missing_ok=True)
+        try:
+            found = _measure(figure, library, args, folder)
+        except CollforgeError as error:
+            print(f"{library.short_version}: {error}", flush=True)
+            failure.write_text(f"{library.name}: {error}", encoding="utf-8")
+            continue
+        print(f"{library.short_version}: {time.monotonic() - begin:.0f} s", flush=True)
+        yield found
 
 
 def _plain(verdict: Verdict) -> dict[str, str]:

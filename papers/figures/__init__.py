@@ -95,6 +95,10 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         words = [*self.words[:first], *where, *self.words[first:], *(self.quick if quick else ())]
         return [*words, *(["--layout", layout] if layout else []), *cases]
 
+    def speaks_of(self, flavor: str) -> bool:
+        """Whether a claim is about this MPI library."""
+        return any(claim.mpi in ("", flavor) for claim in self.claims)
+
     @property
     def names(self) -> tuple[str, ...]:
         """The keys that tell its cells apart."""

@@ -131,6 +131,22 @@ def test_a_figure_is_measured_once(built: Installation, collforge: Launch) -> No
     assert second.returncode == 0 and path.stat().st_mtime_ns == before
 
 
+def test_a_library_of_which_no_claim_speaks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is left out of a paper's figures; who names the figure gets it."""
+    drawn = Drawn("lines", "s", "v", across="n", series=("who",))
+    claim = Claim("", "v", of={"who": "native"}, at_least=1, mpi="mpich")
+    only = Figure("p", "1", "s", "shows", picture=drawn, claims=(claim,), words=("bench",))
+    monkeypatch.setattr(figures, "read", lambda: {"p 1": only})
+    monkeypatch.setattr(reproduce, "_measure", lambda *_: Measured("Open MPI", "openmpi", ROWS))
+    words = ["--mpi", "openmpi", "--system", "local", "--quick"]
+    assert main.main(["reproduce", "p", *words]) == 0
+    assert "Left out: the paper's claims" in capsys.readouterr().out
+    assert main.main(["reproduce", "p", "1", *words]) == 0
+    assert "JSON, CSV and the picture" in capsys.readouterr().out
+
+
 def test_all_figures_of_a_paper(
     built: Installation,
     monkeypatch: pytest.MonkeyPatch,
