@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from collforge.home import home, new_folder
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.papers import PROGRAMS
+from collforge.papers.probes.monte_carlo import crowded
+from collforge.reframe_checks.systems import slurm
 from collforge.toolchain.build import OPENMP_FLAGS
 from collforge.tuner.run import measuring
 from collforge.tuner.run.launches import KILLED, Launch, Outcome, run_launches
@@ -57,11 +58,9 @@ class Rounds:
         failed = [one for one in outcomes if one.code != 0]
         if failed:
             return f"{len(failed)} of {len(outcomes)} launches failed: {last_words(failed[0])}"
-        at = from_name(layout)
-        threads, cores = at.size * at.threads, len(os.sched_getaffinity(0))
-        if self.args.system in measuring.LAYOUTS and threads > cores:
-            return f"{threads} threads on {cores} cores"
-        return ""
+        system = self.args.system
+        here = system in (*measuring.LAYOUTS, *slurm.SYSTEMS) and not self.args.config
+        return crowded(from_name(layout)) if here else ""
 
 
 def last_words(failed: Outcome) -> str:
