@@ -1,4 +1,4 @@
-"""`collforge probe lanes`: the program, its ReFrame check, and what is inferred from the times."""
+"""`collforge probe lanes`: the program, and what is inferred from the times."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from support import SHARED_HOME, execute
 from collforge import layout
 from collforge.db import Store
 from collforge.place import Place
-from collforge.reframe_checks import lanes
-from collforge.reframe_checks.lanes import ALLTOALL, BENCHMARKS, PATTERN, Series
+from collforge.reframe_checks.launches import Outcome
 from collforge.tuner.cli import main
 from collforge.tuner.probes import lanes as probe
+from collforge.tuner.probes.lanes import ALLTOALL, BENCHMARKS, PATTERN, Series
 
 MEBIBYTE, EXCHANGES, RANKS = 1 << 20, 4, 6
 AT = layout.from_name(f"2x{RANKS}")
@@ -26,7 +26,7 @@ LANE = 12.5e6  # bytes a second
 @pytest.fixture(scope="module")
 def program(built: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp(built.library.name) / "lanes"
-    assert execute(lanes.compile_command(str(built.library.mpicc), path)).returncode == 0
+    assert execute(probe.compile_command(str(built.library.mpicc), path)).returncode == 0
     return path
 
 
@@ -39,11 +39,11 @@ def test_every_benchmark_size_and_number_of_ranks_is_timed(
     words = [str(program), str(out), "3", "2", "5", "1,2,3", "7,4097", *BENCHMARKS]
     done = launch(built.library.name, 6, words, timeout=60)
     assert done.returncode == 0
-    found = lanes.read(out.read_text())
+    found = probe.read(out.read_text())
     assert {(one.benchmark, one.bytes, one.lanes) for one in found} == {
         (name, size, k) for name in BENCHMARKS for size in (7, 4097) for k in (1, 2, 3)
     }
-    assert len(found) == lanes.expected((1, 2, 3), (7, 4097), BENCHMARKS)
+    assert len(found) == 3 * 2 * len(BENCHMARKS)
     assert all(len(one.seconds) == 5 and min(one.seconds) > 0 for one in found)
 
 
@@ -144,9 +144,9 @@ def test_what_is_found_is_stored_and_drawn(
     assert done.returncode == 0, done.stderr
     assert "physical lane" in done.stdout
     rows = json.loads(files["json"].read_text())["rows"]
-    assert len(rows) == lanes.expected((1, 2), (1, 2), BENCHMARKS)
+    assert len(rows) == 2 * 2 * len(BENCHMARKS)
     assert "ranks of a node" in files["plot.svg"].read_text()
-    ran = max((SHARED_HOME / "runs").glob("*-lanes-*/0/reframe.out"))
+    ran = max((SHARED_HOME / "runs").glob("*-lanes-*/job/reframe.out"))
     assert "[off]" in ran.read_text(), "ReFrame's database is for a site's own sessions"
     place = Place.of("local", built.library, layout.from_name("2x2"))
     with Store(files["db"], create=False) as store:
@@ -159,11 +159,14 @@ def test_only_a_database_that_is_named_is_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, named: bool
 ) -> None:
     """`collforge reproduce` names none, so that its quick rates never limit what serves."""
-    found = [msgspec.json.encode(one).decode() for one in times_of(2, tied=True)]
-    monkeypatch.setattr(probe, "run_check", lambda *_: "\n".join(found))
+    found = times_of(2, tied=True)
+    text = "\n".join(msgspec.json.encode(one).decode() for one in found)
+    monkeypatch.setattr(probe, "run_launches", lambda *_: [Outcome(0, 1.0, text, "")])
+    sizes = ",".join(str(size) for size in dict.fromkeys(one.bytes for one in found))
+    monkeypatch.setattr(probe, "virtual_lanes", lambda _: list({one.lanes for one in found}))
     database = tmp_path / "serves.db"
     monkeypatch.setenv("COLLFORGE_DB", str(database))
-    words = ["probe", "lanes", "--mpi", "openmpi", "--system", "local"]
+    words = ["probe", "lanes", "--mpi", "openmpi", "--system", "local", "--sizes", sizes]
     assert main.main([*words, *(["--db", str(database)] if named else [])]) == 0
     assert database.exists() == named
 

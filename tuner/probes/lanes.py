@@ -12,26 +12,25 @@ import os
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+import msgspec
 from rich.table import Table
 
-from collforge import reframe_checks, units
+from collforge import units
 from collforge.db import Lanes, Store
 from collforge.errors import CollforgeError
 from collforge.home import home, new_folder
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
-from collforge.reframe_checks import lanes
-from collforge.reframe_checks.lanes import ALLTOALL, BENCHMARKS, PATTERN, Series
+from collforge.toolchain.build import RUNTIME
 from collforge.tuner.decide.evidence import Interval, mean_interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
-from collforge.tuner.run.jobs import Check, run_check
+from collforge.tuner.run.launches import Launch, run_launches
 from collforge.tuner.run.options import output_file, split_choices
 from collforge.tuner.run.pictures import Line, LinePicture
-
-CHECK = Check("Lanes", reframe_checks.CHECKS / "lanes.py")
 
 SUMMARY = "how many lanes (rails, adapters) a node has, and their bandwidth"
 SIZES = "64KiB,1MiB"
@@ -41,10 +40,26 @@ TIME_LIMIT = 1800.0
 """Seconds for a launch."""
 
 
+SOURCE = RUNTIME / "bench" / "programs" / "lanes.c"
+PATTERN, ALLTOALL = BENCHMARKS = ("pattern", "alltoall")
+"""The lane pattern benchmark and the multi-collective benchmark."""
+
 STARVED = 2.0
 """Where ranks share cores, times above this many times what the links take are those of the cores."""
 BAND = 0.95
 """A limit is drawn where nothing that was measured lies below this part of it."""
+
+
+class Series(msgspec.Struct, frozen=True):
+    """What a launch measured of one size with so many ranks of each node at work."""
+
+    benchmark: str
+    bytes: int
+    """pattern: what a node sends and receives in one exchange; alltoall: what each working rank sends."""
+    lanes: int
+    """The first so many ranks of each node communicate: virtual lanes."""
+    seconds: tuple[float, ...]
+    """Of each repetition, on the slowest rank; pattern: of all exchanges of the repetition together."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +67,7 @@ class Point:
     """What so many ranks of each node take."""
 
     benchmark: str
-    """pattern or alltoall (reframe_checks/lanes.py)"""
+    """pattern or alltoall."""
     bytes: int
     lanes: int
     """Ranks of each node that communicate: virtual lanes."""
@@ -163,25 +178,22 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     benchmarks = split_choices("benchmark", args.benchmark, BENCHMARKS)
     if args.db and PATTERN not in benchmarks:
         raise CollforgeError(f"--db stores the rate that the {PATTERN} has: measure that, too")
-    settings = {
-        "benchmarks": ",".join(benchmarks),
-        "layout": at.name,
-        "lanes": ",".join(map(str, virtual_lanes(at))),
-        "sizes": ",".join(map(str, units.parse_sizes(args.sizes))),
-        "exchanges": exchanges,
-        "repetitions": PAPER_REPETITIONS if args.paper else REPETITIONS,
-    }
+    repetitions = PAPER_REPETITIONS if args.paper else REPETITIONS
     site = measuring.site(args, library.name)
     folder = new_folder(home() / "runs", "lanes")
+    program, ks, sizes = folder / "lanes", virtual_lanes(at), units.parse_sizes(args.sizes)
+    numbers = [at.node_sizes[0], exchanges, repetitions, *(_list(each) for each in (ks, sizes))]
+    command = [str(program), "/dev/stdout", *map(str, numbers), *benchmarks]
+    plan = [Launch(command, at.name, seconds=TIME_LIMIT)] * args.launches
+    compiled = [compile_command(str(library.mpicc), program)]
     launches = []
-    for number in range(args.launches):
-        text = run_check(site, CHECK, settings, folder / str(number), TIME_LIMIT)
-        launches.append(lanes.read(text))
-        if not launches[-1]:
-            raise CollforgeError(f"the launch failed; see {folder / str(number) / 'reframe.out'}")
-    words = (
-        f"mean of {args.launches} x {settings['repetitions']} repetitions of {exchanges} exchanges"
-    )
+    for outcome in run_launches(site, folder / "job", compiled, plan):
+        launches.append(read(outcome.out) if outcome.code == 0 else [])
+        if len(launches[-1]) != len(benchmarks) * len(ks) * len(sizes):
+            raise CollforgeError(
+                f"a launch failed (exit code {outcome.code}):\n{outcome.err[-2000:]}"
+            )
+    words = f"mean of {args.launches} x {repetitions} repetitions of {exchanges} exchanges"
     title = f"{library.short_version}, {measuring.system_name(args)} {at.name}: {words}"
     shares_cores = args.system in measuring.LAYOUTS and at.size > len(os.sched_getaffinity(0))
     found = evaluate(title, launches, at, exchanges, shares_cores)
@@ -190,6 +202,21 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
             place = Place.of(measuring.system_name(args), library, at)
             store.record_lanes(place, Lanes(found.physical, found.rate))
     return found
+
+
+def compile_command(mpicc: str, out: Path) -> list[str]:
+    """Compiles the program to this file."""
+    flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"]
+    return [mpicc, *flags, "-o", str(out), str(SOURCE)]
+
+
+def read(text: str) -> list[Series]:
+    """What a launch wrote. Raises msgspec.MsgspecError, a ValueError, where a line is no series."""
+    return msgspec.json.Decoder(Series).decode_lines(text)
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def virtual_lanes(at: Layout) -> list[int]:
