@@ -43,8 +43,8 @@ class Plan:
         return sum(launch.seconds for launch in self.launches)
 
 
-KILLED = 124
-"""The code of a launch that took longer than its seconds, as timeout(1) has it."""
+KILLED = -1
+"""The code of a launch that took longer than its seconds; no program has it."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
+import time
+import uuid
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Installation
 from slurm_commands import own_cluster
+from support import marked_processes
 
 from collforge import reframe_checks
+from collforge.errors import CollforgeError
 from collforge.reframe_checks.launches import Outcome, read_outcomes
 from collforge.tuner.run.jobs import Site
 from collforge.tuner.run.launches import KILLED, Launch, run_launches
@@ -41,6 +49,15 @@ from pathlib import Path
 from test_launches import launch
 for one in launch(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), sys.argv[5]):
     print(msgspec.json.encode(one).decode())
+"""
+
+SLEEP = """
+import sys
+from pathlib import Path
+from collforge.tuner.run.jobs import Site
+from collforge.tuner.run.launches import Launch, run_launches
+plan = [Launch(["/bin/sleep", "41"], "1x2")] * 2
+run_launches(Site("local", sys.argv[1]), Path(sys.argv[2], "job"), [], plan)
 """
 
 
@@ -103,3 +120,53 @@ def test_in_a_queue(built: Installation, tmp_path: Path) -> None:
             assert code == 0, said
             lines = [line for line in said.splitlines() if line.startswith('{"code"')]
             check(read_outcomes("\n".join(lines)), per_node=True)
+
+
+@pytest.mark.either
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_of_a_probe_that_is_stopped(
+    built: Installation, tmp_path: Path, number: int
+) -> None:
+    """Ctrl-C, and a kill that the probe cannot see: the launches end with it."""
+    script = tmp_path / "run.py"
+    script.write_text(SLEEP)
+    mark = f"LAUNCHES_TEST={uuid.uuid4().hex}"
+    name, value = mark.split("=")
+    words = [sys.executable, str(script), built.library.name, str(tmp_path)]
+    path = {"PYTHONPATH": str(Path(__file__).parent), name: value}
+    process = subprocess.Popen(words, env={**os.environ, **path}, stderr=subprocess.DEVNULL)
+    assert_within(20, lambda: any("/bin/sleep" in line for line in commands_of(mark)))
+    process.send_signal(number)
+    process.wait(30)
+    assert_within(15, lambda: not marked_processes(mark))
+    assert process.returncode != 0
+
+
+def commands_of(mark: str) -> list[str]:
+    """The command lines of the processes with a variable."""
+    files = [process / "cmdline" for process in marked_processes(mark)]
+    return [file.read_text(errors="replace") for file in files if file.exists()]
+
+
+def assert_within(seconds: float, is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def test_a_launch_that_ends_itself_was_not_killed(built: Installation, tmp_path: Path) -> None:
+    """Whatever its exit status; and a path with = is no variable."""
+    folder = tmp_path / "a=b"
+    folder.mkdir()
+    program = folder / "program"
+    program.write_text('#!/bin/sh\necho "$1"\nexit "$2"\n')
+    program.chmod(0o755)
+    plan = [Launch([str(program), "here", code], "1x1") for code in ("124", "0")]
+    ends, good = run_launches(Site("local", built.library.name), tmp_path / "job", [], plan)
+    assert ends.code == 124 and (good.code, good.out) == (0, "here\n")
+
+
+def test_a_job_that_cannot_be_says_why(tmp_path: Path) -> None:
+    with pytest.raises(CollforgeError, match=r"the launches failed: build error: .* 127"):
+        run_launches(Site("local", "openmpi"), tmp_path, [["/no/compiler"]], [Launch(["x"], "1x1")])

@@ -35,8 +35,8 @@ def compile_c(built: Installation, name: str, *words: str, compiler: str = "gcc"
     command = ["env", f"OMPI_CC={compiler}", f"MPICH_CC={compiler}", str(built.library.mpicc)]
     command += ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fopenmp"]
     command += ["-D_POSIX_C_SOURCE=200809L", "-pthread", f"-I{TOP / 'runtime' / 'src'}", *words]
-    needed = [Path(word) for word in words]
-    needed += [path.with_suffix(".h") for path in needed]
+    needed = [Path(word) for word in words if not word.startswith("-")]
+    needed += [path.with_suffix(".h") for path in needed if path.suffix == ".c"]
     return compile_once(name, [*command, source], source, *needed)
 
 
@@ -138,14 +138,22 @@ def llvm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     assert without != entire, "the test has to hide the entry point in another way"
     folder = tmp_path_factory.mktemp("llvm")
     (folder / "libomp.so.5").write_bytes(entire if request.param == "GOMP_parallel" else without)
+    source = folder / "user.c"
+    source.write_text(
+        "int omp_get_max_threads(void);\nint user(void) { return omp_get_max_threads(); }\n"
+    )
+    command = ["gcc", "-fopenmp", "-shared", "-fPIC", "-o", str(folder / "libuser.so"), str(source)]
+    assert execute([*command, "-Wl,--no-as-needed", "-lgomp"]).returncode == 0
     return str(folder)
 
 
 @wide
 @pytest.mark.parametrize("modes", ["outside mixed", "workers"])
-def test_llvms_threads(built: Installation, llvm: str, modes: str) -> None:
-    """As test_results, with a program that clang has compiled."""
-    program = compile_c(built, "openmp", compiler="clang")
+@pytest.mark.parametrize("other", ["", "libuser.so"])
+def test_llvms_threads(built: Installation, llvm: str, modes: str, other: str) -> None:
+    """As test_results, with a program that clang has compiled, alone and with a library of GCC's OpenMP."""
+    needed = ["-Wl,--no-as-needed", f"{llvm}/{other}"] if other else []
+    program = compile_c(built, "openmp", *needed, compiler="clang")
     more = {"LD_LIBRARY_PATH": llvm, "COLLFORGE_THREAD_MULTIPLE": "always"}
     command = [str(program), str(SEED), str(STEPS), *modes.split()]
     log = run(built, 3, "2,1", command, "*=thread_split", **more)

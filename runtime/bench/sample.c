@@ -26,10 +26,7 @@
  * - In bcast, gather, scan and others, consecutive calls would overlap, and the root's throughput
  *   would be taken for the collective's time. Each call has a timing window of its own, and the
  *   sample is the median of the windows. So it is for in-place calls, whose input must be restored
- *   before each call.
- *
- * Other buffers are not written between calls, as in OSU's and Intel's benchmarks, so every
- * candidate is verified before the timed calls and after them (docs/design/measuring.md).
+ *   before each call. Other buffers of short calls are not (docs/design/measuring.md).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -77,7 +74,8 @@ struct schedule {
     double most_tolerance;
     double start_error; /* of the latest accepted start */
     int late;
-    int streak; /* consecutive late windows */
+    int streak;    /* consecutive late windows */
+    bool restores; /* the buffers, before each window */
 };
 
 /* ---- one round ------------------------------------------------------------------------------ */
@@ -109,7 +107,7 @@ static struct verdict run_window(struct bench *bench, struct schedule *schedule,
     const double limit = bench->options.max_seconds;
     int err = MPI_SUCCESS;
 
-    if (!data_survives(&bench->data)) {
+    if (schedule->restores || !data_survives(&bench->data)) {
         reset_for(bench, candidate);
     }
     watchdog_step(candidate->text);
@@ -241,6 +239,7 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
     if (isfinite(shortest)) {
         schedule->calm_tolerance = fmax(min_tolerance, tolerance_share * shortest);
     }
+    schedule->restores = shortest > long_call;
     schedule->most_tolerance =
         fmax(2 * min_tolerance, most_tolerance_share / tolerance_share * schedule->calm_tolerance);
     schedule->tolerance = schedule->calm_tolerance;
@@ -411,6 +410,7 @@ void time_group(struct bench *bench, struct group *group, unsigned shuffle, stru
                                 .lead = min_lead,
                                 .tolerance = min_tolerance,
                                 .most_tolerance = max_lead,
+                                .restores = true,
                                 .calm_tolerance = min_tolerance};
     struct stamp *stamps = NULL;
     double *seconds = NULL;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -37,5 +38,9 @@ def run_launches(
     settings = {"plan": path, "layout": f"{nodes}x{per_node}", "cores": cores}
     found = read_outcomes(run_check(site, CHECK, settings, folder, plan.seconds))
     if len(found) != len(launches):
-        raise CollforgeError(f"the launches failed; see {folder / 'reframe.out'}")
+        said = (folder / "reframe.out").read_text(encoding="utf-8", errors="replace")
+        reasons = re.findall(r"Reason: (.*)", said)
+        raise CollforgeError(
+            f"the launches failed: {' '.join(reasons)} (see {folder / 'reframe.out'})"
+        )
     return found

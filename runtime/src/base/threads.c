@@ -1,5 +1,7 @@
+#define _GNU_SOURCE /* dladdr */
 #include "base/threads.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -30,10 +32,38 @@ static int smaller(int a, int b) {
     return a < b ? a : b;
 }
 
+/* What starts a team of the runtime whose omp_get_thread_num we ask. A process may have two
+ * runtimes, whose names are bound to one or the other. */
+enum entry { UNKNOWN, NONE, GOMP, KMPC };
+
+static bool of_one_object(uintptr_t a, uintptr_t b) {
+    Dl_info one, other;
+
+    return a != 0 && b != 0 && dladdr((void *)a, &one) != 0 && dladdr((void *)b, &other) != 0 &&
+           one.dli_fbase == other.dli_fbase;
+}
+
+static enum entry find_entry(void) {
+    static atomic_int found = UNKNOWN;
+    int entry = atomic_load_explicit(&found, memory_order_relaxed);
+
+    if (entry == UNKNOWN) {
+        const uintptr_t asked = (uintptr_t)omp_get_thread_num;
+        const bool whole = of_one_object((uintptr_t)omp_get_num_threads, asked) &&
+                           of_one_object((uintptr_t)omp_get_max_threads, asked) &&
+                           of_one_object((uintptr_t)omp_get_num_procs, asked) &&
+                           of_one_object((uintptr_t)omp_in_parallel, asked);
+        entry = !whole                                              ? NONE
+                : of_one_object((uintptr_t)GOMP_parallel, asked)    ? GOMP
+                : of_one_object((uintptr_t)__kmpc_fork_call, asked) ? KMPC
+                                                                    : NONE;
+        atomic_store_explicit(&found, entry, memory_order_relaxed);
+    }
+    return (enum entry)entry;
+}
+
 bool cf_threads_are_there(void) {
-    return (GOMP_parallel != NULL || __kmpc_fork_call != NULL) && omp_get_max_threads != NULL &&
-           omp_get_num_procs != NULL && omp_get_num_threads != NULL && omp_get_thread_num != NULL &&
-           omp_in_parallel != NULL;
+    return find_entry() != NONE;
 }
 
 int cf_threads_allowed(void) {
@@ -116,8 +146,7 @@ static void take_part_kmpc(int32_t *thread, int32_t *of_team, ...) {
 }
 
 /* take_part in the whole team, as in a region of the program. A smaller one would end the threads
- * that are left over, and their threadprivate data. GOMP_parallel comes first: it is of the runtime
- * whose omp_in_parallel we ask, also where the process has two. */
+ * that are left over, and their threadprivate data. */
 static void run_team(struct team *team) {
     /* ident_t: flags (2: called by compiled code), and where in the source */
     static struct {
@@ -125,7 +154,7 @@ static void run_team(struct team *team) {
         const char *place;
     } source = {.flags = 2, .place = ";collforge;collforge;0;0;;"};
 
-    if (GOMP_parallel != NULL) {
+    if (find_entry() == GOMP) {
         GOMP_parallel(take_part, team, 0, 0);
     } else {
         __kmpc_fork_call(&source, 1, take_part_kmpc, team);
