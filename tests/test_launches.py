@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,7 +80,7 @@ def launch(system: str, mpi: str, mpicc: str, folder: Path, settings: str = "") 
 def check(outcomes: list[Outcome], per_node: bool) -> None:
     codes = [one.code for one in outcomes]
     assert (codes[:3], codes[3] != 0) == ([0, 0, KILLED], True), outcomes
-    said = [sorted(line.split(" ", 2) for line in one.out.splitlines()) for one in outcomes]
+    said = [sorted(re.findall(r"(\d/\d) (\S+) (two words|one|two)", one.out)) for one in outcomes]
     assert [[line[0], line[2]] for line in said[0]] == [[f"{i}/4", "two words"] for i in range(4)]
     assert [[line[0], line[2]] for line in said[1]] == [["0/2", "one"], ["1/2", "one"]]
     assert 2 <= outcomes[2].seconds < 20

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,9 +133,9 @@ def _show(figure: Figure, args: argparse.Namespace) -> list[dict[str, Any]]:
     picture = drawing.draw(figure.picture, {one.mpi: one.rows for one in found})
     for ending in ("svg", "png", "pdf"):
         plots.draw(picture, folder / f"figure.{ending}")
-    here = args.system in (*measuring.LAYOUTS, *slurm.SYSTEMS)
-    lacks = claims.LACKS if here else ()
-    judged = [(one, verdict) for one in found for verdict in verdicts(figure, one, lacks)]
+    here = args.system in (*measuring.LAYOUTS, *slurm.SYSTEMS) and not args.config
+    network = claims.SOFTWARE if here else ""
+    judged = [(one, verdict) for one in found for verdict in verdicts(figure, one, network)]
     tables.show(_table(judged), wide=True)
     print(f"JSON, CSV and the picture: {folder}", flush=True)
     return [
@@ -166,9 +166,9 @@ def _plain(verdict: Verdict) -> dict[str, str]:
     return {"claim": verdict.claim, "verdict": verdict.word, "reason": verdict.reason}
 
 
-def verdicts(figure: Figure, found: Measured, lacks: Collection[str]) -> list[Verdict]:
+def verdicts(figure: Figure, found: Measured, network: str) -> list[Verdict]:
     """Of the claims that are about this library."""
-    grid = claims.Grid(found.rows, figure.names, lacks)
+    grid = claims.Grid(found.rows, figure.names, network)
     return [claims.judge(claim, grid) for claim in figure.claims if claim.mpi in ("", found.flavor)]
 
 
@@ -194,7 +194,7 @@ def _measure(
     for layout in layouts(figure, _largest(args)):
         words = figure.command(layout, _where(args, library), args.quick)
         path = folder / f"{'-'.join(filter(None, [library.name, layout.replace(',', '-')]))}.json"
-        found += rows.read(_run(words, path, args.again), layout)
+        found += rows.read(_run(library, words, path, args.again), layout)
     return Measured(library.short_version, library.flavor, found)
 
 
@@ -211,22 +211,39 @@ def _largest(args: argparse.Namespace) -> str | None:
 
 
 def layouts(figure: Figure, largest: str | None) -> list[str]:
-    """The figure's layouts, cut to the largest one; '' if its command takes none."""
+    """The figure's layouts, on a site of this size; '' if its command takes none.
+
+    Raises CollforgeError if the largest layout is not regular.
+    """
     wanted = figure.over or (figure.layout,)
     if largest is None or not figure.layout:
         return list(wanted)
     most = from_name(largest)
-    return list(
-        dict.fromkeys(",".join(_cut(name, most) for name in each.split(",")) for each in wanted)
-    )
+    if not most.regular:
+        raise CollforgeError(f"--layout {largest}: name nodes and ranks, such as 8x16")
+    fitted = [
+        ",".join(dict.fromkeys(_fit(name, most) for name in each.split(","))) for each in wanted
+    ]
+    last = from_name(wanted[-1].split(",")[-1])
+    if len(wanted) == 1 and "," not in wanted[0] and last.nodes > 2:
+        return [_fit(f"{most.nodes}x{last.node_sizes[0]}" + threads_of(last), most)]
+    nodes = last.nodes
+    while len(wanted) > 1 and nodes * 2 <= most.nodes:
+        nodes *= 2
+        fitted.append(_fit(f"{nodes}x{last.node_sizes[0]}", most))
+    return list(dict.fromkeys(fitted))
 
 
-def _cut(name: str, most: Layout) -> str:
+def _fit(name: str, most: Layout) -> str:
+    """A layout of at most as many nodes, with as many ranks on each, if the paper has several there."""
     at = from_name(name)
-    if not at.regular or not most.regular:
-        return name
-    nodes, ranks = min(at.nodes, most.nodes), min(at.node_sizes[0], most.node_sizes[0])
-    return f"{nodes}x{ranks}" + (f"x{at.threads}" if at.threads > 1 else "")
+    ranks = min(at.node_sizes[0], most.node_sizes[0])
+    ranks = most.node_sizes[0] if ranks > 1 else ranks
+    return f"{min(at.nodes, most.nodes)}x{ranks}" + threads_of(at)
+
+
+def threads_of(at: Layout) -> str:
+    return f"x{at.threads}" if at.threads > 1 else ""
 
 
 def _where(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
@@ -238,20 +255,32 @@ def _where(args: argparse.Namespace, library: MpiLibrary) -> list[str]:
     return words
 
 
-def _run(words: Sequence[str], path: Path, again: bool) -> dict[str, Any]:
-    """The --json file of a command, which is run unless the file is there."""
+def _run(library: MpiLibrary, words: Sequence[str], path: Path, again: bool) -> dict[str, Any]:
+    """The --json file of a command, which is run unless the file of the same library is there."""
     command = shlex.join(["collforge", *words])
-    if again or not path.exists() or json.loads(path.read_text())["command"] != command:
-        print(command, flush=True)
-        whole = [sys.executable, "-m", "collforge", *words, "--json", str(path)]
-        path.unlink(missing_ok=True)
-        done = subprocess.run(whole, check=False, stderr=subprocess.PIPE, text=True)
-        print(done.stderr, end="", file=sys.stderr, flush=True)
-        if done.returncode != 0 or not path.exists():
-            said = done.stderr.strip().splitlines()[-1:] or ["it printed no reason"]
-            raise CollforgeError(f"{said[0]} ({command})")
-    document: dict[str, Any] = json.loads(path.read_text())
+    document = None if again else _stored(path)
+    if document and (document["command"], document["mpi"]) == (command, library.short_version):
+        return document
+    print(command, flush=True)
+    path.unlink(missing_ok=True)
+    whole = [sys.executable, "-m", "collforge", *words, "--json", str(path)]
+    done = subprocess.run(whole, check=False, stderr=subprocess.PIPE, text=True)
+    print(done.stderr, end="", file=sys.stderr, flush=True)
+    document = _stored(path)
+    if done.returncode != 0 or document is None:
+        said = done.stderr.strip().splitlines()[-1:] or ["it printed no reason"]
+        raise CollforgeError(f"{said[0]} ({command})")
     return document
+
+
+def _stored(path: Path) -> dict[str, Any] | None:
+    """A --json file; None if there is none, or only a part of one."""
+    try:
+        document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    is_whole = isinstance(document, dict) and {"command", "mpi", "rows"} <= document.keys()
+    return document if is_whole else None
 
 
 def _write_csv(found: Sequence[Measured], path: Path) -> None:

@@ -44,6 +44,13 @@ class Drawn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     where: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """Only these rows."""
 
+    label: str = ""
+    """Of the axis; empty: the last part of its key."""
+
+    @property
+    def axis(self) -> str:
+        return self.label or self.across.rpartition(".")[2]
+
     @property
     def names(self) -> tuple[str, ...]:
         """The keys that tell its values apart."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Optional
 
@@ -23,9 +23,11 @@ from collforge.tuner.decide.evidence import CONFIDENCE, Interval
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 UP, DOWN = "up", "down"
+FAR = 8
+"""A crossing is not known where the sure places on both sides are further than this factor from the paper's."""
 
-LACKS = {"rdma": "puts and gets are done by the software of the target"}
-"""What is said of a claim where this is missing. Only of this machine's own systems is it known."""
+RDMA, SOFTWARE = "rdma", "software"
+"""What a claim can need: a network that does puts and gets itself, or one that leaves them to the target."""
 
 
 class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,9 +54,9 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     within: Optional[tuple[float, float]] = None  # noqa: UP045 (likewise)
     """The places between which it crosses in the paper."""
     share: float = 1.0
-    """Of the cells, for which it must be so."""
+    """Of the cells. It must be so for all of them, or for more than this share, at least half."""
     needs: str = ""
-    """What a machine must have, such as ``rdma``, puts and gets by the network: names of LACKS."""
+    """RDMA or SOFTWARE; empty: any network."""
     mpi: str = ""
     """The MPI library that the claim is about, openmpi or mpich; empty: any."""
 
@@ -87,14 +89,22 @@ class Grid:
 
     rows: Sequence[Row]
     names: Sequence[str] = field(default_factory=tuple)
-    lacks: Collection[str] = ()
-    """Keys of LACKS."""
+    network: str = ""
+    """RDMA or SOFTWARE; empty: not known, so what only one of them has is not refuted."""
 
 
 def judge(claim: Claim, grid: Grid) -> Verdict:
     """Raises CollforgeError if the claim does not fit the rows."""
-    if claim.needs in grid.lacks:
-        return Verdict(claim.says, OPEN, LACKS[claim.needs])
+    if grid.network and claim.needs not in ("", grid.network):
+        return Verdict(claim.says, OPEN, "the network here is not of that kind")
+    verdict = _judge(claim, grid)
+    if claim.needs and not grid.network and verdict.word == FAILS:
+        said = f"so it is not, or the network is not of that kind: {verdict.reason}"
+        return Verdict(claim.says, OPEN, said)
+    return verdict
+
+
+def _judge(claim: Claim, grid: Grid) -> Verdict:
     found = values.alike(list(_values(claim, grid)))
     if not claim.along:
         return _verdict(claim, _Test.of(claim, found, grid).bounded(found))
@@ -133,6 +143,8 @@ def _groups(claim: Claim, found: Sequence[Value], names: Sequence[str]) -> list[
         missing = [one for one in each if claim.along not in one.row.keys]
         if missing:
             raise CollforgeError(f"a row has no {claim.along}")
+        if any(isinstance(one.row.keys[claim.along], str) for one in each):
+            raise CollforgeError(f"{claim.along} is no number")
         each.sort(key=lambda one: float(one.row.keys[claim.along]))
     return list(groups.values())
 
@@ -140,7 +152,7 @@ def _groups(claim: Claim, found: Sequence[Value], names: Sequence[str]) -> list[
 def _growth(group: Sequence[Value], along: str) -> Value:
     """The value at the end of an axis over that at its begin."""
     first, last = group[0], group[-1]
-    if len(group) < 2:
+    if first.row.keys.get(along) == last.row.keys.get(along):
         return Value(last.row, [], True, f"only one place of {along} was measured")
     end, begin = (Row(one.row.keys, {"": one.samples}, one.doubt) for one in (last, first))
     return values.ratio(end, begin, "")
@@ -178,7 +190,7 @@ class _Test:
             return Cell(None, f"{one.mean:.3g} at {place}" if one.samples else "", doubt)
         least = -math.inf if self.claim.at_least is None else self.claim.at_least
         most = math.inf if self.claim.at_most is None else self.claim.at_most
-        inside = least <= found.low and found.high <= most
+        inside = least < found.low and found.high < most
         outside = found.high < least or found.low > most
         says = f"{found.median:.3g} ({found.low:.3g} to {found.high:.3g}) at {place}"
         distance = min(found.median - least, most - found.median)
@@ -202,9 +214,10 @@ class _Test:
         says += f"{'below' if low_is_above else 'above'} at {_list(ends)}"
         if begins and ends:
             crossed = max(begins) < min(ends)
-            near = self.claim.within
-            inside = near is None or (max(begins) < near[1] and min(ends) > near[0])
-            return Cell(crossed and inside, says)
+            low, high = self.claim.within or (max(begins), min(ends))
+            if crossed and (max(begins) < low / FAR or min(ends) > high * FAR):
+                return Cell(None, says, "it is not sure where it crosses")
+            return Cell(crossed and max(begins) < high and min(ends) > low, says)
         if doubts or len(sides) < 2:
             return Cell(
                 None, says, Counter(doubts).most_common(1)[0][0] if doubts else "few places"
@@ -216,7 +229,7 @@ def _verdict(claim: Claim, cells: Sequence[Cell]) -> Verdict:
     total = len(cells)
     yes = sum(cell.is_so is True for cell in cells)
     no = sum(cell.is_so is False for cell in cells)
-    need = max(1, math.ceil(claim.share * total - 1e-9))
+    need = total if claim.share == 1 else math.floor(claim.share * total + 1e-9) + 1
     count = f"; so in {yes} of {total} cells, not in {no}" if total > 1 else ""
     if not cells:
         return Verdict(claim.says, OPEN, "no such row was measured")

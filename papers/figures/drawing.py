@@ -27,6 +27,7 @@ class _Point:
     row: Row
     interval: Interval
     samples: Sequence[float]
+    is_doubted: bool
 
 
 Panels = Mapping[str, Sequence[_Point]]
@@ -43,7 +44,14 @@ def draw(drawn: Drawn, rows: Mapping[str, Sequence[Row]], title: str = "") -> Pi
 
 
 def _points(drawn: Drawn, rows: Sequence[Row]) -> list[_Point]:
-    shown = [row for row in rows if row.matches(drawn.where)]
+    numbers = [drawn.across, drawn.up] if drawn.kind == "map" else []
+    numbers = [drawn.across] if drawn.kind == "lines" else numbers
+    shown = [
+        row
+        for row in rows
+        if row.matches(drawn.where)
+        and all(isinstance(row.keys.get(name), (int, float)) for name in numbers)
+    ]
     found: list[Value] = []
     for row in shown:
         if not drawn.over:
@@ -62,7 +70,9 @@ def _points(drawn: Drawn, rows: Sequence[Row]) -> list[_Point]:
     for each in map(values.alike, columns.values()):
         shared = values.spread(each)
         points += [
-            _Point(one.row, _scaled(drawn, values.interval(one, shared)), one.samples)
+            _Point(
+                one.row, _scaled(drawn, values.interval(one, shared)), one.samples, bool(one.doubt)
+            )
             for one in each
         ]
     return points
@@ -103,24 +113,26 @@ def _lines(drawn: Drawn, panels: Panels, title: str) -> Picture:
             lines.setdefault(_label(drawn, point.row), []).append(point)
         found[name] = [_line(label, each, drawn.across) for label, each in lines.items()]
     unit = "% more than native" if drawn.gap and not drawn.unit else drawn.unit
-    return LinePicture(found, drawn.across, unit, scale=1.0, title=title, linear=drawn.gap)
+    return LinePicture(found, drawn.axis, unit, scale=1.0, title=title, linear=drawn.gap)
 
 
 def _line(label: str, points: Sequence[_Point], across: str) -> Line:
     ordered = sorted(points, key=lambda point: float(_place(point.row, across)))
     at = [(float(_place(point.row, across)), point.interval.median) for point in ordered]
-    return Line(label, "o-", at, [point.interval for point in ordered])
+    doubted = [number for number, point in enumerate(ordered) if point.is_doubted]
+    return Line(label, "o-", at, [point.interval for point in ordered], doubted)
 
 
 def _bars(drawn: Drawn, panels: Panels, title: str) -> Picture:
     found = {name: [_bar(drawn, point) for point in points] for name, points in panels.items()}
-    return BarPicture(found, drawn.across, drawn.unit, title)
+    return BarPicture(found, drawn.axis, drawn.unit, title)
 
 
 def _bar(drawn: Drawn, point: _Point) -> Bar:
     parts, whole = {"": point.interval.median}, point.interval
     if drawn.values:
-        means = {name: values.value(point.row, name).mean * drawn.scale for name in drawn.values}
+        parts_of = {name: values.value(point.row, name) for name in drawn.values}
+        means = {name: one.mean * drawn.scale for name, one in parts_of.items() if one.samples}
         parts, total = means, sum(means.values())
         whole = Interval(total, total, total)
     return Bar(f"{_place(point.row, drawn.across)}", _label(drawn, point.row), parts, whole)
@@ -133,12 +145,13 @@ def _maps(drawn: Drawn, panels: Panels, title: str) -> Picture:
                 float(_place(point.row, drawn.across)),
                 float(_place(point.row, drawn.up)),
                 point.interval.median,
+                point.is_doubted,
             )
             for point in points
         ]
         for name, points in panels.items()
     }
-    return MapPicture(found, drawn.across, drawn.up, drawn.unit, title)
+    return MapPicture(found, drawn.axis, drawn.up, drawn.unit, title)
 
 
 def _histograms(drawn: Drawn, panels: Panels, title: str) -> Picture:

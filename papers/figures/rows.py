@@ -16,6 +16,9 @@ from typing import Any, Union
 from collforge.layout import from_name
 from collforge.variant import NATIVE, split_name
 
+LEAST, MOST = 1e-30, 1e30
+"""What is nearer to 0 or further from it was not measured."""
+
 Key = Union[str, int, float, bool]
 Wanted = Mapping[str, Union[Key, Sequence[Key]]]
 """What the keys of a row must be: a value, one of several words, or a number of a range [from, to]."""
@@ -65,7 +68,7 @@ def _variants(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         words = [word.partition("=") for word in text.split(",")] if "=" in text else []
         seconds = [statistics.median(one) if one else math.nan for one in launches]
         yield {
-            **{key: row[key] for key in ("collective", "bytes")},
+            **{key: row[key] for key in ("collective", "bytes", "doubt") if key in row},
             **{key: int(value) if value.isdecimal() else value for key, _, value in words},
             "family": family,
             "variant": name,
@@ -79,10 +82,14 @@ def _row(stored: Mapping[str, Any]) -> Row:
     for name, value in _flat(stored, ""):
         if isinstance(value, list):
             if value and all(one is None or isinstance(one, (int, float)) for one in value):
-                quantities[name] = [math.nan if one is None else one for one in value]
+                quantities[name] = [_finite(one) for one in value]
         elif value is not None and name != "doubt":
             keys[name] = value
     return Row(keys, quantities, str(stored.get("doubt", "")))
+
+
+def _finite(value: float | None) -> float:
+    return value if value == 0 or (value and LEAST < abs(value) < MOST) else math.nan
 
 
 def _flat(stored: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -1,7 +1,8 @@
 """The values that pictures show and claims judge: a quantity of each row, or its ratio to another row's.
 
 With the interval of its mean over launches, by Student's t: of logarithms where all are positive, as times,
-rates and ratios are. Launches of a figure differ alike, so a value's spread is at least the one that all share.
+rates and ratios are. Launches of a figure differ alike, so values share their spread; one that differs by more
+than chance has its own.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from collforge.errors import CollforgeError
 from collforge.papers.figures.rows import Key, Row, Wanted
@@ -17,6 +19,8 @@ from collforge.tuner.decide.evidence import CONFIDENCE, Interval, quantile
 
 LEAST_LAUNCHES = 3
 """With fewer, an interval says little."""
+MEDIAN_EFFICIENCY = 0.4
+"""What a median of variances knows, of what their mean would."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +44,7 @@ class Value:
 
 
 def value(row: Row, quantity: str) -> Value:
-    """Raises CollforgeError if the row has no such quantity."""
-    if quantity not in row.quantities:
-        raise CollforgeError(f"a row has no {quantity}, but {', '.join(row.quantities)}")
-    samples = [one for one in row.quantities[quantity] if not math.isnan(one)]
+    samples = [one for one in row.quantities.get(quantity, ()) if not math.isnan(one)]
     return Value(row, samples, doubt=row.doubt or ("" if samples else "nothing was measured"))
 
 
@@ -52,7 +53,7 @@ def ratio(row: Row, base: Row, quantity: str) -> Value:
     above, below = value(row, quantity), value(base, quantity)
     pairs = [
         (a, b)
-        for a, b in zip(row.quantities[quantity], base.quantities[quantity])
+        for a, b in zip(row.quantities.get(quantity, ()), base.quantities.get(quantity, ()))
         if not math.isnan(a + b)
     ]
     doubt = above.doubt or below.doubt
@@ -82,12 +83,16 @@ def alike(found: Sequence[Value]) -> list[Value]:
 
 
 def spread(values: Sequence[Value]) -> tuple[float, int]:
-    """The standard deviation of launches that the values share, and its degrees of freedom."""
+    """The standard deviation of launches that most values share, and its degrees of freedom.
+
+    It comes from the median of the variances, which a few noisy values do not move.
+    """
     many = [one.scale for one in values if len(one.samples) > 1]
-    df = sum(len(one) - 1 for one in many)
-    if not df:
+    if not many:
         return 0.0, 0
-    return math.sqrt(sum(statistics.variance(one) * (len(one) - 1) for one in many) / df), df
+    each = round(statistics.fmean(len(one) - 1 for one in many))
+    middle = statistics.median(map(statistics.variance, many)) / _median_of_variances(each)
+    return math.sqrt(middle), max(each, round(MEDIAN_EFFICIENCY * each * len(many)))
 
 
 def interval(one: Value, shared: tuple[float, int], confidence: float = CONFIDENCE) -> Interval:
@@ -96,12 +101,30 @@ def interval(one: Value, shared: tuple[float, int], confidence: float = CONFIDEN
     count = len(one.samples)
     if count < 2 or not df:
         return Interval(one.mean, -math.inf, math.inf)
-    deviation = max(common, statistics.stdev(one.scale))
-    half = quantile(round(confidence, 6), df) * deviation / math.sqrt(count)
+    own = statistics.stdev(one.scale)
+    if own > common * math.sqrt(_variance_ratio(count - 1, df)):
+        common, df = own, count - 1
+    half = quantile(round(confidence, 6), df) * common / math.sqrt(count)
     middle = statistics.fmean(one.scale)
     if not one.is_log:
         return Interval(middle, middle - half, middle + half)
     return Interval(*(math.exp(min(part, 700)) for part in (middle, middle - half, middle + half)))
+
+
+@cache
+def _median_of_variances(df: int) -> float:
+    """Of normal samples with a variance of 1."""
+    from scipy import stats
+
+    return float(stats.chi2.ppf(0.5, df)) / df
+
+
+@cache
+def _variance_ratio(own: int, shared: int) -> float:
+    """How much greater the variance of one value may be than that of all by chance, at 95 %."""
+    from scipy import stats
+
+    return float(stats.f.ppf(CONFIDENCE, own, shared))
 
 
 def places(one: Row, names: Sequence[str]) -> dict[str, Key]:

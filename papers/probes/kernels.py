@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.table import Table
 
@@ -18,7 +18,6 @@ from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.papers.programs import kernels
 from collforge.papers.programs.kernels import KERNELS, Line, versions
-from collforge.reframe_checks.systems import slurm
 from collforge.tuner.decide import evidence
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
@@ -50,6 +49,8 @@ class Timing:
     """Of these, in collectives and in waits for ranks of the node; mean over ranks."""
     computation: tuple[float, ...]
     """The rest."""
+    doubt: str = ""
+    """measuring.crowded"""
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Timings:
     chosen = split_choices("kernel", args.kernel, KERNELS)
     each = [(kernel, version) for kernel in chosen for version in versions(kernel)]
     compiled = [kernels.compile_command(str(library.mpicc), *one, folder, runtime) for one in each]
-    shares = site.system in (*measuring.LAYOUTS, *slurm.SYSTEMS)
+    shares = bool(measuring.crowded(args, at))
     sizes = {kernel: size_of(kernel, at, args) for kernel in chosen}
     round_of = [
         launch(
@@ -132,9 +133,10 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Timings:
     outcomes = run_launches(site, folder / "job", compiled, round_of * args.launches)
     lines: dict[str, dict[str, list[Line]]] = {kernel: {} for kernel in chosen}
     for number, (kernel, version) in enumerate(each):
-        found = [line_of(kernel, one) for one in outcomes[number :: len(each)]]
-        lines[kernel][version] = found
-    rows = [row for kernel in chosen for row in timings(kernel, sizes[kernel], lines[kernel])]
+        lines[kernel][version] = [line_of(kernel, one) for one in outcomes[number :: len(each)]]
+    doubt = measuring.crowded(args, at)
+    found = [row for kernel in chosen for row in timings(kernel, sizes[kernel], lines[kernel])]
+    rows = [replace(row, doubt=doubt) for row in found]
     words = f"median of {args.launches} launches"
     return Timings(
         f"{library.short_version}, {measuring.system_name(args)} {at.name}: {words}", rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,6 @@ from collforge.mpi_library import MpiLibrary
 from collforge.papers.programs import applications
 from collforge.papers.programs.applications import Line
 from collforge.reframe_checks.mpirun import PRELOAD
-from collforge.reframe_checks.systems import slurm
 from collforge.toolchain import build, vcis
 from collforge.tuner.decide.evidence import Interval, median_interval
 from collforge.tuner.probes import Result, programs
@@ -106,8 +104,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     folder = new_folder(home() / "runs", "monte-carlo")
     mpicc = str(library.mpicc)
     variables = {"OMP_NUM_THREADS": str(at.threads)}
-    here = args.system in (*measuring.LAYOUTS, *slurm.SYSTEMS) and not args.config
-    doubt = crowded(at) if here else ""
+    doubt = measuring.crowded(args, at)
     if doubt:  # threads that poll would keep others from running
         variables["OMP_WAIT_POLICY"] = "passive"
     preloaded = {**variables, **vcis.thread_settings(library, at.threads), "COLLFORGE_VERBOSE": "2"}
@@ -131,13 +128,6 @@ def ways(at: Layout) -> list[Way]:
     """In the order of their launches in a round: the allreduce by 2, 4, ... and all threads of a rank."""
     threads = sorted({*(1 << n for n in range(1, at.threads.bit_length())), at.threads})
     return [Way(NATIVE, 1), *(Way(way, number) for number in threads for way in VARIANTS)]
-
-
-def crowded(at: Layout) -> str:
-    """Why this machine is too small to be all nodes of a layout; '' if it is not."""
-    cores = len(os.sched_getaffinity(0))
-    wanted = at.size * at.threads
-    return f"more threads than cores: {wanted} on {cores}" if wanted > cores else ""
 
 
 def rows(at: Layout, outcomes: Sequence[Outcome], doubt: str) -> list[Time]:

@@ -163,10 +163,11 @@ class Found(Result):
 
     def picture(self) -> MapPicture:
         """A heat map of the overhead for each collective, by the targets of communication and computation."""
-        panels: dict[str, list[tuple[float, float, float]]] = {}
+        panels: dict[str, list[tuple[float, float, float, bool]]] = {}
         for point in self.points:
             first = point.pairs[0]
-            cell = (first.comm_target * 1e3, first.comp_target * 1e3, point.middle("overhead"))
+            place = (first.comm_target * 1e3, first.comp_target * 1e3)
+            cell = (*place, point.middle("overhead"), bool(point.doubt))
             panels.setdefault(f"I{point.name}, {point.progress}", []).append(cell)
         axes = ("communication (ms)", "computation (ms)")
         return MapPicture(panels, *axes, "overhead: 0 overlap, 1 none", self.title)

@@ -13,8 +13,6 @@ from collforge.home import home, new_folder
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.papers import PROGRAMS
-from collforge.papers.probes.monte_carlo import crowded
-from collforge.reframe_checks.systems import slurm
 from collforge.toolchain.build import OPENMP_FLAGS
 from collforge.tuner.run import measuring
 from collforge.tuner.run.launches import KILLED, Launch, Outcome, run_launches
@@ -58,9 +56,7 @@ class Rounds:
         failed = [one for one in outcomes if one.code != 0]
         if failed:
             return f"{len(failed)} of {len(outcomes)} launches failed: {last_words(failed[0])}"
-        system = self.args.system
-        here = system in (*measuring.LAYOUTS, *slurm.SYSTEMS) and not self.args.config
-        return crowded(from_name(layout)) if here else ""
+        return measuring.crowded(self.args, from_name(layout))
 
 
 def last_words(failed: Outcome) -> str:

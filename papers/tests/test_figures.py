@@ -49,19 +49,32 @@ def test_of_the_cases_quick_takes_the_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("largest", "cut"),
+    ("largest", "fitted"),
     [
         (None, ["2x2", "4x2", "8x2"]),
-        ("16x4", ["2x2", "4x2", "8x2"]),
+        ("32x4", ["2x4", "4x4", "8x4", "16x4", "32x4"]),
         ("4x1", ["2x1", "4x1"]),
-        ("3+1", ["2x2", "4x2", "8x2"]),
     ],
 )
-def test_the_layouts_that_a_site_has(largest: str | None, cut: list[str]) -> None:
+def test_the_layouts_that_a_site_has(largest: str | None, fitted: list[str]) -> None:
     figure = Figure("p", "1", "s", "shows", layout="4x2", over=("2x2", "4x2", "8x2"))
-    assert reproduce.layouts(figure, largest) == cut
-    assert reproduce.layouts(Figure("p", "1", "s", "shows", layout="4x1x2"), "2x2") == ["2x1x2"]
-    assert reproduce.layouts(Figure("p", "1", "s", "shows"), "2x2") == [""]
+    assert reproduce.layouts(figure, largest) == fitted
+
+    def of(layout: str, largest: str) -> list[str]:
+        return reproduce.layouts(Figure("p", "1", "s", "shows", layout=layout), largest)
+
+    assert of("4x1x2", "2x2") == ["2x1x2"] and of("4x2", "36x32") == ["36x32"]
+    assert of("2x1", "36x32") == ["2x1"] and of("1x2", "36x32") == ["1x32"]
+    assert of("2x2,4x2,4x4", "2x1") == ["2x1"] and of("", "2x2") == [""]
+    with pytest.raises(CollforgeError, match="name nodes and ranks"):
+        of("4x2", "3+1")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"command": "x"}', "\xff"])
+def test_a_part_of_a_result_is_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "one.json"
+    path.write_text(text, encoding="latin-1")
+    assert reproduce._stored(path) is None and reproduce._stored(tmp_path / "none") is None
 
 
 ROWS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from collforge.layout import from_name
 from collforge.papers.probes import monte_carlo as probe
 from collforge.papers.probes.monte_carlo import Way
 from collforge.papers.programs import applications
+from collforge.tuner.run import measuring
 from collforge.tuner.run.launches import Outcome
 
 AT = from_name("4x1x2")
@@ -55,8 +57,11 @@ def test_another_result_is_an_error() -> None:
 def test_what_was_not_split_is_doubted() -> None:
     found = probe.rows(AT, [said(NATIVE), said(SPLIT, variant="native"), said(SHIFTED)], "")
     assert [bool(row.doubt) for row in found] == [False, True, False]
-    assert "more threads than cores" in probe.crowded(from_name("512x64x2"))
-    assert not probe.crowded(from_name("1x1"))
+    here = argparse.Namespace(system="local", config=None)
+    assert "more threads than cores" in measuring.crowded(here, from_name("512x64x2"))
+    assert not measuring.crowded(here, from_name("1x1"))
+    site = argparse.Namespace(system="local", config=Path("site.py"))
+    assert not measuring.crowded(site, from_name("512x64x2"))
 
 
 @pytest.mark.emulated

@@ -29,6 +29,8 @@ ROOM = 3
 """Factor between the least or greatest value of a panel and its frame."""
 MOST_LABELS = 5
 BINS = 12
+BARS_APART = 50
+"""Bars that differ by more than this factor have a logarithmic axis."""
 MARKERS = "os^Dv<>P*X"
 HATCHES = ("", "///", "...", "xxx", "ooo", "---")
 
@@ -57,6 +59,15 @@ def _line(picture: LinePicture, path: Path) -> None:
                 numbers = [number for number, _ in line.points]
                 style = line.style.replace("o", markers[line.label])
                 drawn = axes.loglog(numbers, values, style, markersize=5, color=colours[line.label])
+                hollow = [(numbers[i], values[i]) for i in line.doubted]
+                axes.loglog(
+                    [number for number, _ in hollow],
+                    [value for _, value in hollow],
+                    markers[line.label],
+                    markersize=5,
+                    color=colours[line.label],
+                    markerfacecolor="white",
+                )
                 shown.setdefault(line.label, drawn[0])
                 low = [one.low * picture.scale for one in line.intervals]
                 high = [one.high * picture.scale for one in line.intervals]
@@ -120,12 +131,19 @@ def _map(picture: MapPicture, path: Path) -> None:
             image = axes.imshow(
                 _matrix(cells), cmap=colours, norm=norm, origin="lower", aspect="auto"
             )
-            columns = sorted({column for column, _, _ in cells})
-            rows = sorted({row for _, row, _ in cells})
-            for column, row, value in cells:
+            columns = sorted({cell[0] for cell in cells})
+            rows = sorted({cell[1] for cell in cells})
+            for column, row, value, is_doubted in cells:
                 colour = "white" if value < -0.25 or value > 2 else "black"
                 at = (columns.index(column), rows.index(row))
-                axes.text(*at, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=8)
+                axes.text(
+                    *at,
+                    f"{value:.2f}{'?' * is_doubted}",
+                    ha="center",
+                    va="center",
+                    color=colour,
+                    fontsize=8,
+                )
             axes.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
             axes.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])
             _name(axes, picture.title, name, picture.across, picture.up)
@@ -148,6 +166,11 @@ def _bar(picture: BarPicture, path: Path) -> None:
                 at = groups.index(bar.group) + (labels.index(bar.label) + 0.5) * width - 0.4
                 _stack(axes, at, width, bar, (colours[bar.label], hatches, shown))
             axes.set_xticks(range(len(groups)), groups)
+            heights = [
+                height for bar in panel for height in bar.parts.values() if len(bar.parts) == 1
+            ]
+            if heights and 0 < min(heights) < max(heights) / BARS_APART:
+                axes.set_yscale("log")
             _name(axes, picture.title, title, picture.across, picture.unit)
 
 
@@ -203,9 +226,9 @@ def _name(axes: Any, whole: str, panel: str, across: str, up: str) -> None:
     axes.figure.suptitle(whole, fontsize=9)
 
 
-def _matrix(cells: Sequence[tuple[float, float, float]]) -> list[list[float]]:
+def _matrix(cells: Sequence[tuple[float, float, float, bool]]) -> list[list[float]]:
     """Rows from the lowest up; nan where there is no cell."""
-    known = {(column, row): value for column, row, value in cells}
+    known = {(column, row): value for column, row, value, _ in cells}
     columns, rows = (sorted({cell[i] for cell in cells}) for i in range(2))
     return [[known.get((column, row), math.nan) for column in columns] for row in rows]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.table import Table
@@ -68,6 +68,8 @@ class Row:
     cores: int
     costs: tuple[float, ...]
     """One a launch."""
+    doubt: str = ""
+    """measuring.crowded"""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,11 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Startup:
     args.layout = layouts[0].name
     site = measuring.site(args, library.name)
     started = programs.prepare(library, layouts)
-    rows = measure(started, site, layouts, args.launches)
+    doubts = {at.name: measuring.crowded(args, at) for at in layouts}
+    rows = [
+        replace(row, doubt=doubts[row.layout])
+        for row in measure(started, site, layouts, args.launches)
+    ]
     words = f"one-off costs, median of {args.launches} launches (95 % interval)"
     return Startup(f"{library.short_version}: {words}; {measuring.system_name(args)}", rows)
 

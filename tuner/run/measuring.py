@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -272,6 +273,13 @@ def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
             raise unknown("collective", name, [*groups["all"], *groups])
         names += groups.get(name, [name])
     return tuple(dict.fromkeys(names))
+
+
+def crowded(args: argparse.Namespace, at: Layout) -> str:
+    """Why times say little of nodes with a core for each thread: this machine is all of them; '' if not."""
+    here = args.system in (*LAYOUTS, *slurm.SYSTEMS) and not args.config
+    wanted, cores = at.launched.size * at.threads, len(os.sched_getaffinity(0))
+    return f"more threads than cores: {wanted} on {cores}" if here and wanted > cores else ""
 
 
 def place_of(site: Site, at: str) -> Place:

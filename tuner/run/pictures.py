@@ -21,6 +21,8 @@ class Line:
     """(across, value), e.g. bytes and seconds"""
     intervals: Sequence[Interval] = ()
     """One for each point, in the same unit; empty: none are drawn."""
+    doubted: Sequence[int] = ()
+    """The numbers of points that certify nothing; they are hollow."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,8 @@ class DotPicture(Picture, frozen=True, tag="dots"):
 class MapPicture(Picture, frozen=True, tag="maps"):
     """A heat map for each title: a cell for each point, with its value."""
 
-    panels: Mapping[str, Sequence[tuple[float, float, float]]]
-    """(across, up, value) of each cell."""
+    panels: Mapping[str, Sequence[tuple[float, float, float, bool]]]
+    """(across, up, value) of each cell, and whether it is doubted."""
     across: str
     up: str
     unit: str

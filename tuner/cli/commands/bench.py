@@ -143,7 +143,7 @@ def run(args: argparse.Namespace) -> int:
     rows = [make_row(known, problem, measured) for problem in problems]
     show(args, known, list(zip(problems, rows)), standard)
     picture = bench_tables.picture(rows, library.name, standard, args.each)
-    tables.save(args, library.short_version, plain_rows(known, measured, rows), picture)
+    tables.save(args, library.short_version, plain_rows(args, known, measured, rows), picture)
     return 0
 
 
@@ -183,8 +183,15 @@ def other_natives(
     return found
 
 
-def plain_rows(known: Known, measured: Measured, rows: Sequence[Row]) -> list[dict[str, object]]:
-    """The rows for --json, with ``size``, that of --sizes (maybe per node), and every sample."""
+LINK_BOUND = 1e-3
+"""Seconds that the links take at least, from which they count on the emulated cluster, and not shared cores."""
+
+
+def plain_rows(
+    args: argparse.Namespace, known: Known, measured: Measured, rows: Sequence[Row]
+) -> list[dict[str, object]]:
+    """The rows for --json, with ``size``, that of --sizes (maybe per node), every sample, and doubts."""
+    doubt = measuring.crowded(args, known.goal.layout)
     sizes = {
         plan.problem_at(known.made, known.goal, collective, size).problem: size
         for size in known.goal.sizes
@@ -196,6 +203,7 @@ def plain_rows(known: Known, measured: Measured, rows: Sequence[Row]) -> list[di
             **asdict(row),
             **{name: getattr(row, name) for name in derived},
             "size": sizes.get(row.problem, row.bytes),
+            "doubt": "" if args.system == "emulated" and (row.limit or 0) > LINK_BOUND else doubt,
             "samples": samples(measured.launches[row.problem]),
         }
         for row in rows
