@@ -61,7 +61,8 @@ def test_the_methods_of_the_paper(built: Installation) -> None:
     env = {"COLLFORGE_NODE_MAP": "3", "COLLFORGE_FORCE": ";".join(forced)}
     program = hybrid_program(built, str(C / "hybrid_methods"))
     done = launch_local(built.library.name, 6, [str(program)], env)
-    assert (done.returncode, done.stdout) == (0, 6 * "passed\n"), done.stderr
+    # Launchers may mix the lines of ranks.
+    assert (done.returncode, done.stdout.count("passed")) == (0, 6), done.stderr
 
 
 def example(built: Installation, name: str, nodes: str, *words: str) -> str:

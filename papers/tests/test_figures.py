@@ -129,7 +129,8 @@ def test_a_figure_is_measured_once(built: Installation, collforge: Launch) -> No
     first = collforge("reproduce", *words, "--quick", timeout=300)
     assert first.returncode == 0, first.stderr
     if built.library.flavor == "mpich":
-        assert "1 launch, 3 are needed" in first.stdout
+        assert "cannot be told" in first.stdout
+        assert "1 launch, 3 are needed" in first.stdout or "more threads than" in first.stdout
     folder = Path(os.environ["COLLFORGE_HOME"], "figures", "multi-lane-7-local-quick")
     path = folder / f"{built.library.name}-2x2.json"
     with (folder / "figure.csv").open() as lines:
