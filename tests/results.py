@@ -81,7 +81,7 @@ def _row(cells: list[str]) -> str:
 
 def measure() -> None:
     """Repeats the command of each file and replaces the file. Raises CalledProcessError if one fails."""
-    for path in sorted(FOLDER.glob("*.json")):
+    for path in sorted(FOLDER.rglob("*.json")):
         command = json.loads(path.read_text(encoding="utf-8"))["command"]
         print(f"{path.name}: {command}", flush=True)
         words = [str(Path(sys.executable).with_name("collforge")), *shlex.split(command)[1:]]

@@ -274,4 +274,5 @@ def test_the_tables_of_results_are_those_of_the_files() -> None:
         text = page.read_text()
         assert results.render(page) == text
         shown |= {name for found in results.TABLE.finditer(text) for name in found[2].split()}
-    assert shown == {path.name for path in results.FOLDER.glob("*.json")} and shown
+    stored = results.FOLDER.rglob("*.json")
+    assert shown == {str(path.relative_to(results.FOLDER)) for path in stored} and shown

@@ -135,7 +135,8 @@ def _bar(drawn: Drawn, point: _Point) -> Bar:
         means = {name: one.mean * drawn.scale for name, one in parts_of.items() if one.samples}
         parts, total = means, sum(means.values())
         whole = Interval(total, total, total)
-    return Bar(f"{_place(point.row, drawn.across)}", _label(drawn, point.row), parts, whole)
+    group, label = str(_place(point.row, drawn.across)), _label(drawn, point.row)
+    return Bar(group, label, parts, whole, point.is_doubted)
 
 
 def _maps(drawn: Drawn, panels: Panels, title: str) -> Picture:

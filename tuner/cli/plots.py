@@ -29,6 +29,7 @@ ROOM = 3
 """Factor between the least or greatest value of a panel and its frame."""
 MOST_LABELS = 5
 BINS = 12
+PALE = 0.4
 BARS_APART = 50
 """Bars that differ by more than this factor have a logarithmic axis."""
 MARKERS = "os^Dv<>P*X"
@@ -181,8 +182,11 @@ def _stack(
     bottom = 0.0
     for part, height in bar.parts.items():
         style = {"color": colour, "hatch": hatches[part], "edgecolor": "white"}
-        drawn = axes.bar(at, height, 0.9 * width, bottom=bottom, **style)
-        shown.setdefault(", ".join(filter(None, (bar.label, part))), drawn)
+        pale = PALE if bar.is_doubted else 1.0
+        drawn = axes.bar(at, height, 0.9 * width, bottom=bottom, alpha=pale, **style)
+        name = ", ".join(filter(None, (bar.label, part)))
+        if name not in shown or not bar.is_doubted:  # the legend is not pale
+            shown[name] = drawn
         bottom += height
     axes.vlines(at, bar.interval.low, bar.interval.high, color="black")
 

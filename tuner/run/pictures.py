@@ -86,6 +86,8 @@ class Bar:
     """From the bottom; '' alone for a bar without parts."""
     interval: Interval
     """Of the whole."""
+    is_doubted: bool = False
+    """It certifies nothing, and is pale."""
 
 
 class BarPicture(Picture, frozen=True, tag="bars"):
