@@ -26,7 +26,6 @@ from collforge.papers import figures
 from collforge.papers.figures import Figure, claims, drawing, rows
 from collforge.papers.figures.claims import Verdict
 from collforge.papers.figures.rows import Row
-from collforge.reframe_checks.systems import slurm
 from collforge.tuner.cli import plots, tables
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import measuring
@@ -133,8 +132,7 @@ def _show(figure: Figure, args: argparse.Namespace) -> list[dict[str, Any]]:
     picture = drawing.draw(figure.picture, {one.mpi: one.rows for one in found})
     for ending in ("svg", "png", "pdf"):
         plots.draw(picture, folder / f"figure.{ending}")
-    here = args.system in (*measuring.LAYOUTS, *slurm.SYSTEMS) and not args.config
-    network = claims.SOFTWARE if here else ""
+    network = claims.SOFTWARE if measuring.is_this_machine(args) else ""
     judged = [(one, verdict) for one in found for verdict in verdicts(figure, one, network)]
     tables.show(_table(judged), wide=True)
     print(f"JSON, CSV and the picture: {folder}", flush=True)
@@ -221,29 +219,24 @@ def layouts(figure: Figure, largest: str | None) -> list[str]:
     most = from_name(largest)
     if not most.regular:
         raise CollforgeError(f"--layout {largest}: name nodes and ranks, such as 8x16")
-    fitted = [
-        ",".join(dict.fromkeys(_fit(name, most) for name in each.split(","))) for each in wanted
-    ]
     last = from_name(wanted[-1].split(",")[-1])
     if len(wanted) == 1 and "," not in wanted[0] and last.nodes > 2:
-        return [_fit(f"{most.nodes}x{last.node_sizes[0]}" + threads_of(last), most)]
+        return [_fit(last, most.nodes, most)]
+    fitted = [
+        ",".join(dict.fromkeys(_fit(at, at.nodes, most) for at in map(from_name, each.split(","))))
+        for each in wanted
+    ]
     nodes = last.nodes
     while len(wanted) > 1 and nodes * 2 <= most.nodes:
         nodes *= 2
-        fitted.append(_fit(f"{nodes}x{last.node_sizes[0]}", most))
+        fitted.append(_fit(last, nodes, most))
     return list(dict.fromkeys(fitted))
 
 
-def _fit(name: str, most: Layout) -> str:
-    """A layout of at most as many nodes, with as many ranks on each, if the paper has several there."""
-    at = from_name(name)
-    ranks = min(at.node_sizes[0], most.node_sizes[0])
-    ranks = most.node_sizes[0] if ranks > 1 else ranks
-    return f"{min(at.nodes, most.nodes)}x{ranks}" + threads_of(at)
-
-
-def threads_of(at: Layout) -> str:
-    return f"x{at.threads}" if at.threads > 1 else ""
+def _fit(at: Layout, nodes: int, most: Layout) -> str:
+    """The layout on so many nodes, as far as there are, with all their ranks if the paper has several."""
+    ranks = 1 if at.node_sizes[0] == 1 else most.node_sizes[0]
+    return from_name(f"{min(nodes, most.nodes)}x{ranks}x{at.threads}").name
 
 
 def _where(args: argparse.Namespace, library: MpiLibrary) -> list[str]:

@@ -22,7 +22,7 @@ from collforge.papers.figures.values import LEAST_LAUNCHES, Value
 from collforge.tuner.decide.evidence import CONFIDENCE, Interval
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
-UP, DOWN = "up", "down"
+DOWN = "down"
 FAR = 8
 """A crossing is not known where the sure places on both sides are further than this factor from the paper's."""
 
@@ -185,7 +185,7 @@ class _Test:
 
     def _bounded(self, one: Value) -> Cell:
         found, doubt = self._interval(one)
-        place = _words(values.places(one.row, self.names))
+        place = _words(one.row.places(self.names))
         if found is None:
             return Cell(None, f"{one.mean:.3g} at {place}" if one.samples else "", doubt)
         least = -math.inf if self.claim.at_least is None else self.claim.at_least

@@ -33,19 +33,19 @@ class _Point:
 Panels = Mapping[str, Sequence[_Point]]
 
 
-def draw(drawn: Drawn, rows: Mapping[str, Sequence[Row]], title: str = "") -> Picture:
+def draw(drawn: Drawn, rows: Mapping[str, Sequence[Row]]) -> Picture:
     """``rows``: by the library's name. Raises CollforgeError if the picture does not fit the rows."""
     panels: dict[str, list[_Point]] = {}
     for library, of_library in rows.items():
         for point in _points(drawn, of_library):
             words = [library, *(_text(name, point.row) for name in drawn.panels)]
             panels.setdefault(", ".join(filter(None, words)), []).append(point)
-    return _DRAWERS[drawn.kind](drawn, panels, title)
+    return _DRAWERS[drawn.kind](drawn, panels)
 
 
 def _points(drawn: Drawn, rows: Sequence[Row]) -> list[_Point]:
-    numbers = [drawn.across, drawn.up] if drawn.kind == "map" else []
-    numbers = [drawn.across] if drawn.kind == "lines" else numbers
+    axes = {"map": (drawn.across, drawn.up), "lines": (drawn.across,)}
+    numbers = axes.get(drawn.kind, ())
     shown = [
         row
         for row in rows
@@ -105,7 +105,7 @@ def _place(row: Row, name: str) -> Key:
     return row.keys.get(name, "")
 
 
-def _lines(drawn: Drawn, panels: Panels, title: str) -> Picture:
+def _lines(drawn: Drawn, panels: Panels) -> Picture:
     found = {}
     for name, points in panels.items():
         lines: dict[str, list[_Point]] = {}
@@ -113,7 +113,7 @@ def _lines(drawn: Drawn, panels: Panels, title: str) -> Picture:
             lines.setdefault(_label(drawn, point.row), []).append(point)
         found[name] = [_line(label, each, drawn.across) for label, each in lines.items()]
     unit = "% more than native" if drawn.gap and not drawn.unit else drawn.unit
-    return LinePicture(found, drawn.axis, unit, scale=1.0, title=title, linear=drawn.gap)
+    return LinePicture(found, drawn.axis, unit, scale=1.0, linear=drawn.gap)
 
 
 def _line(label: str, points: Sequence[_Point], across: str) -> Line:
@@ -123,9 +123,9 @@ def _line(label: str, points: Sequence[_Point], across: str) -> Line:
     return Line(label, "o-", at, [point.interval for point in ordered], doubted)
 
 
-def _bars(drawn: Drawn, panels: Panels, title: str) -> Picture:
+def _bars(drawn: Drawn, panels: Panels) -> Picture:
     found = {name: [_bar(drawn, point) for point in points] for name, points in panels.items()}
-    return BarPicture(found, drawn.axis, drawn.unit, title)
+    return BarPicture(found, drawn.axis, drawn.unit)
 
 
 def _bar(drawn: Drawn, point: _Point) -> Bar:
@@ -139,7 +139,7 @@ def _bar(drawn: Drawn, point: _Point) -> Bar:
     return Bar(group, label, parts, whole, point.is_doubted)
 
 
-def _maps(drawn: Drawn, panels: Panels, title: str) -> Picture:
+def _maps(drawn: Drawn, panels: Panels) -> Picture:
     found = {
         name: [
             (
@@ -152,19 +152,19 @@ def _maps(drawn: Drawn, panels: Panels, title: str) -> Picture:
         ]
         for name, points in panels.items()
     }
-    return MapPicture(found, drawn.axis, drawn.up, drawn.unit, title)
+    return MapPicture(found, drawn.axis, drawn.up, drawn.unit)
 
 
-def _histograms(drawn: Drawn, panels: Panels, title: str) -> Picture:
+def _histograms(drawn: Drawn, panels: Panels) -> Picture:
     found: dict[str, dict[str, list[float]]] = {}
     for name, points in panels.items():
         for point in points:
             series = found.setdefault(name, {}).setdefault(_label(drawn, point.row), [])
             series += [one * drawn.scale for one in point.samples]
-    return HistogramPicture(found, drawn.unit, title)
+    return HistogramPicture(found, drawn.unit)
 
 
-def _tables(drawn: Drawn, panels: Panels, title: str) -> Picture:
+def _tables(drawn: Drawn, panels: Panels) -> Picture:
     found = {}
     for name, points in panels.items():
         columns = list(dict.fromkeys(_place(point.row, drawn.across) for point in points))
@@ -176,7 +176,7 @@ def _tables(drawn: Drawn, panels: Panels, title: str) -> Picture:
             [label, *(_cell(cells.get((label, column))) for column in columns)] for label in labels
         ]
         found[name] = [heading, *rows]
-    return TablePicture(found, title)
+    return TablePicture(found)
 
 
 def _cell(one: Interval | None) -> str:
@@ -186,7 +186,7 @@ def _cell(one: Interval | None) -> str:
     return f"{one.median:.3g}{ends}"
 
 
-_DRAWERS: Mapping[str, Callable[[Drawn, Panels, str], Picture]] = {
+_DRAWERS: Mapping[str, Callable[[Drawn, Panels], Picture]] = {
     "lines": _lines,
     "bars": _bars,
     "stacked": _bars,

@@ -37,6 +37,10 @@ class Row:
     def at(self, names: Sequence[str]) -> tuple[Key | None, ...]:
         return tuple(self.keys.get(name) for name in names)
 
+    def places(self, names: Sequence[str]) -> dict[str, Key]:
+        """Its values of these keys, as far as it has them."""
+        return {name: self.keys[name] for name in names if name in self.keys}
+
 
 def _is(key: Key | None, wanted: Key | Sequence[Key]) -> bool:
     if isinstance(wanted, (str, int, float)):

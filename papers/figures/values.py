@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from collforge.errors import CollforgeError
-from collforge.papers.figures.rows import Key, Row, Wanted
+from collforge.papers.figures.rows import Row, Wanted
 from collforge.tuner.decide.evidence import CONFIDENCE, Interval, quantile
 
 LEAST_LAUNCHES = 3
@@ -125,8 +125,3 @@ def _variance_ratio(own: int, shared: int) -> float:
     from scipy import stats
 
     return float(stats.f.ppf(CONFIDENCE, own, shared))
-
-
-def places(one: Row, names: Sequence[str]) -> dict[str, Key]:
-    """The row's values of these keys, as far as it has them."""
-    return {name: one.keys[name] for name in names if name in one.keys}

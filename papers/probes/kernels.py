@@ -21,7 +21,7 @@ from collforge.papers.programs.kernels import KERNELS, Line, versions
 from collforge.tuner.decide import evidence
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
-from collforge.tuner.run.launches import Launch, Outcome, run_launches
+from collforge.tuner.run.launches import Launch, Outcome, failure, run_launches
 from collforge.tuner.run.options import split_choices
 from collforge.tuner.run.pictures import DotPicture, Dots
 from collforge.variant import Variant
@@ -169,8 +169,7 @@ def line_of(kernel: str, outcome: Outcome) -> Line:
     """What a launch printed. Raises CollforgeError if it failed."""
     lines = kernels.printed(kernel, outcome.out)
     if outcome.code != 0 or len(lines) != 1:
-        said = outcome.err.strip()[-2000:] or outcome.out.strip()[-2000:]
-        raise CollforgeError(f"a launch of {kernel} failed (exit code {outcome.code}):\n{said}")
+        raise failure(outcome, f"a launch of {kernel}")
     return lines[0]
 
 

@@ -20,7 +20,7 @@ from collforge.toolchain import build, vcis
 from collforge.tuner.decide.evidence import Interval, median_interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
-from collforge.tuner.run.launches import Launch, Outcome, run_launches
+from collforge.tuner.run.launches import Launch, Outcome, failure, run_launches
 from collforge.tuner.run.pictures import DotPicture, Dots
 
 SUMMARY = "a Monte Carlo program (MPI+OpenMP): its allreduce native or split over its idle threads"
@@ -139,7 +139,7 @@ def rows(at: Layout, outcomes: Sequence[Outcome], doubt: str) -> list[Time]:
         way = every[number % len(every)]
         found = applications.printed(NAME, outcome.out)
         if outcome.code or len(found) != 1:
-            raise CollforgeError(f"{NAME}, {way.way}, failed:\n{outcome.err.strip()[-2000:]}")
+            raise failure(outcome, f"{NAME}, {way.way},")
         lines[way] += found
         if way.variant and not ran(way.variant, outcome.err):
             doubts[way] = f"{way.variant} cannot run: a rank has fewer cores than threads"

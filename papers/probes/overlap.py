@@ -21,10 +21,9 @@ from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
 from collforge.papers.programs import overlap
 from collforge.papers.programs.overlap import COLLECTIVES, DIAGNOSES, RATIOS, Impact, Pair, Place
-from collforge.reframe_checks.launches import Launch, Outcome
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
-from collforge.tuner.run.launches import run_launches
+from collforge.tuner.run.launches import Launch, Outcome, failure, run_launches
 from collforge.tuner.run.options import split, split_choices
 from collforge.tuner.run.pictures import MapPicture
 
@@ -286,8 +285,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
 def lines_of(outcome: Outcome, count: int, folder: Path) -> Sequence[overlap.Line]:
     lines = overlap.read(outcome.out) if outcome.code == 0 else []
     if len(lines) != count:
-        said = " | ".join(outcome.err.strip().splitlines()[-3:])
-        raise CollforgeError(f"a launch failed (exit code {outcome.code}; {folder}): {said}")
+        raise failure(outcome, f"a launch in {folder}")
     return lines
 
 

@@ -28,7 +28,7 @@ from collforge.toolchain.build import RUNTIME
 from collforge.tuner.decide.evidence import Interval, mean_interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.run import measuring
-from collforge.tuner.run.launches import Launch, run_launches
+from collforge.tuner.run.launches import Launch, failure, run_launches
 from collforge.tuner.run.options import output_file, split_choices
 from collforge.tuner.run.pictures import Line, LinePicture
 
@@ -190,9 +190,7 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     for outcome in run_launches(site, folder / "job", compiled, plan):
         launches.append(read(outcome.out) if outcome.code == 0 else [])
         if len(launches[-1]) != len(benchmarks) * len(ks) * len(sizes):
-            raise CollforgeError(
-                f"a launch failed (exit code {outcome.code}):\n{outcome.err[-2000:]}"
-            )
+            raise failure(outcome, "a launch")
     words = f"mean of {args.launches} x {repetitions} repetitions of {exchanges} exchanges"
     title = f"{library.short_version}, {measuring.system_name(args)} {at.name}: {words}"
     shares_cores = args.system in measuring.LAYOUTS and at.size > len(os.sched_getaffinity(0))

@@ -17,7 +17,6 @@ from typing import Any
 from rich.table import Table
 
 from collforge import layout
-from collforge.errors import CollforgeError
 from collforge.home import home, new_folder
 from collforge.layout import Layout
 from collforge.mpi_library import MpiLibrary
@@ -26,7 +25,7 @@ from collforge.tuner.probes import Result, programs
 from collforge.tuner.probes.programs import Programs
 from collforge.tuner.run import measuring
 from collforge.tuner.run.jobs import Site
-from collforge.tuner.run.launches import Launch, Outcome, run_launches
+from collforge.tuner.run.launches import Launch, Outcome, failure, run_launches
 from collforge.tuner.run.pictures import DotPicture, Dots
 
 SUMMARY = "time the one-off costs of MPI_Init and each communicator, with and without the preload"
@@ -141,7 +140,7 @@ def launch(started: Programs, at: Layout, kind: str, added: bool) -> Launch:
 
 def record(outcome: Outcome, kind: str) -> dict[str, Any]:
     if outcome.code != 0:
-        raise CollforgeError(f"a launch ({kind}) failed:\n{outcome.err.strip()[-2000:]}")
+        raise failure(outcome, f"a launch ({kind})")
     return programs.output(outcome.out)
 
 

@@ -14,7 +14,7 @@ from collforge.home import make_folder
 from collforge.reframe_checks.launches import KILLED, Launch, Outcome, Plan, read_outcomes
 from collforge.tuner.run.jobs import Check, Site, run_check
 
-__all__ = ["KILLED", "Launch", "Outcome", "run_launches"]
+__all__ = ["KILLED", "Launch", "Outcome", "failure", "run_launches"]
 
 CHECK = Check("Launches", reframe_checks.CHECKS / "launches.py")
 
@@ -44,3 +44,9 @@ def run_launches(
             f"the launches failed: {' '.join(reasons)} (see {folder / 'reframe.out'})"
         )
     return found
+
+
+def failure(outcome: Outcome, what: str) -> CollforgeError:
+    """To raise for a launch without a result; ``what``: its name, with which the message begins."""
+    said = outcome.err.strip()[-2000:] or outcome.out.strip()[-2000:]
+    return CollforgeError(f"{what} failed (exit code {outcome.code}):\n{said}")

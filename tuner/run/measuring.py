@@ -275,11 +275,16 @@ def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
+def is_this_machine(args: argparse.Namespace) -> bool:
+    """Whether all nodes of the system are this machine: local, emulated, or those of its Slurm cluster."""
+    return args.system in (*LAYOUTS, *slurm.SYSTEMS) and not args.config
+
+
 def crowded(args: argparse.Namespace, at: Layout) -> str:
     """Why times say little of nodes with a core for each thread: this machine is all of them; '' if not."""
-    here = args.system in (*LAYOUTS, *slurm.SYSTEMS) and not args.config
     wanted, cores = at.launched.size * at.threads, len(os.sched_getaffinity(0))
-    return f"more threads than cores: {wanted} on {cores}" if here and wanted > cores else ""
+    is_crowded = is_this_machine(args) and wanted > cores
+    return f"more threads than cores: {wanted} on {cores}" if is_crowded else ""
 
 
 def place_of(site: Site, at: str) -> Place:

@@ -34,13 +34,13 @@ class Dots:
     """Name -> value"""
 
 
-class Picture(msgspec.Struct, frozen=True, tag_field="kind"):
+class Picture(msgspec.Struct, frozen=True):
     """Panels by their titles."""
 
     panels: Mapping[str, Any]
 
 
-class LinePicture(Picture, frozen=True, tag="lines"):
+class LinePicture(Picture, frozen=True):
     """A panel of lines for each title."""
 
     panels: Mapping[str, Sequence[Line]]
@@ -54,7 +54,7 @@ class LinePicture(Picture, frozen=True, tag="lines"):
     """The axis of the values is linear, as for differences, and not logarithmic."""
 
 
-class DotPicture(Picture, frozen=True, tag="dots"):
+class DotPicture(Picture, frozen=True):
     """A panel for each title: a row for each name, with its dots and intervals."""
 
     panels: Mapping[str, Sequence[Dots]]
@@ -64,7 +64,7 @@ class DotPicture(Picture, frozen=True, tag="dots"):
     """The position of a reference line in all panels, such as 1 for native; 0 for none."""
 
 
-class MapPicture(Picture, frozen=True, tag="maps"):
+class MapPicture(Picture, frozen=True):
     """A heat map for each title: a cell for each point, with its value."""
 
     panels: Mapping[str, Sequence[tuple[float, float, float, bool]]]
@@ -90,7 +90,7 @@ class Bar:
     """It certifies nothing, and is pale."""
 
 
-class BarPicture(Picture, frozen=True, tag="bars"):
+class BarPicture(Picture, frozen=True):
     """A panel of groups of bars for each title."""
 
     panels: Mapping[str, Sequence[Bar]]
@@ -99,7 +99,7 @@ class BarPicture(Picture, frozen=True, tag="bars"):
     title: str = ""
 
 
-class HistogramPicture(Picture, frozen=True, tag="histograms"):
+class HistogramPicture(Picture, frozen=True):
     """A panel for each title: how often each label's values fall where."""
 
     panels: Mapping[str, Mapping[str, Sequence[float]]]
@@ -107,7 +107,7 @@ class HistogramPicture(Picture, frozen=True, tag="histograms"):
     title: str = ""
 
 
-class TablePicture(Picture, frozen=True, tag="tables"):
+class TablePicture(Picture, frozen=True):
     """A table for each title: rows of cells, the first row being the heading."""
 
     panels: Mapping[str, Sequence[Sequence[str]]]
