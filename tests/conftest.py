@@ -59,6 +59,7 @@ def _own_environment() -> Iterator[None]:
         patch.setenv("COLLFORGE_SITE", str(SHARED_HOME / "site.ini"))
         # Short programs would have no trials else.
         patch.setenv("COLLFORGE_GUARD_AFTER", "0")
+        patch.setenv("WERROR", "-Werror")
         patch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
         patch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
         yield

@@ -1,7 +1,7 @@
-"""Renders the tables of README.md, docs/results.md and docs/papers.md from docs/results/ (`make results`).
+"""Renders the tables of README.md and of pages of docs from docs/results/ (`make results`).
 
 ``python tests/results.py`` renders the stored files. With ``--measure`` it first repeats the command of each
-file, which should be done on an idle machine.
+file, on an idle machine; not those of docs/results/figures, which take hours (`reproduce --all`).
 
 A table stands between ``<!-- FILE: COLUMN; COLUMN; ... -->`` and ``<!-- end -->``. A COLUMN is TITLE=TEXT,
 where TEXT is a Python format of a row's fields, such as ``{ratio:.2f} ({low:.2f} .. {high:.2f})``.
@@ -24,7 +24,7 @@ from typing import Any
 
 TOP = Path(__file__).resolve().parent.parent
 README = TOP / "README.md"
-PAGES = [README, TOP / "docs" / "results.md", TOP / "docs" / "papers.md"]
+PAGES = [README, *(TOP / "docs" / f"{name}.md" for name in ("results", "papers", "figures"))]
 FOLDER = TOP / "docs" / "results"
 TABLE = re.compile(
     r"(<!-- (\S+\.json(?: \S+\.json)*)(?: by (\w+) (\w+))?: (.*?) -->\n).*?(<!-- end -->)", re.S
@@ -81,7 +81,7 @@ def _row(cells: list[str]) -> str:
 
 def measure() -> None:
     """Repeats the command of each file and replaces the file. Raises CalledProcessError if one fails."""
-    for path in sorted(FOLDER.rglob("*.json")):
+    for path in sorted(FOLDER.glob("*.json")):
         command = json.loads(path.read_text(encoding="utf-8"))["command"]
         print(f"{path.name}: {command}", flush=True)
         words = [str(Path(sys.executable).with_name("collforge")), *shlex.split(command)[1:]]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from itertools import groupby
 from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch
 from driver import read_records
+from gpu import cases
 from support import compile_once, execute, make_folder
 
 from collforge import layout as layouts
-from collforge.cases import verification_cases
-from collforge.generator import manifest
 
 SOURCES = Path(__file__).resolve().parent / "gpu"
 # File -> compiler flags that make it from the stub.
@@ -81,33 +79,16 @@ def served(log: str) -> set[str]:
 
 
 def calls(built: Installation, layout: str, all_points: bool) -> list[str]:
-    """The cases that verify every variant, with all points or with one point per problem in turn.
-
-    On a layout with threads, only the variants that need threads.
-    """
-    made = manifest.load(built.home / "generated" / "manifest.json")
-    at = layouts.from_name(layout)
-    found = []
-    for variant in made.variants:
-        facts = {**made.facts(variant.collective, at, 4096), "threads": 1}
-        if made.collective(variant.collective).hybrid or (
-            at.threads > 1 and variant.applies(facts)
-        ):
-            continue
-        cases = verification_cases(made, variant, at, "small")
-        for turn, (_, same) in enumerate(groupby(cases, lambda text: text.split("@")[1])):
-            points = list(same)
-            found += points if all_points else [points[turn % len(points)]]
-    return found
+    return cases.calls(built.home / "generated" / "manifest.json", layout, all_points)
 
 
 def verify(
-    launch: Launch, built: Installation, folder: Path, cases: list[str], memory: str
+    launch: Launch, built: Installation, folder: Path, chosen: list[str], memory: str
 ) -> None:
     """The timing driver verifies the cases on device memory; ``folder`` is this test's own."""
-    at = layouts.from_name(cases[0].split("@")[1].split(",bytes=")[0])
+    at = layouts.from_name(chosen[0].split("@")[1].split(",bytes=")[0])
     listed, output = folder / "cases", folder / "output"
-    listed.write_text("".join(f"{case}\n" for case in cases))
+    listed.write_text("".join(f"{case}\n" for case in chosen))
     argv = [str(built.built.driver_path), "--cases", str(listed), "--output", str(output)]
     argv += ["--verify-only", "--memory", memory]
     stubs = str(make_folder("gpu/stubs"))
@@ -117,7 +98,7 @@ def verify(
     done = launch(built.library.name, at.size, argv, variables, timeout=600)
     assert done.returncode == 0
     *results, end = read_records(output.read_text())[1:]
-    assert (end["cases"], end["failed"]) == (len(cases), 0)
+    assert (end["cases"], end["failed"]) == (len(chosen), 0)
     assert all(result["verified"] for result in results if result["detail"] != "declined")
 
 

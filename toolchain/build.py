@@ -33,7 +33,6 @@ OPENMP_FLAGS = (
     "-O2",
     "-Wall",
     "-Wextra",
-    "-Werror",
     "-fopenmp",
     "-Wno-stringop-overflow",
 )

@@ -239,8 +239,9 @@ static struct stamp stamp_of(const char *path) {
     memset(&stamp, 0, sizeof stamp);
     FILE *file = cf_load_open(path, &stamp.status);
     if (file != NULL) {
-        if (fseek(file, COUNTER, SEEK_SET) == 0) {
-            (void)fread(stamp.counter, sizeof stamp.counter, 1, file);
+        if (fseek(file, COUNTER, SEEK_SET) != 0 ||
+            fread(stamp.counter, sizeof stamp.counter, 1, file) != 1) {
+            memset(&stamp.counter, 0, sizeof stamp.counter);
         }
         (void)fclose(file);
     }
