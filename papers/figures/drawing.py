@@ -55,7 +55,7 @@ def _points(drawn: Drawn, rows: Sequence[Row]) -> list[_Point]:
     found: list[Value] = []
     for row in shown:
         if not drawn.over:
-            found.append(values.value(row, drawn.value or drawn.values[0]))
+            found.append(values.total(row, drawn.values or [drawn.value]))
             continue
         base = values.over(rows, row, drawn.over, drawn.names)
         if base is not None and base is not row:
@@ -129,14 +129,12 @@ def _bars(drawn: Drawn, panels: Panels) -> Picture:
 
 
 def _bar(drawn: Drawn, point: _Point) -> Bar:
-    parts, whole = {"": point.interval.median}, point.interval
+    parts = {"": point.interval.median}
     if drawn.values:
         parts_of = {name: values.value(point.row, name) for name in drawn.values}
-        means = {name: one.mean * drawn.scale for name, one in parts_of.items() if one.samples}
-        parts, total = means, sum(means.values())
-        whole = Interval(total, total, total)
+        parts = {name: one.mean * drawn.scale for name, one in parts_of.items() if one.samples}
     group, label = str(_place(point.row, drawn.across)), _label(drawn, point.row)
-    return Bar(group, label, parts, whole, point.is_doubted)
+    return Bar(group, label, parts, point.interval, point.is_doubted)
 
 
 def _maps(drawn: Drawn, panels: Panels) -> Picture:

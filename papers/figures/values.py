@@ -44,7 +44,13 @@ class Value:
 
 
 def value(row: Row, quantity: str) -> Value:
-    samples = [one for one in row.quantities.get(quantity, ()) if not math.isnan(one)]
+    return total(row, [quantity])
+
+
+def total(row: Row, quantities: Sequence[str]) -> Value:
+    """Of the parts of a whole, launch by launch."""
+    launches = zip(*(row.quantities.get(name, ()) for name in quantities))
+    samples = [one for one in map(sum, launches) if not math.isnan(one)]
     return Value(row, samples, doubt=row.doubt or ("" if samples else "nothing was measured"))
 
 

@@ -305,7 +305,7 @@ def _figure(
     yield list(grid.flat[: len(panels)]), shown
     for axes in grid.flat[: len(panels)]:
         axes.tick_params(which="both", labelsize=7)
-    if shown:  # outside the panels, where it covers no data
+    if any(shown):  # outside the panels, where it covers no data
         room = int(LETTERS_PER_INCH * figure.get_figwidth()) - 6  # a line and space before a label
         labels = [textwrap.fill(label, room) for label in shown]
         across = max(1, room // (max(map(len, shown)) + 6))
