@@ -112,6 +112,17 @@ def test_times_of_shared_cores_are_doubted_where_the_links_do_not_limit() -> Non
     assert not any(row.doubt for row in probe.evaluate("", launches, AT, EXCHANGES).rows)
 
 
+def test_short_exchanges_of_shared_cores_are_doubted() -> None:
+    """They take what the links take, but less than a millisecond."""
+    short = [
+        Series(one.benchmark, 64, one.lanes, tuple(s / 16384 for s in one.seconds))
+        for one in times_of(2, tied=False)
+    ]
+    launches = [[*times_of(2, tied=False), *short]] * 3
+    found = probe.evaluate("", launches, AT, EXCHANGES, shares_cores=True)
+    assert {row.bytes for row in found.rows if row.doubt} == {64}
+
+
 def test_a_limit_is_drawn_where_nothing_lies_below() -> None:
     """Four ranks of six on two lanes: faster than these allow."""
     series = times_of(2, tied=False)

@@ -105,7 +105,7 @@ def judge(claim: Claim, grid: Grid) -> Verdict:
 
 
 def _judge(claim: Claim, grid: Grid) -> Verdict:
-    found = values.alike(list(_values(claim, grid)))
+    found = values.alike(list(_values(claim, grid)), claim.value)
     if not claim.along:
         return _verdict(claim, _Test.of(claim, found, grid).bounded(found))
     groups = _groups(claim, found, grid.names)
@@ -187,12 +187,12 @@ class _Test:
         found, doubt = self._interval(one)
         place = _words(one.row.places(self.names))
         if found is None:
-            return Cell(None, f"{one.mean:.3g} at {place}" if one.samples else "", doubt)
+            return Cell(None, f"{values.text(one.mean)} at {place}" if one.samples else "", doubt)
         least = -math.inf if self.claim.at_least is None else self.claim.at_least
         most = math.inf if self.claim.at_most is None else self.claim.at_most
         inside = least < found.low and found.high < most
         outside = found.high < least or found.low > most
-        says = f"{found.median:.3g} ({found.low:.3g} to {found.high:.3g}) at {place}"
+        says = f"{values.shown(found)} at {place}"
         distance = min(found.median - least, most - found.median)
         doubt = "" if inside or outside else "the interval has the bound in it"
         return Cell(True if inside else False if outside else None, says, doubt, distance)
@@ -235,7 +235,7 @@ def _verdict(claim: Claim, cells: Sequence[Cell]) -> Verdict:
         return Verdict(claim.says, OPEN, "no such row was measured")
     if yes >= need:
         worst = min((c for c in cells if c.is_so), key=lambda c: c.distance)
-        return Verdict(claim.says, HOLDS, f"least: {worst.says}{count}" if count else worst.says)
+        return Verdict(claim.says, HOLDS, worst.says + count)
     if no > total - need:
         worst = min((c for c in cells if c.is_so is False), key=lambda c: c.distance)
         return Verdict(claim.says, FAILS, worst.says + count)

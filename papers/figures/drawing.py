@@ -67,7 +67,7 @@ def _points(drawn: Drawn, rows: Sequence[Row]) -> list[_Point]:
             at = one.row.keys.get(drawn.across) if drawn.kind == "table" else None
             columns.setdefault(at, []).append(one)
     points = []
-    for each in map(values.alike, columns.values()):
+    for each in (values.alike(one, drawn.value) for one in columns.values()):
         shared = values.spread(each)
         points += [
             _Point(
@@ -150,7 +150,7 @@ def _maps(drawn: Drawn, panels: Panels) -> Picture:
         ]
         for name, points in panels.items()
     }
-    return MapPicture(found, drawn.axis, drawn.up, drawn.unit)
+    return MapPicture(found, drawn.axis, drawn.up.replace("_ms", " (ms)"), drawn.unit)
 
 
 def _histograms(drawn: Drawn, panels: Panels) -> Picture:
@@ -166,22 +166,19 @@ def _tables(drawn: Drawn, panels: Panels) -> Picture:
     found = {}
     for name, points in panels.items():
         columns = list(dict.fromkeys(_place(point.row, drawn.across) for point in points))
-        cells = {(_label(drawn, p.row), _place(p.row, drawn.across)): p.interval for p in points}
+        cells = {
+            (_label(drawn, p.row), _place(p.row, drawn.across)): values.shown(p.interval)
+            + "?" * p.is_doubted
+            for p in points
+        }
         labels = list(dict.fromkeys(label for label, _ in cells))
         words = [c if isinstance(c, str) else f"{c} {drawn.across}" for c in columns]
         heading = [drawn.unit, *words]
         rows = [
-            [label, *(_cell(cells.get((label, column))) for column in columns)] for label in labels
+            [label, *(cells.get((label, column), "") for column in columns)] for label in labels
         ]
         found[name] = [heading, *rows]
     return TablePicture(found)
-
-
-def _cell(one: Interval | None) -> str:
-    if one is None:
-        return ""
-    ends = f" ({one.low:.3g} to {one.high:.3g})" if one.low < one.high else ""
-    return f"{one.median:.3g}{ends}"
 
 
 _DRAWERS: Mapping[str, Callable[[Drawn, Panels], Picture]] = {

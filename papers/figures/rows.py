@@ -38,8 +38,8 @@ class Row:
         return tuple(self.keys.get(name) for name in names)
 
     def places(self, names: Sequence[str]) -> dict[str, Key]:
-        """Its values of these keys, as far as it has them."""
-        return {name: self.keys[name] for name in names if name in self.keys}
+        """Its values of these keys, as far as it has them and they are not empty."""
+        return {name: self.keys[name] for name in names if self.keys.get(name, "") != ""}
 
 
 def _is(key: Key | None, wanted: Key | Sequence[Key]) -> bool:

@@ -19,6 +19,11 @@ from collforge.tuner.decide.evidence import CONFIDENCE, Interval, quantile
 
 LEAST_LAUNCHES = 3
 """With fewer, an interval says little."""
+ANY_SIGN = frozenset({"values", "ends"})
+"""Quantities that may be 0 or less: the ratios of overlap, and whether a launch ended.
+
+Never averaged as logarithms, because the scale must not depend on the sign of one launch.
+"""
 MEDIAN_EFFICIENCY = 0.4
 """What a median of variances knows, of what their mean would."""
 
@@ -82,9 +87,9 @@ def over(rows: Sequence[Row], row: Row, base: Wanted, names: Sequence[str]) -> R
     return found[0] if found else None
 
 
-def alike(found: Sequence[Value]) -> list[Value]:
-    """The same values, averaged as logarithms if all are positive."""
-    positive = all(sample > 0 for one in found for sample in one.samples)
+def alike(found: Sequence[Value], quantity: str) -> list[Value]:
+    """The same values, averaged as logarithms if all are positive and the quantity cannot be 0 or less."""
+    positive = quantity not in ANY_SIGN and all(s > 0 for one in found for s in one.samples)
     return [replace(one, is_log=positive) for one in found]
 
 
@@ -115,6 +120,16 @@ def interval(one: Value, shared: tuple[float, int], confidence: float = CONFIDEN
     if not one.is_log:
         return Interval(middle, middle - half, middle + half)
     return Interval(*(math.exp(min(part, 700)) for part in (middle, middle - half, middle + half)))
+
+
+def shown(one: Interval) -> str:
+    """``1.99 (1.98 to 2.01)``."""
+    ends = f" ({text(one.low)} to {text(one.high)})" if one.low < one.high else ""
+    return text(one.median) + ends
+
+
+def text(number: float) -> str:
+    return f"{number:.0f}" if 1000 <= abs(number) < 1e6 else f"{number:.3g}"
 
 
 @cache

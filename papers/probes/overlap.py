@@ -54,7 +54,7 @@ FAR = 32.0
 DRIFT = 2.0
 """The times alone may be so many times those for which sizes were found: the machine was another one then."""
 FEW = 3
-LEAST_OVERHEAD, LEAST_COMPUTATION, MOST_COMMUNICATION = -0.25, 0.8, 30.0
+LEAST_OVERHEAD, LEAST_COMPUTATION, MOST_COMMUNICATION = -0.05, 0.95, 30.0
 """Ratios beyond these are no measurements: the times alone were not those of the same machine."""
 
 

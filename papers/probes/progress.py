@@ -6,7 +6,7 @@ import argparse
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rich.markup import escape
 from rich.table import Table
@@ -100,8 +100,19 @@ def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
         Row(*setting, tuple(map(ends, outcomes)), doubt(rounds, outcomes))
         for setting, outcomes in zip(settings, found)
     ]
+    rows = [unlike(row, rows) for row in rows]
     words = f"launches of {args.launches} that end within {SECONDS} s"
     return Found(f"{library.short_version}, {args.system}: {words}", rows)
+
+
+def unlike(row: Row, rows: Sequence[Row]) -> Row:
+    """Doubts a row of own progress if the program does not end with shared progress either."""
+    twin = next(
+        r for r in rows if (r.program, r.vcis, r.progress) == (row.program, row.vcis, "shared")
+    )
+    if row.doubt or twin is row or any(one == 1 for one in twin.ends):
+        return row
+    return replace(row, doubt="it does not end with shared progress either")
 
 
 def ends(outcome: Outcome) -> float:

@@ -12,7 +12,7 @@ import pytest
 
 from collforge.errors import CollforgeError
 from collforge.papers import figures
-from collforge.papers.figures import claims, rows
+from collforge.papers.figures import claims, rows, values
 from collforge.papers.figures.claims import DOWN, FAILS, HOLDS, OPEN, Claim, Grid, judge
 from collforge.papers.figures.rows import Key, Row
 
@@ -204,6 +204,19 @@ def test_doubted_cells_certify_nothing_and_are_named() -> None:
     assert (found.word, found.reason.split(":")[0]) == (OPEN, "no size takes the wanted time")
     doubted = made({1: SURE, 2: SURE, 3: SURE}, doubts)
     assert judge(Claim("", "v", at_least=1.5, share=0.5), doubted).word == HOLDS
+
+
+def test_ratios_of_overlap_are_never_averaged_as_logarithms() -> None:
+    row = rows.Row({}, {"values": [0.1, 1.0, 1.0], "seconds": [0.1, 1.0, 1.0]})
+    for quantity, mean in (("values", 0.7), ("seconds", 10 ** (-1 / 3))):
+        (one,) = values.alike([values.value(row, quantity)], quantity)
+        assert one.mean == pytest.approx(mean)
+
+
+def test_a_total_is_taken_launch_by_launch() -> None:
+    row = rows.Row({}, {"get": [1.0, 2.0, math.nan], "flush": [3.0, 2.0, 1.0]})
+    assert values.total(row, ["get", "flush"]).samples == [4.0, 4.0]
+    assert values.total(row, ["get", "put"]).doubt
 
 
 def test_a_ratio_is_taken_launch_by_launch() -> None:

@@ -116,6 +116,14 @@ def test_a_program_that_is_killed_is_a_finding() -> None:
     assert math.isnan(progress.ends(Outcome(3, 0.1, "", ""))), "it says nothing of progress"
 
 
+def test_waiting_for_ever_says_nothing_where_shared_progress_does_not_help() -> None:
+    own = progress.Row("get", 4, "own", (0, 0, 0), "")
+    for ended, doubted in (((0, 0, 0), True), ((0, 1, 1), False)):
+        twin = progress.Row("get", 4, "shared", ended, "")
+        both = [twin, own]
+        assert [bool(progress.unlike(row, both).doubt) for row in both] == [False, doubted]
+
+
 def test_interfaces_of_a_library(built: Installation) -> None:
     """Debian's libraries have one interface; a program that requests more would abort in MPI_Init."""
     assert vcis.most_vcis(built.library) == 1

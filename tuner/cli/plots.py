@@ -143,7 +143,7 @@ def _map(picture: MapPicture, path: Path) -> None:
                     ha="center",
                     va="center",
                     color=colour,
-                    fontsize=8,
+                    fontsize=6 if len(columns) > 6 else 8,
                 )
             axes.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
             axes.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])

@@ -46,6 +46,8 @@ PATTERN, ALLTOALL = BENCHMARKS = ("pattern", "alltoall")
 
 STARVED = 2.0
 """Where ranks share cores, times above this many times what the links take are those of the cores."""
+SHORTEST = 1e-3
+"""Seconds. So are shorter ones of an exchange."""
 BAND = 0.95
 """A limit is drawn where nothing that was measured lies below this part of it."""
 
@@ -254,6 +256,7 @@ def evaluate(
         rows = [
             replace(row, doubt="ranks share cores, which decide more than the links")
             if row.mean > STARVED * moved(row) / (rate * min(row.lanes, physical))
+            or row.mean < SHORTEST * (exchanges if row.benchmark == PATTERN else 1)
             else row
             for row in rows
         ]
