@@ -21,12 +21,14 @@ class Layout:
     ``threads``: how many threads of a process may be inside MPI at once. ``job``: the layout of a job that is
     divided into communicators of this layout, which all call at once, such as the rows of a grid; None: the
     communicator has the nodes to itself. Both are regular then, and the job's nodes, and its ranks on each,
-    are multiples of these.
+    are multiples of these. ``sockets``: how the ranks of each node lie on its sockets, one of `SOCKETS`; "":
+    as the launcher has it.
     """
 
     node_of: tuple[int, ...]
     threads: int = 1
     job: Optional[Layout] = None  # noqa: UP045 (msgspec evaluates it, on Python 3.9, too)
+    sockets: str = ""
 
     @property
     def size(self) -> int:
@@ -69,7 +71,7 @@ class Layout:
     @property
     def launched(self) -> Layout:
         """The layout of the whole job."""
-        return replace(self.job or self, threads=self.threads)
+        return replace(self.job or self, threads=self.threads, sockets=self.sockets)
 
     @property
     def sharing(self) -> int:
@@ -92,19 +94,21 @@ class Layout:
     def name(self) -> str:
         """The canonical name: ``4x2``, ``3+1``, ``cyclic:2x3`` or ``map:0.1.1.0``; with threads ``4x2x8``.
 
+        ``4x2-packed`` and ``4x2-cyclic`` tell how the ranks lie on the sockets.
         ``4x2/4x1`` is a job of layout 4x2, divided into communicators of layout 4x1. A name that would be too
         long is ``map#`` and a hash; `from_name` cannot read it.
         """
-        return self.key + (f"x{self.threads}" if self.threads > 1 else "")
+        threads = f"x{self.threads}" if self.threads > 1 else ""
+        return self.key + threads + (f"-{self.sockets}" if self.sockets else "")
 
     @property
     def key(self) -> str:
-        """The name without the threads."""
+        """The name without the threads and the sockets."""
         return f"{self.job.placement}/{self.placement}" if self.job else self.placement
 
     @property
     def placement(self) -> str:
-        """The name without the threads and the job."""
+        """The name without the threads, the sockets and the job."""
         sizes = self.node_sizes
         regular = f"{self.nodes}x{sizes[0]}"
         if self.regular:
@@ -130,7 +134,12 @@ def from_nodes(labels: Sequence[int], threads: int = 1) -> Layout:
     return Layout(tuple(numbers.setdefault(label, len(numbers)) for label in labels), threads)
 
 
-_LONGEST = 256 - len("map:x2147483647") - 2
+PACKED, CYCLIC = "packed", "cyclic"
+SOCKETS = (PACKED, CYCLIC)
+"""Packed: consecutive ranks of a node share a socket, as far as it has cores. Cyclic: each is on another socket
+than the one before."""
+
+_LONGEST = 263 - len("map:x2147483647-packed") - 2
 """The most characters of the spelled part of a name (CF_LAYOUT_NAME_SIZE in C, which adds two final NULs)."""
 _SPELLED_RANKS = 64
 
@@ -147,7 +156,7 @@ _NUMBER = r"[1-9]\d{0,4}"
 _NAME = re.compile(
     rf"(?:(?P<cyclic>cyclic:)?(?P<nodes>{_NUMBER})x(?P<ranks>{_NUMBER})"
     rf"|(?P<sizes>{_NUMBER}(\+{_NUMBER})+)|map:(?P<map>\d{{1,5}}(\.\d{{1,5}})*))"
-    rf"(?:x(?P<threads>{_NUMBER}))?"
+    rf"(?:x(?P<threads>{_NUMBER}))?(?:-(?P<sockets>{'|'.join(SOCKETS)}))?"
 )
 
 
@@ -160,19 +169,27 @@ def from_name(name: str) -> Layout:
     if not read:
         raise LayoutError(
             f"layout {name!r} is not one of NODESxRANKS (4x2), SIZE+SIZE+... (3+1), "
-            "cyclic:NODESxRANKS (cyclic:2x3) or map:NODE.NODE... (map:0.1.1.0), with xTHREADS (4x2x8) behind, "
-            "or JOB/PART (4x2/4x1) is a job that is divided into communicators which all call at once"
+            "cyclic:NODESxRANKS (cyclic:2x3) or map:NODE.NODE... (map:0.1.1.0), with xTHREADS (4x2x8), "
+            "then -packed or -cyclic for ranks on sockets (4x8-cyclic), behind, or JOB/PART (4x2/4x1) is a job "
+            "that is divided into communicators which all call at once"
         )
-    threads = int(read["threads"] or 1)
+    at = replace(_placement(read), threads=int(read["threads"] or 1), sockets=read["sockets"] or "")
+    if at.sockets and max(at.node_sizes) == 1:
+        raise LayoutError(f"layout {name!r}: a node with one rank has none to place on sockets")
+    return at
+
+
+def _placement(read: re.Match[str]) -> Layout:
+    """The layout of a matched name, without what is behind."""
     if read["map"]:
-        return from_nodes([int(node) for node in read["map"].split(".")], threads)
+        return from_nodes([int(node) for node in read["map"].split(".")])
     if read["cyclic"]:
-        return Layout(tuple(range(int(read["nodes"]))) * int(read["ranks"]), threads)
+        return Layout(tuple(range(int(read["nodes"]))) * int(read["ranks"]))
     if read["sizes"]:
         sizes = [int(size) for size in read["sizes"].split("+")]
     else:
         sizes = [int(read["ranks"])] * int(read["nodes"])
-    return Layout(tuple(node for node, size in enumerate(sizes) for _ in range(size)), threads)
+    return Layout(tuple(node for node, size in enumerate(sizes) for _ in range(size)))
 
 
 def _divided(name: str, job: Layout, part: Layout) -> Layout:
@@ -182,6 +199,7 @@ def _divided(name: str, job: Layout, part: Layout) -> Layout:
         and part.regular
         and not job.job
         and job.threads == 1
+        and not job.sockets
         and job.nodes % part.nodes == 0
         and job.node_sizes[0] % part.node_sizes[0] == 0
     )

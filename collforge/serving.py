@@ -55,23 +55,41 @@ def serving(rows: Sequence[Stored], nbytes: int) -> Stored | None:
     return None if bound or abs(at - own) > REACH else rows[near]
 
 
-def serving_layout(stored: Collection[str], placement: str, threads: int = 1) -> str | None:
-    """The stored layout that serves communicators of a placement whose processes have ``threads`` threads.
+def serving_layouts(stored: Collection[str], at: Layout) -> list[str]:
+    """The stored layouts that serve a layout; for each collective, the first that has winners of it.
 
-    It is the layout of this placement (``4x2``, or ``4x2x3`` for three threads) with the most threads, but
-    at most ``threads``. None if there is none.
+    Those of a part of the job (``4x2/4x1``) go before those of the part alone (``4x1``), those of its sockets
+    (``4x1-packed``) before those of any. Each has the most threads, but at most those of the layout.
     """
-    found = {_threads_of(name, placement): name for name in stored}
+    found = [
+        serving_layout(stored, placement, at.threads, sockets)
+        for placement in dict.fromkeys((at.key, at.placement))
+        for sockets in dict.fromkeys((at.sockets, ""))
+    ]
+    return [name for name in found if name]
+
+
+def serving_layout(
+    stored: Collection[str], placement: str, threads: int = 1, sockets: str = ""
+) -> str | None:
+    """The stored layout of a placement and these sockets with the most threads, but at most ``threads``.
+
+    It is named as ``4x2``, or ``4x2x3`` for three threads. None if there is none.
+    """
+    found = {_threads_of(name, placement, sockets): name for name in stored}
     most = max((number for number in found if number <= threads), default=0)
     return found[most] if most > 0 else None
 
 
-def _threads_of(layout: str, placement: str) -> int:
-    """The threads in a layout's name; 0 if its placement is not ``placement``."""
-    if layout == placement:
+def _threads_of(layout: str, placement: str, sockets: str) -> int:
+    """The threads in a layout's name; 0 if its placement or its sockets differ."""
+    name, _, on = layout.partition("-")
+    if on != sockets or not name.startswith(placement):
+        return 0
+    if name == placement:
         return 1
-    rest = layout.removeprefix(f"{placement}x") if layout.startswith(f"{placement}x") else ""
-    return int(rest) if rest.isdecimal() and rest.isascii() else 0
+    rest = name.removeprefix(placement)
+    return int(rest[1:]) if rest[0] == "x" and rest[1:].isdecimal() and rest.isascii() else 0
 
 
 MOST_FACTOR = 1.5

@@ -28,6 +28,7 @@ from collforge.home import home
 from collforge.layout import Layout, from_name
 from collforge.records import Output
 from collforge.reframe_checks import allocation, results
+from collforge.reframe_checks.mpirun import on_sockets
 from collforge.toolchain import libraries, vcis
 from collforge.toolchain.build import built_paths
 
@@ -63,7 +64,10 @@ def place(check: Any, at: Layout, job: Any = None) -> dict[str, str]:
     counts = check if job is None else job
     counts.num_tasks = at.size
     counts.num_cpus_per_task = at.threads if at.threads > 1 else None
+    if at.sockets and extras.get("places_ranks"):
+        raise PipelineError(f"layout {at.name}: the nodes of this cluster share their sockets")
     if extras.get("pretend_nodes"):
+        launcher.sockets = at.sockets
         counts.num_tasks_per_node = None
         return {"COLLFORGE_NODE_MAP": at.node_map}
     if not at.regular and not extras.get("places_ranks"):
@@ -210,6 +214,10 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
             library = libraries.find(mpi_name(self.current_environ))
             self.env_vars.update(vcis.thread_settings(library, threads))
         self.env_vars.update(place(self, self.rank_layout.launched))
+        if not self.current_partition.extras.get("pretend_nodes"):
+            name = self.current_partition.launcher_type.registered_name
+            flavor = libraries.find(mpi_name(self.current_environ)).flavor
+            self.job.launcher.options += on_sockets(name, flavor, self.rank_layout.launched)
 
     @run_before("run")
     def enter_allocation(self) -> None:
@@ -241,6 +249,7 @@ class DriverLaunch(rfm.RunOnlyRegressionTest):
             self.executable_opts += ["--max-seconds", str(self.max_seconds)]
         if self.rank_layout.job:
             self.executable_opts += ["--parts", self.rank_layout.placement]
+        self.executable_opts += ["--sockets"] if self.rank_layout.sockets else []
         self.executable_opts += ["--prune"] if self.prune else []
         self.executable_opts += ["--costs"] if self.costs else []
         if self.launches > 1:

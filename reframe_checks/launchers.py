@@ -21,6 +21,8 @@ from collforge.reframe_checks.systems.emulated import ClusterSpec
 class _Launcher(JobLauncher):
     """A launcher whose errors make the check fail with their message."""
 
+    sockets = ""
+    """How ranks are to lie on sockets, as in Layout."""
     layout = ""
     """The placement's name, which a check sets if num_tasks_per_node cannot describe it (``places_ranks``)."""
 
@@ -39,7 +41,7 @@ def local(mpi: str) -> str:
 
     class LocalLauncher(_Launcher):
         def words(self, job: Any) -> list[str]:
-            return local_command(mpi, job.num_tasks, job.num_cpus_per_task or 1)
+            return local_command(mpi, job.num_tasks, job.num_cpus_per_task or 1, self.sockets)
 
     return _register(f"collforge-local-{mpi}", LocalLauncher)
 

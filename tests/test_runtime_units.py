@@ -151,6 +151,32 @@ def test_layout_names(build: Build, ranks: int, text: str, name: str) -> None:
     assert layout.from_nodes(nodes_of(ranks, text)).name == name
 
 
+@pytest.mark.parametrize(
+    ("text", "sockets", "name"),
+    [
+        ("4", "00110011", "2x4-packed"),
+        ("4", "00000000", "2x4-packed"),
+        ("4", "00010111", "2x4-packed"),
+        ("4", "11001100", "2x4-packed"),
+        ("4", "01010101", "2x4-cyclic"),
+        ("4", "01230123", "2x4-cyclic"),
+        ("4", "00110101", "2x4"),
+        ("4", "01100110", "2x4"),
+        ("4", "0011001-", "2x4"),
+        ("map:0,1,0,1,0,1,0,1", "00001111", "cyclic:2x4-packed"),
+        ("map:0,1,0,1,0,1,0,1", "00110011", "cyclic:2x4-cyclic"),
+        ("3,1,1", "0100101", "3+1+1+1+1-cyclic"),
+        ("3,1,1", "0010000", "3+1+1+1+1-packed"),
+        ("1", "01010101", "8x1"),
+    ],
+)
+def test_sockets_in_layout_names(build: Build, text: str, sockets: str, name: str) -> None:
+    """``sockets``: that of each rank. C and Python agree on the name that results."""
+    size = 7 if "3" in text else 8
+    assert build.units("map", str(size), text, sockets) == [name]
+    assert layout.from_name(name).name == name
+
+
 WRONG_BLOCKS = ["0", "-1", "a", "2,", ",2", "2,,2", "2,0", "2 ", "2;2", "99999999999"]
 WRONG_PLACEMENTS = ["", "0,1,0", "0,1,0,4", "0,1,0,1,0", "0,1,0,1,", "0.1.0.1"]
 

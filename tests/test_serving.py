@@ -54,9 +54,13 @@ def test_python_and_the_runtime_serve_alike(build: Build, vector: str) -> None:
 def test_python_and_the_runtime_take_the_same_layout(build: Build, vector: str) -> None:
     head, _, calls = vector.partition(" => ")
     placement, _, layouts = head.partition(": ")
-    for threads, name in pairs(calls):
-        assert (serving_layout(layouts.split(), placement, threads) or "none") == name
-        assert build.units("layout", placement, str(threads), *layouts.split()) == [name]
+    for at, name in (word.split("=") for word in calls.split()):
+        threads, _, sockets = at.partition("-")
+        serves = [
+            serving_layout(layouts.split(), placement, int(threads), on) for on in (sockets, "")
+        ]
+        assert (serves[0] or serves[1] or "none") == name
+        assert build.units("layout", placement, at, *layouts.split()) == [name]
 
 
 @pytest.mark.parametrize("vector", NEAR)

@@ -34,7 +34,7 @@ from collforge.reframe_checks import results
 from collforge.reframe_checks.driver_check import DriverCheck, layout_on, mpi_name, scale_tags
 from collforge.reframe_checks.manifest import MANIFEST
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.serving import serving_layout
+from collforge.serving import serving_layouts
 from collforge.variant import NATIVE
 
 _NAMED = os.environ.get("COLLFORGE_WINNERS", "")
@@ -101,11 +101,20 @@ def _rows_at(partition: Any, environment: Any) -> list[Row]:
 def _rows_on(partition: Any, environment: Any, layout: Layout) -> list[Row]:
     """The winners that the runtime would load there, of every version of the library."""
     rows = _rows_at(partition, environment)
-    serves = serving_layout({row.layout for row in rows}, layout.key, layout.threads)
-    rows = [row for row in rows if (row.layout, row.evidence) == (serves, DECIDED)]
-    if serves != layout.name:  # these times are those of other threads
-        rows = [replace(row, references=None) for row in rows]
-    return [row for row in rows if row.variant != NATIVE]
+    served: dict[str, list[Row]] = {}
+    for name in serving_layouts({row.layout for row in rows}, layout):
+        of: dict[str, list[Row]] = {}
+        for row in rows:
+            if (row.layout, row.evidence) == (name, DECIDED):
+                of.setdefault(row.collective, []).append(row)
+        served = {**of, **served}
+    return [
+        # The times of other threads, or of other sockets, are no references.
+        row if row.layout == layout.name else replace(row, references=None)
+        for mine in served.values()
+        for row in mine
+        if row.variant != NATIVE
+    ]
 
 
 @cache

@@ -26,6 +26,7 @@ struct options {
     bool costs;   /* also measure processor time and memory */
     bool drop_in; /* native of a hybrid collective is called through the wrappers */
     bool own_clocks;
+    bool sockets;      /* the layout tells of them */
     const char *parts; /* layout of the communicators into which the job is divided; NULL: none */
     enum device_use device; /* which buffers are in device memory */
     bool help;

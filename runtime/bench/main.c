@@ -14,6 +14,7 @@
 #include "options.h"
 #include "parts.h"
 #include "place/layout.h"
+#include "place/topology.h"
 #include "report.h"
 #include "start/start.h"
 
@@ -106,6 +107,9 @@ static bool bench_create(struct bench *bench, char *why, size_t size) {
     watchdog_start(bench->rank, bench->options.timeout);
     watchdog_step("setting up");
     must(cf_runtime_activate(), "cf_runtime_activate");
+    if (bench->options.sockets) {
+        must(cf_topology_find_sockets(), "cf_topology_find_sockets");
+    }
     cf_runtime.memory = INT64_MAX; /* no memory limit for variants under test */
     cf_runtime.split_ops = true;   /* the driver's own ops bear it */
     must(cf_comm_get(MPI_COMM_WORLD, &bench->world), "cf_comm_get");

@@ -32,6 +32,7 @@ static const char help[] =
     "which "
     "all call\n"
     "                    at once; their layout is that of the job, /, and NxR\n"
+    "  --sockets         the layout's name tells how the ranks lie on the sockets of the nodes\n"
     "  --own-clocks      believe that no two ranks share a clock\n"
     "  --memory KIND     device: buffers in CUDA memory; mixed: some of them; with --verify-only "
     "(host)\n"
@@ -119,6 +120,9 @@ static bool read_option(int option, struct options *options) {
     case 'a':
         options->parts = optarg;
         return true;
+    case 'q':
+        options->sockets = true;
+        return true;
     case 'd':
         return read_device_use(optarg, &options->device);
     default:
@@ -129,23 +133,15 @@ static bool read_option(int option, struct options *options) {
 
 bool options_read(int argc, char **argv, struct options *options, char *why, size_t size) {
     static const struct option table[] = {
-        {"cases", required_argument, NULL, 'c'},
-        {"output", required_argument, NULL, 'o'},
-        {"samples", required_argument, NULL, 'n'},
-        {"warmup", required_argument, NULL, 'w'},
-        {"in-a-row", required_argument, NULL, 'r'},
-        {"seed", required_argument, NULL, 's'},
-        {"verify-only", no_argument, NULL, 'v'},
-        {"costs", no_argument, NULL, 'p'},
-        {"drop-in", no_argument, NULL, 'l'},
-        {"max-seconds", required_argument, NULL, 'm'},
-        {"timeout", required_argument, NULL, 't'},
-        {"own-clocks", no_argument, NULL, 'k'},
-        {"memory", required_argument, NULL, 'd'},
-        {"prune", no_argument, NULL, 'x'},
-        {"parts", required_argument, NULL, 'a'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"cases", required_argument, NULL, 'c'},    {"output", required_argument, NULL, 'o'},
+        {"samples", required_argument, NULL, 'n'},  {"warmup", required_argument, NULL, 'w'},
+        {"in-a-row", required_argument, NULL, 'r'}, {"seed", required_argument, NULL, 's'},
+        {"verify-only", no_argument, NULL, 'v'},    {"costs", no_argument, NULL, 'p'},
+        {"drop-in", no_argument, NULL, 'l'},        {"max-seconds", required_argument, NULL, 'm'},
+        {"timeout", required_argument, NULL, 't'},  {"own-clocks", no_argument, NULL, 'k'},
+        {"memory", required_argument, NULL, 'd'},   {"prune", no_argument, NULL, 'x'},
+        {"parts", required_argument, NULL, 'a'},    {"sockets", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
     };
     int option = 0;
 

@@ -23,7 +23,7 @@ bool parts_create(struct bench *bench, char *why, size_t size) {
     int nodes = 0;
     int ranks = 0;
 
-    cf_layout_name_with(job, 1, name, sizeof name);
+    cf_layout_placement(job, name, sizeof name);
     if (!read_shape(text, &nodes, &ranks) || !is_regular(job) || job->nodes % nodes != 0 ||
         job->max_node_size % ranks != 0) {
         snprintf(why, size, "a job of layout %s cannot be divided into parts of %s", name, text);

@@ -77,7 +77,15 @@ static void print_lanes(const char *title, const struct cf_lanes *lanes,
     print_ints("  share_size", lanes->share_size, lanes->k * layout->nodes);
 }
 
-static int print_map(int size, const char *text, int with_lanes) {
+/* ranks: the socket of each rank, such as "0011-" (-: bound to none), or NULL. */
+static bool add_sockets(struct cf_layout *layout, const char *ranks) {
+    int sockets[64];
+    for (int i = 0; ranks != NULL && i < layout->size; i++)
+        sockets[i] = ranks[i] == '-' ? -1 : ranks[i] - '0';
+    return ranks == NULL || cf_layout_add_sockets(layout, sockets);
+}
+
+static int print_map(int size, const char *text, int with_lanes, const char *sockets) {
     char name[CF_LAYOUT_NAME_SIZE];
     struct cf_layout layout;
     int *node_of = calloc((size_t)size, sizeof *node_of);
@@ -86,7 +94,8 @@ static int print_map(int size, const char *text, int with_lanes) {
         free(node_of);
         return 0;
     }
-    if (!cf_layout_from_nodes(&layout, size, 0, node_of, size) || !cf_layout_add_lanes(&layout))
+    if (!cf_layout_from_nodes(&layout, size, 0, node_of, size) || !cf_layout_add_lanes(&layout) ||
+        !add_sockets(&layout, sockets))
         return 1;
     cf_layout_name(&layout, name, sizeof name);
     puts(name);
@@ -116,9 +125,14 @@ static int check_sizes(void) {
 }
 
 /* The rules of a layout by its placement's name alone, for which the map has no point. */
-static const struct cf_rules *rules_of(const char *placement, int threads) {
-    const struct cf_layout layout = {
-        .size = 1, .nodes = 1, .max_node_size = 1, .min_node_size = 1, .threads = threads};
+static const struct cf_rules *rules_of(const char *placement, int threads,
+                                       enum cf_sockets sockets) {
+    const struct cf_layout layout = {.size = 1,
+                                     .nodes = 1,
+                                     .max_node_size = 1,
+                                     .min_node_size = 1,
+                                     .threads = threads,
+                                     .sockets = sockets};
     const struct cf_rules *rules = NULL;
     if (!cf_rules_find(placement, &layout, &rules))
         puts("error: memory");
@@ -147,7 +161,7 @@ static int print_rules(int argc, char **argv) {
     if (!cf_rules_start(&winners))
         return 1;
     cf_winners_free(&winners);
-    const struct cf_rules *rules = rules_of("2x2", THREADS);
+    const struct cf_rules *rules = rules_of("2x2", THREADS, CF_SOCKETS_ANY);
     for (size_t i = 0; rules != NULL && i < sizeof sizes / sizeof sizes[0]; i++) {
         const struct cf_choice *choice = rules->by_size[cf_bucket((uint64_t)sizes[i])];
         if (choice != NULL)
@@ -204,7 +218,7 @@ static int print_serving(int argc, char **argv) {
     if (!cf_rules_start(&winners))
         return 1;
     cf_winners_free(&winners);
-    const struct cf_rules *rules = rules_of("2x2", 1);
+    const struct cf_rules *rules = rules_of("2x2", 1, CF_SOCKETS_ANY);
     for (int i = 3; i < argc; i++) {
         const struct cf_choice *choice =
             rules == NULL ? NULL : rules->by_size[cf_bucket((uint64_t)atoi(argv[i]))];
@@ -214,7 +228,11 @@ static int print_serving(int argc, char **argv) {
     return 0;
 }
 
+/* PLACEMENT THREADS[-packed|-cyclic] LAYOUT...: the stored layout that serves it. */
 static int print_layout(int argc, char **argv) {
+    enum cf_sockets sockets = CF_SOCKETS_CYCLIC;
+    while (sockets != CF_SOCKETS_ANY && strstr(argv[3], cf_sockets_suffix(sockets)) == NULL)
+        sockets--;
     struct cf_winners winners = {0};
     for (int i = 4; i < argc; i++)
         if (add_stored(&winners, argv[i], (char[]){"1024=full_lane"}) != 0)
@@ -222,7 +240,7 @@ static int print_layout(int argc, char **argv) {
     if (!cf_rules_start(&winners))
         return 1;
     cf_winners_free(&winners);
-    const struct cf_rules *rules = rules_of(argv[2], atoi(argv[3]));
+    const struct cf_rules *rules = rules_of(argv[2], atoi(argv[3]), sockets);
     puts(rules == NULL ? "none" : rules->layout);
     cf_rules_stop();
     return 0;
@@ -341,10 +359,10 @@ int main(int argc, char **argv) {
         return print_choice(argv[2], argv[3]);
     if (strcmp(command, "force") == 0 && argc == 3)
         return print_force(argv[2]);
-    if (strcmp(command, "map") == 0 && argc == 4)
-        return print_map(atoi(argv[2]), argv[3], 0);
+    if (strcmp(command, "map") == 0 && (argc == 4 || argc == 5))
+        return print_map(atoi(argv[2]), argv[3], 0, argv[4]);
     if (strcmp(command, "lanes") == 0 && argc == 4)
-        return print_map(atoi(argv[2]), argv[3], 1);
+        return print_map(atoi(argv[2]), argv[3], 1, NULL);
     if (strcmp(command, "sizes") == 0)
         return check_sizes();
     if (strcmp(command, "serving") == 0 && argc > 3)

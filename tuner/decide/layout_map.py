@@ -88,7 +88,7 @@ class Sources:
     verified: Collection[Variant]
     margin: float = MARGIN
     sites: dict[str, list[Site]] = field(default_factory=dict)
-    """Collective -> the measured layouts that are regular, of one thread and no parts of a job."""
+    """Collective -> the measured layouts that are regular, of one thread, no parts of a job and any sockets."""
 
     def __post_init__(self) -> None:
         found: dict[str, dict[str, dict[Variant, list[Known]]]] = {}
@@ -97,7 +97,7 @@ class Sources:
             entry = self.made.collective(problem.collective)
             at = from_name(problem.layout)
             usual = entry.sized == "block" and not entry.hybrid and not entry.moves_nothing
-            if not usual or not at.regular or at.threads > 1 or at.job:
+            if not usual or not at.regular or at.threads > 1 or at.job or at.sockets:
                 continue
             curves = found.setdefault(problem.collective, {}).setdefault(problem.layout, {})
             launches = self.history[problem.problem]

@@ -12,16 +12,15 @@ from collforge.decision import TIE
 from collforge.generator.manifest import CollectiveEntry, Manifest
 from collforge.layout import Layout
 from collforge.place import Place
-from collforge.serving import Stored, bytes_at, nearest_point, serving, serving_layout
+from collforge.serving import Stored, bytes_at, nearest_point, serving, serving_layouts
 
 
 def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> list[Winner]:
     """The winners that serve a layout at a place (database key). The place's own layout is ignored.
 
-    For each collective, the first of these that has winners: the layout (``4x2/4x1``); for the parts of a job,
-    the parts' layout alone (``4x1``); the nearest point of the map. Winners of a point have its name as their
-    layout (``~4x2``), and sizes converted to this layout. A collective uses the map only where the layout is
-    what `CollectiveEntry.map_needs` names.
+    For each collective, the first that has winners: of `serving_layouts`, then the nearest point of the map.
+    Winners of a point have its name as their layout (``~4x2``), and sizes converted to this one. A collective
+    uses the map only where the layout is what `CollectiveEntry.map_needs` names.
     """
     stored = [
         one
@@ -30,9 +29,8 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
     ]
     own: list[Winner] = []
     have: set[str] = set()
-    for name in dict.fromkeys((layout.key, layout.placement)):
-        exact = serving_layout({one.place.layout for one in stored}, name, layout.threads)
-        mine = [one for one in stored if one.place.layout == exact]
+    for name in serving_layouts({one.place.layout for one in stored}, layout):
+        mine = [one for one in stored if one.place.layout == name]
         own += [one for one in mine if one.choice.variant.collective not in have]
         have |= {one.choice.variant.collective for one in mine}
     points = store.map(place)

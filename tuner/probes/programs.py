@@ -96,7 +96,7 @@ def start_command(
 ) -> list[str]:
     """The command prefix that starts a program on all ranks, on this machine if there is no cluster."""
     if cluster is None:
-        return local_command(library.name, at.size, threads)
+        return local_command(library.name, at.size, threads, at.sockets)
     return cluster_command(library.name, replace(cluster, layout=at.placement))
 
 

@@ -248,6 +248,10 @@ def parse_layout(text: str | None, system: str, divided: bool = False) -> Layout
         raise CollforgeError(
             f"layout {asked} cannot be tuned: its name is too long and was replaced by a hash"
         )
+    if read.sockets and system == "emulated":
+        raise CollforgeError(
+            f"layout {asked}: the nodes of an emulated cluster share their sockets"
+        )
     if read.job and not divided:
         raise CollforgeError(f"layout {asked}: this command has no use for the parts of a job")
     return read

@@ -35,6 +35,14 @@ struct cf_lanes {
     struct cf_lanes *next;
 };
 
+/* How the consecutive ranks of each node lie on its sockets (hwloc's packages): together, so that
+ * the first lanes share a socket and perhaps one rail, or on another socket than the one before. */
+enum cf_sockets {
+    CF_SOCKETS_ANY, /* not asked; or not bound to one socket each, or otherwise placed */
+    CF_SOCKETS_PACKED,
+    CF_SOCKETS_CYCLIC
+};
+
 /*
  * The layout of a communicator on the nodes. Equal on all its ranks, except rank, node, node_rank
  * and the handles. Nodes are numbered by their lowest rank. Node ranks are in the order of the
@@ -51,8 +59,9 @@ struct cf_layout {
     int *node_size;    /* [nodes] */
     int min_node_size;
     int max_node_size;
-    bool consecutive;       /* the ranks of every node are consecutive */
-    int threads;            /* threads that may call MPI at once in each process (threads.h) */
+    bool consecutive; /* the ranks of every node are consecutive */
+    int threads;      /* threads that may call MPI at once in each process (threads.h) */
+    enum cf_sockets sockets;
     MPI_Comm node_comm;     /* the ranks of this node, in rank order */
     MPI_Comm lane_comm;     /* the ranks with this node rank, in node order; MPI_COMM_NULL for node
                                ranks from min_node_size on */

@@ -61,7 +61,7 @@ int cf_common_make(MPI_Comm comm, struct cf_common **out) {
     atomic_init(&common->users, 1);
     common->layout = layout;
     cf_layout_name(&layout, common->layout_name, sizeof common->layout_name);
-    cf_layout_name_with(&layout, 1, name, sizeof name);
+    cf_layout_placement(&layout, name, sizeof name);
     if (layout.size > 1 && !cf_rules_find(name, &layout, &common->rules)) {
         cf_common_leave(common, true);
         return MPI_ERR_NO_MEM;

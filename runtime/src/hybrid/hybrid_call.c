@@ -39,7 +39,7 @@ bool cf_hybrid_prepare(struct cf_hybrid *hybrid, bool of_world) {
             choose_default(collective, &hybrid->defaults[collective]);
         }
     }
-    cf_layout_name_with(&state->comm.layout, 1, hybrid->layout_name, sizeof hybrid->layout_name);
+    cf_layout_placement(&state->comm.layout, hybrid->layout_name, sizeof hybrid->layout_name);
     state->layout_name = hybrid->layout_name;
     /* Ranks of another MPI_COMM_WORLD may have other winners. */
     return !of_world || cf_runtime.mode < CF_MODE_ON ||

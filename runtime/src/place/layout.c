@@ -216,9 +216,63 @@ static uint64_t placement_hash(const int *node_of, int size) {
     return hash;
 }
 
-static void name_placement(const struct cf_layout *layout, char *name, size_t size) {
+/* What was seen of a node's ranks so far. */
+struct seen {
+    int last;
+    uint64_t sockets;
+    bool same; /* a rank was on the socket of the one before */
+    bool back; /* a rank was on a socket that others had left */
+};
+
+static enum cf_sockets sockets_of(const struct seen *nodes, const struct cf_layout *layout) {
+    bool packed = true;
+    bool cyclic = true;
+
+    for (int node = 0; node < layout->nodes; node++) {
+        if (layout->node_size[node] > 1) {
+            packed = packed && nodes[node].same && !nodes[node].back;
+            cyclic = cyclic && !nodes[node].same;
+        }
+    }
+    if (layout->max_node_size == 1 || packed == cyclic) {
+        return CF_SOCKETS_ANY;
+    }
+    return packed ? CF_SOCKETS_PACKED : CF_SOCKETS_CYCLIC;
+}
+
+bool cf_layout_add_sockets(struct cf_layout *layout, const int *socket_of) {
+    enum { MOST_SOCKETS = 64 };
+    struct seen *nodes = calloc((size_t)layout->nodes, sizeof *nodes);
+    bool bound = true;
+
+    if (nodes == NULL) {
+        return false;
+    }
+    for (int rank = 0; rank < layout->size && bound; rank++) {
+        struct seen *node = &nodes[layout->node_of[rank]];
+        const int socket = socket_of[rank];
+        bound = socket >= 0 && socket < MOST_SOCKETS;
+        if (bound && node->sockets != 0) {
+            node->same = node->same || socket == node->last;
+            node->back = node->back || (socket != node->last && (node->sockets >> socket & 1) != 0);
+        }
+        node->last = socket;
+        node->sockets |= bound ? UINT64_C(1) << socket : 0;
+    }
+    layout->sockets = bound ? sockets_of(nodes, layout) : CF_SOCKETS_ANY;
+    free(nodes);
+    return true;
+}
+
+const char *cf_sockets_suffix(enum cf_sockets sockets) {
+    static const char *const suffixes[] = {"", "-packed", "-cyclic"};
+
+    return suffixes[sockets];
+}
+
+void cf_layout_placement(const struct cf_layout *layout, char *name, size_t size) {
     enum { SPELLED_RANKS = 64 };
-    char list[CF_LAYOUT_NAME_SIZE - sizeof "map:x2147483647"];
+    char list[CF_LAYOUT_NAME_SIZE - sizeof "map:x2147483647-packed"];
     const bool even = layout->min_node_size == layout->max_node_size;
 
     if (layout->consecutive && even) {
@@ -237,14 +291,13 @@ static void name_placement(const struct cf_layout *layout, char *name, size_t si
     }
 }
 
-void cf_layout_name_with(const struct cf_layout *layout, int threads, char *name, size_t size) {
-    name_placement(layout, name, size);
-    if (threads > 1) {
-        const size_t used = strlen(name);
-        (void)snprintf(name + used, size - used, "x%d", threads);
-    }
-}
-
 void cf_layout_name(const struct cf_layout *layout, char *name, size_t size) {
-    cf_layout_name_with(layout, layout->threads, name, size);
+    char threads[16] = "";
+
+    cf_layout_placement(layout, name, size);
+    if (layout->threads > 1) {
+        (void)snprintf(threads, sizeof threads, "x%d", layout->threads);
+    }
+    const size_t used = strlen(name);
+    (void)snprintf(name + used, size - used, "%s%s", threads, cf_sockets_suffix(layout->sockets));
 }

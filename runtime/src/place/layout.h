@@ -7,7 +7,7 @@
 
 #include "base/cf.h"
 
-enum { CF_LAYOUT_NAME_SIZE = 256 };
+enum { CF_LAYOUT_NAME_SIZE = 263 };
 
 /* All zeros and null handles. */
 void cf_layout_clear(struct cf_layout *layout);
@@ -27,10 +27,17 @@ void cf_layout_free_copy(struct cf_layout *layout);
  * out of memory, which only a number of lanes new to this communicator can cause. */
 const struct cf_lanes *cf_lanes_of(struct cf_layout *layout, int most);
 
-/* The layout's name: "4x2", "3+1", "cyclic:2x3" or "map:0.1.1.0" ("map#<fnv-1a hex>" above 64
- * ranks). "x8" follows where 8 threads of each process may call MPI at once. */
+/* Fills layout->sockets. socket_of[size]: the socket of each rank on its node, from 0; negative
+ * where it is bound to none or its node has one. False when out of memory. */
+bool cf_layout_add_sockets(struct cf_layout *layout, const int *socket_of);
+
+/* The name of the placement on the nodes: "4x2", "3+1", "cyclic:2x3" or "map:0.1.1.0" ("map#<fnv-1a
+ * hex>" above 64 ranks). */
+void cf_layout_placement(const struct cf_layout *layout, char *name, size_t size);
+/* The layout's name: the placement, then "x8" where 8 threads of each process may call MPI at once,
+ * then "-packed" or "-cyclic" for its sockets. */
 void cf_layout_name(const struct cf_layout *layout, char *name, size_t size);
-/* The same for this number of threads; no suffix for one. */
-void cf_layout_name_with(const struct cf_layout *layout, int threads, char *name, size_t size);
+/* The suffix of a name for these sockets: "", "-packed" or "-cyclic". */
+const char *cf_sockets_suffix(enum cf_sockets sockets);
 
 #endif

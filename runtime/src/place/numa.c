@@ -12,8 +12,8 @@
 
 #ifndef HAS_HWLOC
 
-int cf_numa_domain(void) {
-    return 0;
+struct cf_seat cf_seat(void) {
+    return (struct cf_seat){0, -1};
 }
 
 #else
@@ -37,6 +37,7 @@ static const char library_name[] = "libhwloc.so.15";
     X(topology_init)                                                                               \
     X(topology_load)                                                                               \
     X(topology_destroy)                                                                            \
+    X(get_type_depth)                                                                              \
     X(get_nbobjs_by_depth)                                                                         \
     X(get_obj_by_depth)                                                                            \
     X(bitmap_alloc)                                                                                \
@@ -60,21 +61,20 @@ static bool find_all(void *library, struct functions *hwloc) {
     return good;
 }
 
-/* The smallest domain that contains all of these cores: one without cores of its own, such as the
- * memory of a device, may belong to the whole machine. */
-static int domain_of(const struct functions *hwloc, hwloc_topology_t topology,
-                     hwloc_const_bitmap_t cores) {
-    const int domains = (int)hwloc->get_nbobjs_by_depth(topology, HWLOC_TYPE_DEPTH_NUMANODE);
+/* The smallest object of a depth that contains all of these cores; -1: none. A NUMA domain without
+ * cores of its own, such as the memory of a device, may belong to the whole machine. */
+static int smallest_around(const struct functions *hwloc, hwloc_topology_t topology, int depth,
+                           hwloc_const_bitmap_t cores) {
+    const int objects = (int)hwloc->get_nbobjs_by_depth(topology, depth);
     hwloc_const_bitmap_t least = NULL;
-    int found = 0;
+    int found = -1;
 
-    for (int i = 0; i < domains; i++) {
-        const struct hwloc_obj *domain =
-            hwloc->get_obj_by_depth(topology, HWLOC_TYPE_DEPTH_NUMANODE, (unsigned)i);
+    for (int i = 0; i < objects; i++) {
+        const struct hwloc_obj *object = hwloc->get_obj_by_depth(topology, depth, (unsigned)i);
         const bool contains =
-            !hwloc->bitmap_iszero(cores) && hwloc->bitmap_isincluded(cores, domain->cpuset);
-        if (contains && (least == NULL || !hwloc->bitmap_isincluded(least, domain->cpuset))) {
-            least = domain->cpuset;
+            !hwloc->bitmap_iszero(cores) && hwloc->bitmap_isincluded(cores, object->cpuset);
+        if (contains && (least == NULL || !hwloc->bitmap_isincluded(least, object->cpuset))) {
+            least = object->cpuset;
             found = i;
         }
     }
@@ -97,32 +97,37 @@ static bool find_cores(const struct functions *hwloc, hwloc_bitmap_t cores) {
     return true;
 }
 
-static int ask(const struct functions *hwloc) {
+static void ask(const struct functions *hwloc, struct cf_seat *seat) {
     hwloc_topology_t topology = NULL;
-    int domain = 0;
 
     if (hwloc->topology_init(&topology) != 0) {
-        return 0;
+        return;
     }
     hwloc_bitmap_t cores = hwloc->bitmap_alloc();
     if (cores != NULL && hwloc->topology_load(topology) == 0 && find_cores(hwloc, cores)) {
-        domain = domain_of(hwloc, topology, cores);
+        const int domain = smallest_around(hwloc, topology, HWLOC_TYPE_DEPTH_NUMANODE, cores);
+        const int sockets = hwloc->get_type_depth(topology, HWLOC_OBJ_PACKAGE);
+        seat->domain = domain < 0 ? 0 : domain;
+        if (hwloc->get_nbobjs_by_depth(topology, sockets) > 1) {
+            seat->socket = smallest_around(hwloc, topology, sockets, cores);
+        }
     }
     hwloc->bitmap_free(cores);
     hwloc->topology_destroy(topology);
-    return domain;
 }
 
-int cf_numa_domain(void) {
+struct cf_seat cf_seat(void) {
     struct functions hwloc;
+    struct cf_seat seat = {0, -1};
     void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
-    int domain = 0;
 
     if (library != NULL) {
-        domain = find_all(library, &hwloc) ? ask(&hwloc) : 0;
+        if (find_all(library, &hwloc)) {
+            ask(&hwloc, &seat);
+        }
         (void)dlclose(library);
     }
-    return domain;
+    return seat;
 }
 
 #endif

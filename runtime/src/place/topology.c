@@ -16,7 +16,8 @@ static struct {
     int size;
     int threads; /* of each process that may call MPI at once */
     int neighbours;
-    int *node_of; /* [size] by world rank; NULL before start */
+    int *node_of;   /* [size] by world rank; NULL before start */
+    int *socket_of; /* [size], as in cf_layout_add_sockets; NULL: not asked */
 } world = {.group = MPI_GROUP_NULL, .neighbours = 1};
 
 /* Parses a decimal number from 0 to limit and moves *text past it. */
@@ -145,9 +146,27 @@ int cf_topology_start(void) {
     return err;
 }
 
+int cf_topology_find_sockets(void) {
+    const int own = cf_seat().socket;
+    if (world.socket_of != NULL) {
+        return MPI_SUCCESS;
+    }
+    world.socket_of = malloc((size_t)world.size * sizeof *world.socket_of);
+    int err = MPI_ERR_NO_MEM;
+    if (cf_all_agree(world.socket_of != NULL)) {
+        err = PMPI_Allgather(&own, 1, MPI_INT, world.socket_of, 1, MPI_INT, MPI_COMM_WORLD);
+    }
+    if (err != MPI_SUCCESS) {
+        free(world.socket_of);
+        world.socket_of = NULL;
+    }
+    return err;
+}
+
 void cf_topology_stop(void) {
     free(world.node_of);
-    world.node_of = NULL;
+    free(world.socket_of);
+    world.node_of = world.socket_of = NULL;
     world.neighbours = 1;
     if (world.group != MPI_GROUP_NULL) {
         (void)PMPI_Group_free(&world.group);
@@ -224,26 +243,31 @@ static int find_in_world(MPI_Group group, int size, int *ranks) {
     return err;
 }
 
-/* nodes[r]: the node of rank r of the communicator. *known is false if a process is from outside
- * MPI_COMM_WORLD. */
-static int find_nodes(MPI_Comm comm, int size, int *nodes, bool *known) {
+/* ranks[r]: the rank in MPI_COMM_WORLD of rank r of the communicator. *known is false if a process
+ * is from outside. */
+static int find_ranks(MPI_Comm comm, int size, int *ranks, bool *known) {
     MPI_Group group = MPI_GROUP_NULL;
     *known = true;
     if (comm == MPI_COMM_WORLD) {
-        memcpy(nodes, world.node_of, (size_t)size * sizeof *nodes);
+        for (int rank = 0; rank < size; rank++) {
+            ranks[rank] = rank;
+        }
         return MPI_SUCCESS;
     }
     CF_TRY(PMPI_Comm_group(comm, &group));
-    int err = find_in_world(group, size, nodes);
+    const int err = find_in_world(group, size, ranks);
     for (int rank = 0; err == MPI_SUCCESS && rank < size; rank++) {
-        if (nodes[rank] == MPI_UNDEFINED) {
-            *known = false;
-        } else {
-            nodes[rank] = world.node_of[nodes[rank]];
-        }
+        *known = *known && ranks[rank] != MPI_UNDEFINED;
     }
     (void)PMPI_Group_free(&group);
     return err;
+}
+
+/* values[r]: what by_world has for ranks[r]. */
+static void look_up(int *values, const int *by_world, const int *ranks, int size) {
+    for (int rank = 0; rank < size; rank++) {
+        values[rank] = by_world[ranks[rank]];
+    }
 }
 
 /* ---- layouts --------------------------------------------------------------------------------- */
@@ -255,14 +279,20 @@ int cf_layout_build(struct cf_layout *layout, MPI_Comm comm) {
     cf_layout_clear(layout);
     CF_TRY(PMPI_Comm_size(comm, &size));
     CF_TRY(PMPI_Comm_rank(comm, &rank));
-    int *nodes = malloc((size_t)size * sizeof *nodes);
-    int err = nodes == NULL ? MPI_ERR_NO_MEM : find_nodes(comm, size, nodes, &known);
-    if (err == MPI_SUCCESS && known &&
-        !cf_layout_from_nodes(layout, size, rank, nodes, world.size)) {
-        err = MPI_ERR_NO_MEM;
+    int *ranks = malloc(2 * (size_t)size * sizeof *ranks);
+    int *values = ranks + size;
+    int err = ranks == NULL ? MPI_ERR_NO_MEM : find_ranks(comm, size, ranks, &known);
+    if (err == MPI_SUCCESS && known) {
+        look_up(values, world.node_of, ranks, size);
+        err = cf_layout_from_nodes(layout, size, rank, values, world.size) ? MPI_SUCCESS
+                                                                           : MPI_ERR_NO_MEM;
+    }
+    if (err == MPI_SUCCESS && known && world.socket_of != NULL) {
+        look_up(values, world.socket_of, ranks, size);
+        err = cf_layout_add_sockets(layout, values) ? MPI_SUCCESS : MPI_ERR_NO_MEM;
     }
     layout->threads = world.threads;
-    free(nodes);
+    free(ranks);
     return err;
 }
 
@@ -333,7 +363,7 @@ int cf_layout_split_domains(struct cf_layout *layout, MPI_Comm comm) {
     const int size = layout->size;
     const int rank = layout->rank;
     const int threads = layout->threads;
-    const int own = cf_numa_domain();
+    const int own = cf_seat().domain;
     int *domains = malloc((size_t)size * sizeof *domains);
     struct place *places = malloc((size_t)size * sizeof *places);
     int err = MPI_ERR_NO_MEM;

@@ -11,6 +11,10 @@
  */
 int cf_topology_start(void);
 void cf_topology_stop(void);
+/* Finds the socket of every process, for the layouts built afterwards, which need it only where
+ * winners are stored for it. Collective over MPI_COMM_WORLD, after cf_topology_start. Returns the
+ * same MPI error class on all ranks. */
+int cf_topology_find_sockets(void);
 /* The processes of MPI_COMM_WORLD on this process's node; 1 before cf_topology_start. */
 int cf_topology_neighbours(void);
 
@@ -37,10 +41,12 @@ int cf_layout_discover(struct cf_layout *layout, MPI_Comm comm, bool *of_world);
  * any case.
  */
 int cf_layout_split_domains(struct cf_layout *layout, MPI_Comm comm);
-/*
- * The number, on its node, of the NUMA domain that the calling thread is bound to. 0 if it is bound
- * to none or to several, and if hwloc is missing, now or at compile time.
- */
-int cf_numa_domain(void);
+/* Where the calling thread is bound, as numbers on its node. Without hwloc, now or at compile time,
+ * as if it was not bound. */
+struct cf_seat {
+    int domain; /* the NUMA domain; 0 if bound to none or to several */
+    int socket; /* -1 if bound to none or to several, and if there is one only */
+};
+struct cf_seat cf_seat(void);
 
 #endif

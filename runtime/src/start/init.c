@@ -141,12 +141,15 @@ static void describe_world(void) {
 static bool start_rules(struct cf_winners *winners) {
     char name[CF_LAYOUT_NAME_SIZE];
     struct cf_layout world;
-    bool good = cf_rules_start(winners);
+    bool good = cf_all_agree(cf_rules_start(winners));
     (void)cf_library.shared_folder(); /* looks functions up, as no collective may */
+    if (good && cf_rules_know_sockets()) {
+        good = cf_topology_find_sockets() == MPI_SUCCESS;
+    }
     if (good && cf_rules_know_parts()) {
         good = cf_layout_build(&world, MPI_COMM_WORLD) == MPI_SUCCESS;
         if (good && world.size > 0) {
-            cf_layout_name_with(&world, 1, name, sizeof name);
+            cf_layout_placement(&world, name, sizeof name);
             cf_rules_set_job(name);
         }
         cf_layout_free(&world);

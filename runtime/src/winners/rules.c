@@ -9,10 +9,13 @@
 #include "winners/fixed_order.h"
 #include "winners/table.h"
 
+/* The stored layouts of a layout itself, best first: of a part of the job or of any communicator,
+ * with its sockets or with any. */
+enum { PART_ON_SOCKETS, PART, EXACT_ON_SOCKETS, EXACT, OWN };
+
 /* Where the rules of a layout come from: indices in the table, -1 for none. */
 struct sources {
-    int part; /* of the job */
-    int exact;
+    int own[OWN];
     int point;
     int size; /* of the communicator, for which sizes at the point are converted; 0 without one */
     int placement;         /* what it is of cf_map_needs; 0 without a point */
@@ -29,8 +32,9 @@ struct built {
 };
 
 static struct cf_table table;
-static int forced = -1;      /* the index of CF_ANY_LAYOUT in the table */
-static long most_on_map = 0; /* the most ranks of a point of the map */
+static int forced = -1;          /* the index of CF_ANY_LAYOUT in the table */
+static long most_on_map = 0;     /* the most ranks of a point of the map */
+static bool any_sockets = false; /* whether a layout's name tells of sockets */
 static bool any_parts = false;
 static char job[CF_LAYOUT_NAME_SIZE]; /* the name of its placement; empty if not needed */
 
@@ -107,12 +111,15 @@ static int point_of(const struct sources *sources, int collective) {
 
 /* The layout whose rows a collective follows. */
 static int source_of(const struct sources *sources, int collective) {
-    const int in_order[] = {forced, sources->part, sources->exact};
-    for (size_t i = 0; i < sizeof in_order / sizeof in_order[0]; i++) {
-        int count = 0;
-        (void)cf_table_rows(&table, in_order[i], collective, &count);
+    int count = 0;
+    (void)cf_table_rows(&table, forced, collective, &count);
+    if (count > 0) {
+        return forced;
+    }
+    for (int i = 0; i < OWN; i++) {
+        (void)cf_table_rows(&table, sources->own[i], collective, &count);
         if (count > 0) {
-            return in_order[i];
+            return sources->own[i];
         }
     }
     return point_of(sources, collective);
@@ -139,8 +146,10 @@ static struct cf_choice choice_of(const struct cf_row *row) {
 
 /* The choice in a fixed order that won at the largest size; variant NULL: none did. */
 static struct cf_choice largest_in_order(const struct sources *sources, int collective) {
-    const int from[] = {forced, sources->part, sources->exact, point_of(sources, collective)};
-    for (size_t s = 0; s < sizeof from / sizeof from[0]; s++) {
+    int from[OWN + 2] = {forced};
+    memcpy(from + 1, sources->own, sizeof sources->own);
+    from[OWN + 1] = point_of(sources, collective);
+    for (int s = 0; s < OWN + 2; s++) {
         int count = 0;
         const struct cf_row *rows = cf_table_rows(&table, from[s], collective, &count);
         for (int i = count - 1; i >= 0; i--) {
@@ -235,9 +244,10 @@ static struct built *build(const struct sources *sources) {
         }
         return NULL;
     }
-    const int named = sources->part >= 0    ? sources->part
-                      : sources->exact >= 0 ? sources->exact
-                                            : sources->point;
+    int named = sources->point;
+    for (int i = OWN - 1; i >= 0; i--) {
+        named = sources->own[i] >= 0 ? sources->own[i] : named;
+    }
     built->rules.layout = named >= 0 ? table.layout[named].name : CF_ANY_LAYOUT;
     int used = 0;
     for (int c = 0; c < cf_ncollectives; c++) {
@@ -253,7 +263,7 @@ bool cf_rules_start(struct cf_winners *winners) {
     }
     forced = -1;
     most_on_map = 0;
-    any_parts = false;
+    any_parts = any_sockets = false;
     job[0] = '\0';
     for (int i = 0; i < table.layouts; i++) {
         const struct cf_table_layout *layout = &table.layout[i];
@@ -265,6 +275,7 @@ bool cf_rules_start(struct cf_winners *winners) {
             most_on_map = on_map;
         }
         any_parts = any_parts || strchr(layout->name, CF_JOB_END) != NULL;
+        any_sockets = any_sockets || strchr(layout->name, '-') != NULL;
     }
     return true;
 }
@@ -273,18 +284,28 @@ bool cf_rules_know_parts(void) {
     return any_parts;
 }
 
+bool cf_rules_know_sockets(void) {
+    return any_sockets;
+}
+
 void cf_rules_set_job(const char *placement) {
     (void)snprintf(job, sizeof job, "%s", placement);
 }
 
-/* The stored layout of parts of this placement of the job; -1: none. */
-static int find_part(const char *placement, int threads) {
-    char name[2 * CF_LAYOUT_NAME_SIZE];
-    if (job[0] == '\0') {
-        return -1;
+static void find_own(struct sources *sources, const char *placement,
+                     const struct cf_layout *layout) {
+    char part[2 * CF_LAYOUT_NAME_SIZE];
+    const enum cf_sockets sockets = layout->sockets;
+    const int threads = layout->threads;
+    (void)snprintf(part, sizeof part, "%s%c%s", job, CF_JOB_END, placement);
+    for (int i = 0; i < OWN; i++) {
+        const bool is_part = i == PART || i == PART_ON_SOCKETS;
+        const bool on_sockets = i == PART_ON_SOCKETS || i == EXACT_ON_SOCKETS;
+        const bool known = (!is_part || job[0] != '\0') && (!on_sockets || sockets != 0);
+        sources->own[i] = known ? cf_table_exact(&table, is_part ? part : placement, threads,
+                                                 on_sockets ? sockets : CF_SOCKETS_ANY)
+                                : -1;
     }
-    (void)snprintf(name, sizeof name, "%s%c%s", job, CF_JOB_END, placement);
-    return cf_table_exact(&table, name, threads);
 }
 
 bool cf_rules_any_for(int size) {
@@ -313,7 +334,7 @@ static bool are_alike(const struct cf_facts *a, const struct cf_facts *b) {
 static struct built *find_built(const struct sources *sources) {
     struct built *found = list.first;
     while (found != NULL &&
-           (found->sources.part != sources->part || found->sources.exact != sources->exact ||
+           (memcmp(found->sources.own, sources->own, sizeof sources->own) != 0 ||
             found->sources.point != sources->point || found->sources.size != sources->size ||
             found->sources.placement != sources->placement ||
             !are_alike(&found->sources.facts, &sources->facts))) {
@@ -328,9 +349,8 @@ bool cf_rules_find(const char *placement, const struct cf_layout *layout,
     if (table.layouts == 0 && !cf_runtime.reproducible) {
         return true;
     }
-    struct sources sources = {.part = find_part(placement, layout->threads),
-                              .exact = cf_table_exact(&table, placement, layout->threads),
-                              .point = cf_table_nearest(&table, layout)};
+    struct sources sources = {.point = cf_table_nearest(&table, layout)};
+    find_own(&sources, placement, layout);
     if (sources.point >= 0) {
         const bool even = layout->min_node_size == layout->max_node_size;
         sources.size = layout->size;

@@ -28,6 +28,9 @@ struct cf_rules {
 
 /* Keeps the winners, sorted, in a compact table; no reference to them. False when out of memory. */
 bool cf_rules_start(struct cf_winners *winners);
+/* Whether any winner is for sockets of its own. Then layouts are to have them
+ * (cf_topology_find_sockets). */
+bool cf_rules_know_sockets(void);
 /* Whether any winner is for the parts of a job. Then cf_rules_set_job is to be called. */
 bool cf_rules_know_parts(void);
 /* Takes a copy of the name of the job's placement. */
@@ -35,10 +38,10 @@ void cf_rules_set_job(const char *placement);
 /*
  * The rules of a layout whose placement has this name; *rules is NULL if native serves all calls.
  * Each collective follows, in this order: a forced choice; the winners of this placement as a part
- * of the job; those of this placement, both with the largest number of threads up to the layout's;
- * the nearest point of the map, if that tells of the placement (rules.c). With
- * COLLFORGE_REPRODUCIBLE, reductions follow fixed_order.h. Thread-safe. The rules live until
- * cf_rules_stop. False when out of memory.
+ * of the job; those of this placement, both first with the layout's sockets, then with any, and
+ * with the largest number of threads up to the layout's; the nearest point of the map, if that
+ * tells of the placement (rules.c). With COLLFORGE_REPRODUCIBLE, reductions follow fixed_order.h.
+ * Thread-safe. The rules live until cf_rules_stop. False when out of memory.
  */
 bool cf_rules_find(const char *placement, const struct cf_layout *layout,
                    const struct cf_rules **rules);

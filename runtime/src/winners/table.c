@@ -162,13 +162,13 @@ const struct cf_row *cf_table_rows(const struct cf_table *table, int layout, int
     return &table->row[first[0]];
 }
 
-/* The threads in a layout's name; 0 if its placement differs. */
-static int threads_of(const char *layout, const char *placement) {
+/* The threads in a layout's name; 0 if its placement or what follows the threads differs. */
+static int threads_of(const char *layout, const char *placement, const char *suffix) {
     const size_t length = strlen(placement);
     if (strncmp(layout, placement, length) != 0) {
         return 0;
     }
-    if (layout[length] == '\0') {
+    if (strcmp(layout + length, suffix) == 0) {
         return 1;
     }
     if (layout[length] != 'x') {
@@ -176,14 +176,16 @@ static int threads_of(const char *layout, const char *placement) {
     }
     char *end = NULL;
     const long threads = strtol(layout + length + 1, &end, 10);
-    return *end == '\0' && threads <= INT_MAX ? (int)threads : 0;
+    return strcmp(end, suffix) == 0 && threads <= INT_MAX ? (int)threads : 0;
 }
 
-int cf_table_exact(const struct cf_table *table, const char *placement, int threads) {
+int cf_table_exact(const struct cf_table *table, const char *placement, int threads,
+                   enum cf_sockets sockets) {
+    const char *suffix = cf_sockets_suffix(sockets);
     int most = 0;
     int exact = -1;
     for (int i = 0; i < table->layouts; i++) {
-        const int found = threads_of(table->layout[i].name, placement);
+        const int found = threads_of(table->layout[i].name, placement, suffix);
         if (found > most && found <= threads) {
             most = found;
             exact = i;

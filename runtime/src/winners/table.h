@@ -46,9 +46,10 @@ void cf_table_free(struct cf_table *table);
 const struct cf_row *cf_table_rows(const struct cf_table *table, int layout, int collective,
                                    int *count);
 
-/* The stored layout that serves calls on a layout with this placement's name and so many threads:
- * that of this placement with the most threads. -1: none. */
-int cf_table_exact(const struct cf_table *table, const char *placement, int threads);
+/* The stored layout of the placement with this name and these sockets that has the most threads,
+ * but at most so many; -1: none. */
+int cf_table_exact(const struct cf_table *table, const char *placement, int threads,
+                   enum cf_sockets sockets);
 /* The point of the map that is nearest to a layout; -1: none is near. */
 int cf_table_nearest(const struct cf_table *table, const struct cf_layout *layout);
 
