@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -193,6 +193,8 @@ def _measure(
         words = figure.command(layout, _where(args, library), args.quick)
         path = folder / f"{'-'.join(filter(None, [library.name, layout.replace(',', '-')]))}.json"
         found += rows.read(_run(library, words, path, args.again), layout)
+    lone = measuring.lone_rail(args, library) if figure.rails else ""
+    found = [replace(row, doubt=row.doubt or lone) for row in found]
     return Measured(library.short_version, library.flavor, found)
 
 

@@ -78,6 +78,8 @@ class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cases: tuple[str, ...] = ()
     """Cases to measure, with {layout} and {bytes}; empty: the command has its own."""
     bytes: tuple[int, ...] = ()
+    rails: bool = False
+    """Whether its claims are about several rails of a node."""
     none: str = ""
     """Why there is no command: no measurement, or hardware, a library or code is missing. In the rows of
     `without_command.toml` only."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import csv
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch
 
 from collforge.errors import CollforgeError
+from collforge.mpi_library import MpiLibrary
 from collforge.papers import figures
 from collforge.papers.commands import reproduce
 from collforge.papers.commands.reproduce import Measured
@@ -208,3 +211,27 @@ def test_what_is_not_a_figure(
 ) -> None:
     assert main.main(["reproduce", *words, "--mpi", "mpich"]) == main.USER_ERROR
     assert said in capsys.readouterr().err
+
+
+def test_a_library_on_one_rail_tells_nothing_of_rails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MPICH 5.0.2 on the emulated cluster; on a site nothing is known against it."""
+    row = Row({"x": 1}, {"seconds": [1.0]})
+    monkeypatch.setattr(reproduce, "_run", lambda *_: Path())
+    monkeypatch.setattr(reproduce.rows, "read", lambda *_: [row, replace(row, doubt="other")])
+    of_rails, other = (
+        Figure("p", "1", "", "", layout="2x2", words=("bench",), rails=rails)
+        for rails in (True, False)
+    )
+    library = MpiLibrary("mpich5", Path(), Path(), "", True)
+    links = {"rails": 2, "rate": "100mbit", "rail_model": "tied"}
+    for figure, version, system, doubt in (
+        (of_rails, "5.0.2", "emulated", "MPICH 5.0.2 uses one rail of the emulated cluster"),
+        (of_rails, "4.0.2", "emulated", ""),
+        (of_rails, "5.0.2", "cluster", ""),
+        (other, "5.0.2", "emulated", ""),
+    ):
+        asked = {"system": system, "config": None, "layout": "2x2", "quick": False, "again": False}
+        args = argparse.Namespace(**asked, **links)
+        its = replace(library, version=f"MPICH Version: {version}")
+        found = reproduce._measure(figure, its, args, Path())
+        assert [row.doubt for row in found.rows] == [doubt, "other"]

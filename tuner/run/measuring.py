@@ -19,6 +19,7 @@ from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
+from collforge.reframe_checks.systems.emulated.launch import uses_one_rail
 from collforge.toolchain import build, libraries
 from collforge.tuner.decide import profile
 from collforge.tuner.decide.plan import Goal
@@ -289,6 +290,12 @@ def crowded(args: argparse.Namespace, at: Layout) -> str:
     wanted, cores = at.launched.size * at.threads, len(os.sched_getaffinity(0))
     is_crowded = is_this_machine(args) and wanted > cores
     return f"more threads than cores: {wanted} on {cores}" if is_crowded else ""
+
+
+def lone_rail(args: argparse.Namespace, library: MpiLibrary) -> str:
+    """Why nothing shows there what several rails bring; '' if nothing is known against it."""
+    is_lone = args.system == "emulated" and not args.config and uses_one_rail(library)
+    return f"{library.short_version} uses one rail of the emulated cluster" if is_lone else ""
 
 
 def place_of(site: Site, at: str) -> Place:

@@ -174,6 +174,14 @@ def defaults(mpi: MpiLibrary, env: Mapping[str, str]) -> Mapping[str, str]:
     return {"MPIR_CVAR_CH4_NETMOD": "ofi"} if several else {}
 
 
+def uses_one_rail(mpi: MpiLibrary) -> bool:
+    """Whether a library's ranks send on one rail, whichever they are tied to.
+
+    Through libfabric's TCP, MPICH 5.0.2 moves no more over two rails than over one (`collforge probe lanes`).
+    """
+    return defaults(mpi, {}).get("MPIR_CVAR_CH4_NETMOD") == "ofi"
+
+
 def mpirun(spec: ClusterSpec, mpi: MpiLibrary, agent: Path) -> list[str]:
     """The library's mpirun and its options, for ranks placed as in the layout.
 
