@@ -118,7 +118,7 @@ $(BIN)/.collforge-installed: setup.cfg pyproject.toml | system
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 9) and "Collforge needs Python 3.9 or later: make PYTHON=...")'
 	@echo "Python packages go to .venv: about two minutes"
 	$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,report]'
 	touch $@
 	echo "next: . .venv/bin/activate && collforge doctor"
 

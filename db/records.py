@@ -97,6 +97,18 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class ServedMedian:
+    """The median of a launch, in seconds, of the winner of a problem or of native there."""
+
+    place: Place
+    variant: Variant
+    bytes: int
+    median: float
+    started: str
+    hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Verification:
     """Whether a variant's result on a problem was right in the launch `run` (a uuid)."""
 

@@ -15,6 +15,7 @@ from collforge.db.records import (
     Measurement,
     Result,
     RunRecord,
+    ServedMedian,
     Start,
     StoredRun,
     Undecided,
@@ -273,6 +274,27 @@ class Store(History):
                 tuple(json.loads(errors)),
             )
             for uuid, problem, size, *variant, samples, median, late, errors in rows
+        ]
+
+    def served_medians(self) -> list[ServedMedian]:
+        """Of all winners and of native at their sizes, in the order of the launches."""
+        rows = self._rows(
+            "SELECT system.name, mpi_library.name, version, layout.name,"
+            f" {_VARIANT}, measurement.bytes, median, started, hosts {_RUNS}"
+            " JOIN measurement ON measurement.run = run.id"
+            " JOIN variant ON variant.id = measurement.variant"
+            " JOIN winner ON winner.system = run.system AND winner.mpi_library = run.mpi_library"
+            " AND winner.layout = run.layout AND winner.collective = measurement.collective"
+            " AND winner.bytes = measurement.bytes"
+            " WHERE measurement.variant = winner.variant OR variant.family = 'native'"
+            " ORDER BY run.id"
+        )
+        return [
+            ServedMedian(
+                Place(*at), Variant(*name), nbytes, median, started, tuple(json.loads(hosts))
+            )
+            for *row, nbytes, median, started, hosts in rows
+            for at, name in [(row[:4], row[4:])]
         ]
 
     def verified(self, mpi: str, mpi_version: str) -> frozenset[Variant]:

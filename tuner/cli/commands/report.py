@@ -20,7 +20,7 @@ from collforge.tuner.decide import bandwidth
 from collforge.tuner.decide.decisions import Standing, read_standing
 from collforge.tuner.decide.evidence import measured_problems
 from collforge.tuner.decide.plan import Goal
-from collforge.tuner.run.options import add_database, add_json, day, plot_file
+from collforge.tuner.run.options import add_database, add_json, day, output_file, plot_file
 from collforge.tuner.site import side_by_side, spread
 
 EXAMPLE = """\
@@ -28,6 +28,7 @@ collforge report
   collforge report --collective bcast --plot bcast.png
   collforge report --since 2026-01-31
   collforge report --libraries
+  collforge report --html report.html
 
 --since tells how times spread over launches, days and nodes; --libraries compares the MPI libraries that were
 measured on the same system and layout."""
@@ -53,6 +54,12 @@ def add_parser(subparsers: Subparsers) -> None:
         "--libraries", action="store_true", help="the MPI libraries of the database side by side"
     )
     kinds.add_argument(
+        "--html",
+        metavar="FILE",
+        type=output_file,
+        help="write a page with charts, which needs no network (collforge[report])",
+    )
+    kinds.add_argument(
         "--plot",
         metavar="FILE",
         type=plot_file,
@@ -75,6 +82,9 @@ def run(args: argparse.Namespace) -> int:
             for place in everywhere
             if args.mpi in (None, place.mpi) and args.system in (None, place.system)
         ]
+        if args.html:
+            write_page(args, store, made, places)
+            return 0
         if args.since:
             tables.write_document(args, show_spread(store, places, args.since, collectives))
             return 0
@@ -100,6 +110,20 @@ def run(args: argparse.Namespace) -> int:
         print(f"plot: {args.plot}")
     tables.write_document(args, rows)
     return 0
+
+
+def write_page(
+    args: argparse.Namespace, store: Store, made: Manifest, places: Sequence[Place]
+) -> None:
+    """Writes --html."""
+    from collforge.tuner.page import facts, render  # the packages for charts are an extra
+
+    systems = sorted({place.system for place in places})
+    text = render.page(
+        facts.read(store, made, places), f"Collforge: {', '.join(systems) or args.db.name}"
+    )
+    args.html.write_text(text, encoding="utf-8")
+    print(f"page: {args.html} ({len(text) / 1e6:.1f} MB)")
 
 
 def show_spread(

@@ -1,0 +1,319 @@
+"""What the page shows, as rows of plain values: seconds, bytes, dates as ISO 8601."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import statistics
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from collforge.db import PREDICTED, Decision, Store, Undecided, Winner
+from collforge.decision import DECIDED
+from collforge.generator.manifest import Manifest
+from collforge.layout import Layout, LayoutError, from_name
+from collforge.mpi_library import short_version
+from collforge.place import Place
+from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.tuner.decide import bandwidth
+from collforge.tuner.decide.next_layouts import next_layouts
+from collforge.variant import NATIVE
+
+Row = dict[str, Any]
+
+UNDECIDED = "undecided"
+"""Beside the evidence of winners: a measured size without one."""
+MOST_MEDIANS = 100_000
+"""Of launches, on a page, which has to stay small; the newest of each problem."""
+WORST = 10
+"""Rows of a table of the overview."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """The tables of a page."""
+
+    winners: Sequence[Row]
+    """A row for each winner, undecided size and predicted point. ``runs``: the launches of a winner, as indices
+    in `runs`; ``tuned_us`` and ``native_us``: its median and native's in each, in microseconds."""
+    runs: Sequence[Row]
+    """``day`` and ``nodes`` of each launch."""
+    history: Sequence[Row]
+    """A row for each change of a winner, newest first."""
+    places: Sequence[Row]
+    """A row for each system, library and layout: how much is decided, and the gain."""
+    violations: Sequence[Row]
+    """Where a native library loses most time against what it could do itself."""
+    todo: Sequence[Row]
+    """What to do next, each with its command."""
+
+
+def read(store: Store, made: Manifest | None, places: Sequence[Place]) -> Facts:
+    """``places``: those to show. ``made``: None where nothing is built, so that stale winners are not known."""
+    shown = {*places}
+    found = [one for one in store.winners() if one.place in shown]
+    open_ = [pair for pair in store.undecided() if pair[0] in shown]
+    limits = _Limits(store, made)
+    runs: dict[tuple[str, tuple[str, ...]], int] = {}
+    medians = _medians(store, shown, runs)
+    winners = [{**_winner(one, limits), **medians.get(_key(one), {})} for one in found]
+    winners += [
+        {
+            **_at(place), "collective": one.collective, "bytes": one.bytes, "variant": "",
+            "evidence": UNDECIDED, "launches": one.launches, "reason": one.reason,
+        }
+        for place, one in open_
+    ]  # fmt: skip
+    winners += _predicted(store, places)
+    return Facts(
+        winners,
+        [{"day": day[:10], "nodes": " ".join(hosts)} for day, hosts in runs],
+        list(_history(store, shown)),
+        _places(winners, store, places),
+        _violations(winners),
+        [*_open(open_), *_stale(found, made), *_layouts(places)],
+    )
+
+
+def command(place: Place, collective: str = "", *sizes: int) -> str:
+    """The command that tunes a place (database key), or sizes of a collective there."""
+    spec = ClusterSpec.of_system(place.system)
+    system = "emulated" if spec else place.system
+    words = ["collforge", "tune", "--system", system, "--mpi", place.mpi, "--layout", place.layout]
+    if spec and place.system != system:
+        words += ["--rails", str(spec.rails), "--rate", spec.rate, "--rail-model", spec.rail_model]
+    if collective:
+        words += ["--collective", collective, "--sizes", ",".join(map(str, sorted(sizes)))]
+    return shlex.join(words)
+
+
+def _at(place: Place) -> Row:
+    """``tune``: what precedes --collective and --sizes in the command that measures there."""
+    return {
+        "system": place.system,
+        "library": f"{place.mpi}: {short_version(place.mpi_version)}",
+        "layout": place.layout,
+        "tune": command(place),
+    }
+
+
+def _key(one: Winner) -> tuple[Place, str, int]:
+    return one.place, one.choice.variant.collective, one.choice.bytes
+
+
+class _Limits:
+    """The least seconds that the links allow a call."""
+
+    def __init__(self, store: Store, made: Manifest | None) -> None:
+        self._store, self._made = store, made
+        self._rates: dict[Place, tuple[Layout | None, float | None]] = {}
+
+    def of(self, place: Place, collective: str, nbytes: int) -> float | None:
+        """None where it is not known."""
+        if place not in self._rates:
+            self._rates[place] = _readable(place.layout), bandwidth.link_rate(place, self._store)
+        at, rate = self._rates[place]
+        known = self._made and collective in {one.name for one in self._made.collectives}
+        if at is None or at.nodes < 2 or not rate or not self._made or not known:
+            return None
+        return bandwidth.lower_bound(self._made, collective, at, nbytes, rate) or None
+
+
+def _readable(layout: str) -> Layout | None:
+    try:
+        return from_name(layout)
+    except LayoutError:
+        return None
+
+
+def _winner(one: Winner, limits: _Limits) -> Row:
+    choice, place = one.choice, one.place
+    collective = choice.variant.collective
+    # Of a tie or a fallback the ratio is that of the best variant, and native serves.
+    native = choice.variant.is_native
+    return {
+        **_at(place),
+        "collective": collective,
+        "bytes": choice.bytes,
+        "variant": choice.variant.name,
+        "evidence": choice.evidence,
+        "ratio": 1.0 if native else choice.ratio,
+        "low": 1.0 if native else choice.low,
+        "high": 1.0 if native else choice.high,
+        "launches": choice.launches,
+        "decided": one.decided[:10],
+        "seconds": choice.seconds,
+        "limit": limits.of(place, collective, choice.bytes),
+    }
+
+
+def _predicted(store: Store, places: Sequence[Place]) -> Iterator[Row]:
+    """The points of the map on layouts without measurements."""
+    for place in {(one.system, one.library): one for one in places}.values():
+        for point in store.map(place):
+            if point.evidence != PREDICTED:
+                continue
+            at = replace(place, layout=point.layout)
+            yield {
+                **_at(at), "collective": point.variant.collective, "bytes": point.bytes,
+                "variant": point.variant.name, "evidence": PREDICTED,
+                "ratio": 1.0 if point.variant.is_native else point.ratio, "low": point.low,
+                "reason": f"from {', '.join(point.sources)}",
+            }  # fmt: skip
+
+
+def _medians(
+    store: Store, shown: Container[Place], runs: dict[tuple[str, tuple[str, ...]], int]
+) -> dict[tuple[Place, str, int], Row]:
+    """The medians of the launches of each winner and of native there. Numbers the launches in ``runs``."""
+    found: dict[tuple[Place, str, int], dict[int, dict[bool, float]]] = {}
+    for one in store.served_medians():
+        if one.place in shown:
+            run = runs.setdefault((one.started, one.hosts), len(runs))
+            at = found.setdefault((one.place, one.variant.collective, one.bytes), {})
+            at.setdefault(run, {})[one.variant.is_native] = one.median * 1e6
+    most = max(2, MOST_MEDIANS // max(1, 2 * len(found)))
+    return {
+        key: {
+            "runs": [*launches][-most:],
+            "tuned_us": [each.get(False) for each in launches.values()][-most:],
+            "native_us": [each.get(True) for each in launches.values()][-most:],
+        }
+        for key, launches in found.items()
+    }
+
+
+def _history(store: Store, shown: Iterable[Place]) -> Iterator[Row]:
+    changes = [one for each in store.decisions().values() for one in each if one.place in {*shown}]
+    for one in sorted(changes, key=lambda change: change.decided, reverse=True):
+        yield {
+            **_at(one.place), "collective": one.collective, "bytes": one.bytes,
+            "day": one.decided[:10], "was": _name(one, "old"), "is": _name(one, "new"),
+            "ratio": one.new.ratio if one.new else None,
+            "evidence": one.new.evidence if one.new else "",
+        }  # fmt: skip
+
+
+def _name(change: Decision, which: str) -> str:
+    choice = getattr(change, which)
+    return str(choice.variant.name) if choice else ""
+
+
+def _places(winners: Sequence[Row], store: Store, places: Sequence[Place]) -> list[Row]:
+    """The gain: the geometric mean over all decided problems, native where it won."""
+    runs: dict[Place, list[str]] = {}
+    for run in store.runs():
+        runs.setdefault(run.place, []).append(run.started)
+    by_place: dict[tuple[str, ...], list[Row]] = {}
+    for one in winners:
+        by_place.setdefault((one["system"], one["library"], one["layout"]), []).append(one)
+    rows = []
+    for place in places:
+        at = _at(place)
+        own = by_place.get((at["system"], at["library"], at["layout"]), [])
+        decided = [one for one in own if one["evidence"] in (DECIDED, "tie")]
+        measured = [one for one in own if one["evidence"] != PREDICTED]
+        logs = [math.log(one["ratio"]) for one in decided]
+        problems = {(one["collective"], one["bytes"]) for one in measured}
+        rows.append(
+            {
+                **at,
+                "problems": len(problems),
+                "decided": len(decided),
+                "faster": sum(one["variant"] != NATIVE for one in decided),
+                "gain": math.exp(statistics.fmean(logs)) if logs else None,
+                "launches": len(runs.get(place, ())),
+                "last": max(runs.get(place, [""]))[:10],
+            }
+        )
+    return rows
+
+
+def _violations(winners: Sequence[Row]) -> list[Row]:
+    """A native collective is slower than variants made of the same library's calls (Träff and Hunold, 2020)."""
+    slower = [
+        {
+            **one,
+            "native": one["seconds"] * one["ratio"],
+            "lost": one["seconds"] * (one["ratio"] - 1),
+        }
+        for one in winners
+        if one["evidence"] == DECIDED and one["low"] > 1 and one["seconds"]
+    ]
+    worst: dict[tuple[str, str, str], Row] = {}
+    for one in sorted(slower, key=lambda row: -row["lost"]):
+        worst.setdefault((one["library"], one["collective"], one["layout"]), one)
+    by_library: dict[str, list[Row]] = {}
+    for one in worst.values():
+        by_library.setdefault(one["library"], []).append(one)
+    return [row for rows in by_library.values() for row in rows[:WORST]]
+
+
+def _open(found: Sequence[tuple[Place, Undecided]]) -> Iterator[Row]:
+    groups: dict[Place, list[Undecided]] = {}
+    for place, one in found:
+        groups.setdefault(place, []).append(one)
+    for place, open_ in groups.items():
+        what = f"{len(open_)} measured sizes undecided"
+        yield _again(place, what, {(one.collective, one.bytes) for one in open_})
+
+
+def _stale(found: Sequence[Winner], made: Manifest | None) -> Iterator[Row]:
+    current = {one.fingerprint for one in made.variants} if made else set()
+    groups: dict[Place, set[tuple[str, int]]] = {}
+    for one in found:
+        variant = one.choice.variant
+        if made and not variant.is_native and variant.fingerprint not in current:
+            groups.setdefault(one.place, set()).add((variant.collective, one.choice.bytes))
+    for place, stale in groups.items():
+        what = f"{len(stale)} winners stale: their C code has changed since they were verified"
+        yield _again(place, what, stale)
+
+
+def _again(place: Place, what: str, problems: Collection[tuple[str, int]]) -> Row:
+    names = ",".join(sorted({name for name, _ in problems}))
+    return {
+        **_at(place),
+        "what": what,
+        "command": command(place, names, *{size for _, size in problems}),
+    }
+
+
+def _layouts(places: Sequence[Place]) -> Iterator[Row]:
+    """What would bring the map nearest to layouts of up to twice the nodes."""
+    groups: dict[tuple[str, str], list[tuple[Place, Layout]]] = {}
+    for place in places:
+        at = _readable(place.layout)
+        if at and at.regular and not (at.job or at.sockets or at.threads > 1):
+            groups.setdefault((place.system, place.mpi), []).append((place, at))
+    for members in groups.values():
+        shapes = [(at.nodes, at.node_sizes[0]) for _, at in members]
+        most = 2 * max(nodes for nodes, _ in shapes), max(ranks for _, ranks in shapes)
+        for nodes, ranks in next_layouts(shapes, most, 1):
+            there = replace(members[0][0], layout=f"{nodes}x{ranks}")
+            what = "the layout that would tell most about those not measured"
+            yield {**_at(there), "what": what, "command": command(there)}
+
+
+def columns(rows: Sequence[Mapping[str, Any]]) -> Row:
+    """The rows by columns, short enough for a page: repeated texts once, numbers with four digits.
+
+    ``{name: {"of": [texts], "at": [indices]}}`` for texts, ``{name: [values or null]}`` for others.
+    """
+    found: Row = {}
+    for name in dict.fromkeys(key for row in rows for key in row):
+        values = [row.get(name) for row in rows]
+        if any(isinstance(value, str) for value in values):
+            texts = {text: at for at, text in enumerate(dict.fromkeys(v or "" for v in values))}
+            found[name] = {"of": list(texts), "at": [texts[value or ""] for value in values]}
+        else:
+            found[name] = [_short(value) for value in values]
+    return found
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_short(one) for one in value]
+    number = float(f"{value:.4g}") if isinstance(value, float) else value
+    return int(number) if isinstance(number, float) and number.is_integer() else number
