@@ -106,7 +106,7 @@ def test_lines_over_native(tmp_path: Path, gap: bool) -> None:
         (Drawn("bars", "s", "v", across="n", series=("who",)), ["native", "ours"]),
         (
             Drawn("stacked", "s", values=("v", "w"), across="n", series=("who",)),
-            ["native, v", "ours, w"],
+            ["native", "ours", "<!-- v -->", "<!-- w -->"],
         ),
         (Drawn("map", "s", "v", across="n", up="up", panels=("who",)), ["MPI, ours"]),
         (Drawn("histogram", "s", "v", series=("who",)), ["native", "launches"]),

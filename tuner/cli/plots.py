@@ -159,13 +159,14 @@ def _bar(picture: BarPicture, path: Path) -> None:
     colours = _colours(bar.label for bar in bars)
     hatches = dict(zip(dict.fromkeys(part for bar in bars for part in bar.parts), HATCHES))
     with _figure(picture.panels, path, 3, (5.2, 4.0)) as (grid, shown):
+        shown.update(_bar_legend(colours, hatches))
         for (title, panel), axes in zip(picture.panels.items(), grid):
             groups = list(dict.fromkeys(bar.group for bar in panel))
             labels = list(dict.fromkeys(bar.label for bar in panel))
             width = 0.8 / max(1, len(labels))
             for bar in panel:
                 at = groups.index(bar.group) + (labels.index(bar.label) + 0.5) * width - 0.4
-                _stack(axes, at, width, bar, (colours[bar.label], hatches, shown))
+                _stack(axes, at, width, bar, colours[bar.label], hatches)
             axes.set_xticks(range(len(groups)), groups)
             heights = [
                 height for bar in panel for height in bar.parts.values() if len(bar.parts) == 1
@@ -175,18 +176,29 @@ def _bar(picture: BarPicture, path: Path) -> None:
             _name(axes, picture.title, title, picture.across, picture.unit)
 
 
+def _bar_legend(colours: Mapping[str, str], hatches: Mapping[str, str]) -> dict[str, Any]:
+    """The bars by their colours, then the parts of bars by their hatches."""
+    from matplotlib.patches import Patch
+
+    bars = {label: Patch(facecolor=colour) for label, colour in colours.items() if label}
+    parts = {
+        part.rpartition(".")[2].replace("_", " "): Patch(
+            facecolor="grey", hatch=hatch, edgecolor="white"
+        )
+        for part, hatch in hatches.items()
+        if part
+    }
+    return {**bars, **parts}
+
+
 def _stack(
-    axes: Any, at: float, width: float, bar: Bar, looks: tuple[str, dict[str, str], dict[str, Any]]
+    axes: Any, at: float, width: float, bar: Bar, colour: str, hatches: Mapping[str, str]
 ) -> None:
-    colour, hatches, shown = looks
     bottom = 0.0
     for part, height in bar.parts.items():
-        style = {"color": colour, "hatch": hatches[part], "edgecolor": "white"}
+        style = {"facecolor": colour, "hatch": hatches[part], "edgecolor": "white"}
         pale = PALE if bar.is_doubted else 1.0
-        drawn = axes.bar(at, height, 0.9 * width, bottom=bottom, alpha=pale, **style)
-        name = ", ".join(filter(None, (bar.label, part)))
-        if name not in shown or not bar.is_doubted:  # the legend is not pale
-            shown[name] = drawn
+        axes.bar(at, height, 0.9 * width, bottom=bottom, alpha=pale, **style)
         bottom += height
     axes.vlines(at, bar.interval.low, bar.interval.high, color="black")
 
