@@ -47,6 +47,7 @@ tune: setup ## the main job: tunes Open MPI and MPICH on an emulated cluster, 25
 test test-wide test-all: COMMANDS += lua5.3=lua5.3 tclsh=tcl pkg-config=pkgconf dpkg-deb=dpkg
 test test-wide test-all: COMMANDS += munged=munge slurmctld=slurmctld slurmd=slurmd sbatch=slurm-client
 test test-wide test-all: LUA += posix=lua-posix lfs=lua-filesystem json=lua-json term=lua-term
+test-wide test-all: COMMANDS += chromium=chromium chromedriver=chromium-driver
 test: setup prefixes ## the tests for every change: 12 minutes at most on two idle cores, the 25 slowest at the end
 	$(PYTEST) -m "$(FAST)"
 

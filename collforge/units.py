@@ -52,8 +52,13 @@ def format_seconds(seconds: float) -> str:
     """``66.1 ms``: three digits, in seconds, milliseconds or microseconds."""
     for unit, scale in (("s", 1.0), ("ms", 1e3)):
         if seconds * scale >= 1:
-            return f"{seconds * scale:#.3g} {unit}"
-    return f"{seconds * 1e6:#.3g} us"
+            return f"{_digits(seconds * scale)} {unit}"
+    return f"{_digits(seconds * 1e6)} us"
+
+
+def _digits(value: float) -> str:
+    """Three of them: 1.50, 113."""
+    return f"{value:#.3g}".rstrip(".")
 
 
 def format_about(nbytes: int) -> str:

@@ -18,7 +18,7 @@ CONFIG = {
     "axis": {"labelColor": "currentColor", "titleColor": "currentColor", "gridOpacity": 0.25,
              "labelFontSize": 12, "titleFontSize": 12, "domainColor": "currentColor"},
     "legend": {"labelColor": "currentColor", "titleColor": "currentColor", "labelLimit": 400,
-               "orient": "bottom", "columns": 3, "labelFontSize": 12},
+               "orient": "bottom", "columns": 2, "labelFontSize": 12},
     "title": {"color": "currentColor"},
     "text": {"color": "currentColor"},
 }  # fmt: skip
@@ -48,7 +48,7 @@ def times() -> dict[str, Any]:
         color=alt.Color("library:N", title=None, scale=alt.Scale(range=COLOURS)),
     )  # fmt: skip
     y = alt.Y("seconds:Q", title="time of a call", scale=alt.Scale(type="log"),
-              axis=alt.Axis(labelExpr=SECONDS))  # fmt: skip
+              axis=alt.Axis(labelExpr=SECONDS, tickCount=5))  # fmt: skip
     dash = alt.StrokeDash("what:N", title=None, scale=alt.Scale(
         domain=WHAT, range=[[1, 0], [6, 3], [1, 4]]))  # fmt: skip
     shape = alt.Shape("what:N", title=None, scale=alt.Scale(
@@ -85,14 +85,15 @@ def layout_map() -> dict[str, Any]:
 def drift() -> dict[str, Any]:
     """Medians of launches over days, tuned and native, with P50 and P90 of each."""
     base = alt.Chart(alt.NamedData(DRIFT)).encode(
-        x=alt.X("day:T", title=None, axis=alt.Axis(format="%Y-%m-%d", labelAngle=-30)),
+        x=alt.X("day:T", title=None, axis=alt.Axis(format="%Y-%m-%d", tickMinStep=864e5)),
         color=alt.Color("what:N", title=None, scale=alt.Scale(
             domain=["tuned", "native"], range=COLOURS)),
     )  # fmt: skip
-    y = alt.Y("seconds:Q", title="median of a launch", scale=alt.Scale(type="log", nice=True),
+    y = alt.Y("seconds:Q", title="median of a launch", scale=alt.Scale(zero=True),
               axis=alt.Axis(labelExpr=SECONDS))  # fmt: skip
+    shape = alt.Shape("what:N", title=None, scale=alt.Scale(domain=["tuned", "native"]))
     points = base.mark_point(filled=True, size=50, opacity=0.6).encode(
-        y=y, shape=alt.Shape("what:N", title=None), tooltip=_tips("what", "day", "time", "nodes")
+        y=y, shape=shape, tooltip=_tips("what", "day", "time", "nodes")
     )
     middle = base.mark_line(strokeWidth=2).encode(
         y=alt.Y("median(seconds):Q", title="median of a launch")
@@ -103,7 +104,8 @@ def drift() -> dict[str, Any]:
 def gains() -> dict[str, Any]:
     """The speed-up of each collective: the geometric mean over its decided problems, of each library."""
     chart = alt.Chart(alt.NamedData(GAINS)).mark_bar().encode(
-        x=alt.X("gain:Q", title="times as fast as native", scale=alt.Scale(type="log", domainMin=1)),
+        x=alt.X("gain:Q", title="times as fast as native", scale=alt.Scale(type="log", nice=False)),
+        x2=alt.X2Datum(1),
         y=alt.Y("collective:N", title=None, sort="-x"),
         yOffset=alt.YOffset("library:N"),
         color=alt.Color("library:N", title=None, scale=alt.Scale(range=COLOURS)),

@@ -152,9 +152,9 @@ def _predicted(store: Store, places: Sequence[Place]) -> Iterator[Row]:
     """The points of the map on layouts without measurements."""
     for place in {(one.system, one.library): one for one in places}.values():
         for point in store.map(place):
-            if point.evidence != PREDICTED:
-                continue
             at = replace(place, layout=point.layout)
+            if point.evidence != PREDICTED or at in places:  # a layout's own winners go first
+                continue
             yield {
                 **_at(at), "collective": point.variant.collective, "bytes": point.bytes,
                 "variant": point.variant.name, "evidence": PREDICTED,

@@ -9,6 +9,7 @@ const specs = JSON.parse(document.getElementById("charts").textContent);
 const tables = Object.fromEntries(Object.entries(stored).map(([name, columns]) => [name, rowsOf(columns)]));
 const form = document.getElementById("choice");
 const views = {}; // chart -> Vega view, once it has been shown
+let shown = "";
 
 function rowsOf(columns) {
   const names = Object.keys(columns);
@@ -66,6 +67,9 @@ async function show() {
     else link.removeAttribute("aria-current");
   }
   form.hidden = view === "overview" || tables.winners.length === 0;
+  // The browser would go on behind the form, at the section that the address names.
+  if (shown !== view) document.getElementById("main").focus({ preventScroll: true });
+  shown = view;
   if (view === "overview") return draw("gains", gains());
   const chosen = choose(asked);
   for (const link of document.querySelectorAll("nav a")) {
@@ -86,7 +90,7 @@ async function explore(chosen) {
   const cells = tables.winners.filter(same(chosen, "system", "collective", "library"));
   const layouts = [...new Set(cells.map((row) => row.layout))].sort(byName);
   await draw("map", cells.map((row) => ({
-    ...row, ...told(row), ratio: row.ratio ?? 1, sign: SIGNS[row.evidence] ?? "", order: layouts.indexOf(row.layout),
+    ...row, ...told(row), ratio: row.ratio ?? null, sign: SIGNS[row.evidence] ?? "", order: layouts.indexOf(row.layout),
   })));
 }
 
@@ -160,7 +164,11 @@ function fill(name, rows) {
   const body = document.getElementById(name).tBodies[0];
   body.replaceChildren(...rows.map((cells) => {
     const line = document.createElement("tr");
-    for (const cell of cells) line.insertCell().textContent = cell ?? "";
+    for (const cell of cells) {
+      const made = line.insertCell();
+      made.textContent = cell ?? "";
+      made.classList.toggle("text", made.textContent.length > 40);
+    }
     return line;
   }));
   if (rows.length === 0) body.insertRow().insertCell().textContent = "none";
