@@ -264,7 +264,7 @@ def _run(library: MpiLibrary, words: Sequence[str], path: Path, again: bool) -> 
     document = _stored(path)
     if done.returncode != 0 or document is None:
         said = done.stderr.strip().splitlines()[-1:] or ["it printed no reason"]
-        raise CollforgeError(f"{said[0]} ({command})")
+        raise CollforgeError(f"{said[0].removeprefix('collforge: error: ')} ({command})")
     return document
 
 
@@ -305,4 +305,4 @@ def _status(figure: Figure, system: str) -> str:
     done = [word for word, folder in folders.items() if list(folder.glob("*.json"))]
     failures = [path for folder in folders.values() for path in folder.glob(f"*{FAILED}")]
     said = [path.read_text(encoding="utf-8").partition("\n")[0] for path in failures]
-    return "; ".join([*done, *said]) or "can be measured"
+    return "; ".join([*done, *said]) or "not measured yet"
