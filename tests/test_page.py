@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shlex
 from dataclasses import replace
@@ -18,6 +19,7 @@ from invented_tunings import PLACE, Tuning
 from collforge.db import Store
 from collforge.generator.manifest import Manifest
 from collforge.tuner.cli import main
+from collforge.tuner.decide import profile
 from collforge.tuner.page import charts, facts, render
 from collforge.variant import NATIVE
 
@@ -76,6 +78,15 @@ def test_rows_survive_the_page(found: facts.Facts, page: str) -> None:
         assert len(row["runs"]) == len(row["native_us"])
 
 
+def test_columns() -> None:
+    told = facts.columns([{"a": "x", "b": 1.23456}, {"b": math.inf, "c": [2.0, None]}, {"a": "x"}])
+    assert told == {
+        "a": {"of": ["x", ""], "at": [0, 1, 0]},
+        "b": [1.235, None, None],
+        "c": [None, [2, None], None],
+    }
+
+
 def test_what_the_rows_say(made: Manifest, found: facts.Facts) -> None:
     at = {"system": PLACE.system, "layout": "4x2", "collective": "bcast", "bytes": 1024}
     (one,) = [
@@ -117,6 +128,37 @@ def test_the_links_limit_is_below_what_was_measured(made: Manifest, tmp_path: Pa
     assert limits
     assert all(0 < limit < 2e-3 for limit in limits)
     assert "--rails 2 --rate 1gbit" in shown.winners[0]["tune"]
+
+
+PROFILE = f"""\
+{",".join(profile.COLUMNS)}
+job,4x2,0,0,1,1,world,1,8,0,0,10.0,0.0
+bcast,4x2,64,128,1,100,world,1,8,0,6400,1.0,0.5
+bcast,4x2,1024,1218,1,100,world,1,8,0,102400,4.0,1.0
+scan,4x2,8,9,1,10,world,1,8,0,80,3.0,0.0
+"""
+
+
+def test_a_profile_in_the_page(
+    made: Manifest, database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Waiting apart; a winner that is twice as fast saves half of the rest."""
+    calls = tmp_path / "calls.csv"
+    calls.write_text(PROFILE)
+    with Store(database, create=False) as store:
+        place = replace(PLACE, mpi="mpich", mpi_version="MPICH 5.0.2")
+        first, *others = facts.read(store, made, [place], profile.read([calls])).profiles
+    assert (first["collective"], first["bytes"], first["calls"]) == ("bcast", 1024, 100)
+    assert (first["time"], first["waiting"]) == pytest.approx((0.3, 0.1))
+    assert first["saved"] == pytest.approx(0.15, rel=0.1)
+    assert first["by"].startswith("full_lane")
+    assert [(one["collective"], one["saved"]) for one in others] == [("scan", 0), ("bcast", 0)]
+    page = tmp_path / "page.html"
+    words = ["report", "--db", str(database), "--profile", str(calls)]
+    assert main.main(words) == 2
+    assert "--profile needs --html" in capsys.readouterr().err
+    assert main.main([*words, "--html", str(page)]) == 0
+    assert "<td>30.0%</td><td>10.0%</td>" in page.read_text()
 
 
 class _Elements(HTMLParser):

@@ -119,5 +119,7 @@ def _tips(*names: str) -> list[alt.Tooltip]:
 
 
 def _finished(chart: Any, height: object) -> dict[str, Any]:
-    made: dict[str, Any] = chart.properties(width="container", height=height).to_dict()
+    made: dict[str, Any] = chart.properties(
+        width="container", height=height, autosize={"type": "fit-x", "contains": "padding"}
+    ).to_dict()
     return {**made, "config": CONFIG}

@@ -18,6 +18,8 @@ from collforge.place import Place
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.tuner.decide import bandwidth
 from collforge.tuner.decide.next_layouts import next_layouts
+from collforge.tuner.decide.profile import Profile
+from collforge.tuner.decide.savings import savings
 from collforge.variant import NATIVE
 
 Row = dict[str, Any]
@@ -28,6 +30,8 @@ MOST_MEDIANS = 100_000
 """Of launches, on a page, which has to stay small; the newest of each problem."""
 WORST = 10
 """Rows of a table of the overview."""
+CALLS = 20
+"""Kinds of calls of a profile that are shown, those with most time."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,14 @@ class Facts:
     """Where a native library loses most time against what it could do itself."""
     todo: Sequence[Row]
     """What to do next, each with its command."""
+    profiles: Sequence[Row]
+    """A row for each library and kind of call of the given profiles: parts of the jobs' time."""
 
 
-def read(store: Store, made: Manifest | None, places: Sequence[Place]) -> Facts:
-    """``places``: those to show. ``made``: None where nothing is built, so that stale winners are not known."""
+def read(
+    store: Store, made: Manifest, places: Sequence[Place], profile: Profile | None = None
+) -> Facts:
+    """``places``: those to show."""
     shown = {*places}
     found = [one for one in store.winners() if one.place in shown]
     open_ = [pair for pair in store.undecided() if pair[0] in shown]
@@ -73,6 +81,7 @@ def read(store: Store, made: Manifest | None, places: Sequence[Place]) -> Facts:
         _places(winners, store, places),
         _violations(winners),
         [*_open(open_), *_stale(found, made), *_layouts(places)],
+        list(_profiles(store, made, places, profile)) if profile else [],
     )
 
 
@@ -105,7 +114,7 @@ def _key(one: Winner) -> tuple[Place, str, int]:
 class _Limits:
     """The least seconds that the links allow a call."""
 
-    def __init__(self, store: Store, made: Manifest | None) -> None:
+    def __init__(self, store: Store, made: Manifest) -> None:
         self._store, self._made = store, made
         self._rates: dict[Place, tuple[Layout | None, float | None]] = {}
 
@@ -114,8 +123,8 @@ class _Limits:
         if place not in self._rates:
             self._rates[place] = _readable(place.layout), bandwidth.link_rate(place, self._store)
         at, rate = self._rates[place]
-        known = self._made and collective in {one.name for one in self._made.collectives}
-        if at is None or at.nodes < 2 or not rate or not self._made or not known:
+        known = collective in {one.name for one in self._made.collectives}
+        if at is None or at.nodes < 2 or not rate or not known:
             return None
         return bandwidth.lower_bound(self._made, collective, at, nbytes, rate) or None
 
@@ -259,12 +268,12 @@ def _open(found: Sequence[tuple[Place, Undecided]]) -> Iterator[Row]:
         yield _again(place, what, {(one.collective, one.bytes) for one in open_})
 
 
-def _stale(found: Sequence[Winner], made: Manifest | None) -> Iterator[Row]:
-    current = {one.fingerprint for one in made.variants} if made else set()
+def _stale(found: Sequence[Winner], made: Manifest) -> Iterator[Row]:
+    current = {one.fingerprint for one in made.variants}
     groups: dict[Place, set[tuple[str, int]]] = {}
     for one in found:
         variant = one.choice.variant
-        if made and not variant.is_native and variant.fingerprint not in current:
+        if not variant.is_native and variant.fingerprint not in current:
             groups.setdefault(one.place, set()).add((variant.collective, one.choice.bytes))
     for place, stale in groups.items():
         what = f"{len(stale)} winners stale: their C code has changed since they were verified"
@@ -296,6 +305,19 @@ def _layouts(places: Sequence[Place]) -> Iterator[Row]:
             yield {**_at(there), "what": what, "command": command(there)}
 
 
+def _profiles(
+    store: Store, made: Manifest, places: Sequence[Place], profile: Profile
+) -> Iterator[Row]:
+    total = profile.seconds or 1.0
+    for place in {(one.system, one.library): one for one in places}.values():
+        for row, saved in list(zip(profile.rows, savings(store, made, place, profile)))[:CALLS]:
+            yield {
+                **_at(place), "layout": row.layout, "collective": row.collective,
+                "bytes": row.size, "calls": row.calls, "time": row.moving / total,
+                "waiting": row.waited / total, "saved": saved.seconds / total, "by": saved.by,
+            }  # fmt: skip
+
+
 def columns(rows: Sequence[Mapping[str, Any]]) -> Row:
     """The rows by columns, short enough for a page: repeated texts once, numbers with four digits.
 
@@ -315,5 +337,9 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> Row:
 def _short(value: Any) -> Any:
     if isinstance(value, list):
         return [_short(one) for one in value]
-    number = float(f"{value:.4g}") if isinstance(value, float) else value
-    return int(number) if isinstance(number, float) and number.is_integer() else number
+    if not isinstance(value, float):
+        return value
+    number = float(f"{value:.4g}")
+    if not math.isfinite(number):  # such as the end of a wide interval; JSON has none
+        return None
+    return int(number) if number.is_integer() else number

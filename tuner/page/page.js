@@ -1,6 +1,6 @@
 // Fills the views from the rows in the page: the choice in the address decides what is shown.
 
-const VIEWS = ["overview", "explore", "evidence"];
+const VIEWS = ["overview", "explore", "evidence", "profile"].filter((name) => document.getElementById(name));
 const CHOICES = ["system", "layout", "collective", "library", "bytes"];
 const SIGNS = { decided: "●", tie: "=", neighbour: "≈", fallback: "–", undecided: "?", predicted: "○" };
 
@@ -66,15 +66,16 @@ async function show() {
     if (link.hash.slice(1).split("?")[0] === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  form.hidden = view === "overview" || tables.winners.length === 0;
+  form.hidden = !["explore", "evidence"].includes(view) || tables.winners.length === 0;
   // The browser would go on behind the form, at the section that the address names.
   if (shown !== view) document.getElementById("main").focus({ preventScroll: true });
   shown = view;
   if (view === "overview") return draw("gains", gains());
+  if (view === "profile") return undefined;
   const chosen = choose(asked);
   for (const link of document.querySelectorAll("nav a")) {
     const target = link.hash.slice(1).split("?")[0];
-    if (target !== "overview") link.hash = `${target}?${new URLSearchParams(chosen)}`;
+    if (["explore", "evidence"].includes(target)) link.hash = `${target}?${new URLSearchParams(chosen)}`;
   }
   return view === "explore" ? explore(chosen) : evidence(chosen);
 }

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, select_autoescape
 import collforge
 from collforge.errors import CollforgeError
 from collforge.tuner.page.facts import Facts, columns
-from collforge.units import format_seconds, format_size
+from collforge.units import format_about, format_seconds, format_size
 
 EXTRA = "pip install 'collforge[report]'"
 
@@ -31,7 +31,13 @@ def page(facts: Facts, title: str) -> str:
         loader=PackageLoader(__package__, ""), autoescape=select_autoescape(default=True),
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters.update(size=format_size, seconds=format_seconds, ratio=_ratio)
+    environment.filters.update(
+        size=format_size,
+        about=format_about,
+        seconds=format_seconds,
+        ratio=_ratio,
+        part="{:.1%}".format,
+    )
     data = {name: columns(getattr(facts, name)) for name in ("winners", "runs", "history")}
     return environment.get_template("page.html.j2").render(
         title=title,

@@ -11,11 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from collforge import units
-from collforge.db import Store, Winner
+from collforge.db import Store
 from collforge.errors import CollforgeError
-from collforge.generator.manifest import Manifest
-from collforge.layout import Layout, from_name
-from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.cli import plots, tables
@@ -23,7 +20,7 @@ from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.decide import profile
 from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.decide.profile import Calls, Profile
-from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
+from collforge.tuner.decide.savings import savings
 from collforge.tuner.run import measuring
 from collforge.tuner.run.options import (
     add_database,
@@ -172,22 +169,23 @@ def run_gain(args: argparse.Namespace) -> int:
     rows: list[dict[str, object]] = []
     for library in find_libraries(args.mpi):
         with Store(args.db, create=False) as store:
-            saved = savings(args, store, made, library, found)
-        total = sum(seconds for seconds, _ in saved)
+            place = Place(measuring.system_name(args), library.name, library.first_line, "")
+            saved = savings(store, made, place, found)
+        total = sum(one.seconds for one in saved)
         legend = tables.Legend()
         table = _table(f"{library.name}: {_part(found, total):.1%} of the time saved", args.wide)
         table.add_column("saved", justify="right")
         table.add_column("by", overflow="fold")
-        for row, (seconds, words) in list(zip(found.rows, saved))[: args.most]:
-            variant, space, evidence = words.partition(" ")
+        for row, one in list(zip(found.rows, saved))[: args.most]:
+            variant, space, evidence = one.by.partition(" ")
             by = escape(legend.short(variant) + space + evidence)
             cells = _cells(found, row, args.wide)
-            table.add_row(*cells, f"{_part(found, seconds):.1%}", by)
+            table.add_row(*cells, f"{_part(found, one.seconds):.1%}", by)
         tables.show(table, args.wide)
         legend.show()
         rows += [
-            {"mpi": library.name, "calls": row, "saved": seconds, "by": words}
-            for row, (seconds, words) in zip(found.rows, saved)
+            {"mpi": library.name, "calls": row, "saved": one.seconds, "by": one.by}
+            for row, one in zip(found.rows, saved)
         ]
     _tell_nonblocking(found)
     if any(str(row["by"]).startswith("native:") for row in rows):
@@ -196,37 +194,3 @@ def run_gain(args: argparse.Namespace) -> int:
         print(f"next, for what is native: {shlex.join(command)}")
     tables.write_document(args, rows, seconds=found.seconds)
     return 0
-
-
-def savings(
-    args: argparse.Namespace, store: Store, made: Manifest, library: MpiLibrary, found: Profile
-) -> list[tuple[float, str]]:
-    """For each row the seconds that the stored winners are expected to save, and what serves it."""
-    known: dict[str, list[Winner]] = {}
-    saved = []
-    for row in found.rows:
-        at = row.at
-        if at is None:
-            saved.append((0.0, "native: the layout's name is a hash"))
-            continue
-        if row.served_as not in known:
-            served = from_name(row.served_as)
-            place = Place.of(measuring.system_name(args), library, served)
-            known[row.served_as] = read_winners(store, made, place, served)
-        winner = serving_winner(made.collective(row.collective), known[row.served_as], row.size)
-        saved.append(saving(made, row, at, winner))
-    return saved
-
-
-def saving(made: Manifest, row: Calls, at: Layout, winner: Winner | None) -> tuple[float, str]:
-    if winner is None:
-        return 0.0, "native: no stored size is near"
-    choice = winner.choice
-    if choice.variant.is_native:
-        return 0.0, f"native ({choice.evidence})"
-    entries = {v.fingerprint: v for v in made.variants_of(row.collective)}
-    if choice.variant.fingerprint not in entries:
-        return 0.0, f"native: {choice.variant.family} has changed, tune anew"
-    if not entries[choice.variant.fingerprint].applies(made.facts(row.collective, at, row.size)):
-        return 0.0, f"native: {choice.variant.family} does not apply"
-    return row.moving * (1 - 1 / choice.ratio), f"{choice.variant.name} ({choice.evidence})"

@@ -16,11 +16,18 @@ from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.cli import report_plot, tables
 from collforge.tuner.cli.command import Subparsers, add_command
-from collforge.tuner.decide import bandwidth
+from collforge.tuner.decide import bandwidth, profile
 from collforge.tuner.decide.decisions import Standing, read_standing
 from collforge.tuner.decide.evidence import measured_problems
 from collforge.tuner.decide.plan import Goal
-from collforge.tuner.run.options import add_database, add_json, day, output_file, plot_file
+from collforge.tuner.run.options import (
+    add_database,
+    add_json,
+    day,
+    input_file,
+    output_file,
+    plot_file,
+)
 from collforge.tuner.site import side_by_side, spread
 
 EXAMPLE = """\
@@ -28,7 +35,7 @@ collforge report
   collforge report --collective bcast --plot bcast.png
   collforge report --since 2026-01-31
   collforge report --libraries
-  collforge report --html report.html
+  collforge report --html report.html --profile calls.csv
 
 --since tells how times spread over launches, days and nodes; --libraries compares the MPI libraries that were
 measured on the same system and layout."""
@@ -59,6 +66,13 @@ def add_parser(subparsers: Subparsers) -> None:
         type=output_file,
         help="write a page with charts, which needs no network (collforge[report])",
     )
+    parser.add_argument(
+        "--profile",
+        metavar="FILE",
+        nargs="+",
+        type=input_file,
+        help="with --html: what applications call (COLLFORGE_PROFILE), and what winners save",
+    )
     kinds.add_argument(
         "--plot",
         metavar="FILE",
@@ -68,6 +82,8 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.profile and not args.html:
+        raise CollforgeError("--profile needs --html; without it: `collforge profile gain`")
     made = build.read_manifest()
     collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
     made.collective(collectives[0])
@@ -119,8 +135,10 @@ def write_page(
     from collforge.tuner.page import facts, render  # the packages for charts are an extra
 
     systems = sorted({place.system for place in places})
+    called = profile.read(args.profile) if args.profile else None
     text = render.page(
-        facts.read(store, made, places), f"Collforge: {', '.join(systems) or args.db.name}"
+        facts.read(store, made, places, called),
+        f"Collforge: {', '.join(systems) or args.db.name}",
     )
     args.html.write_text(text, encoding="utf-8")
     print(f"page: {args.html} ({len(text) / 1e6:.1f} MB)")
