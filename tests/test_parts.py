@@ -10,9 +10,9 @@ import pytest
 from conftest import Installation, Launch
 from driver import make_driver, results_by_variant
 from hazards.build import hybrid_program
+from stored_winners import SIZE, store_winners
 
-from collforge.db import Choice, Result, RunRecord, Store
-from collforge.decision import DECIDED
+from collforge.db import Store
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.layout import LayoutError, from_name
@@ -22,9 +22,7 @@ from collforge.tuner.decide import bandwidth, plan, profile
 from collforge.tuner.decide.plan import Goal
 from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
 from collforge.tuner.run import measuring
-from collforge.variant import Variant
 
-SIZE = 4
 either = pytest.mark.either
 
 
@@ -96,29 +94,11 @@ def test_the_driver_refuses_parts_that_do_not_fit(
     assert "a job of layout 2x2 cannot be divided into parts of 3x1" in error
 
 
-def variant_of(made: Manifest, collective: str, family: str) -> Variant:
-    (entry,) = [v for v in made.variants_of(collective) if v.family == family]
-    names = [entry.name(point) for point in entry.points(from_name("2x1").facts())]
-    return Variant.from_name(collective, names[-1], entry.fingerprint)
-
-
 @pytest.fixture
 def database(built: Installation, made: Manifest, tmp_path: Path) -> Path:
     """Of bcast other winners on 2x1 alone and as a part of 2x2; of allreduce on 2x1 alone."""
-    winners = {
-        "2x1": [variant_of(made, "bcast", "flat"), variant_of(made, "allreduce", "flat")],
-        "2x2/2x1": [variant_of(made, "bcast", "rank_shift")],
-    }
-    with Store(tmp_path / "db") as store:
-        for layout, variants in winners.items():
-            place = Place("here", built.library.name, built.library.first_line, layout)
-            proofs = tuple(Result(v, f"{v.collective}@{layout}", 8, True) for v in variants)
-            time = "2026-01-01T00:00:00Z"
-            store.record_run(RunRecord(layout, place, 2, 2, time, "", "", (), 0, proofs))
-            for one in variants:
-                choice = Choice(SIZE, one, 2.0, 1.9, 2.1, 3, DECIDED)
-                store.replace_winners(place, one.collective, [choice])
-    return tmp_path / "db"
+    winners = {"2x1": {"bcast": "flat", "allreduce": "flat"}, "2x2/2x1": {"bcast": "rank_shift"}}
+    return store_winners(tmp_path / "db", made, built.library, winners)
 
 
 JOBS = [

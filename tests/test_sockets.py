@@ -13,10 +13,10 @@ import pytest
 from conftest import Installation, Launch
 from driver import make_driver
 from hazards.build import hybrid_program
+from stored_winners import SIZE, store_winners
 from support import execute
 
-from collforge.db import Choice, Result, RunRecord, Store
-from collforge.decision import DECIDED
+from collforge.db import Store
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.layout import LayoutError, from_name
@@ -25,13 +25,11 @@ from collforge.reframe_checks.mpirun import local_command, on_sockets, step
 from collforge.toolchain import libraries
 from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
 from collforge.tuner.run import measuring
-from collforge.variant import Variant
 
 either = pytest.mark.either
 needs_two_cores = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="ranks are bound to two cores"
 )
-SIZE = 4
 A_CORE_A_SOCKET = {"HWLOC_SYNTHETIC": "package:2 core:1 pu:1", "COLLFORGE_NODE_MAP": "4"}
 CORES = {"packed": "$((rank % 4 / 2))", "cyclic": "$((rank % 2))", "any": "0,1"}
 
@@ -70,32 +68,14 @@ def test_the_driver_tells_what_the_launcher_did(
     assert "2x4" in error
 
 
-def variant_of(made: Manifest, collective: str, family: str) -> Variant:
-    (entry,) = [v for v in made.variants_of(collective) if v.family == family]
-    names = [entry.name(point) for point in entry.points(from_name("2x2").facts())]
-    return Variant.from_name(collective, names[0], entry.fingerprint)
-
-
 @pytest.fixture
 def database(built: Installation, made: Manifest, tmp_path: Path) -> Path:
     """Of bcast one winner for packed ranks and one for any; of allreduce one for any."""
     winners = {
-        "2x2": [
-            variant_of(made, "bcast", "hierarchical"),
-            variant_of(made, "allreduce", "hierarchical"),
-        ],
-        "2x2-packed": [variant_of(made, "bcast", "rank_shift")],
+        "2x2": {"bcast": "hierarchical", "allreduce": "hierarchical"},
+        "2x2-packed": {"bcast": "rank_shift"},
     }
-    with Store(tmp_path / "db") as store:
-        for layout, variants in winners.items():
-            place = Place("here", built.library.name, built.library.first_line, layout)
-            proofs = tuple(Result(v, f"{v.collective}@{layout}", 8, True) for v in variants)
-            time = "2026-01-01T00:00:00Z"
-            store.record_run(RunRecord(layout, place, 2, 4, time, "", "", (), 0, proofs))
-            for one in variants:
-                choice = Choice(SIZE, one, 2.0, 1.9, 2.1, 3, DECIDED)
-                store.replace_winners(place, one.collective, [choice])
-    return tmp_path / "db"
+    return store_winners(tmp_path / "db", made, built.library, winners)
 
 
 @either
