@@ -27,7 +27,7 @@ LETTERS_PER_INCH = 13
 COLUMNS = 5
 ROOM = 3
 """Factor between the least or greatest value of a panel and its frame."""
-MOST_LABELS = 5
+MOST_LABELS = 6
 BINS = 12
 PALE = 0.4
 BARS_APART = 50
@@ -250,11 +250,15 @@ def _matrix(cells: Sequence[tuple[float, float, float, bool]]) -> list[list[floa
 
 
 def _label_bytes(axes: Any, sizes: Sequence[float], plain: bool) -> None:
-    """Labels at up to MOST_LABELS of the sizes, as ``16 KiB``, or as they are if ``plain``."""
+    """Labels at sizes that are not too near to each other, as ``16 KiB``, or as they are if ``plain``."""
     from matplotlib.ticker import FixedLocator, NullLocator
 
     found = sorted(set(sizes))
-    shown = found[:: -(-len(found) // MOST_LABELS)] if found else []
+    at = dict(zip(found, axes.xaxis.get_transform().transform(found)))
+    shown: list[float] = []
+    for one in found:
+        if not shown or at[one] - at[shown[-1]] >= (at[found[-1]] - at[found[0]]) / MOST_LABELS:
+            shown.append(one)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_locator(FixedLocator(shown))
     axes.set_xticklabels([f"{n:g}" if plain else format_about(int(n)) for n in shown])
