@@ -102,6 +102,11 @@ def test_what_the_rows_say(made: Manifest, found: facts.Facts) -> None:
     ]
     assert (place["problems"], place["decided"], place["faster"]) == (2, 2, 2)
     assert place["gain"] == pytest.approx(2, rel=0.1)
+    compared = {(one["layout"], one["library"][:5]): one for one in found.libraries}
+    assert [*compared] == [("4x2", "mpich"), ("4x2", "openm")]  # 2x2 has one library
+    assert {one["sizes"] for one in compared.values()} == {2}
+    assert all(1 <= one["slower"] < 1.05 for one in compared.values())
+    assert sum(one["fastest"] for one in compared.values()) < 2  # the same times, but for noise
     worst = found.violations[0]
     assert worst["lost"] == pytest.approx(worst["native"] - worst["seconds"])
 

@@ -51,6 +51,8 @@ class Facts:
     """Where a native library loses most time against what it could do itself."""
     todo: Sequence[Row]
     """What to do next, each with its command."""
+    libraries: Sequence[Row]
+    """A row for each system, layout and library that can be compared with another there, as it is tuned."""
     profiles: Sequence[Row]
     """A row for each library and kind of call of the given profiles: parts of the jobs' time."""
 
@@ -81,6 +83,7 @@ def read(
         _places(winners, store, places),
         _violations(winners),
         [*_open(open_), *_stale(found, made), *_layouts(places)],
+        list(_libraries(winners)),
         list(_profiles(store, made, places, profile)) if profile else [],
     )
 
@@ -257,6 +260,31 @@ def _violations(winners: Sequence[Row]) -> list[Row]:
     for one in worst.values():
         by_library.setdefault(one["library"], []).append(one)
     return [row for rows in by_library.values() for row in rows[:WORST]]
+
+
+def _libraries(winners: Sequence[Row]) -> Iterator[Row]:
+    """Which library users should load: over the sizes that several were measured at."""
+    common: dict[tuple[Any, ...], dict[str, Sequence[float]]] = {}
+    for one in winners:
+        served = one.get("native_us" if one["variant"] == NATIVE else "tuned_us", [])
+        seconds = [each for each in served if each]
+        if seconds:
+            key = one["system"], one["layout"], one["collective"], one["bytes"]
+            common.setdefault(key, {})[one["library"]] = seconds
+    places: dict[tuple[str, str, str], list[tuple[float, bool]]] = {}
+    for (system, layout, *_), times in common.items():
+        typical = {library: statistics.median(own) for library, own in times.items()}
+        for library, own in times.items() if len(times) > 1 else ():
+            others = [each for other, every in times.items() if other != library for each in every]
+            slower = typical[library] / min(typical.values())
+            found = places.setdefault((system, layout, library), [])
+            found.append((slower, max(own) < min(others)))
+    for (system, layout, library), compared in sorted(places.items()):
+        yield {
+            "system": system, "layout": layout, "library": library, "sizes": len(compared),
+            "fastest": sum(surely for _, surely in compared),
+            "slower": math.exp(statistics.fmean(math.log(slower) for slower, _ in compared)),
+        }  # fmt: skip
 
 
 def _open(found: Sequence[tuple[Place, Undecided]]) -> Iterator[Row]:
