@@ -151,8 +151,8 @@ def _winner(one: Winner, limits: _Limits) -> Row:
         "variant": choice.variant.name,
         "evidence": choice.evidence,
         "ratio": 1.0 if native else choice.ratio,
-        "low": 1.0 if native else choice.low,
-        "high": 1.0 if native else choice.high,
+        "low": None if native else choice.low,
+        "high": None if native else choice.high,
         "launches": choice.launches,
         "decided": one.decided[:10],
         "seconds": choice.seconds,
@@ -251,7 +251,7 @@ def _violations(winners: Sequence[Row]) -> list[Row]:
             "lost": one["seconds"] * (one["ratio"] - 1),
         }
         for one in winners
-        if one["evidence"] == DECIDED and one["low"] > 1 and one["seconds"]
+        if one["evidence"] == DECIDED and (one["low"] or 0) > 1 and one["seconds"]
     ]
     worst: dict[tuple[str, str, str], Row] = {}
     for one in sorted(slower, key=lambda row: -row["lost"]):

@@ -105,7 +105,7 @@ function pointsOf(row) {
   const point = (what, seconds, ends) => ({ ...common, what, seconds, time: secondsText(seconds), ...ends });
   const found = [
     point("tuned", row.seconds),
-    point("native", nativeOf(row), { low: row.seconds * row.low, high: row.seconds * row.high }),
+    point("native", nativeOf(row), row.low && row.high ? { low: row.seconds * row.low, high: row.seconds * row.high } : {}),
   ];
   return row.limit ? [...found, point("limit of the links", row.limit)] : found;
 }

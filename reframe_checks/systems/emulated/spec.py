@@ -54,6 +54,8 @@ class ClusterSpec:
             raise ClusterError(f"layout={self.layout}: give 1 to {MAX_NODES} nodes")
         if self.placed.job:
             raise ClusterError(f"layout={self.layout}: give the job's layout alone")
+        if self.placed.sockets:
+            raise ClusterError(f"layout={self.layout}: these nodes share their sockets")
         if not self.placed.consecutive and not self.layout.startswith("cyclic:"):
             raise ClusterError(
                 f"layout={self.layout}: mpirun places ranks node by node (4x2, 3+1+2) or in turn "

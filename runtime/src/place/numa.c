@@ -35,6 +35,7 @@ static const char library_name[] = "libhwloc.so.15";
 /* hwloc functions, with the types of its header. */
 #define FUNCTIONS(X)                                                                               \
     X(topology_init)                                                                               \
+    X(topology_set_flags)                                                                          \
     X(topology_load)                                                                               \
     X(topology_destroy)                                                                            \
     X(get_type_depth)                                                                              \
@@ -98,11 +99,15 @@ static bool find_cores(const struct functions *hwloc, hwloc_bitmap_t cores) {
 }
 
 static void ask(const struct functions *hwloc, struct cf_seat *seat) {
+    /* With what this process may not use, so that ranks in cgroups of their own number alike.
+     * HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED, which has another name in version 2.0. */
+    const unsigned long whole = 1UL << 0;
     hwloc_topology_t topology = NULL;
 
     if (hwloc->topology_init(&topology) != 0) {
         return;
     }
+    (void)hwloc->topology_set_flags(topology, whole);
     hwloc_bitmap_t cores = hwloc->bitmap_alloc();
     if (cores != NULL && hwloc->topology_load(topology) == 0 && find_cores(hwloc, cores)) {
         const int domain = smallest_around(hwloc, topology, HWLOC_TYPE_DEPTH_NUMANODE, cores);
