@@ -60,11 +60,16 @@ class Rounds:
 
 
 def last_words(failed: Outcome) -> str:
-    """The first line that a failed launch printed, which names the error; launchers explain it below."""
+    """The first line that a failed launch printed, which names the error; launchers explain it below.
+
+    srun may have said before that it waits for the step before to end.
+    """
     if failed.code == KILLED:
         return f"killed after {failed.seconds:.0f} s"
     whose = r"^\[[^]]*\] *\*+"  # Open MPI: [node:process] ***
-    lines = [re.sub(whose, "", line).strip(" -=") for line in failed.err.splitlines()]
+    waits = r"^srun: (Job \d+ step creation|Step created)"
+    said = (line for line in failed.err.splitlines() if not re.match(waits, line))
+    lines = [re.sub(whose, "", line).strip(" -=") for line in said]
     return next(filter(None, lines), f"exit status {failed.code}")[:200]
 
 
