@@ -51,14 +51,14 @@ def format_size(nbytes: int) -> str:
 def format_seconds(seconds: float) -> str:
     """``66.1 ms``: three digits, in seconds, milliseconds or microseconds."""
     for unit, scale in (("s", 1.0), ("ms", 1e3)):
-        if seconds * scale >= 1:
+        if float(f"{seconds * scale:.3g}") >= 1:
             return f"{_digits(seconds * scale)} {unit}"
     return f"{_digits(seconds * 1e6)} us"
 
 
 def _digits(value: float) -> str:
     """Three of them: 1.50, 113."""
-    return f"{value:#.3g}".rstrip(".")
+    return f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:.0f}"
 
 
 def format_about(nbytes: int) -> str:

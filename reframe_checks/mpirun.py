@@ -26,15 +26,15 @@ PRELOAD = 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"'
 def on_sockets(program: str, flavor: str, at: Layout) -> list[str]:
     """The options of a launcher that bind ranks to cores in the order that the layout has on sockets.
 
-    [] for a layout that leaves it to the launcher, and for launchers of other libraries, whose configuration
+    [] for a layout that leaves it to the launcher, and for other launchers, whose configuration
     has to do it: the driver tells what they did. Open MPI's give one core to each thread of a rank, as do
     MPICH's; srun's does so by --cpus-per-task.
     """
-    packed = at.sockets == PACKED
-    if not at.sockets or flavor == "other":
-        return []
-    if Path(program).name == "srun":
+    packed, name = at.sockets == PACKED, Path(program).name
+    if at.sockets and name == "srun":
         return [f"--distribution=block:{'block' if packed else 'cyclic'}", "--cpu-bind=cores"]
+    if not at.sockets or flavor == "other" or not name.startswith(("mpirun", "mpiexec")):
+        return []
     if flavor == "openmpi":
         cores = f":PE={at.threads}" if at.threads > 1 else ""
         by = f"ppr:{at.node_sizes[0]}:node{cores}" if packed else f"socket{cores}"

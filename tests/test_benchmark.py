@@ -62,6 +62,11 @@ def test_an_environment_without_a_name_or_a_value_is_an_error(text: str) -> None
         benchmark.Environment.parse(text)
 
 
+def test_seconds_have_three_digits() -> None:
+    told = [units.format_seconds(one) for one in (1234.5, 0.113, 1.5e-3, 0.9996e-3, 2e-8)]
+    assert told == ["1234 s", "113 ms", "1.50 ms", "1.00 ms", "0.0200 us"]
+
+
 def test_native_in_another_environment_is_a_candidate(collforge: Launch, tmp_path: Path) -> None:
     """It is measured in as many launches; a variable that breaks the launch shows that the ranks get it."""
     where = ["--system", "local", "--mpi", "openmpi", "--layout", "2x1"]

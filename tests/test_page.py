@@ -111,6 +111,22 @@ def test_what_the_rows_say(made: Manifest, found: facts.Facts) -> None:
     assert worst["lost"] == pytest.approx(worst["native"] - worst["seconds"])
 
 
+def test_two_versions_that_are_short_alike(made: Manifest, tmp_path: Path) -> None:
+    """Each has its own rows."""
+    ours, theirs = ("Open MPI v4.1.4, package: Debian", "Open MPI v4.1.4, package: theirs")
+    for day, version in enumerate((ours, theirs), 1):
+        place = replace(PLACE, mpi_version=version)
+        path = Tuning(made, place, day, collectives=["bcast", "reduce"][:day]).store(
+            tmp_path / "db"
+        )
+    with Store(path, create=False) as store:
+        shown = facts.read(store, made, store.places())
+    assert {row["library"]: row["problems"] for row in shown.places} == {
+        f"openmpi: {ours}": 2,
+        f"openmpi: {theirs}": 4,
+    }
+
+
 def test_what_to_do_next(made: Manifest, database: Path, found: facts.Facts) -> None:
     """Stale winners, of code without any variant; and a layout that is near to nothing measured."""
     with Store(database, create=False) as store:
@@ -217,6 +233,13 @@ def test_the_command(
     assert str(page) in capsys.readouterr().out
     text = page.read_text()
     assert len(text) < MOST_BYTES
+    for more, said in (
+        (["--html", str(database)], "is a database: name another file"),
+        (["--html", str(page), "--json", str(tmp_path / "x.json")], "leave out --json"),
+        (["--html", str(page), "--collective", "bcast"], "leave out --collective"),
+    ):
+        assert main.main(["report", "--db", str(database), *more]) == 2
+        assert said in capsys.readouterr().err
     assert {row["library"] for row in rows(embedded(text, "data")["winners"])} == {
         "mpich: MPICH 5.0.2"
     }

@@ -144,6 +144,11 @@ def test_steps_of_a_site() -> None:
     assert "-map-by socket" in step("mpiexec -n 8", "mpich", from_name("2x4-cyclic"), 8)
 
 
+def test_other_launchers_are_left_to_their_configuration() -> None:
+    for program in ("aprun", "srunalloc", "ssh", "jsrun"):
+        assert on_sockets(program, "openmpi", from_name("2x4-packed")) == []
+
+
 def test_where_there_are_none() -> None:
     with pytest.raises(CollforgeError, match="share their sockets"):
         measuring.parse_layout("4x2-packed", "emulated")

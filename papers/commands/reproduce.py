@@ -238,7 +238,8 @@ def layouts(figure: Figure, largest: str | None) -> list[str]:
 def _fit(at: Layout, nodes: int, most: Layout) -> str:
     """The layout on so many nodes, as far as there are, with all their ranks if the paper has several."""
     ranks = 1 if at.node_sizes[0] == 1 else most.node_sizes[0]
-    return from_name(f"{min(nodes, most.nodes)}x{ranks}x{at.threads}").name
+    fitted = from_name(f"{min(nodes, most.nodes)}x{ranks}x{at.threads}")
+    return replace(fitted, sockets=most.sockets if ranks > 1 else "").name
 
 
 def _where(args: argparse.Namespace, library: MpiLibrary) -> list[str]:

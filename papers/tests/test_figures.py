@@ -57,6 +57,7 @@ def test_of_the_cases_quick_takes_the_ends() -> None:
         (None, ["2x2", "4x2", "8x2"]),
         ("32x4", ["2x4", "4x4", "8x4", "16x4", "32x4"]),
         ("4x1", ["2x1", "4x1"]),
+        ("4x4-cyclic", ["2x4-cyclic", "4x4-cyclic"]),
     ],
 )
 def test_the_layouts_that_a_site_has(largest: str | None, fitted: list[str]) -> None:

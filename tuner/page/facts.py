@@ -64,27 +64,27 @@ def read(
     shown = {*places}
     found = [one for one in store.winners() if one.place in shown]
     open_ = [pair for pair in store.undecided() if pair[0] in shown]
-    limits = _Limits(store, made)
+    about = _About(store, made, store.places())
     runs: dict[tuple[str, tuple[str, ...]], int] = {}
     medians = _medians(store, shown, runs)
-    winners = [{**_winner(one, limits), **medians.get(_key(one), {})} for one in found]
+    winners = [{**_winner(one, about), **medians.get(_key(one), {})} for one in found]
     winners += [
         {
-            **_at(place), "collective": one.collective, "bytes": one.bytes, "variant": "",
+            **about.at(place), "collective": one.collective, "bytes": one.bytes, "variant": "",
             "evidence": UNDECIDED, "launches": one.launches, "reason": one.reason,
         }
         for place, one in open_
     ]  # fmt: skip
-    winners += _predicted(store, places)
+    winners += _predicted(store, places, about)
     return Facts(
         winners,
         [{"day": day[:10], "nodes": " ".join(hosts)} for day, hosts in runs],
-        list(_history(store, shown)),
-        _places(winners, store, places),
+        list(_history(store, shown, about)),
+        _places(winners, store, places, about),
         _violations(winners),
-        [*_open(open_), *_stale(found, made), *_layouts(places)],
+        [*_open(open_, about), *_stale(found, made, about), *_layouts(places, about)],
         list(_libraries(winners)),
-        list(_profiles(store, made, places, profile)) if profile else [],
+        list(_profiles(store, made, places, profile, about)) if profile else [],
     )
 
 
@@ -100,28 +100,34 @@ def command(place: Place, collective: str = "", *sizes: int) -> str:
     return shlex.join(words)
 
 
-def _at(place: Place) -> Row:
-    """``tune``: what precedes --collective and --sizes in the command that measures there."""
-    return {
-        "system": place.system,
-        "library": f"{place.mpi}: {short_version(place.mpi_version)}",
-        "layout": place.layout,
-        "tune": command(place),
-    }
-
-
 def _key(one: Winner) -> tuple[Place, str, int]:
     return one.place, one.choice.variant.collective, one.choice.bytes
 
 
-class _Limits:
-    """The least seconds that the links allow a call."""
+class _About:
+    """What several rows say of a place: its names, and the least seconds that its links allow a call."""
 
-    def __init__(self, store: Store, made: Manifest) -> None:
+    def __init__(self, store: Store, made: Manifest, places: Iterable[Place]) -> None:
         self._store, self._made = store, made
         self._rates: dict[Place, tuple[Layout | None, float | None]] = {}
+        named: dict[tuple[str, str], set[str]] = {}
+        for place in places:
+            short = short_version(place.mpi_version)
+            named.setdefault((place.mpi, short), set()).add(place.mpi_version)
+        self._unclear = {name for name, versions in named.items() if len(versions) > 1}
 
-    def of(self, place: Place, collective: str, nbytes: int) -> float | None:
+    def at(self, place: Place) -> Row:
+        """``tune``: what precedes --collective and --sizes in the command that measures there."""
+        short = short_version(place.mpi_version)
+        version = place.mpi_version if (place.mpi, short) in self._unclear else short
+        return {
+            "system": place.system,
+            "library": f"{place.mpi}: {version}",
+            "layout": place.layout,
+            "tune": command(place),
+        }
+
+    def limit(self, place: Place, collective: str, nbytes: int) -> float | None:
         """None where it is not known."""
         if place not in self._rates:
             self._rates[place] = _readable(place.layout), bandwidth.link_rate(place, self._store)
@@ -139,13 +145,13 @@ def _readable(layout: str) -> Layout | None:
         return None
 
 
-def _winner(one: Winner, limits: _Limits) -> Row:
+def _winner(one: Winner, about: _About) -> Row:
     choice, place = one.choice, one.place
     collective = choice.variant.collective
     # Of a tie or a fallback the ratio is that of the best variant, and native serves.
     native = choice.variant.is_native
     return {
-        **_at(place),
+        **about.at(place),
         "collective": collective,
         "bytes": choice.bytes,
         "variant": choice.variant.name,
@@ -156,11 +162,11 @@ def _winner(one: Winner, limits: _Limits) -> Row:
         "launches": choice.launches,
         "decided": one.decided[:10],
         "seconds": choice.seconds,
-        "limit": limits.of(place, collective, choice.bytes),
+        "limit": about.limit(place, collective, choice.bytes),
     }
 
 
-def _predicted(store: Store, places: Sequence[Place]) -> Iterator[Row]:
+def _predicted(store: Store, places: Sequence[Place], about: _About) -> Iterator[Row]:
     """The points of the map on layouts without measurements."""
     for place in {(one.system, one.library): one for one in places}.values():
         for point in store.map(place):
@@ -168,7 +174,7 @@ def _predicted(store: Store, places: Sequence[Place]) -> Iterator[Row]:
             if point.evidence != PREDICTED or at in places:  # a layout's own winners go first
                 continue
             yield {
-                **_at(at), "collective": point.variant.collective, "bytes": point.bytes,
+                **about.at(at), "collective": point.variant.collective, "bytes": point.bytes,
                 "variant": point.variant.name, "evidence": PREDICTED,
                 "ratio": 1.0 if point.variant.is_native else point.ratio, "low": point.low,
                 "reason": f"from {', '.join(point.sources)}",
@@ -196,11 +202,11 @@ def _medians(
     }
 
 
-def _history(store: Store, shown: Iterable[Place]) -> Iterator[Row]:
+def _history(store: Store, shown: Iterable[Place], about: _About) -> Iterator[Row]:
     changes = [one for each in store.decisions().values() for one in each if one.place in {*shown}]
     for one in sorted(changes, key=lambda change: change.decided, reverse=True):
         yield {
-            **_at(one.place), "collective": one.collective, "bytes": one.bytes,
+            **about.at(one.place), "collective": one.collective, "bytes": one.bytes,
             "day": one.decided[:10], "was": _name(one, "old"), "is": _name(one, "new"),
             "ratio": one.new.ratio if one.new else None,
             "evidence": one.new.evidence if one.new else "",
@@ -212,7 +218,9 @@ def _name(change: Decision, which: str) -> str:
     return str(choice.variant.name) if choice else ""
 
 
-def _places(winners: Sequence[Row], store: Store, places: Sequence[Place]) -> list[Row]:
+def _places(
+    winners: Sequence[Row], store: Store, places: Sequence[Place], about: _About
+) -> list[Row]:
     """The gain: the geometric mean over all decided problems, native where it won."""
     runs: dict[Place, list[str]] = {}
     for run in store.runs():
@@ -222,7 +230,7 @@ def _places(winners: Sequence[Row], store: Store, places: Sequence[Place]) -> li
         by_place.setdefault((one["system"], one["library"], one["layout"]), []).append(one)
     rows = []
     for place in places:
-        at = _at(place)
+        at = about.at(place)
         own = by_place.get((at["system"], at["library"], at["layout"]), [])
         decided = [one for one in own if one["evidence"] in (DECIDED, "tie")]
         measured = [one for one in own if one["evidence"] != PREDICTED]
@@ -287,16 +295,16 @@ def _libraries(winners: Sequence[Row]) -> Iterator[Row]:
         }  # fmt: skip
 
 
-def _open(found: Sequence[tuple[Place, Undecided]]) -> Iterator[Row]:
+def _open(found: Sequence[tuple[Place, Undecided]], about: _About) -> Iterator[Row]:
     groups: dict[Place, list[Undecided]] = {}
     for place, one in found:
         groups.setdefault(place, []).append(one)
     for place, open_ in groups.items():
         what = f"{len(open_)} measured sizes undecided"
-        yield _again(place, what, {(one.collective, one.bytes) for one in open_})
+        yield _again(about, place, what, {(one.collective, one.bytes) for one in open_})
 
 
-def _stale(found: Sequence[Winner], made: Manifest) -> Iterator[Row]:
+def _stale(found: Sequence[Winner], made: Manifest, about: _About) -> Iterator[Row]:
     current = {one.fingerprint for one in made.variants}
     groups: dict[Place, set[tuple[str, int]]] = {}
     for one in found:
@@ -305,19 +313,19 @@ def _stale(found: Sequence[Winner], made: Manifest) -> Iterator[Row]:
             groups.setdefault(one.place, set()).add((variant.collective, one.choice.bytes))
     for place, stale in groups.items():
         what = f"{len(stale)} winners stale: their C code has changed since they were verified"
-        yield _again(place, what, stale)
+        yield _again(about, place, what, stale)
 
 
-def _again(place: Place, what: str, problems: Collection[tuple[str, int]]) -> Row:
+def _again(about: _About, place: Place, what: str, problems: Collection[tuple[str, int]]) -> Row:
     names = ",".join(sorted({name for name, _ in problems}))
     return {
-        **_at(place),
+        **about.at(place),
         "what": what,
         "command": command(place, names, *{size for _, size in problems}),
     }
 
 
-def _layouts(places: Sequence[Place]) -> Iterator[Row]:
+def _layouts(places: Sequence[Place], about: _About) -> Iterator[Row]:
     """What would bring the map nearest to layouts of up to twice the nodes."""
     groups: dict[tuple[str, str], list[tuple[Place, Layout]]] = {}
     for place in places:
@@ -330,17 +338,17 @@ def _layouts(places: Sequence[Place]) -> Iterator[Row]:
         for nodes, ranks in next_layouts(shapes, most, 1):
             there = replace(members[0][0], layout=f"{nodes}x{ranks}")
             what = "the layout that would tell most about those not measured"
-            yield {**_at(there), "what": what, "command": command(there)}
+            yield {**about.at(there), "what": what, "command": command(there)}
 
 
 def _profiles(
-    store: Store, made: Manifest, places: Sequence[Place], profile: Profile
+    store: Store, made: Manifest, places: Sequence[Place], profile: Profile, about: _About
 ) -> Iterator[Row]:
     total = profile.seconds or 1.0
     for place in {(one.system, one.library): one for one in places}.values():
         for row, saved in list(zip(profile.rows, savings(store, made, place, profile)))[:CALLS]:
             yield {
-                **_at(place), "layout": row.layout, "collective": row.collective,
+                **about.at(place), "layout": row.layout, "collective": row.collective,
                 "bytes": row.size, "calls": row.calls, "time": row.moving / total,
                 "waiting": row.waited / total, "saved": saved.seconds / total, "by": saved.by,
             }  # fmt: skip

@@ -26,8 +26,10 @@ const bytesText = (bytes) => {
 };
 const secondsText = (seconds) => {
   if (!seconds) return "";
-  const [unit, scale] = seconds >= 1 ? ["s", 1] : seconds >= 1e-3 ? ["ms", 1e3] : ["us", 1e6];
-  return `${(seconds * scale).toPrecision(3)} ${unit}`;
+  const short = Number(seconds.toPrecision(3));
+  const [unit, scale] = short >= 1 ? ["s", 1] : short >= 1e-3 ? ["ms", 1e3] : ["us", 1e6];
+  const value = seconds * scale;
+  return `${value < 999.5 ? value.toPrecision(3) : value.toFixed(0)} ${unit}`;
 };
 const ratioText = (ratio) => (ratio ? `${ratio.toFixed(2)} x` : "");
 
@@ -96,7 +98,8 @@ async function explore(chosen) {
 }
 
 const told = (row) => ({ size: bytesText(row.bytes), gain: ratioText(row.ratio), command: commandOf(row) });
-const commandOf = (row) => `${row.tune} --collective ${row.collective} --sizes ${row.bytes}`;
+const quoted = (word) => (/^[\w.,:+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`);
+const commandOf = (row) => `${row.tune} --collective ${quoted(row.collective)} --sizes ${row.bytes}`;
 // Of a tie or a fallback native serves, so both are the same.
 const nativeOf = (row) => row.seconds && row.seconds * row.ratio;
 
@@ -176,8 +179,8 @@ function fill(name, rows) {
 }
 
 function csv(table) {
-  const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const lines = [...table.rows].map((row) => [...row.cells].map((cell) => quoted(cell.textContent.trim())).join(","));
+  const inQuotes = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const lines = [...table.rows].map((row) => [...row.cells].map((cell) => inQuotes(cell.textContent.trim())).join(","));
   return `${lines.join("\n")}\n`;
 }
 

@@ -76,9 +76,14 @@ def output_file(text: str) -> Path:
 
 
 def json_file(text: str) -> Path:
-    """An output_file, or STANDARD_OUTPUT. Refuses to write over a database or published winners."""
+    """A page_file, or STANDARD_OUTPUT."""
     if text == str(STANDARD_OUTPUT):
         return STANDARD_OUTPUT
+    return page_file(text)
+
+
+def page_file(text: str) -> Path:
+    """An output_file. Refuses to write over a database or published winners."""
     path = output_file(text)
     begin = b""
     with suppress(OSError), path.open("rb") as file:

@@ -25,7 +25,7 @@ from collforge.tuner.run.options import (
     add_json,
     day,
     input_file,
-    output_file,
+    page_file,
     plot_file,
 )
 from collforge.tuner.site import side_by_side, spread
@@ -63,7 +63,7 @@ def add_parser(subparsers: Subparsers) -> None:
     kinds.add_argument(
         "--html",
         metavar="FILE",
-        type=output_file,
+        type=page_file,
         help="write a page with charts, which needs no network (collforge[report])",
     )
     parser.add_argument(
@@ -82,8 +82,7 @@ def add_parser(subparsers: Subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.profile and not args.html:
-        raise CollforgeError("--profile needs --html; without it: `collforge profile gain`")
+    check_page(args)
     made = build.read_manifest()
     collectives = [args.collective] if args.collective else [one.name for one in made.collectives]
     made.collective(collectives[0])
@@ -126,6 +125,15 @@ def run(args: argparse.Namespace) -> int:
         print(f"plot: {args.plot}")
     tables.write_document(args, rows)
     return 0
+
+
+def check_page(args: argparse.Namespace) -> None:
+    """Raises CollforgeError for options that do not go with --html, or only with it."""
+    if args.profile and not args.html:
+        raise CollforgeError("--profile needs --html; without it: `collforge profile gain`")
+    for name in ("collective", "json"):
+        if args.html and getattr(args, name):
+            raise CollforgeError(f"--html shows all collectives in one file: leave out --{name}")
 
 
 def write_page(
