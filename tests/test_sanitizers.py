@@ -193,6 +193,9 @@ def test_a_missing_lock_would_be_found(
     built: Installation, launch: Launch, tmp_path: Path, racing: Path
 ) -> None:
     only_openmpi(built)
-    library = make_library(built, "-fsanitize=thread", f"racing-{built.library.name}", racing)
+    folder = f"racing-{built.library.name}"
+    # Of an earlier run, whose copy of the sources pytest has removed.
+    shutil.rmtree(make_folder(folder))
+    library = make_library(built, "-fsanitize=thread", folder, racing)
     done = run_threads(built, launch, library, tmp_path)
     assert "data race" in done.stderr
