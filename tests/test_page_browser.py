@@ -149,6 +149,10 @@ def test_without_a_mouse(browser: Any, page: str) -> None:
     browser.execute_script("document.querySelector('nav a[href*=explore]').focus()")
     ActionChains(browser).send_keys(Keys.ENTER).perform()
     wait(browser, "return !document.getElementById('explore').hidden")
+    browser.execute_script("document.querySelector('.skip').focus()")
+    ActionChains(browser).send_keys(Keys.ENTER).perform()
+    assert browser.switch_to.active_element.get_attribute("id") == "main"
+    assert browser.execute_script("return !document.getElementById('explore').hidden")
     reached = []
     for _ in range(10):
         ActionChains(browser).send_keys(Keys.TAB).perform()

@@ -31,13 +31,13 @@ needs_two_cores = pytest.mark.skipif(
     len(os.sched_getaffinity(0)) < 2, reason="ranks are bound to two cores"
 )
 A_CORE_A_SOCKET = {"HWLOC_SYNTHETIC": "package:2 core:1 pu:1", "COLLFORGE_NODE_MAP": "4"}
+RANK = "unset HWLOC_XMLFILE; rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
 CORES = {"packed": "$((rank % 4 / 2))", "cyclic": "$((rank % 2))", "any": "0,1"}
 
 
 def bound(how: str, *words: str) -> list[str]:
     """A command that first binds each rank to a core. Hydra's topology would go before the pretended one."""
-    ranks = "unset HWLOC_XMLFILE; rank=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"
-    return ["sh", "-c", f'{ranks}; exec taskset -c "{CORES[how]}" "$0" "$@"', *words]
+    return ["sh", "-c", f'{RANK}; exec taskset -c "{CORES[how]}" "$0" "$@"', *words]
 
 
 def test_names() -> None:
@@ -66,6 +66,25 @@ def test_the_driver_tells_what_the_launcher_did(
     code, _, error = driver(cases, "--verify-only", ranks=8, **A_CORE_A_SOCKET)
     assert code == 2, "without --sockets the layout is 2x4"
     assert "2x4" in error
+
+
+@either
+@needs_two_cores
+def test_parts_that_lie_differently_are_refused(
+    built: Installation, launch: Launch, tmp_path: Path
+) -> None:
+    """Three ranks a socket: the parts 0 1 and 4 5 are packed, 2 3 is not. No rank may wait for the others."""
+
+    def bind(mpi: str, ranks: int, words: list[str], **more: object) -> object:
+        words = ["sh", "-c", f'{RANK}; exec taskset -c $((rank / 3)) "$0" "$@"', *words]
+        return launch(mpi, ranks, words, **more)
+
+    driver = make_driver(built.library.name, built.built.driver_path, tmp_path, bind)
+    cases = ["bcast:rank_shift@1x6/1x2-packed,bytes=4"]
+    where = {**A_CORE_A_SOCKET, "COLLFORGE_NODE_MAP": "6"}
+    code, _, error = driver(cases, "--verify-only", "--sockets", "--parts", "1x2", ranks=6, **where)
+    assert code == 2
+    assert "parts of 1x2 lie on the sockets in different ways" in error
 
 
 @pytest.fixture

@@ -15,6 +15,14 @@ static bool is_regular(const struct cf_layout *layout) {
     return layout->consecutive && layout->min_node_size == layout->max_node_size;
 }
 
+/* Whether all parts have the same name, so that all ranks read the cases alike. */
+static bool are_alike(const struct bench *bench) {
+    const int own = (int)bench->tested.state->layout.sockets;
+    int ends[2] = {own, -own};
+    must(PMPI_Allreduce(MPI_IN_PLACE, ends, 2, MPI_INT, MPI_MAX, bench->comm), "MPI_Allreduce");
+    return ends[0] == -ends[1];
+}
+
 bool parts_create(struct bench *bench, char *why, size_t size) {
     const struct cf_layout *job = &bench->world->layout;
     const char *text = bench->options.parts;
@@ -39,6 +47,10 @@ bool parts_create(struct bench *bench, char *why, size_t size) {
     must(cf_comm_get(tested->comm, &tested->state), "cf_comm_get");
     if (tested->state == NULL) {
         fail(EXIT_TROUBLE, "a part has no layout");
+    }
+    if (!are_alike(bench)) {
+        snprintf(why, size, "parts of %s lie on the sockets in different ways", text);
+        return false;
     }
     const int used = snprintf(bench->layout, sizeof bench->layout, "%s/", name);
     cf_layout_name(&tested->state->layout, bench->layout + used,

@@ -261,9 +261,10 @@ def _violations(winners: Sequence[Row]) -> list[Row]:
         for one in winners
         if one["evidence"] == DECIDED and (one["low"] or 0) > 1 and one["seconds"]
     ]
-    worst: dict[tuple[str, str, str], Row] = {}
+    worst: dict[tuple[str, ...], Row] = {}
     for one in sorted(slower, key=lambda row: -row["lost"]):
-        worst.setdefault((one["library"], one["collective"], one["layout"]), one)
+        key = one["system"], one["library"], one["collective"], one["layout"]
+        worst.setdefault(key, one)
     by_library: dict[str, list[Row]] = {}
     for one in worst.values():
         by_library.setdefault(one["library"], []).append(one)

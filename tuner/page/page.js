@@ -184,6 +184,11 @@ function csv(table) {
   return `${lines.join("\n")}\n`;
 }
 
+// The address tells the view, so this link must not change it.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("main").focus();
+});
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button.csv");
   if (!button) return;
