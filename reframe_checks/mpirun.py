@@ -23,6 +23,16 @@ PRELOAD = 'LD_PRELOAD="${LD_PRELOAD:+$LD_PRELOAD:}$0" exec "$@"'
 """Script for `sh -c PRELOAD LIBRARY COMMAND...`: preloads a library after those of the launcher."""
 
 
+def _cores(at: Layout) -> str:
+    """Behind Open MPI's --map-by: how many cores each rank gets."""
+    return f":PE={at.threads}" if at.threads > 1 else ""
+
+
+def _node_by_node(at: Layout) -> str:
+    """Open MPI's --map-by that fills the nodes one after the other."""
+    return f"ppr:{at.node_sizes[0]}:node{_cores(at)}"
+
+
 def on_sockets(program: str, flavor: str, at: Layout) -> list[str]:
     """The options of a launcher that bind ranks to cores in the order that the layout has on sockets.
 
@@ -36,8 +46,7 @@ def on_sockets(program: str, flavor: str, at: Layout) -> list[str]:
     if not at.sockets or flavor == "other" or not name.startswith(("mpirun", "mpiexec")):
         return []
     if flavor == "openmpi":
-        cores = f":PE={at.threads}" if at.threads > 1 else ""
-        by = f"ppr:{at.node_sizes[0]}:node{cores}" if packed else f"socket{cores}"
+        by = _node_by_node(at) if packed else f"socket{_cores(at)}"
         return ["--map-by", by, *([] if packed else ["--rank-by", "slot"]), "--bind-to", "core"]
     return ["-bind-to", f"core:{at.threads}", "-map-by", "core" if packed else "socket"]
 
@@ -79,9 +88,7 @@ def local_command(mpi: str, ranks: int, threads: int = 1, sockets: str = "") -> 
 def cluster_command(mpi: str, spec: ClusterSpec) -> list[str]:
     """The command prefix that runs a program on all ranks of an emulated cluster."""
     command = [sys.executable, "-m", "collforge", "cluster", "run", "--mpi", mpi]
-    command += ["--layout", spec.layout, "--rails", str(spec.rails)]
-    command += ["--rate", spec.rate, "--rail-model", spec.rail_model]
-    return [*command, "--"]
+    return [*command, "--layout", spec.layout, *spec.options, "--"]
 
 
 def slurm_command(mpi: str, launcher: str, ranks: int) -> list[str]:
@@ -126,8 +133,7 @@ def step(command: str, flavor: str, at: Layout, room: int) -> str:
         words = [f"--nodes={at.nodes}", f"--ntasks={at.size}", f"--ntasks-per-node={per_node}"]
         words += [f"--cpus-per-task={at.threads}"] if at.threads > 1 else []
     elif flavor == "openmpi":
-        cores = f":PE={at.threads}" if at.threads > 1 else ""
-        words = [] if at.sockets else ["--map-by", f"ppr:{per_node}:node{cores}"]
+        words = [] if at.sockets else ["--map-by", _node_by_node(at)]
     else:
         words = ["-ppn", str(per_node)]
     return " ".join([program, *words, *on_sockets(name, flavor, at), rest])

@@ -88,14 +88,14 @@ class Launches(rfm.RegressionTest):
     def _commands(self, number: int, launch: Launch) -> list[str]:
         at = from_name(launch.layout)
         extras = self.current_partition.extras
+        is_here = bool(extras.get("pretend_nodes") or extras.get("places_ranks"))
         try:
             variables = {**place(self, at, self.job), **launch.variables}
             command = str(self.job.launcher.run_command(self.job))
-            if not (extras.get("pretend_nodes") or extras.get("places_ranks")):
+            if not is_here:
                 command = mpirun.step(command, self._flavor, at, self.planned.allocation[1])
         except CollforgeError as error:
             raise PipelineError(str(error)) from error
-        is_here = bool(extras.get("pretend_nodes") or extras.get("places_ranks"))
         words = ["env", *(f"{name}={value}" for name, value in variables.items())]
         # A program whose path has a = would be one more variable for env.
         words += ["sh", "-c", 'exec "$0" "$@"'] if "=" in launch.words[0] else []

@@ -20,6 +20,8 @@ from collforge.tuner.decide import bandwidth
 from collforge.tuner.decide.next_layouts import next_layouts
 from collforge.tuner.decide.profile import Profile
 from collforge.tuner.decide.savings import savings
+from collforge.tuner.site.rebuild import Rules
+from collforge.tuner.site.side_by_side import Times, fastest
 from collforge.variant import NATIVE
 
 Row = dict[str, Any]
@@ -64,7 +66,7 @@ def read(
     shown = {*places}
     found = [one for one in store.winners() if one.place in shown]
     open_ = [pair for pair in store.undecided() if pair[0] in shown]
-    about = _About(store, made, store.places())
+    about = _About(store, made, places)
     runs: dict[tuple[str, tuple[str, ...]], int] = {}
     medians = _medians(store, shown, runs)
     winners = [{**_winner(one, about), **medians.get(_key(one), {})} for one in found]
@@ -94,7 +96,7 @@ def command(place: Place, collective: str = "", *sizes: int) -> str:
     system = "emulated" if spec else place.system
     words = ["collforge", "tune", "--system", system, "--mpi", place.mpi, "--layout", place.layout]
     if spec and place.system != system:
-        words += ["--rails", str(spec.rails), "--rate", spec.rate, "--rail-model", spec.rail_model]
+        words += spec.options
     if collective:
         words += ["--collective", collective, "--sizes", ",".join(map(str, sorted(sizes)))]
     return shlex.join(words)
@@ -109,6 +111,7 @@ class _About:
 
     def __init__(self, store: Store, made: Manifest, places: Iterable[Place]) -> None:
         self._store, self._made = store, made
+        self._known = {one.name for one in made.collectives}
         self._rates: dict[Place, tuple[Layout | None, float | None]] = {}
         named: dict[tuple[str, str], set[str]] = {}
         for place in places:
@@ -132,8 +135,7 @@ class _About:
         if place not in self._rates:
             self._rates[place] = _readable(place.layout), bandwidth.link_rate(place, self._store)
         at, rate = self._rates[place]
-        known = collective in {one.name for one in self._made.collectives}
-        if at is None or at.nodes < 2 or not rate or not known:
+        if at is None or at.nodes < 2 or not rate or collective not in self._known:
             return None
         return bandwidth.lower_bound(self._made, collective, at, nbytes, rate) or None
 
@@ -202,8 +204,8 @@ def _medians(
     }
 
 
-def _history(store: Store, shown: Iterable[Place], about: _About) -> Iterator[Row]:
-    changes = [one for each in store.decisions().values() for one in each if one.place in {*shown}]
+def _history(store: Store, shown: Container[Place], about: _About) -> Iterator[Row]:
+    changes = [one for each in store.decisions().values() for one in each if one.place in shown]
     for one in sorted(changes, key=lambda change: change.decided, reverse=True):
         yield {
             **about.at(one.place), "collective": one.collective, "bytes": one.bytes,
@@ -273,21 +275,21 @@ def _violations(winners: Sequence[Row]) -> list[Row]:
 
 def _libraries(winners: Sequence[Row]) -> Iterator[Row]:
     """Which library users should load: over the sizes that several were measured at."""
-    common: dict[tuple[Any, ...], dict[str, Sequence[float]]] = {}
+    common: dict[tuple[Any, ...], dict[str, Times]] = {}
     for one in winners:
         served = one.get("native_us" if one["variant"] == NATIVE else "tuned_us", [])
         seconds = [each for each in served if each]
         if seconds:
             key = one["system"], one["layout"], one["collective"], one["bytes"]
-            common.setdefault(key, {})[one["library"]] = seconds
+            common.setdefault(key, {})[one["library"]] = Times((), seconds)
     places: dict[tuple[str, str, str], list[tuple[float, bool]]] = {}
     for (system, layout, *_), times in common.items():
-        typical = {library: statistics.median(own) for library, own in times.items()}
-        for library, own in times.items() if len(times) > 1 else ():
-            others = [each for other, every in times.items() if other != library for each in every]
-            slower = typical[library] / min(typical.values())
+        if len(times) < 2:
+            continue
+        best, least = fastest(times), min(one.typical for one in times.values())
+        for library, own in times.items():
             found = places.setdefault((system, layout, library), [])
-            found.append((slower, max(own) < min(others)))
+            found.append((own.typical / least, library == best))
     for (system, layout, library), compared in sorted(places.items()):
         yield {
             "system": system, "layout": layout, "library": library, "sizes": len(compared),
@@ -306,11 +308,11 @@ def _open(found: Sequence[tuple[Place, Undecided]], about: _About) -> Iterator[R
 
 
 def _stale(found: Sequence[Winner], made: Manifest, about: _About) -> Iterator[Row]:
-    current = {one.fingerprint for one in made.variants}
+    current = Rules(made).fingerprints
     groups: dict[Place, set[tuple[str, int]]] = {}
     for one in found:
         variant = one.choice.variant
-        if not variant.is_native and variant.fingerprint not in current:
+        if variant.fingerprint not in current:
             groups.setdefault(one.place, set()).add((variant.collective, one.choice.bytes))
     for place, stale in groups.items():
         what = f"{len(stale)} winners stale: their C code has changed since they were verified"

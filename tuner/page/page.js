@@ -1,6 +1,7 @@
 // Fills the views from the rows in the page: the choice in the address decides what is shown.
 
 const VIEWS = ["overview", "explore", "evidence", "profile"].filter((name) => document.getElementById(name));
+const CHOOSING = ["explore", "evidence"];
 const CHOICES = ["system", "layout", "collective", "library", "bytes"];
 const SIGNS = { decided: "●", tie: "=", neighbour: "≈", fallback: "–", undecided: "?", predicted: "○" };
 
@@ -35,6 +36,8 @@ const ratioText = (ratio) => (ratio ? `${ratio.toFixed(2)} x` : "");
 
 // ---- the choice ---------------------------------------------------------------------------------
 
+const viewOf = (link) => link.hash.slice(1).split("?")[0];
+
 function read() {
   const [view, words] = location.hash.slice(1).split("?");
   return { view: VIEWS.includes(view) ? view : "overview", asked: Object.fromEntries(new URLSearchParams(words)) };
@@ -65,10 +68,10 @@ async function show() {
   const { view, asked } = read();
   for (const name of VIEWS) document.getElementById(name).hidden = name !== view;
   for (const link of document.querySelectorAll("nav a")) {
-    if (link.hash.slice(1).split("?")[0] === view) link.setAttribute("aria-current", "page");
+    if (viewOf(link) === view) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  form.hidden = !["explore", "evidence"].includes(view) || tables.winners.length === 0;
+  form.hidden = !CHOOSING.includes(view) || tables.winners.length === 0;
   // The browser would go on behind the form, at the section that the address names.
   if (shown !== view) document.getElementById("main").focus({ preventScroll: true });
   shown = view;
@@ -76,8 +79,8 @@ async function show() {
   if (view === "profile") return undefined;
   const chosen = choose(asked);
   for (const link of document.querySelectorAll("nav a")) {
-    const target = link.hash.slice(1).split("?")[0];
-    if (["explore", "evidence"].includes(target)) link.hash = `${target}?${new URLSearchParams(chosen)}`;
+    const target = viewOf(link);
+    if (CHOOSING.includes(target)) link.hash = `${target}?${new URLSearchParams(chosen)}`;
   }
   return view === "explore" ? explore(chosen) : evidence(chosen);
 }

@@ -90,6 +90,11 @@ class ClusterSpec:
         )
 
     @property
+    def options(self) -> list[str]:
+        """The options of commands that describe these rails."""
+        return ["--rails", str(self.rails), "--rate", self.rate, "--rail-model", self.rail_model]
+
+    @property
     def placed(self) -> Layout:
         """The node of each rank."""
         return from_name(self.layout)

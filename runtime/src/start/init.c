@@ -141,11 +141,10 @@ static void describe_world(void) {
 static bool start_rules(struct cf_winners *winners) {
     char name[CF_LAYOUT_NAME_SIZE];
     struct cf_layout world;
-    bool good = cf_all_agree(cf_rules_start(winners));
+    /* The names are those of world rank 0, so all ranks look for sockets, or none. */
+    bool good = !cf_winners_know_sockets(winners) || cf_topology_find_sockets() == MPI_SUCCESS;
+    good = cf_rules_start(winners) && good;
     (void)cf_library.shared_folder(); /* looks functions up, as no collective may */
-    if (good && cf_rules_know_sockets()) {
-        good = cf_topology_find_sockets() == MPI_SUCCESS;
-    }
     if (good && cf_rules_know_parts()) {
         good = cf_layout_build(&world, MPI_COMM_WORLD) == MPI_SUCCESS;
         if (good && world.size > 0) {

@@ -11,7 +11,7 @@
 
 /* The stored layouts of a layout itself, best first: of a part of the job or of any communicator,
  * with its sockets or with any. */
-enum { PART_ON_SOCKETS, PART, EXACT_ON_SOCKETS, EXACT, OWN };
+enum { PART_ON_SOCKETS, PART, EXACT_ON_SOCKETS, EXACT, OWN, SOURCES = OWN + 2 };
 
 /* Where the rules of a layout come from: indices in the table, -1 for none. */
 struct sources {
@@ -32,9 +32,8 @@ struct built {
 };
 
 static struct cf_table table;
-static int forced = -1;          /* the index of CF_ANY_LAYOUT in the table */
-static long most_on_map = 0;     /* the most ranks of a point of the map */
-static bool any_sockets = false; /* whether a layout's name tells of sockets */
+static int forced = -1;      /* the index of CF_ANY_LAYOUT in the table */
+static long most_on_map = 0; /* the most ranks of a point of the map */
 static bool any_parts = false;
 static char job[CF_LAYOUT_NAME_SIZE]; /* the name of its placement; empty if not needed */
 
@@ -109,20 +108,25 @@ static int point_of(const struct sources *sources, int collective) {
     return (cf_map_needs[collective] & ~sources->placement) == 0 ? sources->point : -1;
 }
 
+/* Where rows of a collective may be, best first. */
+static void list_sources(const struct sources *sources, int collective, int from[SOURCES]) {
+    from[0] = forced;
+    memcpy(from + 1, sources->own, sizeof sources->own);
+    from[SOURCES - 1] = point_of(sources, collective);
+}
+
 /* The layout whose rows a collective follows. */
 static int source_of(const struct sources *sources, int collective) {
+    int from[SOURCES];
     int count = 0;
-    (void)cf_table_rows(&table, forced, collective, &count);
-    if (count > 0) {
-        return forced;
-    }
-    for (int i = 0; i < OWN; i++) {
-        (void)cf_table_rows(&table, sources->own[i], collective, &count);
+    list_sources(sources, collective, from);
+    for (int i = 0; i < SOURCES; i++) {
+        (void)cf_table_rows(&table, from[i], collective, &count);
         if (count > 0) {
-            return sources->own[i];
+            return from[i];
         }
     }
-    return point_of(sources, collective);
+    return from[SOURCES - 1];
 }
 
 static int count_rows(const struct sources *sources) {
@@ -146,10 +150,9 @@ static struct cf_choice choice_of(const struct cf_row *row) {
 
 /* The choice in a fixed order that won at the largest size; variant NULL: none did. */
 static struct cf_choice largest_in_order(const struct sources *sources, int collective) {
-    int from[OWN + 2] = {forced};
-    memcpy(from + 1, sources->own, sizeof sources->own);
-    from[OWN + 1] = point_of(sources, collective);
-    for (int s = 0; s < OWN + 2; s++) {
+    int from[SOURCES];
+    list_sources(sources, collective, from);
+    for (int s = 0; s < SOURCES; s++) {
         int count = 0;
         const struct cf_row *rows = cf_table_rows(&table, from[s], collective, &count);
         for (int i = count - 1; i >= 0; i--) {
@@ -263,7 +266,7 @@ bool cf_rules_start(struct cf_winners *winners) {
     }
     forced = -1;
     most_on_map = 0;
-    any_parts = any_sockets = false;
+    any_parts = false;
     job[0] = '\0';
     for (int i = 0; i < table.layouts; i++) {
         const struct cf_table_layout *layout = &table.layout[i];
@@ -275,17 +278,12 @@ bool cf_rules_start(struct cf_winners *winners) {
             most_on_map = on_map;
         }
         any_parts = any_parts || strchr(layout->name, CF_JOB_END) != NULL;
-        any_sockets = any_sockets || strchr(layout->name, '-') != NULL;
     }
     return true;
 }
 
 bool cf_rules_know_parts(void) {
     return any_parts;
-}
-
-bool cf_rules_know_sockets(void) {
-    return any_sockets;
 }
 
 void cf_rules_set_job(const char *placement) {

@@ -28,9 +28,6 @@ struct cf_rules {
 
 /* Keeps the winners, sorted, in a compact table; no reference to them. False when out of memory. */
 bool cf_rules_start(struct cf_winners *winners);
-/* Whether any winner is for sockets of its own. Then layouts are to have them
- * (cf_topology_find_sockets). */
-bool cf_rules_know_sockets(void);
 /* Whether any winner is for the parts of a job. Then cf_rules_set_job is to be called. */
 bool cf_rules_know_parts(void);
 /* Takes a copy of the name of the job's placement. */

@@ -68,6 +68,15 @@ void cf_winners_free(struct cf_winners *winners) {
     memset(winners, 0, sizeof *winners);
 }
 
+bool cf_winners_know_sockets(const struct cf_winners *winners) {
+    for (int i = 0; i < winners->nlayouts; i++) {
+        if (strchr(winners->layouts[i], '-') != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool cf_winners_any(const struct cf_winners *winners) {
     for (int i = 0; i < winners->count; i++) {
         if (winners->items[i].variant >= 0) {

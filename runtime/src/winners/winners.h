@@ -48,6 +48,9 @@ void cf_winners_drop_reductions(struct cf_winners *winners);
 /* Sorts by the name of the layout, collective and bytes, alike on all ranks. */
 void cf_winners_sort(const struct cf_winners *winners);
 void cf_winners_free(struct cf_winners *winners);
+/* Whether the name of any layout tells of sockets. Then layouts are to have them
+ * (cf_topology_find_sockets). */
+bool cf_winners_know_sockets(const struct cf_winners *winners);
 /* Whether any winner is a variant. */
 bool cf_winners_any(const struct cf_winners *winners);
 
