@@ -98,8 +98,9 @@ class Measurement:
 
 @dataclass(frozen=True)
 class ServedMedian:
-    """The median of a launch, in seconds, of the winner of a problem or of native there."""
+    """The median of the launch `run` (a uuid), in seconds, of the winner of a problem or of native there."""
 
+    run: str
     place: Place
     variant: Variant
     bytes: int

@@ -279,7 +279,7 @@ class Store(History):
     def served_medians(self) -> list[ServedMedian]:
         """Of all winners and of native at their sizes, in the order of the launches."""
         rows = self._rows(
-            "SELECT system.name, mpi_library.name, version, layout.name,"
+            "SELECT uuid, system.name, mpi_library.name, version, layout.name,"
             f" {_VARIANT}, measurement.bytes, median, started, hosts {_RUNS}"
             " JOIN measurement ON measurement.run = run.id"
             " JOIN variant ON variant.id = measurement.variant"
@@ -291,9 +291,9 @@ class Store(History):
         )
         return [
             ServedMedian(
-                Place(*at), Variant(*name), nbytes, median, started, tuple(json.loads(hosts))
+                uuid, Place(*at), Variant(*name), nbytes, median, started, tuple(json.loads(hosts))
             )
-            for *row, nbytes, median, started, hosts in rows
+            for uuid, *row, nbytes, median, started, hosts in rows
             for at, name in [(row[:4], row[4:])]
         ]
 

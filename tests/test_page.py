@@ -111,6 +111,18 @@ def test_what_the_rows_say(made: Manifest, found: facts.Facts) -> None:
     assert worst["lost"] == pytest.approx(worst["native"] - worst["seconds"])
 
 
+def test_launches_of_the_same_second_are_two(made: Manifest, tmp_path: Path) -> None:
+    one = Tuning(made)
+    path = one.store(tmp_path / "db")
+    with Store(path) as store:
+        store.record_run(replace(one.launch(0), uuid="another"))
+    one.decide(path)
+    with Store(path, create=False) as store:
+        shown = facts.read(store, made, store.places())
+    assert [len(row["runs"]) for row in shown.winners if "runs" in row] == [7, 7]
+    assert len(shown.runs) == 7
+
+
 def test_two_versions_that_are_short_alike(made: Manifest, tmp_path: Path) -> None:
     """Each has its own rows."""
     ours, theirs = ("Open MPI v4.1.4, package: Debian", "Open MPI v4.1.4, package: theirs")

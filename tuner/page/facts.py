@@ -9,7 +9,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collforge.db import PREDICTED, Decision, Store, Undecided, Winner
+from collforge.db import PREDICTED, Decision, ServedMedian, Store, Undecided, Winner
 from collforge.decision import DECIDED
 from collforge.generator.manifest import Manifest
 from collforge.layout import Layout, LayoutError, from_name
@@ -67,7 +67,7 @@ def read(
     found = [one for one in store.winners() if one.place in shown]
     open_ = [pair for pair in store.undecided() if pair[0] in shown]
     about = _About(store, made, places)
-    runs: dict[tuple[str, tuple[str, ...]], int] = {}
+    runs: dict[str, ServedMedian] = {}
     medians = _medians(store, shown, runs)
     winners = [{**_winner(one, about), **medians.get(_key(one), {})} for one in found]
     winners += [
@@ -80,7 +80,7 @@ def read(
     winners += _predicted(store, places, about)
     return Facts(
         winners,
-        [{"day": day[:10], "nodes": " ".join(hosts)} for day, hosts in runs],
+        [{"day": one.started[:10], "nodes": " ".join(one.hosts)} for one in runs.values()],
         list(_history(store, shown, about)),
         _places(winners, store, places, about),
         _violations(winners),
@@ -184,13 +184,15 @@ def _predicted(store: Store, places: Sequence[Place], about: _About) -> Iterator
 
 
 def _medians(
-    store: Store, shown: Container[Place], runs: dict[tuple[str, tuple[str, ...]], int]
+    store: Store, shown: Container[Place], runs: dict[str, ServedMedian]
 ) -> dict[tuple[Place, str, int], Row]:
-    """The medians of the launches of each winner and of native there. Numbers the launches in ``runs``."""
+    """The medians of the launches of each winner and of native there. Fills ``runs``: launch -> one of its own."""
+    numbers: dict[str, int] = {}
     found: dict[tuple[Place, str, int], dict[int, dict[bool, float]]] = {}
     for one in store.served_medians():
         if one.place in shown:
-            run = runs.setdefault((one.started, one.hosts), len(runs))
+            runs.setdefault(one.run, one)
+            run = numbers.setdefault(one.run, len(numbers))
             at = found.setdefault((one.place, one.variant.collective, one.bytes), {})
             at.setdefault(run, {})[one.variant.is_native] = one.median * 1e6
     most = max(2, MOST_MEDIANS // max(1, 2 * len(found)))
