@@ -28,7 +28,9 @@ _DERIVED = {
     "map": ("system", "mpi_library"),
 }
 # What may differ in files that are joined, and is no result: that of the first file holds.
-_FIRST_HOLDS = ("system", "lanes", "source", "decision")
+_FIRST_HOLDS = ("system", "lanes", "source", "decision", "job", "finding", "profile")
+# What the caller derives anew.
+_REBUILT = ("learnt",)
 
 Row = dict[str, Any]
 Scope = tuple[int, ...]
@@ -168,7 +170,7 @@ class Merged(Store):
             joined, whole = [_Joined() for _ in sources], _Joined()
             ordered = tables(self._connection)
             for table in ordered:
-                if table.name not in _DERIVED:
+                if table.name not in (*_DERIVED, *_REBUILT):
                     self._join(table, sources, joined, whole)
             again: set[Scope] = set()
             for table in ordered:

@@ -56,6 +56,10 @@ class RunRecord:
     seed: int
     results: tuple[Result, ...]
     start: Start = Start()
+    scheduler_job: str = ""
+    """The scheduler's name of the job; '' if it is not known."""
+    seconds: int = 0
+    """That the job ran on its nodes; 0 if they are not known."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ class StoredRun:
     verifications: int
     failures: int
     """Verifications that failed."""
+    scheduler_job: str = ""
+    seconds: int = 0
+    """As in `RunRecord`."""
 
 
 @dataclass(frozen=True)
@@ -193,3 +200,92 @@ class Winner:
     host_pattern: str
     choice: Choice
     decided: str
+
+
+# ---- production jobs, nights and applications ----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a variant did beside native in a production job, in calls of a quarter octave of sizes."""
+
+    layout: str
+    """Of the communicator."""
+    variant: Variant
+    bytes: int
+    """The least of these sizes."""
+    native: float
+    seconds: float
+    """Of a call, on the slowest rank."""
+    pairs: int
+    """Of calls, native's and the variant's in turn."""
+    again: bool
+    """Whether the variant served calls before, and was tried again."""
+    kept: bool
+    """Whether it serves calls from then on; else native does."""
+
+
+@dataclass(frozen=True)
+class JobRecord:
+    """A production job that learnt something: a file of COLLFORGE_LEARN."""
+
+    digest: str
+    """SHA-256 of the file, in hexadecimal digits, so that it is taken in once."""
+    place: Place
+    """Its layout is ''."""
+    owner: str
+    """'': root, or the owner of the database."""
+    ended: str
+    tool_version: str
+    verdicts: tuple[Verdict, ...]
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What enough jobs agree on, of a variant where it was expected to be fast and was not measured."""
+
+    layout: str
+    variant: Variant
+    bytes: int
+    """The least of a quarter octave of sizes."""
+    confirmed: bool
+    """Else refuted."""
+    ratio: float
+    """Time of native / time of the variant."""
+    jobs: int
+    owners: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A value that a regression check of ReFrame found in a night."""
+
+    system: str
+    partition: str
+    environment: str
+    found: str
+    scheduler_job: str
+    test: str
+    problem: str
+    """The case string of a winner's check; '' for others."""
+    variable: str
+    value: float
+    unit: str
+    reference: float | None
+    low: float | None
+    high: float | None
+    """The ends of what is accepted; None: none."""
+    passed: bool
+
+
+@dataclass(frozen=True)
+class StoredProfile:
+    """What an application calls, as COLLFORGE_PROFILE wrote it."""
+
+    system: str
+    name: str
+    """Of the application."""
+    stored: str
+    content: str

@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 
-from collforge.db.history import History
+from collforge.db.production import VARIANT as _VARIANT
+from collforge.db.production import Production
 from collforge.db.records import (
     Choice,
     Lanes,
@@ -32,10 +33,8 @@ _RUNS = """
     JOIN layout ON layout.id = run.layout
 """
 
-_VARIANT = "variant.collective, variant.family, variant.parameters, variant.fingerprint"
 
-
-class Store(History):
+class Store(Production):
     """The tables of an open database, as records."""
 
     def describe_system(self, name: str, host_pattern: str) -> None:
@@ -63,10 +62,8 @@ class Store(History):
     def record_lanes(self, place: Place, found: Lanes) -> None:
         """Replaces what is known of the lanes of a place's system with its MPI library."""
         with self.transaction():
-            system = self._id("system", name=place.system)
-            library = self._id("mpi_library", name=place.mpi, version=place.mpi_version)
             sql = "INSERT OR REPLACE INTO lanes (system, mpi_library, number, rate) VALUES (?, ?, ?, ?)"
-            self._rows(sql, system, library, found.number, found.rate)
+            self._rows(sql, *self._library(place).values(), found.number, found.rate)
 
     def lanes(self, place: Place) -> Lanes | None:
         """None where they were not measured."""
@@ -101,6 +98,8 @@ class Store(History):
                 launcher=run.start.launcher,
                 pmi=run.start.pmi,
                 switches=json.dumps(run.start.switches),
+                scheduler_job=run.scheduler_job,
+                seconds=run.seconds,
             )
             for result in run.results:
                 self._record_result(run_id, result)
@@ -124,11 +123,7 @@ class Store(History):
         """
         decided = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         with self.transaction():
-            at = {
-                "system": self._id("system", name=place.system),
-                "mpi_library": self._id("mpi_library", name=place.mpi, version=place.mpi_version),
-                "layout": self._id("layout", name=place.layout),
-            }
+            at = {**self._library(place), "layout": self._id("layout", name=place.layout)}
             for table in ("winner", "undecided"):
                 self._rows(
                     f"DELETE FROM {table} WHERE system = :system AND mpi_library = :mpi_library"
@@ -170,10 +165,7 @@ class Store(History):
         The rule of replace_winners on verifications holds here, too.
         """
         with self.transaction():
-            at = {
-                "system": self._id("system", name=place.system),
-                "mpi_library": self._id("mpi_library", name=place.mpi, version=place.mpi_version),
-            }
+            at = self._library(place)
             self._rows(
                 "DELETE FROM map WHERE system = :system AND mpi_library = :mpi_library", **at
             )
@@ -227,7 +219,7 @@ class Store(History):
         """Every launch, in the order of storing, which is that of decisions."""
         rows = self._rows(
             "SELECT run.uuid, system.name, mpi_library.name, mpi_library.version, layout.name, started,"
-            " hosts, launcher, pmi, switches,"
+            " hosts, launcher, pmi, switches, scheduler_job, seconds,"
             " (SELECT count(*) FROM measurement WHERE measurement.run = run.id),"
             " (SELECT count(*) FROM verification WHERE verification.run = run.id),"
             " (SELECT count(*) FROM verification WHERE verification.run = run.id AND NOT passed)"
@@ -240,7 +232,8 @@ class Store(History):
                 row[5],
                 tuple(json.loads(row[6])),
                 Start(row[7], row[8], tuple(json.loads(row[9]))),
-                *row[10:],
+                *row[12:],
+                *row[10:12],
             )
             for row in rows
         ]
@@ -413,12 +406,3 @@ class Store(History):
             layout,
         )
         return rows[0][0] if rows else None
-
-    def _variant_id(self, variant: Variant) -> int:
-        return self._id(
-            "variant",
-            collective=variant.collective,
-            family=variant.family,
-            parameters=variant.parameters,
-            fingerprint=variant.fingerprint,
-        )

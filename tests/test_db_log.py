@@ -70,6 +70,10 @@ def test_what_was_before_the_history_is_said_once(
         connection.execute("DROP TABLE decision")
         connection.execute("DROP VIEW winner_view")
         connection.execute("ALTER TABLE winner DROP COLUMN seconds")
+        for table in ("verdict", "learnt", "job", "finding", "profile"):
+            connection.execute(f"DROP TABLE {table}")
+        for column in ("scheduler_job", "seconds"):
+            connection.execute(f"ALTER TABLE run DROP COLUMN {column}")
         connection.execute("CREATE VIEW winner_view AS SELECT 1")
         connection.execute("PRAGMA user_version = 6")
     for _ in range(2):

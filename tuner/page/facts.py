@@ -186,7 +186,7 @@ def _predicted(store: Store, places: Sequence[Place], about: _About) -> Iterator
 def _medians(
     store: Store, shown: Container[Place], runs: dict[str, ServedMedian]
 ) -> dict[tuple[Place, str, int], Row]:
-    """The medians of the launches of each winner and of native there. Fills ``runs``: launch -> one of its own."""
+    """Medians of launches of each winner, and of native there. Fills ``runs``: launch -> one of its own."""
     numbers: dict[str, int] = {}
     found: dict[tuple[Place, str, int], dict[int, dict[bool, float]]] = {}
     for one in store.served_medians():

@@ -208,8 +208,10 @@ def read_leftovers(folder: Path, place: Place, started: float) -> RunRecord | No
 
 
 def _launched_by(record: RunRecord, log: LaunchLog | None) -> RunRecord:
-    launcher = log.launcher if log else ""
-    return replace(record, start=replace(record.start, launcher=launcher))
+    if log is None:
+        return record
+    start = replace(record.start, launcher=log.launcher)
+    return replace(record, start=start, scheduler_job=log.job, seconds=log.seconds)
 
 
 def require_complete(report: Report) -> None:

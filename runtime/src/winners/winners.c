@@ -11,7 +11,7 @@
 
 enum {
     OLDEST_SCHEMA = 1, /* without winner.evidence: all winners are decided */
-    SCHEMA_VERSION = 8,
+    SCHEMA_VERSION = 9,
     SCHEMA_OF_MAP = 5,   /* the first with the table of the map */
     SCHEMA_OF_TIMES = 8, /* the first with winner.seconds */
     TRIES = 4,           /* retries while a tuner writes */
