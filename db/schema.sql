@@ -81,8 +81,9 @@ CREATE TABLE run (
     pmi TEXT NOT NULL DEFAULT '' CHECK (typeof(pmi) = 'text'),
     -- JSON array of the switches between the network's root and each node; [] where not known.
     switches TEXT NOT NULL DEFAULT '[]' CHECK (switches GLOB '[[]*]'),
-    -- The scheduler's name of the job, and the seconds that it ran on its nodes; '' and 0 where not known.
+    -- The scheduler's name of the job; '' where not known.
     scheduler_job TEXT NOT NULL DEFAULT '' CHECK (typeof(scheduler_job) = 'text'),
+    -- That the job ran on its nodes; 0 where not known.
     seconds INTEGER NOT NULL DEFAULT 0 CHECK (seconds >= 0)
 );
 
