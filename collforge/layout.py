@@ -141,6 +141,8 @@ than the one before."""
 
 _LONGEST = 263 - len("map:x2147483647-packed") - 2
 """The most characters of the spelled part of a name (CF_LAYOUT_NAME_SIZE in C, which adds two final NULs)."""
+MOST_RANKS = 1 << 20
+"""Of a layout that is named; names come from files of strangers, too."""
 _SPELLED_RANKS = 64
 
 
@@ -183,12 +185,14 @@ def _placement(read: re.Match[str]) -> Layout:
     """The layout of a matched name, without what is behind."""
     if read["map"]:
         return from_nodes([int(node) for node in read["map"].split(".")])
-    if read["cyclic"]:
-        return Layout(tuple(range(int(read["nodes"]))) * int(read["ranks"]))
     if read["sizes"]:
         sizes = [int(size) for size in read["sizes"].split("+")]
     else:
         sizes = [int(read["ranks"])] * int(read["nodes"])
+    if sum(sizes) > MOST_RANKS:
+        raise LayoutError(f"layout {read[0]!r} has more than {MOST_RANKS} ranks")
+    if read["cyclic"]:
+        return Layout(tuple(range(len(sizes))) * sizes[0])
     return Layout(tuple(node for node, size in enumerate(sizes) for _ in range(size)))
 
 

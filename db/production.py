@@ -157,7 +157,7 @@ class Production(History):
             " ORDER BY found DESC, finding.id DESC",
             *(system, since, int(failed)),
         )
-        return [Finding(*row[:-1], passed=bool(row[-1])) for row in rows]
+        return [Finding(*(*row[:-1], bool(row[-1]))) for row in rows]
 
     def record_profile(self, profile: StoredProfile) -> None:
         """Replaces the profile of this name."""

@@ -12,6 +12,7 @@ from collforge.db.store import Store
 from collforge.decision import TIE
 from collforge.errors import CollforgeError
 from collforge.place import Place
+from collforge.variant import Variant
 
 FORMAT = 1
 LONGEST = 1e18
@@ -28,7 +29,8 @@ class Section:
     winners: Mapping[str, Sequence[Choice]]
     """Layout -> its winners, sorted."""
     points: Mapping[str, Sequence[Choice]]
-    """The same for the points of the map; their layouts are named ``~NODESxRANKS``."""
+    """The same for the points of the map; their layouts are named ``~NODESxRANKS``. And for what jobs
+    confirmed of it (``=LAYOUT``) or refuted (``!LAYOUT``)."""
 
     @property
     def rows(self) -> Iterator[tuple[str, Choice]]:
@@ -52,11 +54,7 @@ def sections(store: Store, system: str = "", libraries: Collection[str] = ()) ->
         for one in stored:
             if one.place.library == place:
                 winners.setdefault(one.place.layout, []).append(one.choice)
-        points: dict[str, list[Choice]] = {}
-        for point in store.map(place):
-            if point.variant.is_native or point.variant in verified:
-                choice = Choice(point.bytes, point.variant, point.ratio, point.low, point.ratio, 0)
-                points.setdefault(f"~{point.layout}", []).append(choice)
+        points = _expected(store, place, verified)
         for choices in winners.values():
             wrong = [c for c in choices if not (c.variant.is_native or c.variant in verified)]
             if wrong:
@@ -66,6 +64,20 @@ def sections(store: Store, system: str = "", libraries: Collection[str] = ()) ->
         if winners or points:
             found.append(Section(place, store.host_pattern(place.system), winners, points))
     return found
+
+
+def _expected(store: Store, place: Place, verified: Collection[Variant]) -> dict[str, list[Choice]]:
+    """The points of the map, and what jobs learnt of them (`Section.points`)."""
+    points: dict[str, list[Choice]] = {}
+    for point in store.map(place):
+        if point.variant.is_native or point.variant in verified:
+            choice = Choice(point.bytes, point.variant, point.ratio, point.low, point.ratio, 0)
+            points.setdefault(f"~{point.layout}", []).append(choice)
+    for one in store.learnt(place):
+        if one.variant in verified:
+            choice = Choice(one.bytes, one.variant, one.ratio, one.ratio, one.ratio, 0)
+            points.setdefault(f"{'=' if one.confirmed else '!'}{one.layout}", []).append(choice)
+    return points
 
 
 def render(found: Sequence[Section]) -> str:
@@ -104,7 +116,7 @@ def counts(text: str) -> dict[tuple[str, str], tuple[int, int]]:
         if kind == "winners" and len(values) >= 2:  # the version of MPICH 4 has a tab
             counted = found.setdefault((values[0], "\t".join(values[1:])), [0, 0])
         elif kind == "layout" and values:
-            on_map = values[0].startswith("~")
+            on_map = values[0].startswith(("~", "=", "!"))
         elif kind.isdecimal():
             counted[on_map] += 1
     rows = sum(map(sum, found.values()))

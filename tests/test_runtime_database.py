@@ -30,7 +30,7 @@ CHAIN: Row = (
     "a1",
 )
 NATIVE: Row = ("allreduce", 400, "native", "", "")
-HOW = ("", "", "[]", 7, "", "", "[]")
+HOW = ("", "", "[]", 7, "", "", "[]", "", 0)
 """The columns of a run that no runtime reads: versions, hosts, seed and how it was started."""
 
 

@@ -48,7 +48,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory, database: Path, collforge: La
     folder = tmp_path_factory.mktemp("trees")
     (folder / "usage").mkdir()
     words = ["--mpi", MPI, "--db", str(database), "--mpi-module", f"{MPI}={MPI}"]
-    words += ["--usage", str(folder / "usage"), "--current"]
+    words += ["--usage", str(folder / "usage"), "--learn", str(folder / "usage"), "--current"]
     done = install(collforge, folder / "1", *words)
     assert done.returncode == 0, done.stderr
     assert f"module use {folder / 'current'}/share" in done.stdout
@@ -257,10 +257,10 @@ def test_the_mpi_module_is_loaded_first(tree: Tree, tool: str, tmp_path: Path) -
     for step in ("load", "unload", f"load {MPI}", "load", "unload"):
         words = step if " " in step else f"{step} collforge/{MPI}"
         script += f"module {words}\necho loaded: $LOADEDMODULES\n"
-        script += "echo usage: $COLLFORGE_USAGE\n" if step == "load" else ""
+        script += "echo usage: $COLLFORGE_USAGE $COLLFORGE_LEARN\n" if step == "load" else ""
     done = tree.shell(tool, script)
     ours = f"collforge/{MPI}/{package.__version__}"
-    usage = f"usage: {tree.old.parent / 'usage'}"
+    usage = "usage: " + " ".join(2 * [str(tree.old.parent / "usage")])
     both, alone = f"loaded: {MPI}/9:{ours}", f"loaded: {MPI}/9"
     expected = [both, usage, "loaded:", alone, both, usage, alone]
     assert done.stdout.splitlines() == expected, done.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -70,8 +70,8 @@ class Tree:
 
     prefix: Path
     module_version: str
-    usage: Path | None = None
-    """The folder in which each job leaves a line."""
+    folders: Mapping[str, Path] = field(default_factory=dict)
+    """Variable -> the folder in which jobs leave something."""
 
     def check(self) -> None:
         """Raises CollforgeError where no tree can be."""
@@ -141,14 +141,14 @@ class Tree:
         )
         self._write(Path("lib", "pkgconfig", f"collforge-{mpi}.pc"), text.encode())
         checked = {"COLLFORGE_DB_SHA256": digest, **part.settings} if part.has_winners else {}
-        usage = {"COLLFORGE_USAGE": str(self.usage)} if self.usage else {}
+        left = {variable: str(folder) for variable, folder in self.folders.items()}
         module = Modulefile(
             mpi,
             self.module_version,
             library,
             {"LD_PRELOAD": str(shared), "PKG_CONFIG_PATH": "lib/pkgconfig"},
             {"COLLFORGE_DB": str(WINNERS)} if part.has_winners else {},
-            {**checked, **usage},
+            {**checked, **left},
             part.module,
         )
         for path, lines in module.files():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ from typing import Annotated, BinaryIO, Optional
 import msgspec
 
 from collforge.errors import CollforgeError
+from collforge.tuner.site.plain_file import open_plain
 
 MOST_FILE = 1 << 30
 """Bytes of a user's file; some million jobs have less. A sparse file would take days."""
@@ -77,7 +77,7 @@ def read(folder: Path) -> Usage:
     jobs: dict[str, list[Job]] = {}
     damaged = 0
     for path in sorted(folder.glob("*.jsonl")):
-        found = _open(path)
+        found = open_plain(path, MOST_FILE)
         if found is None:
             damaged += 1
             continue
@@ -87,19 +87,6 @@ def read(folder: Path) -> Usage:
                 damaged += job is None
                 own += [job] if job else []
     return Usage(jobs, damaged)
-
-
-def _open(path: Path) -> BinaryIO | None:
-    """None for what is no plain file, or cannot be read: users may write anything to the folder."""
-    try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return None
-    status = os.fstat(number)
-    if stat.S_ISREG(status.st_mode) and status.st_size <= MOST_FILE:
-        return os.fdopen(number, "rb")
-    os.close(number)
-    return None
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

@@ -246,6 +246,7 @@ extern const char cf_fingerprint[];
 enum cf_evidence {
     CF_FORCED,   /* by COLLFORGE_FORCE, COLLFORGE_REPRODUCIBLE or the timing driver */
     CF_MEASURED, /* it won on this layout */
+    CF_LEARNT,   /* it was expected to win, and jobs have confirmed it */
     CF_EXPECTED, /* nobody measured this layout: it has to prove itself (guard.h) */
 };
 

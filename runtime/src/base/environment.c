@@ -45,6 +45,7 @@ static void read_all(void) {
     }
     make_absolute(&values[CF_VARIABLE_PROFILE]);
     make_absolute(&values[CF_VARIABLE_USAGE]);
+    make_absolute(&values[CF_VARIABLE_LEARN]);
 }
 
 const char *cf_variable(enum cf_variable variable) {

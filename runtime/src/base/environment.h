@@ -46,7 +46,8 @@
         "for re-tests of all winners") \
     use(GUARD_AFTER, "SECONDS", \
         "how long native calls of a size take on a communicator before the guard tries a " \
-        "variant there (default 1.5); 0: at the first calls") \
+        "variant there (default 1.5), or as long as it took to set another one up in this job, " \
+        "if that is less; 0: at the first calls") \
     use(MEMORY, "SIZE", \
         "limit of the variants' temporaries in a process (default 64M). A call whose " \
         "estimated temporaries are larger runs native, except at sizes up to twice the one at " \
@@ -79,7 +80,11 @@
     use(USAGE, "DIR", \
         "appends a line to a file of the user in this folder when a job ends: date, MPI library, " \
         "layout, calls served, estimated time saved on rank 0; nothing of the program " \
-        "(`collforge db usage` counts them)")
+        "(`collforge db usage` counts them)") \
+    use(LEARN, "DIR", \
+        "writes a small file to this folder when a job ends: how variants did beside native in " \
+        "the trials of the guard; nothing of the program. `collforge db learn` takes such files " \
+        "in. At most 64 of a user; silently nothing where none can be written")
 /* clang-format on */
 
 #define CF_VARIABLE_ENTRY(name, form, meaning) CF_VARIABLE_##name,
@@ -87,8 +92,8 @@ enum cf_variable { CF_VARIABLES(CF_VARIABLE_ENTRY) };
 #undef CF_VARIABLE_ENTRY
 
 /* The variable's value when the first one was read, in MPI_Init; NULL if it was unset or empty, and
- * in programs that run with other rights than their user's. The paths of PROFILE and USAGE
- * are absolute. */
+ * in programs that run with other rights than their user's. The paths of PROFILE, USAGE
+ * and LEARN are absolute. */
 const char *cf_variable(enum cf_variable variable);
 /* The index of its value in words[n]; usual if it is unset. Warns of any other value. */
 int cf_variable_word(enum cf_variable variable, const char *const words[], int n, int usual);

@@ -67,6 +67,7 @@ struct cf_trial {
     int64_t waited;  /* native calls before the trial */
     int64_t wait;    /* how many there are to be; 0: not agreed yet */
     double shortest; /* seconds of this rank's shortest one, of those timed */
+    double set_up;   /* when this rank began to set the variant up, then the seconds that it took */
     enum { CF_TRIAL_OPEN, CF_TRIAL_KEPT, CF_TRIAL_DROPPED } verdict;
     double seconds[2][CF_TRIAL_PAIRS]; /* of this rank's calls: native's, the variant's */
     struct cf_trial *next;

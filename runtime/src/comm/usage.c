@@ -1,19 +1,16 @@
 #include "comm/usage.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/environment.h"
 #include "base/log.h"
+#include "base/own_file.h"
 #include "base/runtime.h"
 
 enum { MOST_FAMILIES = 32, SHOWN = 3, LINE = 1024 };
@@ -124,33 +121,15 @@ static const char *decimal(double seconds, char text[32]) {
     return text;
 }
 
-/* The MPI library's name and version alone, fit for a JSON string. */
-static void read_library(char text[64]) {
-    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    (void)PMPI_Get_library_version(version, &length);
-    version[strcspn(version, ",\n")] = '\0';
-    (void)snprintf(text, 64, "%.63s", version);
-    for (char *c = text; *c != '\0'; c++) {
-        if (*c < ' ' || *c > '~' || *c == '"' || *c == '\\') {
-            *c = ' ';
-        }
-    }
-}
-
 static int write_line(char line[LINE], const char *layout) {
     char number[4][32];
     char saved[128] = "null";
     char library[64];
-    char date[32] = "";
+    char date[32];
     int ranks = 0;
-    struct tm parts;
-    const time_t now = time(NULL);
     (void)PMPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (gmtime_r(&now, &parts) != NULL) {
-        (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    }
-    read_library(library);
+    cf_own_file_date(date);
+    cf_own_file_library(",\n", library, sizeof library);
     if (usage.known > 0) {
         (void)snprintf(saved, sizeof saved, "[%s,%s,%s]", decimal(usage.least, number[0]),
                        decimal(usage.estimate, number[1]), decimal(usage.most, number[2]));
@@ -162,27 +141,6 @@ static int write_line(char line[LINE], const char *layout) {
                     decimal(usage.seconds, number[3]), saved);
 }
 
-/* Whether the open file is this user's own and nothing else, and can take so many bytes without a
- * signal. Sets errno if not. */
-static bool is_fit(int file, int length) {
-    struct stat status;
-    struct rlimit limit;
-    if (fstat(file, &status) != 0 || getrlimit(RLIMIT_FSIZE, &limit) != 0) {
-        return false;
-    }
-    /* Others may write to the folder: a link to another file of this user could be planted. */
-    if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_nlink != 1) {
-        errno = EPERM;
-        return false;
-    }
-    if (limit.rlim_cur != RLIM_INFINITY &&
-        (rlim_t)status.st_size + (rlim_t)length > limit.rlim_cur) {
-        errno = EFBIG;
-        return false;
-    }
-    return true;
-}
-
 /* One write, so that lines of jobs that end together do not mix. */
 static void append_line(const char *folder, const char *layout) {
     char line[LINE];
@@ -190,20 +148,11 @@ static void append_line(const char *folder, const char *layout) {
     const int length = write_line(line, layout);
     const int needed =
         snprintf(path, sizeof path, "%s/%lu.jsonl", folder, (unsigned long)geteuid());
-    const int file =
-        length >= LINE || needed >= (int)sizeof path
-            ? -1
-            : open(path,
-                   O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-                   0640);
-    errno = file < 0 ? errno : ENOSPC; /* of a write that is not whole */
-    const bool written =
-        file >= 0 && is_fit(file, length) && write(file, line, (size_t)length) == length;
-    if (!written) {
+    errno = ENAMETOOLONG;
+    const bool fits = length < LINE && needed < (int)sizeof path;
+    const int file = fits ? cf_own_file_open(path, 0) : -1;
+    if (file < 0 || !cf_own_file_write(file, line, (size_t)length)) {
         cf_warn("COLLFORGE_USAGE: cannot write %.300s: %s", path, strerror(errno));
-    }
-    if (file >= 0) {
-        (void)close(file);
     }
 }
 

@@ -1,10 +1,13 @@
 #include "serve/guard.h"
 
 #include <math.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/now.h"
+#include "comm/learn.h"
 #include "data/sizes.h"
 #include "winners/choice.h"
 
@@ -76,6 +79,34 @@ static double typical(const double *seconds, int count) {
     return sorted[count / 4];
 }
 
+/*
+ * What a trial cost this rank before it could gain anything, for each rank of its communicator: the
+ * most of all trials so far, in seconds. Communicators and connections are what it pays for.
+ */
+static _Atomic double price = 0;
+
+static void remember_price(const struct cf_state *state, const struct cf_trial *trial) {
+    const double connecting = trial->seconds[1][0] - trial->seconds[0][0];
+    const double paid =
+        (trial->set_up + (connecting > 0 ? connecting : 0)) / state->comm.layout.size;
+    double known = atomic_load(&price);
+    while (trial->set_up > 0 && paid > known &&
+           !atomic_compare_exchange_weak(&price, &known, paid)) {
+    }
+}
+
+static void note_verdict(const struct cf_state *state, const struct cf_trial *trial,
+                         const double times[2], int pairs) {
+    struct cf_lesson lesson = {.choice = *trial->choice,
+                               .bytes = (int64_t)cf_bucket_begin(trial->bucket),
+                               .seconds = {times[0], times[1]},
+                               .pairs = pairs,
+                               .again = trial->again,
+                               .kept = trial->verdict == CF_TRIAL_KEPT};
+    (void)snprintf(lesson.layout, sizeof lesson.layout, "%s", state->layout_name);
+    cf_learn_note(&lesson);
+}
+
 static void log_verdict(const struct cf_state *state, const struct cf_choice *choice,
                         const double *times, bool keeps) {
     char name[256];
@@ -90,6 +121,9 @@ static void log_verdict(const struct cf_state *state, const struct cf_choice *ch
 
 /* After a pair. Collective where a decision is due. Returns an MPI error class. */
 static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
+    if (pairs == 1) {
+        remember_price(state, trial);
+    }
     for (size_t i = 0; i < sizeof decisions / sizeof decisions[0]; i++) {
         if (decisions[i].pairs != pairs) {
             continue;
@@ -107,6 +141,7 @@ static int decide(struct cf_state *state, struct cf_trial *trial, int pairs) {
         if (slower || last) {
             trial->verdict = slower ? CF_TRIAL_DROPPED : CF_TRIAL_KEPT;
             log_verdict(state, trial->choice, times, !slower);
+            note_verdict(state, trial, times, pairs);
         }
     }
     return MPI_SUCCESS;
@@ -137,16 +172,21 @@ static void begin_call(struct cf_state *state, struct cf_trial *trial, int numbe
 }
 
 /*
+ * As long as a trial costs, where ranks know that from another one, and no longer than the user
+ * says: so a program whose calls end early has lost at most as much by waiting as by not waiting.
  * By the shortest of the timed calls, so that one late rank does not shorten the wait. The first
  * one is not timed: it makes connections. Returns an MPI error class, which the MPI library has
  * reported: a handler may have freed the communicator.
  */
 static int agree_on_wait(const struct cf_state *state, struct cf_trial *trial) {
-    double longest = 0;
-    CF_TRY(PMPI_Allreduce(&trial->shortest, &longest, 1, MPI_DOUBLE, MPI_MAX, state->comm.handle));
+    const double paid = atomic_load(&price) * state->comm.layout.size;
+    const double own[2] = {trial->shortest, paid > 0 ? paid : HUGE_VAL};
+    double most[2] = {0, 0};
+    CF_TRY(PMPI_Allreduce(own, most, 2, MPI_DOUBLE, MPI_MAX, state->comm.handle));
     /* No call succeeded on some rank: infinite. */
-    const bool known = longest > 0 && longest < HUGE_VAL;
-    const double calls = known ? cf_runtime.guard_after / longest : INT32_MAX;
+    const bool known = most[0] > 0 && most[0] < HUGE_VAL;
+    const double seconds = most[1] < cf_runtime.guard_after ? most[1] : cf_runtime.guard_after;
+    const double calls = known ? seconds / most[0] : INT32_MAX;
     trial->wait = calls < INT32_MAX ? (int64_t)calls : INT32_MAX;
     if (trial->wait < CF_TRIAL_TIMED) {
         trial->wait = CF_TRIAL_TIMED;
@@ -177,6 +217,7 @@ int cf_guard_wait(struct cf_state *state, const struct cf_choice *choice, int64_
         return CF_DECLINED;
     }
     if (trial->waited >= CF_TRIAL_TIMED && trial->waited >= trial->wait) {
+        trial->set_up = cf_now();
         return MPI_SUCCESS;
     }
     if (trial->waited > 0 && trial->waited < CF_TRIAL_TIMED) {
@@ -202,8 +243,12 @@ int cf_guard_begin(struct cf_state *state, const struct cf_choice *choice, int64
     CF_TRY_MEMORY(trial);
     if (again && !is_open(trial)) {
         trial->calls = 0;
+        trial->set_up = 0;
         trial->verdict = CF_TRIAL_OPEN;
         trial->again = true;
+    }
+    if (trial->calls == 0 && trial->set_up > 0) {
+        trial->set_up = cf_now() - trial->set_up;
     }
     begin_call(state, trial, trial->calls++, call);
     trial->seconds[is_by_variant(call->number)][call->number / 2] = HUGE_VAL;

@@ -2,9 +2,11 @@
  * The guard: a variant that was not measured on the layout of a communicator proves itself there,
  * and a winner that was measured has to do so from time to time.
  *
- * Native serves its first calls at each size (quarter octave), until they have taken
- * COLLFORGE_GUARD_AFTER seconds: a program spends these before it pays for the communicators and
- * connections that a variant needs. Three calls are timed, and the ranks agree on the number.
+ * Native serves its first calls at each size (quarter octave), until they have taken as long as
+ * the communicators and connections of a trial took in this job, or COLLFORGE_GUARD_AFTER seconds,
+ * whichever is less: a program spends these before it pays for them. Before the first trial of a
+ * job nobody knows. Three calls are timed, and the ranks agree on the number. What jobs confirmed
+ * on this layout (CF_LEARNT) has no trial.
  *
  * The calls that follow alternate with native ones, in pairs, each after a barrier, and each rank
  * times its own. After the first, third and sixth pair, an allreduce tells all ranks the largest

@@ -17,6 +17,7 @@
 #include "base/runtime.h"
 #include "base/threads.h"
 #include "comm/comm.h"
+#include "comm/learn.h"
 #include "comm/observe.h"
 #include "comm/report.h"
 #include "comm/usage.h"
@@ -236,7 +237,6 @@ __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Finalize", &next.finalize);
 }
 
-/* On all ranks. */
 static void stop_observing(void) {
     struct cf_state *world = NULL;
     if (observes && cf_state_of(MPI_COMM_WORLD, &world) != MPI_SUCCESS) {
@@ -249,6 +249,7 @@ static void stop_observing(void) {
     if (tells) {
         cf_usage_tell(world == NULL ? NULL : world->layout_name);
     }
+    cf_learn_end();
     observes = tells = cf_runtime.counts = false;
 }
 

@@ -6,6 +6,7 @@
 #include "base/environment.h"
 #include "base/log.h"
 #include "base/runtime.h"
+#include "comm/learn.h"
 #include "comm/report.h"
 #include "winners/choice.h"
 #include "winners/winners.h"
@@ -108,6 +109,7 @@ void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners) 
                          cf_variable(CF_VARIABLE_SYSTEM), winners, why, sizeof why)) {
         cf_warn("COLLFORGE_DB=%.300s is ignored: %s", database, why);
     }
+    cf_learn_begin(winners->system);
     if (cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER)) {
         cf_winners_drop_reductions(winners);
     }

@@ -173,7 +173,8 @@ static struct cf_saving saving_of(const int64_t times[CF_TIMES]) {
 bool cf_load_add(struct cf_load *load, const char *layout, int64_t bytes,
                  struct cf_load_choice *stored, bool tie, const int64_t times[CF_TIMES]) {
     struct cf_winners *winners = load->winners;
-    const bool on_map = layout[0] == CF_MAP_POINT;
+    const bool on_map = cf_layout_is_expected(layout);
+    const int layouts = winners->nlayouts;
     if (bytes < 1 || bytes > CF_MOST_BYTES) {
         return true; /* always native */
     }
@@ -198,7 +199,10 @@ bool cf_load_add(struct cf_load *load, const char *layout, int64_t bytes,
         return cf_load_fail(load, "out of memory");
     }
     if (winners->nlayouts - load->layouts_before > CF_MOST_LAYOUTS) {
-        return cf_load_fail(load, "it has winners for more than %d layouts; tune into a new file",
+        winners->count -= on_map;
+        winners->nlayouts = layouts;
+        return on_map ||
+               cf_load_fail(load, "it has winners for more than %d layouts; tune into a new file",
                             CF_MOST_LAYOUTS);
     }
     struct cf_winner *added = &winners->items[winners->count - 1];

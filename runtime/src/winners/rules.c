@@ -17,6 +17,7 @@ enum { PART_ON_SOCKETS, PART, EXACT_ON_SOCKETS, EXACT, OWN, SOURCES = OWN + 2 };
 struct sources {
     int own[OWN];
     int point;
+    int learnt[2]; /* what jobs refuted, and confirmed, of the point on this layout */
     int size; /* of the communicator, for which sizes at the point are converted; 0 without one */
     int placement;         /* what it is of cf_map_needs; 0 without a point */
     struct cf_facts facts; /* of the layout; zeros without COLLFORGE_REPRODUCIBLE */
@@ -135,6 +136,8 @@ static int count_rows(const struct sources *sources) {
         int count = 0;
         (void)cf_table_rows(&table, source_of(sources, c), c, &count);
         rows += count;
+        (void)cf_table_rows(&table, sources->learnt[1], c, &count);
+        rows += count;
     }
     return rows;
 }
@@ -190,6 +193,37 @@ static void fill_in_order(struct built *built, int collective, struct cf_choice 
     built->any = built->rules.tuned[collective] = true;
 }
 
+/*
+ * What jobs learnt of the map's choices on this very layout: one that lost to native is out, one
+ * that won needs no trial. Choices are from `used` on. Returns their number.
+ */
+static int apply_learnt(struct built *built, int collective, int used) {
+    const struct cf_choice **by_size = &built->rules.by_size[(size_t)collective * CF_BUCKETS];
+    int added = 0;
+    for (int confirmed = 0; confirmed < 2; confirmed++) {
+        int count = 0;
+        const struct cf_row *rows =
+            cf_table_rows(&table, built->sources.learnt[confirmed], collective, &count);
+        for (int i = 0; i < count; i++) {
+            const struct cf_choice said = choice_of(&rows[i]);
+            const struct cf_choice **at = &by_size[cf_bucket((uint64_t)rows[i].bytes)];
+            if (*at == NULL || (*at)->variant != said.variant ||
+                memcmp((*at)->parameter, said.parameter, sizeof said.parameter) != 0) {
+                continue;
+            }
+            if (confirmed) {
+                struct cf_choice *choice = &built->choices[used + added++];
+                *choice = **at;
+                choice->evidence = CF_LEARNT;
+                *at = choice;
+            } else {
+                *at = NULL;
+            }
+        }
+    }
+    return added;
+}
+
 /* Fills the rules of one collective; its choices are from `used` on. Returns their number. */
 static int fill_collective(struct built *built, int collective, struct cf_row *rows, int used) {
     const int from = source_of(&built->sources, collective);
@@ -216,6 +250,9 @@ static int fill_collective(struct built *built, int collective, struct cf_row *r
     const size_t at = (size_t)collective * CF_BUCKETS;
     built->rules.tuned[collective] =
         count > 0 && fill_sizes(&built->rules.by_size[at], rows, count, choices);
+    if (is_point && built->rules.tuned[collective]) {
+        count += apply_learnt(built, collective, used + count);
+    }
     built->any = built->any || built->rules.tuned[collective];
     return count;
 }
@@ -306,6 +343,15 @@ static void find_own(struct sources *sources, const char *placement,
     }
 }
 
+static void find_learnt(struct sources *sources, const char *placement,
+                        const struct cf_layout *layout) {
+    char name[1 + CF_LAYOUT_NAME_SIZE];
+    for (int confirmed = 0; confirmed < 2; confirmed++) {
+        (void)snprintf(name, sizeof name, "%c%s", confirmed ? CF_CONFIRMED : CF_REFUTED, placement);
+        sources->learnt[confirmed] = cf_table_exact(&table, name, layout->threads, layout->sockets);
+    }
+}
+
 bool cf_rules_any_for(int size) {
     if (cf_runtime.reproducible) {
         return size > 1;
@@ -333,6 +379,7 @@ static struct built *find_built(const struct sources *sources) {
     struct built *found = list.first;
     while (found != NULL &&
            (memcmp(found->sources.own, sources->own, sizeof sources->own) != 0 ||
+            memcmp(found->sources.learnt, sources->learnt, sizeof sources->learnt) != 0 ||
             found->sources.point != sources->point || found->sources.size != sources->size ||
             found->sources.placement != sources->placement ||
             !are_alike(&found->sources.facts, &sources->facts))) {
@@ -347,9 +394,10 @@ bool cf_rules_find(const char *placement, const struct cf_layout *layout,
     if (table.layouts == 0 && !cf_runtime.reproducible) {
         return true;
     }
-    struct sources sources = {.point = cf_table_nearest(&table, layout)};
+    struct sources sources = {.point = cf_table_nearest(&table, layout), .learnt = {-1, -1}};
     find_own(&sources, placement, layout);
     if (sources.point >= 0) {
+        find_learnt(&sources, placement, layout);
         const bool even = layout->min_node_size == layout->max_node_size;
         sources.size = layout->size;
         sources.placement =

@@ -128,7 +128,10 @@ bool cf_table_fill(struct cf_table *table, const struct cf_winners *winners) {
         if (table->saving != NULL) {
             table->saving[i] = winner->saving;
         }
-        table->layout[layout].any = table->layout[layout].any || winner->variant >= 0;
+        const char first = table->layout[layout].name[0];
+        table->layout[layout].any =
+            table->layout[layout].any ||
+            (winner->variant >= 0 && first != CF_CONFIRMED && first != CF_REFUTED);
     }
     while (cell <= table->layouts * cf_ncollectives) {
         table->first[cell++] = winners->count;

@@ -12,9 +12,10 @@
 enum {
     OLDEST_SCHEMA = 1, /* without winner.evidence: all winners are decided */
     SCHEMA_VERSION = 9,
-    SCHEMA_OF_MAP = 5,   /* the first with the table of the map */
-    SCHEMA_OF_TIMES = 8, /* the first with winner.seconds */
-    TRIES = 4,           /* retries while a tuner writes */
+    SCHEMA_OF_MAP = 5,    /* the first with the table of the map */
+    SCHEMA_OF_TIMES = 8,  /* the first with winner.seconds */
+    SCHEMA_OF_LEARNT = 9, /* the first with what jobs learnt */
+    TRIES = 4,            /* retries while a tuner writes */
     PAUSE_MILLISECONDS = 50,
     MOST_PATH = 4096,
     /* Limits for damaged, huge or slow files. A step is 10 SQLite instructions. */
@@ -52,6 +53,19 @@ static const char map_sql[] =
     " JOIN variant ON variant.id = map.variant"
     " LEFT JOIN verification ON verification.id = map.verification"
     " AND verification.variant = map.variant"
+    " WHERE system.name = ?"
+    " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)";
+
+/* The same of what jobs learnt. It tells of speed, not of results: the map has the verified
+ * variant. */
+static const char learnt_sql[] =
+    "SELECT CASE learnt.confirmed WHEN 1 THEN '=' ELSE '!' END || layout.name, variant.collective,"
+    " learnt.bytes, variant.family, variant.parameters, variant.fingerprint, 1, 'decided',"
+    " " NO_TIMES
+    " FROM learnt JOIN system ON system.id = learnt.system"
+    " JOIN mpi_library ON mpi_library.id = learnt.mpi_library"
+    " JOIN layout ON layout.id = learnt.layout"
+    " JOIN variant ON variant.id = learnt.variant"
     " WHERE system.name = ?"
     " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)";
 
@@ -205,8 +219,9 @@ static bool load_rows(struct database *db) {
     const char *sql = db->schema >= SCHEMA_OF_TIMES ? WINNERS_SQL("winner.evidence", TIMES)
                       : db->schema > OLDEST_SCHEMA  ? WINNERS_SQL("winner.evidence", NO_TIMES)
                                                     : WINNERS_SQL("'decided'", NO_TIMES);
-    const bool good = run_query(db, sql) &&
-                      (db->schema < SCHEMA_OF_MAP || run_query(db, map_sql)) && cf_load_end(load);
+    const bool good =
+        run_query(db, sql) && (db->schema < SCHEMA_OF_MAP || run_query(db, map_sql)) &&
+        (db->schema < SCHEMA_OF_LEARNT || run_query(db, learnt_sql)) && cf_load_end(load);
     if (!good) {
         cf_load_undo(load);
     }
@@ -348,6 +363,11 @@ bool cf_winners_load(const char *path, const char *sha256, const char *system,
     if (strlen(load.path) > MOST_PATH) {
         return cf_load_fail(&load, "its name is too long");
     }
-    return sha256 != NULL || cf_published_is(load.path) ? cf_published_load(&load, sha256)
-                                                        : load_database(&load);
+    const bool good = sha256 != NULL || cf_published_is(load.path)
+                          ? cf_published_load(&load, sha256)
+                          : load_database(&load);
+    if (good) {
+        memcpy(winners->system, load.system, sizeof winners->system);
+    }
+    return good;
 }

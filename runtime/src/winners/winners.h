@@ -11,6 +11,10 @@
 /* Begins the layout name "~NODESxRANKS" of a point of the map: what is expected to win there. It
  * serves the layouts near it that were not measured themselves. */
 #define CF_MAP_POINT '~'
+/* Begin a layout's name where the map serves it: at these sizes, production jobs confirmed a
+ * variant of the map, which needs no trial, or refuted it. */
+#define CF_CONFIRMED '='
+#define CF_REFUTED '!'
 /* Ends the job's layout in a name such as 4x2/4x1: winners of communicators of layout 4x1 into
  * which a job of layout 4x2 is divided. */
 #define CF_JOB_END '/'
@@ -38,6 +42,7 @@ struct cf_winners {
     char (*layouts)[CF_LAYOUT_NAME_SIZE]; /* names, each once */
     int nlayouts;
     int layout_capacity;
+    char system[256]; /* the system that they were loaded for; on the rank that did */
 };
 
 /* Appends a winner, and its layout's name if that is new. False when out of memory. */
@@ -51,6 +56,10 @@ void cf_winners_free(struct cf_winners *winners);
 /* Whether the name of any layout tells of sockets. Then layouts are to have them
  * (cf_topology_find_sockets). */
 bool cf_winners_know_sockets(const struct cf_winners *winners);
+/* Whether a layout's name is of the map, or of what jobs learnt of it: not of measured winners. */
+static inline bool cf_layout_is_expected(const char *name) {
+    return name[0] == CF_MAP_POINT || name[0] == CF_CONFIRMED || name[0] == CF_REFUTED;
+}
 /* Whether any winner is a variant. */
 bool cf_winners_any(const struct cf_winners *winners);
 

@@ -16,8 +16,9 @@ from collforge.db.pruning import Old, Pruned
 from collforge.errors import CollforgeError
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner.cli import tables, usage_table
+from collforge.tuner.cli import learn_table, tables, usage_table
 from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.decide import learning
 from collforge.tuner.run import measuring
 from collforge.tuner.run.options import (
     STANDARD_OUTPUT,
@@ -62,7 +63,10 @@ What winners of a current library stand on is kept: all measurements of their co
 
 def add_parser(subparsers: Subparsers) -> None:
     group = add_command(
-        subparsers, "db", "check, explain, join and prune databases; count their jobs", CHECK
+        subparsers,
+        "db",
+        "check, explain, join and prune databases; count jobs, and learn from them",
+        CHECK,
     )
     kinds = group.add_subparsers(metavar="ACTION", required=True)
     check = add_command(
@@ -115,6 +119,7 @@ def add_parser(subparsers: Subparsers) -> None:
     _add_log(kinds)
     _add_export_samples(kinds)
     usage_table.add_parser(kinds)
+    learn_table.add_parser(kinds)
     for each in (check, merge, prune):
         measuring.add_precision(each)
 
@@ -151,6 +156,7 @@ def read_rules(args: argparse.Namespace) -> Rules:
 def wrong_winners(store: Store, rules: Rules) -> Iterator[str]:
     yield from rebuild.differences(store, rules)
     yield from rebuild.map_differences(store, rules)
+    yield from learning.differences(store)
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -238,6 +244,8 @@ def run_merge(args: argparse.Namespace) -> int:
                 return 1
             for place in joined:
                 (rebuild.renew if place.layout else rebuild.renew_map)(store, rules, place)
+            for place in store.job_places():
+                learning.renew(store, place)
             numbers = f"{len(store.runs())} runs, {len(store.winners())} winners"
         whole.rename(args.output)
     for place in joined:

@@ -63,6 +63,12 @@ def add_parser(subparsers: Subparsers) -> None:
         type=_folder,
         help="let the modules set COLLFORGE_USAGE: each job leaves a line in this folder",
     )
+    parser.add_argument(
+        "--learn",
+        metavar="DIR",
+        type=_folder,
+        help="let the modules set COLLFORGE_LEARN: jobs leave here what their trials found",
+    )
     add_published_system(parser)
     add_mpi(parser)
     add_database(parser)
@@ -127,13 +133,15 @@ def run(args: argparse.Namespace) -> int:
 
 def _is_bare(args: argparse.Namespace) -> bool:
     """Whether no option says what to install."""
-    given = args.mpi or args.system or args.mpi_module or args.usage
+    given = args.mpi or args.system or args.mpi_module or args.usage or args.learn
     usual = (args.module_version, args.db) == (collforge.__version__, database_path())
     return usual and not given
 
 
 def _install(args: argparse.Namespace) -> None:
-    planned = install_tree.Tree(args.prefix, args.module_version, args.usage)
+    given_folders = {"COLLFORGE_USAGE": args.usage, "COLLFORGE_LEARN": args.learn}
+    folders = {variable: folder for variable, folder in given_folders.items() if folder}
+    planned = install_tree.Tree(args.prefix, args.module_version, folders)
     planned.check()
     libraries = find_libraries(args.mpi)
     modules = _mpi_modules(args.mpi_module, [library.name for library in libraries])

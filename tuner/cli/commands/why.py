@@ -6,13 +6,14 @@ import argparse
 from collections.abc import Sequence
 
 from collforge import units
-from collforge.db import Choice, Store, Winner
+from collforge.db import Choice, Learnt, Store, Winner
 from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.cli import tables
 from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.decide import learning
 from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
 from collforge.tuner.run import measuring
 from collforge.tuner.run.options import add_database, add_json, add_mpi, find_libraries
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
             print(
                 f"{place.mpi}: {collective} of {units.format_size(size)} on {layout.name} of {place.system}:"
             )
-            lines = explain(made, layout, winners, size)
+            lines = explain(made, layout, winners, size, store.learnt(place))
             print("\n".join(f"  {line}" for line in lines))
             found = serving_winner(made.collective(collective), winners, size)
             rows.append({"place": place, "serves": found and found.choice, "lines": lines})
@@ -60,8 +61,14 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def explain(made: Manifest, layout: Layout, winners: Sequence[Winner], size: int) -> list[str]:
-    """``winners``: of one collective."""
+def explain(
+    made: Manifest,
+    layout: Layout,
+    winners: Sequence[Winner],
+    size: int,
+    learnt: Sequence[Learnt] = (),
+) -> list[str]:
+    """``winners``: of one collective; ``learnt``: of their system and MPI library."""
     if not winners:
         return ["native: on this system, neither this layout nor one near it was measured"]
     stored = winners[0].place.layout
@@ -78,8 +85,12 @@ def explain(made: Manifest, layout: Layout, winners: Sequence[Winner], size: int
     lines.append(
         f"serves: {_told(served)}" if served else "serves: native, as no row reaches this size"
     )
-    if served and not served.variant.is_native:
-        lines += _conditions(made, layout, served, size, stored.startswith("~"))
+    is_point = stored.startswith("~")
+    said = learning.learnt_of(learnt, layout, served.variant, size) if served and is_point else None
+    if said:
+        lines.append(f"{learning.told(said)}: {'no trial' if said.confirmed else 'native'}")
+    if served and not served.variant.is_native and (said is None or said.confirmed):
+        lines += _conditions(made, layout, served, size, is_point and said is None)
     for title, sizes in (
         ("smaller", [n for n in choices if n < size and choices[n] is not served][-1:]),
         ("larger", [n for n in sorted(choices) if n > size and choices[n] is not served][:1]),
