@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,12 @@ import pytest
 from conftest import Installation
 from hazards.build import pass_cases
 from preloaded import with_winners
+from stub_build import Build, make_build
+from support import LIBRARIES
 from test_guard import write
+from test_runtime_database import MAP, Database
 
-from collforge.db import JobRecord, Learnt, Store, Verdict
+from collforge.db import JobRecord, Learnt, Store, Verdict, migrate
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.serving import bucket
@@ -257,10 +262,28 @@ def test_a_folder_that_takes_no_file(
     assert how == "link" or not list(folder.glob("*.json/*"))
 
 
-def test_a_trial_waits_as_long_as_it_costs(
-    built: Installation,
-    database: Path,
-) -> None:
-    """The first one for COLLFORGE_GUARD_AFTER, the next for what the first one cost."""
-    said = serve(built, database, "priced", COLLFORGE_GUARD_AFTER="0.5")
-    assert len(VERDICT.findall(said)) == 2, said
+@pytest.fixture(scope="module", params=LIBRARIES)
+def stub(request: pytest.FixtureRequest) -> Build:
+    return make_build(str(request.param), "program")
+
+
+@pytest.mark.parametrize(
+    ("slow", "served"), [("1", [1, 0, 0, 0]), ("", [14, 14, 14, 20])], ids=["wrong", "right"]
+)
+def test_a_map_in_four_jobs(stub: Build, tmp_path: Path, slow: str, served: list[int]) -> None:
+    """Of 20 calls in each: one job tells the database's owner that it is wrong, three that it is right."""
+    version = stub.version.split("\n")[0].rstrip()
+    made = Database(schema=migrate.VERSION, points=MAP, layout="9x9", version=version)
+    path = made.write(tmp_path / "db", stub)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"PRAGMA application_id = {migrate.APPLICATION_ID}")
+    folder = tmp_path / "learnt"
+    folder.mkdir()
+    found = []
+    for _ in served:
+        variables = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_LEARN": str(folder)}
+        variables |= {"PROGRAM_IS_SLOW": slow} if slow else {}
+        done = stub.program(4, "learn", COLLFORGE_DB=str(path), **variables)
+        found.append(int(done.out[-1]))
+        assert main.main(["db", "learn", str(folder), "--db", str(path)]) == 0
+    assert found == served

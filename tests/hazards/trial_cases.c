@@ -7,7 +7,6 @@
  *   sums    sums of floats and logical reductions in turn
  *   scans   prefix sums
  *   late    a root that is late for each broadcast
- *   priced  one size for longer than trials wait for, then another one for less than that
  *   many    so many calls of bcast and allreduce that a re-test begins
  */
 #include <mpi.h>
@@ -59,9 +58,8 @@ static int hides(MPI_Comm world) {
     MPI_Comm_dup(world, &comm);
     MPI_Comm_create_errhandler(hide, &handler);
     MPI_Comm_set_errhandler(comm, handler);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4; i++)
         MPI_Allreduce(a, b, 2, MPI_DOUBLE, MPI_BAND, comm);
-    }
     MPI_Errhandler_free(&handler);
     return reports != 4;
 }
@@ -74,9 +72,8 @@ static int sizes(MPI_Comm comm, int rank) {
         const int bytes = i % 2 == 0 ? 1000 : MOST;
         memset(data, rank == 0 ? i : 0, sizeof data);
         MPI_Bcast(data, bytes, MPI_CHAR, 0, comm);
-        for (int at = 0; at < bytes; at++) {
+        for (int at = 0; at < bytes; at++)
             wrong += data[at] != i;
-        }
     }
     return wrong;
 }
@@ -101,9 +98,8 @@ static int scans(MPI_Comm comm, int rank) {
 
     for (int i = 0; i < 64; i++) {
         own[i % 16] = rank;
-        if (i % 16 == 15) {
+        if (i % 16 == 15)
             MPI_Scan(own, last, 16, MPI_INT, MPI_SUM, comm);
-        }
         wrong += i % 16 == 15 && last[i / 16] != rank * (rank + 1) / 2;
     }
     return wrong;
@@ -116,30 +112,10 @@ static int late(MPI_Comm comm, int rank) {
     for (int i = 0; i < CALLS; i++) {
         char told[1000];
         memset(told, rank == 0 ? i : -1, sizeof told);
-        if (rank == 0) {
+        if (rank == 0)
             nanosleep(&pause, NULL);
-        }
         MPI_Bcast(told, sizeof told, MPI_CHAR, 0, comm);
         wrong += told[0] != i || told[sizeof told - 1] != i;
-    }
-    return wrong;
-}
-
-/* With COLLFORGE_GUARD_AFTER=0.5. */
-static int priced(MPI_Comm comm, int rank) {
-    enum { LARGE = 1 << 19 };
-    static char data[LARGE];
-    const double begin = MPI_Wtime();
-    int wrong = 0, more[4096] = {1};
-
-    while (more[0]) {
-        more[0] = MPI_Wtime() < begin + 2;
-        MPI_Bcast(more, 4096, MPI_INT, 0, comm);
-    }
-    for (int i = 0; i < 4 * CALLS; i++) {
-        memset(data, rank == 0 ? i : -1, LARGE);
-        MPI_Bcast(data, LARGE, MPI_CHAR, 0, comm);
-        wrong += data[0] != (char)i || data[LARGE - 1] != (char)i;
     }
     return wrong;
 }
@@ -163,18 +139,16 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_rank(comm, &rank);
-    wrong = strcmp(argv[1], "errors") == 0   ? errors(comm)
-            : strcmp(argv[1], "hides") == 0  ? hides(comm)
-            : strcmp(argv[1], "sizes") == 0  ? sizes(comm, rank)
-            : strcmp(argv[1], "sums") == 0   ? sums(comm, rank)
-            : strcmp(argv[1], "priced") == 0 ? priced(comm, rank)
-            : strcmp(argv[1], "many") == 0   ? many(comm, rank)
-            : strcmp(argv[1], "late") == 0   ? late(comm, rank)
-                                             : scans(comm, rank);
+    wrong = strcmp(argv[1], "errors") == 0  ? errors(comm)
+            : strcmp(argv[1], "hides") == 0 ? hides(comm)
+            : strcmp(argv[1], "sizes") == 0 ? sizes(comm, rank)
+            : strcmp(argv[1], "sums") == 0  ? sums(comm, rank)
+            : strcmp(argv[1], "many") == 0  ? many(comm, rank)
+            : strcmp(argv[1], "late") == 0  ? late(comm, rank)
+                                            : scans(comm, rank);
     MPI_Reduce(&wrong, &all, 1, MPI_INT, MPI_SUM, 0, comm);
-    if (rank == 0) {
+    if (rank == 0)
         puts(all == 0 ? "passed" : "failed");
-    }
     MPI_Comm_free(&comm);
     MPI_Finalize();
     return 0;

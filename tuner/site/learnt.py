@@ -35,7 +35,7 @@ class _Verdict(msgspec.Struct, frozen=True):
     variant: Annotated[
         str, msgspec.Meta(pattern=r"^[a-z][a-z0-9_]{0,63}(\[[a-z0-9_=,.]{1,400}\])?$")
     ]
-    fingerprint: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{8,64}$")]
+    fingerprint: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{1,64}$")]
     bytes: Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
     native_ns: Nanoseconds
     variant_ns: Nanoseconds
