@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from collforge.db.production import VARIANT
 from collforge.db.store import Store
 from collforge.db.structure import tables
 from collforge.errors import unknown
@@ -110,6 +111,7 @@ class Pruned(Store):
             keys = {_key(one) for one in measured if one.id in doomed}
             removed.verifications = self._remove_verifications(old, current, keys)
             self._delete("measurement", doomed)
+            self._remove_verdicts(old, current)
             removed.runs = self._remove_orphans("run")
             for name in ("variant", "layout", "mpi_library"):
                 self._remove_orphans(name)
@@ -203,6 +205,23 @@ class Pruned(Store):
                 doomed.add(one.id)
         self._delete("verification", doomed)
         return len(doomed)
+
+    def _remove_verdicts(self, old: Old, current: Collection[Place]) -> None:
+        """Those of production jobs, which stay, so that their files are not taken in again."""
+        rows = self._rows(
+            f"SELECT verdict.id, ended, system.name, mpi_library.name, version, {VARIANT} FROM verdict"
+            " JOIN job ON job.id = verdict.job JOIN variant ON variant.id = verdict.variant"
+            " JOIN system ON system.id = job.system"
+            " JOIN mpi_library ON mpi_library.id = job.mpi_library"
+        )
+        self._delete(
+            "verdict",
+            (
+                row[0]
+                for row in rows
+                if old.has(row[1], Variant(*row[5:]), Place(*(*row[2:5], "")) in current)
+            ),
+        )
 
     def _remove_sources(self, old: Old) -> None:
         """Those of fingerprints that are old and that no variant has any more."""

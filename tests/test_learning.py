@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from conftest import Installation
 from hazards.build import pass_cases
+from invented_tunings import Tuning
 from preloaded import with_winners
 from stub_build import Build, make_build
 from support import LIBRARIES
@@ -22,6 +23,7 @@ from test_guard import write
 from test_runtime_database import MAP, Database
 
 from collforge.db import JobRecord, Learnt, Store, Verdict, migrate
+from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.serving import bucket
@@ -173,6 +175,37 @@ def test_voices(owners: str, said: str, confirmed: bool | None) -> None:
     found = learning.summary(jobs)
     assert [one.confirmed for one in found] == ([] if confirmed is None else [confirmed])
     assert all(one.ratio == (3.0 if confirmed else 0.5) for one in found)
+
+
+def test_databases_joined_and_pruned(
+    made: Manifest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two jobs here and two there confirm together; those of last year go, but are not taken in again."""
+    tuning = Tuning(made)
+    variant = next(one for one in tuning.variants("bcast") if not one.is_native)
+    files = []
+    for name, numbers in (("a", (1, 2, 3)), ("b", (3, 4))):
+        files.append(tuning.store(tmp_path / name))
+        with Store(files[-1]) as store:
+            for number in numbers:
+                verdict = Verdict("3x2", variant, 1024, 3.0, 1.0, 6, False, True)
+                ended = f"202{number}-11-01T00:00:00Z"
+                at = tuning.place.library, str(number), ended, "", (verdict,)
+                assert store.record_job(JobRecord(f"{number:064x}", *at))
+            learning.renew_all(store)
+            assert [one.jobs for one in store.learnt(tuning.place)] == ([3] if name == "a" else [])
+    both = tmp_path / "both"
+    assert main.main(["db", "merge", *map(str, files), "--output", str(both)]) == 0
+    with Store(both) as store:
+        assert [one.jobs for one in store.learnt(tuning.place)] == [4]
+        store.replace_learnt(tuning.place, [])
+    assert main.main(["db", "check", "--db", str(both)]) == 1
+    assert "what jobs learnt on cluster with openmpi" in capsys.readouterr().out
+    assert main.main(["db", "prune", "--db", str(both), "--older-than", "2022-01-01"]) == 0
+    with Store(both) as store:
+        assert [one.jobs for one in store.learnt(tuning.place)] == [3]
+        assert not store.record_job(JobRecord(f"{1:064x}", *at))
+    assert main.main(["db", "check", "--db", str(both)]) == 0
 
 
 def test_where_it_holds() -> None:

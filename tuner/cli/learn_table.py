@@ -42,8 +42,7 @@ def run(args: argparse.Namespace) -> int:
         for folder in args.folders:
             for found in learnt.read(folder):
                 counts[take(store, found)] += 1
-        for place in store.job_places():
-            learning.renew(store, place)
+        learning.renew_all(store)
         after = stand(store)
         drops = [one for place in store.job_places() for one in learning.dropped(store, place)]
     print(", ".join(f"{counts[name]} {name}" for name in KINDS))

@@ -244,8 +244,7 @@ def run_merge(args: argparse.Namespace) -> int:
                 return 1
             for place in joined:
                 (rebuild.renew if place.layout else rebuild.renew_map)(store, rules, place)
-            for place in store.job_places():
-                learning.renew(store, place)
+            learning.renew_all(store)
             numbers = f"{len(store.runs())} runs, {len(store.winners())} winners"
         whole.rename(args.output)
     for place in joined:
@@ -320,6 +319,7 @@ def prune(store: Pruned, rules: Rules, old: Old) -> list[str]:
         rebuild.renew(store, rules, place)
     for library in sorted({place.library for place in left}):
         rebuild.renew_map(store, rules, library)
+    learning.renew_all(store)
     lines = []
     for place in places:
         gone, kept = removed.measurements[place], removed.kept[place]
