@@ -95,10 +95,19 @@ class Profile:
 
 def read(paths: Iterable[Path]) -> Profile:
     """The sum of the profiles in these files. Raises CollforgeError for a file that is none."""
+    return _sum_of([_with_parts(_rows(path)) for path in paths])
+
+
+def parse(texts: Iterable[str]) -> Profile:
+    """The same of the texts of files."""
+    return _sum_of([_with_parts(_of_text(text.splitlines(keepends=True), "it")) for text in texts])
+
+
+def _sum_of(profiles: Iterable[Sequence[Calls]]) -> Profile:
     found: dict[tuple[str, str, str, str, int], Calls] = {}
     nonblocking: dict[str, int] = {}
     seconds, tuned = 0.0, False
-    for one in (one for path in paths for one in _with_parts(_rows(path))):
+    for one in (one for rows in profiles for one in rows):
         if one.collective == JOB:
             seconds, tuned = seconds + one.seconds, tuned or one.origin == TUNED
             continue
@@ -134,15 +143,21 @@ def _in_job(row: Calls, job: Layout) -> Calls:
 def _rows(path: Path) -> list[Calls]:
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            if tuple(reader.fieldnames or ()) == COLUMNS:
-                return [_calls(row) for row in reader]
+            return _of_text(file, str(path))
     except OSError as error:
         raise CollforgeError(f"{path}: {error.strerror}") from error
+
+
+def _of_text(lines: Iterable[str], name: str) -> list[Calls]:
+    """Raises CollforgeError, with this name, for a text that is none."""
+    try:
+        reader = csv.DictReader(lines)
+        if tuple(reader.fieldnames or ()) == COLUMNS:
+            return [_calls(row) for row in reader]
     except (ValueError, TypeError, csv.Error) as error:
-        raise CollforgeError(f"{path} is damaged: {error}") from error
+        raise CollforgeError(f"{name} is damaged: {error}") from error
     raise CollforgeError(
-        f"{path} is no profile of this version of Collforge: make one with COLLFORGE_PROFILE"
+        f"{name} is no profile of this version of Collforge: make one with COLLFORGE_PROFILE"
     )
 
 

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-import shlex
 import statistics
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collforge.db import PREDICTED, Decision, ServedMedian, Store, Undecided, Winner
+from collforge.db import PREDICTED, Decision, ServedMedian, Store, Winner
 from collforge.decision import DECIDED
 from collforge.generator.manifest import Manifest
-from collforge.layout import Layout, LayoutError, from_name
+from collforge.layout import Layout
 from collforge.mpi_library import short_version
 from collforge.place import Place
-from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.tuner.decide import bandwidth
-from collforge.tuner.decide.next_layouts import next_layouts
+from collforge.tuner.decide import bandwidth, learning
 from collforge.tuner.decide.profile import Profile
 from collforge.tuner.decide.savings import savings
-from collforge.tuner.site.rebuild import Rules
+from collforge.tuner.site import proposals
+from collforge.tuner.site.proposals import Proposal, readable
 from collforge.tuner.site.side_by_side import Times, fastest
 from collforge.variant import NATIVE
 
@@ -28,6 +26,8 @@ Row = dict[str, Any]
 
 UNDECIDED = "undecided"
 """Beside the evidence of winners: a measured size without one."""
+LEARNT = "learnt"
+"""On layouts that were not measured: what jobs learnt of the map there."""
 MOST_MEDIANS = 100_000
 """Of launches, on a page, which has to stay small; the newest of each problem."""
 WORST = 10
@@ -84,22 +84,10 @@ def read(
         list(_history(store, shown, about)),
         _places(winners, store, places, about),
         _violations(winners),
-        [*_open(open_, about), *_stale(found, made, about), *_layouts(places, about)],
+        list(_todo(store, made, places, about)),
         list(_libraries(winners)),
         list(_profiles(store, made, places, profile, about)) if profile else [],
     )
-
-
-def command(place: Place, collective: str = "", *sizes: int) -> str:
-    """The command that tunes a place (database key), or sizes of a collective there."""
-    spec = ClusterSpec.of_system(place.system)
-    system = "emulated" if spec else place.system
-    words = ["collforge", "tune", "--system", system, "--mpi", place.mpi, "--layout", place.layout]
-    if spec and place.system != system:
-        words += spec.options
-    if collective:
-        words += ["--collective", collective, "--sizes", ",".join(map(str, sorted(sizes)))]
-    return shlex.join(words)
 
 
 def _key(one: Winner) -> tuple[Place, str, int]:
@@ -127,24 +115,17 @@ class _About:
             "system": place.system,
             "library": f"{place.mpi}: {version}",
             "layout": place.layout,
-            "tune": command(place),
+            "tune": Proposal(place, "", frozenset(), "").command,
         }
 
     def limit(self, place: Place, collective: str, nbytes: int) -> float | None:
         """None where it is not known."""
         if place not in self._rates:
-            self._rates[place] = _readable(place.layout), bandwidth.link_rate(place, self._store)
+            self._rates[place] = readable(place.layout), bandwidth.link_rate(place, self._store)
         at, rate = self._rates[place]
         if at is None or at.nodes < 2 or not rate or collective not in self._known:
             return None
         return bandwidth.lower_bound(self._made, collective, at, nbytes, rate) or None
-
-
-def _readable(layout: str) -> Layout | None:
-    try:
-        return from_name(layout)
-    except LayoutError:
-        return None
 
 
 def _winner(one: Winner, about: _About) -> Row:
@@ -169,7 +150,7 @@ def _winner(one: Winner, about: _About) -> Row:
 
 
 def _predicted(store: Store, places: Sequence[Place], about: _About) -> Iterator[Row]:
-    """The points of the map on layouts without measurements."""
+    """The points of the map, and what jobs learnt of it, on layouts without measurements."""
     for place in {(one.system, one.library): one for one in places}.values():
         for point in store.map(place):
             at = replace(place, layout=point.layout)
@@ -181,6 +162,15 @@ def _predicted(store: Store, places: Sequence[Place], about: _About) -> Iterator
                 "ratio": 1.0 if point.variant.is_native else point.ratio, "low": point.low,
                 "reason": f"from {', '.join(point.sources)}",
             }  # fmt: skip
+        for one in store.learnt(place):
+            at = replace(place, layout=one.layout)
+            if at not in places:
+                yield {
+                    **about.at(at), "collective": one.variant.collective, "bytes": one.bytes,
+                    "variant": one.variant.name if one.confirmed else NATIVE, "evidence": LEARNT,
+                    "ratio": one.ratio if one.confirmed else 1.0,
+                    "reason": f"{one.variant.name} {learning.told(one)}",
+                }  # fmt: skip
 
 
 def _medians(
@@ -237,7 +227,7 @@ def _places(
         at = about.at(place)
         own = by_place.get((at["system"], at["library"], at["layout"]), [])
         decided = [one for one in own if one["evidence"] in (DECIDED, "tie")]
-        measured = [one for one in own if one["evidence"] != PREDICTED]
+        measured = [one for one in own if one["evidence"] not in (PREDICTED, LEARNT)]
         logs = [math.log(one["ratio"]) for one in decided]
         problems = {(one["collective"], one["bytes"]) for one in measured}
         rows.append(
@@ -300,50 +290,9 @@ def _libraries(winners: Sequence[Row]) -> Iterator[Row]:
         }  # fmt: skip
 
 
-def _open(found: Sequence[tuple[Place, Undecided]], about: _About) -> Iterator[Row]:
-    groups: dict[Place, list[Undecided]] = {}
-    for place, one in found:
-        groups.setdefault(place, []).append(one)
-    for place, open_ in groups.items():
-        what = f"{len(open_)} measured sizes undecided"
-        yield _again(about, place, what, {(one.collective, one.bytes) for one in open_})
-
-
-def _stale(found: Sequence[Winner], made: Manifest, about: _About) -> Iterator[Row]:
-    current = Rules(made).fingerprints
-    groups: dict[Place, set[tuple[str, int]]] = {}
-    for one in found:
-        variant = one.choice.variant
-        if variant.fingerprint not in current:
-            groups.setdefault(one.place, set()).add((variant.collective, one.choice.bytes))
-    for place, stale in groups.items():
-        what = f"{len(stale)} winners stale: their C code has changed since they were verified"
-        yield _again(about, place, what, stale)
-
-
-def _again(about: _About, place: Place, what: str, problems: Collection[tuple[str, int]]) -> Row:
-    names = ",".join(sorted({name for name, _ in problems}))
-    return {
-        **about.at(place),
-        "what": what,
-        "command": command(place, names, *{size for _, size in problems}),
-    }
-
-
-def _layouts(places: Sequence[Place], about: _About) -> Iterator[Row]:
-    """What would bring the map nearest to layouts of up to twice the nodes."""
-    groups: dict[tuple[str, str], list[tuple[Place, Layout]]] = {}
-    for place in places:
-        at = _readable(place.layout)
-        if at and at.regular and not (at.job or at.sockets or at.threads > 1):
-            groups.setdefault((place.system, place.mpi), []).append((place, at))
-    for members in groups.values():
-        shapes = [(at.nodes, at.node_sizes[0]) for _, at in members]
-        most = 2 * max(nodes for nodes, _ in shapes), max(ranks for _, ranks in shapes)
-        for nodes, ranks in next_layouts(shapes, most, 1):
-            there = replace(members[0][0], layout=f"{nodes}x{ranks}")
-            what = "the layout that would tell most about those not measured"
-            yield {**about.at(there), "what": what, "command": command(there)}
+def _todo(store: Store, made: Manifest, places: Sequence[Place], about: _About) -> Iterator[Row]:
+    for one in proposals.read(store, made, places):
+        yield {**about.at(one.place), "what": one.why, "command": one.command}
 
 
 def _profiles(
