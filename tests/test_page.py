@@ -16,7 +16,7 @@ import vl_convert
 from conftest import Installation
 from invented_tunings import PLACE, Tuning
 
-from collforge.db import Store
+from collforge.db import Finding, Learnt, Store, StoredProfile
 from collforge.generator.manifest import Manifest
 from collforge.tuner.cli import main
 from collforge.tuner.decide import profile
@@ -109,6 +109,40 @@ def test_what_the_rows_say(made: Manifest, found: facts.Facts) -> None:
     assert sum(one["fastest"] for one in compared.values()) < 2  # the same times, but for noise
     worst = found.violations[0]
     assert worst["lost"] == pytest.approx(worst["native"] - worst["seconds"])
+
+
+def test_what_production_told(made: Manifest, tmp_path: Path) -> None:
+    """What jobs learnt, nights that failed, node-hours and stored profiles."""
+    one = Tuning(made)
+    variant = next(v for v in one.variants("bcast") if not v.is_native)
+    rows = [
+        ("job", "4x2", 0, 0, 1, 0, "", 1, 8, 0, 0, 800, 0),
+        ("bcast", "4x2", 1024, 1217, 1, 10, "world", 1, 8, 0, 10240, 50, 10),
+    ]
+    text = "\n".join(",".join(map(str, row)) for row in (profile.COLUMNS, *rows))
+    with Store(one.store(tmp_path / "db")) as store:
+        store.record_run(replace(one.launch(9), uuid="x", scheduler_job="7", seconds=900))
+        told = Learnt(
+            "3x2", variant, 1024, True, 3.0, 4, 2, "2026-11-11T00:00:00Z", "2026-11-25T00:00:00Z"
+        )
+        store.replace_learnt(PLACE, [told, replace(told, bytes=2048, confirmed=False)])
+        value = "time", 9.0, "us", 5.0, None, 6.0
+        night = PLACE.system, "batch", "openmpi", "2026-11-26T01:00:00Z", "77", EVIL, ""
+        store.record_findings([Finding(*night, *value, False)])
+        store.record_profile(StoredProfile(PLACE.system, "app", "2026-11-26T01:00:00Z", text))
+        shown = facts.read(store, made, store.places())
+    learnt = [row for row in shown.winners if row["evidence"] == "learnt"]
+    assert [(row["layout"], row["variant"]) for row in learnt] == [
+        ("3x2", variant.name),
+        ("3x2", NATIVE),
+    ]
+    assert [row["hours"] for row in shown.places] == [1.0]
+    assert [(row["value"], row["accepted"], row["job"]) for row in shown.findings] == [
+        ("9 us", "5 (at most 6)", "77")
+    ]
+    assert [(row["collective"], row["time"]) for row in shown.profiles] == [("bcast", 0.05)]
+    assert any(row["what"].startswith("1 expected winners refuted by 4 jobs") for row in shown.todo)
+    assert EVIL not in render.page(shown, "production")
 
 
 def test_launches_of_the_same_second_are_two(made: Manifest, tmp_path: Path) -> None:

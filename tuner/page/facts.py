@@ -8,14 +8,14 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collforge.db import PREDICTED, Decision, ServedMedian, Store, Winner
+from collforge.db import PREDICTED, Decision, Finding, ServedMedian, Store, StoredRun, Winner
 from collforge.decision import DECIDED
 from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
 from collforge.mpi_library import short_version
 from collforge.place import Place
 from collforge.tuner.decide import bandwidth, learning
-from collforge.tuner.decide.profile import Profile
+from collforge.tuner.decide.profile import Profile, parse
 from collforge.tuner.decide.savings import savings
 from collforge.tuner.site import proposals
 from collforge.tuner.site.proposals import Proposal, readable
@@ -32,6 +32,8 @@ MOST_MEDIANS = 100_000
 """Of launches, on a page, which has to stay small; the newest of each problem."""
 WORST = 10
 """Rows of a table of the overview."""
+FINDINGS = 50
+"""Of a system that are shown, the newest."""
 CALLS = 20
 """Kinds of calls of a profile that are shown, those with most time."""
 
@@ -56,7 +58,10 @@ class Facts:
     libraries: Sequence[Row]
     """A row for each system, layout and library that can be compared with another there, as it is tuned."""
     profiles: Sequence[Row]
-    """A row for each library and kind of call of the given profiles: parts of the jobs' time."""
+    """A row for each library and kind of call of the given profiles, or else of those stored: parts of the
+    jobs' time."""
+    findings: Sequence[Row]
+    """The values of nightly checks that failed, the newest first."""
 
 
 def read(
@@ -86,7 +91,8 @@ def read(
         _violations(winners),
         list(_todo(store, made, places, about)),
         list(_libraries(winners)),
-        list(_profiles(store, made, places, profile, about)) if profile else [],
+        list(_profiles(store, made, places, profile, about)),
+        list(_findings(store, places)),
     )
 
 
@@ -216,9 +222,9 @@ def _places(
     winners: Sequence[Row], store: Store, places: Sequence[Place], about: _About
 ) -> list[Row]:
     """The gain: the geometric mean over all decided problems, native where it won."""
-    runs: dict[Place, list[str]] = {}
+    runs: dict[Place, list[StoredRun]] = {}
     for run in store.runs():
-        runs.setdefault(run.place, []).append(run.started)
+        runs.setdefault(run.place, []).append(run)
     by_place: dict[tuple[str, ...], list[Row]] = {}
     for one in winners:
         by_place.setdefault((one["system"], one["library"], one["layout"]), []).append(one)
@@ -228,6 +234,8 @@ def _places(
         own = by_place.get((at["system"], at["library"], at["layout"]), [])
         decided = [one for one in own if one["evidence"] in (DECIDED, "tie")]
         measured = [one for one in own if one["evidence"] not in (PREDICTED, LEARNT)]
+        launches = runs.get(place, ())
+        hours = sum(run.seconds * len(run.hosts) for run in launches) / 3600
         logs = [math.log(one["ratio"]) for one in decided]
         problems = {(one["collective"], one["bytes"]) for one in measured}
         rows.append(
@@ -237,8 +245,9 @@ def _places(
                 "decided": len(decided),
                 "faster": sum(one["variant"] != NATIVE for one in decided),
                 "gain": math.exp(statistics.fmean(logs)) if logs else None,
-                "launches": len(runs.get(place, ())),
-                "last": max(runs.get(place, [""]))[:10],
+                "launches": len(launches),
+                "hours": hours or None,
+                "last": max((run.started for run in launches), default="")[:10],
             }
         )
     return rows
@@ -296,16 +305,38 @@ def _todo(store: Store, made: Manifest, places: Sequence[Place], about: _About) 
 
 
 def _profiles(
-    store: Store, made: Manifest, places: Sequence[Place], profile: Profile, about: _About
+    store: Store, made: Manifest, places: Sequence[Place], given: Profile | None, about: _About
 ) -> Iterator[Row]:
-    total = profile.seconds or 1.0
     for place in {(one.system, one.library): one for one in places}.values():
+        profile = given or parse(one.content for one in store.profiles(place.system))
+        total = profile.seconds or 1.0
         for row, saved in list(zip(profile.rows, savings(store, made, place, profile)))[:CALLS]:
             yield {
                 **about.at(place), "layout": row.layout, "collective": row.collective,
                 "bytes": row.size, "calls": row.calls, "time": row.moving / total,
                 "waiting": row.waited / total, "saved": saved.seconds / total, "by": saved.by,
             }  # fmt: skip
+
+
+def _findings(store: Store, places: Iterable[Place]) -> Iterator[Row]:
+    for system in sorted({one.system for one in places}):
+        for one in store.findings(system, failed=True)[:FINDINGS]:
+            yield {
+                "system": system, "library": one.environment, "night": one.found[:10], "test": one.test,
+                "variable": one.variable, "value": f"{one.value:.4g} {one.unit}",
+                "accepted": _accepted(one), "job": one.scheduler_job,
+            }  # fmt: skip
+
+
+def _accepted(one: Finding) -> str:
+    """The reference and its ends, as in ``5 (at most 6)``."""
+    ends = [
+        f"{word} {end:.4g}"
+        for word, end in (("at least", one.low), ("at most", one.high))
+        if end is not None
+    ]
+    reference = "" if one.reference is None else f"{one.reference:.4g}"
+    return f"{reference} ({', '.join(ends)})" if ends else reference
 
 
 def columns(rows: Sequence[Mapping[str, Any]]) -> Row:
