@@ -90,3 +90,21 @@ def test_python_and_the_runtime_take_the_same_point_of_the_map(build: Build, vec
         row = bytes_at(1024, point, layout.size, collective == "gather")
         lowest = next(n for n in range(1, row + 1) if serving([Stored(row, "x")], n))
         assert [f"~{point[0]}x{point[1]}", str(lowest)] == expected.split(",")
+
+
+@pytest.mark.parametrize(
+    ("stored", "serves"),
+    [
+        ("~2x2", "expected expected"),
+        ("~2x2 =3x2", "expected learnt"),
+        ("~2x2 !3x2", "expected native"),
+        ("~2x2 =2x3 !3x2", "learnt native"),
+        ("~2x2 =3x2 !3x2", "expected native"),
+        ("=3x2", "native native"),
+        ("~2x2 3x2 !3x2", "expected measured"),
+        ("~2x2 =3x2x2 !3x2-packed", "expected expected"),
+    ],
+)
+def test_what_jobs_learnt_holds_on_its_layout(build: Build, stored: str, serves: str) -> None:
+    """Of the map, whose point serves both layouts; nothing else changes."""
+    assert build.units("learnt", *stored.split()) == serves.split()

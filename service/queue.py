@@ -1,0 +1,225 @@
+"""The queue of what to measure. Agents lease its entries, and the database says what is worth one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
+from typing import Annotated
+
+import msgspec
+
+from collforge.db import Store
+from collforge.generator.manifest import Manifest
+from collforge.layout import LayoutError, from_name
+from collforge.place import Place
+from collforge.service.store import ServiceStore, now
+from collforge.tuner.site import proposals
+from collforge.tuner.site.proposals import KINDS, Proposal
+
+NEW = "new"
+"""The kind of an entry for an MPI library with which nothing was measured on the system."""
+ORDER = (proposals.REGRESSION, proposals.REFUTED, NEW, *KINDS[2:])
+"""In which entries are handed out; within a kind by gain."""
+ATTEMPTS = 3
+"""Leases of an entry that may fail, or expire."""
+REST = timedelta(days=1)
+"""What was measured, or failed, is not asked for again before; it may be as open as it was."""
+SHORTEST, LONGEST = 60, 7 * 24 * 3600
+"""Seconds of a lease."""
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+
+
+class Library(msgspec.Struct, frozen=True):
+    """An MPI library that an agent has: its name, and the first line of its version."""
+
+    mpi: Name
+    version: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What an agent asks for."""
+
+    agent: Name
+    system: Name
+    libraries: Annotated[tuple[Library, ...], msgspec.Meta(min_length=1, max_length=64)]
+    layout: Annotated[str, msgspec.Meta(max_length=256)] = ""
+    """To be measured first, with a library of which nothing is known; '': none."""
+    nodes: Annotated[int, msgspec.Meta(ge=1)] = 2**31 - 1
+    """That it may use at most."""
+    seconds: Annotated[int, msgspec.Meta(ge=SHORTEST, le=LONGEST)] = 3600
+    """Of the lease; it may be renewed."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """An entry that an agent got."""
+
+    id: int
+    proposal: Proposal
+    until: str
+
+
+class Queue(ServiceStore):
+    """The open database with its queue."""
+
+    def fill(self, made: Manifest, request: Request) -> None:
+        """Makes the open entries of the agent's system what its database proposes now."""
+        places = [one for one in self.places() if one.system == request.system]
+        found = [*_new(places, request), *proposals.read(self, made, places)]
+        rested = _before(-REST)
+        with self.transaction():
+            kept = set()
+            for one in found:
+                known = self._rows(
+                    "SELECT id, state, problems, coalesce(ended, '') FROM service_task"
+                    " WHERE (system, mpi, mpi_version, layout, reason) = (?, ?, ?, ?, ?)",
+                    *(*_key(one.place), one.kind),
+                )
+                text = _written(one)
+                if any(state == "leased" or (problems == text and ended > rested)
+                       for _, state, problems, ended in known):  # fmt: skip
+                    continue
+                open_ = [row for row, state, *_ in known if state == "open"]
+                kept.add(open_[0] if open_ else self._add(one))
+                for row in open_[:1]:
+                    self._rows(
+                        "UPDATE service_task SET problems = ?, why = ?, gain = ? WHERE id = ?",
+                        *(text, one.why, one.gain, row),
+                    )
+            for (row,) in self._rows(
+                "SELECT id FROM service_task WHERE system = ? AND state = 'open' AND attempts = 0",
+                request.system,
+            ):
+                if row not in kept:
+                    self._rows("DELETE FROM service_task WHERE id = ?", row)
+
+    def lease(self, request: Request) -> Lease | None:
+        """The best entry that fits the agent; None if there is none. Nobody else gets it before it expires."""
+        until = _before(timedelta(seconds=request.seconds))
+        with self.transaction():
+            self._expire()
+            fitting = [one for one in self._open(request.system) if _fits(one.proposal, request)]
+            if not fitting:
+                self.see_agent(request.agent, request.system, "found nothing to measure")
+                return None
+            best = min(
+                fitting,
+                key=lambda one: (ORDER.index(one.proposal.kind), -one.proposal.gain, one.id),
+            )
+            self._rows(
+                "UPDATE service_task SET state = 'leased', agent = ?, lease_until = ?,"
+                " attempts = attempts + 1 WHERE id = ?",
+                *(request.agent, until, best.id),
+            )
+            what = f"measures {best.proposal.place.layout} ({best.proposal.kind})"
+            self.see_agent(request.agent, request.system, what)
+            return replace(best, until=until)
+
+    def renew(self, task: int, agent: str, seconds: int) -> bool:
+        """False if the agent has it no longer."""
+        return self._change(
+            task, agent, "lease_until = ?", _before(timedelta(seconds=seconds)), "still measures"
+        )
+
+    def finish(self, task: int, agent: str, good: bool, result: str) -> bool:
+        """False if the agent has it no longer. What failed is open again, ATTEMPTS times in all."""
+        if good:
+            state = "'done'"
+        else:
+            state = f"CASE WHEN attempts < {ATTEMPTS} THEN 'open' ELSE 'failed' END"
+        change = f"ended = '{now()}', lease_until = NULL, state = {state}, result = ?"
+        return self._change(task, agent, change, result, "measured" if good else "failed")
+
+    def _change(self, task: int, agent: str, change: str, value: str, doing: str) -> bool:
+        with self.transaction():
+            rows = self._rows(
+                "SELECT system, layout FROM service_task"
+                " WHERE id = ? AND agent = ? AND state = 'leased' AND lease_until >= ?",
+                *(task, agent, now()),
+            )
+            for system, layout in rows:
+                self._rows(f"UPDATE service_task SET {change} WHERE id = ?", value, task)
+                self.see_agent(agent, system, f"{doing} {layout}")
+            return bool(rows)
+
+    def system_of(self, task: int) -> str | None:
+        """The system of an entry; None if there is no such entry."""
+        rows = self._rows("SELECT system FROM service_task WHERE id = ?", task)
+        return str(rows[0][0]) if rows else None
+
+    def see_agent(self, name: str, system: str, doing: str) -> None:
+        sql = "INSERT OR REPLACE INTO service_agent (name, system, seen, doing) VALUES (?, ?, ?, ?)"
+        self._rows(sql, name, system, now(), doing)
+
+    def _add(self, one: Proposal) -> int:
+        system, mpi, version, layout = _key(one.place)
+        return self._insert(
+            "service_task",
+            system=system,
+            mpi=mpi,
+            mpi_version=version,
+            layout=layout,
+            problems=_written(one),
+            reason=one.kind,
+            why=one.why,
+            gain=one.gain,
+            created=now(),
+        )
+
+    def _expire(self) -> None:
+        """An agent that died loses nothing but its time."""
+        self._rows(
+            "UPDATE service_task SET ended = ?, result = 'the lease expired',"
+            f" state = CASE WHEN attempts < {ATTEMPTS} THEN 'open' ELSE 'failed' END"
+            " WHERE state = 'leased' AND lease_until < ?",
+            *(now(), now()),
+        )
+
+    def _open(self, system: str) -> Iterator[Lease]:
+        for row in self._rows(
+            "SELECT id, system, mpi, mpi_version, layout, reason, problems, why, gain FROM service_task"
+            " WHERE state = 'open' AND system = ?",
+            system,
+        ):
+            problems = frozenset((str(name), int(size)) for name, size in json.loads(row[6]))
+            yield Lease(row[0], Proposal(Place(*row[1:5]), row[5], problems, *row[7:]), "")
+
+
+def _new(places: Iterable[Place], request: Request) -> Iterator[Proposal]:
+    """A library with which nothing was measured: on the layouts of its other versions, or the agent's."""
+    places = list(places)
+    for one in request.libraries:
+        if any((p.mpi, p.mpi_version) == (one.mpi, one.version) for p in places):
+            continue
+        before = {p.layout for p in places if p.mpi == one.mpi} or {request.layout} - {""}
+        for layout in sorted(before):
+            at = Place(request.system, one.mpi, one.version, layout)
+            yield Proposal(at, NEW, frozenset(), "nothing was measured with this MPI library")
+
+
+def _fits(one: Proposal, request: Request) -> bool:
+    libraries = {(library.mpi, library.version) for library in request.libraries}
+    try:
+        nodes = from_name(one.place.layout).launched.nodes
+    except LayoutError:
+        return False
+    return (one.place.mpi, one.place.mpi_version) in libraries and nodes <= request.nodes
+
+
+def _written(one: Proposal) -> str:
+    return json.dumps(sorted(one.problems))
+
+
+def _key(place: Place) -> tuple[str, str, str, str]:
+    return place.system, place.mpi, place.mpi_version, place.layout
+
+
+def _before(distance: timedelta) -> str:
+    """So far from now, as the database has dates."""
+    return (datetime.now(timezone.utc) + distance).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+__all__ = ["Lease", "Queue", "Request", "Store"]
