@@ -43,6 +43,8 @@ class Programs:
     database: Path
     cluster: ClusterSpec | None = None
     """The rails of an emulated cluster, whose nodes follow each layout. None: this machine."""
+    system: str = SYSTEM
+    """Of the database."""
 
     def start(self, at: Layout) -> list[str]:
         """The command prefix that starts a program on all ranks."""
@@ -68,19 +70,21 @@ class Programs:
 
         ``kind``: native (no preload), inactive (preload without database), profiled (the same, with
         COLLFORGE_PROFILE), tuned (preload and database), tried (the same, and the guard tries reductions, too),
-        or a family that the preloaded library is forced to use
-        where it applies.
+        expected (the same without guard), learning (as tried, at once, and with COLLFORGE_LEARN), or a family
+        that the preloaded library is forced to use where it applies.
         """
         # All ranks have the library, which some launchers do not tell.
-        env = {"COLLFORGE_SYSTEM": SYSTEM, "COLLFORGE_START_TIMEOUT": "60"}
-        if kind == "tuned":
+        env = {"COLLFORGE_SYSTEM": self.system, "COLLFORGE_START_TIMEOUT": "60"}
+        if kind in ("tuned", "tried", "expected", "learning"):
             env["COLLFORGE_DB"] = str(self.database)
-        elif kind == "tried":
-            env["COLLFORGE_DB"] = str(self.database)
-            env["COLLFORGE_GUARD"] = "reductions"
-        elif kind == "profiled":
+            guards = {"tried": "reductions", "expected": "0", "learning": "reductions"}
+            env["COLLFORGE_GUARD"] = guards.get(kind, "1")
+        if kind == "learning":
+            env["COLLFORGE_GUARD_AFTER"] = "0"
+            env["COLLFORGE_LEARN"] = str(self.database.parent)
+        if kind == "profiled":
             env["COLLFORGE_PROFILE"] = str(self.database.with_name("calls.csv"))
-        elif kind not in ("native", "inactive"):
+        elif "COLLFORGE_DB" not in env and kind not in ("native", "inactive"):
             env["COLLFORGE_FORCE"] = f"*={kind}"
         return env
 
