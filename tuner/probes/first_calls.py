@@ -88,7 +88,7 @@ class Found(Result):
 
 
 def _speed(one: Ratio) -> Interval:
-    return Interval(1 / one.ratio, 1 / one.high, 1 / one.low)
+    return Interval(1 / one.ratio, 1 / one.high, 1 / one.low if one.low else math.inf)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

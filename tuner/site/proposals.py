@@ -50,11 +50,16 @@ class Proposal:
         words += ["--layout", place.layout]
         if spec and place.system != system:
             words += spec.options
-        if self.problems:
-            names = sorted({name for name, _ in self.problems})
-            sizes = sorted({size for _, size in self.problems})
-            words += ["--collective", ",".join(names), "--sizes", ",".join(map(str, sizes))]
-        return words
+        return [*words, *self.choice]
+
+    @property
+    def choice(self) -> list[str]:
+        """The options of `collforge tune` that choose the problems; [] for all."""
+        if not self.problems:
+            return []
+        names = sorted({name for name, _ in self.problems})
+        sizes = sorted({size for _, size in self.problems})
+        return ["--collective", ",".join(names), "--sizes", ",".join(map(str, sizes))]
 
     @property
     def command(self) -> str:
