@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import time
 from pathlib import Path
@@ -285,6 +286,15 @@ def test_a_hang_ends_with_3_and_the_case(broken: Driver) -> None:
     # and 9 if it has killed that rank.
     assert code in (1, 3, 9)
     assert f"no end, within the time limit, of {case}" in err
+
+
+def test_a_hang_before_the_first_case_ends_too(driver: Driver, tmp_path: Path) -> None:
+    """Nobody reads the pipe, so rank 0 cannot open it; the others wait for it."""
+    os.mkfifo(tmp_path / "pipe")
+    where = ["--output", str(tmp_path / "pipe"), "--timeout", "2"]
+    code, _, err = driver(["bcast:native@1x2,bytes=4"], *where)
+    assert code in (1, 3, 9)
+    assert "no end, within the time limit, of reading the cases" in err
 
 
 def test_a_crash_names_the_case(broken: Driver) -> None:

@@ -122,9 +122,7 @@ static bool bench_create(struct bench *bench, char *why, size_t size) {
     if (bench->options.device != DEVICE_NOWHERE && !device_start()) {
         fail(EXIT_TROUBLE, "--memory: there is no libcuda.so.1, or it has no device");
     }
-    const bool divided = choose_tested(bench, why, size);
-    watchdog_stop();
-    return divided;
+    return choose_tested(bench, why, size);
 }
 
 static void bench_free(struct bench *bench) {
@@ -168,6 +166,7 @@ static enum exit_code run(struct bench *bench) {
     struct plan plan = {0};
     FILE *file = NULL;
     enum exit_code code = EXIT_USAGE;
+    watchdog_step("reading the cases");
     char *text = share_cases(bench);
 
     if (text == NULL) {
@@ -212,7 +211,10 @@ int main(int argc, char **argv) {
         } else if (rank == 0) {
             fprintf(stderr, "collforge-driver: --parts: %s\n", why);
         }
+        watchdog_step("finishing");
         bench_free(&bench);
     }
-    return MPI_Finalize() == MPI_SUCCESS ? (int)code : EXIT_TROUBLE;
+    const int err = MPI_Finalize();
+    watchdog_stop();
+    return err == MPI_SUCCESS ? (int)code : EXIT_TROUBLE;
 }
