@@ -15,7 +15,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -
 # The tiers: markers in setup.cfg, and what they are for in docs/developing.md.
 FAST := not wide and not slow
 WIDE := wide and not slow
-PACKAGES := db generator papers reframe_checks runtime templates toolchain tuner
+PACKAGES := db generator papers reframe_checks runtime service templates toolchain tuner
 SOURCES := $(wildcard collforge/*.py) $(PACKAGES)
 C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*/*.[ch] runtime/src/*/*/*.c runtime/bench/*.[ch] runtime/bench/*/*.c reframe_checks/systems/*/*.c papers/programs/*.[ch])
 
@@ -119,7 +119,7 @@ $(BIN)/.collforge-installed: setup.cfg pyproject.toml | system
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 9) and "Collforge needs Python 3.9 or later: make PYTHON=...")'
 	@echo "Python packages go to .venv: about two minutes"
 	$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --editable '.[dev,report]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,report,service]'
 	touch $@
 	echo "next: . .venv/bin/activate && collforge doctor"
 

@@ -72,8 +72,10 @@ def _names(connection: Connection, kind: str) -> list[str]:
 
 
 def _objects(connection: Connection, kind: str) -> list[tuple[str, str]]:
+    """Without those of the service (service.sql): they are its own, and no part of what is joined or pruned."""
     sql = f"SELECT name, sql FROM sqlite_master WHERE type = '{kind}' ORDER BY name"
-    return [row for row in connection.execute(sql).fetchall() if not row[0].startswith("sqlite_")]
+    rows = connection.execute(sql).fetchall()
+    return [row for row in rows if not row[0].startswith(("sqlite_", "service_"))]
 
 
 def _pragma(connection: Connection, name: str, of: str) -> list[Any]:

@@ -28,7 +28,7 @@ PAGES = [TOP / "README.md", TOP / "CONTRIBUTING.md", TOP / "deploy" / "README.md
 PAGES += sorted((TOP / "docs").rglob("*.md"))
 EXAMPLES = sorted([*(TOP / "examples").rglob("*.c"), *(TOP / "papers" / "kernels").glob("*.c")])
 FOLDERS = "collforge|db|deploy|docs|examples|generator|papers|reframe_checks|runtime|templates|tests|toolchain"
-FOLDERS += "|tuner"
+FOLDERS += "|service|tuner"
 PYTEST_OPTIONS = {"-s", "-x", "-q", "-m", "-k"}
 SECONDS = 300
 

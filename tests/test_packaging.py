@@ -107,7 +107,7 @@ from unittest.mock import MagicMock
 import pip._vendor.tomli
 
 OTHERS = {"jinja2", "matplotlib", "mpi4py", "msgspec", "numpy", "platformdirs", "reframe", "rich"}
-OTHERS |= {"altair", "scipy", "skopt", "vl_convert"}
+OTHERS |= {"altair", "scipy", "skopt", "starlette", "uvicorn", "vl_convert"}
 
 class Finder:
     def find_spec(self, name, path=None, target=None):

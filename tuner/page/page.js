@@ -160,7 +160,7 @@ async function draw(name, rows) {
   }
   const spec = { ...specs[name], datasets: { [name]: rows } };
   views[name]?.finalize();
-  const made = await vegaEmbed(target, spec, { renderer: "svg", actions: false, tooltip: { theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" } });
+  const made = await vegaEmbed(target, spec, { ast: true, renderer: "svg", actions: false, tooltip: { theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light" } });
   views[name] = made.view;
   target.querySelector("svg")?.setAttribute("aria-label", target.closest("figure").querySelector("figcaption").textContent.trim());
 }

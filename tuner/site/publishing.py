@@ -89,7 +89,11 @@ def write_file(path: Path, data: bytes, mode: int) -> None:
 
 def publish(found: Sequence[Section], path: Path) -> str:
     """Writes the published file, read only, and FILE.sha256 for `sha256sum --check`; returns the digest."""
-    data = render(found).encode()
+    return write_published(path, render(found).encode())
+
+
+def write_published(path: Path, data: bytes) -> str:
+    """Writes a published file and its checksum as `publish` does."""
     digest = hashlib.sha256(data).hexdigest()
     write_file(path, data, 0o444)
     write_file(path.with_name(f"{path.name}.sha256"), f"{digest}  {path.name}\n".encode(), 0o444)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collforge.db import Choice, MapPoint, Store, Winner
@@ -70,19 +70,41 @@ def renew(store: Store, rules: Rules, place: Place) -> None:
     Collectives with a winner whose code is no longer generated keep what they have: nothing can be decided
     for them here.
     """
-    standing = read(store, rules, place)
-    stale = {key[0] for key, one in stored_at(store, place).items() if rules.is_stale(one.choice)}
-    for collective in standing.measured():
-        if collective not in stale:
-            store.replace_winners(place, collective, *standing.stored(collective))
+    store_prepared(store, rules, place, prepare(store, rules, place))
 
 
 def renew_map(store: Store, rules: Rules, place: Place) -> None:
     """The same for the map of the place's system and MPI library."""
-    if any(one.variant.fingerprint not in rules.fingerprints for one in store.map(place)):
-        return
+    renew(store, rules, place.library)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What was decided at a place, or of the map where it has no layout; not stored yet."""
+
+    standing: Standing | None = None
+    points: Sequence[MapPoint] = ()
+
+
+def prepare(store: Store, rules: Rules, place: Place) -> Prepared:
+    """Decides, which takes long, and changes nothing."""
+    if place.layout:
+        return Prepared(read(store, rules, place))
     sources = layout_map.read_sources(store, rules.made, place, rules.margin)
-    store.replace_map(place, layout_map.points(sources))
+    return Prepared(points=layout_map.points(sources))
+
+
+def store_prepared(store: Store, rules: Rules, place: Place, found: Prepared) -> None:
+    """Stores what `prepare` decided; the measurements must be the same still."""
+    if found.standing is None:
+        known = rules.fingerprints
+        if all(one.variant.fingerprint in known for one in store.map(place)):
+            store.replace_map(place, found.points)
+        return
+    stale = {key[0] for key, one in stored_at(store, place).items() if rules.is_stale(one.choice)}
+    for collective in found.standing.measured():
+        if collective not in stale:
+            store.replace_winners(place, collective, *found.standing.stored(collective))
 
 
 def choices_at(store: Store, place: Place) -> dict[Key, Choice]:

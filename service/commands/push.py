@@ -1,0 +1,105 @@
+"""`collforge push`: sends launches and profiles to a service."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import urlencode
+
+from collforge.db import RunRecord
+from collforge.errors import CollforgeError, unknown
+from collforge.service import documents
+from collforge.service.client import TOKEN_VARIABLE, Client, quoted, read_token
+from collforge.service.documents import Push, PushedLanes, PushedSystem
+from collforge.service.store import ServiceStore
+from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.run.options import add_database, input_file
+
+CHUNK_RESULTS = 5000
+"""Results of a document, but for one launch that has more."""
+EXAMPLE = """\
+collforge push --server https://tuning.example --token-file ~/.collforge-token --system cluster
+  collforge push --server https://tuning.example --system cluster --profile app=calls.csv
+
+Launches that the service has are not sent again, so that a broken push is just repeated."""
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    """Adds --server URL and --token-file FILE."""
+    parser.add_argument("--server", metavar="URL", required=True, help="of `collforge serve`")
+    parser.add_argument(
+        "--token-file",
+        metavar="FILE",
+        type=input_file,
+        help=f"a file with the token, which only you can read (default: ${TOKEN_VARIABLE})",
+    )
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    parser = add_command(
+        subparsers, "push", "send launches and profiles to a service", EXAMPLE, run
+    )
+    add_server(parser)
+    parser.add_argument("--system", metavar="SYS", help="of this system (default: of all)")
+    parser.add_argument(
+        "--profile",
+        metavar="NAME=FILE",
+        action="append",
+        default=[],
+        help="also send what an application calls (COLLFORGE_PROFILE)",
+    )
+    add_database(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    client = Client(args.server, read_token(args.token_file))
+    profiles = [_profile(text) for text in args.profile]
+    with ServiceStore(args.db, create=False) as store:
+        systems = sorted({place.system for place in store.places()})
+        if args.system and args.system not in systems and not profiles:
+            raise unknown(f"system of {args.db}", args.system, systems)
+        for system in [args.system] if args.system else systems:
+            new = sum(
+                client.post("/api/v1/runs", one)["new"] for one in pushes(store, client, system)
+            )
+            print(f"{system}: {new} new launches")
+    for name, file in profiles:
+        if not args.system:
+            raise CollforgeError("--profile needs --system: where the application ran")
+        where = f"/api/v1/profiles/{quoted(name)}?{urlencode({'system': args.system})}"
+        client.post(where, file.read_bytes(), "text/csv")
+        print(f"{args.system}: profile {name}")
+    return 0
+
+
+def pushes(store: ServiceStore, client: Client, system: str) -> Iterator[bytes]:
+    """The documents with what the service does not have."""
+    known = set(documents.uuids(client.get(f"/api/v1/runs/{quoted(system)}").body))
+    about = PushedSystem(system, store.host_pattern(system))
+    lanes = [PushedLanes(*of, *found) for of, found in store.system_lanes(system).items()]
+    missing = [uuid for uuid in store.uuids(system) if uuid not in known]
+    for runs in _chunks(store, missing):
+        prints = {one.variant.fingerprint for run in runs for one in run.results}
+        sources = {one: store.sources(one) for one in sorted(prints - {""})}
+        yield documents.encode(Push(documents.FORMAT, about, list(runs), lanes, sources))
+
+
+def _chunks(store: ServiceStore, uuids: Sequence[str]) -> Iterator[list[RunRecord]]:
+    chunk: list[RunRecord] = []
+    results = 0
+    for run in filter(None, map(store.run, uuids)):
+        if chunk and (results + len(run.results) > CHUNK_RESULTS or len(chunk) >= 100):
+            yield chunk
+            chunk, results = [], 0
+        chunk.append(run)
+        results += len(run.results)
+    if chunk:
+        yield chunk
+
+
+def _profile(text: str) -> tuple[str, Path]:
+    name, _, file = text.partition("=")
+    if not name or not Path(file).is_file():
+        raise CollforgeError(f"--profile {text}: give NAME=FILE, with a file of COLLFORGE_PROFILE")
+    return name, Path(file)
