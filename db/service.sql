@@ -52,16 +52,21 @@ CREATE TABLE IF NOT EXISTS service_task (
     id INTEGER PRIMARY KEY,
     system TEXT NOT NULL CHECK (typeof(system) = 'text' AND system <> ''),
     mpi TEXT NOT NULL CHECK (typeof(mpi) = 'text' AND mpi <> ''),
+    mpi_version TEXT NOT NULL CHECK (typeof(mpi_version) = 'text' AND mpi_version <> ''),
     layout TEXT NOT NULL CHECK (typeof(layout) = 'text' AND layout <> ''),
     -- JSON array of [collective, bytes]; []: all of the layout.
     problems TEXT NOT NULL CHECK (problems GLOB '[[]*]'),
-    reason TEXT NOT NULL CHECK (reason IN ('profile', 'refuted', 'regression', 'stale', 'open', 'asked')),
-    -- Seconds that it is expected to save.
+    -- The kind of a proposal (tuner/site/proposals.py), or 'new' (service/queue.py); and the same in words.
+    reason TEXT NOT NULL CHECK (typeof(reason) = 'text' AND reason <> ''),
+    why TEXT NOT NULL CHECK (typeof(why) = 'text'),
+    -- Seconds of the stored profiles in such calls.
     gain REAL NOT NULL DEFAULT 0.0 CHECK (typeof(gain) = 'real'),
     created TEXT NOT NULL CHECK (created GLOB '????-??-??T??:??:??Z'),
     state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'leased', 'done', 'failed')),
     agent TEXT NOT NULL DEFAULT '' CHECK (typeof(agent) = 'text'),
     lease_until TEXT CHECK (lease_until GLOB '????-??-??T??:??:??Z'),
+    -- Of the last lease.
+    ended TEXT CHECK (ended GLOB '????-??-??T??:??:??Z'),
     attempts INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),
     result TEXT NOT NULL DEFAULT '' CHECK (typeof(result) = 'text')
 );

@@ -1,4 +1,4 @@
-"""An agent: takes an entry of the queue, tunes it through the site's own configuration, and brings the result back."""
+"""An agent: takes an entry of the queue, tunes it with the site's own configuration, and brings the result."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ class Agent:
         words = self.words(task.proposal)
         print(f"{task.proposal.why}: {' '.join(words)}", flush=True)
         with self._renewed(task):
-            return subprocess.run([sys.executable, "-m", "collforge", *words], check=False).returncode
+            return subprocess.run(
+                [sys.executable, "-m", "collforge", *words], check=False
+            ).returncode
 
     def words(self, one: Proposal) -> list[str]:
         """The words behind `collforge`."""

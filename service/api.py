@@ -13,7 +13,7 @@ from collforge.db import Winner
 from collforge.errors import CollforgeError
 from collforge.mpi_library import short_version
 from collforge.service import documents, intake
-from collforge.service.app import Call, Endpoint, json_of
+from collforge.service.app import Call, Endpoint, check_system, json_of
 from collforge.service.refusal import Refused
 from collforge.service.service import BUCKETS, Published, Service
 
@@ -22,7 +22,7 @@ OPENAPI = "3.1.0"
 
 def push_runs(service: Service, call: Call) -> Response:
     push = documents.read(call.body)
-    _check_system(call, push.system.name)
+    check_system(call, push.system.name)
     with service.writer() as store, store.transaction():
         new = intake.store_push(store, push, call.who.name)
         store.note_use(call.who)
@@ -40,7 +40,7 @@ def known_runs(service: Service, call: Call) -> Response:
 def push_findings(service: Service, call: Call) -> Response:
     found = intake.read_findings(call.body)
     for one in found:
-        _check_system(call, one.system)
+        check_system(call, one.system)
     with service.writer() as store, store.transaction():
         new = store.record_findings(found)
         if new:
@@ -51,18 +51,13 @@ def push_findings(service: Service, call: Call) -> Response:
 
 def push_profile(service: Service, call: Call) -> Response:
     system = call.query.get("system", "")
-    _check_system(call, system)
+    check_system(call, system)
     profile = intake.read_profile(call.body, system, call.path["name"])
     with service.writer() as store, store.transaction():
         store.record_profile(profile)
         store.note(call.who.name, "profile", system, profile.name)
         store.note_use(call.who)
     return json_of({"stored": profile.name})
-
-
-def _check_system(call: Call, system: str) -> None:
-    if not call.who.may("push", system or "?"):
-        raise Refused(403, f"token {call.who.name} is not for the system {system[:100]!r}")
 
 
 # ---- out -----------------------------------------------------------------------------------------

@@ -247,5 +247,11 @@ async def _defect(request: Request, error: Exception) -> Response:
     return with_headers(JSONResponse({"error": "a defect of the service"}, 500))
 
 
+def check_system(call: Call, system: str) -> None:
+    """Raises Refused if the token may not push for the system."""
+    if not call.who.may("push", system or "?"):
+        raise Refused(403, f"token {call.who.name} is not for the system {system[:100]!r}")
+
+
 def json_of(document: Any, status: int = 200) -> Response:
     return JSONResponse(document, status)

@@ -49,10 +49,16 @@ class Client:
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
         return self._ask("GET", path, None, headers or {})
 
-    def post(self, path: str, data: bytes, kind: str = "application/json") -> dict[str, Any]:
+    def post(
+        self,
+        path: str,
+        data: bytes,
+        kind: str = "application/json",
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
         """Sends it compressed; returns the JSON of the answer."""
-        headers = {"Content-Type": kind, "Content-Encoding": "gzip"}
-        found = self._ask("POST", path, gzip.compress(data, 6), headers)
+        own = {"Content-Type": kind, "Content-Encoding": "gzip", **(headers or {})}
+        found = self._ask("POST", path, gzip.compress(data, 6), own)
         document: dict[str, Any] = json.loads(found.body)
         return document
 

@@ -18,8 +18,9 @@ from collforge.errors import CollforgeError
 from collforge.place import Place
 from collforge.service import documents
 from collforge.service.documents import Push
+from collforge.service.queue import now
 from collforge.service.refusal import Refused
-from collforge.service.store import ServiceStore, now
+from collforge.service.store import ServiceStore
 from collforge.tuner.decide import profile
 
 MOST_PROFILE = 1 << 20

@@ -14,7 +14,6 @@ from collforge.db import Store
 from collforge.generator.manifest import Manifest
 from collforge.layout import LayoutError, from_name
 from collforge.place import Place
-from collforge.service.store import ServiceStore, now
 from collforge.tuner.site import proposals
 from collforge.tuner.site.proposals import KINDS, Proposal
 
@@ -24,10 +23,22 @@ ORDER = (proposals.REGRESSION, proposals.REFUTED, NEW, *KINDS[2:])
 """In which entries are handed out; within a kind by gain."""
 ATTEMPTS = 3
 """Leases of an entry that may fail, or expire."""
+FAILED = f"CASE WHEN attempts < {ATTEMPTS} THEN 'open' ELSE 'failed' END"
 REST = timedelta(days=1)
 """What was measured, or failed, is not asked for again before; it may be as open as it was."""
 SHORTEST, LONGEST = 60, 7 * 24 * 3600
 """Seconds of a lease."""
+
+
+def now() -> str:
+    """As the database has dates."""
+    return after(timedelta())
+
+
+def after(distance: timedelta) -> str:
+    """So far from now."""
+    return (datetime.now(timezone.utc) + distance).strftime("%Y-%m-%dT%H:%M:%SZ")
+
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
@@ -62,14 +73,14 @@ class Lease:
     until: str
 
 
-class Queue(ServiceStore):
+class Queue(Store):
     """The open database with its queue."""
 
     def fill(self, made: Manifest, request: Request) -> None:
         """Makes the open entries of the agent's system what its database proposes now."""
         places = [one for one in self.places() if one.system == request.system]
         found = [*_new(places, request), *proposals.read(self, made, places)]
-        rested = _before(-REST)
+        rested = after(-REST)
         with self.transaction():
             kept = set()
             for one in found:
@@ -98,7 +109,7 @@ class Queue(ServiceStore):
 
     def lease(self, request: Request) -> Lease | None:
         """The best entry that fits the agent; None if there is none. Nobody else gets it before it expires."""
-        until = _before(timedelta(seconds=request.seconds))
+        until = after(timedelta(seconds=request.seconds))
         with self.transaction():
             self._expire()
             fitting = [one for one in self._open(request.system) if _fits(one.proposal, request)]
@@ -121,15 +132,12 @@ class Queue(ServiceStore):
     def renew(self, task: int, agent: str, seconds: int) -> bool:
         """False if the agent has it no longer."""
         return self._change(
-            task, agent, "lease_until = ?", _before(timedelta(seconds=seconds)), "still measures"
+            task, agent, "lease_until = ?", after(timedelta(seconds=seconds)), "still measures"
         )
 
     def finish(self, task: int, agent: str, good: bool, result: str) -> bool:
         """False if the agent has it no longer. What failed is open again, ATTEMPTS times in all."""
-        if good:
-            state = "'done'"
-        else:
-            state = f"CASE WHEN attempts < {ATTEMPTS} THEN 'open' ELSE 'failed' END"
+        state = "'done'" if good else FAILED
         change = f"ended = '{now()}', lease_until = NULL, state = {state}, result = ?"
         return self._change(task, agent, change, result, "measured" if good else "failed")
 
@@ -173,7 +181,7 @@ class Queue(ServiceStore):
         """An agent that died loses nothing but its time."""
         self._rows(
             "UPDATE service_task SET ended = ?, result = 'the lease expired',"
-            f" state = CASE WHEN attempts < {ATTEMPTS} THEN 'open' ELSE 'failed' END"
+            f" state = {FAILED}"
             " WHERE state = 'leased' AND lease_until < ?",
             *(now(), now()),
         )
@@ -215,11 +223,3 @@ def _written(one: Proposal) -> str:
 
 def _key(place: Place) -> tuple[str, str, str, str]:
     return place.system, place.mpi, place.mpi_version, place.layout
-
-
-def _before(distance: timedelta) -> str:
-    """So far from now, as the database has dates."""
-    return (datetime.now(timezone.utc) + distance).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-__all__ = ["Lease", "Queue", "Request", "Store"]

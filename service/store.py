@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from importlib import resources
 from pathlib import Path
 
 from collforge import case
-from collforge.db import Result, RunRecord, Start, Store
+from collforge.db import Result, RunRecord, Start
 from collforge.db.production import VARIANT
 from collforge.place import Place
+from collforge.service.queue import Queue, now
 from collforge.service.tokens import Token
 from collforge.variant import Variant
-
-
-def now() -> str:
-    """As the database has dates."""
-    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True)
@@ -63,12 +58,14 @@ class Task:
     id: int
     system: str
     mpi: str
+    mpi_version: str
     layout: str
     problems: tuple[tuple[str, int], ...]
     """Collectives and bytes; none: all of the layout."""
     reason: str
+    why: str
     gain: float
-    """Seconds that it is expected to save."""
+    """Seconds of the stored profiles in such calls."""
     created: str
     state: str
     agent: str
@@ -100,7 +97,7 @@ class Mark:
     why: str
 
 
-class ServiceStore(Store):
+class ServiceStore(Queue):
     """An open database with the service's tables."""
 
     def __init__(self, path: Path, *, create: bool = True, timeout: float = 60.0) -> None:
@@ -328,7 +325,7 @@ class ServiceStore(Store):
     def tasks(self, last: int) -> list[Task]:
         """What is open first, by gain; then the newest."""
         rows = self._rows(
-            "SELECT id, system, mpi, layout, problems, reason, gain, created, state, agent,"
+            "SELECT id, system, mpi, mpi_version, layout, problems, reason, why, gain, created, state, agent,"
             " coalesce(lease_until, ''), attempts, result FROM service_task"
             " ORDER BY state NOT IN ('open', 'leased'), CASE WHEN state IN ('open', 'leased')"
             " THEN gain ELSE 0 END DESC, id DESC LIMIT ?",

@@ -17,7 +17,8 @@ from urllib.parse import unquote
 
 from collforge.service import documents, tokens
 from collforge.service.documents import Push, PushedSystem
-from collforge.service.store import ServiceStore, now
+from collforge.service.queue import now
+from collforge.service.store import ServiceStore
 from collforge.service.tokens import ALL, Token
 
 

@@ -146,7 +146,9 @@ def test_who_may_do_what(make: Callable[..., Server], site_database: Path) -> No
 def test_a_private_service(make: Callable[..., Server]) -> None:
     at = make(private=True)
     token = at.token("read")
-    for url in [one.path.replace("{system:path}", "x") for one in site.endpoints()]:
+    for url in [
+        one.path.replace("{system:path}", "x") for one in site.endpoints() if one.method == "GET"
+    ]:
         if "{" in url or url == RUNS or "findings" in url:
             continue
         refused = at("GET", url)

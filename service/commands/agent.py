@@ -17,7 +17,7 @@ from collforge.tuner.run.options import add_database, add_mpi, find_libraries, o
 from collforge.units import parse_duration
 
 EXAMPLE = """\
-collforge agent --once --server https://tuning.example --token-file ~/.collforge-token --system cluster --config site.py
+collforge agent --once --server https://tuning.example --token-file FILE --system cluster --config site.py
   collforge agent --once ... --output /apps/collforge/winners.txt
   collforge agent --once ... --budget 30m -- --collective bcast,allreduce --sizes 1KiB..1MiB
 
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             print("nothing to measure")
             break
         code = agent.tune(task)
-        push.send(client, args.db, [args_system(args)])
+        push.send(client, args.db, args_system(args), optional=True)
         agent.finish(task, code == 0, "" if code == 0 else f"tune ended with {code}")
         failed += code != 0
         if args.once:

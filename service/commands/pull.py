@@ -36,24 +36,28 @@ def add_parser(subparsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     install_tree.check_outside(args.output)
-    client = Client(args.server, read_token(args.token_file))
-    had = stored_digest(args.output)
-    query = f"?{urlencode({'mpi': args.mpi})}" if args.mpi else ""
+    fetch(Client(args.server, read_token(args.token_file)), args.system, args.output, args.mpi)
+    return 0
+
+
+def fetch(client: Client, system: str, output: Path, mpi: str = "") -> None:
+    """Swaps the file for the published winners of a system, if they are others. mpi '': of all libraries."""
+    had = stored_digest(output)
+    query = f"?{urlencode({'mpi': mpi})}" if mpi else ""
     answer = client.get(
-        f"/api/v1/winners/{quoted(args.system)}{query}",
+        f"/api/v1/winners/{quoted(system)}{query}",
         {"If-None-Match": f'"{had}"'} if had else {},
     )
     if answer.status == 304:
-        print(f"{args.output}: unchanged")
-        return 0
+        print(f"{output}: unchanged")
+        return
     digest = hashlib.sha256(answer.body).hexdigest()
     if digest != answer.headers.get("x-collforge-sha256"):
-        raise CollforgeError(f"{args.server}: what came is not what was sent: pull again")
+        raise CollforgeError(f"{client.server}: what came is not what was sent: pull again")
     counts(answer.body.decode())  # a part of a file, or another format
-    publishing.write_published(args.output, answer.body)
-    print(f"{args.output}: {len(answer.body)} bytes")
-    print(f"{digest}  {args.output}")
-    return 0
+    publishing.write_published(output, answer.body)
+    print(f"{output}: {len(answer.body)} bytes")
+    print(f"{digest}  {output}")
 
 
 def stored_digest(path: Path) -> str:

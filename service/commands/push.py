@@ -1,8 +1,9 @@
-"""`collforge push`: sends launches and profiles to a service."""
+"""`collforge push`: sends launches, profiles, and what jobs learnt to a service."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlencode
@@ -15,6 +16,7 @@ from collforge.service.documents import Push, PushedLanes, PushedSystem
 from collforge.service.store import ServiceStore
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run.options import add_database, input_file
+from collforge.tuner.site import learnt
 
 CHUNK_RESULTS = 5000
 """Results of a document, but for one launch that has more."""
@@ -49,21 +51,24 @@ def add_parser(subparsers: Subparsers) -> None:
         default=[],
         help="also send what an application calls (COLLFORGE_PROFILE)",
     )
+    parser.add_argument(
+        "--learnt",
+        metavar="DIR",
+        action="append",
+        default=[],
+        type=Path,
+        help="also send what jobs learnt (COLLFORGE_LEARN)",
+    )
     add_database(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     client = Client(args.server, read_token(args.token_file))
     profiles = [_profile(text) for text in args.profile]
-    with ServiceStore(args.db, create=False) as store:
-        systems = sorted({place.system for place in store.places()})
-        if args.system and args.system not in systems and not profiles:
-            raise unknown(f"system of {args.db}", args.system, systems)
-        for system in [args.system] if args.system else systems:
-            new = sum(
-                client.post("/api/v1/runs", one)["new"] for one in pushes(store, client, system)
-            )
-            print(f"{system}: {new} new launches")
+    if not (args.learnt or profiles) or args.db.exists():
+        send(client, args.db, args.system or "", bool(args.learnt or profiles))
+    for folder in args.learnt:
+        send_learnt(client, args.db, folder)
     for name, file in profiles:
         if not args.system:
             raise CollforgeError("--profile needs --system: where the application ran")
@@ -71,6 +76,35 @@ def run(args: argparse.Namespace) -> int:
         client.post(where, file.read_bytes(), "text/csv")
         print(f"{args.system}: profile {name}")
     return 0
+
+
+def send(client: Client, database: Path, system: str = "", optional: bool = False) -> None:
+    """The launches of a system ('': of all). ``optional``: there need not be such a system."""
+    with ServiceStore(database, create=False) as store:
+        systems = sorted({place.system for place in store.places()})
+        if system and system not in systems:
+            if optional:
+                return
+            raise unknown(f"system of {database}", system, systems)
+        for one in [system] if system else systems:
+            new = sum(
+                client.post("/api/v1/runs", document)["new"]
+                for document in pushes(store, client, one)
+            )
+            print(f"{one}: {new} new launches")
+
+
+def send_learnt(client: Client, database: Path, folder: Path) -> None:
+    """The files of COLLFORGE_LEARN; what is none is left out, and told."""
+    new = refused = 0
+    for found in learnt.read(folder):
+        owner = learnt.owner_of(found, database)
+        try:
+            new += client.post("/api/v1/learnt", found.data, headers={"X-Owner": owner})["new"]
+        except CollforgeError as error:
+            refused += 1
+            print(f"collforge push: {found.path.name}: {error}", file=sys.stderr)
+    print(f"{folder}: {new} new files, {refused} refused")
 
 
 def pushes(store: ServiceStore, client: Client, system: str) -> Iterator[bytes]:

@@ -9,7 +9,8 @@ from contextlib import suppress
 from collforge.errors import CollforgeError
 from collforge.service import tokens
 from collforge.service.documents import name as checked_name
-from collforge.service.store import ServiceStore, now
+from collforge.service.queue import now
+from collforge.service.store import ServiceStore
 from collforge.service.tokens import ALL, ROLES, Token
 from collforge.toolchain import build
 from collforge.tuner.cli.command import Subparsers, add_command

@@ -70,10 +70,14 @@ def _agreed(key: Key, said: Sequence[Said]) -> Learnt | None:
     )
 
 
+def renew(store: Store, place: Place) -> None:
+    """Makes what the jobs with a place's system and MPI library agree on the stored rows."""
+    store.replace_learnt(place, summary(store.jobs(place)))
+
+
 def renew_all(store: Store) -> None:
-    """Makes what the jobs agree on the stored rows."""
     for place in store.job_places():
-        store.replace_learnt(place, summary(store.jobs(place)))
+        renew(store, place)
 
 
 def differences(store: Store) -> Iterator[str]:
