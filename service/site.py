@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.applications import Starlette
 
-from collforge.service import api, app, leasing
+from collforge.service import api, app, leasing, pages
 from collforge.service.app import Endpoint, json_of
 from collforge.service.service import Service
 
@@ -15,7 +15,7 @@ def endpoints() -> list[Endpoint]:
     last = Endpoint(
         "GET", "/openapi.json", "this document", lambda service, call: json_of(document)
     )
-    found = [*api.ENDPOINTS, *leasing.ENDPOINTS, last]
+    found = [*pages.ENDPOINTS, *api.ENDPOINTS, *leasing.ENDPOINTS, last]
     document.update(api.openapi(found))
     return found
 
