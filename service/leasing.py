@@ -13,7 +13,7 @@ from collforge.service.queue import LONGEST, SHORTEST, Lease, Name, Request
 from collforge.service.refusal import Refused
 from collforge.service.service import Service
 from collforge.tuner.decide import learning
-from collforge.tuner.site import learnt
+from collforge.tuner.run import learnt
 
 T = TypeVar("T")
 

@@ -23,9 +23,10 @@ from collforge.mpi_library import short_version
 from collforge.service import documents
 from collforge.service.app import CONTENT_POLICY, Call, Endpoint
 from collforge.service.client import quoted
+from collforge.service.queue import now
 from collforge.service.refusal import Refused
 from collforge.service.service import Service
-from collforge.service.store import Mark, ServiceStore, now
+from collforge.service.store import Mark, ServiceStore
 from collforge.tuner.page import facts, render
 from collforge.units import format_seconds, format_size
 

@@ -331,7 +331,7 @@ class ServiceStore(Queue):
             " THEN gain ELSE 0 END DESC, id DESC LIMIT ?",
             last,
         )
-        return [Task(*row[:4], *(_problems(row[4]), *row[5:])) for row in rows]
+        return [Task(*row[:5], *(_problems(row[5]), *row[6:])) for row in rows]
 
     def agents(self) -> list[Agent]:
         rows = self._rows("SELECT name, system, seen, doing FROM service_agent ORDER BY seen DESC")

@@ -30,7 +30,7 @@ from collforge.serving import bucket
 from collforge.toolchain import build
 from collforge.tuner.cli import main
 from collforge.tuner.decide import layout_map, learning
-from collforge.tuner.site import learnt
+from collforge.tuner.run import learnt
 from collforge.variant import Variant
 
 VERDICT = re.compile(r"guard: (\w+)@(\S+): (\S+) took .*: (kept|dropped)$", re.MULTILINE)

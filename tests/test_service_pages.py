@@ -33,7 +33,8 @@ def fill(path: Path, made: Manifest, system: str) -> None:
     """A system with winners that changed, findings, a queue, an agent."""
     Tuning(made, replace(PLACE, system=system)).store(path)
     tasks = (
-        "system, mpi, layout, problems, reason, gain, created, state, agent, lease_until, result"
+        "system, mpi, mpi_version, layout, problems, reason, why, gain, created, state, agent, lease_until,"
+        " result"
     )
     with ServiceStore(path) as store, store.transaction():
         one = Finding(
@@ -57,16 +58,18 @@ def fill(path: Path, made: Manifest, system: str) -> None:
         row = (
             system,
             system,
+            system,
             "4x2",
             '[["bcast", 1024]]',
             "refuted",
+            system,
             1.5,
             night(1),
             "leased",
             system,
         )
         store._rows(
-            f"INSERT INTO service_task ({tasks}) VALUES ({', '.join('?' * 11)})",
+            f"INSERT INTO service_task ({tasks}) VALUES ({', '.join('?' * 13)})",
             *(*row, night(0), system),
         )
         store._rows(

@@ -15,8 +15,8 @@ from collforge.service.client import TOKEN_VARIABLE, Client, quoted, read_token
 from collforge.service.documents import Push, PushedLanes, PushedSystem
 from collforge.service.store import ServiceStore
 from collforge.tuner.cli.command import Subparsers, add_command
+from collforge.tuner.run import learnt
 from collforge.tuner.run.options import add_database, input_file
-from collforge.tuner.site import learnt
 
 CHUNK_RESULTS = 5000
 """Results of a document, but for one launch that has more."""

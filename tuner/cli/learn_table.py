@@ -11,8 +11,8 @@ from collforge.db import Store
 from collforge.tuner.cli import tables
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.decide import learning
+from collforge.tuner.run import learnt
 from collforge.tuner.run.options import add_database, add_json
-from collforge.tuner.site import learnt
 from collforge.units import format_size
 
 EXAMPLE = f"""\

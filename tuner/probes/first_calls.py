@@ -30,10 +30,9 @@ from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.probes.programs import Programs
 from collforge.tuner.probes.ratios import Ratio, ratio
-from collforge.tuner.run import measuring
+from collforge.tuner.run import learnt, measuring
 from collforge.tuner.run.options import add_database
 from collforge.tuner.run.pictures import DotPicture, Dots
-from collforge.tuner.site import learnt
 
 SUMMARY = "time the first calls of programs where jobs have learnt what the map expected"
 WORD = 8

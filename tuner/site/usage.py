@@ -13,7 +13,7 @@ from typing import Annotated, BinaryIO, Optional
 import msgspec
 
 from collforge.errors import CollforgeError
-from collforge.tuner.site.plain_file import open_plain
+from collforge.tuner.run.plain_file import open_plain
 
 MOST_FILE = 1 << 30
 """Bytes of a user's file; some million jobs have less. A sparse file would take days."""

@@ -16,7 +16,7 @@ from collforge.db import JobRecord, Verdict
 from collforge.errors import CollforgeError
 from collforge.layout import LayoutError, from_name
 from collforge.place import Place
-from collforge.tuner.site.plain_file import open_plain
+from collforge.tuner.run.plain_file import open_plain
 from collforge.variant import Variant
 
 MOST_FILE = 1 << 16
