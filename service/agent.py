@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,10 +15,12 @@ import msgspec
 
 from collforge.errors import CollforgeError
 from collforge.place import Place
-from collforge.service.client import Client
+from collforge.service.client import Client, quoted
 from collforge.service.queue import Request
 from collforge.tuner.site.proposals import Proposal
 
+MOST_WAIT, POLL = 300.0, 1.0
+"""Seconds."""
 RENEWALS = 3
 """Of a lease before it would expire."""
 
@@ -65,6 +69,13 @@ class Agent:
         """The words behind `collforge`."""
         found = ["tune", "--mpi", one.place.mpi, "--layout", one.place.layout, *self.options]
         return [*found, *(one.choice or self.for_whole)]
+
+    def await_decisions(self) -> None:
+        """Until the service has decided what came in, or for MOST_WAIT seconds."""
+        end = time.monotonic() + MOST_WAIT
+        path = f"/api/v1/pending/{quoted(self.request.system)}"
+        while json.loads(self.client.get(path).body)["pending"] and time.monotonic() < end:
+            time.sleep(POLL)
 
     def finish(self, task: Task, good: bool, result: str) -> None:
         """Raises CollforgeError if the lease has expired, and another agent has the entry."""

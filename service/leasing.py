@@ -77,6 +77,12 @@ def report(service: Service, call: Call) -> Response:
     return json_of({"state": what.state})
 
 
+def pending(service: Service, call: Call) -> Response:
+    with service.reader() as store:
+        places = [one.place for one in store.pending()]
+    return json_of({"pending": sum(one.system == call.path["system"] for one in places)})
+
+
 def push_learnt(service: Service, call: Call) -> Response:
     """A file of COLLFORGE_LEARN. Who pushes says whose it was."""
     owner = call.headers.get("x-owner", "")
@@ -108,5 +114,9 @@ def _decoded(data: bytes, kind: type[T]) -> T:
 ENDPOINTS = [
     Endpoint("POST", "/api/v1/lease", "take an entry of the queue", lease, "push"),
     Endpoint("POST", "/api/v1/tasks/{number}", "renew a lease, or end it", report, "push"),
+    Endpoint(
+        *("GET", "/api/v1/pending/{system:path}", "how many of its places are to be decided anew"),
+        pending,
+    ),
     Endpoint("POST", "/api/v1/learnt", "take in a file of COLLFORGE_LEARN", push_learnt, "push"),
 ]

@@ -110,10 +110,16 @@ class Night:
         return [f"{test['case']}: {test['fail_reason']}" for test in failed]
 
 
-def run_night(cluster: Commands, winners: Path, folder: Path, *words: str) -> Night:
+def run_night(
+    cluster: Commands,
+    winners: Path,
+    folder: Path,
+    *words: str,
+    settings: Path = reframe_checks.SLURM_SETTINGS,
+) -> Night:
     """What docs/site.md tells a site to do every night. ReFrame's files are below ``folder``."""
     report = folder / "report.json"
-    where = ["-C", str(reframe_checks.SLURM_SETTINGS), "-c", str(reframe_checks.CHECKS), "-R"]
+    where = ["-C", str(settings), "-c", str(reframe_checks.CHECKS), "-R"]
     where += ["--system", "slurm:openmpi", "--exec-policy", "serial", "-t", "nightly", "-r"]
     where += ["--prefix", str(folder), "--report-file", str(report)]
     env = {

@@ -65,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
         if args.once:
             break
     if args.output:
+        agent.await_decisions()
         pull.fetch(client, args_system(args), args.output)
     return int(failed > 0)
 
