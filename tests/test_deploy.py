@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import configparser
+import json
+import re
 import runpy
+import shlex
 import sys
 import types
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
@@ -80,3 +85,18 @@ def test_the_spack_package_calls_what_there_is(monkeypatch: pytest.MonkeyPatch) 
     args = main.build_parser()[0].parse_args(words)
     assert (args.mpi, str(args.prefix)) == ("intel_oneapi_mpi", "/prefix/tree")
     assert versions == [package.__version__]
+
+
+def test_the_units_of_the_service_call_what_there_is(tmp_path: Path) -> None:
+    folder = TOP / "deploy" / "service"
+    (start,) = re.findall("^ExecStart=(.*)$", (folder / "collforge.service").read_text(), re.M)
+    text = (folder / "Containerfile").read_text()
+    (command,) = re.findall("^CMD (.*)$", text, re.M)
+    for words in (shlex.split(start), json.loads(command)):
+        here = [re.sub(".*/fleet.db", str(tmp_path / "fleet.db"), word) for word in words[1:]]
+        args = main.build_parser()[0].parse_args(here)
+        assert args.run.__module__ == "collforge.service.commands.serve"
+    (extras,) = re.findall(r"/src\[(.*)\]", text)
+    config = configparser.ConfigParser()
+    config.read(TOP / "setup.cfg")
+    assert {*extras.split(",")} <= {*config["options.extras_require"]}

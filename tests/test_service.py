@@ -7,6 +7,8 @@ import csv
 import gzip
 import io
 import json
+import re
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,8 +17,9 @@ from typing import Any
 
 import pytest
 from asgi import Answer, add_token, call, pushed, server
+from conftest import some
 from invented_tunings import PLACE, Tuning
-from support import execute
+from support import TOP, execute
 
 from collforge.db import Result, Store
 from collforge.db.inspection import Inspection
@@ -507,3 +510,59 @@ def test_push_and_pull_by_the_commands(
     assert main.main(["serve", "token", "revoke", "site", "--db", str(fleet)]) == 0
     assert main.main(["serve", "token", "list", "--db", str(fleet)]) == 0
     assert "revoked" in capsys.readouterr().out
+
+
+CHECK = """
+import reframe as rfm
+import reframe.utility.sanity as sn
+
+@rfm.simple_test
+class Answer(rfm.RunOnlyRegressionTest):
+    valid_systems = valid_prog_environs = ["*"]
+    executable = "echo"
+    executable_opts = ["42"]
+    reference = {"*": {"answer": (40, -0.01, 0.01, "s")}}
+
+    @sanity_function
+    def right(self):
+        return True
+
+    @performance_function("s")
+    def answer(self):
+        return sn.extractsingle(r"(42)", self.stdout, 1, float)
+"""
+SETTINGS = """
+site_configuration = {
+    "systems": [{"name": "cluster", "hostnames": [".*"], "partitions": [
+        {"name": "p", "scheduler": "local", "launcher": "local", "environs": ["builtin"]}]}],
+    "environments": [{"name": "builtin"}],
+    "logging": [{"perflog_multiline": MULTILINE, "handlers_perflog": []}],
+}
+"""
+
+
+@pytest.mark.parametrize("multiline", some([False, True]))
+def test_reframe_sends_findings(multiline: bool, made: Manifest, tmp_path: Path) -> None:
+    """By the lines of docs/service.md, to a real server."""
+    docs = (TOP / "docs" / "service.md").read_text()
+    (lines,) = re.findall(r"^```python\n(.*?)^```$", docs, re.S | re.M)
+    fleet = tmp_path / "fleet.db"
+    token = add_token(fleet, "push", SYSTEM)
+    with server(fleet) as (address, _):
+        settings = SETTINGS.replace("MULTILINE", str(multiline)) + lines
+        (tmp_path / "settings.py").write_text(settings.replace("https://tuning.example", address))
+        (tmp_path / "check.py").write_text(CHECK)
+        words = ["reframe", "-C", "settings.py", "-c", "check.py", "-r", "--prefix", str(tmp_path)]
+        reframe = str(Path(sys.executable).with_name("reframe"))
+        done = execute(
+            ["env", f"COLLFORGE_TOKEN={token}", f"HOME={tmp_path}", reframe, *words[1:]],
+            cwd=tmp_path,
+        )
+    assert "LoggingError" not in done.stdout + done.stderr, done.stdout
+    with ServiceStore(fleet) as store:
+        (one,) = store.findings()
+    assert (one.system, one.partition, one.environment) == (SYSTEM, "p", "builtin")
+    assert (one.test, one.variable, one.value, one.unit) == ("Answer", "answer", 42, "s")
+    assert (one.reference, one.passed) == (40, False)
+    assert (one.low, one.high) == pytest.approx((39.6, 40.4))
+    assert one.found > "2026"

@@ -35,22 +35,23 @@ pytestmark = pytest.mark.wide
 PIPELINES, RUNS, READERS, KILLS = 50, 200, 20, 10
 AT_ONCE = 10
 """Launches of a push."""
-SYSTEMS, LAYOUTS = 5, ("4x2", "2x2", "2x4", "3x2", "4x1")
+SYSTEMS = 25
+LAYOUTS = [f"{nodes}x{ranks}" for nodes in (2, 3, 4, 5) for ranks in (1, 2, 3, 4, 5)]
 P99_SECONDS, MOST_MB, OVERVIEW_SECONDS = 0.1, 300, 1.0
 
 
 def launches(made: Manifest, pipeline: int) -> list[RunRecord]:
-    """Those of a pipeline, which alone has their uuids."""
-    place = replace(
-        PLACE,
-        system=f"cluster{pipeline % SYSTEMS}",
-        layout=LAYOUTS[pipeline // SYSTEMS % len(LAYOUTS)],
-    )
-    drawn = [Tuning(made, place, day=1 + pipeline % 28).launch(number) for number in range(20)]
-    return [
-        replace(drawn[number % 20], uuid=f"pipeline{pipeline}-{number}", seed=number)
-        for number in range(RUNS)
-    ]
+    """Those of a pipeline, which alone has their uuids: 20 on each of its ten layouts."""
+    system = replace(PLACE, system=f"cluster{pipeline % SYSTEMS}")
+    names = LAYOUTS[pipeline // SYSTEMS % 2 :: 2]
+    tunings = [Tuning(made, replace(system, layout=name)) for name in names]
+    found = []
+    for number in range(RUNS):
+        run = tunings[number % len(tunings)].launch(number // len(tunings))
+        results = run.results[:3]  # native and two variants at one size
+        uuid = f"pipeline{pipeline}-{number}"
+        found.append(replace(run, uuid=uuid, seed=number, results=results))
+    return found
 
 
 def push(at: Client, runs: list[RunRecord]) -> None:
@@ -198,9 +199,11 @@ LARGE = (
     " JOIN run ON run.id = run WHERE uuid LIKE 'large%'",
     "INSERT INTO winner (system, mpi_library, layout, collective, bytes, variant, ratio, ratio_low,"
     " ratio_high, launches, verification, decided)"
-    " SELECT system, mpi_library, layout, 'bcast', n.i, variant, 2.0, 1.5, 2.5, 5, verification.id,"
-    " '2026-02-02T00:00:00Z' FROM run JOIN n ON n.i < 50 JOIN verification ON verification.run = run.id"
-    " WHERE uuid LIKE 'large%' GROUP BY 1, 2, 3, 5",
+    " SELECT system, mpi_library, layout, 'bcast', n.i, variant, 2.0, 1.5, 2.5, 5, first,"
+    " '2026-02-02T00:00:00Z' FROM (SELECT run, variant, min(id) AS first FROM verification"
+    " WHERE problem = 'bcast@4x2,bytes=1' GROUP BY run)"
+    " JOIN run ON run.id = run JOIN n ON n.i < 50 WHERE uuid LIKE 'large%' AND run.id <= 1 + 200 * 5"
+    " GROUP BY 1, 2, 3, 5",
     "INSERT INTO finding SELECT NULL, 1 + i % (SELECT count(*) FROM system), 'p', 'e',"
     " strftime('%Y-%m-%dT03:00:00Z', 'now', '-' || (i % 60) || ' days'), '', 'test' || (i / 60), '', 'time',"
     " 2.0, 'us', 1.0, 0.9, 1.1, i % 7 > 0 FROM n",
@@ -211,7 +214,7 @@ LARGE = (
 def large(made: Manifest, tmp_path: Path) -> Iterator[Path]:
     """A million measurements of five systems."""
     path = tmp_path / "large.db"
-    for number in range(SYSTEMS):
+    for number in range(5):
         Tuning(made, replace(PLACE, system=f"cluster{number}")).store(path, launches=3)
     with ServiceStore(path) as store, store.transaction():
         for sql in LARGE:
