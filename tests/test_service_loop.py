@@ -57,8 +57,9 @@ int main(int argc, char **argv) {
 """
 
 CONFIG = """
-from collforge.reframe_checks.settings.slurm_cluster import site_configuration
+from collforge.reframe_checks.settings.slurm_cluster import site_configuration as own
 
+site_configuration = own  # ReFrame looks for an assignment
 site_configuration["logging"][0]["handlers_perflog"].append({
     "type": "httpjson", "url": "%s/api/v1/findings", "level": "info",
     "extra_headers": {"Authorization": "Bearer %s"},
