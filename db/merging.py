@@ -28,7 +28,7 @@ _DERIVED = {
     "map": ("system", "mpi_library"),
 }
 # What may differ in files that are joined, and is no result: that of the first file holds.
-_FIRST_HOLDS = ("system", "lanes", "source", "decision", "job", "finding", "profile")
+_FIRST_HOLDS = ("system", "lanes", "source", "decision", "epoch", "job", "finding", "profile")
 # What the caller derives anew.
 _REBUILT = ("learnt",)
 
@@ -198,6 +198,9 @@ class Merged(Store):
             if table.name == "system" and not first["host_pattern"]:
                 self.describe_system(row["name"], row["host_pattern"])
                 first["host_pattern"] = row["host_pattern"]
+            if table.name == "epoch" and row["begins"] > first["begins"]:
+                self._rows("UPDATE epoch SET begins = ? WHERE id = ?", row["begins"], here)
+                first["begins"] = row["begins"]
             joined[number].ids[table.name][old] = here
             joined[number].results.update(scopes[row["run"]] if scopes else ())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from collforge.db.history import History
-from collforge.db.records import Finding, JobRecord, Learnt, StoredProfile, Verdict
+from collforge.db.records import Epoch, Finding, JobRecord, Learnt, StoredProfile, Verdict
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.variant import Variant
@@ -133,6 +133,32 @@ class Production(History):
             for layout, *variant, size, confirmed, ratio, jobs, owners, first, last in rows
             for rest in [(ratio, jobs, owners, first, last)]
         ]
+
+    def begin_epoch(self, place: Place, collective: str, nbytes: int, begins: str) -> None:
+        """Launches before a date count no more for a problem, but stay. An earlier date changes nothing."""
+        with self.transaction():
+            at = {**self._library(place), "layout": self._layout_id(place.layout)}
+            self._rows(
+                "INSERT INTO epoch (system, mpi_library, layout, collective, bytes, begins)"
+                " VALUES (:system, :mpi_library, :layout, :collective, :bytes, :begins)"
+                " ON CONFLICT (system, mpi_library, layout, collective, bytes)"
+                " DO UPDATE SET begins = max(begins, excluded.begins)",
+                **at,
+                collective=collective,
+                bytes=nbytes,
+                begins=begins,
+            )
+
+    def epochs(self, system: str = "") -> list[Epoch]:
+        """Those of a system ('': all)."""
+        rows = self._rows(
+            "SELECT system.name, mpi_library.name, version, layout.name, collective, bytes, begins FROM epoch"
+            " JOIN system ON system.id = epoch.system JOIN mpi_library ON mpi_library.id = epoch.mpi_library"
+            " JOIN layout ON layout.id = epoch.layout WHERE ? IN ('', system.name)"
+            " ORDER BY 1, 2, 3, 4, 5, 6",
+            system,
+        )
+        return [Epoch(Place(*row[:4]), *row[4:]) for row in rows]
 
     def record_findings(self, findings: Iterable[Finding]) -> int:
         """Returns how many were new."""

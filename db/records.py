@@ -202,6 +202,16 @@ class Winner:
     decided: str
 
 
+@dataclass(frozen=True)
+class Epoch:
+    """Since when launches count for a problem."""
+
+    place: Place
+    collective: str
+    bytes: int
+    begins: str
+
+
 # ---- production jobs, nights and applications ----------------------------------------------------
 
 

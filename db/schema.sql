@@ -207,6 +207,19 @@ CREATE TABLE map (
     UNIQUE (system, mpi_library, nodes, ranks_per_node, collective, bytes)
 );
 
+-- Since when launches count for a problem: before, the machine was another one (`collforge tune --since`). Launches of
+-- before stay on record.
+CREATE TABLE epoch (
+    id INTEGER PRIMARY KEY,
+    system INTEGER NOT NULL REFERENCES system (id) ON DELETE CASCADE,
+    mpi_library INTEGER NOT NULL REFERENCES mpi_library (id) ON DELETE CASCADE,
+    layout INTEGER NOT NULL REFERENCES layout (id) ON DELETE CASCADE,
+    collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
+    bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0),
+    begins TEXT NOT NULL CHECK (begins GLOB '????-??-??T??:??:??Z'),
+    UNIQUE (system, mpi_library, layout, collective, bytes)
+);
+
 -- A file of COLLFORGE_LEARN, taken in once: a production job, and what it saw.
 CREATE TABLE job (
     id INTEGER PRIMARY KEY,

@@ -59,6 +59,8 @@ CREATE TABLE IF NOT EXISTS service_task (
     -- The kind of a proposal (tuner/site/proposals.py), or 'new' (service/queue.py); and the same in words.
     reason TEXT NOT NULL CHECK (typeof(reason) = 'text' AND reason <> ''),
     why TEXT NOT NULL CHECK (typeof(why) = 'text'),
+    -- Since when launches count for these problems; '': all do.
+    since TEXT NOT NULL CHECK (typeof(since) = 'text'),
     -- Seconds of the stored profiles in such calls.
     gain REAL NOT NULL DEFAULT 0.0 CHECK (typeof(gain) = 'real'),
     created TEXT NOT NULL CHECK (created GLOB '????-??-??T??:??:??Z'),

@@ -238,15 +238,24 @@ class Store(Production):
             for row in rows
         ]
 
-    def measurements(self, place: Place, collective: str | None = None) -> list[Measurement]:
-        """The measurements at a place (database key), sorted by problem, then by run."""
+    def measurements(
+        self, place: Place, collective: str | None = None, *, whole: bool = False
+    ) -> list[Measurement]:
+        """The measurements at a place (database key), sorted by problem, then by run.
+
+        Those that count (`begin_epoch`); ``whole``: all.
+        """
         rows = self._rows(
-            f"SELECT run.uuid, problem, bytes, {_VARIANT}, samples, median, late, start_errors"
+            f"SELECT run.uuid, problem, measurement.bytes, {_VARIANT}, samples, median, late, start_errors"
             f" {_RUNS}"
             " JOIN measurement ON measurement.run = run.id"
             " JOIN variant ON variant.id = measurement.variant"
+            " LEFT JOIN epoch ON epoch.system = run.system AND epoch.mpi_library = run.mpi_library"
+            " AND epoch.layout = run.layout AND epoch.collective = measurement.collective"
+            " AND epoch.bytes = measurement.bytes"
             " WHERE system.name = :system AND mpi_library.name = :mpi"
             " AND mpi_library.version = :version AND layout.name = :layout"
+            " AND (:whole OR started >= coalesce(begins, ''))"
             " AND :collective IN ('', measurement.collective)"
             " ORDER BY problem, run.id, measurement.id",
             system=place.system,
@@ -254,6 +263,7 @@ class Store(Production):
             version=place.mpi_version,
             layout=place.layout,
             collective=collective or "",
+            whole=int(whole),
         )
         return [
             Measurement(

@@ -52,9 +52,8 @@ class Agent:
             return None
         problems = frozenset((str(name), int(size)) for name, size in found["problems"])
         place = Place(found["system"], found["mpi"], found["mpi_version"], found["layout"])
-        return Task(
-            found["id"], Proposal(place, found["reason"], problems, found["why"], found["gain"])
-        )
+        about = found["reason"], problems, found["why"], found["gain"], found["since"]
+        return Task(found["id"], Proposal(place, *about))
 
     def tune(self, task: Task) -> int:
         """Runs `collforge tune`, whose exit code it returns, and keeps the lease meanwhile."""

@@ -54,6 +54,17 @@ class PushedLanes(msgspec.Struct, forbid_unknown_fields=True):
     rate: float
 
 
+class PushedEpoch(msgspec.Struct, forbid_unknown_fields=True):
+    """As `collforge.db.Epoch`, of the system."""
+
+    mpi: str
+    mpi_version: str
+    layout: str
+    collective: str
+    bytes: int
+    begins: str
+
+
 class Push(msgspec.Struct, forbid_unknown_fields=True):
     """Launches of one system."""
 
@@ -63,6 +74,7 @@ class Push(msgspec.Struct, forbid_unknown_fields=True):
     lanes: list[PushedLanes] = []
     sources: dict[str, dict[str, str]] = {}
     """Fingerprint -> C file -> hash."""
+    epochs: list[PushedEpoch] = []
 
 
 _DECODER = msgspec.json.Decoder(Push)
@@ -91,6 +103,13 @@ def read(data: bytes) -> Push:
         _version(lanes.mpi_version, "lanes.mpi_version")
         _between(lanes.number, 1, 10_000, "lanes.number")
         _check(0 < lanes.rate < 1e15, "lanes.rate", lanes.rate)
+    for epoch in found.epochs:
+        name(epoch.mpi, "epochs.mpi")
+        _version(epoch.mpi_version, "epochs.mpi_version")
+        layout(epoch.layout, "epochs.layout")
+        _check(bool(_WORD.fullmatch(epoch.collective)), "epochs.collective", epoch.collective)
+        _between(epoch.bytes, 0, 2**62, "epochs.bytes")
+        date(epoch.begins, "epochs.begins")
     for fingerprint, files in found.sources.items():
         for text in (fingerprint, *files, *files.values()):
             name(text, "sources")

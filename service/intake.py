@@ -43,6 +43,9 @@ def store_push(store: ServiceStore, push: Push, by: str) -> int:
             if (lanes.mpi, lanes.mpi_version) not in known:
                 place = Place(system, lanes.mpi, lanes.mpi_version, "")
                 store.record_lanes(place, Lanes(lanes.number, lanes.rate))
+        for one in push.epochs:
+            at = Place(system, one.mpi, one.mpi_version, one.layout)
+            store.begin_epoch(at, one.collective, one.bytes, one.begins)
         for fingerprint, files in push.sources.items():
             store.record_sources(fingerprint, files)
         for place in _changed(store, new):

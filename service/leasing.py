@@ -53,6 +53,7 @@ def _written(one: Lease) -> dict[str, object]:
         "reason": one.proposal.kind,
         "why": one.proposal.why,
         "gain": one.proposal.gain,
+        "since": one.proposal.since,
         "problems": sorted(one.proposal.problems),
     }
 

@@ -97,8 +97,8 @@ class Queue(Store):
                 kept.add(open_[0] if open_ else self._add(one))
                 for row in open_[:1]:
                     self._rows(
-                        "UPDATE service_task SET problems = ?, why = ?, gain = ? WHERE id = ?",
-                        *(text, one.why, one.gain, row),
+                        "UPDATE service_task SET problems = ?, why = ?, gain = ?, since = ? WHERE id = ?",
+                        *(text, one.why, one.gain, one.since, row),
                     )
             for (row,) in self._rows(
                 "SELECT id FROM service_task WHERE system = ? AND state = 'open' AND attempts = 0",
@@ -174,6 +174,7 @@ class Queue(Store):
             reason=one.kind,
             why=one.why,
             gain=one.gain,
+            since=one.since,
             created=now(),
         )
 
@@ -188,7 +189,7 @@ class Queue(Store):
 
     def _open(self, system: str) -> Iterator[Lease]:
         for row in self._rows(
-            "SELECT id, system, mpi, mpi_version, layout, reason, problems, why, gain FROM service_task"
+            "SELECT id, system, mpi, mpi_version, layout, reason, problems, why, gain, since FROM service_task"
             " WHERE state = 'open' AND system = ?",
             system,
         ):

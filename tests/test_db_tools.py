@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from invented_tunings import FAST, PLACE, SECONDS, SLOW, Out, Tuning, content, run
+from invented_tunings import FAST, PLACE, SECONDS, SIZES, SLOW, Out, Tuning, content, run
 
 from collforge.db import Choice, Lanes, ReadOnly, Store, migrate
 from collforge.db.inspection import Inspection
@@ -425,3 +425,32 @@ def test_what_is_older_than_a_date_is_removed(made: Manifest, tmp_path: Path, ca
         left = {place: len(store.measurements(place)) for place in store.places()}
     assert {place: count for place, count in left.items() if count} == {PLACE: 36}
     assert "sound" in run(capsys, 0, "check", "--db", path)
+
+
+def test_an_epoch_begins(made: Manifest, tmp_path: Path, capsys: Out) -> None:
+    """Launches of before count no more for that size, but stay. The newest epoch of joined files holds."""
+    tuning = Tuning(made)
+    path = tuning.store(tmp_path / "a")
+    size, begins = SIZES[0], tuning.launch(4).started
+    with Store(path) as store:
+        everything = store.measurements(PLACE)
+        store.begin_epoch(PLACE, "bcast", size, begins)
+        store.begin_epoch(PLACE, "bcast", size, "2026-01-01T00:00:00Z")
+        counting = store.measurements(PLACE)
+        assert store.measurements(PLACE, whole=True) == everything
+        gone = {(one.run, one.bytes) for one in everything} - {
+            (one.run, one.bytes) for one in counting
+        }
+        assert gone == {(tuning.launch(number).uuid, size) for number in range(4)}
+    run(capsys, 1, "check", "--db", path)
+    tuning.decide(path)
+    run(capsys, 0, "check", "--db", path)
+    with Store(path) as store:
+        assert [one.bytes for _, one in store.undecided()] == [size], "two launches are too few"
+    other = tuning.store(tmp_path / "b")
+    with Store(other) as store:
+        store.begin_epoch(PLACE, "bcast", size, "2027-01-01T00:00:00Z")
+    run(capsys, 0, "merge", path, other, "--output", tmp_path / "both")
+    with Store(tmp_path / "both") as store:
+        assert [one.begins for one in store.epochs()] == ["2027-01-01T00:00:00Z"]
+        assert {one.bytes for one in store.measurements(PLACE)} == {SIZES[1]}

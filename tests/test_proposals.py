@@ -45,7 +45,7 @@ def test_a_night_that_failed(store: Store, made: Manifest) -> None:
     assert one.problems == {("bcast", size) for size in SIZES} and one.place == PLACE
     assert one.command == (
         "collforge tune --system cluster --mpi openmpi --layout 4x2 --collective bcast"
-        f" --sizes {SIZES[0]},{SIZES[1]}"
+        f" --sizes {SIZES[0]},{SIZES[1]} --since {LATE}"
     )
     store.record_findings([night(made, LATER, True)])
     (one,) = found(store, made, proposals.REGRESSION)

@@ -222,7 +222,7 @@ def test_the_agent_tunes_what_it_leased(monkeypatch: pytest.MonkeyPatch) -> None
     said: list[tuple[str, Any]] = []
     task = {
         "id": 7, "system": "cluster", "mpi": "mpich", "mpi_version": "MPICH 5", "layout": "3x2",
-        "reason": "refuted", "why": "words", "gain": 0.0, "problems": [["bcast", 1024]],
+        "reason": "refuted", "why": "words", "gain": 0.0, "problems": [["bcast", 1024]], "since": "2026-01-01T00:00:00Z",
     }  # fmt: skip
 
     def post(self: Client, path: str, data: bytes, *_: object) -> dict[str, Any]:
@@ -235,7 +235,15 @@ def test_the_agent_tunes_what_it_leased(monkeypatch: pytest.MonkeyPatch) -> None
     leased = one.lease()
     assert leased
     words = ["tune", "--mpi", "mpich", "--layout", "3x2", "--db", "own.db"]
-    assert one.words(leased.proposal) == [*words, "--collective", "bcast", "--sizes", "1024"]
+    assert one.words(leased.proposal) == [
+        *words,
+        "--collective",
+        "bcast",
+        "--sizes",
+        "1024",
+        "--since",
+        task["since"],
+    ]
     whole = replace(leased.proposal, problems=frozenset())
     assert one.words(whole) == [*words, "--collective", "reduce"]
     monkeypatch.setattr(agent, "RENEWALS", 600)

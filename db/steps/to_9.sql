@@ -4,6 +4,19 @@ ALTER TABLE run ADD COLUMN scheduler_job TEXT NOT NULL DEFAULT '' CHECK (typeof(
 
 ALTER TABLE run ADD COLUMN seconds INTEGER NOT NULL DEFAULT 0 CHECK (seconds >= 0);
 
+-- Since when launches count for a problem: before, the machine was another one (`collforge tune --since`). Launches of
+-- before stay on record.
+CREATE TABLE epoch (
+    id INTEGER PRIMARY KEY,
+    system INTEGER NOT NULL REFERENCES system (id) ON DELETE CASCADE,
+    mpi_library INTEGER NOT NULL REFERENCES mpi_library (id) ON DELETE CASCADE,
+    layout INTEGER NOT NULL REFERENCES layout (id) ON DELETE CASCADE,
+    collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
+    bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0),
+    begins TEXT NOT NULL CHECK (begins GLOB '????-??-??T??:??:??Z'),
+    UNIQUE (system, mpi_library, layout, collective, bytes)
+);
+
 -- A file of COLLFORGE_LEARN, taken in once: a production job, and what it saw.
 CREATE TABLE job (
     id INTEGER PRIMARY KEY,

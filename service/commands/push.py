@@ -12,7 +12,7 @@ from collforge.db import RunRecord
 from collforge.errors import CollforgeError, unknown
 from collforge.service import documents
 from collforge.service.client import TOKEN_VARIABLE, Client, quoted, read_token
-from collforge.service.documents import Push, PushedLanes, PushedSystem
+from collforge.service.documents import Push, PushedEpoch, PushedLanes, PushedSystem
 from collforge.service.store import ServiceStore
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import learnt
@@ -112,11 +112,16 @@ def pushes(store: ServiceStore, client: Client, system: str) -> Iterator[bytes]:
     known = set(documents.uuids(client.get(f"/api/v1/runs/{quoted(system)}").body))
     about = PushedSystem(system, store.host_pattern(system))
     lanes = [PushedLanes(*of, *found) for of, found in store.system_lanes(system).items()]
+    epochs = [
+        PushedEpoch(at.mpi, at.mpi_version, at.layout, one.collective, one.bytes, one.begins)
+        for one in store.epochs(system)
+        for at in [one.place]
+    ]
     missing = [uuid for uuid in store.uuids(system) if uuid not in known]
     for runs in _chunks(store, missing):
         prints = {one.variant.fingerprint for run in runs for one in run.results}
         sources = {one: store.sources(one) for one in sorted(prints - {""})}
-        yield documents.encode(Push(documents.FORMAT, about, list(runs), lanes, sources))
+        yield documents.encode(Push(documents.FORMAT, about, list(runs), lanes, sources, epochs))
 
 
 def _chunks(store: ServiceStore, uuids: Sequence[str]) -> Iterator[list[RunRecord]]:

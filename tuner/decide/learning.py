@@ -120,6 +120,7 @@ class Dropped:
     place: Place
     variant: Variant
     bytes: int
+    """Of the winner that is nearest to the calls."""
     jobs: int
     last: str
     ratio: float
@@ -138,17 +139,18 @@ def dropped(store: Store, place: Place) -> list[Dropped]:
 
     By one owner's files alone, too: they change nothing, and whoever looks may measure.
     """
-    winners = {
-        (one.place.layout, one.choice.variant): one.decided
-        for one in store.winners(place.system, place.mpi)
-        if one.place.library == place.library and not one.choice.variant.is_native
-    }
+    winners: dict[tuple[str, Variant], dict[int, str]] = {}
+    for each in store.winners(place.system, place.mpi):
+        if each.place.library == place.library and not each.choice.variant.is_native:
+            key = each.place.layout, each.choice.variant
+            winners.setdefault(key, {})[each.choice.bytes] = each.decided
     found: dict[Key, list[Said]] = {}
     for job in store.jobs(place):
         for one in job.verdicts:
-            decided = winners.get((one.layout, one.variant), "~")
-            if one.again and not one.kept and job.ended > decided:
-                found.setdefault((one.layout, one.variant, one.bytes), []).append((job, one))
+            decided = winners.get((one.layout, one.variant), {})
+            size = min(decided, key=lambda n: abs(bucket(n) - bucket(one.bytes)), default=0)
+            if one.again and not one.kept and job.ended > decided.get(size, "~"):
+                found.setdefault((one.layout, one.variant, size), []).append((job, one))
     return [
         Dropped(
             Place(place.system, place.mpi, place.mpi_version, layout),

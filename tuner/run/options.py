@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 from collforge import home
@@ -122,6 +122,16 @@ def day(text: str) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text}: give a date, e.g. 2026-01-31") from None
+
+
+def moment(text: str) -> str:
+    """A date, or a date and time in UTC, as the database has them; the type of an option."""
+    for pattern in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"):
+        with suppress(ValueError):
+            return datetime.strptime(text, pattern).strftime("%Y-%m-%dT%H:%M:%SZ")
+    raise argparse.ArgumentTypeError(
+        f"{text}: give a date, e.g. 2026-01-31 or 2026-01-31T20:00:00Z"
+    )
 
 
 def find_libraries(names: str | None) -> list[MpiLibrary]:

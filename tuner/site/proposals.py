@@ -40,6 +40,8 @@ class Proposal:
     why: str
     gain: float = 0.0
     """Seconds of the stored profiles in such calls, waiting apart: what can be shortened."""
+    since: str = ""
+    """The machine was another one before; '': it was not."""
 
     @property
     def words(self) -> list[str]:
@@ -59,7 +61,8 @@ class Proposal:
             return []
         names = sorted({name for name, _ in self.problems})
         sizes = sorted({size for _, size in self.problems})
-        return ["--collective", ",".join(names), "--sizes", ",".join(map(str, sizes))]
+        since = ["--since", self.since] if self.since else []
+        return ["--collective", ",".join(names), "--sizes", ",".join(map(str, sizes)), *since]
 
     @property
     def command(self) -> str:
@@ -122,10 +125,9 @@ def _regressions(store: Store, places: Collection[Place]) -> Iterator[Proposal]:
                 problem = drop.variant.collective, drop.bytes
                 groups.setdefault(drop.place, {}).setdefault(problem, drop.last)
     for place, problems in groups.items():
-        what = (
-            f"{len(problems)} winners slower than they were, last on {max(problems.values())[:10]}"
-        )
-        yield Proposal(place, REGRESSION, frozenset(problems), what)
+        last = max(problems.values())
+        what = f"{len(problems)} winners slower than they were, last on {last[:10]}"
+        yield Proposal(place, REGRESSION, frozenset(problems), what, since=last)
 
 
 def _newest(store: Store) -> dict[Place, str]:

@@ -22,7 +22,7 @@ def choose(store: Store, system: str, mpi: str, layout: str, collective: str) ->
         (place, one)
         for place in store.places()
         if system in ("", place.system) and mpi in ("", place.mpi) and layout in ("", place.layout)
-        for one in store.measurements(place, collective or None)
+        for one in store.measurements(place, collective or None, whole=True)
         if one.samples
     ]
 

@@ -50,7 +50,7 @@ def read(store: Store, place: Place, runs: Mapping[str, StoredRun]) -> list[Spre
     """The spreads at a place (database key), of these launches."""
     chosen = choices_at(store, place)
     groups: dict[tuple[str, Variant], list[Measurement]] = {}
-    for one in store.measurements(place):
+    for one in store.measurements(place, whole=True):
         choice = chosen.get((one.variant.collective, one.bytes))
         serves = one.variant.is_native or (choice is not None and choice.variant == one.variant)
         if one.run in runs and one.samples and serves:

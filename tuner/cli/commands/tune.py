@@ -14,6 +14,7 @@ from pathlib import Path
 from collforge import units
 from collforge.case import Case
 from collforge.db import Store
+from collforge.generator.manifest import Manifest
 from collforge.home import home
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
@@ -31,7 +32,7 @@ from collforge.tuner.decide.profile import Profile
 from collforge.tuner.run import measuring
 from collforge.tuner.run.budget import Allowance, Budget
 from collforge.tuner.run.jobs import JobError
-from collforge.tuner.run.options import add_database, add_mpi, find_libraries, input_file
+from collforge.tuner.run.options import add_database, add_mpi, find_libraries, input_file, moment
 from collforge.tuner.run.tune import Session, Spent, tune
 from collforge.tuner.site import expected_times
 
@@ -62,6 +63,12 @@ def add_parser(subparsers: Subparsers) -> None:
         nargs="+",
         type=input_file,
         help="tune what applications call (COLLFORGE_PROFILE), instead of --layout, --collective and --sizes",
+    )
+    parser.add_argument(
+        "--since",
+        metavar="DATE",
+        type=moment,
+        help="measure again what is decided: for these problems, launches before this date count no more",
     )
     parser.add_argument(
         "--cover",
@@ -178,9 +185,18 @@ def open_sessions(
         place = Place.of(measuring.system_name(there), library, goal.layout)
         site = measuring.site(there, library.name)
         known = replace(goal, lanes=known_lanes(args.db, place))
+        if args.since and not args.dry_run:
+            begin_epochs(args.db, place, made, goal, args.since)
         sessions.append(Session(made, known, site, place, args.db, home() / "runs", spent))
         spent = Spent()
     return sessions
+
+
+def begin_epochs(database: Path, place: Place, made: Manifest, goal: Goal, since: str) -> None:
+    """Of the goal's problems."""
+    with Store(database) as store, store.transaction():
+        for problem in plan.problems(made, goal):
+            store.begin_epoch(place, problem.collective, problem.bytes, since)
 
 
 def asked_layouts(args: argparse.Namespace) -> list[str | None]:
