@@ -72,7 +72,7 @@ def winners(service: Service, call: Call) -> Response:
 
 
 def kept_winners(service: Service, call: Call) -> Response | None:
-    found = service.published.fresh((call.path["system"], call.query.get("mpi", "")))
+    found = service.recent_winners(call.path["system"], call.query.get("mpi", ""))
     return _published(found, call) if found else None
 
 

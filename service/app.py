@@ -28,8 +28,10 @@ from collforge.service.refusal import Refused
 from collforge.service.service import Service
 from collforge.service.tokens import Token
 
-BODIES = 8
+BODIES = 12
 """Bodies that are held at once; others wait."""
+WORKERS = 2
+"""Of these the ones that are worked on at once: only one can write, and readers need the processor, too."""
 CONTENT_POLICY = (
     "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
@@ -37,7 +39,7 @@ CONTENT_POLICY = (
 HEADERS = {
     "Content-Security-Policy": CONTENT_POLICY,
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
+    "Referrer-Policy": "same-origin",  # by `no-referrer` forms would come from the origin null
     "Cache-Control": "no-cache",
 }
 
@@ -106,16 +108,17 @@ def make(service: Service, endpoints: list[Endpoint]) -> Starlette:
 
 
 class _Bodies:
-    """A semaphore of the loop that runs, which is another one in each test."""
+    """Semaphores of the loop that runs, which is another one in each test."""
 
     def __init__(self) -> None:
-        self._made: tuple[object, asyncio.Semaphore] | None = None
+        self._made: tuple[object, asyncio.Semaphore, asyncio.Semaphore] | None = None
 
-    def slot(self) -> asyncio.Semaphore:
+    def slots(self) -> tuple[asyncio.Semaphore, asyncio.Semaphore]:
+        """To hold a body, and to work on it."""
         loop = asyncio.get_running_loop()
         if self._made is None or self._made[0] is not loop:
-            self._made = loop, asyncio.Semaphore(BODIES)
-        return self._made[1]
+            self._made = loop, asyncio.Semaphore(BODIES), asyncio.Semaphore(WORKERS)
+        return self._made[1:]
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -155,9 +158,11 @@ async def _answer(
     rate.take(f"token {call.token.name}" if call.token else address)
     if endpoint.method == "GET":
         return await run_in_threadpool(endpoint.run, service, call)
-    async with bodies.slot():
+    holding, working = bodies.slots()
+    async with holding:
         body = await _body(request)
-        return await run_in_threadpool(_with_body, service, endpoint, call, body)
+        async with working:
+            return await run_in_threadpool(_with_body, service, endpoint, call, body)
 
 
 async def _body(request: Request) -> bytes:

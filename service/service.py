@@ -25,6 +25,8 @@ from collforge.tuner.site.rebuild import Rules
 
 FRESH_SECONDS = 1.0
 """For so long a token, or winners, may be those of before a change by another process."""
+RECENT_SECONDS = 10.0
+"""The same while it is made again, for who would have to wait."""
 PAGE_SECONDS = 5.0
 """The same for pages, which take longer to make."""
 MOST_KEPT = 200
@@ -64,6 +66,23 @@ class Cache(Generic[Kept]):
         if time.monotonic() - checked < self._seconds:
             return value
         return value if stamp == self._stamp() else None
+
+    def recent(self, key: tuple[str, ...], make: Callable[[], Kept]) -> Kept | None:
+        """The value if it was right some seconds ago, and makes it again beside; waits for nothing."""
+        fresh, found = self.fresh(key), self._kept.get(key)
+        if fresh is not None or found is None or time.monotonic() - found[2] > RECENT_SECONDS:
+            return fresh
+        if self._making.acquire(blocking=False):
+            threading.Thread(target=self._again, args=(key, make), daemon=True).start()
+        return found[0]
+
+    def _again(self, key: tuple[str, ...], make: Callable[[], Kept]) -> None:
+        try:
+            self.put(key, make)
+        except CollforgeError:  # whoever asks next is told
+            self.drop(key)
+        finally:
+            self._making.release()
 
     def get(self, key: tuple[str, ...], make: Callable[[], Kept]) -> Kept:
         found = self.fresh(key)
@@ -165,6 +184,10 @@ class Service:
     def winners(self, system: str, mpi: str) -> Published:
         """The published file of a system; mpi '': of all libraries. Raises CollforgeError if there is none."""
         return self.published.get((system, mpi), partial(self._publish, system, mpi))
+
+    def recent_winners(self, system: str, mpi: str) -> Published | None:
+        """From memory; None: they have to be made."""
+        return self.published.recent((system, mpi), partial(self._publish, system, mpi))
 
     def renew_published(self) -> None:
         """After winners were decided: readers find the new ones made."""

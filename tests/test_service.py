@@ -462,7 +462,7 @@ def test_headers(make: Callable[..., Server]) -> None:
         headers = at("GET", url).headers
         assert "frame-ancestors 'none'" in headers["content-security-policy"], url
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
 
 
 def test_push_and_pull_by_the_commands(

@@ -19,7 +19,7 @@ from collforge.tuner.site.rebuild import Rules
 
 EXTRA = "pip install 'collforge[service]'"
 PORT = 8642
-SWITCH_SECONDS = 0.001
+SWITCH_SECONDS = 0.0005
 """After which the interpreter lets another thread run: deciding must not keep readers waiting."""
 MOST_REQUESTS = 500
 """At once; more are told to come again."""
