@@ -222,7 +222,8 @@ def test_the_agent_tunes_what_it_leased(monkeypatch: pytest.MonkeyPatch) -> None
     said: list[tuple[str, Any]] = []
     task = {
         "id": 7, "system": "cluster", "mpi": "mpich", "mpi_version": "MPICH 5", "layout": "3x2",
-        "reason": "refuted", "why": "words", "gain": 0.0, "problems": [["bcast", 1024]], "since": "2026-01-01T00:00:00Z",
+        "reason": "refuted", "why": "words", "gain": 0.0, "problems": [["bcast", 1024]],
+        "since": "2026-01-01T00:00:00Z",
     }  # fmt: skip
 
     def post(self: Client, path: str, data: bytes, *_: object) -> dict[str, Any]:
