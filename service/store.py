@@ -11,7 +11,7 @@ from collforge import case
 from collforge.db import Result, RunRecord, Start
 from collforge.db.production import VARIANT
 from collforge.place import Place
-from collforge.service.queue import Queue, now
+from collforge.service.queue import ORDER, Queue, now
 from collforge.service.tokens import Token
 from collforge.variant import Variant
 
@@ -323,15 +323,16 @@ class ServiceStore(Queue):
     # ---- queue, agents, marks ----
 
     def tasks(self, last: int) -> list[Task]:
-        """What is open first, by gain; then the newest."""
+        """What is leased, then what is open, in the order in which it is handed out, then the newest others."""
         rows = self._rows(
             "SELECT id, system, mpi, mpi_version, layout, problems, reason, why, gain, created, state, agent,"
             " coalesce(lease_until, ''), attempts, result FROM service_task"
-            " ORDER BY state NOT IN ('open', 'leased'), CASE WHEN state IN ('open', 'leased')"
-            " THEN gain ELSE 0 END DESC, id DESC LIMIT ?",
+            " ORDER BY state NOT IN ('leased', 'open'), id DESC LIMIT ?",
             last,
         )
-        return [Task(*row[:5], *(_problems(row[5]), *row[6:])) for row in rows]
+        found = [Task(*row[:5], *(_problems(row[5]), *row[6:])) for row in rows]
+        states = {"leased": 0, "open": 1}
+        return sorted(found, key=lambda one: (states.get(one.state, 2), *_turn(one)))
 
     def agents(self) -> list[Agent]:
         rows = self._rows("SELECT name, system, seen, doing FROM service_agent ORDER BY seen DESC")
@@ -350,6 +351,12 @@ class ServiceStore(Queue):
 
 def _key(place: Place) -> tuple[str, str, str, str]:
     return place.system, place.mpi, place.mpi_version, place.layout
+
+
+def _turn(one: Task) -> tuple[int, float, int]:
+    if one.state != "open":
+        return 0, 0.0, -one.id
+    return ORDER.index(one.reason), -one.gain, one.id
 
 
 def _problems(text: str) -> tuple[tuple[str, int], ...]:

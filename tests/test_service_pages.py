@@ -33,7 +33,7 @@ def fill(path: Path, made: Manifest, system: str) -> None:
     """A system with winners that changed, findings, a queue, an agent."""
     Tuning(made, replace(PLACE, system=system)).store(path)
     tasks = (
-        "system, mpi, mpi_version, layout, problems, reason, why, gain, created, state, agent, lease_until,"
+        "system, mpi, mpi_version, layout, problems, reason, why, since, gain, created, state, agent, lease_until,"
         " result"
     )
     with ServiceStore(path) as store, store.transaction():
@@ -63,13 +63,14 @@ def fill(path: Path, made: Manifest, system: str) -> None:
             '[["bcast", 1024]]',
             "refuted",
             system,
+            "",
             1.5,
             night(1),
             "leased",
             system,
         )
         store._rows(
-            f"INSERT INTO service_task ({tasks}) VALUES ({', '.join('?' * 13)})",
+            f"INSERT INTO service_task ({tasks}) VALUES ({', '.join('?' * 14)})",
             *(*row, night(0), system),
         )
         store._rows(

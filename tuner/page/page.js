@@ -73,7 +73,7 @@ async function show() {
   }
   form.hidden = !CHOOSING.includes(view) || tables.winners.length === 0;
   // The browser would go on behind the form, at the section that the address names.
-  if (shown !== view) document.getElementById("main").focus({ preventScroll: true });
+  if (shown && shown !== view) document.getElementById("main").focus({ preventScroll: true });
   shown = view;
   if (view === "overview") return draw("gains", gains());
   if (view === "profile") return undefined;
