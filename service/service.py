@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -184,6 +184,14 @@ class Service:
     def winners(self, system: str, mpi: str) -> Published:
         """The published file of a system; mpi '': of all libraries. Raises CollforgeError if there is none."""
         return self.published.get((system, mpi), partial(self._publish, system, mpi))
+
+    def warm(self) -> None:
+        """Before the first reader comes, so that nobody waits after a restart."""
+        with self.reader() as store:
+            systems = sorted({place.system for place in store.places()})
+        for system in systems[:MOST_KEPT]:
+            with suppress(CollforgeError):  # nothing is decided yet
+                self.winners(system, "")
 
     def recent_winners(self, system: str, mpi: str) -> Published | None:
         """From memory; None: they have to be made."""

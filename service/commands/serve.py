@@ -85,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         raise CollforgeError(f"the service needs {error.name}: {EXTRA}") from error
     rules = Rules(build.current_manifest())
     service = Service(args.db, lambda: rules, args.private)
+    service.warm()
     sys.setswitchinterval(SWITCH_SECONDS)
     config = uvicorn.Config(
         site.make(service),
