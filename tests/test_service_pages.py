@@ -33,8 +33,8 @@ def fill(path: Path, made: Manifest, system: str) -> None:
     """A system with winners that changed, findings, a queue, an agent."""
     Tuning(made, replace(PLACE, system=system)).store(path)
     tasks = (
-        "system, mpi, mpi_version, layout, problems, reason, why, since, gain, created, state, agent, lease_until,"
-        " result"
+        "system, mpi, mpi_version, layout, problems, reason, why, since, gain, created, state, agent,"
+        " lease_until, result"
     )
     with ServiceStore(path) as store, store.transaction():
         one = Finding(
