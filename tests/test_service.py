@@ -351,9 +351,10 @@ def test_the_worker_survives_and_loses_nothing(
     pushed_meanwhile = [documents.encode(push)]
 
     def interrupted(*words: Any) -> Any:
+        found = prepare(*words)
         if pushed_meanwhile:
             assert at("POST", RUNS, pushed_meanwhile.pop(), token=token).status == 200
-        return prepare(*words)
+        return found
 
     monkeypatch.setattr(rebuild, "prepare", interrupted)
     with at.service.writer() as store:
