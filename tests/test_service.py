@@ -353,9 +353,10 @@ def test_the_worker_survives_and_loses_nothing(
     pushed_meanwhile = [documents.encode(push)]
 
     def interrupted(*words: Any) -> Any:
+        found = prepare(*words)
         if pushed_meanwhile:
             assert at("POST", RUNS, pushed_meanwhile.pop(), token=token).status == 200
-        return prepare(*words)
+        return found
 
     monkeypatch.setattr(rebuild, "prepare", interrupted)
     with at.service.writer() as store:
@@ -566,3 +567,26 @@ def test_reframe_sends_findings(multiline: bool, made: Manifest, tmp_path: Path)
     assert (one.reference, one.passed) == (40, False)
     assert (one.low, one.high) == pytest.approx((39.6, 40.4))
     assert one.found > "2026"
+
+
+def test_database_commands_leave_the_tables_of_the_service_alone(
+    make: Callable[..., Server],
+    site_database: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = make()
+    at("POST", RUNS, pushed(site_database, SYSTEM), token=at.token("push"))
+    at.service.worker.work()
+    for words in (
+        ["check", "--db", str(at.path)],
+        ["merge", str(at.path), str(site_database), "--output", str(tmp_path / "both.db")],
+        ["check", "--db", str(tmp_path / "both.db")],
+        ["prune", "--older-than", "2027-01-01", "--db", str(at.path)],
+        ["check", "--db", str(at.path)],
+    ):
+        assert main.main(["db", *words]) == 0, capsys.readouterr().out
+    with ServiceStore(at.path) as store:
+        assert len(store.tokens()) == len(store.audits(10)) == 1
+    with ServiceStore(tmp_path / "both.db") as store:
+        assert not store.tokens()
