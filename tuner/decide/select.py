@@ -140,11 +140,18 @@ def claims(
     rule: Rule,
     nominated: Collection[Variant] = (),
 ) -> dict[Variant, list[Launch]]:
-    """For each variant that was ever nominated, the launches after its nomination."""
+    """For each variant that was ever nominated, the launches after its nomination.
+
+    After each launch there are new nominations; after many launches, which change little, after each sixteenth
+    part of them, so that the work does not grow with the square of their number.
+    """
     found: dict[Variant, list[Launch]] = {}
     welcome = [v for v in nominated if v in eligible]
+    chosen: list[Variant] = []
+    known = 0
     for number, launch in enumerate(launches):
-        chosen = finalists(launches[:number], native, eligible, rule) if number else []
+        if number >= known + max(1, known // 16):
+            chosen, known = finalists(launches[:number], native, eligible, rule), number
         for variant in dict.fromkeys([*chosen, *welcome]):
             if has(launch, variant, native):
                 found.setdefault(variant, []).append(launch)
