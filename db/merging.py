@@ -87,7 +87,7 @@ def opened(path: Path, renames: Mapping[str, str]) -> Iterator[Source]:
 
 
 @dataclass(frozen=True)
-class _Facts:
+class SystemFacts:
     """What identifies a system, by the file that has it."""
 
     path: Path
@@ -100,12 +100,12 @@ class _Facts:
 
 def compare_systems(sources: Sequence[Source], same: Collection[str] = ()) -> None:
     """Raises Conflict if systems of the same name are not the same. ``same``: those that the user says are."""
-    known: dict[str, _Facts] = {}
+    known: dict[str, SystemFacts] = {}
     found = []
     for source in sources:
         for name, facts in _systems(source):
             first = known.setdefault(name, facts)
-            why = [] if name in same else list(_contradictions(first, facts))
+            why = [] if name in same else list(contradictions(first, facts))
             found += [
                 f"system {name} of {facts.path} is not that of {first.path}: {w}" for w in why
             ]
@@ -114,7 +114,7 @@ def compare_systems(sources: Sequence[Source], same: Collection[str] = ()) -> No
         raise Conflict("\n".join([*found, f"nothing was written; {fix}"]))
 
 
-def _systems(source: Source) -> Iterator[tuple[str, _Facts]]:
+def _systems(source: Source) -> Iterator[tuple[str, SystemFacts]]:
     store = source.store
     hosts: dict[str, set[str]] = defaultdict(set)
     for run in store.runs():
@@ -125,11 +125,12 @@ def _systems(source: Source) -> Iterator[tuple[str, _Facts]]:
             " JOIN mpi_library ON mpi_library.id = lanes.mpi_library WHERE system = ?",
             system,
         )
-        facts = _Facts(source.path, pattern, {row[:2]: row[2:] for row in lanes}, hosts[name])
+        facts = SystemFacts(source.path, pattern, {row[:2]: row[2:] for row in lanes}, hosts[name])
         yield source.renames.get(name, name), facts
 
 
-def _contradictions(first: _Facts, other: _Facts) -> Iterator[str]:
+def contradictions(first: SystemFacts, other: SystemFacts) -> Iterator[str]:
+    """Why two systems of one name are not the same, in words."""
     if first.pattern and other.pattern and first.pattern != other.pattern:
         yield f"its host pattern is {other.pattern}, not {first.pattern}"
     for library in sorted(first.lanes.keys() & other.lanes.keys()):

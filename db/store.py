@@ -215,15 +215,20 @@ class Store(Production):
         columns = "system.name, mpi_library.name, mpi_library.version, layout.name"
         return sorted(Place(*row) for row in self._rows(f"SELECT DISTINCT {columns} {_RUNS}"))
 
-    def runs(self) -> list[StoredRun]:
-        """Every launch, in the order of storing, which is that of decisions."""
+    def runs(self, *, counted: bool = True) -> list[StoredRun]:
+        """Every launch, in the order of storing, which is that of decisions.
+
+        ``counted``: with the numbers of its measurements and verifications, which takes long for many.
+        """
+        counts = (
+            "(SELECT count(*) FROM measurement WHERE measurement.run = run.id)",
+            "(SELECT count(*) FROM verification WHERE verification.run = run.id)",
+            "(SELECT count(*) FROM verification WHERE verification.run = run.id AND NOT passed)",
+        )
         rows = self._rows(
             "SELECT run.uuid, system.name, mpi_library.name, mpi_library.version, layout.name, started,"
             " hosts, launcher, pmi, switches, scheduler_job, seconds,"
-            " (SELECT count(*) FROM measurement WHERE measurement.run = run.id),"
-            " (SELECT count(*) FROM verification WHERE verification.run = run.id),"
-            " (SELECT count(*) FROM verification WHERE verification.run = run.id AND NOT passed)"
-            f" {_RUNS} ORDER BY run.id"
+            f" {', '.join(counts) if counted else '0, 0, 0'} {_RUNS} ORDER BY run.id"
         )
         return [
             StoredRun(

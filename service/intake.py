@@ -6,14 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
-from collforge.db import Finding, Lanes, RunRecord, StoredProfile, merging
-from collforge.db.merging import Contradiction
+from collforge.db import Finding, Lanes, RunRecord, StoredProfile
+from collforge.db.merging import Contradiction, SystemFacts, contradictions
 from collforge.errors import CollforgeError
 from collforge.place import Place
 from collforge.service import documents
@@ -89,14 +87,14 @@ def _compare(store: ServiceStore, push: Push) -> None:
     """Whether a system of this name is the same: by what `collforge db merge` compares."""
     system = push.system.name
     pattern, lanes = store.host_pattern(system), store.system_lanes(system)
-    first = merging._Facts(store.path, pattern, lanes, _unnumbered(store.hosts(system)))
-    other = merging._Facts(
+    first = SystemFacts(store.path, pattern, lanes, _unnumbered(store.hosts(system)))
+    other = SystemFacts(
         store.path,
         push.system.host_pattern,
         {(one.mpi, one.mpi_version): (one.number, one.rate) for one in push.lanes},
         _unnumbered({host for run in push.runs for host in run.hosts}),
     )
-    found = "; ".join(merging._contradictions(first, other))
+    found = "; ".join(contradictions(first, other))
     if found:
         raise Refused(409, f"system {system} is not the one that is stored here: {found}")
 
@@ -198,12 +196,7 @@ def read_profile(data: bytes, system: str, called: str) -> StoredProfile:
         raise Refused(413, f"a profile has at most {MOST_PROFILE} bytes")
     try:
         text = data.decode()
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / "profile.csv"
-            path.write_bytes(data)
-            profile.read([path])
-    except (CollforgeError, ValueError, OverflowError) as error:
-        raise Refused(
-            400, f"this is no profile: {str(error).rpartition('profile.csv')[2]}"
-        ) from error
+        profile.parse([text])
+    except (CollforgeError, ValueError) as error:
+        raise Refused(400, f"this is no profile: {error}") from error
     return StoredProfile(system, called, now(), text)

@@ -269,3 +269,11 @@ def test_how_communicators_were_made_and_who_waited(
     # Three ranks waited three times for 20 ms.
     assert 0.1 < reduced.waited <= reduced.seconds < found.seconds
     assert sent.waited == 0
+
+
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "1e999", "9" * 400, "x"])
+def test_a_number_that_no_job_counts(number: str) -> None:
+    """A profile may come from a stranger (`collforge push`), and what it says is added up."""
+    row = ["bcast", "4x2", "0", "0", "1", "1", "world", "1", "8", "0", "10", number, "0"]
+    with pytest.raises(CollforgeError, match="it is damaged"):
+        profile.parse([f"{','.join(profile.COLUMNS)}\n{','.join(row)}\n"])

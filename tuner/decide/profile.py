@@ -22,6 +22,8 @@ COLUMNS = (
 )
 
 
+MOST = 1e18
+"""Of any number in a profile."""
 MOST_TINY = 4
 """Reductions of fewer bytes have no type that is measured."""
 
@@ -166,17 +168,30 @@ def _calls(row: Mapping[str, str]) -> Calls:
         row["collective"],
         row["layout"],
         row["origin"],
-        int(row["bytes_from"]),
-        int(row["calls"]),
-        int(row["communicators"]),
-        int(row["ranks"]),
-        int(row["dropped"]),
-        float(row["call_bytes"]),
-        float(row["seconds"]),
-        float(row["waited"]),
+        _whole(row["bytes_from"]),
+        _whole(row["calls"]),
+        _whole(row["communicators"]),
+        _whole(row["ranks"]),
+        _whole(row["dropped"]),
+        _number(row["call_bytes"]),
+        _number(row["seconds"]),
+        _number(row["waited"]),
         row["layout"],
-        bool(int(row["blocking"])),
+        bool(_whole(row["blocking"])),
     )
+
+
+def _number(text: str) -> float:
+    """Raises ValueError for what no job can count, such as infinity: files come from strangers, too."""
+    value = float(text)
+    if not abs(value) < MOST:
+        raise ValueError(f"{text} is too large")
+    return value
+
+
+def _whole(text: str) -> int:
+    _number(text)
+    return int(text)
 
 
 def _sum(a: Calls, b: Calls) -> Calls:

@@ -223,7 +223,7 @@ def _places(
 ) -> list[Row]:
     """The gain: the geometric mean over all decided problems, native where it won."""
     runs: dict[Place, list[StoredRun]] = {}
-    for run in store.runs():
+    for run in store.runs(counted=False):
         runs.setdefault(run.place, []).append(run)
     by_place: dict[tuple[str, ...], list[Row]] = {}
     for one in winners:

@@ -133,7 +133,7 @@ def _regressions(store: Store, places: Collection[Place]) -> Iterator[Proposal]:
 def _newest(store: Store) -> dict[Place, str]:
     """When the last launch at each place (database key) started."""
     found: dict[Place, str] = {}
-    for run in store.runs():
+    for run in store.runs(counted=False):
         found[run.place] = max(run.started, found.get(run.place, ""))
     return found
 
