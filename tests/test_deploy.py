@@ -96,6 +96,12 @@ def test_the_units_of_the_service_call_what_there_is(tmp_path: Path) -> None:
         here = [re.sub(".*/fleet.db", str(tmp_path / "fleet.db"), word) for word in words[1:]]
         args = main.build_parser()[0].parse_args(here)
         assert args.run.__module__ == "collforge.service.commands.serve"
+    agent = (folder / "collforge-agent.service").read_text()
+    (start,) = re.findall("^ExecStart=(.*)$", agent, re.M)
+    (tmp_path / "site.py").touch()
+    here = re.sub(r"/(etc|shared|apps)/collforge\b", str(tmp_path), start)
+    args = main.build_parser()[0].parse_args(shlex.split(here)[1:])
+    assert (args.run.__module__, args.once) == ("collforge.service.commands.agent", True)
     (extras,) = re.findall(r"/src\[(.*)\]", text)
     config = configparser.ConfigParser()
     config.read(TOP / "setup.cfg")
