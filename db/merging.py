@@ -28,7 +28,17 @@ _DERIVED = {
     "map": ("system", "mpi_library"),
 }
 # What may differ in files that are joined, and is no result: that of the first file holds.
-_FIRST_HOLDS = ("system", "lanes", "source", "decision", "epoch", "job", "finding", "profile")
+_FIRST_HOLDS = (
+    "system",
+    "lanes",
+    "source",
+    "decision",
+    "epoch",
+    "native_best",
+    "job",
+    "finding",
+    "profile",
+)
 # What the caller derives anew.
 _REBUILT = ("learnt",)
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from collforge.db.history import History
-from collforge.db.records import Epoch, Finding, JobRecord, Learnt, StoredProfile, Verdict
+from collforge.db.records import (
+    Epoch,
+    Finding,
+    JobRecord,
+    Learnt,
+    NativeBest,
+    StoredProfile,
+    Verdict,
+)
 from collforge.layout import from_name
 from collforge.place import Place
 from collforge.variant import Variant
@@ -159,6 +167,31 @@ class Production(History):
             system,
         )
         return [Epoch(Place(*row[:4]), *row[4:]) for row in rows]
+
+    def record_native_best(self, found: Iterable[NativeBest]) -> None:
+        """Replaces what is known of the same problems."""
+        with self.transaction():
+            for one in found:
+                self._rows(
+                    "INSERT OR REPLACE INTO native_best"
+                    " (system, mpi_library, layout, collective, bytes, algorithm, seconds)"
+                    " VALUES (:system, :mpi_library, :layout, :collective, :bytes, :algorithm, :seconds)",
+                    **self._library(one.place),
+                    layout=self._layout_id(one.place.layout),
+                    collective=one.collective,
+                    bytes=one.bytes,
+                    algorithm=one.algorithm,
+                    seconds=one.seconds,
+                )
+
+    def native_best(self) -> list[NativeBest]:
+        rows = self._rows(
+            "SELECT system.name, mpi_library.name, version, layout.name, collective, bytes, algorithm,"
+            " seconds FROM native_best JOIN system ON system.id = native_best.system"
+            " JOIN mpi_library ON mpi_library.id = native_best.mpi_library"
+            " JOIN layout ON layout.id = native_best.layout ORDER BY 1, 2, 3, 4, 5, 6"
+        )
+        return [NativeBest(Place(*row[:4]), *row[4:]) for row in rows]
 
     def record_findings(self, findings: Iterable[Finding]) -> int:
         """Returns how many were new."""

@@ -241,7 +241,8 @@ class Pruned(Store):
             f"id NOT IN (SELECT {column} FROM {table.name} WHERE {column} IS NOT NULL)"
             for table in tables(self._connection)
             for column, parent in table.parents.items()
-            if parent == name and (table.name not in ("decision", "epoch") or name == "variant")
+            if parent == name
+            and (table.name not in ("decision", "epoch", "native_best") or name == "variant")
         ]
         orphans = self._rows(f"SELECT id FROM {name} WHERE {' AND '.join(children)}")
         ids = {one for (one,) in orphans}

@@ -212,6 +212,18 @@ class Epoch:
     begins: str
 
 
+@dataclass(frozen=True)
+class NativeBest:
+    """The fastest of the MPI library's own algorithms."""
+
+    place: Place
+    collective: str
+    bytes: int
+    algorithm: str
+    seconds: float
+    """Of a call: the median over launches."""
+
+
 # ---- production jobs, nights and applications ----------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import statistics
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from conftest import Launch
 from collforge import units
 from collforge.case import parse
 from collforge.cases import timing_case
-from collforge.db import Choice, Winner
+from collforge.db import Choice, Store, Winner
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
@@ -85,21 +86,33 @@ def test_native_in_another_environment_is_a_candidate(collforge: Launch, tmp_pat
 @pytest.mark.either
 @pytest.mark.parametrize("mpi", ["openmpi", "mpich"])
 def test_natives_own_algorithms_are_candidates(mpi: str, collforge: Launch, tmp_path: Path) -> None:
-    """Each that runs on three ranks has samples, also allreduce's with the number of one that fails."""
-    path = tmp_path / "bench.json"
+    """Each that runs on three ranks has samples, also allreduce's with the number of one that fails.
+
+    The database keeps the fastest.
+    """
+    path, database = tmp_path / "bench.json", tmp_path / "db"
+    with Store(database):
+        pass
     where = ["--system", "local", "--mpi", mpi, "--layout", "3x1"]
     cases = ["allgather@3x1,bytes=64", "allreduce@3x1,bytes=64"]
     words = [*where, "--launches", "1", "--samples", "2", *cases]
     asked = ["--tuned-only", "--native-algorithms", "--json", str(path), *words]
-    done = collforge("bench", *asked, timeout=280)
+    done = collforge("bench", *asked, "--db", str(database), timeout=280)
     assert done.returncode == 0, done.stderr
     file = algorithms.tuning_file(libraries.find(mpi), tmp_path, 3)
+    best = {}
     for row in json.loads(path.read_text())["rows"]:
         titles = file.algorithms[row["collective"]].values()
         found = {name for name in row["samples"] if name.startswith("native/")}
         assert found == {f"native/algorithm[{title}]" for title in titles}
         assert len(found) > 2
+        medians = {name: statistics.median(row["samples"][name][0]) for name in found}
+        best[row["collective"]] = min(medians.items(), key=lambda one: one[1])
     assert "was not measured" not in done.stdout
+    with Store(database) as store:
+        kept = {one.collective: one for one in store.native_best()}
+    told = {name: (f"native/algorithm[{one.algorithm}]", one.seconds) for name, one in kept.items()}
+    assert told == best and {one.bytes for one in kept.values()} == {64}
 
 
 def test_an_algorithm_that_failed_is_told() -> None:

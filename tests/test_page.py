@@ -16,7 +16,7 @@ import vl_convert
 from conftest import Installation
 from invented_tunings import PLACE, Tuning
 
-from collforge.db import Finding, Learnt, Store, StoredProfile
+from collforge.db import Finding, Learnt, NativeBest, Store, StoredProfile
 from collforge.generator.manifest import Manifest
 from collforge.tuner.cli import main
 from collforge.tuner.decide import profile
@@ -129,6 +129,7 @@ def test_what_production_told(made: Manifest, tmp_path: Path) -> None:
         value = "time", 9.0, "us", 5.0, None, 6.0
         night = PLACE.system, "batch", "openmpi", "2026-11-26T01:00:00Z", "77", EVIL, ""
         store.record_findings([Finding(*night, *value, False)])
+        store.record_native_best([NativeBest(PLACE, "bcast", 1024, "chain", 1.5e-3)])
         store.record_profile(StoredProfile(PLACE.system, "app", "2026-11-26T01:00:00Z", text))
         shown = facts.read(store, made, store.places())
     learnt = [row for row in shown.winners if row["evidence"] == "learnt"]
@@ -136,6 +137,8 @@ def test_what_production_told(made: Manifest, tmp_path: Path) -> None:
         ("3x2", variant.name),
         ("3x2", NATIVE),
     ]
+    best = [(row["best"], row["algorithm"]) for row in shown.winners if "best" in row]
+    assert best == [(1.5e-3, "chain")]
     assert [row["hours"] for row in shown.places] == [1.0]
     assert [(row["value"], row["accepted"], row["job"]) for row in shown.findings] == [
         ("9 us", "5 (at most 6)", "77")

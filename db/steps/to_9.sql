@@ -17,6 +17,20 @@ CREATE TABLE epoch (
     UNIQUE (system, mpi_library, layout, collective, bytes)
 );
 
+-- The fastest of the MPI library's own algorithms, each by itself (`collforge bench --native-algorithms`).
+CREATE TABLE native_best (
+    id INTEGER PRIMARY KEY,
+    system INTEGER NOT NULL REFERENCES system (id) ON DELETE CASCADE,
+    mpi_library INTEGER NOT NULL REFERENCES mpi_library (id) ON DELETE CASCADE,
+    layout INTEGER NOT NULL REFERENCES layout (id) ON DELETE CASCADE,
+    collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
+    bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0),
+    algorithm TEXT NOT NULL CHECK (typeof(algorithm) = 'text' AND algorithm <> ''),
+    -- Of a call: the median over launches.
+    seconds REAL NOT NULL CHECK (seconds > 0),
+    UNIQUE (system, mpi_library, layout, collective, bytes)
+);
+
 -- A file of COLLFORGE_LEARN, taken in once: a production job, and what it saw.
 CREATE TABLE job (
     id INTEGER PRIMARY KEY,

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import statistics
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from collforge.case import Case
+from collforge.db import NativeBest
 from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
+from collforge.place import Place
 from collforge.tuner.native import export
 from collforge.tuner.native.export import RulesFile, TuningFile
 from collforge.tuner.native.mpich_selection import SelectionFile, Trees
 from collforge.tuner.run.benchmark import ALGORITHM, EXPORTED, Environment, Measured
-from collforge.variant import Variant
+from collforge.variant import NATIVE, Variant
 
 PAIR, FOR_A_PAIR = 2, "two_proc"
 """Open MPI's algorithms of this title fail on other numbers of ranks."""
@@ -64,6 +67,21 @@ def not_measured(
             )
         }
     )
+
+
+def best(place: Place, problems: Iterable[Case], measured: Measured) -> Iterator[NativeBest]:
+    """The fastest algorithm of each problem, by the median of the launches' medians."""
+    for one in problems:
+        seconds: dict[str, list[float]] = {}
+        for launch in measured.launches[one.problem]:
+            for variant, times in launch.items():
+                title = variant.parameters
+                if variant.family == f"{NATIVE}/{ALGORITHM}" and times:
+                    seconds.setdefault(title, []).append(statistics.median(times))
+        medians = {title: statistics.median(each) for title, each in seconds.items()}
+        if medians:
+            title = min(medians, key=lambda name: medians[name])
+            yield NativeBest(place, one.collective, one.bytes, title, medians[title])
 
 
 def exported(library: MpiLibrary, path: Path, ranks: int) -> Environment:

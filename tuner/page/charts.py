@@ -11,7 +11,7 @@ TIMES, MAP, DRIFT, GAINS = "times", "map", "drift", "gains"
 
 # Okabe and Ito's colours, which the colour-blind tell apart, in an order for light and dark pages.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
-WHAT = ["tuned", "native", "limit of the links"]
+WHAT = ["tuned", "native", "native's best algorithm", "limit of the links"]
 CONFIG = {
     "background": "transparent",
     "view": {"stroke": None},
@@ -50,9 +50,9 @@ def times() -> dict[str, Any]:
     y = alt.Y("seconds:Q", title="time of a call", scale=alt.Scale(type="log"),
               axis=alt.Axis(labelExpr=SECONDS, tickCount=5))  # fmt: skip
     dash = alt.StrokeDash("what:N", title=None, scale=alt.Scale(
-        domain=WHAT, range=[[1, 0], [6, 3], [1, 4]]))  # fmt: skip
+        domain=WHAT, range=[[1, 0], [6, 3], [2, 2], [1, 4]]))  # fmt: skip
     shape = alt.Shape("what:N", title=None, scale=alt.Scale(
-        domain=WHAT, range=["circle", "square", "cross"]))  # fmt: skip
+        domain=WHAT, range=["circle", "square", "triangle-up", "cross"]))  # fmt: skip
     lines = base.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash)
     ends = base.mark_rule(strokeWidth=1.5).encode(
         y=alt.Y("low:Q", title="time of a call"), y2="high:Q"

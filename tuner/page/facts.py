@@ -8,7 +8,16 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from collforge.db import PREDICTED, Decision, Finding, ServedMedian, Store, StoredRun, Winner
+from collforge.db import (
+    PREDICTED,
+    Decision,
+    Finding,
+    NativeBest,
+    ServedMedian,
+    Store,
+    StoredRun,
+    Winner,
+)
 from collforge.decision import DECIDED
 from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
@@ -74,7 +83,11 @@ def read(
     about = _About(store, made, places)
     runs: dict[str, ServedMedian] = {}
     medians = _medians(store, shown, runs)
-    winners = [{**_winner(one, about), **medians.get(_key(one), {})} for one in found]
+    best = {(one.place, one.collective, one.bytes): one for one in store.native_best()}
+    winners = [
+        {**_winner(one, about), **medians.get(_key(one), {}), **_best(best.get(_key(one)))}
+        for one in found
+    ]
     winners += [
         {
             **about.at(place), "collective": one.collective, "bytes": one.bytes, "variant": "",
@@ -153,6 +166,10 @@ def _winner(one: Winner, about: _About) -> Row:
         "seconds": choice.seconds,
         "limit": about.limit(place, collective, choice.bytes),
     }
+
+
+def _best(one: NativeBest | None) -> Row:
+    return {"best": one.seconds, "algorithm": one.algorithm} if one else {}
 
 
 def _predicted(store: Store, places: Sequence[Place], about: _About) -> Iterator[Row]:

@@ -113,6 +113,7 @@ function pointsOf(row) {
     point("tuned", row.seconds),
     point("native", nativeOf(row), row.low && row.high ? { low: row.seconds * row.low, high: row.seconds * row.high } : {}),
   ];
+  if (row.best) found.push(point("native's best algorithm", row.best, { variant: row.algorithm, gain: "", evidence: "", command: "" }));
   return row.limit ? [...found, point("limit of the links", row.limit)] : found;
 }
 

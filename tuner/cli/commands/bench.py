@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from collforge import case
 from collforge.case import Case
+from collforge.db import Store
 from collforge.errors import CollforgeError, unknown
 from collforge.generator.manifest import Manifest, VariantEntry
 from collforge.home import home
@@ -106,7 +107,7 @@ def add_other_natives(parser: argparse.ArgumentParser) -> None:
         "--native-algorithms",
         action="store_true",
         help="each algorithm of the MPI library that `export` can select, as native/algorithm, in launches of "
-        "its own",
+        "its own; the database keeps the fastest of each call for the page of `report`",
     )
     parser.add_argument(
         "--exported",
@@ -140,6 +141,10 @@ def run(args: argparse.Namespace) -> int:
     for name in algorithms.not_measured(others, cases, measured):
         print(f"{name} was not measured: it, or a call before it in its launches, failed")
     problems = {one.problem: one.by(NATIVE) for one in cases}.values()
+    if args.native_algorithms and args.db.exists():
+        with Store(args.db) as store:
+            place = Place.of(measuring.system_name(args), library, goal.layout)
+            store.record_native_best(algorithms.best(place, problems, measured))
     rows = [make_row(known, problem, measured) for problem in problems]
     show(args, known, list(zip(problems, rows)), standard)
     picture = bench_tables.picture(rows, library.name, standard, args.each)
