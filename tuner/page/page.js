@@ -43,7 +43,7 @@ function read() {
   return { view: VIEWS.includes(view) ? view : "overview", asked: Object.fromEntries(new URLSearchParams(words)) };
 }
 
-// Each choice is among the rows that fit those before it.
+// Each choice is among the rows that fit those before it; by default the first one with measured times.
 function choose(asked) {
   let rows = tables.winners;
   const chosen = {};
@@ -51,7 +51,8 @@ function choose(asked) {
     const known = [...new Set(rows.map((row) => row[name]))].sort((a, b) => name === "bytes" ? a - b : byName(a, b));
     const select = form.elements[name];
     const wanted = name === "bytes" ? Number(asked[name]) : asked[name];
-    chosen[name] = known.includes(wanted) ? wanted : known[0];
+    const usual = known.find((value) => rows.some((row) => row[name] === value && row.seconds)) ?? known[0];
+    chosen[name] = known.includes(wanted) ? wanted : usual;
     select.replaceChildren(...known.map((value) => new Option(name === "bytes" ? bytesText(value) : value, value)));
     select.value = chosen[name];
     rows = rows.filter((row) => row[name] === chosen[name]);
@@ -73,7 +74,10 @@ async function show() {
   }
   form.hidden = !CHOOSING.includes(view) || tables.winners.length === 0;
   // The browser would go on behind the form, at the section that the address names.
-  if (shown && shown !== view) document.getElementById("main").focus({ preventScroll: true });
+  if (shown !== view) {
+    document.getElementById("main").focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }
   shown = view;
   if (view === "overview") return draw("gains", gains());
   if (view === "profile") return undefined;
@@ -209,5 +213,7 @@ form.addEventListener("change", () => {
 });
 form.addEventListener("submit", (event) => event.preventDefault());
 addEventListener("hashchange", show);
+// After the browser has gone to the section that the address names, and left the heading and the choice above.
+addEventListener("load", () => scrollTo(0, 0));
 await show();
 document.body.dataset.ready = "yes";
