@@ -73,6 +73,7 @@ def _add_database(parser: argparse.ArgumentParser) -> None:
     for action in parser._actions:
         if action.dest == "db":
             action.default = argparse.SUPPRESS
+            action.help = "the database of the service"
 
 
 def run(args: argparse.Namespace) -> int:

@@ -97,6 +97,16 @@ def add_parser(subparsers: Subparsers) -> None:
         default=[],
         help="a system of several files that is the same although they differ; the first file's facts hold",
     )
+    _add_prune(kinds)
+    _add_log(kinds)
+    _add_export_samples(kinds)
+    usage_table.add_parser(kinds)
+    learn_table.add_parser(kinds)
+    for each in (check, merge):
+        measuring.add_precision(each)
+
+
+def _add_prune(kinds: Subparsers) -> None:
     prune = add_command(kinds, "prune", "remove old measurements", PRUNE, run_prune)
     prune.add_argument(
         "--older-than",
@@ -116,12 +126,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     prune.add_argument("--dry-run", action="store_true", help="only print what would be removed")
     add_database(prune)
-    _add_log(kinds)
-    _add_export_samples(kinds)
-    usage_table.add_parser(kinds)
-    learn_table.add_parser(kinds)
-    for each in (check, merge, prune):
-        measuring.add_precision(each)
+    measuring.add_precision(prune)
 
 
 def _add_export_samples(kinds: Subparsers) -> None:
