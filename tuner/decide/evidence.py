@@ -321,23 +321,23 @@ def advantages(launches: Iterable[Launch], base: Variant) -> dict[Variant, float
     """log(time of base / time of a variant) for each variant.
 
     A least squares fit of log(median time) = variant + launch. It uses all variants of a launch, so that an
-    outlier of base in one launch affects the variants of that launch less. The launches' terms are eliminated
-    from the normal equations: what is left has a row for each variant, however many launches there are.
+    outlier of base in one launch affects the variants of that launch less.
     """
     import numpy as np
 
-    runs = [{v: run[v] for v in run if run[v]} for run in launches if run.get(base)]
-    columns = {v: n for n, v in enumerate(dict.fromkeys(v for run in runs for v in run))}
-    if not columns:
+    runs = [launch for launch in launches if launch.get(base)]
+    columns = {v: n for n, v in enumerate({v: None for run in runs for v in run if run[v]})}
+    rows = [(v, number) for number, run in enumerate(runs) for v in run if run[v]]
+    if not rows:
         return {}
-    left, right = np.zeros((len(columns), len(columns))), np.zeros(len(columns))
-    for run in runs:
-        at = [columns[v] for v in run]
-        logs = np.array([-log_ratio(v, base, run) for v in run])
-        left[at, at] += 1
-        left[np.ix_(at, at)] -= 1 / len(at)
-        right[at] += logs - logs.mean()
-    fit = np.linalg.lstsq(left, right, rcond=None)[0]
+    terms = np.zeros((len(rows), len(columns) + len(runs)))
+    for row, (variant, number) in enumerate(rows):
+        terms[row, [columns[variant], len(columns) + number]] = 1
+    logs = [
+        math.log(statistics.median(runs[number][base])) - log_ratio(variant, base, runs[number])
+        for variant, number in rows
+    ]
+    fit = np.linalg.lstsq(terms, np.array(logs), rcond=None)[0]
     return {variant: float(fit[columns[base]] - fit[at]) for variant, at in columns.items()}
 
 
