@@ -6,7 +6,7 @@ import heapq
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -127,16 +127,16 @@ def compare_systems(sources: Sequence[Source], same: Collection[str] = ()) -> No
 def _systems(source: Source) -> Iterator[tuple[str, SystemFacts]]:
     store = source.store
     hosts: dict[str, set[str]] = defaultdict(set)
-    for run in store.runs():
-        hosts[run.place.system] |= {re.sub(r"\d+", "#", host) for host in run.hosts}
-    for system, name, pattern in store._rows("SELECT id, name, host_pattern FROM system"):
-        lanes = store._rows(
-            "SELECT mpi_library.name, version, number, rate FROM lanes"
-            " JOIN mpi_library ON mpi_library.id = lanes.mpi_library WHERE system = ?",
-            system,
-        )
-        facts = SystemFacts(source.path, pattern, {row[:2]: row[2:] for row in lanes}, hosts[name])
+    for run in store.runs(counted=False):
+        hosts[run.place.system] |= unnumbered(run.hosts)
+    for name, pattern in store._rows("SELECT name, host_pattern FROM system"):
+        facts = SystemFacts(source.path, pattern, store.system_lanes(name), hosts[name])
         yield source.renames.get(name, name), facts
+
+
+def unnumbered(hosts: Iterable[str]) -> set[str]:
+    """Their names, with # for each number."""
+    return {re.sub(r"\d+", "#", host) for host in hosts}
 
 
 def contradictions(first: SystemFacts, other: SystemFacts) -> Iterator[str]:

@@ -77,6 +77,16 @@ class Store(Production):
         )
         return Lanes(*rows[0]) if rows else None
 
+    def system_lanes(self, system: str) -> dict[tuple[str, str], tuple[int, float]]:
+        """MPI library and version -> number and rate."""
+        rows = self._rows(
+            "SELECT mpi_library.name, version, number, rate FROM lanes"
+            " JOIN mpi_library ON mpi_library.id = lanes.mpi_library"
+            " JOIN system ON system.id = lanes.system WHERE system.name = ?",
+            system,
+        )
+        return {row[:2]: row[2:] for row in rows}
+
     def record_run(self, run: RunRecord) -> bool:
         """Stores one launch completely or not at all. Returns False if it was stored before."""
         with self.transaction():

@@ -19,7 +19,7 @@ import msgspec
 from collforge import case
 from collforge.db import Result, RunRecord
 from collforge.errors import CollforgeError
-from collforge.layout import from_name
+from collforge.layout import MOST_RANKS, from_name
 from collforge.service.refusal import Refused
 from collforge.variant import NATIVE
 
@@ -31,7 +31,6 @@ MOST_SAMPLES = 10_000
 MOST_TEXT = 1000
 MOST_LAYOUT = 600
 """Characters of its name, which the runtime keeps below 300 for a job and its parts each."""
-MOST_RANKS = 1 << 20
 MOST_WORK = 10**8
 """Nodes x ranks of a layout: what it takes to look at it."""
 MOST_SECONDS = 1e6

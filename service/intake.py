@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from collforge.db import Finding, Lanes, RunRecord, StoredProfile
-from collforge.db.merging import Contradiction, SystemFacts, contradictions
+from collforge.db.merging import Contradiction, SystemFacts, contradictions, unnumbered
 from collforge.errors import CollforgeError
 from collforge.place import Place
 from collforge.service import documents
@@ -87,20 +87,16 @@ def _compare(store: ServiceStore, push: Push) -> None:
     """Whether a system of this name is the same: by what `collforge db merge` compares."""
     system = push.system.name
     pattern, lanes = store.host_pattern(system), store.system_lanes(system)
-    first = SystemFacts(store.path, pattern, lanes, _unnumbered(store.hosts(system)))
+    first = SystemFacts(store.path, pattern, lanes, unnumbered(store.hosts(system)))
     other = SystemFacts(
         store.path,
         push.system.host_pattern,
         {(one.mpi, one.mpi_version): (one.number, one.rate) for one in push.lanes},
-        _unnumbered({host for run in push.runs for host in run.hosts}),
+        unnumbered({host for run in push.runs for host in run.hosts}),
     )
     found = "; ".join(contradictions(first, other))
     if found:
         raise Refused(409, f"system {system} is not the one that is stored here: {found}")
-
-
-def _unnumbered(hosts: set[str]) -> set[str]:
-    return {re.sub(r"\d+", "#", host) for host in hosts}
 
 
 # ---- findings of ReFrame -------------------------------------------------------------------------

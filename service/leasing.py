@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -91,16 +90,13 @@ def push_learnt(service: Service, call: Call) -> Response:
         raise Refused(400, "X-Owner: a name of at most 64 characters, or nothing for root")
     with service.writer() as store, store.transaction():
         try:
-            job = learnt.parse(call.body, owner, store.places())
+            job, new = learnt.take(store, call.body, owner)
         except learnt.NotLearnt as error:
             raise Refused(400, str(error)) from error
-        check_system(call, job.place.system)
-        verified = store.verified(job.place.mpi, job.place.mpi_version)
-        kept = tuple(one for one in job.verdicts if one.variant in verified)
-        new = store.record_job(replace(job, verdicts=kept))
+        check_system(call, job.place.system)  # what was stored is undone
         if new:
             learning.renew(store, job.place)
-            store.note(call.who.name, "learnt", job.place.system, f"{len(kept)} verdicts")
+            store.note(call.who.name, "learnt", job.place.system, f"{len(job.verdicts)} verdicts")
         store.note_use(call.who)
     return json_of({"new": int(new)})
 

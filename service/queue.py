@@ -15,7 +15,7 @@ from collforge.generator.manifest import Manifest
 from collforge.layout import LayoutError, from_name
 from collforge.place import Place
 from collforge.tuner.site import proposals
-from collforge.tuner.site.proposals import KINDS, Proposal
+from collforge.tuner.site.proposals import KINDS, Problem, Proposal
 
 NEW = "new"
 """The kind of an entry for an MPI library with which nothing was measured on the system."""
@@ -87,7 +87,7 @@ class Queue(Store):
                 known = self._rows(
                     "SELECT id, state, problems, coalesce(ended, '') FROM service_task"
                     " WHERE (system, mpi, mpi_version, layout, reason) = (?, ?, ?, ?, ?)",
-                    *(*_key(one.place), one.kind),
+                    *(*place_key(one.place), one.kind),
                 )
                 text = _written(one)
                 if any(state == "leased" or (problems == text and ended > rested)
@@ -116,10 +116,7 @@ class Queue(Store):
             if not fitting:
                 self.see_agent(request.agent, request.system, "found nothing to measure")
                 return None
-            best = min(
-                fitting,
-                key=lambda one: (ORDER.index(one.proposal.kind), -one.proposal.gain, one.id),
-            )
+            best = min(fitting, key=lambda one: turn(one.proposal.kind, one.proposal.gain, one.id))
             self._rows(
                 "UPDATE service_task SET state = 'leased', agent = ?, lease_until = ?,"
                 " attempts = attempts + 1 WHERE id = ?",
@@ -163,7 +160,7 @@ class Queue(Store):
         self._rows(sql, name, system, now(), doing)
 
     def _add(self, one: Proposal) -> int:
-        system, mpi, version, layout = _key(one.place)
+        system, mpi, version, layout = place_key(one.place)
         return self._insert(
             "service_task",
             system=system,
@@ -193,7 +190,7 @@ class Queue(Store):
             " WHERE state = 'open' AND system = ?",
             system,
         ):
-            problems = frozenset((str(name), int(size)) for name, size in json.loads(row[6]))
+            problems = frozenset(problems_of(row[6]))
             yield Lease(row[0], Proposal(Place(*row[1:5]), row[5], problems, *row[7:]), "")
 
 
@@ -218,9 +215,20 @@ def _fits(one: Proposal, request: Request) -> bool:
     return (one.place.mpi, one.place.mpi_version) in libraries and nodes <= request.nodes
 
 
+def turn(kind: str, gain: float, number: int) -> tuple[int, float, int]:
+    """By which entries are handed out."""
+    return ORDER.index(kind), -gain, number
+
+
+def problems_of(text: str) -> list[Problem]:
+    """Of the column."""
+    return [(str(name), int(size)) for name, size in json.loads(text)]
+
+
 def _written(one: Proposal) -> str:
     return json.dumps(sorted(one.problems))
 
 
-def _key(place: Place) -> tuple[str, str, str, str]:
+def place_key(place: Place) -> tuple[str, str, str, str]:
+    """As tables of the service have it."""
     return place.system, place.mpi, place.mpi_version, place.layout

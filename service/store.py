@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -11,8 +12,9 @@ from collforge import case
 from collforge.db import Result, RunRecord, Start
 from collforge.db.production import VARIANT
 from collforge.place import Place
-from collforge.service.queue import ORDER, Queue, now
+from collforge.service.queue import Queue, now, place_key, problems_of, turn
 from collforge.service.tokens import Token
+from collforge.tuner.site.proposals import Problem
 from collforge.variant import Variant
 
 
@@ -60,7 +62,7 @@ class Task:
     mpi: str
     mpi_version: str
     layout: str
-    problems: tuple[tuple[str, int], ...]
+    problems: Sequence[Problem]
     """Collectives and bytes; none: all of the layout."""
     reason: str
     why: str
@@ -164,7 +166,9 @@ class ServiceStore(Queue):
 
     def mark_pending(self, place: Place) -> None:
         at = "(system, mpi, mpi_version, layout)"
-        self._rows(f"INSERT OR REPLACE INTO service_pending {at} VALUES (?, ?, ?, ?)", *_key(place))
+        self._rows(
+            f"INSERT OR REPLACE INTO service_pending {at} VALUES (?, ?, ?, ?)", *place_key(place)
+        )
 
     def pending(self) -> list[Pending]:
         rows = self._rows(
@@ -175,14 +179,14 @@ class ServiceStore(Queue):
     def forget_pending(self, place: Place) -> None:
         self._rows(
             "DELETE FROM service_pending WHERE (system, mpi, mpi_version, layout) = (?, ?, ?, ?)",
-            *_key(place),
+            *place_key(place),
         )
 
     def note_failure(self, place: Place, error: str) -> None:
         self._rows(
             "UPDATE service_pending SET failures = failures + 1, error = ?"
             " WHERE (system, mpi, mpi_version, layout) = (?, ?, ?, ?)",
-            *(error, *_key(place)),
+            *(error, *place_key(place)),
         )
 
     def evidence(self, place: Place) -> tuple[int, int]:
@@ -194,7 +198,7 @@ class ServiceStore(Queue):
             "SELECT max(run.id) FROM run JOIN system ON system.id = run.system"
             " JOIN mpi_library ON mpi_library.id = run.mpi_library JOIN layout ON layout.id = run.layout"
             " WHERE system.name = ? AND mpi_library.name = ? AND version = ? AND ? IN ('', layout.name)",
-            *_key(place),
+            *place_key(place),
         )
         failed = self._rows(
             "SELECT max(verification.id) FROM verification JOIN run ON run.id = verification.run"
@@ -237,16 +241,6 @@ class ServiceStore(Queue):
             system,
         )
         return {host for (hosts,) in rows for host in json.loads(hosts)}
-
-    def system_lanes(self, system: str) -> dict[tuple[str, str], tuple[int, float]]:
-        """MPI library and version -> number and rate."""
-        rows = self._rows(
-            "SELECT mpi_library.name, version, number, rate FROM lanes"
-            " JOIN mpi_library ON mpi_library.id = lanes.mpi_library"
-            " JOIN system ON system.id = lanes.system WHERE system.name = ?",
-            system,
-        )
-        return {row[:2]: row[2:] for row in rows}
 
     def _results(self, run: int) -> tuple[Result, ...]:
         rows = self._rows(
@@ -330,9 +324,10 @@ class ServiceStore(Queue):
             " ORDER BY state NOT IN ('leased', 'open'), id DESC LIMIT ?",
             last,
         )
-        found = [Task(*row[:5], *(_problems(row[5]), *row[6:])) for row in rows]
-        states = {"leased": 0, "open": 1}
-        return sorted(found, key=lambda one: (states.get(one.state, 2), *_turn(one)))
+        found = [Task(*row[:5], *(problems_of(row[5]), *row[6:])) for row in rows]
+        leased, open_ = ([one for one in found if one.state == name] for name in ("leased", "open"))
+        open_.sort(key=lambda one: turn(one.reason, one.gain, one.id))
+        return [*leased, *open_, *(one for one in found if one.state not in ("leased", "open"))]
 
     def agents(self) -> list[Agent]:
         rows = self._rows("SELECT name, system, seen, doing FROM service_agent ORDER BY seen DESC")
@@ -347,17 +342,3 @@ class ServiceStore(Queue):
         marks = ", ".join("?" * len(vars(one)))
         sql = f"INSERT OR REPLACE INTO service_mark ({names}) VALUES ({marks})"
         self._rows(sql, *vars(one).values())
-
-
-def _key(place: Place) -> tuple[str, str, str, str]:
-    return place.system, place.mpi, place.mpi_version, place.layout
-
-
-def _turn(one: Task) -> tuple[int, float, int]:
-    if one.state != "open":
-        return 0, 0.0, -one.id
-    return ORDER.index(one.reason), -one.gain, one.id
-
-
-def _problems(text: str) -> tuple[tuple[str, int], ...]:
-    return tuple((str(name), int(size)) for name, size in json.loads(text))

@@ -221,6 +221,15 @@ def slow_and_fast(built: Installation, made: Manifest, path: Path) -> dict[str, 
     return slow
 
 
+def map_of_2x2(built: Installation, path: Path) -> None:
+    """The map of that database, in which the fast variants win; 2x2 itself has no winners."""
+    made = build.read_manifest()
+    slow_and_fast(built, made, path)
+    place = Place("local", built.library.name, built.library.first_line, "2x2")
+    with Store(path) as store:
+        store.replace_map(place, layout_map.points(layout_map.read_sources(store, made, place)))
+
+
 @wide
 def test_the_probe_tries_the_slowest_variants(built: Installation, tmp_path: Path) -> None:
     made = build.read_manifest()
@@ -239,12 +248,7 @@ def test_the_probe_tries_the_slowest_variants(built: Installation, tmp_path: Pat
 
 @wide
 def test_the_map_is_timed_where_nobody_measured(built: Installation, tmp_path: Path) -> None:
-    """The map knows 2x2, where the fast variants win; 2x2 itself has no winners."""
-    made = build.read_manifest()
-    slow_and_fast(built, made, tmp_path / "db")
-    place = Place("local", built.library.name, built.library.first_line, "2x2")
-    with Store(tmp_path / "db") as store:
-        store.replace_map(place, layout_map.points(layout_map.read_sources(store, made, place)))
+    map_of_2x2(built, tmp_path / "db")
     words = ["probe", "unmeasured", "--system", "local", "--layout", "2x2,3+1", "--per", "block"]
     words += ["--mpi", built.library.name, "--collective", "bcast,allgather", "--sizes", "8KiB"]
     words += ["--db", str(tmp_path / "db"), "--launches", "1", "--json", str(tmp_path / "json")]

@@ -19,7 +19,7 @@ from invented_tunings import Tuning
 from preloaded import with_winners
 from stub_build import Build, make_build
 from support import LIBRARIES
-from test_guard import slow_and_fast, write
+from test_guard import map_of_2x2, write
 from test_runtime_database import MAP, Database
 
 from collforge.db import JobRecord, Learnt, Store, Verdict, migrate
@@ -29,7 +29,7 @@ from collforge.place import Place
 from collforge.serving import bucket
 from collforge.toolchain import build
 from collforge.tuner.cli import main
-from collforge.tuner.decide import layout_map, learning
+from collforge.tuner.decide import learning
 from collforge.tuner.run import learnt
 from collforge.variant import Variant
 
@@ -325,11 +325,7 @@ def test_a_map_in_four_jobs(stub: Build, tmp_path: Path, slow: str, served: list
 @pytest.mark.wide
 def test_the_probe_of_first_calls(built: Installation, tmp_path: Path) -> None:
     """Jobs learn on 3x2, which the map of 2x2 serves."""
-    made = build.read_manifest()
-    slow_and_fast(built, made, tmp_path / "db")
-    place = Place("local", built.library.name, built.library.first_line, "2x2")
-    with Store(tmp_path / "db") as store:
-        store.replace_map(place, layout_map.points(layout_map.read_sources(store, made, place)))
+    map_of_2x2(built, tmp_path / "db")
     words = ["probe", "first-calls", "--system", "local", "--layout", "3x2", "--launches", "1"]
     words += ["--mpi", built.library.name, "--db", str(tmp_path / "db"), "--size", "8KiB"]
     before = (tmp_path / "db").read_bytes()

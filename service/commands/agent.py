@@ -52,6 +52,7 @@ def add_parser(subparsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     client = Client(args.server, read_token(args.token_file))
     agent = Agent(client, request_of(args), options_of(args), args.more)
+    system = agent.request.system
     failed = 0
     while True:
         task = agent.lease()
@@ -59,20 +60,15 @@ def run(args: argparse.Namespace) -> int:
             print("nothing to measure")
             break
         code = agent.tune(task)
-        push.send(client, args.db, args_system(args), optional=True)
+        push.send(client, args.db, system, optional=True)
         agent.finish(task, code == 0, "" if code == 0 else f"tune ended with {code}")
         failed += code != 0
         if args.once:
             break
     if args.output:
         agent.await_decisions()
-        pull.fetch(client, args_system(args), args.output)
+        pull.fetch(client, system, args.output)
     return int(failed > 0)
-
-
-def args_system(args: argparse.Namespace) -> str:
-    """The database's name of the system."""
-    return measuring.system_name(args)
 
 
 def request_of(args: argparse.Namespace) -> Request:
@@ -81,7 +77,7 @@ def request_of(args: argparse.Namespace) -> Request:
     found = tuple(Library(one.name, one.first_line) for one in find_libraries(args.mpi))
     if not found:
         raise CollforgeError("no MPI library was found: run `collforge doctor`")
-    return Request(args.name, args_system(args), found, layout.name, args.nodes, seconds)
+    return Request(args.name, measuring.system_name(args), found, layout.name, args.nodes, seconds)
 
 
 def options_of(args: argparse.Namespace) -> list[str]:

@@ -33,11 +33,11 @@ static int print_choice(const char *collective, const char *text) {
     char why[256] = "";
     struct cf_choice choice;
     const int index = cf_collective_find(collective, strlen(collective));
-    if (index < 0) {
+    if (index < 0)
         puts("error: collective");
-    } else if (!cf_choice_parse(text, strlen(text), index, &choice, why, sizeof why)) {
+    else if (!cf_choice_parse(text, strlen(text), index, &choice, why, sizeof why))
         printf("error: %s\n", why);
-    } else {
+    else {
         cf_choice_format(&choice, line, sizeof line);
         puts(line);
     }
@@ -48,9 +48,8 @@ static int print_force(const char *text) {
     char line[256];
     char why[256] = "";
     struct cf_winners winners = {0};
-    if (!cf_force_parse(text, &winners, why, sizeof why)) {
+    if (!cf_force_parse(text, &winners, why, sizeof why))
         printf("error: %s\n", why);
-    }
     for (int i = 0; i < winners.count; i++) {
         const struct cf_winner *winner = &winners.items[i];
         struct cf_choice choice = {.variant =
@@ -65,9 +64,8 @@ static int print_force(const char *text) {
 
 static void print_ints(const char *title, const int *values, int count) {
     printf("%s", title);
-    for (int i = 0; i < count; i++) {
+    for (int i = 0; i < count; i++)
         printf(" %d", values[i]);
-    }
     puts("");
 }
 
@@ -82,9 +80,8 @@ static void print_lanes(const char *title, const struct cf_lanes *lanes,
 /* ranks: the socket of each rank, such as "0011-" (-: bound to none), or NULL. */
 static bool add_sockets(struct cf_layout *layout, const char *ranks) {
     int sockets[64];
-    for (int i = 0; ranks != NULL && i < layout->size; i++) {
+    for (int i = 0; ranks != NULL && i < layout->size; i++)
         sockets[i] = ranks[i] == '-' ? -1 : ranks[i] - '0';
-    }
     return ranks == NULL || cf_layout_add_sockets(layout, sockets);
 }
 
@@ -98,9 +95,8 @@ static int print_map(int size, const char *text, int with_lanes, const char *soc
         return 0;
     }
     if (!cf_layout_from_nodes(&layout, size, 0, node_of, size) || !cf_layout_add_lanes(&layout) ||
-        !add_sockets(&layout, sockets)) {
+        !add_sockets(&layout, sockets))
         return 1;
-    }
     cf_layout_name(&layout, name, sizeof name);
     puts(name);
     if (with_lanes) {
@@ -114,20 +110,16 @@ static int print_map(int size, const char *text, int with_lanes, const char *soc
 
 /* The integer arithmetic against the definition in floating point, away from the borders. */
 static int check_sizes(void) {
-    for (uint64_t n = 1; n < 100000; n++) {
-        if (cf_bucket(n) != (int)floor(4 * log2((double)n) + 1e-12)) {
+    for (uint64_t n = 1; n < 100000; n++)
+        if (cf_bucket(n) != (int)floor(4 * log2((double)n) + 1e-12))
             return 1;
-        }
-    }
     for (int bucket = 9; bucket < 248; bucket++) {
         const uint64_t begin = cf_bucket_begin(bucket);
-        if (cf_bucket(begin) != bucket || cf_bucket(begin - 1) != bucket - 1) {
+        if (cf_bucket(begin) != bucket || cf_bucket(begin - 1) != bucket - 1)
             return 1;
-        }
     }
-    if (cf_bucket(INT_MAX) != CF_BUCKETS - 1) {
+    if (cf_bucket(INT_MAX) != CF_BUCKETS - 1)
         return 1;
-    }
     puts("passed");
     return 0;
 }
@@ -142,9 +134,8 @@ static const struct cf_rules *rules_of(const char *placement, int threads,
                                      .threads = threads,
                                      .sockets = sockets};
     const struct cf_rules *rules = NULL;
-    if (!cf_rules_find(placement, &layout, &rules)) {
+    if (!cf_rules_find(placement, &layout, &rules))
         puts("error: memory");
-    }
     return rules;
 }
 
@@ -160,30 +151,25 @@ static int print_rules(int argc, char **argv) {
         struct cf_choice choice;
         char *bytes = strchr(argv[i], ':');
         char *text = bytes == NULL ? NULL : strchr(bytes + 1, ':');
-        if (text == NULL) {
+        if (text == NULL)
             return 1;
-        }
         *bytes++ = *text++ = '\0';
         if (!cf_choice_parse(text, strlen(text), 0, &choice, why, sizeof why) ||
-            !cf_winners_add(&winners, argv[i], 0, atoi(bytes), &choice)) {
+            !cf_winners_add(&winners, argv[i], 0, atoi(bytes), &choice))
             return 1;
-        }
     }
-    if (!cf_rules_start(&winners)) {
+    if (!cf_rules_start(&winners))
         return 1;
-    }
     cf_winners_free(&winners);
     const struct cf_rules *rules = rules_of("2x2", THREADS, CF_SOCKETS_ANY);
     for (size_t i = 0; rules != NULL && i < sizeof sizes / sizeof sizes[0]; i++) {
         const struct cf_choice *choice = rules->by_size[cf_bucket((uint64_t)sizes[i])];
-        if (choice != NULL) {
+        if (choice != NULL)
             cf_choice_format(choice, line, sizeof line);
-        }
         printf("%d %s\n", sizes[i], choice == NULL ? "native" : line);
     }
-    if (rules == NULL) {
+    if (rules == NULL)
         puts("none");
-    }
     cf_rules_stop();
     return 0;
 }
@@ -195,15 +181,12 @@ static int print_ranks(char *layout) {
     struct cf_winners winners = {0};
     struct cf_choice choice;
     if (!cf_choice_parse("full_lane", strlen("full_lane"), 0, &choice, why, sizeof why) ||
-        !cf_winners_add(&winners, layout, 0, 1024, &choice) || !cf_rules_start(&winners)) {
+        !cf_winners_add(&winners, layout, 0, 1024, &choice) || !cf_rules_start(&winners))
         return 1;
-    }
     cf_winners_free(&winners);
-    for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
-        if (cf_rules_any_for(ranks)) {
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks++)
+        if (cf_rules_any_for(ranks))
             printf("%d\n", ranks);
-        }
-    }
     cf_rules_stop();
     return 0;
 }
@@ -213,34 +196,27 @@ static int add_stored(struct cf_winners *winners, const char *layout, char *text
     char why[256];
     struct cf_choice choice;
     char *name = strchr(text, '=');
-    if (name == NULL) {
+    if (name == NULL)
         return 1;
-    }
     *name++ = '\0';
     const int tie = strcmp(name, "tie") == 0;
-    if (tie) {
+    if (tie)
         name = (char[]){"native"};
-    }
     if (!cf_choice_parse(name, strlen(name), 0, &choice, why, sizeof why) ||
-        !cf_winners_add(winners, layout, 0, atoi(text), &choice)) {
+        !cf_winners_add(winners, layout, 0, atoi(text), &choice))
         return 1;
-    }
-    if (tie) {
+    if (tie)
         winners->items[winners->count - 1].variant = CF_NATIVE_TIES;
-    }
     return 0;
 }
 
 static int print_serving(int argc, char **argv) {
     struct cf_winners winners = {0};
-    for (char *text = strtok(argv[2], " "); text != NULL; text = strtok(NULL, " ")) {
-        if (add_stored(&winners, "2x2", text) != 0) {
+    for (char *text = strtok(argv[2], " "); text != NULL; text = strtok(NULL, " "))
+        if (add_stored(&winners, "2x2", text) != 0)
             return 1;
-        }
-    }
-    if (!cf_rules_start(&winners)) {
+    if (!cf_rules_start(&winners))
         return 1;
-    }
     cf_winners_free(&winners);
     const struct cf_rules *rules = rules_of("2x2", 1, CF_SOCKETS_ANY);
     for (int i = 3; i < argc; i++) {
@@ -255,18 +231,14 @@ static int print_serving(int argc, char **argv) {
 /* PLACEMENT THREADS[-packed|-cyclic] LAYOUT...: the stored layout that serves it. */
 static int print_layout(int argc, char **argv) {
     enum cf_sockets sockets = CF_SOCKETS_CYCLIC;
-    while (sockets != CF_SOCKETS_ANY && strstr(argv[3], cf_sockets_suffix(sockets)) == NULL) {
+    while (sockets != CF_SOCKETS_ANY && strstr(argv[3], cf_sockets_suffix(sockets)) == NULL)
         sockets--;
-    }
     struct cf_winners winners = {0};
-    for (int i = 4; i < argc; i++) {
-        if (add_stored(&winners, argv[i], (char[]){"1024=full_lane"}) != 0) {
+    for (int i = 4; i < argc; i++)
+        if (add_stored(&winners, argv[i], (char[]){"1024=full_lane"}) != 0)
             return 1;
-        }
-    }
-    if (!cf_rules_start(&winners)) {
+    if (!cf_rules_start(&winners))
         return 1;
-    }
     cf_winners_free(&winners);
     const struct cf_rules *rules = rules_of(argv[2], atoi(argv[3]), sockets);
     puts(rules == NULL ? "none" : rules->layout);
@@ -286,30 +258,23 @@ static int print_near(int argc, char **argv) {
                                      .max_node_size = atoi(argv[6]),
                                      .threads = 1};
     struct cf_choice choice = {0};
-    for (int v = 0; v < cf_nvariants; v++) {
-        if (cf_variants[v]->collective == collective) {
+    for (int v = 0; v < cf_nvariants; v++)
+        if (cf_variants[v]->collective == collective)
             choice.variant = cf_variants[v];
-        }
-    }
-    for (int i = 8; i < argc; i++) {
-        if (!cf_winners_add(&winners, argv[i], collective, 1024, &choice)) {
+    for (int i = 8; i < argc; i++)
+        if (!cf_winners_add(&winners, argv[i], collective, 1024, &choice))
             return 1;
-        }
-    }
-    if (!cf_rules_start(&winners) || !cf_rules_find(argv[2], &layout, &rules)) {
+    if (!cf_rules_start(&winners) || !cf_rules_find(argv[2], &layout, &rules))
         return 1;
-    }
     cf_winners_free(&winners);
     int bucket = 0;
-    while (rules != NULL && rules->by_size[collective * CF_BUCKETS + bucket] == NULL) {
+    while (rules != NULL && rules->by_size[collective * CF_BUCKETS + bucket] == NULL)
         bucket++;
-    }
-    if (rules == NULL) {
+    if (rules == NULL)
         puts("none");
-    } else {
+    else
         printf("%s %llu %d\n", rules->layout, (unsigned long long)cf_bucket_begin(bucket),
                rules->by_size[collective * CF_BUCKETS + bucket]->evidence == CF_EXPECTED);
-    }
     cf_rules_stop();
     return 0;
 }
@@ -359,9 +324,8 @@ static int print_learnt(int argc, char **argv) {
 /* What a damaged file makes SQLite say, on one line. */
 static void print_printable(const char *why) {
     printf("error: ");
-    for (; *why != '\0'; why++) {
+    for (; *why != '\0'; why++)
         putchar((unsigned char)*why < ' ' ? ' ' : *why);
-    }
     puts("");
 }
 
@@ -369,11 +333,10 @@ static int print_databases(int argc, char **argv) {
     for (int i = 2; i < argc; i++) {
         char why[512] = "";
         struct cf_winners winners = {0};
-        if (cf_winners_load(argv[i], NULL, NULL, &winners, why, sizeof why)) {
+        if (cf_winners_load(argv[i], NULL, NULL, &winners, why, sizeof why))
             printf("%d\n", winners.count);
-        } else {
+        else
             print_printable(why);
-        }
         cf_winners_free(&winners);
     }
     return 0;
@@ -382,9 +345,8 @@ static int print_databases(int argc, char **argv) {
 static int print_digests(int argc, char **argv) {
     unsigned char bytes[1024];
     char digest[CF_SHA256_TEXT];
-    for (size_t i = 0; i < sizeof bytes; i++) {
+    for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (unsigned char)i;
-    }
     for (int i = 2; i < argc; i++) {
         cf_sha256(bytes, (size_t)atoi(argv[i]), digest);
         puts(digest);
@@ -404,9 +366,8 @@ static bool add_map(struct cf_winners *winners, int points, int sizes) {
                 do {
                     choice.variant = cf_variants[turn++ % cf_nvariants];
                 } while (choice.variant->collective != c);
-                if (!cf_winners_add(winners, name, c, 64 << 2 * size, &choice)) {
+                if (!cf_winners_add(winners, name, c, 64 << 2 * size, &choice))
                     return false;
-                }
             }
         }
     }
@@ -416,9 +377,8 @@ static bool add_map(struct cf_winners *winners, int points, int sizes) {
 static int print_memory(int points, int sizes, int made) {
     struct cf_winners winners = {0};
     const size_t before = mallinfo2().uordblks;
-    if (!add_map(&winners, points, sizes) || !cf_rules_start(&winners)) {
+    if (!add_map(&winners, points, sizes) || !cf_rules_start(&winners))
         return 1;
-    }
     cf_winners_free(&winners);
     printf("%zu", mallinfo2().uordblks - before);
     for (int i = 0; i < made; i++) {
@@ -427,9 +387,8 @@ static int print_memory(int points, int sizes, int made) {
             .size = 4 * (2 + i), .nodes = 2 + i, .max_node_size = 4, .threads = 1};
         char name[CF_LAYOUT_NAME_SIZE] = "";
         snprintf(name, sizeof name, "%dx4", 2 + i);
-        if (!cf_rules_find(name, &layout, &rules) || rules == NULL) {
+        if (!cf_rules_find(name, &layout, &rules) || rules == NULL)
             return 1;
-        }
     }
     printf(" %zu\n", mallinfo2().uordblks - before);
     cf_rules_stop();
@@ -438,48 +397,34 @@ static int print_memory(int points, int sizes, int made) {
 
 int main(int argc, char **argv) {
     const char *command = argc > 1 ? argv[1] : "";
-    if (strcmp(command, "choice") == 0 && argc == 4) {
+    if (strcmp(command, "choice") == 0 && argc == 4)
         return print_choice(argv[2], argv[3]);
-    }
-    if (strcmp(command, "force") == 0 && argc == 3) {
+    if (strcmp(command, "force") == 0 && argc == 3)
         return print_force(argv[2]);
-    }
-    if (strcmp(command, "map") == 0 && (argc == 4 || argc == 5)) {
+    if (strcmp(command, "map") == 0 && (argc == 4 || argc == 5))
         return print_map(atoi(argv[2]), argv[3], 0, argv[4]);
-    }
-    if (strcmp(command, "lanes") == 0 && argc == 4) {
+    if (strcmp(command, "lanes") == 0 && argc == 4)
         return print_map(atoi(argv[2]), argv[3], 1, NULL);
-    }
-    if (strcmp(command, "sizes") == 0) {
+    if (strcmp(command, "sizes") == 0)
         return check_sizes();
-    }
-    if (strcmp(command, "serving") == 0 && argc > 3) {
+    if (strcmp(command, "serving") == 0 && argc > 3)
         return print_serving(argc, argv);
-    }
-    if (strcmp(command, "layout") == 0 && argc > 4) {
+    if (strcmp(command, "layout") == 0 && argc > 4)
         return print_layout(argc, argv);
-    }
-    if (strcmp(command, "ranks") == 0 && argc == 3) {
+    if (strcmp(command, "ranks") == 0 && argc == 3)
         return print_ranks(argv[2]);
-    }
-    if (strcmp(command, "learnt") == 0) {
+    if (strcmp(command, "learnt") == 0)
         return print_learnt(argc, argv);
-    }
-    if (strcmp(command, "near") == 0 && argc > 8) {
+    if (strcmp(command, "near") == 0 && argc > 8)
         return print_near(argc, argv);
-    }
-    if (strcmp(command, "rules") == 0) {
+    if (strcmp(command, "rules") == 0)
         return print_rules(argc, argv);
-    }
-    if (strcmp(command, "database") == 0) {
+    if (strcmp(command, "database") == 0)
         return print_databases(argc, argv);
-    }
-    if (strcmp(command, "sha256") == 0) {
+    if (strcmp(command, "sha256") == 0)
         return print_digests(argc, argv);
-    }
-    if (strcmp(command, "memory") == 0 && argc == 5) {
+    if (strcmp(command, "memory") == 0 && argc == 5)
         return print_memory(atoi(argv[2]), atoi(argv[3]), atoi(argv[4]));
-    }
     fprintf(stderr, "unknown command\n");
     return 2;
 }

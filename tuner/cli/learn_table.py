@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 from collforge.db import Store
@@ -56,14 +55,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def take(store: Store, found: learnt.Found) -> str:
-    """Stores a file's job; returns one of KINDS. Verdicts on variants that nobody verified are left out."""
+    """Stores the job of a file; returns one of KINDS."""
     try:
-        job = learnt.parse(found.data, learnt.owner_of(found, store.path), store.places())
+        _, new = learnt.take(store, found.data, learnt.owner_of(found, store.path))
     except learnt.NotLearnt:
         return DAMAGED
-    verified = store.verified(job.place.mpi, job.place.mpi_version)
-    job = replace(job, verdicts=tuple(v for v in job.verdicts if v.variant in verified))
-    return NEW if store.record_job(job) else KNOWN
+    return NEW if new else KNOWN
 
 
 def stand(store: Store) -> dict[str, str]:

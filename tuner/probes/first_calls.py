@@ -155,7 +155,7 @@ def take_in(database: Path, place: Place) -> list[str]:
     """What the jobs beside the database learnt, after it has taken in their files."""
     with Store(database) as store:
         for found in learnt.read(database.parent):
-            store.record_job(learnt.parse(found.data, "", [place]))
+            learnt.take(store, found.data, "")
         learning.renew_all(store)
         rows = store.learnt(place)
     confirmed = sum(one.confirmed for one in rows)

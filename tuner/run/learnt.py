@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
-from collforge.db import JobRecord, Verdict
+from collforge.db import JobRecord, Store, Verdict
 from collforge.errors import CollforgeError
 from collforge.layout import LayoutError, from_name
 from collforge.place import Place
@@ -89,6 +89,17 @@ def parse(data: bytes, owner: str, places: Collection[Place]) -> JobRecord:
         read.version,
         tuple(verdicts.values()),
     )
+
+
+def take(store: Store, data: bytes, owner: str) -> tuple[JobRecord, bool]:
+    """Stores the job of a file; tells whether it was new. Raises NotLearnt.
+
+    Verdicts on variants that nobody verified are left out.
+    """
+    job = parse(data, owner, store.places())
+    verified = store.verified(job.place.mpi, job.place.mpi_version)
+    job = replace(job, verdicts=tuple(one for one in job.verdicts if one.variant in verified))
+    return job, store.record_job(job)
 
 
 def _verdict(one: _Verdict) -> Verdict | None:

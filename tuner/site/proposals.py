@@ -16,6 +16,7 @@ from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.serving import bucket
 from collforge.tuner.decide import learning, profile
 from collforge.tuner.decide.next_layouts import next_layouts
+from collforge.tuner.decide.profile import Profile
 from collforge.tuner.site.rebuild import Rules
 
 REGRESSION, REFUTED, STALE, PROFILE, OPEN, LAYOUT = KINDS = (
@@ -69,14 +70,13 @@ class Proposal:
         return shlex.join(self.words)
 
 
-def read(
-    store: Store, made: Manifest, places: Sequence[Place], profiles: Collection[str] = ()
-) -> list[Proposal]:
-    """The proposals for these places (database keys), in the order in which to measure them.
-
-    ``profiles``: CSV texts of COLLFORGE_PROFILE, beside those that are stored for the systems.
-    """
+def read(store: Store, made: Manifest, places: Sequence[Place]) -> list[Proposal]:
+    """The proposals for these places (database keys), in the order in which to measure them."""
     known = frozenset(places)
+    profiles = {
+        system: profile.parse(one.content for one in store.profiles(system))
+        for system in {place.system for place in places}
+    }
     found = [
         *_regressions(store, known),
         *_refuted(store, known),
@@ -85,13 +85,8 @@ def read(
         *_open(store, known),
         *_layouts(known),
     ]
-    calls = _calls(store, places, profiles)
-    weighed = [replace(one, gain=_gain(one, calls.get(one.place.system, ()))) for one in found]
-    first = [KINDS.index(one.kind) for one in weighed]
-    order = sorted(
-        range(len(found)), key=lambda n: (first[n], -weighed[n].gain, weighed[n].place, n)
-    )
-    return [weighed[n] for n in order]
+    weighed = [replace(one, gain=_gain(one, profiles[one.place.system])) for one in found]
+    return sorted(weighed, key=lambda one: (KINDS.index(one.kind), -one.gain, one.place))
 
 
 def readable(layout: str) -> Layout | None:
@@ -168,10 +163,10 @@ def _refuted(store: Store, places: Collection[Place]) -> Iterator[Proposal]:
 
 
 def _stale(store: Store, made: Manifest, places: Collection[Place]) -> Iterator[Proposal]:
-    rules = Rules(made)
+    current = Rules(made).fingerprints
     groups: dict[Place, list[Winner]] = {}
     for one in store.winners():
-        if one.place in places and rules.is_stale(one.choice):
+        if one.place in places and one.choice.variant.fingerprint not in current:
             groups.setdefault(one.place, []).append(one)
     for place, winners in groups.items():
         problems = frozenset((one.choice.variant.collective, one.choice.bytes) for one in winners)
@@ -208,14 +203,12 @@ def _layouts(places: Collection[Place]) -> Iterator[Proposal]:
 # ---- what applications call ----------------------------------------------------------------------
 
 
-def _texts(store: Store, system: str, profiles: Collection[str]) -> list[str]:
-    return [*profiles, *(one.content for one in store.profiles(system))]
-
-
 def _profiled(
-    store: Store, made: Manifest, places: Collection[Place], profiles: Collection[str]
+    store: Store, made: Manifest, places: Collection[Place], profiles: Mapping[str, Profile]
 ) -> Iterator[Proposal]:
-    """What applications spend time in, and nobody measured."""
+    """What applications spend time in, and nobody measured. ``profiles``: of each system."""
+    if not any(one.rows for one in profiles.values()):
+        return
     known: dict[Place, set[Problem]] = {}
     for one in store.winners():
         choice = one.choice
@@ -223,10 +216,7 @@ def _profiled(
     for place, open_ in store.undecided():
         known.setdefault(place, set()).add((open_.collective, open_.bytes))
     for library in _libraries(places):
-        texts = _texts(store, library.system, profiles)
-        if not texts:
-            continue
-        worth, _ = profile.worth_tuning(profile.parse(texts), made, LEAST_PART)
+        worth, _ = profile.worth_tuning(profiles[library.system], made, LEAST_PART)
         for wanted in worth:
             at = replace(library, layout=wanted.layout)
             problems = wanted.problems - known.get(at, set())
@@ -235,20 +225,11 @@ def _profiled(
                 yield Proposal(at, PROFILE, frozenset(problems), what)
 
 
-Calls = Sequence[profile.Calls]
-
-
-def _calls(store: Store, places: Sequence[Place], profiles: Collection[str]) -> Mapping[str, Calls]:
-    """System -> the calls of its profiles."""
-    texts = {system: _texts(store, system, profiles) for system in {p.system for p in places}}
-    return {system: profile.parse(own).rows for system, own in texts.items() if own}
-
-
-def _gain(one: Proposal, calls: Calls) -> float:
+def _gain(one: Proposal, called: Profile) -> float:
     buckets = {(name, bucket(max(1, size))) for name, size in one.problems}
     return sum(
         row.moving
-        for row in calls
+        for row in called.rows
         if row.layout == one.place.layout
         and (not buckets or (row.collective, bucket(max(1, row.size))) in buckets)
     )
