@@ -296,6 +296,7 @@ int main(int argc, char **argv) {
     if (rank == 0) {
         printf("{\"kind\": \"place\", \"spare\": %d, \"started\": %d, \"apart\": %s}\n",
                place.spare, place.started, place.apart ? "true" : "false");
+        fflush(stdout);
     }
     measure_impact(alone);
     if (wanted.sizes) {
