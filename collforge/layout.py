@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain, repeat
 from typing import Optional
 
 from collforge.errors import CollforgeError
@@ -46,7 +49,8 @@ class Layout:
 
     @property
     def node_sizes(self) -> list[int]:
-        return [self.node_of.count(node) for node in range(self.nodes)]
+        found = Counter(self.node_of)
+        return [found[node] for node in range(len(found))]
 
     @property
     def consecutive(self) -> bool:
@@ -143,6 +147,8 @@ _LONGEST = 263 - len("map:x2147483647-packed") - 2
 """The most characters of the spelled part of a name (CF_LAYOUT_NAME_SIZE in C, which adds two final NULs)."""
 MOST_RANKS = 1 << 20
 """Of a layout that is named; names come from files of strangers, too."""
+MOST_NAMED = 4 * MOST_RANKS
+"""Of all layouts in a file."""
 _SPELLED_RANKS = 64
 
 
@@ -185,15 +191,36 @@ def _placement(read: re.Match[str]) -> Layout:
     """The layout of a matched name, without what is behind."""
     if read["map"]:
         return from_nodes([int(node) for node in read["map"].split(".")])
+    sizes = _sizes(read)
+    if read["cyclic"]:
+        return Layout(tuple(range(len(sizes))) * sizes[0])
+    return Layout(tuple(chain.from_iterable(repeat(node, size) for node, size in enumerate(sizes))))
+
+
+def _sizes(read: re.Match[str]) -> list[int]:
+    """Of the nodes of a matched name that is no map. Raises LayoutError for too many ranks."""
     if read["sizes"]:
         sizes = [int(size) for size in read["sizes"].split("+")]
     else:
         sizes = [int(read["ranks"])] * int(read["nodes"])
     if sum(sizes) > MOST_RANKS:
         raise LayoutError(f"layout {read[0]!r} has more than {MOST_RANKS} ranks")
-    if read["cyclic"]:
-        return Layout(tuple(range(len(sizes))) * sizes[0])
-    return Layout(tuple(node for node, size in enumerate(sizes) for _ in range(size)))
+    return sizes
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raises LayoutError if these names together have so many ranks that reading them takes seconds.
+
+    For files of strangers. Names that `from_name` refuses count nothing.
+    """
+    ranks = 0
+    for part in {part for name in names for part in name.split("/")}:
+        read = _NAME.fullmatch(part)
+        if read and not read["map"]:
+            with suppress(LayoutError):
+                ranks += sum(_sizes(read))
+    if ranks > MOST_NAMED:
+        raise LayoutError(f"its layouts have {ranks} ranks together, more than {MOST_NAMED}")
 
 
 def _divided(name: str, job: Layout, part: Layout) -> Layout:

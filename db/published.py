@@ -34,8 +34,9 @@ class Section:
 
     @property
     def rows(self) -> Iterator[tuple[str, Choice]]:
+        """What a library has no room for is dropped from the end: what was learnt, then the map."""
         for layouts in (self.winners, self.points):
-            for layout in sorted(layouts):
+            for layout in sorted(layouts, key=lambda name: (name[0] in "=!", name)):
                 yield from ((layout, choice) for choice in layouts[layout])
 
 

@@ -8,7 +8,6 @@ later decision would trip over would stop the decisions of a place for good.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
@@ -19,7 +18,7 @@ import msgspec
 from collforge import case
 from collforge.db import Result, RunRecord
 from collforge.errors import CollforgeError
-from collforge.layout import MOST_RANKS, from_name
+from collforge.layout import MOST_RANKS, LayoutError, check_names, from_name
 from collforge.service.refusal import Refused
 from collforge.variant import NATIVE
 
@@ -31,8 +30,6 @@ MOST_SAMPLES = 10_000
 MOST_TEXT = 1000
 MOST_LAYOUT = 600
 """Characters of its name, which the runtime keeps below 300 for a job and its parts each."""
-MOST_WORK = 10**8
-"""Nodes x ranks of a layout: what it takes to look at it."""
 MOST_SECONDS = 1e6
 _WORD = re.compile(r"\w+", re.ASCII)
 _PARAMETERS = re.compile(r"[\w=,.+-]*", re.ASCII)
@@ -93,6 +90,10 @@ def read(data: bytes) -> Push:
         raise Refused(400, f"the format is {found.collforge}, not {FORMAT}: use the same Collforge")
     if len(found.runs) > MOST_RUNS:
         raise Refused(413, f"{len(found.runs)} launches: push {MOST_RUNS} at a time")
+    try:
+        check_names(at.layout for at in (*(run.place for run in found.runs), *found.epochs))
+    except LayoutError as error:
+        raise Refused(400, str(error)) from error
     name(found.system.name, "system.name")
     _pattern(found.system.host_pattern)
     for at, run in enumerate(found.runs):
@@ -144,13 +145,6 @@ def layout(text: str, what: str) -> tuple[int, int]:
 def _size(text: str) -> tuple[int, int]:
     if len(text) > MOST_LAYOUT:
         raise CollforgeError(f"layout {text[:40]!r}... is too long")
-    # Before it is read: reading makes a number for each rank.
-    for part in text.split("/"):
-        numbers = [int(one) for one in re.findall(r"[0-9]{1,9}", part)]
-        sizes = numbers if "+" in part else [math.prod(numbers[:2])]
-        nodes = len(sizes) if "+" in part else numbers[0] if numbers else 0
-        if "map:" not in part and (sum(sizes) > MOST_RANKS or nodes * sum(sizes) > MOST_WORK):
-            raise CollforgeError(f"layout {text!r} is too large")
     at = from_name(text)
     if at.name != text:
         raise CollforgeError(f"layout {text!r} is {at.name}")

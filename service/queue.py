@@ -208,11 +208,12 @@ def _new(places: Iterable[Place], request: Request) -> Iterator[Proposal]:
 
 def _fits(one: Proposal, request: Request) -> bool:
     libraries = {(library.mpi, library.version) for library in request.libraries}
+    if (one.place.mpi, one.place.mpi_version) not in libraries:
+        return False
     try:
-        nodes = from_name(one.place.layout).launched.nodes
+        return from_name(one.place.layout).launched.nodes <= request.nodes
     except LayoutError:
         return False
-    return (one.place.mpi, one.place.mpi_version) in libraries and nodes <= request.nodes
 
 
 def turn(kind: str, gain: float, number: int) -> tuple[int, float, int]:

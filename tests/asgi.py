@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from collforge.service import documents, tokens
+from collforge.generator.manifest import Manifest
+from collforge.service import documents, site, tokens
 from collforge.service.documents import Push, PushedSystem
 from collforge.service.queue import now
+from collforge.service.service import Service
 from collforge.service.store import ServiceStore
 from collforge.service.tokens import ALL, Token
+from collforge.tuner.site.rebuild import Rules
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,22 @@ def call(
         {k.decode().lower(): v.decode() for k, v in head["headers"]},
         b"".join(one.get("body", b"") for one in rest),
     )
+
+
+class Server:
+    """A service in this process. It runs no worker: tests call it."""
+
+    def __init__(self, path: Path, made: Manifest, private: bool = False) -> None:
+        self.path, self.service = path, Service(path, lambda: Rules(made), private)
+        self.app = site.make(self.service)
+
+    def __call__(self, method: str, url: str, body: bytes = b"", **more: Any) -> Answer:
+        return call(self.app, method, url, body, **more)
+
+    def token(self, role: str, *systems: str) -> str:
+        secret = add_token(self.path, role, *systems)
+        self.service._tokens.drop(())
+        return secret
 
 
 def add_token(path: Path, role: str, *systems: str, name: str = "") -> str:

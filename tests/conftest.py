@@ -113,3 +113,19 @@ def collforge() -> Launch:
         return execute(command, timeout=timeout, cwd=cwd)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def site_database(made: Manifest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a site has measured, without having measured."""
+    from invented_tunings import Tuning
+
+    return Tuning(made).store(tmp_path_factory.mktemp("site") / "db", pattern="node.*")
+
+
+@pytest.fixture
+def make(made: Manifest, tmp_path: Path) -> Callable[..., Any]:
+    """Makes an asgi.Server, `private` or not."""
+    from asgi import Server
+
+    return lambda private=False: Server(tmp_path / "fleet.db", made, private)

@@ -23,6 +23,7 @@ from test_guard import map_of_2x2, write
 from test_runtime_database import MAP, Database
 
 from collforge.db import JobRecord, Learnt, Store, Verdict, migrate
+from collforge.db.published import render, sections
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
@@ -209,14 +210,14 @@ def test_databases_joined_and_pruned(
 
 
 def test_where_it_holds() -> None:
-    """On this placement, with as many threads or more, in this quarter octave, of this variant."""
+    """On this placement, with as many threads, in this quarter octave, of this variant."""
     variant = Variant("bcast", "full_lane", "", "ab")
     one = Learnt("3x2", variant, 1024, True, 2.0, 3, 2, "2026-11-11T", "2026-11-25T")
 
     def holds(name: str, size: int, of: Variant = variant) -> bool:
         return learning.learnt_of([one], from_name(name), of, size) is one
 
-    assert holds("3x2", 1024) and holds("3x2", 1200) and holds("3x2x4", 1024)
+    assert holds("3x2", 1024) and holds("3x2", 1200) and not holds("3x2x4", 1024)
     assert not holds("3x2", 1300) and not holds("3x2", 1023) and not holds("3x2", 0)
     assert not holds("2x3", 1024) and not holds("3x2", 1024, replace(variant, fingerprint="cd"))
     assert learning.told(one) == "confirmed by 3 jobs of 2 users, 2026-11-11 to 2026-11-25"
@@ -234,6 +235,7 @@ def test_files_that_no_job_wrote(
     folder = tmp_path / "learnt"
     for edit in (
         {"collforge": 2}, {"system": "elsewhere"}, {"mpi": "Open MPI v9"}, {"ended": "2999-01-01T00:00:00Z"},
+        {"ended": "0999-01-01T00:00:00Z"}, {"ended": "9999-12-31T23:59:59-14:00"},
         {"ended": "yesterday"}, {"system": 7}, {"verdicts": [{}]}, {"verdicts": 7},
     ):  # fmt: skip
         invent(written[0], folder, [0], {"verdicts": [], **edit})
@@ -244,6 +246,9 @@ def test_files_that_no_job_wrote(
     ):  # fmt: skip
         document = {**json.loads(written[0].read_text()), "verdicts": [{**verdict, **edit}]}
         (folder / f"verdict{len(list(folder.iterdir()))}.json").write_text(json.dumps(document))
+    large = [{**verdict, "layout": f"1024x{1024 - n}"} for n in range(50)]
+    document = {**json.loads(written[0].read_text()), "verdicts": large}
+    (folder / "large.json").write_text(json.dumps(document))
     (folder / "deep.json").write_text("[" * 60000)
     (folder / "part.json").write_bytes(written[0].read_bytes()[:-20])
     (folder / "long.json").write_bytes(written[0].read_bytes() + b" " * learnt.MOST_FILE)
@@ -259,7 +264,11 @@ def test_files_that_no_job_wrote(
     )
     for edit in (
         {"layout": "99999x99999"},
+        {"layout": "1048577x1-packed"},
         {"layout": "map#0123456789abcdef"},
+        {"layout": "map:" + ".".join(["0", *["1"] * 63, *["2"] * 100])},
+        {"layout": "2+2"},
+        {"layout": "1\u0663x2"},
         {"fingerprint": "ab" * 16},
     ):
         document = {**json.loads(written[0].read_text()), "verdicts": [{**verdict, **edit}]}
@@ -268,6 +277,21 @@ def test_files_that_no_job_wrote(
     with Store(path, create=False) as store:
         assert [job for p in store.job_places() for job in store.jobs(p)] == [], "without verdicts"
     assert main.main(["db", "learn", str(tmp_path / "none"), "--db", str(path)]) == 2
+
+
+@NEEDS_ROOT
+@pytest.mark.either
+def test_a_user_with_too_many_files(
+    built: Installation,
+    database: Path,
+    written: tuple[Path, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    invent(written[0], tmp_path / "learnt", [1001] * (learnt.MOST_FILES + 3) + [1002])
+    path = copied(database, tmp_path / "db")
+    assert main.main(["db", "learn", str(tmp_path / "learnt"), "--db", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("65 files taken in, 0 known before, 3 of no job")
 
 
 @pytest.mark.either
@@ -320,6 +344,29 @@ def test_a_map_in_four_jobs(stub: Build, tmp_path: Path, slow: str, served: list
         found.append(int(done.out[-1]))
         assert main.main(["db", "learn", str(folder), "--db", str(path)]) == 0
     assert found == served
+
+
+def test_the_map_is_read_before_what_was_learnt(stub: Build, tmp_path: Path) -> None:
+    """A library has room for so many layouts; what jobs learnt must not cost the map, or a winner."""
+    version = stub.version.split("\n")[0].rstrip()
+    made = Database(schema=migrate.VERSION, points=MAP, layout="9x9", version=version)
+    path = made.write(tmp_path / "db", stub)
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"PRAGMA application_id = {migrate.APPLICATION_ID}")
+    with Store(path) as store:
+        (place,) = store.places()
+        (variant, *_) = (one.variant for one in store.map(place) if not one.variant.is_native)
+        date = "2026-11-01T00:00:00Z"
+        layouts = [f"{nodes}x{ranks}" for nodes in range(10, 60) for ranks in range(1, 31)]
+        rows = [Learnt(name, variant, 8, False, 0.5, 2, 2, date, date) for name in layouts]
+        store.replace_learnt(place, rows)
+        found = sections(store)
+    published = tmp_path / "winners.txt"
+    published.write_text(render(found))
+    for file in (path, published):
+        variables = {"COLLFORGE_NODE_MAP": "2", "COLLFORGE_GUARD": "0", "COLLFORGE_DB": str(file)}
+        done = stub.program(4, "learn", **variables)
+        assert done.out[-1] == "20", file
 
 
 @pytest.mark.wide

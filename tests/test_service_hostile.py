@@ -12,16 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asgi import Answer, add_token, call, pushed
+from asgi import Answer, Server, pushed
 from invented_tunings import PLACE, Tuning
 
 from collforge.db.inspection import Inspection
 from collforge.generator.manifest import Manifest
-from collforge.service import limits, site
+from collforge.service import limits
 from collforge.service.limits import Rate
-from collforge.service.service import Service
 from collforge.service.store import ServiceStore
-from collforge.tuner.site.rebuild import Rules
 
 pytestmark = pytest.mark.wide
 MUTANTS = 10_000
@@ -106,17 +104,17 @@ def places(value: Any) -> Any:
             yield from places(one)
 
 
-class Hostile:
+class Hostile(Server):
+    """Calls that name no token have one that may push."""
+
     def __init__(self, path: Path, made: Manifest) -> None:
-        self.path = path
-        self.service = Service(path, lambda: Rules(made))
+        super().__init__(path, made)
         free = Rate(most=1e9, each=1e9)
         self.service.pushing = self.service.reading = self.service.failing = free
-        self.app = site.make(self.service)
-        self.token = add_token(path, "push", PLACE.system)
+        self.right = self.token("push", PLACE.system)
 
     def __call__(self, method: str, url: str, body: bytes = b"", **more: Any) -> Answer:
-        return call(self.app, method, url, body, **{"token": self.token, **more})
+        return super().__call__(method, url, body, **{"token": self.right, **more})
 
     def stored(self) -> list[object]:
         names = (
@@ -219,6 +217,43 @@ def test_changed_findings_and_profiles(hostile: Hostile, seed: int) -> None:
         assert hostile("GET", url).status == 200
 
 
+LEARNT = {
+    "collforge": 1, "version": "0", "system": PLACE.system, "mpi": PLACE.mpi_version,
+    "ended": "2026-11-27T20:00:00Z", "nonce": "0011223344556677",
+    "verdicts": [{
+        "layout": "3x2", "collective": "bcast", "variant": "full_lane[a=b]", "fingerprint": "a" * 16,
+        "bytes": 524288, "native": 0.1, "seconds": 0.03, "pairs": 6, "again": False, "kept": True,
+    }],
+}  # fmt: skip
+ASKED = {
+    "agent": "node1", "system": PLACE.system, "layout": "4x2", "nodes": 8, "seconds": 600,
+    "libraries": [{"mpi": PLACE.mpi, "version": PLACE.mpi_version}],
+}  # fmt: skip
+SAID = {"agent": "node1", "state": "failed", "seconds": 600, "result": "no nodes"}
+
+
+@pytest.mark.parametrize(
+    ("url", "document", "good"),
+    [("learnt", LEARNT, 2), ("lease", ASKED, 2), ("tasks/1", SAID, 1)],
+)
+def test_changed_documents_of_jobs_and_agents(
+    url: str, document: Any, good: int, hostile: Hostile, made: Manifest, seed: int
+) -> None:
+    Tuning(made).store(hostile.path, launches=1)
+    assert hostile("POST", "/api/v1/lease", json.dumps(ASKED).encode()).json["task"]
+    mutate, taken = Mutator(seed, document), 0
+    for number in range(MUTANTS // 10):
+        data = mutate(number)
+        answer = hostile("POST", f"/api/v1/{url}", data)
+        assert answer.status in (200, 400, 403, 409), (number, data, answer.body)
+        taken += answer.status == 200
+    assert taken >= good
+    for page in ("/", "/queue", "/agents", "/metrics", f"/systems/{PLACE.system}"):
+        assert hostile("GET", page).status == 200, page
+    with Inspection(hostile.path) as inspection:
+        assert not [*inspection.damage(), *inspection.faults()]
+
+
 def bomb(size: int) -> bytes:
     """Much more unpacked than packed."""
     packer = zlib.compressobj(9, wbits=31)
@@ -249,7 +284,7 @@ def test_zip_bombs(case: str, hostile: Hostile) -> None:
 def test_wrong_tokens(hostile: Hostile, document: Any, seed: int) -> None:
     draw, body = random.Random(seed), json.dumps(document).encode()
     before = hostile.stored()
-    right = hostile.token
+    right = hostile.right
     wrong = [
         right[:-1],
         right + "x",

@@ -7,19 +7,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlencode
 
 import pytest
-from asgi import Answer, add_token, call
+from asgi import Answer, Server, add_token
 from invented_tunings import PLACE, Tuning
 
 from collforge.db import Finding
 from collforge.generator.manifest import Manifest
-from collforge.service import pages, site
-from collforge.service.service import Service
+from collforge.service import pages
 from collforge.service.store import ServiceStore
-from collforge.tuner.site.rebuild import Rules
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>'\"&"
 
@@ -81,15 +78,6 @@ def fill(path: Path, made: Manifest, system: str) -> None:
         store.note_failure(replace(PLACE, system=system, mpi=system), system)
 
 
-class Server:
-    def __init__(self, path: Path, made: Manifest, private: bool = False) -> None:
-        self.path, self.service = path, Service(path, lambda: Rules(made), private)
-        self.app = site.make(self.service)
-
-    def __call__(self, method: str, url: str, **more: Any) -> Answer:
-        return call(self.app, method, url, **more)
-
-
 @pytest.fixture(scope="module")
 def evil(made: Manifest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """All names are HTML."""
@@ -116,9 +104,7 @@ class Elements(HTMLParser):
 
 @pytest.mark.parametrize("url", [path for path, _ in pages.PAGES] + ["/audit"])
 def test_names_are_text(url: str, evil: Server) -> None:
-    token = add_token(evil.path, "admin", name=f"for {url}")
-    evil.service._tokens.drop(())
-    found = evil("GET", url, token=token)
+    found = evil("GET", url, token=evil.token("admin"))
     assert found.status == 200
     seen = Elements(found.body.decode())
     assert not {"script", "img", "iframe"} & {*seen.tags}

@@ -39,8 +39,12 @@ def run(args: argparse.Namespace) -> int:
         before = stand(store)
     with Store(args.db) as store, store.transaction():
         for folder in args.folders:
+            owners: Counter[str] = Counter()
             for found in learnt.read(folder):
-                counts[take(store, found)] += 1
+                owner = learnt.owner_of(found, store.path)
+                owners[owner] += 1
+                allowed = not owner or owners[owner] <= learnt.MOST_FILES
+                counts[take(store, found, owner) if allowed else DAMAGED] += 1
         learning.renew_all(store)
         after = stand(store)
         drops = [one for place in store.job_places() for one in learning.dropped(store, place)]
@@ -54,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def take(store: Store, found: learnt.Found) -> str:
+def take(store: Store, found: learnt.Found, owner: str) -> str:
     """Stores the job of a file; returns one of KINDS."""
     try:
-        _, new = learnt.take(store, found.data, learnt.owner_of(found, store.path))
+        _, new = learnt.take(store, found.data, owner)
     except learnt.NotLearnt:
         return DAMAGED
     return NEW if new else KNOWN

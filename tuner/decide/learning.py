@@ -5,8 +5,9 @@ A job tried few calls, beside other programs, and whoever may write to the folde
 * the jobs of an owner are one voice: the newest verdict. Root and the owner of the database have two;
 * a variant is confirmed by JOBS jobs and VOICES voices, if they are more than twice those against it;
 * it is refuted by VOICES voices that are not fewer than those for it;
-* either holds where the map serves a layout, at sizes of the same quarter octave, and nowhere else: a measured
-  winner that a job dropped is told as a regression (`dropped`) and stays until it is measured again.
+* either holds on the very layout, threads included, where the map serves it, at sizes of the same quarter octave,
+  and nowhere else: a measured winner that a job dropped is told as a regression (`dropped`) and stays until it is
+  measured again.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from dataclasses import dataclass
 from collforge.db import JobRecord, Learnt, Store, Verdict
 from collforge.layout import Layout
 from collforge.place import Place
-from collforge.serving import bucket, serving_layout
+from collforge.serving import bucket
 from collforge.units import format_size
 from collforge.variant import Variant
 
 JOBS = 3
 VOICES = 2
+MOST = 4096
+"""The newest of what is agreed on: jobs read all of it when they start."""
 
 Key = tuple[str, Variant, int]
 """A layout, a variant, and the least of a quarter octave of sizes."""
@@ -31,13 +34,13 @@ Said = tuple[JobRecord, Verdict]
 
 
 def summary(jobs: Iterable[JobRecord]) -> list[Learnt]:
-    """What jobs with one system and MPI library agree on. ``jobs``: in the order of their ends."""
+    """What jobs with one system and MPI library agree on, by its last job. ``jobs``: in the order of their ends."""
     found: dict[Key, list[Said]] = {}
     for job in jobs:
         for one in job.verdicts:
             found.setdefault((one.layout, one.variant, one.bytes), []).append((job, one))
     agreed = (_agreed(key, said) for key, said in found.items())
-    return [one for one in agreed if one]
+    return sorted((one for one in agreed if one), key=lambda one: one.last)[-MOST:]
 
 
 def _agreed(key: Key, said: Sequence[Said]) -> Learnt | None:
@@ -94,15 +97,17 @@ def learnt_of(
     rows: Iterable[Learnt], layout: Layout, variant: Variant, nbytes: int
 ) -> Learnt | None:
     """What holds for a variant of the map in a call of ``nbytes`` bytes; None: nothing is learnt."""
-    fitting = [
-        one
-        for one in rows
-        if one.variant == variant and nbytes > 0 and bucket(one.bytes) == bucket(nbytes)
-    ]
-    name = serving_layout(
-        {one.layout for one in fitting}, layout.placement, layout.threads, layout.sockets
+    name = layout.alone.name
+    return next(
+        (
+            one
+            for one in rows
+            if (one.layout, one.variant) == (name, variant)
+            and nbytes > 0
+            and bucket(one.bytes) == bucket(nbytes)
+        ),
+        None,
     )
-    return next((one for one in fitting if one.layout == name), None)
 
 
 def told(one: Learnt) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
-from collforge.layout import Layout, LayoutError, from_name
+from collforge.layout import Layout, LayoutError, check_names, from_name
 from collforge.tuner.decide.plan import WORD
 
 JOB = "job"
@@ -155,7 +155,9 @@ def _of_text(lines: Iterable[str], name: str) -> list[Calls]:
     try:
         reader = csv.DictReader(lines)
         if tuple(reader.fieldnames or ()) == COLUMNS:
-            return [_calls(row) for row in reader]
+            rows = [_calls(row) for row in reader]
+            check_names(row.layout for row in rows)
+            return rows
     except (ValueError, TypeError, csv.Error) as error:
         raise CollforgeError(f"{name} is damaged: {error}") from error
     raise CollforgeError(

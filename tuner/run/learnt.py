@@ -14,13 +14,17 @@ import msgspec
 
 from collforge.db import JobRecord, Store, Verdict
 from collforge.errors import CollforgeError
-from collforge.layout import LayoutError, from_name
+from collforge.layout import LayoutError, check_names, from_name
 from collforge.place import Place
 from collforge.tuner.run.plain_file import open_plain
 from collforge.variant import Variant
 
 MOST_FILE = 1 << 16
 """Bytes that a job writes."""
+MOST_FILES = 64
+"""That the jobs of a user leave in a folder."""
+FIRST = datetime(2026, 1, 1, tzinfo=timezone.utc)
+"""Before it no job wrote such a file."""
 
 Word = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 Nanoseconds = Annotated[int, msgspec.Meta(ge=1, le=10**18)]
@@ -65,10 +69,17 @@ def parse(data: bytes, owner: str, places: Collection[Place]) -> JobRecord:
     try:
         read = msgspec.json.decode(data, type=_File)
         ended = read.ended.astimezone(timezone.utc)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OverflowError) as error:
+        check_names(one.layout for one in read.verdicts)
+    except (
+        msgspec.MsgspecError,
+        LayoutError,
+        UnicodeDecodeError,
+        RecursionError,
+        OverflowError,
+    ) as error:
         raise NotLearnt(f"it is no file of COLLFORGE_LEARN: {error}") from error
-    if ended > datetime.now(timezone.utc):
-        raise NotLearnt(f"its job ended in the future: {ended:%Y-%m-%d}")
+    if not FIRST <= ended <= datetime.now(timezone.utc):
+        raise NotLearnt(f"no job ended at {ended.isoformat()}")
     place = next(
         (one for one in places if (one.system, _clean(one.mpi_version)) == (read.system, read.mpi)),
         None,
@@ -104,7 +115,8 @@ def take(store: Store, data: bytes, owner: str) -> tuple[JobRecord, bool]:
 
 def _verdict(one: _Verdict) -> Verdict | None:
     try:
-        from_name(one.layout)
+        if from_name(one.layout).name != one.layout:  # no communicator has it, so no job wrote it
+            return None
         variant = Variant.from_name(one.collective, one.variant, one.fingerprint)
     except LayoutError:
         return None

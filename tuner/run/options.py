@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from datetime import date, datetime
+from datetime import date, datetime, timezone
 from pathlib import Path
 
 from collforge import home
@@ -125,12 +125,14 @@ def day(text: str) -> date:
 
 
 def moment(text: str) -> str:
-    """A date, or a date and time in UTC, as the database has them; the type of an option."""
+    """A date of the past, with a time in UTC or not, as the database has them; the type of an option."""
     for pattern in ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"):
         with suppress(ValueError):
-            return datetime.strptime(text, pattern).strftime("%Y-%m-%dT%H:%M:%SZ")
+            found = datetime.strptime(text, pattern).replace(tzinfo=timezone.utc)
+            if found <= datetime.now(timezone.utc):
+                return f"{found:%Y-%m-%dT%H:%M:%SZ}".zfill(len("2026-01-31T20:00:00Z"))
     raise argparse.ArgumentTypeError(
-        f"{text}: give a date, e.g. 2026-01-31 or 2026-01-31T20:00:00Z"
+        f"{text}: give a date until now, e.g. 2026-01-31 or 2026-01-31T20:00:00Z (UTC)"
     )
 
 

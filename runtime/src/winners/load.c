@@ -184,7 +184,8 @@ bool cf_load_add(struct cf_load *load, const char *layout, int64_t bytes,
                             CF_MOST_WINNERS);
     }
     if (strlen(layout) >= CF_LAYOUT_NAME_SIZE || strcmp(layout, CF_ANY_LAYOUT) == 0) {
-        return cf_load_fail(load,
+        return on_map || /* of a job's file, and no communicator has it */
+               cf_load_fail(load,
                             "it is damaged (a layout name that cannot exist); restore it or "
                             "tune anew");
     }

@@ -345,10 +345,15 @@ static void find_own(struct sources *sources, const char *placement,
 
 static void find_learnt(struct sources *sources, const char *placement,
                         const struct cf_layout *layout) {
-    char name[1 + CF_LAYOUT_NAME_SIZE];
+    char name[CF_LAYOUT_NAME_SIZE + 16];
+    char threads[16] = "";
+    if (layout->threads > 1) {
+        (void)snprintf(threads, sizeof threads, "x%d", layout->threads);
+    }
     for (int confirmed = 0; confirmed < 2; confirmed++) {
-        (void)snprintf(name, sizeof name, "%c%s", confirmed ? CF_CONFIRMED : CF_REFUTED, placement);
-        sources->learnt[confirmed] = cf_table_exact(&table, name, layout->threads, layout->sockets);
+        (void)snprintf(name, sizeof name, "%c%s%s", confirmed ? CF_CONFIRMED : CF_REFUTED,
+                       placement, threads);
+        sources->learnt[confirmed] = cf_table_exact(&table, name, 1, layout->sockets);
     }
 }
 

@@ -1,0 +1,93 @@
+"""Commands on a service and its file: push, pull, db."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from asgi import Server, pushed, server
+from invented_tunings import PLACE
+from support import execute
+
+from collforge.db.published import counts
+from collforge.service.store import ServiceStore
+from collforge.tuner.cli import main
+
+SYSTEM = PLACE.system
+
+
+RUNS = "/api/v1/runs"
+
+
+def test_push_and_pull_by_the_commands(
+    site_database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a real server and worker."""
+    from test_page import PROFILE
+
+    fleet, key, output = tmp_path / "fleet.db", tmp_path / "key", tmp_path / "winners.txt"
+    words = ["--role", "push", "--system", SYSTEM]
+    assert main.main(["serve", "--db", str(fleet), "token", "add", "site", *words]) == 0
+    assert main.main(["serve", "token", "add", "site", *words, "--db", str(fleet)]) == 2
+    secret = capsys.readouterr().out.strip()
+    assert secret.startswith("cf_")
+    assert secret.encode() not in fleet.read_bytes()
+    key.write_text(secret)
+    (tmp_path / "calls.csv").write_text(PROFILE)
+    with server(fleet) as (address, process):
+        push = ["push", "--server", address, "--db", str(site_database), "--system", SYSTEM]
+        assert main.main([*push, "--token-file", str(key)]) == 2  # others can read it
+        key.chmod(0o600)
+        push += ["--token-file", str(key), "--profile", f"app={tmp_path / 'calls.csv'}"]
+        assert main.main(push) == 0
+        assert "6 new launches" in capsys.readouterr().out
+        assert main.main(push) == 0
+        assert "0 new launches" in capsys.readouterr().out
+        pull = ["pull", "--server", address, "--system", SYSTEM, "--output", str(output)]
+        for _ in range(100):
+            with ServiceStore(fleet, create=False) as store:
+                if not store.pending():  # the winners, then the map
+                    break
+            time.sleep(0.2)
+        assert main.main(pull) == 0
+        capsys.readouterr()
+        stamp = output.stat().st_ino
+        assert main.main(pull) == 0
+        assert "unchanged" in capsys.readouterr().out
+        assert output.stat().st_ino == stamp
+        sums = execute(["sha256sum", "--check", f"{output.name}.sha256"], cwd=tmp_path)
+        assert sums.returncode == 0
+        output.chmod(0o644)
+        output.write_bytes(b"something else")
+        assert main.main(pull) == 0
+        assert sum(map(sum, counts(output.read_text()).values())) > 2
+        process.terminate()
+        assert process.wait(20) in (0, -15)
+    assert main.main(["serve", "token", "revoke", "site", "--db", str(fleet)]) == 0
+    assert main.main(["serve", "token", "list", "--db", str(fleet)]) == 0
+    assert "revoked" in capsys.readouterr().out
+
+
+def test_database_commands_leave_the_tables_of_the_service_alone(
+    make: Callable[..., Server],
+    site_database: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    at = make()
+    at("POST", RUNS, pushed(site_database, SYSTEM), token=at.token("push"))
+    at.service.worker.work()
+    for words in (
+        ["check", "--db", str(at.path)],
+        ["merge", str(at.path), str(site_database), "--output", str(tmp_path / "both.db")],
+        ["check", "--db", str(tmp_path / "both.db")],
+        ["prune", "--older-than", "2027-01-01", "--db", str(at.path)],
+        ["check", "--db", str(at.path)],
+    ):
+        assert main.main(["db", *words]) == 0, capsys.readouterr().out
+    with ServiceStore(at.path) as store:
+        assert len(store.tokens()) == len(store.audits(10)) == 1
+    with ServiceStore(tmp_path / "both.db") as store:
+        assert not store.tokens()
