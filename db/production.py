@@ -218,6 +218,14 @@ class Production(History):
         )
         return [Finding(*(*row[:-1], bool(row[-1]))) for row in rows]
 
+    def newest_findings(self) -> dict[tuple[str, str, str, str, str], str]:
+        """System, environment, test, problem, variable -> when its last value was found."""
+        rows = self._rows(
+            "SELECT system.name, environment, test, problem, variable, max(found) FROM finding"
+            " JOIN system ON system.id = finding.system GROUP BY 1, 2, 3, 4, 5"
+        )
+        return {tuple(row[:5]): row[5] for row in rows}
+
     def record_profile(self, profile: StoredProfile) -> None:
         """Replaces the profile of this name."""
         with self.transaction():

@@ -80,10 +80,12 @@ CREATE TABLE IF NOT EXISTS service_mark (
     system TEXT NOT NULL CHECK (typeof(system) = 'text' AND system <> ''),
     -- The case string, or the check's name where it has none.
     problem TEXT NOT NULL CHECK (typeof(problem) = 'text' AND problem <> ''),
+    -- ReFrame's environment, which names the MPI library.
+    environment TEXT NOT NULL CHECK (typeof(environment) = 'text'),
     -- The last day that it is muted; '': acknowledged, until it fails in a later night.
     until TEXT NOT NULL CHECK (until = '' OR until GLOB '????-??-??'),
     at TEXT NOT NULL CHECK (at GLOB '????-??-??T??:??:??Z'),
     by TEXT NOT NULL CHECK (typeof(by) = 'text' AND by <> ''),
     why TEXT NOT NULL CHECK (typeof(why) = 'text' AND why <> ''),
-    PRIMARY KEY (system, problem)
+    PRIMARY KEY (system, problem, environment)
 ) WITHOUT ROWID;

@@ -30,6 +30,7 @@ class Task:
     """An entry that this agent has."""
 
     id: int
+    attempt: int
     proposal: Proposal
 
 
@@ -53,7 +54,7 @@ class Agent:
         problems = frozenset((str(name), int(size)) for name, size in found["problems"])
         place = Place(found["system"], found["mpi"], found["mpi_version"], found["layout"])
         about = found["reason"], problems, found["why"], found["gain"], found["since"]
-        return Task(found["id"], Proposal(place, *about))
+        return Task(found["id"], found["attempt"], Proposal(place, *about))
 
     def tune(self, task: Task) -> int:
         """Runs `collforge tune`, whose exit code it returns, and keeps the lease meanwhile."""
@@ -81,7 +82,7 @@ class Agent:
         self._report(task, {"state": "done" if good else "failed", "result": result})
 
     def _report(self, task: Task, what: dict[str, object]) -> None:
-        document = {"agent": self.request.agent, "seconds": self.request.seconds, **what}
+        document = {"attempt": task.attempt, "seconds": self.request.seconds, **what}
         self.client.post(f"/api/v1/tasks/{task.id}", msgspec.json.encode(document))
 
     @contextmanager

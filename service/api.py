@@ -13,11 +13,12 @@ from collforge.db import Winner
 from collforge.errors import CollforgeError
 from collforge.mpi_library import short_version
 from collforge.service import documents, intake
-from collforge.service.app import Call, Endpoint, check_system, json_of
+from collforge.service.app import CSV, FORM, JSON, TEXT, Call, Endpoint, check_system, json_of
 from collforge.service.refusal import Refused
 from collforge.service.service import BUCKETS, Published, Service
 
 OPENAPI = "3.1.0"
+_ERROR = {"type": "object", "properties": {"error": {"type": "string"}}}
 
 
 def push_runs(service: Service, call: Call) -> Response:
@@ -237,17 +238,21 @@ def openapi(endpoints: list[Endpoint]) -> dict[str, object]:
             {"name": name, "in": "query", "description": what, "schema": {"type": "string"}}
             for name, what in one.query.items()
         ]
-        kind = "text/html" if one.is_page else "application/json"
+        takes = {"requestBody": {"content": {one.takes: {}}}} if one.takes else {}
+        found = "303" if one.takes == FORM else "200"
+        error = {TEXT: {}} if one.is_page else {JSON: {"schema": _ERROR}}
         paths.setdefault(path, {})[one.method.lower()] = {
             "summary": one.summary,
             "parameters": parameters,
             "security": [{"token": [one.role]}] if one.role else [{}, {"token": ["read"]}],
+            **takes,
             "responses": {
-                "200": {"description": "done", "content": {kind: {}}},
-                "4XX": {"description": "refused", "content": {"application/json": {"schema": {
-                    "type": "object", "properties": {"error": {"type": "string"}}}}}},
+                found: {"description": "done", "content": {one.gives: {}}},
+                **({"304": {"description": "it is the one of If-None-Match"}} if one.quick else {}),
+                "4XX": {"description": "refused", "content": error},
+                "503": {"description": "busy: see Retry-After", "content": error},
             },
-        }  # fmt: skip
+        }
     return {
         "openapi": OPENAPI,
         "info": {"title": "Collforge", "version": collforge.__version__},
@@ -260,21 +265,30 @@ SYSTEM = {"system": "of this system (default: of all)"}
 MPI = {"mpi": "of this MPI library (default: of all)"}
 
 ENDPOINTS = [
-    Endpoint("POST", "/api/v1/runs", "take in launches", push_runs, "push"),
+    Endpoint(
+        *("POST", "/api/v1/runs", "take in launches", push_runs, "push"), takes=JSON, large=True
+    ),
     Endpoint("GET", "/api/v1/runs/{system:path}", "the uuids of a system's launches", known_runs),
     Endpoint(
         *("POST", "/api/v1/findings", "take in a record of ReFrame's httpjson handler"),
         *(push_findings, "push"),
+        takes=JSON,
     ),
     Endpoint(
         *("POST", "/api/v1/profiles/{name:path}", "take in a CSV of COLLFORGE_PROFILE"),
         *(push_profile, "push", SYSTEM),
+        takes=CSV,
+        large=True,
     ),
     Endpoint("GET", "/api/v1/winners.json", "the winners", winners_json, "", {**SYSTEM, **MPI}),
-    Endpoint("GET", "/api/v1/winners.csv", "the winners", winners_csv, "", {**SYSTEM, **MPI}),
+    Endpoint(
+        *("GET", "/api/v1/winners.csv", "the winners", winners_csv, "", {**SYSTEM, **MPI}),
+        gives=CSV,
+    ),
     Endpoint(
         *("GET", "/api/v1/winners/{system:path}", "the published file of a system, with ETag"),
         *(winners, "", MPI),
+        gives=TEXT,
         quick=kept_winners,
     ),
     Endpoint(
@@ -285,6 +299,6 @@ ENDPOINTS = [
         ),
         bencher,
     ),
-    Endpoint("GET", "/metrics", "numbers for Prometheus", metrics),
+    Endpoint("GET", "/metrics", "numbers for Prometheus", metrics, gives=TEXT),
     Endpoint("GET", "/healthz", "whether the service answers", health, always_public=True),
 ]

@@ -9,7 +9,7 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,9 +29,11 @@ from collforge.service.service import Service
 from collforge.service.tokens import Token
 
 BODIES = 12
-"""Bodies that are held at once; others wait."""
+"""Large bodies that are held at once; others wait."""
+BODIES_EACH = 4
+"""Of these the ones of a token: one that sends slowly holds up itself only."""
 WORKERS = 2
-"""Of these the ones that are worked on at once: only one can write, and readers need the processor, too."""
+"""Bodies that are worked on at once: only one can write, and readers need the processor, too."""
 CONTENT_POLICY = (
     "default-src 'none'; style-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"
@@ -80,11 +82,26 @@ class Endpoint:
     """The least that is needed; '': nobody asks, but of a private service ``read``."""
     query: Mapping[str, str] = field(default_factory=dict)
     """Parameter -> what it says."""
-    is_page: bool = False
-    """For people: errors are pages, and a browser may ask for the token."""
+    takes: str = ""
+    """The Content-Type of a body; '': there is none."""
+    gives: str = "application/json"
+    """The Content-Type of an answer. HTML and CSS are for people: errors are text, and a browser may ask for
+    the token."""
+    large: bool = False
+    """Bodies up to MOST_BODY; else up to MOST_SMALL."""
     quick: Callable[[Service, Call], Response | None] | None = None
     """Answers from memory, on the event loop; None where that is not possible."""
     always_public: bool = False
+
+    @property
+    def is_page(self) -> bool:
+        return self.gives in (HTML, CSS)
+
+
+HTML, CSS, TEXT, CSV, JSON, FORM = (
+    *("text/html", "text/css", "text/plain", "text/csv", "application/json"),
+    "application/x-www-form-urlencoded",
+)
 
 
 def make(service: Service, endpoints: list[Endpoint]) -> Starlette:
@@ -111,14 +128,16 @@ class _Bodies:
     """Semaphores of the loop that runs, which is another one in each test."""
 
     def __init__(self) -> None:
-        self._made: tuple[object, asyncio.Semaphore, asyncio.Semaphore] | None = None
+        self._loop: object = None
 
-    def slots(self) -> tuple[asyncio.Semaphore, asyncio.Semaphore]:
-        """To hold a body, and to work on it."""
+    def slots(self, token: str) -> tuple[asyncio.Semaphore, asyncio.Semaphore, asyncio.Semaphore]:
+        """To hold a large body, of this token and of all, and to work on a body."""
         loop = asyncio.get_running_loop()
-        if self._made is None or self._made[0] is not loop:
-            self._made = loop, asyncio.Semaphore(BODIES), asyncio.Semaphore(WORKERS)
-        return self._made[1:]
+        if self._loop is not loop:
+            self._loop, self._each = loop, dict[str, asyncio.Semaphore]()
+            self._all, self._working = asyncio.Semaphore(BODIES), asyncio.Semaphore(WORKERS)
+        each = self._each.setdefault(token, asyncio.Semaphore(BODIES_EACH))
+        return each, self._all, self._working
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -158,25 +177,29 @@ async def _answer(
     rate.take(f"token {call.token.name}" if call.token else address)
     if endpoint.method == "GET":
         return await run_in_threadpool(endpoint.run, service, call)
-    holding, working = bodies.slots()
-    async with holding:
-        body = await _body(request)
-        async with working:
-            return await run_in_threadpool(_with_body, service, endpoint, call, body)
+    each, all_, working = bodies.slots(call.token.name if call.token else "")
+    async with AsyncExitStack() as held:
+        if endpoint.large:
+            await held.enter_async_context(each)
+            await held.enter_async_context(all_)
+        body = await _body(request, limits.MOST_BODY if endpoint.large else limits.MOST_SMALL)
+        await held.enter_async_context(working)
+        return await run_in_threadpool(_with_body, service, endpoint, call, body)
 
 
-async def _body(request: Request) -> bytes:
+async def _body(request: Request, most: int) -> bytes:
     length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 12 or int(length) > limits.MOST_BODY:
-        raise Refused(413, f"a body has at most {limits.MOST_BODY} bytes: push less at a time")
+    if not length.isdecimal() or len(length) > 12 or int(length) > most:
+        raise Refused(413, f"a body has at most {most} bytes: push less at a time")
     try:
-        return await asyncio.wait_for(limits.read_body(request.stream()), limits.BODY_SECONDS)
+        return await asyncio.wait_for(limits.read_body(request.stream(), most), limits.BODY_SECONDS)
     except asyncio.TimeoutError:
         raise Refused(408, f"the body did not come in {limits.BODY_SECONDS} s") from None
 
 
 def _with_body(service: Service, endpoint: Endpoint, call: Call, body: bytes) -> Response:
-    data = limits.unpack(body, call.headers.get("content-encoding", ""))
+    most = limits.MOST_DOCUMENT if endpoint.large else limits.MOST_SMALL
+    data = limits.unpack(body, call.headers.get("content-encoding", ""), most)
     return endpoint.run(service, Call(call.path, call.query, call.headers, data, call.token))
 
 

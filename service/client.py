@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import http.client
 import json
 import os
 import time
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from collforge.errors import CollforgeError
 
@@ -66,8 +67,7 @@ class Client:
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
     ) -> Answer:
         """Tries again while the service is busy or starts. Raises CollforgeError with what it says."""
-        if not self.server.startswith(("http://", "https://")):
-            raise CollforgeError(f"--server {self.server}: give http://… or https://…")
+        _check_server(self.server)
         own = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         url = self.server.rstrip("/") + path
         words, opener = "", urllib.request.build_opener(_Stay)
@@ -84,12 +84,29 @@ class Client:
                 words = f"{url}: {error.code}: {_words(body)}"
                 if error.code not in _AGAIN:
                     raise CollforgeError(words) from error
-                wait = max(wait, min(MOST_WAIT, float(error.headers.get("Retry-After") or 0)))
-            except OSError as error:  # also urllib's URLError, and an answer that broke off
+                wait = max(wait, min(MOST_WAIT, _seconds(error.headers.get("Retry-After"))))
+            # OSError is urllib's URLError, too; HTTPException is an answer that broke off, or none of HTTP.
+            except (OSError, http.client.HTTPException) as error:
                 words = f"{url}: {getattr(error, 'reason', error)}"
             if turn < TRIES - 1:
                 time.sleep(wait)
         raise CollforgeError(f"{words}; is the service running, and --server right?")
+
+
+def _check_server(server: str) -> None:
+    """Raises CollforgeError for what is no address of a service."""
+    try:
+        parts = urlsplit(server)
+        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is no number, half an IPv6 address
+        known = None
+    if not known or not server.isascii() or " " in server:
+        raise CollforgeError(f"--server {server}: give http://HOST:PORT or https://HOST")
+
+
+def _seconds(retry_after: str | None) -> float:
+    """Of the header Retry-After; 0 where there is none, or a date."""
+    return float(retry_after) if retry_after and retry_after.isdecimal() else 0.0
 
 
 def _lower(headers: Message) -> dict[str, str]:
@@ -104,12 +121,21 @@ def _words(body: bytes) -> str:
 
 
 def read_token(file: Path | None) -> str:
-    """Of --token-file, else of COLLFORGE_TOKEN; '': none. Raises CollforgeError if others can read the file."""
+    """Of --token-file, else of COLLFORGE_TOKEN; '': none.
+
+    Raises CollforgeError, which never tells the token, if others can read the file, or if it has no token.
+    """
     if file is None:
-        return os.environ.get(TOKEN_VARIABLE, "").strip()
-    if file.stat().st_mode & 0o077:
-        raise CollforgeError(f"{file} can be read by others: chmod 600 {file}")
-    return file.read_text(encoding="utf-8").strip()
+        where, token = f"${TOKEN_VARIABLE}", os.environ.get(TOKEN_VARIABLE, "").strip()
+    else:
+        if file.stat().st_mode & 0o077:
+            raise CollforgeError(f"{file} can be read by others: chmod 600 {file}")
+        where, token = str(file), file.read_bytes().decode(errors="replace").strip()
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise CollforgeError(
+            f"{where} has no token: it is one line, as `serve token add` prints it"
+        )
+    return token
 
 
 def quoted(name: str) -> str:

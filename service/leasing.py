@@ -7,10 +7,11 @@ from typing import Annotated, Literal, TypeVar
 import msgspec
 from starlette.responses import Response
 
-from collforge.service.app import Call, Endpoint, check_system, json_of
-from collforge.service.queue import LONGEST, SHORTEST, Lease, Name, Request
+from collforge.service.app import JSON, Call, Endpoint, check_system, json_of
+from collforge.service.queue import LONGEST, SHORTEST, Lease, Request
 from collforge.service.refusal import Refused
 from collforge.service.service import Service
+from collforge.service.worker import MOST_FAILURES
 from collforge.tuner.decide import learning
 from collforge.tuner.run import learnt
 
@@ -20,7 +21,8 @@ T = TypeVar("T")
 class Report(msgspec.Struct, frozen=True):
     """What an agent says of an entry that it has."""
 
-    agent: Name
+    attempt: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
+    """Of its lease."""
     state: Literal["leased", "done", "failed"]
     seconds: Annotated[int, msgspec.Meta(ge=SHORTEST, le=LONGEST)] = 3600
     """Of the lease from now on, where it goes on."""
@@ -44,6 +46,7 @@ def _written(one: Lease) -> dict[str, object]:
     place = one.proposal.place
     return {
         "id": one.id,
+        "attempt": one.attempt,
         "until": one.until,
         "system": place.system,
         "mpi": place.mpi,
@@ -67,10 +70,10 @@ def report(service: Service, call: Call) -> Response:
             raise Refused(404, "there is no such entry")
         check_system(call, system)
         if what.state == "leased":
-            held = store.renew(task, what.agent, what.seconds)
+            held = store.renew(task, what.attempt, what.seconds)
         else:
-            held = store.finish(task, what.agent, what.state == "done", what.result)
-            store.note(call.who.name, what.state, system, f"{what.agent}: {task}")
+            held = store.finish(task, what.attempt, what.state == "done", what.result)
+            store.note(call.who.name, what.state, system, f"entry {task}")
         if not held:
             raise Refused(409, "the lease has expired: another agent may have the entry")
         store.note_use(call.who)
@@ -79,8 +82,8 @@ def report(service: Service, call: Call) -> Response:
 
 def pending(service: Service, call: Call) -> Response:
     with service.reader() as store:
-        places = [one.place for one in store.pending()]
-    return json_of({"pending": sum(one.system == call.path["system"] for one in places)})
+        pending = [one for one in store.pending() if one.failures < MOST_FAILURES]
+    return json_of({"pending": sum(one.place.system == call.path["system"] for one in pending)})
 
 
 def push_learnt(service: Service, call: Call) -> Response:
@@ -109,11 +112,20 @@ def _decoded(data: bytes, kind: type[T]) -> T:
 
 
 ENDPOINTS = [
-    Endpoint("POST", "/api/v1/lease", "take an entry of the queue", lease, "push"),
-    Endpoint("POST", "/api/v1/tasks/{number}", "renew a lease, or end it", report, "push"),
+    Endpoint("POST", "/api/v1/lease", "take an entry of the queue", lease, "push", takes=JSON),
+    Endpoint(
+        "POST", "/api/v1/tasks/{number}", "renew a lease, or end it", report, "push", takes=JSON
+    ),
     Endpoint(
         *("GET", "/api/v1/pending/{system:path}", "how many of its places are to be decided anew"),
         pending,
     ),
-    Endpoint("POST", "/api/v1/learnt", "take in a file of COLLFORGE_LEARN", push_learnt, "push"),
+    Endpoint(
+        "POST",
+        "/api/v1/learnt",
+        "take in a file of COLLFORGE_LEARN",
+        push_learnt,
+        "push",
+        takes=JSON,
+    ),
 ]

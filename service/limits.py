@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 
 from collforge.service.refusal import Refused
 
-MOST_BODY = 8 << 20
-"""Bytes of a request's body as it is sent."""
-MOST_DOCUMENT = 32 << 20
+MOST_BODY = 4 << 20
+"""Bytes of a push's body as it is sent."""
+MOST_DOCUMENT = 16 << 20
 """Bytes of it unpacked."""
+MOST_VALUES = 1_000_000
+"""Of a document: two of its bytes may become 70 in memory."""
+MOST_SMALL = 256 << 10
+"""Bytes of any other body, sent or unpacked."""
 BODY_SECONDS = 30
 """In which a body must have come."""
 MOST_KNOWN = 10_000
@@ -33,6 +37,13 @@ async def read_body(chunks: AsyncIterator[bytes], most: int = MOST_BODY) -> byte
 
 def unpack(data: bytes, encoding: str, most: int = MOST_DOCUMENT) -> bytes:
     """The document of a body, plain or gzip. Raises Refused; never makes more than `most` bytes."""
+    found = _unpacked(data, encoding, most)
+    if found.count(b",") > MOST_VALUES:
+        raise Refused(413, f"a document has at most {MOST_VALUES} values: push less at a time")
+    return found
+
+
+def _unpacked(data: bytes, encoding: str, most: int) -> bytes:
     if encoding in ("", "identity"):
         return data
     if encoding != "gzip":

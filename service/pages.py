@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from functools import partial
@@ -21,7 +21,7 @@ from collforge.db import Finding
 from collforge.errors import CollforgeError
 from collforge.mpi_library import short_version
 from collforge.service import documents
-from collforge.service.app import CONTENT_POLICY, Call, Endpoint
+from collforge.service.app import CONTENT_POLICY, CSS, FORM, HTML, Call, Endpoint
 from collforge.service.client import quoted
 from collforge.service.queue import now
 from collforge.service.refusal import Refused
@@ -170,16 +170,17 @@ def _policy(text: str) -> str:
 
 # ---- findings ------------------------------------------------------------------------------------
 
-OPEN, ACKNOWLEDGED, MUTED = "open", "acknowledged", "muted"
+OPEN, ACKNOWLEDGED, MUTED, PASSED = "open", "acknowledged", "muted", "passed since"
 
 
 @dataclass(frozen=True)
 class Group:
-    """What failed in nights, of one problem."""
+    """What failed in nights, of one problem with one MPI library."""
 
     system: str
     problem: str
     """The case string, or the check's name where it has none."""
+    environment: str
     nights: int
     first: str
     last: Finding
@@ -189,7 +190,9 @@ class Group:
     @property
     def digest(self) -> str:
         """Names it in a form, whatever its name has in it."""
-        return hashlib.sha256(f"{self.system}\n{self.problem}".encode()).hexdigest()
+        return hashlib.sha256(
+            repr((self.system, self.problem, self.environment)).encode()
+        ).hexdigest()
 
     @property
     def factor(self) -> float:
@@ -201,23 +204,34 @@ class Group:
 def groups(store: ServiceStore) -> list[Group]:
     """Those that are open first, the newest first."""
     since = (datetime.now(timezone.utc) - timedelta(days=DAYS)).strftime("%Y-%m-%d")
-    found: dict[tuple[str, str], list[Finding]] = {}
+    found: dict[tuple[str, str, str], list[Finding]] = {}
     for one in store.findings(since=since, failed=True):
-        found.setdefault((one.system, one.problem or one.test), []).append(one)
-    marks = {(one.system, one.problem): one for one in store.marks()}
-    rows = [_group(*key, each, marks.get(key)) for key, each in found.items()]
+        found.setdefault((one.system, one.problem or one.test, one.environment), []).append(one)
+    marks = {(one.system, one.problem, one.environment): one for one in store.marks()}
+    newest = store.newest_findings()
+    rows = [_group(key, each, marks.get(key), newest) for key, each in found.items()]
     return sorted(rows, key=lambda one: one.state != OPEN)
 
 
-def _group(name: str, problem: str, found: Sequence[Finding], mark: Mark | None) -> Group:
+def _group(
+    key: tuple[str, str, str],
+    found: Sequence[Finding],
+    mark: Mark | None,
+    newest: Mapping[tuple[str, str, str, str, str], str],
+) -> Group:
     """``found``: the newest first."""
     nights = len({one.found[:10] for one in found})
     state = OPEN
-    if mark and mark.until >= now()[:10]:
+    if all(
+        newest[one.system, one.environment, one.test, one.problem, one.variable] > one.found
+        for one in found
+    ):
+        state = PASSED
+    elif mark and mark.until >= now()[:10]:
         state = f"{MUTED} until {mark.until}"
     elif mark and not mark.until and mark.at >= found[0].found:
         state = ACKNOWLEDGED
-    return Group(name, problem, nights, found[-1].found, found[0], mark, state)
+    return Group(*key, nights, found[-1].found, found[0], mark, state)
 
 
 def _findings(store: ServiceStore) -> str:
@@ -243,7 +257,9 @@ def mark(service: Service, call: Call) -> Response:
             raise Refused(403, f"token {token.name} may not do this for {chosen.system}")
         until = _until(form.get("until", ""))
         why = documents.name(form.get("why", "").strip(), "why", 500)
-        store.mark(Mark(chosen.system, chosen.problem, until, now(), token.name, why))
+        store.mark(
+            Mark(chosen.system, chosen.problem, chosen.environment, until, now(), token.name, why)
+        )
         store.note(token.name, "mute" if until else "acknowledge", chosen.system, chosen.problem)
     for page in ("/findings", "/"):
         service.pages.drop((page,))
@@ -265,19 +281,18 @@ def _until(text: str) -> str:
 
 
 ENDPOINTS = [
-    Endpoint("GET", "/", "the fleet", _page("/", _fleet), is_page=True),
-    Endpoint("GET", "/systems/{system:path}", "the report of a system", system, is_page=True),
-    Endpoint("GET", "/queue", "what to measure next", _page("/queue", _queue), is_page=True),
-    Endpoint("GET", "/agents", "who measures", _page("/agents", _agents), is_page=True),
-    Endpoint(
-        "GET", "/findings", "what failed at night", _page("/findings", _findings), is_page=True
-    ),
+    Endpoint("GET", "/", "the fleet", _page("/", _fleet), gives=HTML),
+    Endpoint("GET", "/systems/{system:path}", "the report of a system", system, gives=HTML),
+    Endpoint("GET", "/queue", "what to measure next", _page("/queue", _queue), gives=HTML),
+    Endpoint("GET", "/agents", "who measures", _page("/agents", _agents), gives=HTML),
+    Endpoint("GET", "/findings", "what failed at night", _page("/findings", _findings), gives=HTML),
     Endpoint(
         *("POST", "/findings/mark", "acknowledge or mute a problem: the form of /findings"),
         mark,
-        is_page=True,
+        takes=FORM,
+        gives=HTML,
     ),
-    Endpoint("GET", "/changes", "how winners changed", _page("/changes", _changes), is_page=True),
-    Endpoint("GET", "/audit", "who wrote what", _audit, "admin", is_page=True),
-    Endpoint("GET", "/style.css", "how pages look", style, is_page=True, always_public=True),
+    Endpoint("GET", "/changes", "how winners changed", _page("/changes", _changes), gives=HTML),
+    Endpoint("GET", "/audit", "who wrote what", _audit, "admin", gives=HTML),
+    Endpoint("GET", "/style.css", "how pages look", style, gives=CSS, always_public=True),
 ]

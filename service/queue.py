@@ -71,6 +71,8 @@ class Lease:
     id: int
     proposal: Proposal
     until: str
+    attempt: int
+    """How often the entry was handed out: tells this lease from one before it."""
 
 
 class Queue(Store):
@@ -89,12 +91,15 @@ class Queue(Store):
                     " WHERE (system, mpi, mpi_version, layout, reason) = (?, ?, ?, ?, ?)",
                     *(*place_key(one.place), one.kind),
                 )
-                text = _written(one)
-                if any(state == "leased" or (problems == text and ended > rested)
-                       for _, state, problems, ended in known):  # fmt: skip
+                if any(state == "leased" for _, state, _, _ in known):
                     continue
+                tried = [problems_of(problems) for _, _, problems, ended in known if ended > rested]
+                left = one.problems.difference(*tried)
+                if [] in tried or (one.problems and not left):
+                    continue
+                text = json.dumps(sorted(left))
                 open_ = [row for row, state, *_ in known if state == "open"]
-                kept.add(open_[0] if open_ else self._add(one))
+                kept.add(open_[0] if open_ else self._add(one, text))
                 for row in open_[:1]:
                     self._rows(
                         "UPDATE service_task SET problems = ?, why = ?, gain = ?, since = ? WHERE id = ?",
@@ -124,28 +129,27 @@ class Queue(Store):
             )
             what = f"measures {best.proposal.place.layout} ({best.proposal.kind})"
             self.see_agent(request.agent, request.system, what)
-            return replace(best, until=until)
+            return replace(best, until=until, attempt=best.attempt + 1)
 
-    def renew(self, task: int, agent: str, seconds: int) -> bool:
-        """False if the agent has it no longer."""
-        return self._change(
-            task, agent, "lease_until = ?", after(timedelta(seconds=seconds)), "still measures"
-        )
+    def renew(self, task: int, attempt: int, seconds: int) -> bool:
+        """False if that lease has ended."""
+        until = after(timedelta(seconds=seconds))
+        return self._change(task, attempt, "lease_until = ?", until, "still measures")
 
-    def finish(self, task: int, agent: str, good: bool, result: str) -> bool:
-        """False if the agent has it no longer. What failed is open again, ATTEMPTS times in all."""
+    def finish(self, task: int, attempt: int, good: bool, result: str) -> bool:
+        """False if that lease has ended. What failed is open again, ATTEMPTS times in all."""
         state = "'done'" if good else FAILED
         change = f"ended = '{now()}', lease_until = NULL, state = {state}, result = ?"
-        return self._change(task, agent, change, result, "measured" if good else "failed")
+        return self._change(task, attempt, change, result, "measured" if good else "failed")
 
-    def _change(self, task: int, agent: str, change: str, value: str, doing: str) -> bool:
+    def _change(self, task: int, attempt: int, change: str, value: str, doing: str) -> bool:
         with self.transaction():
             rows = self._rows(
-                "SELECT system, layout FROM service_task"
-                " WHERE id = ? AND agent = ? AND state = 'leased' AND lease_until >= ?",
-                *(task, agent, now()),
+                "SELECT agent, system, layout FROM service_task"
+                " WHERE id = ? AND attempts = ? AND state = 'leased' AND lease_until >= ?",
+                *(task, attempt, now()),
             )
-            for system, layout in rows:
+            for agent, system, layout in rows:
                 self._rows(f"UPDATE service_task SET {change} WHERE id = ?", value, task)
                 self.see_agent(agent, system, f"{doing} {layout}")
             return bool(rows)
@@ -159,7 +163,7 @@ class Queue(Store):
         sql = "INSERT OR REPLACE INTO service_agent (name, system, seen, doing) VALUES (?, ?, ?, ?)"
         self._rows(sql, name, system, now(), doing)
 
-    def _add(self, one: Proposal) -> int:
+    def _add(self, one: Proposal, problems: str) -> int:
         system, mpi, version, layout = place_key(one.place)
         return self._insert(
             "service_task",
@@ -167,7 +171,7 @@ class Queue(Store):
             mpi=mpi,
             mpi_version=version,
             layout=layout,
-            problems=_written(one),
+            problems=problems,
             reason=one.kind,
             why=one.why,
             gain=one.gain,
@@ -186,12 +190,13 @@ class Queue(Store):
 
     def _open(self, system: str) -> Iterator[Lease]:
         for row in self._rows(
-            "SELECT id, system, mpi, mpi_version, layout, reason, problems, why, gain, since FROM service_task"
-            " WHERE state = 'open' AND system = ?",
+            "SELECT id, system, mpi, mpi_version, layout, reason, problems, why, gain, since,"
+            " attempts FROM service_task WHERE state = 'open' AND system = ?",
             system,
         ):
             problems = frozenset(problems_of(row[6]))
-            yield Lease(row[0], Proposal(Place(*row[1:5]), row[5], problems, *row[7:]), "")
+            proposal = Proposal(Place(*row[1:5]), row[5], problems, *row[7:10])
+            yield Lease(row[0], proposal, "", row[10])
 
 
 def _new(places: Iterable[Place], request: Request) -> Iterator[Proposal]:
@@ -224,10 +229,6 @@ def turn(kind: str, gain: float, number: int) -> tuple[int, float, int]:
 def problems_of(text: str) -> list[Problem]:
     """Of the column."""
     return [(str(name), int(size)) for name, size in json.loads(text)]
-
-
-def _written(one: Proposal) -> str:
-    return json.dumps(sorted(one.problems))
 
 
 def place_key(place: Place) -> tuple[str, str, str, str]:

@@ -92,6 +92,7 @@ class Mark:
 
     system: str
     problem: str
+    environment: str
     until: str
     """The last day that it is muted; '': acknowledged."""
     at: str
@@ -171,6 +172,7 @@ class ServiceStore(Queue):
         )
 
     def pending(self) -> list[Pending]:
+        """Those that failed too often, too."""
         rows = self._rows(
             "SELECT system, mpi, mpi_version, layout, failures, error FROM service_pending"
         )
@@ -181,6 +183,10 @@ class ServiceStore(Queue):
             "DELETE FROM service_pending WHERE (system, mpi, mpi_version, layout) = (?, ?, ?, ?)",
             *place_key(place),
         )
+
+    def forgive_failures(self) -> None:
+        """What could not be decided is tried again."""
+        self._rows("UPDATE service_pending SET failures = 0 WHERE failures > 0")
 
     def note_failure(self, place: Place, error: str) -> None:
         self._rows(
@@ -309,7 +315,7 @@ class ServiceStore(Queue):
             " AND run.layout = winner.layout"
             " JOIN measurement ON measurement.run = run.id AND measurement.variant = winner.variant"
             " AND measurement.collective = winner.collective AND measurement.bytes = winner.bytes"
-            " ORDER BY run.id",
+            " ORDER BY run.started, run.id",
             system,
         )
         return list({tuple(row[:3]): tuple(row) for row in rows}.values())
@@ -334,7 +340,9 @@ class ServiceStore(Queue):
         return [Agent(*row) for row in rows]
 
     def marks(self) -> list[Mark]:
-        rows = self._rows("SELECT system, problem, until, at, by, why FROM service_mark")
+        rows = self._rows(
+            "SELECT system, problem, environment, until, at, by, why FROM service_mark"
+        )
         return [Mark(*row) for row in rows]
 
     def mark(self, one: Mark) -> None:

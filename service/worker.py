@@ -21,7 +21,7 @@ REST_SECONDS = 5.0
 TRIES = 3
 """A place is decided beside pushes so often; then pushes wait for it."""
 MOST_FAILURES = 3
-"""After so many a place waits for its next launch."""
+"""After so many a place waits for its next launch, or the next start of the service."""
 
 Writer = Callable[[], "AbstractContextManager[ServiceStore]"]
 
@@ -41,6 +41,9 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name="deciding", daemon=True)
 
     def start(self) -> None:
+        """Another version of Collforge may decide what this one could not: it begins with all of it."""
+        with self._writer() as store:
+            store.forgive_failures()
         self._thread.start()
 
     def wake(self) -> None:

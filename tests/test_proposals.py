@@ -50,6 +50,8 @@ def test_a_night_that_failed(store: Store, made: Manifest) -> None:
     store.record_findings([night(made, LATER, True)])
     (one,) = found(store, made, proposals.REGRESSION)
     assert one.problems == {("bcast", SIZES[1])}, "the other one is right again"
+    store.record_findings([replace(night(made, LATE, True, SIZES[1]), variable="speed_up")])
+    assert found(store, made, proposals.REGRESSION) == [one], "another value of the same night"
     store.record_run(replace(Tuning(made).launch(9), started=LATER))
     assert not found(store, made, proposals.REGRESSION), "it was measured again"
 

@@ -176,7 +176,10 @@ def test_a_failed_verification_dethrones_everywhere(
 
 
 def test_the_worker_survives_and_loses_nothing(
-    make: Callable[..., Server], site_database: Path, monkeypatch: pytest.MonkeyPatch
+    make: Callable[..., Server],
+    made: Manifest,
+    site_database: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from collforge.tuner.site import rebuild
 
@@ -194,7 +197,13 @@ def test_the_worker_survives_and_loses_nothing(
     with at.service.reader() as store:
         (pending,) = [one for one in store.pending() if one.place.layout]
     assert (pending.failures, pending.error) == (3, "RuntimeError: no luck")
+    assert at("GET", f"/api/v1/pending/{SYSTEM}").json == {"pending": 0}
     monkeypatch.setattr(rebuild, "prepare", prepare)
+    again = Server(at.path, made).service.worker
+    again.start()
+    again.stop()
+    with at.service.reader() as store:
+        assert [one.failures for one in store.pending() if one.place.layout] in ([0], [])
     push = documents.read(body)
     push.runs[:] = [replace(push.runs[0], uuid="seventh")]
     pushed_meanwhile = [documents.encode(push)]
@@ -240,6 +249,11 @@ def test_what_programs_read(make: Callable[..., Server], site_database: Path) ->
         for route in at.app.routes
     }
     assert told == routes
+    for path, methods in described.items():
+        about = methods.get("get", {}).get("responses", {}).get("200")
+        if about and "{" not in path and path != "/audit":
+            kind = at("GET", path).headers["content-type"].partition(";")[0]
+            assert [kind] == list(about["content"]), path
 
 
 def test_headers(make: Callable[..., Server]) -> None:

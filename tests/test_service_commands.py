@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +15,10 @@ from invented_tunings import PLACE
 from support import execute
 
 from collforge.db.published import counts
+from collforge.service import client
 from collforge.service.store import ServiceStore
 from collforge.tuner.cli import main
+from collforge.tuner.run import learnt
 
 SYSTEM = PLACE.system
 
@@ -68,6 +73,70 @@ def test_push_and_pull_by_the_commands(
     assert main.main(["serve", "token", "revoke", "site", "--db", str(fleet)]) == 0
     assert main.main(["serve", "token", "list", "--db", str(fleet)]) == 0
     assert "revoked" in capsys.readouterr().out
+
+
+ODD = {
+    "half an answer": b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nabc",
+    "no HTTP": b"hello\r\n\r\n",
+    "nothing": b"",
+    "a date": b"HTTP/1.1 503 Busy\r\nRetry-After: Fri, 27 Nov 2026 08:00:00 GMT\r\n"
+    b"Content-Length: 0\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("case", ODD)
+def test_odd_answers(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are asked again, and end in words."""
+    monkeypatch.setattr(client, "TRIES", 2)
+    monkeypatch.setattr(client.time, "sleep", lambda _: None)
+    asked = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answer() -> None:
+            for _ in range(2):
+                connection, _ = listening.accept()
+                with connection:
+                    asked.append(connection.recv(4096))
+                    connection.sendall(ODD[case])
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        port = listening.getsockname()[1]
+        words = ["pull", "--server", f"http://127.0.0.1:{port}", "--system", "x", "--output"]
+        assert main.main([*words, str(tmp_path / "out")]) == 2
+        thread.join(20)
+    assert len(asked) == 2
+    assert "is the service running" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "server", ["http://[::1", "http://a b", "http://h:x", "ftp://h", "http://"]
+)
+def test_wrong_addresses_and_tokens(
+    server: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["pull", "--server", server, "--system", "x", "--output", str(tmp_path / "out")]
+    assert main.main(words) == 2
+    assert "give http://" in capsys.readouterr().err
+    monkeypatch.setenv(client.TOKEN_VARIABLE, "cf_secret\nline")
+    assert main.main(words) == 2
+    said = capsys.readouterr().err
+    assert "has no token" in said and "secret" not in said
+    for action in (["list"], ["revoke", "x"]):
+        assert main.main(["serve", "token", "--db", str(tmp_path / "typo.db"), *action]) == 2
+    assert not (tmp_path / "typo.db").exists()
+
+
+def test_learnt_files_without_a_database(tmp_path: Path) -> None:
+    """Of a login node that only sends them: root is believed alone, nobody else."""
+    found = learnt.Found(tmp_path / "x", b"", 1001)
+    assert learnt.owner_of(found, tmp_path / "none") == "1001"
+    assert learnt.owner_of(replace(found, owner=0), tmp_path / "none") == ""
 
 
 def test_database_commands_leave_the_tables_of_the_service_alone(

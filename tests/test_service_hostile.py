@@ -6,18 +6,23 @@ import copy
 import gzip
 import json
 import random
+import resource
+import socket
+import time
 import zlib
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from asgi import Answer, Server, pushed
+from asgi import Answer, Server, add_token, pushed, server
 from invented_tunings import PLACE, Tuning
 
 from collforge.db.inspection import Inspection
 from collforge.generator.manifest import Manifest
 from collforge.service import limits
+from collforge.service.client import Client
 from collforge.service.limits import Rate
 from collforge.service.store import ServiceStore
 
@@ -229,7 +234,7 @@ ASKED = {
     "agent": "node1", "system": PLACE.system, "layout": "4x2", "nodes": 8, "seconds": 600,
     "libraries": [{"mpi": PLACE.mpi, "version": PLACE.mpi_version}],
 }  # fmt: skip
-SAID = {"agent": "node1", "state": "failed", "seconds": 600, "result": "no nodes"}
+SAID = {"attempt": 1, "state": "failed", "seconds": 600, "result": "no nodes"}
 
 
 @pytest.mark.parametrize(
@@ -271,14 +276,41 @@ PACKED: dict[str, Callable[[], bytes]] = {
 
 @pytest.mark.parametrize("case", PACKED)
 def test_zip_bombs(case: str, hostile: Hostile) -> None:
-    import resource
-
     body = PACKED[case]()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     answer = hostile("POST", RUNS, body, headers={"Content-Encoding": "gzip"})
     assert answer.status in (400, 413)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 4 * limits.MOST_DOCUMENT / 1024
+
+
+@pytest.mark.parametrize("one", [b"1,", b"{},", b"[],", b'"",'])
+def test_documents_of_many_values(one: bytes, hostile: Hostile) -> None:
+    """Two bytes may become a number of 32; what is refused is not kept."""
+    body = gzip.compress(b"[" + one * (16_000_000 // len(one)) + b"0]")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(3):
+        for url in (RUNS, "/api/v1/findings"):
+            answer = hostile("POST", url, body, headers={"Content-Encoding": "gzip"})
+            assert answer.status == 413, answer.body
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+@pytest.mark.parametrize("path", ["/findings/mark", RUNS])
+def test_connections_that_wait(path: str, hostile: Hostile, document: Any) -> None:
+    """Forms of nobody, and pushes of another site, that never come whole hold up nobody else."""
+    slow = add_token(hostile.path, "push", "elsewhere", name="slow")
+    with server(hostile.path) as (address, _), ExitStack() as open_:
+        port = int(address.rpartition(":")[2])
+        for _ in range(30):
+            held = open_.enter_context(socket.create_connection(("127.0.0.1", port), 10))
+            head = f"POST {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {slow}\r\n"
+            held.sendall(f"{head}Content-Length: 100\r\n\r\n".encode())
+        time.sleep(1)
+        begin = time.monotonic()
+        found = Client(address, hostile.right).post(RUNS, json.dumps(document).encode())
+        assert found["new"] == 2
+        assert time.monotonic() - begin < 5
 
 
 def test_wrong_tokens(hostile: Hostile, document: Any, seed: int) -> None:

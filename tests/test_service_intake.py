@@ -57,6 +57,7 @@ WRONG: dict[str, Callable[[Any], list[Any]]] = {
     "another layout's case": lambda run: result(run, problem="bcast@3x2,bytes=65536"),
     "other bytes": lambda run: result(run, bytes=1),
     "no time": lambda run: result(run, samples=(0.0,)),
+    "a time of no clock": lambda run: result(run, samples=(5e-324, 1.0)),
     "a negative time": lambda run: result(run, samples=(-1.0, 1.0)),
     "SQL": lambda run: result(run, variant=Variant("bcast", "'; DROP TABLE run; --", "", "a")),
     "native with code": lambda run: result(run, variant=Variant("bcast", "native", "", "a")),

@@ -182,9 +182,20 @@ def test_findings_are_acknowledged_and_muted(made: Manifest, tmp_path: Path) -> 
         later = (datetime.now(timezone.utc) + timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
         store.record_findings([replace(one.last, found=later)])
     assert only().state == "open"
+    with at.service.writer() as store:
+        store.record_findings([replace(one.last, found=later, environment="mpich")])
+        assert [each.state for each in pages.groups(store)] == ["open", "open"], "of each library"
+        store.record_findings(
+            [replace(one.last, found=later[:-1] + "Z", variable="x", passed=True)]
+        )
+        store._rows("DELETE FROM finding WHERE environment = 'mpich'")
     assert form(at, one, token=admin, until="2999-01-01").status == 303
     assert only().state == "muted until 2999-01-01"
     assert form(at, one, token=admin, until="2020-01-01").status == 303
     assert only().state == "open"
+    with at.service.writer() as store:
+        later = (datetime.now(timezone.utc) + timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        store.record_findings([replace(one.last, found=later, passed=True)])
+    assert only().state == "passed since"
     with at.service.reader() as store:
         assert [one.action for one in store.audits(3)] == ["mute", "mute", "acknowledge"]

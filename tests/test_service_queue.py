@@ -85,8 +85,8 @@ def test_what_was_measured_rests(queue: Queue, made: Manifest, good: bool) -> No
         found = queue.lease(ASKED)
         assert found and found.proposal.kind == proposals.OPEN, turn
         assert found.proposal.problems == {("bcast", size) for size in SIZES}
-        assert queue.finish(found.id, ASKED.agent, good, "words")
-        assert not queue.finish(found.id, ASKED.agent, good, "again")
+        assert queue.finish(found.id, found.attempt, good, "words")
+        assert not queue.finish(found.id, found.attempt, good, "again")
     queue.fill(made, ASKED)
     assert (proposals.OPEN, "done" if good else "failed") in states(queue)
     assert (proposals.OPEN, "open") not in states(queue)
@@ -95,18 +95,31 @@ def test_what_was_measured_rests(queue: Queue, made: Manifest, good: bool) -> No
     assert (proposals.OPEN, "open") in states(queue)
 
 
+def test_a_part_that_was_measured_rests(queue: Queue, made: Manifest) -> None:
+    """One of two sizes was decided: the other one was tried as well. A new one is asked for."""
+    queue.fill(made, ASKED)
+    found = queue.lease(ASKED)
+    assert found and queue.finish(found.id, found.attempt, True, "")
+    queue._rows("DELETE FROM undecided WHERE bytes = ?", SIZES[0])
+    queue.fill(made, ASKED)
+    assert (proposals.OPEN, "open") not in states(queue)
+    queue._rows("UPDATE undecided SET bytes = 3 * bytes")
+    queue.fill(made, ASKED)
+    assert (proposals.OPEN, "open") in states(queue)
+
+
 def test_a_lease_that_expires(queue: Queue, made: Manifest) -> None:
     """Another agent gets the entry; the first one cannot end it any more."""
     queue.fill(made, ASKED)
     first = queue.lease(ASKED)
-    assert first and queue.renew(first.id, "node1", 600)
-    assert not queue.renew(first.id, "node2", 600)
+    assert first and queue.renew(first.id, 1, 600)
+    assert not queue.renew(first.id, 2, 600)
     expire(queue)
     second = queue.lease(msgspec.structs.replace(ASKED, agent="node2"))
     assert second and second.id == first.id
-    assert not queue.finish(first.id, "node1", True, "")
-    assert queue.finish(second.id, "node2", True, "")
-    assert not queue.renew(999, "node1", 600)
+    assert not queue.finish(first.id, first.attempt, True, "")
+    assert queue.finish(second.id, second.attempt, True, "")
+    assert not queue.renew(999, 1, 600)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +143,7 @@ def test_the_order(queue: Queue, made: Manifest) -> None:
         one = proposals.Proposal(
             replace(PLACE, layout=f"2x{number + 1}"), kind, frozenset(), "", gain
         )
-        queue._add(one)
+        queue._add(one, "[]")
     found = [lease.proposal for lease in iter(lambda: queue.lease(ASKED), None) if lease]
     assert [(one.kind, one.gain) for one in found] == [
         ("regression", 0.0), ("new", 0.0), ("profile", 2.0), ("profile", 1.0), ("open", 9.0),
@@ -159,10 +172,10 @@ def test_an_agent_over_http(ask: Callable[..., tuple[int, Any]]) -> None:
     assert (status, found["task"]["reason"]) == (200, proposals.OPEN)
     assert sorted(found["task"]["problems"]) == [["bcast", size] for size in SIZES]
     where = f"tasks/{found['task']['id']}"
-    assert ask(where, {"agent": "node1", "state": "leased"})[0] == 200
-    assert ask(where, {"agent": "node2", "state": "leased"})[0] == 409
-    assert ask(where, {"agent": "node1", "state": "done"})[0] == 200
-    assert ask(where, {"agent": "node1", "state": "done"})[0] == 409
+    assert ask(where, {"attempt": 1, "state": "leased"})[0] == 200
+    assert ask(where, {"attempt": 2, "state": "leased"})[0] == 409
+    assert ask(where, {"attempt": 1, "state": "done"})[0] == 200
+    assert ask(where, {"attempt": 1, "state": "done"})[0] == 409
     assert ask("lease", ASKED)[1]["task"]["reason"] == proposals.LAYOUT
     assert ask("lease", ASKED) == (200, {"task": None})
 
@@ -176,9 +189,9 @@ def test_an_agent_over_http(ask: Callable[..., tuple[int, Any]]) -> None:
         ("lease", {**msgspec.to_builtins(ASKED), "seconds": -1}, 400),
         ("lease", {**msgspec.to_builtins(ASKED), "libraries": []}, 400),
         ("lease", {**msgspec.to_builtins(ASKED), "layout": "99999x99999"}, 200),
-        ("tasks/1e9", {"agent": "x", "state": "done"}, 404),
-        ("tasks/99999999999999999999999", {"agent": "x", "state": "done"}, 404),
-        ("tasks/1", {"agent": "x", "state": "open"}, 400),
+        ("tasks/1e9", {"attempt": 1, "state": "done"}, 404),
+        ("tasks/99999999999999999999999", {"attempt": 1, "state": "done"}, 404),
+        ("tasks/1", {"attempt": 1, "state": "open"}, 400),
         ("learnt", b"{}", 400),
         ("learnt", {"collforge": 1}, 400),
     ],
@@ -221,7 +234,7 @@ def test_the_agent_tunes_what_it_leased(monkeypatch: pytest.MonkeyPatch) -> None
     """The command, and that the lease is renewed while it runs."""
     said: list[tuple[str, Any]] = []
     task = {
-        "id": 7, "system": "cluster", "mpi": "mpich", "mpi_version": "MPICH 5", "layout": "3x2",
+        "id": 7, "attempt": 2, "system": "cluster", "mpi": "mpich", "mpi_version": "MPICH 5", "layout": "3x2",
         "reason": "refuted", "why": "words", "gain": 0.0, "problems": [["bcast", 1024]],
         "since": "2026-01-01T00:00:00Z",
     }  # fmt: skip
@@ -251,10 +264,10 @@ def test_the_agent_tunes_what_it_leased(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(one.__class__, "words", lambda *_: ["mpi", "list"])
     assert one.tune(leased) == 0
     assert {json.dumps(what) for path, what in said[1:]} == {
-        json.dumps({"agent": "node1", "seconds": 60, "state": "leased"})
+        json.dumps({"attempt": 2, "seconds": 60, "state": "leased"})
     }
     one.finish(leased, False, "it failed")
     assert said[-1] == (
         "/api/v1/tasks/7",
-        {"agent": "node1", "seconds": 60, "state": "failed", "result": "it failed"},
+        {"attempt": 2, "seconds": 60, "state": "failed", "result": "it failed"},
     )

@@ -18,8 +18,8 @@ from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import learnt
 from collforge.tuner.run.options import add_database, input_file
 
-CHUNK_RESULTS = 5000
-"""Results of a document, but for one launch that has more."""
+CHUNK_VALUES = 200_000
+"""Of a document, about, but for one launch that has more (limits.MOST_VALUES, MOST_DOCUMENT)."""
 EXAMPLE = """\
 collforge push --server https://tuning.example --token-file ~/.collforge-token --system cluster
   collforge push --server https://tuning.example --system cluster --profile app=calls.csv
@@ -126,13 +126,14 @@ def pushes(store: ServiceStore, client: Client, system: str) -> Iterator[bytes]:
 
 def _chunks(store: ServiceStore, uuids: Sequence[str]) -> Iterator[list[RunRecord]]:
     chunk: list[RunRecord] = []
-    results = 0
+    values = 0
     for run in filter(None, map(store.run, uuids)):
-        if chunk and (results + len(run.results) > CHUNK_RESULTS or len(chunk) >= 100):
+        more = sum(10 + len(one.samples) + len(one.start_errors) for one in run.results)
+        if chunk and (values + more > CHUNK_VALUES or len(chunk) >= 100):
             yield chunk
-            chunk, results = [], 0
+            chunk, values = [], 0
         chunk.append(run)
-        results += len(run.results)
+        values += more
     if chunk:
         yield chunk
 

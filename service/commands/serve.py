@@ -45,7 +45,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_database(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address (default: %(default)s)")
     parser.add_argument(
-        "--port", type=int, default=PORT, help="default: %(default)s; 0: a free one"
+        "--port", type=_port, default=PORT, help="default: %(default)s; 0: a free one"
     )
     parser.add_argument(
         "--private", action="store_true", help="reading needs a token, too (default: pushing only)"
@@ -67,6 +67,14 @@ def add_parser(subparsers: Subparsers) -> None:
         _add_database(each)
 
 
+def _port(text: str) -> int:
+    """The type of an option."""
+    number = int(text)
+    if not 0 <= number < 1 << 16:
+        raise ValueError(text)
+    return number
+
+
 def _add_database(parser: argparse.ArgumentParser) -> None:
     """--db of a command of a command: what is not given there is that of the outer one."""
     add_database(parser)
@@ -81,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
         import uvicorn
 
         from collforge.service import site
+        from collforge.service.connections import Connection
         from collforge.service.service import Service
     except ImportError as error:
         raise CollforgeError(f"the service needs {error.name}: {EXTRA}") from error
@@ -92,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
         site.make(service),
         host=args.host,
         port=args.port,
+        http=Connection,
         log_level="warning",
         limit_concurrency=MOST_REQUESTS,
         timeout_keep_alive=15,
@@ -123,7 +133,7 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    with ServiceStore(args.db) as store:
+    with ServiceStore(args.db, create=False) as store:
         for one in store.tokens():
             state = f"revoked {one.revoked}" if one.revoked else f"used {one.used or 'never'}"
             print(f"{one.name}: {one.role}, {','.join(one.systems)}, made {one.created}, {state}")
@@ -131,7 +141,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def run_revoke(args: argparse.Namespace) -> int:
-    with ServiceStore(args.db) as store, store.transaction():
+    with ServiceStore(args.db, create=False) as store, store.transaction():
         if not store.revoke_token(args.name):
             raise CollforgeError(
                 f"there is no valid token {args.name}: see `collforge serve token list`"

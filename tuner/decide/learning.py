@@ -5,9 +5,9 @@ A job tried few calls, beside other programs, and whoever may write to the folde
 * the jobs of an owner are one voice: the newest verdict. Root and the owner of the database have two;
 * a variant is confirmed by JOBS jobs and VOICES voices, if they are more than twice those against it;
 * it is refuted by VOICES voices that are not fewer than those for it;
-* either holds on the very layout, threads included, where the map serves it, at sizes of the same quarter octave,
-  and nowhere else: a measured winner that a job dropped is told as a regression (`dropped`) and stays until it is
-  measured again.
+* either holds on the very layout, threads included, where the map serves it, at sizes of the same quarter
+  octave, and nowhere else: a measured winner that a job dropped is told as a regression (`dropped`) and stays
+  until it is measured again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Said = tuple[JobRecord, Verdict]
 
 
 def summary(jobs: Iterable[JobRecord]) -> list[Learnt]:
-    """What jobs with one system and MPI library agree on, by its last job. ``jobs``: in the order of their ends."""
+    """What jobs with one system and MPI library agree on. ``jobs``: in the order of their ends."""
     found: dict[Key, list[Said]] = {}
     for job in jobs:
         for one in job.verdicts:

@@ -158,6 +158,6 @@ def read(folder: Path) -> Iterator[Found]:
 
 
 def owner_of(found: Found, database: Path) -> str:
-    """'' for root and the owner of the database, who are believed alone."""
-    trusted = {0, database.stat().st_uid}
+    """'' for root and the owner of the database, if there is one: they are believed alone."""
+    trusted = {0, database.stat().st_uid if database.exists() else 0}
     return "" if found.owner in trusted else str(found.owner)
