@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from collforge.db import migrate, structure
 from collforge.db.errors import (
     Corrupt,
+    DiskFailed,
     DiskFull,
     Locked,
     NoDatabase,
@@ -30,7 +31,7 @@ _ERRORS = (
     ("unverified winner", Unverified),
     ("not a database", NotACollforgeDatabase),
     ("malformed", Corrupt),
-    ("disk I/O error", Corrupt),
+    ("disk I/O error", DiskFailed),
     ("disk is full", DiskFull),
     ("locked", Locked),
     ("readonly", ReadOnly),

@@ -68,6 +68,11 @@ class Corrupt(StoreError):
     fix = "restore a backup, or salvage it with `sqlite3 FILE .recover | sqlite3 NEW_FILE`"
 
 
+class DiskFailed(StoreError):
+    problem = "the disk failed, or another process was killed while it wrote"
+    fix = "run this again; if it fails again, check the disk and restore a backup"
+
+
 class Unverified(StoreError):
     problem = "a winner needs a passing verification on record, and no failing one"
     fix = "run `collforge verify`, which shows the failing case, then `collforge tune`"

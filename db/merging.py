@@ -6,7 +6,7 @@ import heapq
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,7 +162,7 @@ class _Joined:
     ids: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     """Table -> the id of each of its rows there -> its id here."""
     results: Counter[Scope] = field(default_factory=Counter)
-    """Measurements and verifications."""
+    """Measurements, verifications and epochs."""
 
 
 class Merged(Store):
@@ -193,8 +193,7 @@ class Merged(Store):
     def _join(
         self, table: Table, sources: Sequence[Source], joined: Sequence[_Joined], whole: _Joined
     ) -> None:
-        is_result = "run" in table.parents and table.name not in _FIRST_HOLDS
-        scopes = self._scopes() if is_result else None
+        scopes = self._scopes_of(table)
         known: dict[tuple[Any, ...], tuple[int, Row]] = {}
         for number, row in _in_order(table, sources):
             old = row.pop("id", 0)
@@ -202,18 +201,19 @@ class Merged(Store):
             key = tuple(row[column] for column in table.key)
             if key not in known:
                 known[key] = self._insert(table.name, **row), row
-                whole.results.update(scopes[row["run"]] if scopes else ())
+                whole.results.update(scopes(row))
             here, first = known[key]
             if table.name not in _FIRST_HOLDS and first != row:
                 self._contradict(table, sources[number], first, row)
             if table.name == "system" and not first["host_pattern"]:
                 self.describe_system(row["name"], row["host_pattern"])
                 first["host_pattern"] = row["host_pattern"]
-            if table.name == "epoch" and row["begins"] > first["begins"]:
-                self._rows("UPDATE epoch SET begins = ? WHERE id = ?", row["begins"], here)
-                first["begins"] = row["begins"]
+            if table.name == "job" and row["owner"] and not first["owner"]:
+                # '' is believed alone by who took it in: what another one says of the file is less.
+                self._rows("UPDATE job SET owner = ? WHERE id = ?", row["owner"], here)
+                first["owner"] = row["owner"]
             joined[number].ids[table.name][old] = here
-            joined[number].results.update(scopes[row["run"]] if scopes else ())
+            joined[number].results.update(scopes(row))
 
     def _derive(
         self, table: Table, sources: Sequence[Source], joined: Sequence[_Joined], whole: _Joined
@@ -239,9 +239,21 @@ class Merged(Store):
                     again.add(scope)
         return again
 
-    def _scopes(self) -> dict[int, tuple[Scope, Scope]]:
-        rows = self._rows("SELECT id, system, mpi_library, layout FROM run")
-        return {run: ((*library,), (*library, layout)) for run, *library, layout in rows}
+    def _scopes_of(self, table: Table) -> Callable[[Row], tuple[Scope, ...]]:
+        """The map and the place whose winners a row of a table bears on."""
+
+        def own(row: Row) -> tuple[Scope, ...]:
+            library = row["system"], row["mpi_library"]
+            return library, (*library, row["layout"])
+
+        if table.name == "epoch":
+            return own
+        if "run" not in table.parents or table.name in _FIRST_HOLDS:
+            return lambda _: ()
+        columns = ("id", "system", "mpi_library", "layout")
+        rows = self._rows(f"SELECT {', '.join(columns)} FROM run")
+        of_run = {row[0]: own(dict(zip(columns, row))) for row in rows}
+        return lambda row: of_run[row["run"]]
 
     def _place(self, scope: Scope) -> Place:
         system, library, *layout = scope

@@ -142,20 +142,17 @@ class Production(History):
             for rest in [(ratio, jobs, owners, first, last)]
         ]
 
-    def begin_epoch(self, place: Place, collective: str, nbytes: int, begins: str) -> None:
-        """Launches before a date count no more for a problem, but stay. An earlier date changes nothing."""
+    def begin_epoch(self, place: Place, collective: str, nbytes: int, begins: str) -> bool:
+        """From the first launch since a date on, those of before count no more for a problem, but stay.
+
+        Returns False if that was known.
+        """
         with self.transaction():
+            if Epoch(place, collective, nbytes, begins) in self.epochs(place.system):
+                return False
             at = {**self._library(place), "layout": self._layout_id(place.layout)}
-            self._rows(
-                "INSERT INTO epoch (system, mpi_library, layout, collective, bytes, begins)"
-                " VALUES (:system, :mpi_library, :layout, :collective, :bytes, :begins)"
-                " ON CONFLICT (system, mpi_library, layout, collective, bytes)"
-                " DO UPDATE SET begins = max(begins, excluded.begins)",
-                **at,
-                collective=collective,
-                bytes=nbytes,
-                begins=begins,
-            )
+            self._insert("epoch", **at, collective=collective, bytes=nbytes, begins=begins)
+            return True
 
     def epochs(self, system: str = "") -> list[Epoch]:
         """Those of a system ('': all)."""
@@ -163,7 +160,7 @@ class Production(History):
             "SELECT system.name, mpi_library.name, version, layout.name, collective, bytes, begins FROM epoch"
             " JOIN system ON system.id = epoch.system JOIN mpi_library ON mpi_library.id = epoch.mpi_library"
             " JOIN layout ON layout.id = epoch.layout WHERE ? IN ('', system.name)"
-            " ORDER BY 1, 2, 3, 4, 5, 6",
+            " ORDER BY 1, 2, 3, 4, 5, 6, 7",
             system,
         )
         return [Epoch(Place(*row[:4]), *row[4:]) for row in rows]

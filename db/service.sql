@@ -67,6 +67,8 @@ CREATE TABLE IF NOT EXISTS service_task (
     state TEXT NOT NULL DEFAULT 'open' CHECK (state IN ('open', 'leased', 'done', 'failed')),
     agent TEXT NOT NULL DEFAULT '' CHECK (typeof(agent) = 'text'),
     lease_until TEXT CHECK (lease_until GLOB '????-??-??T??:??:??Z'),
+    -- Of the request that got it.
+    nonce TEXT NOT NULL DEFAULT '' CHECK (typeof(nonce) = 'text'),
     -- Of the last lease.
     ended TEXT CHECK (ended GLOB '????-??-??T??:??:??Z'),
     attempts INTEGER NOT NULL DEFAULT 0 CHECK (attempts >= 0),

@@ -6,6 +6,7 @@ import json
 import statistics
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from typing import Any
 
 from collforge.db.production import VARIANT as _VARIANT
 from collforge.db.production import Production
@@ -254,23 +255,25 @@ class Store(Production):
         ]
 
     def measurements(
-        self, place: Place, collective: str | None = None, *, whole: bool = False
+        self,
+        place: Place,
+        collective: str | None = None,
+        *,
+        whole: bool = False,
+        anew: bool = False,
     ) -> list[Measurement]:
         """The measurements at a place (database key), sorted by problem, then by run.
 
-        Those that count (`begin_epoch`); ``whole``: all.
+        Those that count (`begin_epoch`); ``whole``: all. ``anew``: none of before an epoch, even where
+        nothing was measured since.
         """
         rows = self._rows(
-            f"SELECT run.uuid, problem, measurement.bytes, {_VARIANT}, samples, median, late, start_errors"
-            f" {_RUNS}"
+            f"SELECT run.uuid, problem, measurement.bytes, {_VARIANT}, samples, median, late, start_errors,"
+            f" measurement.collective, started {_RUNS}"
             " JOIN measurement ON measurement.run = run.id"
             " JOIN variant ON variant.id = measurement.variant"
-            " LEFT JOIN epoch ON epoch.system = run.system AND epoch.mpi_library = run.mpi_library"
-            " AND epoch.layout = run.layout AND epoch.collective = measurement.collective"
-            " AND epoch.bytes = measurement.bytes"
             " WHERE system.name = :system AND mpi_library.name = :mpi"
             " AND mpi_library.version = :version AND layout.name = :layout"
-            " AND (:whole OR started >= coalesce(begins, ''))"
             " AND :collective IN ('', measurement.collective)"
             " ORDER BY problem, run.id, measurement.id",
             system=place.system,
@@ -278,8 +281,8 @@ class Store(Production):
             version=place.mpi_version,
             layout=place.layout,
             collective=collective or "",
-            whole=int(whole),
         )
+        begins = {} if whole else self._begins(place, rows, anew)
         return [
             Measurement(
                 uuid,
@@ -291,8 +294,23 @@ class Store(Production):
                 late,
                 tuple(json.loads(errors)),
             )
-            for uuid, problem, size, *variant, samples, median, late, errors in rows
+            for uuid, problem, size, *variant, samples, median, late, errors, of, started in rows
+            if started >= begins.get((of, size), "")
         ]
+
+    def _begins(
+        self, place: Place, rows: Sequence[Sequence[Any]], anew: bool
+    ) -> dict[tuple[str, int], str]:
+        """Collective and bytes -> since when launches count; their last columns are collective and start."""
+        newest: dict[tuple[str, int], str] = {}
+        for row in rows:
+            newest[row[-2], row[2]] = max(row[-1], newest.get((row[-2], row[2]), ""))
+        return {
+            (one.collective, one.bytes): one.begins
+            for one in self.epochs(place.system)  # the last one that holds stays
+            if one.place == place
+            and (anew or one.begins <= newest.get((one.collective, one.bytes), ""))
+        }
 
     def served_medians(self) -> list[ServedMedian]:
         """Of all winners and of native at their sizes, in the order of the launches."""

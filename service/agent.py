@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ class Agent:
 
     def lease(self) -> Task | None:
         """None: there is nothing to measure."""
-        answer = self.client.post("/api/v1/lease", msgspec.json.encode(self.request))
+        request = msgspec.structs.replace(self.request, nonce=uuid.uuid4().hex)
+        answer = self.client.post("/api/v1/lease", msgspec.json.encode(request))
         found = answer["task"]
         if found is None:
             return None

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from starlette.responses import Response
 
 import collforge
-from collforge.db import Winner
+from collforge.db import StoreError, Winner
 from collforge.errors import CollforgeError
 from collforge.mpi_library import short_version
 from collforge.service import documents, intake
@@ -25,11 +25,10 @@ def push_runs(service: Service, call: Call) -> Response:
     push = documents.read(call.body)
     check_system(call, push.system.name)
     with service.writer() as store, store.transaction():
-        new = intake.store_push(store, push, call.who.name)
+        new = intake.store_push(store, push, call.who)
         store.note_use(call.who)
     service.numbers.pushed += new
-    if new:
-        service.worker.wake()
+    service.worker.wake()
     return json_of({"new": new, "known": len(push.runs) - new})
 
 
@@ -67,6 +66,8 @@ def push_profile(service: Service, call: Call) -> Response:
 def winners(service: Service, call: Call) -> Response:
     try:
         found = service.winners(call.path["system"], call.query.get("mpi", ""))
+    except StoreError:
+        raise
     except CollforgeError as error:
         raise Refused(404, str(error).replace(str(service.path), "the service")) from error
     return _published(found, call)
@@ -156,6 +157,9 @@ def bencher(service: Service, call: Call) -> Response:
 
 
 def health(service: Service, call: Call) -> Response:
+    """503 where the database cannot be read."""
+    with service.reader():
+        pass
     return json_of({"collforge": collforge.__version__})
 
 

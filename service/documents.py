@@ -28,6 +28,8 @@ MOST_RESULTS = 20_000
 """Of a launch."""
 MOST_SAMPLES = 10_000
 MOST_TEXT = 1000
+MOST_PATTERN = 255
+"""As the runtime reads it (runtime/src/winners/load.c)."""
 MOST_LAYOUT = 600
 """Characters of its name, which the runtime keeps below 300 for a job and its parts each."""
 LEAST_SECONDS, MOST_SECONDS = 1e-9, 1e6
@@ -216,7 +218,12 @@ def _seconds(values: Iterable[float], least: float, what: str) -> None:
 
 
 def _pattern(text: str) -> None:
-    _check(len(text) <= MOST_TEXT and text.isprintable(), "system.host_pattern", text)
+    """The runtime's matcher is POSIX's; what is no pattern here is none there."""
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise Refused(400, f"system.host_pattern: {error}") from error
+    _check(len(text) <= MOST_PATTERN and text.isprintable(), "system.host_pattern", text)
 
 
 def _version(text: str, what: str) -> None:

@@ -88,7 +88,7 @@ def pending(service: Service, call: Call) -> Response:
 
 def push_learnt(service: Service, call: Call) -> Response:
     """A file of COLLFORGE_LEARN. Who pushes says whose it was."""
-    owner = call.headers.get("x-owner", "")
+    owner = call.headers.get("x-owner", f"token {call.who.name}"[:64])
     if len(owner) > 64 or not owner.isprintable():
         raise Refused(400, "X-Owner: a name of at most 64 characters, or nothing for root")
     with service.writer() as store, store.transaction():

@@ -62,6 +62,8 @@ class Request(msgspec.Struct, frozen=True):
     """That it may use at most."""
     seconds: Annotated[int, msgspec.Meta(ge=SHORTEST, le=LONGEST)] = 3600
     """Of the lease; it may be renewed."""
+    nonce: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    """The same in a repeated request, whose first answer may be lost; '': it is another one."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,8 @@ class Queue(Store):
         until = after(timedelta(seconds=request.seconds))
         with self.transaction():
             self._expire()
+            for had in self._held(request):
+                return had
             fitting = [one for one in self._open(request.system) if _fits(one.proposal, request)]
             if not fitting:
                 self.see_agent(request.agent, request.system, "found nothing to measure")
@@ -124,8 +128,8 @@ class Queue(Store):
             best = min(fitting, key=lambda one: turn(one.proposal.kind, one.proposal.gain, one.id))
             self._rows(
                 "UPDATE service_task SET state = 'leased', agent = ?, lease_until = ?,"
-                " attempts = attempts + 1 WHERE id = ?",
-                *(request.agent, until, best.id),
+                " attempts = attempts + 1, nonce = ? WHERE id = ?",
+                *(request.agent, until, request.nonce, best.id),
             )
             what = f"measures {best.proposal.place.layout} ({best.proposal.kind})"
             self.see_agent(request.agent, request.system, what)
@@ -152,7 +156,13 @@ class Queue(Store):
             for agent, system, layout in rows:
                 self._rows(f"UPDATE service_task SET {change} WHERE id = ?", value, task)
                 self.see_agent(agent, system, f"{doing} {layout}")
-            return bool(rows)
+            # The same again: its first answer was lost.
+            again = self._rows(
+                "SELECT 1 FROM service_task WHERE id = ? AND attempts = ? AND result = ?"
+                " AND state <> 'leased'",
+                *(task, attempt, value),
+            )
+            return bool(rows or again)
 
     def system_of(self, task: int) -> str | None:
         """The system of an entry; None if there is no such entry."""
@@ -189,14 +199,24 @@ class Queue(Store):
         )
 
     def _open(self, system: str) -> Iterator[Lease]:
+        return self._entries("state = 'open' AND system = ?", system)
+
+    def _held(self, request: Request) -> Iterator[Lease]:
+        """What a request with this nonce got before."""
+        return self._entries(
+            "state = 'leased' AND system = ? AND agent = ? AND nonce = ? AND nonce <> ''",
+            *(request.system, request.agent, request.nonce),
+        )
+
+    def _entries(self, which: str, *values: str) -> Iterator[Lease]:
         for row in self._rows(
             "SELECT id, system, mpi, mpi_version, layout, reason, problems, why, gain, since,"
-            " attempts FROM service_task WHERE state = 'open' AND system = ?",
-            system,
+            f" coalesce(lease_until, ''), attempts FROM service_task WHERE {which}",
+            *values,
         ):
             problems = frozenset(problems_of(row[6]))
             proposal = Proposal(Place(*row[1:5]), row[5], problems, *row[7:10])
-            yield Lease(row[0], proposal, "", row[10])
+            yield Lease(row[0], proposal, *row[10:])
 
 
 def _new(places: Iterable[Place], request: Request) -> Iterator[Proposal]:

@@ -428,7 +428,7 @@ def test_what_is_older_than_a_date_is_removed(made: Manifest, tmp_path: Path, ca
 
 
 def test_an_epoch_begins(made: Manifest, tmp_path: Path, capsys: Out) -> None:
-    """Launches of before count no more for that size, but stay. The newest epoch of joined files holds."""
+    """Launches of before count no more for that size, but stay, once there is one since."""
     tuning = Tuning(made)
     path = tuning.store(tmp_path / "a")
     size, begins = SIZES[0], tuning.launch(4).started
@@ -452,5 +452,8 @@ def test_an_epoch_begins(made: Manifest, tmp_path: Path, capsys: Out) -> None:
         store.begin_epoch(PLACE, "bcast", size, "2027-01-01T00:00:00Z")
     run(capsys, 0, "merge", path, other, "--output", tmp_path / "both")
     with Store(tmp_path / "both") as store:
-        assert [one.begins for one in store.epochs()] == ["2027-01-01T00:00:00Z"]
-        assert {one.bytes for one in store.measurements(PLACE)} == {SIZES[1]}
+        both = ["2026-01-01T00:00:00Z", begins, "2027-01-01T00:00:00Z"]
+        assert [one.begins for one in store.epochs()] == both
+        assert store.measurements(PLACE) == counting, "nothing was measured since 2027"
+        assert {one.bytes for one in store.measurements(PLACE, anew=True)} == {SIZES[1]}
+    run(capsys, 0, "check", "--db", tmp_path / "both")

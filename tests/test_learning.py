@@ -87,6 +87,7 @@ def invent(
         for one in document["verdicts"] if edit is None else ():
             if bucket(one["bytes"]) == bucket(int(size)):
                 one["kept"] = word == "kept"
+                one["native_ns"], one["variant_ns"] = (200, 100) if one["kept"] else (100, 200)
     folder.mkdir(exist_ok=True)
     for number, owner in enumerate(owners):
         path = folder / f"{owner}-{len(list(folder.iterdir())):02d}.json"

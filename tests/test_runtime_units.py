@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,27 @@ def test_sha256(build: Build) -> None:
     lengths = [*range(200), 1000]
     expected = [hashlib.sha256(bytes(i % 256 for i in range(n))).hexdigest() for n in lengths]
     assert build.units("sha256", *map(str, lengths)) == expected
+
+
+@pytest.mark.parametrize(
+    ("trials", "said"),
+    [
+        ("1:2:1", (True, 2, 1, 6)),
+        ("1:2:1 0:1:8 1:4:1", (True, 3, 1, 12)),
+        ("1:2:1 0:1:8", (False, 1, 8, 6)),
+        ("0:1:2 0:3:8 1:4:1", (False, 2, 5, 12)),
+    ],
+)
+def test_a_job_says_what_most_of_its_communicators_said(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trials: str, said: tuple[object]
+) -> None:
+    """In the mean of those. As many against a variant as for it are against it."""
+    monkeypatch.setenv("COLLFORGE_LEARN", str(tmp_path))
+    build.units("learn", *trials.split())
+    (file,) = tmp_path.iterdir()
+    (one,) = json.loads(file.read_text())["verdicts"]
+    seconds = (one[name] / 1e9 for name in ("native_ns", "variant_ns"))
+    assert (one["kept"], *seconds, one["pairs"]) == said
 
 
 def test_a_map_takes_little_memory(build: Build) -> None:

@@ -93,18 +93,23 @@ def test_python_and_the_runtime_take_the_same_point_of_the_map(build: Build, vec
 
 
 @pytest.mark.parametrize(
-    ("stored", "serves"),
+    ("threads", "stored", "serves"),
     [
-        ("~2x2", "expected expected"),
-        ("~2x2 =3x2", "expected learnt"),
-        ("~2x2 !3x2", "expected native"),
-        ("~2x2 =2x3 !3x2", "learnt native"),
-        ("~2x2 =3x2 !3x2", "expected native"),
-        ("=3x2", "native native"),
-        ("~2x2 3x2 !3x2", "expected measured"),
-        ("~2x2 =3x2x2 !3x2-packed", "expected expected"),
+        (1, "~2x2", "expected expected"),
+        (1, "~2x2 =3x2", "expected learnt"),
+        (1, "~2x2 !3x2", "expected native"),
+        (1, "~2x2 =2x3 !3x2", "learnt native"),
+        (1, "~2x2 =3x2 !3x2", "expected native"),
+        (1, "=3x2", "native native"),
+        (1, "~2x2 3x2 !3x2", "expected measured"),
+        (1, "~2x2 =3x2x2 !3x2-packed", "expected expected"),
+        (2, "~2x2 =3x2x2 !3x2", "expected learnt"),
+        (2, "~2x2 =3x2 !2x3x4", "expected expected"),
+        (2, "~2x2 =3x2 !3x2x2", "expected native"),
     ],
 )
-def test_what_jobs_learnt_holds_on_its_layout(build: Build, stored: str, serves: str) -> None:
+def test_what_jobs_learnt_holds_on_its_layout(
+    build: Build, threads: int, stored: str, serves: str
+) -> None:
     """Of the map, whose point serves both layouts; nothing else changes."""
-    assert build.units("learnt", *stored.split()) == serves.split()
+    assert build.units("learnt", str(threads), *stored.split()) == serves.split()

@@ -4,8 +4,8 @@ ALTER TABLE run ADD COLUMN scheduler_job TEXT NOT NULL DEFAULT '' CHECK (typeof(
 
 ALTER TABLE run ADD COLUMN seconds INTEGER NOT NULL DEFAULT 0 CHECK (seconds >= 0);
 
--- Since when launches count for a problem: before, the machine was another one (`collforge tune --since`). Launches of
--- before stay on record.
+-- Since when launches count for a problem: before, the machine was another one (`collforge tune --since`). It holds from
+-- the first such launch on. Launches of before stay on record.
 CREATE TABLE epoch (
     id INTEGER PRIMARY KEY,
     system INTEGER NOT NULL REFERENCES system (id) ON DELETE CASCADE,
@@ -14,7 +14,7 @@ CREATE TABLE epoch (
     collective TEXT NOT NULL CHECK (typeof(collective) = 'text' AND collective <> ''),
     bytes INTEGER NOT NULL CHECK (typeof(bytes) = 'integer' AND bytes >= 0),
     begins TEXT NOT NULL CHECK (begins GLOB '????-??-??T??:??:??Z'),
-    UNIQUE (system, mpi_library, layout, collective, bytes)
+    UNIQUE (system, mpi_library, layout, collective, bytes, begins)
 );
 
 -- The fastest of the MPI library's own algorithms, each by itself (`collforge bench --native-algorithms`).

@@ -118,10 +118,13 @@ def pushes(store: ServiceStore, client: Client, system: str) -> Iterator[bytes]:
         for at in [one.place]
     ]
     missing = [uuid for uuid in store.uuids(system) if uuid not in known]
-    for runs in _chunks(store, missing):
+    chunks = list(_chunks(store, missing)) or [[]] * bool(epochs)
+    for number, runs in enumerate(chunks, 1):
         prints = {one.variant.fingerprint for run in runs for one in run.results}
         sources = {one: store.sources(one) for one in sorted(prints - {""})}
-        yield documents.encode(Push(documents.FORMAT, about, list(runs), lanes, sources, epochs))
+        # Behind the launches since.
+        begun = epochs if number == len(chunks) else []
+        yield documents.encode(Push(documents.FORMAT, about, runs, lanes, sources, begun))
 
 
 def _chunks(store: ServiceStore, uuids: Sequence[str]) -> Iterator[list[RunRecord]]:

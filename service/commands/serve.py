@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import sys
 from contextlib import suppress
+from pathlib import Path
+from typing import IO
 
 from collforge.errors import CollforgeError
 from collforge.service import tokens
@@ -94,6 +97,7 @@ def run(args: argparse.Namespace) -> int:
     except ImportError as error:
         raise CollforgeError(f"the service needs {error.name}: {EXTRA}") from error
     rules = Rules(build.current_manifest())
+    lock = _only_one(args.db)
     service = Service(args.db, lambda: rules, args.private)
     service.warm()
     sys.setswitchinterval(SWITCH_SECONDS)
@@ -114,7 +118,22 @@ def run(args: argparse.Namespace) -> int:
     print(f"serving {args.db} at http://{args.host}:{port}/", flush=True)
     with suppress(KeyboardInterrupt):  # it has ended in order, and raises the signal anew
         uvicorn.Server(config).run([listening])
+    lock.close()
     return 0
+
+
+def _only_one(database: Path) -> IO[str]:
+    """Open while this process serves the database. Raises CollforgeError if another one does."""
+    database.parent.mkdir(parents=True, exist_ok=True)
+    lock = database.with_name(f"{database.name}.serving").open("w")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise CollforgeError(
+            f"another `collforge serve` has {database}: stop it, or name another file with --db"
+        ) from None
+    return lock
 
 
 def run_add(args: argparse.Namespace) -> int:

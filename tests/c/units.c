@@ -8,6 +8,8 @@
  *   rules LAYOUT:BYTES:CHOICE  what bcast runs on layout 2x2 at several sizes
  *   serving STORED SIZE...     what bcast runs at these sizes; STORED as in tests/data/serving.txt
  *   layout PLACEMENT THREADS LAYOUT...  which of them serves processes with so many threads
+ *   learnt THREADS STORED...   what bcast runs on 2x3 and 3x2
+ *   learn KEPT:NATIVE:OWN...   writes a file of COLLFORGE_LEARN, of trials of these seconds
  *   database PATH...           the number of winners in each
  *   sha256 BYTES...            the digest of so many bytes 0, 1, 2, ...
  *   memory POINTS SIZES MADE   bytes that a map takes, and the rules of so many communicators
@@ -22,6 +24,7 @@
 
 #include "base/cf.h"
 #include "base/sha256.h"
+#include "comm/learn.h"
 #include "data/sizes.h"
 #include "place/topology.h"
 #include "winners/choice.h"
@@ -280,6 +283,21 @@ static int print_near(int argc, char **argv) {
 }
 
 /* STORED...: what serves 1 KiB of bcast on 2x3, then on 3x2, of what is stored at 1024 bytes. */
+/* Into $COLLFORGE_LEARN: of one problem, on so many communicators. */
+static int note_lessons(int argc, char **argv) {
+    struct cf_lesson lesson = {.layout = "3x2", .bytes = 1024, .pairs = 6};
+    int kept = 0;
+    lesson.choice.variant = cf_variants[0];
+    cf_learn_begin("here");
+    for (int i = 2; i < argc; i++) {
+        sscanf(argv[i], "%d:%lf:%lf", &kept, &lesson.seconds[0], &lesson.seconds[1]);
+        lesson.kept = kept != 0;
+        cf_learn_note(&lesson);
+    }
+    cf_learn_end();
+    return 0;
+}
+
 static int print_learnt(int argc, char **argv) {
     static const char *const words[] = {"forced", "measured", "learnt", "expected"};
     struct cf_winners winners = {0};
@@ -290,7 +308,7 @@ static int print_learnt(int argc, char **argv) {
             choice.variant = cf_variants[v];
         }
     }
-    for (int i = 2; i < argc; i++) {
+    for (int i = 3; i < argc; i++) {
         if (!cf_winners_add(&winners, argv[i], collective, 1024, &choice)) {
             return 1;
         }
@@ -308,7 +326,7 @@ static int print_learnt(int argc, char **argv) {
                                          .min_node_size = ranks,
                                          .max_node_size = ranks,
                                          .consecutive = true,
-                                         .threads = 1};
+                                         .threads = atoi(argv[2])};
         snprintf(name, sizeof name, "%dx%d", nodes, ranks);
         if (!cf_rules_find(name, &layout, &rules)) {
             return 1;
@@ -413,8 +431,10 @@ int main(int argc, char **argv) {
         return print_layout(argc, argv);
     if (strcmp(command, "ranks") == 0 && argc == 3)
         return print_ranks(argv[2]);
-    if (strcmp(command, "learnt") == 0)
+    if (strcmp(command, "learnt") == 0 && argc > 2)
         return print_learnt(argc, argv);
+    if (strcmp(command, "learn") == 0)
+        return note_lessons(argc, argv);
     if (strcmp(command, "near") == 0 && argc > 8)
         return print_near(argc, argv);
     if (strcmp(command, "rules") == 0)

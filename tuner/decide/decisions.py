@@ -69,9 +69,14 @@ class Standing:
         return tried_out or launches >= self.seen.goal.max_launches
 
 
-def read_standing(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:
-    """Decides every measured problem of the goal's collectives at a place (database key)."""
-    own = read_own(store, made, goal, place)
+def read_standing(
+    store: Store, made: Manifest, goal: Goal, place: Place, anew: bool = False
+) -> Standing:
+    """Decides every measured problem of the goal's collectives at a place (database key).
+
+    ``anew``: problems that are to be measured again (`begin_epoch`) are undecided before they were.
+    """
+    own = read_own(store, made, goal, place, anew)
     others = [p for p in store.places() if p.library == place.library and p != place]
     layouts = by_problem(one for other in others for one in store.measurements(other))
     before = version_before(store, place)
@@ -87,11 +92,13 @@ def version_before(store: Store, place: Place) -> Place | None:
     return max(same, key=lambda run: run.started).place if same else None
 
 
-def read_own(store: Store, made: Manifest, goal: Goal, place: Place) -> Standing:
+def read_own(
+    store: Store, made: Manifest, goal: Goal, place: Place, anew: bool = False
+) -> Standing:
     """The same, without the background: decisions do not depend on it."""
     verified = store.verified(place.mpi, place.mpi_version)
     failed = frozenset(one.variant for one in store.failures(place.mpi, place.mpi_version))
-    history = without(by_problem(store.measurements(place)), failed)
+    history = without(by_problem(store.measurements(place, anew=anew)), failed)
     seen, decisions = judge(made, goal, history, failed, verified)
     return Standing(seen, decisions)
 

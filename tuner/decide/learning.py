@@ -13,13 +13,13 @@ A job tried few calls, beside other programs, and whoever may write to the folde
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from collforge.db import JobRecord, Learnt, Store, Verdict
-from collforge.layout import Layout
+from collforge.layout import Layout, from_name
 from collforge.place import Place
-from collforge.serving import bucket
+from collforge.serving import bucket, serving_layouts
 from collforge.units import format_size
 from collforge.variant import Variant
 
@@ -134,9 +134,16 @@ class Dropped:
     def __str__(self) -> str:
         return (
             f"{self.variant.collective} of {format_size(self.bytes)} on {self.place.layout}: "
-            f"{self.jobs} jobs dropped {self.variant.name}, the last on {self.last[:10]}, "
+            f"{self.jobs} job{'s' * (self.jobs > 1)} dropped {self.variant.name}, the last on {self.last[:10]}, "
             f"at {self.ratio:.2f} times the speed of native"
         )
+
+
+def _served_as(stored: Collection[str], name: str) -> list[str]:
+    """The stored layouts whose winners serve a communicator of this layout, which may be a part of a job."""
+    at = from_name(name)
+    parts = (one for one in sorted(stored) if one.endswith(f"/{at.placement}"))
+    return [*serving_layouts(stored, at), *parts]
 
 
 def dropped(store: Store, place: Place) -> list[Dropped]:
@@ -149,13 +156,20 @@ def dropped(store: Store, place: Place) -> list[Dropped]:
         if each.place.library == place.library and not each.choice.variant.is_native:
             key = each.place.layout, each.choice.variant
             winners.setdefault(key, {})[each.choice.bytes] = each.decided
+    stored = {layout for layout, _ in winners}
+    names: dict[str, list[str]] = {}
     found: dict[Key, list[Said]] = {}
     for job in store.jobs(place):
         for one in job.verdicts:
-            decided = winners.get((one.layout, one.variant), {})
+            if one.kept or not one.again:
+                continue
+            if one.layout not in names:
+                names[one.layout] = _served_as(stored, one.layout)
+            layout = next((n for n in names[one.layout] if (n, one.variant) in winners), "")
+            decided = winners.get((layout, one.variant), {})
             size = min(decided, key=lambda n: abs(bucket(n) - bucket(one.bytes)), default=0)
-            if one.again and not one.kept and job.ended > decided.get(size, "~"):
-                found.setdefault((one.layout, one.variant, size), []).append((job, one))
+            if job.ended > decided.get(size, "~"):
+                found.setdefault((layout, one.variant, size), []).append((job, one))
     return [
         Dropped(
             Place(place.system, place.mpi, place.mpi_version, layout),

@@ -82,6 +82,8 @@ class Session:
     budget: Budget = field(default_factory=Budget)
     """What this tuning may use of a queue."""
     cuts: Cuts = field(default_factory=Cuts)
+    anew: bool = False
+    """What was decided before is measured again (`begin_epoch`); the winners stay until it was."""
 
 
 def tune(session: Session, budget: float, show: Callable[[Progress], None]) -> Standing:
@@ -369,6 +371,8 @@ def decide_all(session: Session) -> Standing:
         standing = read_standing(store, session.manifest, session.goal, place)
         for collective in standing.measured():
             store.replace_winners(place, collective, *standing.stored(collective))
+        if session.anew:
+            return read_standing(store, session.manifest, session.goal, place, anew=True)
     return standing
 
 
@@ -378,7 +382,7 @@ def read_state(session: Session) -> Standing:
         seen, decisions = judge(session.manifest, session.goal, {})
         return Standing(seen, decisions)
     with Store(session.database, create=False) as store:
-        return read_standing(store, session.manifest, session.goal, session.place)
+        return read_standing(store, session.manifest, session.goal, session.place, session.anew)
 
 
 def publish_map(session: Session) -> None:

@@ -15,12 +15,21 @@
 #include "base/own_file.h"
 #include "winners/choice.h"
 
-enum { MOST_LESSONS = 256, MOST_TEXT = 1 << 16, SLOTS = 64, MOST_PATH = 4096 };
+enum { MOST_LESSONS = 256, MOST_PAIRS = 1000, MOST_TEXT = 1 << 16, SLOTS = 64, MOST_PATH = 4096 };
+
+/* What was said of a choice on the communicators of a layout. */
+struct note {
+    struct cf_lesson lesson; /* the first one */
+    /* Of the verdicts against it, and of those for it: */
+    int verdicts[2];
+    int64_t pairs[2];
+    double seconds[2][2]; /* sums */
+};
 
 static struct {
     pthread_mutex_t mutex;
     char system[256]; /* empty: nothing is noted */
-    struct cf_lesson *lessons;
+    struct note *notes;
     int count;
 } learnt = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
@@ -42,19 +51,36 @@ void cf_learn_note(const struct cf_lesson *lesson) {
         return;
     }
     (void)pthread_mutex_lock(&learnt.mutex);
-    if (learnt.lessons == NULL) {
-        learnt.lessons = calloc(MOST_LESSONS, sizeof *learnt.lessons);
+    if (learnt.notes == NULL) {
+        learnt.notes = calloc(MOST_LESSONS, sizeof *learnt.notes);
     }
     int i = 0;
-    while (i < learnt.count && !are_of_one_problem(&learnt.lessons[i], lesson)) {
+    while (i < learnt.count && !are_of_one_problem(&learnt.notes[i].lesson, lesson)) {
         i++;
     }
-    if (learnt.lessons != NULL && i < MOST_LESSONS &&
-        (i == learnt.count || (learnt.lessons[i].kept && !lesson->kept))) {
-        learnt.lessons[i] = *lesson;
-        learnt.count += i == learnt.count;
+    if (learnt.notes != NULL && i < MOST_LESSONS) {
+        struct note *note = &learnt.notes[i];
+        if (i == learnt.count) {
+            note->lesson = *lesson;
+            learnt.count++;
+        }
+        note->verdicts[lesson->kept]++;
+        note->pairs[lesson->kept] += lesson->pairs;
+        note->seconds[lesson->kept][0] += lesson->seconds[0];
+        note->seconds[lesson->kept][1] += lesson->seconds[1];
     }
     (void)pthread_mutex_unlock(&learnt.mutex);
+}
+
+/* What most of the communicators say, in the mean; one half against it is against it. */
+static struct cf_lesson sum_up(const struct note *note) {
+    struct cf_lesson lesson = note->lesson;
+    const bool kept = note->verdicts[true] > note->verdicts[false];
+    lesson.kept = kept;
+    lesson.pairs = (int)(note->pairs[kept] < MOST_PAIRS ? note->pairs[kept] : MOST_PAIRS);
+    lesson.seconds[0] = note->seconds[kept][0] / note->verdicts[kept];
+    lesson.seconds[1] = note->seconds[kept][1] / note->verdicts[kept];
+    return lesson;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -124,7 +150,11 @@ static bool fill(struct text *text, uint64_t number) {
             COLLFORGE_VERSION, learnt.system, library, date, number)) {
         return false;
     }
-    for (int i = 0; i < learnt.count && add_lesson(text, &learnt.lessons[i], i == 0); i++) {
+    for (int i = 0; i < learnt.count; i++) {
+        const struct cf_lesson lesson = sum_up(&learnt.notes[i]);
+        if (!add_lesson(text, &lesson, i == 0)) {
+            break;
+        }
     }
     memcpy(text->bytes + text->used, "]}\n", sizeof "]}\n");
     text->used += sizeof "]}\n" - 1;
@@ -159,8 +189,8 @@ void cf_learn_end(void) {
         write_file(&text, number);
     }
     free(text.bytes);
-    free(learnt.lessons);
-    learnt.lessons = NULL;
+    free(learnt.notes);
+    learnt.notes = NULL;
     learnt.count = 0;
     learnt.system[0] = '\0';
 }

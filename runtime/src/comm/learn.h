@@ -26,8 +26,8 @@ struct cf_lesson {
 /* On world rank 0, if COLLFORGE_LEARN is set: what follows is noted. system: whose winners apply.
  */
 void cf_learn_begin(const char *system);
-/* Does nothing where it has not begun. Of several verdicts on a choice, layout and size, the first
- * is kept, or the first against it. Thread-safe. */
+/* Does nothing where it has not begun. Of several verdicts on a choice, layout and size, what most
+ * say is written, with their mean times. Thread-safe. */
 void cf_learn_note(const struct cf_lesson *lesson);
 /* Writes the file, if anything was noted, and forgets it. */
 void cf_learn_end(void);

@@ -187,7 +187,8 @@ def open_sessions(
         known = replace(goal, lanes=known_lanes(args.db, place))
         if args.since and not args.dry_run:
             begin_epochs(args.db, place, made, goal, args.since)
-        sessions.append(Session(made, known, site, place, args.db, home() / "runs", spent))
+        session = Session(made, known, site, place, args.db, home() / "runs", spent)
+        sessions.append(replace(session, anew=bool(args.since)))
         spent = Spent()
     return sessions
 
