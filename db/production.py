@@ -215,13 +215,18 @@ class Production(History):
         )
         return [Finding(*(*row[:-1], bool(row[-1]))) for row in rows]
 
-    def newest_findings(self) -> dict[tuple[str, str, str, str, str], str]:
-        """System, environment, test, problem, variable -> when its last value was found."""
+    def failing(self, system: str = "") -> list[Finding]:
+        """The newest of each value of each check on a system ('': all), if it failed; the newest first."""
+        columns = ", ".join(f"finding.{name}" for name in _FINDING)
         rows = self._rows(
-            "SELECT system.name, environment, test, problem, variable, max(found) FROM finding"
-            " JOIN system ON system.id = finding.system GROUP BY 1, 2, 3, 4, 5"
+            # Beside max(), SQLite takes the other columns from the row that has it.
+            f"SELECT system.name, {columns}, passed, max(found) FROM finding"
+            " JOIN system ON system.id = finding.system WHERE ? IN ('', system.name)"
+            " GROUP BY system.name, environment, test, problem, variable HAVING NOT passed"
+            " ORDER BY found DESC, finding.id DESC",
+            system,
         )
-        return {tuple(row[:5]): row[5] for row in rows}
+        return [Finding(*(*row[:-2], False)) for row in rows]
 
     def record_profile(self, profile: StoredProfile) -> None:
         """Replaces the profile of this name."""

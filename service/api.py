@@ -65,7 +65,7 @@ def push_profile(service: Service, call: Call) -> Response:
 
 def winners(service: Service, call: Call) -> Response:
     try:
-        found = service.winners(call.path["system"], call.query.get("mpi", ""))
+        found = service.published.get(call.path["system"], call.query.get("mpi", ""))
     except StoreError:
         raise
     except CollforgeError as error:
@@ -74,7 +74,7 @@ def winners(service: Service, call: Call) -> Response:
 
 
 def kept_winners(service: Service, call: Call) -> Response | None:
-    found = service.recent_winners(call.path["system"], call.query.get("mpi", ""))
+    found = service.published.kept(call.path["system"], call.query.get("mpi", ""))
     return _published(found, call) if found else None
 
 
@@ -242,7 +242,7 @@ def openapi(endpoints: list[Endpoint]) -> dict[str, object]:
             {"name": name, "in": "query", "description": what, "schema": {"type": "string"}}
             for name, what in one.query.items()
         ]
-        takes = {"requestBody": {"content": {one.takes: {}}}} if one.takes else {}
+        takes: dict[str, object] = {"requestBody": {"content": {one.takes: {}}}} if one.takes else {}
         found = "303" if one.takes == FORM else "200"
         error = {TEXT: {}} if one.is_page else {JSON: {"schema": _ERROR}}
         paths.setdefault(path, {})[one.method.lower()] = {

@@ -96,7 +96,8 @@ def read(data: bytes) -> Push:
     if len(found.runs) > MOST_RUNS:
         raise Refused(413, f"{len(found.runs)} launches: push {MOST_RUNS} at a time")
     try:
-        check_names(at.layout for at in (*(run.place for run in found.runs), *found.epochs))
+        check_names([run.place.layout for run in found.runs])
+        check_names([one.layout for one in found.epochs])
     except LayoutError as error:
         raise Refused(400, str(error)) from error
     name(found.system.name, "system.name")

@@ -33,8 +33,10 @@ def lease(service: Service, call: Call) -> Response:
     """Fills the queue first, so that it is of now."""
     request = _decoded(call.body, Request)
     check_system(call, request.system)
+    with service.reader() as store:
+        proposed = store.proposed(service.rules().made, request)
     with service.writer() as store, store.transaction():
-        store.fill(service.rules().made, request)
+        store.fill(proposed, request)
         found = store.lease(request)
         if found:
             store.note(call.who.name, "lease", request.system, f"{request.agent}: {found.id}")
@@ -101,6 +103,7 @@ def push_learnt(service: Service, call: Call) -> Response:
             learning.renew(store, job.place)
             store.note(call.who.name, "learnt", job.place.system, f"{len(job.verdicts)} verdicts")
         store.note_use(call.who)
+    service.worker.wake()
     return json_of({"new": int(new)})
 
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from functools import partial
 from importlib import resources
+from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 import collforge
 from collforge.db import Finding
-from collforge.errors import CollforgeError
 from collforge.mpi_library import short_version
 from collforge.service import documents
 from collforge.service.app import CONTENT_POLICY, CSS, FORM, HTML, Call, Endpoint
@@ -27,13 +30,14 @@ from collforge.service.queue import now
 from collforge.service.refusal import Refused
 from collforge.service.service import Service
 from collforge.service.store import Mark, ServiceStore
-from collforge.tuner.page import facts, render
 from collforge.units import format_seconds, format_size
 
 DAYS = 90
 """Of findings that are shown."""
 WORST = 5
 MOST_ROWS = 300
+PAGE_LIMIT = 120.0
+"""Seconds in which the page of a system is made, or not."""
 PAGES = (
     ("/", "Fleet"),
     ("/queue", "Queue"),
@@ -144,15 +148,24 @@ def system(service: Service, call: Call) -> Response:
 
 
 def _system(service: Service, name: str) -> tuple[str, str]:
+    """Made by `collforge report`, as a process: it takes hundreds of megabytes for a while, and a processor."""
     with service.reader() as store:
-        places = [place for place in store.places() if place.system == name]
-        if not places:
+        if name not in {place.system for place in store.places()}:
             raise Refused(404, "there is no such system")
-        found = facts.read(store, service.rules().made, places)
-    try:
-        text = render.page(found, f"Collforge: {name}")
-    except CollforgeError as error:
-        raise Refused(503, str(error)) from error
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "page.html"
+        words = ["report", "--db", str(service.path), "--system", name, "--html", str(page)]
+        try:
+            subprocess.run(
+                [sys.executable, "-m", "collforge", *words],
+                check=True,
+                timeout=PAGE_LIMIT,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )
+        except subprocess.SubprocessError as error:  # its words are in the log
+            raise Refused(503, "the page cannot be made now", 60) from error
+        text = page.read_text(encoding="utf-8")
     text = text.replace("<header>", '<header>\n<p><a href="/">All systems</a></p>', 1)
     return text, _policy(text)
 
@@ -208,8 +221,8 @@ def groups(store: ServiceStore) -> list[Group]:
     for one in store.findings(since=since, failed=True):
         found.setdefault((one.system, one.problem or one.test, one.environment), []).append(one)
     marks = {(one.system, one.problem, one.environment): one for one in store.marks()}
-    newest = store.newest_findings()
-    rows = [_group(key, each, marks.get(key), newest) for key, each in found.items()]
+    failing = {(one.system, one.problem or one.test, one.environment) for one in store.failing()}
+    rows = [_group(key, each, marks.get(key), key in failing) for key, each in found.items()]
     return sorted(rows, key=lambda one: one.state != OPEN)
 
 
@@ -217,15 +230,12 @@ def _group(
     key: tuple[str, str, str],
     found: Sequence[Finding],
     mark: Mark | None,
-    newest: Mapping[tuple[str, str, str, str, str], str],
+    fails: bool,
 ) -> Group:
     """``found``: the newest first."""
     nights = len({one.found[:10] for one in found})
     state = OPEN
-    if all(
-        newest[one.system, one.environment, one.test, one.problem, one.variable] > one.found
-        for one in found
-    ):
+    if not fails:
         state = PASSED
     elif mark and mark.until >= now()[:10]:
         state = f"{MUTED} until {mark.until}"
@@ -241,7 +251,7 @@ def _findings(store: ServiceStore) -> str:
 def mark(service: Service, call: Call) -> Response:
     """The form of /findings. It carries its token, so that no browser sends one for a page of others."""
     origin = call.headers.get("origin", "")
-    if origin and urlsplit(origin).netloc != call.headers.get("host"):
+    if origin and origin.partition("://")[2] != call.headers.get("host"):
         raise Refused(403, "this form was not sent by a page of the service")
     form = {name: values[-1] for name, values in _form(call.body).items()}
     token = service.identify(form.get("token", ""))
@@ -275,9 +285,12 @@ def _form(body: bytes) -> dict[str, list[str]]:
 
 def _until(text: str) -> str:
     try:
-        return date.fromisoformat(text).isoformat() if text else ""
+        until = date.fromisoformat(text).isoformat() if text else ""
     except ValueError:
         raise Refused(400, "until: give a date, as 2026-12-31") from None
+    if until and until < now()[:10]:
+        raise Refused(400, f"until: {until} is over")
+    return until
 
 
 ENDPOINTS = [

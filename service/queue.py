@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Annotated
@@ -80,10 +80,13 @@ class Lease:
 class Queue(Store):
     """The open database with its queue."""
 
-    def fill(self, made: Manifest, request: Request) -> None:
-        """Makes the open entries of the agent's system what its database proposes now."""
+    def proposed(self, made: Manifest, request: Request) -> list[Proposal]:
+        """What is worth measuring on the agent's system now. It takes seconds, and only reads."""
         places = [one for one in self.places() if one.system == request.system]
-        found = [*_new(places, request), *proposals.read(self, made, places)]
+        return [*_new(places, request), *proposals.read(self, made, places)]
+
+    def fill(self, found: Sequence[Proposal], request: Request) -> None:
+        """Makes them the open entries of the agent's system."""
         rested = after(-REST)
         with self.transaction():
             kept = set()

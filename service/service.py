@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -24,9 +23,7 @@ from collforge.tuner.site import publishing
 from collforge.tuner.site.rebuild import Rules
 
 FRESH_SECONDS = 1.0
-"""For so long a token, or winners, may be those of before a change by another process."""
-RECENT_SECONDS = 10.0
-"""The same while it is made again, for who would have to wait."""
+"""For so long a token may be one of before a change by another process."""
 PAGE_SECONDS = 5.0
 """The same for pages, which take longer to make."""
 MOST_KEPT = 200
@@ -67,23 +64,6 @@ class Cache(Generic[Kept]):
             return value
         return value if stamp == self._stamp() else None
 
-    def recent(self, key: tuple[str, ...], make: Callable[[], Kept]) -> Kept | None:
-        """The value if it was right some seconds ago, and makes it again beside; waits for nothing."""
-        fresh, found = self.fresh(key), self._kept.get(key)
-        if fresh is not None or found is None or time.monotonic() - found[2] > RECENT_SECONDS:
-            return fresh
-        if self._making.acquire(blocking=False):
-            threading.Thread(target=self._again, args=(key, make), daemon=True).start()
-        return found[0]
-
-    def _again(self, key: tuple[str, ...], make: Callable[[], Kept]) -> None:
-        try:
-            self.put(key, make)
-        except CollforgeError:  # whoever asks next is told
-            self.drop(key)
-        finally:
-            self._making.release()
-
     def get(self, key: tuple[str, ...], make: Callable[[], Kept]) -> Kept:
         found = self.fresh(key)
         if found is not None:
@@ -109,15 +89,49 @@ class Cache(Generic[Kept]):
         with self._lock:
             self._kept.pop(key, None)
 
-    def kept_keys(self) -> list[tuple[str, ...]]:
-        return list(self._kept)
-
     def _stamp(self) -> object:
         try:
             found = os.stat(self._path)  # noqa: PTH116 (no object is made for it)
         except OSError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class Winners:
+    """Published winners by system and MPI library, which nobody waits for once they were asked for.
+
+    They are made again when they have changed (`renew`), not when somebody asks for them.
+    """
+
+    def __init__(self, make: Callable[[str, str], Published], stamp: Callable[[], object]) -> None:
+        self._make, self._stamp = make, stamp
+        self._kept: dict[tuple[str, str], Published] = {}
+        self._making, self._of = threading.Lock(), stamp()
+
+    def kept(self, system: str, mpi: str) -> Published | None:
+        return self._kept.get((system, mpi))
+
+    def get(self, system: str, mpi: str) -> Published:
+        """Raises CollforgeError if there is none."""
+        with self._making:
+            found = self.kept(system, mpi) or self._make(system, mpi)
+            if len(self._kept) >= MOST_KEPT:
+                self._kept.clear()
+            self._kept[system, mpi] = found
+            return found
+
+    def renew(self) -> None:
+        """If any winner has changed since, by this process or another one."""
+        of = self._stamp()
+        if of == self._of:
+            return
+        for key in list(self._kept):
+            with self._making:
+                try:
+                    self._kept[key] = self._make(*key)
+                except CollforgeError:  # it has no winners any more
+                    self._kept.pop(key, None)
+        self._of = of
 
 
 @dataclass
@@ -147,7 +161,7 @@ class Service:
         with ServiceStore(path):
             pass  # made, or updated, now; later it is opened as it is
         self.numbers = Numbers()
-        self.published: Cache[Published] = Cache(path, FRESH_SECONDS)
+        self.published = Winners(self._publish, self._winners_stamp)
         self.pages: Cache[tuple[str, str]] = Cache(path, PAGE_SECONDS)
         """The HTML, and its Content-Security-Policy."""
         self._tokens: Cache[list[Token]] = Cache(path, FRESH_SECONDS)
@@ -158,7 +172,7 @@ class Service:
         self.failing = Rate(most=20, each=0.2)
         """Wrong tokens, for each address."""
         self._writing = threading.Lock()
-        self.worker = Worker(self.reader, self.writer, rules, self.renew_published)
+        self.worker = Worker(self.reader, self.writer, rules, self.published.renew)
 
     @contextmanager
     def reader(self) -> Iterator[ServiceStore]:
@@ -181,29 +195,17 @@ class Service:
 
     # ---- winners ----
 
-    def winners(self, system: str, mpi: str) -> Published:
-        """The published file of a system; mpi '': of all libraries. Raises CollforgeError if there is none."""
-        return self.published.get((system, mpi), partial(self._publish, system, mpi))
-
     def warm(self) -> None:
-        """Before the first reader comes, so that nobody waits after a restart."""
+        """So that readers do not wait for the first one after a restart."""
         with self.reader() as store:
             systems = sorted({place.system for place in store.places()})
         for system in systems[:MOST_KEPT]:
             with suppress(CollforgeError):  # nothing is decided yet
-                self.winners(system, "")
+                self.published.get(system, "")
 
-    def recent_winners(self, system: str, mpi: str) -> Published | None:
-        """From memory; None: they have to be made."""
-        return self.published.recent((system, mpi), partial(self._publish, system, mpi))
-
-    def renew_published(self) -> None:
-        """After winners were decided: readers find the new ones made."""
-        for key in self.published.kept_keys():
-            try:
-                self.published.put(key, partial(self._publish, *key))
-            except CollforgeError:  # it has no winners any more
-                self.published.drop(key)
+    def _winners_stamp(self) -> object:
+        with self.reader() as store:
+            return store.winners_stamp()
 
     def _publish(self, system: str, mpi: str) -> Published:
         data = render(publishing.read_sections(self.path, system, mpi)).encode()

@@ -27,7 +27,7 @@ Writer = Callable[[], "AbstractContextManager[ServiceStore]"]
 
 
 class Worker:
-    """``done``: called after each round that has decided something."""
+    """``done``: called after each round: winners may have changed, by another process, too."""
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class Worker:
             begin = time.monotonic()
             try:
                 self.work()
+                self._done()
             except Exception:  # it must survive, and a person has to see it
                 traceback.print_exc()
             self._stop.wait(min(REST_SECONDS, time.monotonic() - begin))
@@ -74,8 +75,6 @@ class Worker:
         maps = {place.library for place in pending}
         decided = sum(self._one(place) for place in sorted(pending) if place.layout)
         decided += sum(self._one(place) for place in sorted(maps))
-        if decided:
-            self._done()
         return decided
 
     def _one(self, place: Place) -> bool:

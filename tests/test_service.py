@@ -79,6 +79,7 @@ def test_readers_find_new_winners_at_once(
     at("POST", RUNS, pushed(more, SYSTEM), token=token)
     assert at("GET", f"/api/v1/winners/{SYSTEM}").body == old.body
     at.service.worker.work()
+    at.service.published.renew()
     new = at("GET", f"/api/v1/winners/{SYSTEM}")
     assert sum(map(sum, counts(new.body.decode()).values())) > sum(
         map(sum, counts(old.body.decode()).values())

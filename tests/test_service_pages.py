@@ -191,11 +191,11 @@ def test_findings_are_acknowledged_and_muted(made: Manifest, tmp_path: Path) -> 
         store._rows("DELETE FROM finding WHERE environment = 'mpich'")
     assert form(at, one, token=admin, until="2999-01-01").status == 303
     assert only().state == "muted until 2999-01-01"
-    assert form(at, one, token=admin, until="2020-01-01").status == 303
-    assert only().state == "open"
+    assert form(at, one, token=admin, until="2020-01-01").status == 400
+    assert form(at, one, "http://[", token=admin).status == 403
     with at.service.writer() as store:
         later = (datetime.now(timezone.utc) + timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
         store.record_findings([replace(one.last, found=later, passed=True)])
     assert only().state == "passed since"
     with at.service.reader() as store:
-        assert [one.action for one in store.audits(3)] == ["mute", "mute", "acknowledge"]
+        assert [one.action for one in store.audits(2)] == ["mute", "acknowledge"]

@@ -48,18 +48,19 @@ def test_a_library_of_which_nothing_is_known(made: Manifest, tmp_path: Path) -> 
     """First on the agent's layout; a new version on the layouts of the old one."""
     with ServiceStore(tmp_path / "db") as queue:
         assert queue.lease(ASKED) is None
-        queue.fill(made, ASKED)
+        queue.fill(queue.proposed(made, ASKED), ASKED)
         found = queue.lease(ASKED)
         assert found and found.proposal.kind == NEW and found.proposal.place == PLACE
         assert found.proposal.problems == frozenset() and found.proposal.choice == []
-        queue.fill(made, ASKED)
+        queue.fill(queue.proposed(made, ASKED), ASKED)
         assert states(queue) == [(NEW, "leased")]
         assert queue.lease(ASKED) is None, "nobody else gets it"
     for day, layout in enumerate(("2x2", "8x2"), start=1):
         Tuning(made, replace(PLACE, layout=layout), day).store(tmp_path / "db")
     newer = msgspec.structs.replace(LIBRARY, version="Open MPI v6.0.0")
     with ServiceStore(tmp_path / "db") as queue:
-        queue.fill(made, msgspec.structs.replace(ASKED, libraries=(newer,)))
+        asked = msgspec.structs.replace(ASKED, libraries=(newer,))
+        queue.fill(queue.proposed(made, asked), asked)
         rows = queue._rows(
             "SELECT layout, mpi_version FROM service_task WHERE state = 'open' AND reason = 'new'"
         )
@@ -67,50 +68,50 @@ def test_a_library_of_which_nothing_is_known(made: Manifest, tmp_path: Path) -> 
 
 
 def test_what_is_proposed_comes_and_goes(queue: Queue, made: Manifest) -> None:
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     kinds = [kind for kind, _ in states(queue)]
     assert kinds == [proposals.OPEN, proposals.LAYOUT]
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     assert len(states(queue)) == 2
     queue._rows("DELETE FROM undecided")
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     assert states(queue) == [(proposals.LAYOUT, "open")]
 
 
 @pytest.mark.parametrize("good", [True, False])
 def test_what_was_measured_rests(queue: Queue, made: Manifest, good: bool) -> None:
     """It may be as undecided as before, but not asked for again within a day. A failure is tried again."""
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     for turn in range(1 if good else ATTEMPTS):
         found = queue.lease(ASKED)
         assert found and found.proposal.kind == proposals.OPEN, turn
         assert found.proposal.problems == {("bcast", size) for size in SIZES}
         assert queue.finish(found.id, found.attempt, good, "words")
         assert not queue.finish(found.id, found.attempt, good, "others")
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     assert (proposals.OPEN, "done" if good else "failed") in states(queue)
     assert (proposals.OPEN, "open") not in states(queue)
     queue._rows("UPDATE service_task SET ended = ?", PAST)
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     assert (proposals.OPEN, "open") in states(queue)
 
 
 def test_a_part_that_was_measured_rests(queue: Queue, made: Manifest) -> None:
     """One of two sizes was decided: the other one was tried as well. A new one is asked for."""
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     found = queue.lease(ASKED)
     assert found and queue.finish(found.id, found.attempt, True, "")
     queue._rows("DELETE FROM undecided WHERE bytes = ?", SIZES[0])
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     assert (proposals.OPEN, "open") not in states(queue)
     queue._rows("UPDATE undecided SET bytes = 3 * bytes")
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     assert (proposals.OPEN, "open") in states(queue)
 
 
 def test_a_lease_that_expires(queue: Queue, made: Manifest) -> None:
     """Another agent gets the entry; the first one cannot end it any more."""
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     once = msgspec.structs.replace(ASKED, nonce="x")
     first = queue.lease(once)
     assert first and queue.lease(once) == first, "the first answer was lost"
@@ -134,7 +135,7 @@ def test_a_lease_that_expires(queue: Queue, made: Manifest) -> None:
     ],
 )
 def test_an_entry_that_does_not_fit(queue: Queue, made: Manifest, other: dict[str, Any]) -> None:
-    queue.fill(made, ASKED)
+    queue.fill(queue.proposed(made, ASKED), ASKED)
     assert queue.lease(msgspec.structs.replace(ASKED, **other)) is None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     rules = Rules(build.current_manifest())
     lock = _only_one(args.db)
     service = Service(args.db, lambda: rules, args.private)
-    service.warm()
+    threading.Thread(target=service.warm, name="warming", daemon=True).start()
     sys.setswitchinterval(SWITCH_SECONDS)
     config = uvicorn.Config(
         site.make(service),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from collforge.db import JobRecord, Learnt, Store, Verdict
 from collforge.layout import Layout, from_name
@@ -96,18 +96,23 @@ def differences(store: Store) -> Iterator[str]:
 def learnt_of(
     rows: Iterable[Learnt], layout: Layout, variant: Variant, nbytes: int
 ) -> Learnt | None:
-    """What holds for a variant of the map in a call of ``nbytes`` bytes; None: nothing is learnt."""
-    name = layout.alone.name
-    return next(
-        (
-            one
-            for one in rows
-            if (one.layout, one.variant) == (name, variant)
-            and nbytes > 0
-            and bucket(one.bytes) == bucket(nbytes)
-        ),
-        None,
-    )
+    """What holds for a variant of the map in a call of ``nbytes`` bytes; None: nothing is learnt.
+
+    As find_learnt and apply_learnt (runtime/src/winners/rules.c).
+    """
+    at = layout.alone
+    said = list(rows)
+    for confirmed in (False, True):
+        known = {one.layout for one in said if one.confirmed is confirmed}
+        name = next((n for n in (at.name, replace(at, sockets="").name) if n in known), "")
+        for one in said:
+            if (
+                (one.confirmed, one.layout, one.variant) == (confirmed, name, variant)
+                and nbytes > 0
+                and bucket(one.bytes) == bucket(nbytes)
+            ):
+                return one
+    return None
 
 
 def told(one: Learnt) -> str:
@@ -134,8 +139,8 @@ class Dropped:
     def __str__(self) -> str:
         return (
             f"{self.variant.collective} of {format_size(self.bytes)} on {self.place.layout}: "
-            f"{self.jobs} job{'s' * (self.jobs > 1)} dropped {self.variant.name}, the last on {self.last[:10]}, "
-            f"at {self.ratio:.2f} times the speed of native"
+            f"{self.jobs} job{'s' * (self.jobs > 1)} dropped {self.variant.name}, "
+            f"the last on {self.last[:10]}, at {self.ratio:.2f} times the speed of native"
         )
 
 

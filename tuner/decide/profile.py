@@ -186,8 +186,8 @@ def _calls(row: Mapping[str, str]) -> Calls:
 def _number(text: str) -> float:
     """Raises ValueError for what no job can count, such as infinity: files come from strangers, too."""
     value = float(text)
-    if not abs(value) < MOST:
-        raise ValueError(f"{text} is too large")
+    if not 0 <= value < MOST:
+        raise ValueError(f"{text} is too large, or negative")
     return value
 
 
@@ -266,6 +266,8 @@ def measurable(nbytes: int) -> int:
 
 def _hindrance(made: Manifest, row: Calls) -> str:
     """Why calls cannot be tuned at their size; empty if they can."""
+    if row.collective not in {one.name for one in made.collectives}:
+        return "a collective that this version does not know"
     entry = made.collective(row.collective)
     at = row.at
     if at is None:

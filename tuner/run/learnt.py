@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Literal
@@ -106,11 +106,14 @@ def parse(data: bytes, owner: str, places: Collection[Place]) -> JobRecord:
 def take(store: Store, data: bytes, owner: str) -> tuple[JobRecord, bool]:
     """Stores the job of a file; tells whether it was new. Raises NotLearnt.
 
-    Verdicts on variants that nobody verified are left out.
+    Before its variants are verified here, nothing of it is stored, so that it can be taken in later.
     """
     job = parse(data, owner, store.places())
     verified = store.verified(job.place.mpi, job.place.mpi_version)
-    job = replace(job, verdicts=tuple(one for one in job.verdicts if one.variant in verified))
+    for one in job.verdicts:
+        if one.variant not in verified:
+            what = f"{one.variant.name} of {one.variant.collective}"
+            raise NotLearnt(f"nobody verified {what} here yet: store the launches first")
     return job, store.record_job(job)
 
 

@@ -104,16 +104,12 @@ def _libraries(places: Iterable[Place]) -> list[Place]:
 def _regressions(store: Store, places: Collection[Place]) -> Iterator[Proposal]:
     """Values that failed in a check's newest night, and winners that jobs dropped, since the last launch."""
     newest = _newest(store)
-    judged: set[tuple[str, str, str, str]] = set()
     groups: dict[Place, dict[Problem, str]] = {}
-    for one in store.findings():
-        key = one.system, one.environment, one.problem, one.variable
-        if one.problem and one.passed is False and key not in judged:
-            at = _place_of(one.problem, one.system, one.environment, places)
-            if at and one.found > newest.get(at[0], ""):
-                groups.setdefault(at[0], {}).setdefault(at[1], one.found)
-        if one.problem and one.passed:
-            judged.add(key)
+    systems = {place.system for place in places}
+    for one in (one for system in systems for one in store.failing(system) if one.problem):
+        at = _place_of(one.problem, one.system, one.environment, places)
+        if at and one.found > newest.get(at[0], ""):
+            groups.setdefault(at[0], {}).setdefault(at[1], one.found)
     for library in _libraries(places):
         for drop in learning.dropped(store, library):
             if drop.place in places and drop.last > newest.get(drop.place, ""):

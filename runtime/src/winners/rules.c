@@ -353,7 +353,11 @@ static void find_learnt(struct sources *sources, const char *placement,
     for (int confirmed = 0; confirmed < 2; confirmed++) {
         (void)snprintf(name, sizeof name, "%c%s%s", confirmed ? CF_CONFIRMED : CF_REFUTED,
                        placement, threads);
-        sources->learnt[confirmed] = cf_table_exact(&table, name, 1, layout->sockets);
+        int found = cf_table_exact(&table, name, 1, layout->sockets);
+        if (found < 0) {
+            found = cf_table_exact(&table, name, 1, CF_SOCKETS_ANY);
+        }
+        sources->learnt[confirmed] = found;
     }
 }
 

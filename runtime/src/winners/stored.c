@@ -70,7 +70,8 @@ void cf_winners_free(struct cf_winners *winners) {
 
 bool cf_winners_know_sockets(const struct cf_winners *winners) {
     for (int i = 0; i < winners->nlayouts; i++) {
-        if (strchr(winners->layouts[i], '-') != NULL) {
+        const char *name = winners->layouts[i];
+        if (!cf_layout_is_expected(name) && strchr(name, '-') != NULL) {
             return true;
         }
     }
