@@ -242,7 +242,9 @@ def openapi(endpoints: list[Endpoint]) -> dict[str, object]:
             {"name": name, "in": "query", "description": what, "schema": {"type": "string"}}
             for name, what in one.query.items()
         ]
-        takes: dict[str, object] = {"requestBody": {"content": {one.takes: {}}}} if one.takes else {}
+        takes: dict[str, object] = (
+            {"requestBody": {"content": {one.takes: {}}}} if one.takes else {}
+        )
         found = "303" if one.takes == FORM else "200"
         error = {TEXT: {}} if one.is_page else {JSON: {"schema": _ERROR}}
         paths.setdefault(path, {})[one.method.lower()] = {

@@ -8,8 +8,8 @@
  *   winners  SYSTEM  MPI LIBRARY                      what follows is for these two; the first line
  *                                                     of the library's version
  *   layout   NAME                                     "~4x2" is a point of the map; "=3x2" and
- *                                                     "!3x2" are of what jobs learnt; in this order,
- *                                                     after the measured ones
+ *                                                     "!3x2" are of what jobs learnt; in this
+ *                                                     order, after the measured ones
  *   BYTES  NUMBER OF THE VARIANT [tie]                a winner
  *   BYTES  NUMBER OF THE VARIANT  TIME  NATIVE  LOW  HIGH
  *                                                     a variant, with times (CF_TIMES)
