@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from collforge.db.history import History
 from collforge.db.records import (
@@ -153,6 +153,17 @@ class Production(History):
             at = {**self._library(place), "layout": self._layout_id(place.layout)}
             self._insert("epoch", **at, collective=collective, bytes=nbytes, begins=begins)
             return True
+
+    def _begins(
+        self, place: Place, newest: Mapping[tuple[str, int], str] | None
+    ) -> dict[tuple[str, int], str]:
+        """Collective and bytes -> since when launches count. ``newest``: the last ones; None: all epochs hold."""
+        return {
+            (one.collective, one.bytes): one.begins
+            for one in self.epochs(place.system)  # the last one that holds stays
+            if one.place == place
+            and (newest is None or one.begins <= newest.get((one.collective, one.bytes), ""))
+        }
 
     def epochs(self, system: str = "") -> list[Epoch]:
         """Those of a system ('': all)."""

@@ -6,7 +6,6 @@ import json
 import statistics
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from typing import Any
 
 from collforge.db.production import VARIANT as _VARIANT
 from collforge.db.production import Production
@@ -282,7 +281,8 @@ class Store(Production):
             layout=place.layout,
             collective=collective or "",
         )
-        begins = {} if whole else self._begins(place, rows, anew)
+        newest = {(row[-2], row[2]): row[-1] for row in sorted(rows, key=lambda row: row[-1])}
+        begins = {} if whole else self._begins(place, None if anew else newest)
         return [
             Measurement(
                 uuid,
@@ -297,20 +297,6 @@ class Store(Production):
             for uuid, problem, size, *variant, samples, median, late, errors, of, started in rows
             if started >= begins.get((of, size), "")
         ]
-
-    def _begins(
-        self, place: Place, rows: Sequence[Sequence[Any]], anew: bool
-    ) -> dict[tuple[str, int], str]:
-        """Collective and bytes -> since when launches count; their last columns are collective and start."""
-        newest: dict[tuple[str, int], str] = {}
-        for row in rows:
-            newest[row[-2], row[2]] = max(row[-1], newest.get((row[-2], row[2]), ""))
-        return {
-            (one.collective, one.bytes): one.begins
-            for one in self.epochs(place.system)  # the last one that holds stays
-            if one.place == place
-            and (anew or one.begins <= newest.get((one.collective, one.bytes), ""))
-        }
 
     def served_medians(self) -> list[ServedMedian]:
         """Of all winners and of native at their sizes, in the order of the launches."""

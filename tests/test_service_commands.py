@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import threading
 import time
@@ -75,7 +76,15 @@ def test_push_and_pull_by_the_commands(
     assert "revoked" in capsys.readouterr().out
 
 
+WRONG = {
+    "another content": "X-Collforge-SHA256: " + 64 * "0" + "\r\nContent-Length: 3\r\n\r\nabc",
+    "no winners": f"X-Collforge-SHA256: {hashlib.sha256(b'abc').hexdigest()}\r\n"
+    "Content-Length: 3\r\n\r\nabc",
+    "elsewhere": "Content-Length: 0\r\n\r\n",
+}
 ODD = {
+    **{name: f"HTTP/1.1 200 OK\r\n{text}".encode() for name, text in WRONG.items()},
+    "elsewhere": b"HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 0\r\n\r\n",
     "half an answer": b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nabc",
     "no HTTP": b"hello\r\n\r\n",
     "nothing": b"",
@@ -88,14 +97,14 @@ ODD = {
 def test_odd_answers(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are asked again, and end in words."""
+    """They are asked again, and end in words; what came whole, but is not what was asked for, is not kept."""
     monkeypatch.setattr(client, "TRIES", 2)
     monkeypatch.setattr(client.time, "sleep", lambda _: None)
     asked = []
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:
-            for _ in range(2):
+            for _ in range(1 if case in WRONG else 2):
                 connection, _ = listening.accept()
                 with connection:
                     asked.append(connection.recv(4096))
@@ -107,8 +116,9 @@ def test_odd_answers(
         words = ["pull", "--server", f"http://127.0.0.1:{port}", "--system", "x", "--output"]
         assert main.main([*words, str(tmp_path / "out")]) == 2
         thread.join(20)
-    assert len(asked) == 2
-    assert "is the service running" in capsys.readouterr().err
+    assert len(asked) == (1 if case in WRONG else 2)
+    assert ("is the service running" in capsys.readouterr().err) == (case not in WRONG)
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

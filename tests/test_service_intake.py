@@ -122,6 +122,37 @@ def test_another_system_of_the_same_name(
     assert at("POST", RUNS, pushed(ours, SYSTEM, "node.*"), token=token).status == 200
 
 
+def test_what_comes_with_launches(make: Callable[..., Server], site_database: Path) -> None:
+    """Lanes, hashes of sources and epochs. An admin may say that the system has changed."""
+    at = make()
+    push = documents.read(pushed(site_database, SYSTEM, "node.*"))
+    library = PLACE.mpi, PLACE.mpi_version
+    problem = PLACE.layout, "bcast", 1024, push.runs[-1].started
+    push.lanes.append(documents.PushedLanes(*library, 2, 1e9))
+    push.sources["ab"] = {"x.c": "cd"}
+    push.epochs.append(documents.PushedEpoch(*library, *problem))
+    token = at.token("push", SYSTEM)
+    assert at("POST", RUNS, documents.encode(push), token=token).json["new"] == 6
+    with ServiceStore(at.path) as store:
+        assert store.system_lanes(SYSTEM) == {library: (2, 1e9)}
+        assert store.sources("ab") == {"x.c": "cd"}
+        assert [(one.bytes, one.begins) for one in store.epochs()] == [problem[2:]]
+        store.forget_pending(PLACE)
+    push.runs.clear()
+    push.epochs.append(documents.PushedEpoch(*library, *problem[:3], "2026-01-01T00:00:00Z"))
+    assert at("POST", RUNS, documents.encode(push), token=token).json["new"] == 0
+    with ServiceStore(at.path) as store:
+        assert [one.place for one in store.pending()] == [PLACE]
+        assert [one.detail for one in store.audits(1)] == ["1 epochs"]
+    push.lanes[0].rate = 2e9
+    push.system.host_pattern = "gpu.*"
+    assert at("POST", RUNS, documents.encode(push), token=token).status == 409
+    assert at("POST", RUNS, documents.encode(push), token=at.token("admin", SYSTEM)).status == 200
+    assert at("POST", RUNS, documents.encode(push), token=token).status == 200
+    push.system.host_pattern = "("
+    assert at("POST", RUNS, documents.encode(push), token=token).status == 400
+
+
 def test_the_same_launch_with_another_content(
     make: Callable[..., Server], site_database: Path
 ) -> None:
@@ -169,6 +200,7 @@ def test_findings_of_reframe(make: Callable[..., Server]) -> None:
     } | {"check_result": "fail"}  # fmt: skip
     assert at("POST", url, json.dumps(broken).encode(), token=token).json == {"new": 1}
     with at.service.reader() as store:
+        assert [one.action for one in store.audits(9)] == ["findings"] * 3
         found = {one.variable: one for one in store.findings()}
     assert set(found) == {"time", "speed_up", "result"}
     time = found["time"]
@@ -255,6 +287,7 @@ def test_profiles(make: Callable[..., Server]) -> None:
     assert at("POST", url, PROFILE.encode(), token=token).json == {"stored": "my app"}
     with at.service.reader() as store:
         assert [(one.name, one.content) for one in store.profiles()] == [("my app", PROFILE)]
+        assert [one.action for one in store.audits(9)] == ["profile"]
     for body in (b"", b"\xff\xfe", b"a,b\n1,2\n", PROFILE.replace("64", "x").encode()):
         refused = at("POST", url, body, token=token)
         assert refused.status == 400

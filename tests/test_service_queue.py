@@ -118,6 +118,7 @@ def test_a_lease_that_expires(queue: Queue, made: Manifest) -> None:
     assert first and queue.renew(first.id, 1, 600)
     assert not queue.renew(first.id, 2, 600)
     expire(queue)
+    assert not queue.renew(first.id, 1, 600) and not queue.finish(first.id, 1, True, "")
     second = queue.lease(msgspec.structs.replace(ASKED, agent="node2", nonce="y"))
     assert second and second.id == first.id
     assert not queue.finish(first.id, first.attempt, True, "")
@@ -232,6 +233,23 @@ def test_what_jobs_learnt_is_next(
     assert (found["task"]["reason"], found["task"]["layout"]) == (proposals.REFUTED, "3x2")
     assert found["task"]["problems"] == [["bcast", 1024]]
     assert ask("learnt", learnt_file(tmp_path, made, system="elsewhere"))[0] == 400
+    assert ask("tasks/1", {"attempt": 1, "state": "leased"})[0] == 200
+    with ServiceStore(tmp_path / "db") as store:
+        assert [one.action for one in store.audits(9)] == ["lease", "learnt", "learnt"]
+
+
+def test_another_system(made: Manifest, tmp_path: Path, queue: Queue) -> None:
+    """Its token neither renews or ends leases, nor brings what was learnt."""
+    app = site.make(Service(tmp_path / "db", lambda: Rules(made)))
+    own, other = (add_token(tmp_path / "db", "push", one) for one in (PLACE.system, "elsewhere"))
+    asked = msgspec.json.encode(ASKED)
+    task = call(app, "POST", "/api/v1/lease", asked, token=own).json["task"]
+    said = json.dumps({"attempt": task["attempt"], "state": "done"}).encode()
+    learnt = json.dumps(learnt_file(tmp_path, made)).encode()
+    for url, body in ((f"tasks/{task['id']}", said), ("learnt", learnt), ("lease", asked)):
+        assert call(app, "POST", f"/api/v1/{url}", body, token=other).status == 403, url
+    with ServiceStore(tmp_path / "db") as store:
+        assert store.job_places() == [] and states(store)[0][1] == "leased"
 
 
 def test_the_agent_tunes_what_it_leased(monkeypatch: pytest.MonkeyPatch) -> None:

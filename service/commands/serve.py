@@ -52,6 +52,12 @@ def add_parser(subparsers: Subparsers) -> None:
         "--port", type=_port, default=PORT, help="default: %(default)s; 0: a free one"
     )
     parser.add_argument(
+        "--proxy",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        help="of the reverse proxy, which tells the addresses of clients (default: %(default)s; *: any)",
+    )
+    parser.add_argument(
         "--private", action="store_true", help="reading needs a token, too (default: pushing only)"
     )
     kinds = parser.add_subparsers(metavar="[token]")
@@ -107,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         host=args.host,
         port=args.port,
         http=Connection,
+        forwarded_allow_ips=args.proxy,
         log_level="warning",
         limit_concurrency=MOST_REQUESTS,
         timeout_keep_alive=15,
