@@ -38,6 +38,8 @@ _FIRST_HOLDS = (
     "job",
     "finding",
     "profile",
+    "tree",
+    "job_use",
 )
 # What the caller derives anew.
 _REBUILT = ("learnt",)

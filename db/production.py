@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 
 from collforge.db.history import History
 from collforge.db.records import (
     Epoch,
     Finding,
     JobRecord,
+    JobUse,
     Learnt,
     NativeBest,
     StoredProfile,
+    Tree,
     Verdict,
 )
 from collforge.layout import from_name
@@ -256,6 +259,28 @@ class Production(History):
             system,
         )
         return [StoredProfile(*row) for row in rows]
+
+    def record_tree(self, one: Tree) -> None:
+        """Replaces the tree of this folder."""
+        self._replace("tree", vars(one))
+
+    def trees(self) -> list[Tree]:
+        """Those that were installed last, first."""
+        names = ", ".join(field.name for field in fields(Tree))
+        return [Tree(*row) for row in self._rows(f"SELECT {names} FROM tree ORDER BY installed DESC")]
+
+    def record_use(self, one: JobUse) -> None:
+        """Replaces what is known of the month."""
+        self._replace("job_use", vars(one))
+
+    def uses(self) -> list[JobUse]:
+        """The newest month first."""
+        names = ", ".join(field.name for field in fields(JobUse))
+        return [JobUse(*row) for row in self._rows(f"SELECT {names} FROM job_use ORDER BY month DESC")]
+
+    def _replace(self, table: str, columns: Mapping[str, object]) -> None:
+        names, marks = ", ".join(columns), ", ".join(f":{name}" for name in columns)
+        self._rows(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})", **columns)
 
     def _library(self, place: Place) -> dict[str, int]:
         """The ids of a place's system and MPI library."""

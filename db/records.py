@@ -303,6 +303,34 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Tree:
+    """A tree of `collforge install` with winners of this database."""
+
+    prefix: str
+    version: str
+    """Of Collforge."""
+    module_version: str
+    libraries: str
+    """Names of the MPI libraries, with commas."""
+    digest: str
+    """SHA-256 of the winners."""
+    installed: str
+
+
+@dataclass(frozen=True)
+class JobUse:
+    """What the jobs of a month used."""
+
+    month: str
+    jobs: int
+    users: int
+    calls: int
+    served: int
+    saved: float
+    """Seconds on all ranks, estimated."""
+
+
+@dataclass(frozen=True)
 class StoredProfile:
     """What an application calls, as COLLFORGE_PROFILE wrote it."""
 

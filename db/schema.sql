@@ -324,6 +324,33 @@ CREATE TABLE profile (
     UNIQUE (system, name)
 );
 
+-- Trees of `collforge install` with winners of this database, by their folder.
+CREATE TABLE tree (
+    id INTEGER PRIMARY KEY,
+    prefix TEXT NOT NULL UNIQUE CHECK (typeof(prefix) = 'text' AND prefix <> ''),
+    -- Of Collforge, of the modules.
+    version TEXT NOT NULL CHECK (typeof(version) = 'text'),
+    module_version TEXT NOT NULL CHECK (typeof(module_version) = 'text'),
+    -- Names of the MPI libraries, with commas.
+    libraries TEXT NOT NULL CHECK (typeof(libraries) = 'text'),
+    -- SHA-256 of the winners.
+    digest TEXT NOT NULL CHECK (length(digest) = 64),
+    installed TEXT NOT NULL CHECK (typeof(installed) = 'text')
+);
+
+-- What the jobs of a month used (`collforge db usage`), on rank 0 of each.
+CREATE TABLE job_use (
+    id INTEGER PRIMARY KEY,
+    month TEXT NOT NULL UNIQUE CHECK (month GLOB '????-??'),
+    jobs INTEGER NOT NULL CHECK (jobs > 0),
+    users INTEGER NOT NULL CHECK (users > 0),
+    -- Blocking calls where there is a winner, and those of them that a variant served.
+    calls INTEGER NOT NULL CHECK (calls >= 0),
+    served INTEGER NOT NULL CHECK (served >= 0),
+    -- Seconds on all ranks, estimated.
+    saved REAL NOT NULL CHECK (typeof(saved) = 'real')
+);
+
 -- No winner without a passing verification on record, and none with a failing one: a variant that was
 -- wrong once with an MPI library is wrong. Native is the library's own code and stands for itself.
 CREATE TRIGGER winner_is_verified BEFORE INSERT ON winner

@@ -16,7 +16,7 @@ import vl_convert
 from conftest import Installation
 from invented_tunings import PLACE, Tuning
 
-from collforge.db import Finding, Learnt, NativeBest, Store, StoredProfile
+from collforge.db import Finding, JobUse, Learnt, NativeBest, Store, StoredProfile, Tree
 from collforge.generator.manifest import Manifest
 from collforge.tuner.cli import main
 from collforge.tuner.decide import profile
@@ -37,6 +37,9 @@ def database(made: Manifest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     replace(one, day=3, place=replace(PLACE, layout="2x2")).store(path)
     replace(one, place=replace(PLACE, mpi="mpich", mpi_version="MPICH 5.0.2")).store(path)
     replace(one, place=replace(PLACE, system=EVIL), collectives=["allreduce"]).store(path)
+    with Store(path) as store:
+        store.record_tree(Tree(f"/apps/{EVIL}", "1", "1", "openmpi", 64 * "a", "2026-11-28"))
+        store.record_use(JobUse("2026-11", 7, 3, 900, 800, 36000.0))
     return path
 
 

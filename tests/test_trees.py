@@ -17,7 +17,7 @@ from support import SHARED_HOME
 from test_install import SYSTEM, TOOLS, Tree, install, without_lua
 
 import collforge as package
-from collforge.db import Choice
+from collforge.db import Choice, Store
 from collforge.db.published import Section, counts, render
 from collforge.errors import CollforgeError
 from collforge.home import full_path
@@ -52,6 +52,10 @@ def tree(tmp_path_factory: pytest.TempPathFactory, database: Path, collforge: La
     done = install(collforge, folder / "1", *words)
     assert done.returncode == 0, done.stderr
     assert f"module use {folder / 'current'}/share" in done.stdout
+    with Store(database) as store:
+        (noted,) = store.trees()
+    assert (noted.prefix, noted.libraries) == (str(folder / "1"), MPI)
+    assert noted.digest in done.stdout
     return Tree(folder / "1", folder / "1", done.stdout)
 
 

@@ -189,6 +189,15 @@ def test_lines_are_counted_and_damaged_ones_skipped(
         "2026-12": 2,
         "all": 4,
     }
+    with Store(tmp_path / "db"):
+        pass
+    assert main.main(["db", "usage", str(folder), "--db", str(tmp_path / "db")]) == 0
+    with Store(tmp_path / "db") as store:
+        uses = store.uses()
+    assert [(one.month, one.jobs, one.saved) for one in uses] == [
+        (name, months[name]["jobs"], months[name]["core_seconds_saved"])
+        for name in ("2026-12", "2026-11")
+    ]
     total = months["all"]
     assert (total["calls"], total["served"], total["seconds"]) == (40, 36, 6.0)
     saved = total["saved_low"], total["saved"], total["saved_high"], total["core_seconds_saved"]

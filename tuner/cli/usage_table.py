@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.markup import escape
 from rich.table import Table
 
+from collforge.db import JobUse, Store
 from collforge.tuner.cli import tables
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run.options import add_json
@@ -32,6 +34,9 @@ def add_parser(kinds: Subparsers) -> None:
     parser.add_argument(
         "--by", choices=("month", "user"), default="month", help="default: %(default)s"
     )
+    parser.add_argument(
+        "--db", metavar="FILE", type=Path, help="keep the months in this database, for its page"
+    )
     add_json(parser)
 
 
@@ -45,6 +50,8 @@ def run(args: argparse.Namespace) -> int:
     for row in rows:
         table.add_row(escape(row.name), *_cells(row))
     tables.show(table)
+    if args.db:
+        keep(args.db, usage.rows(found, "month"))
     unknown = rows[-1].jobs_of_unknown_saving
     if unknown:
         print(f"{unknown} of the jobs have served calls and no known saving: tune and publish anew")
@@ -52,6 +59,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"{found.damaged} damaged lines or files were skipped")
     tables.write_document(args, rows, damaged=found.damaged)
     return 0
+
+
+def keep(database: Path, months: Sequence[usage.Row]) -> None:
+    """``months``: the last one is the sum."""
+    with Store(database, create=False) as store, store.transaction():
+        for one in months[:-1]:
+            numbers = one.jobs, one.users, one.calls, one.served
+            store.record_use(JobUse(one.name, *numbers, one.core_seconds_saved))
 
 
 def _cells(row: usage.Row) -> list[str]:

@@ -12,10 +12,12 @@ from collforge.db import (
     PREDICTED,
     Decision,
     Finding,
+    JobUse,
     NativeBest,
     ServedMedian,
     Store,
     StoredRun,
+    Tree,
     Winner,
 )
 from collforge.decision import DECIDED
@@ -71,6 +73,10 @@ class Facts:
     jobs' time."""
     findings: Sequence[Row]
     """The values of nightly checks that failed, the newest first."""
+    trees: Sequence[Tree]
+    """Installed with winners of this database."""
+    uses: Sequence[JobUse]
+    """What jobs used, by months."""
 
 
 def read(
@@ -106,6 +112,8 @@ def read(
         list(_libraries(winners)),
         list(_profiles(store, made, places, profile, about)),
         list(_findings(store, places)),
+        store.trees(),
+        store.uses(),
     )
 
 

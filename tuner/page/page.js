@@ -142,13 +142,15 @@ function launchesOf(row) {
   }));
 }
 
-// The geometric mean over the decided sizes of each collective.
+// The geometric mean over the decided sizes of each collective, with each library of each system.
 function gains() {
   const decided = tables.winners.filter((row) => row.evidence === "decided" || row.evidence === "tie");
+  const several = new Set(decided.map((row) => row.system)).size > 1;
   const found = new Map();
   for (const row of decided) {
-    const key = `${row.collective}\n${row.library}`;
-    found.set(key, [...(found.get(key) ?? []), row]);
+    const library = several ? `${row.library}, ${row.system}` : row.library;
+    const key = `${row.collective}\n${library}`;
+    found.set(key, [...(found.get(key) ?? []), { ...row, library }]);
   }
   return [...found.values()].map((rows) => {
     const mean = Math.exp(rows.reduce((sum, row) => sum + Math.log(row.ratio), 0) / rows.length);

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import collforge
+from collforge.db import Store, StoreError, Tree
 from collforge.db.published import Section
 from collforge.errors import CollforgeError, unknown
 from collforge.home import database_path, full_path, home
@@ -154,12 +156,21 @@ def _install(args: argparse.Namespace) -> None:
     print(f"installed: {args.prefix}")
     if digest:
         print(f"  sha256 of its winners: {digest}")
+        _note(args.db, args.prefix)
     users = args.prefix.parent / installed.CURRENT if args.current else args.prefix
     for part in parts:
         print(
             f"  module use {users / modulefiles.FOLDER} && "
             f"module load {modulefiles.NAME}/{part.library.name}"
         )
+
+
+def _note(database: Path, prefix: Path) -> None:
+    """In the database, for its page, where it can be written to."""
+    made = installed.read(prefix)
+    of = made.version, made.module_version, ",".join(sorted(made.libraries))
+    with suppress(StoreError), Store(database, create=False) as store:
+        store.record_tree(Tree(str(prefix), *of, made.sha256, made.date))
 
 
 def _part(
