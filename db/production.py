@@ -160,7 +160,7 @@ class Production(History):
     def _begins(
         self, place: Place, newest: Mapping[tuple[str, int], str] | None
     ) -> dict[tuple[str, int], str]:
-        """Collective and bytes -> since when launches count. ``newest``: the last ones; None: all epochs hold."""
+        """Collective and bytes -> since when launches count. ``newest``: the last ones; None: all hold."""
         return {
             (one.collective, one.bytes): one.begins
             for one in self.epochs(place.system)  # the last one that holds stays
