@@ -267,7 +267,9 @@ class Production(History):
     def trees(self) -> list[Tree]:
         """Those that were installed last, first."""
         names = ", ".join(field.name for field in fields(Tree))
-        return [Tree(*row) for row in self._rows(f"SELECT {names} FROM tree ORDER BY installed DESC")]
+        return [
+            Tree(*row) for row in self._rows(f"SELECT {names} FROM tree ORDER BY installed DESC")
+        ]
 
     def record_use(self, one: JobUse) -> None:
         """Replaces what is known of the month."""
@@ -276,7 +278,9 @@ class Production(History):
     def uses(self) -> list[JobUse]:
         """The newest month first."""
         names = ", ".join(field.name for field in fields(JobUse))
-        return [JobUse(*row) for row in self._rows(f"SELECT {names} FROM job_use ORDER BY month DESC")]
+        return [
+            JobUse(*row) for row in self._rows(f"SELECT {names} FROM job_use ORDER BY month DESC")
+        ]
 
     def _replace(self, table: str, columns: Mapping[str, object]) -> None:
         names, marks = ", ".join(columns), ", ".join(f":{name}" for name in columns)

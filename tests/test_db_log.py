@@ -70,7 +70,17 @@ def test_what_was_before_the_history_is_said_once(
         connection.execute("DROP TABLE decision")
         connection.execute("DROP VIEW winner_view")
         connection.execute("ALTER TABLE winner DROP COLUMN seconds")
-        for table in ("verdict", "learnt", "job", "finding", "profile", "epoch", "native_best", "tree", "job_use"):
+        for table in (
+            "verdict",
+            "learnt",
+            "job",
+            "finding",
+            "profile",
+            "epoch",
+            "native_best",
+            "tree",
+            "job_use",
+        ):
             connection.execute(f"DROP TABLE {table}")
         for column in ("scheduler_job", "seconds"):
             connection.execute(f"ALTER TABLE run DROP COLUMN {column}")
