@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import socket
@@ -115,8 +114,6 @@ def test_pipelines_readers_and_kills(
     failed: list[BaseException] = []
 
     def pipeline(number: int) -> None:
-        # The service has a machine of its own in life.
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         try:
             push(Client(address, tokens[number]), runs[number])
         except BaseException as error:
