@@ -306,16 +306,17 @@ class ServiceStore(Queue):
         return dict(rows)
 
     def winners_stamp(self) -> object:
-        """Other winners, points of the map or things learnt: another stamp."""
+        """Of what is published: other winners, points of the map, things learnt, host names: another stamp."""
         sums = {
             "winner": "total(ratio), max(decided)",
             "map": "total(ratio), total(ratio_low)",
             "learnt": "total(ratio), total(confirmed), max(last)",
         }
-        return [
+        found = [
             self._rows(f"SELECT count(*), total(bytes), {sum_} FROM {table}")
             for table, sum_ in sums.items()
         ]
+        return found, self._rows("SELECT name, host_pattern FROM system ORDER BY id")
 
     def newest_medians(self, system: str) -> list[tuple[str, str, str, float]]:
         """MPI library, its version, problem and the median seconds of its winner in its newest launch."""

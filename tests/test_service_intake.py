@@ -147,7 +147,9 @@ def test_what_comes_with_launches(make: Callable[..., Server], site_database: Pa
     push.lanes[0].rate = 2e9
     push.system.host_pattern = "gpu.*"
     assert at("POST", RUNS, documents.encode(push), token=token).status == 409
+    stamp = at.service._winners_stamp()
     assert at("POST", RUNS, documents.encode(push), token=at.token("admin", SYSTEM)).status == 200
+    assert at.service._winners_stamp() != stamp, "the host pattern is published, too"
     assert at("POST", RUNS, documents.encode(push), token=token).status == 200
     push.system.host_pattern = "("
     assert at("POST", RUNS, documents.encode(push), token=token).status == 400
