@@ -133,7 +133,7 @@ def search(data: Exhaustive, seed: int) -> Replay:
     return Replay(data, seed, moments, done / every)
 
 
-@pytest.fixture(scope="module", params=some(["openmpi", "mpich"]))
+@pytest.fixture(scope="module", params=some(["openmpi", "mpich"], fast=0))
 def exhaustive(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Exhaustive:

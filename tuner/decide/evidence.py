@@ -26,7 +26,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 from collforge.case import Case, parse
 from collforge.db import Measurement
@@ -39,6 +39,8 @@ PRIOR_DF = 6
 REFUTED = 4.0
 """Pooled noise is not used if the launches' variance is this many times the variance that it predicts."""
 
+MOST_KEPT = 1 << 15
+"""Pairs of sample series of which results are kept."""
 MEDIAN_ERROR = 1.2533
 """Standard error of a median / that of a mean, for a normal distribution."""
 
@@ -207,10 +209,14 @@ def has(launch: Launch, variant: Variant, base: Variant) -> bool:
 
 def log_ratio(variant: Variant, base: Variant, launch: Launch) -> float:
     """log(median of base / median of variant) over the rounds that have both (slow variants have fewer)."""
-    rounds = min(len(launch[base]), len(launch[variant]))
-    return math.log(
-        statistics.median(launch[base][:rounds]) / statistics.median(launch[variant][:rounds])
-    )
+    return _log_ratio(tuple(launch[base]), tuple(launch[variant]))
+
+
+# Decisions are made anew after every launch, mostly from the launches of before.
+@lru_cache(MOST_KEPT)
+def _log_ratio(base: tuple[float, ...], variant: tuple[float, ...]) -> float:
+    rounds = min(len(base), len(variant))
+    return math.log(statistics.median(base[:rounds]) / statistics.median(variant[:rounds]))
 
 
 # ---- the moderated interval ----------------------------------------------------------------------
@@ -246,11 +252,8 @@ def _inside(variant: Variant, base: Variant, launch: Launch, within: float) -> f
 
     The spread is the median absolute deviation, combined with `within` at the weight of four rounds.
     """
-    pairs = list(zip(launch[base], launch[variant]))
-    logs = [math.log(b / v) for b, v in pairs]
-    middle = statistics.median(logs)
-    spread = 1.4826 * statistics.median(abs(one - middle) for one in logs)
-    rounds = len(pairs)
+    spread = _round_spread(variant, base, launch)
+    rounds = min(len(launch[base]), len(launch[variant]))
     variance = (4 * within**2 + (rounds - 1) * spread**2) / (3 + rounds)
     # A start that is late by e adds 0 to e to a sample: a uniform error of standard deviation e / sqrt(12).
     late = statistics.fmean(_late(launch[one]) for one in (variant, base)) ** 2 / 6
@@ -300,7 +303,12 @@ def with_class(
 
 def _round_spread(variant: Variant, base: Variant, launch: Launch) -> float:
     """The standard deviation of a round's ratio, estimated by the median absolute deviation."""
-    logs = [math.log(b / v) for b, v in zip(launch[base], launch[variant])]
+    return _spread(tuple(launch[base]), tuple(launch[variant]))
+
+
+@lru_cache(MOST_KEPT)
+def _spread(base: tuple[float, ...], variant: tuple[float, ...]) -> float:
+    logs = [math.log(b / v) for b, v in zip(base, variant)]
     middle = statistics.median(logs)
     return 1.4826 * statistics.median(abs(one - middle) for one in logs)
 
