@@ -151,10 +151,12 @@ class Production(History):
         Returns False if that was known.
         """
         with self.transaction():
-            if Epoch(place, collective, nbytes, begins) in self.epochs(place.system):
-                return False
             at = {**self._library(place), "layout": self._layout_id(place.layout)}
-            self._insert("epoch", **at, collective=collective, bytes=nbytes, begins=begins)
+            row = {**at, "collective": collective, "bytes": nbytes, "begins": begins}
+            same = " AND ".join(f"{name} = :{name}" for name in row)
+            if self._rows(f"SELECT 1 FROM epoch WHERE {same}", **row):
+                return False
+            self._insert("epoch", **row)
             return True
 
     def _begins(
