@@ -283,6 +283,8 @@ def _values(parameter: Parameter, layout: Layout, tier: str) -> list[ParameterVa
         least = parameter.minimum
         usual = (0, least) if tier == "small" else (0, least, least + 1)
         return [v for v in usual if v == 0 or v < layout.facts()[parameter.below]]
+    if parameter.enough and tier == "small":
+        return [parameter.minimum, parameter.minimum + 1]
     # minimum + 1 is usually not a multiple of any type's size.
     if tier == "small":
         return [parameter.minimum]

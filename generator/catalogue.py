@@ -138,7 +138,7 @@ def _parameters(variants: Iterable[Variant]) -> Iterator[tuple[str, ...]]:
     found: dict[tuple[str, ...], list[tuple[str, Parameter]]] = {}
     for variant in variants:
         for one in variant.parameters:
-            key = (one.name, one.summary, one.below, one.whole)
+            key = (one.name, one.summary, one.below, one.whole, one.enough)
             found.setdefault(key, []).append((variant.family.name, one))
     for rows in sorted(found.values(), key=lambda rows: rows[0][1].name):
         alike = [parameter for _, parameter in rows]
@@ -165,6 +165,8 @@ def _restrictions(alike: Sequence[Parameter]) -> Iterator[str]:
         yield f"below `{one.below}`"
     if one.whole:
         yield f"from `{one.whole}` on it cuts nothing"
+    if one.enough:
+        yield f"values from `{one.enough}` on are alike"
     needs = {value: condition for each in alike for value, condition in each.needs.items()}
     for condition in dict.fromkeys(needs.values()):
         meant = _code(value for value, needed in needs.items() if needed == condition)

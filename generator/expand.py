@@ -131,7 +131,7 @@ def shared_parameters(algorithms: Sequence[Algorithm]) -> list[Parameter]:
                 found[parameter.name], owner[parameter.name] = parameter, algorithm
                 continue
             other = f"algorithms/{owner[parameter.name].name}.toml"
-            for key in ("values", "minimum", "whole"):
+            for key in ("values", "minimum", "maximum", "whole", "enough"):
                 if getattr(before, key) != getattr(parameter, key):
                     raise SpecError(
                         f"algorithms/{algorithm.name}.toml: parameter {parameter.name!r}: {key!r} "

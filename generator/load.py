@@ -202,6 +202,7 @@ def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parame
         maximum=table.take("maximum", int, INT_MAX) if numeric else INT_MAX,
         below=table.choice("below", ("", *COUNTS, "threads"), ""),
         whole=table.choice("whole", ("", "bytes", "total_bytes"), ""),
+        enough=table.choice("enough", ("", *COUNTS), ""),
         needs=_needs(table.table("needs", {}), values),
         fixed_order=tuple(table.take("fixed_order", list, [])),
     )

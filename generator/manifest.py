@@ -84,7 +84,8 @@ class Parameter:
     ``requires``: values of other parameters that this one needs to have a meaning; without them its value is
     ``neutral``. ``minimum`` and ``maximum``: the smallest and the largest legal number; ``minimum`` is None for
     symbolic values. Values >= the fact ``below`` are equivalent to ``neutral`` and are not searched. Values >=
-    the fact ``whole`` are equivalent to each other (they cut nothing); only the largest is searched. ``needs``:
+    the fact ``whole`` are equivalent to each other (they cut nothing); only the largest is searched. Values >=
+    the fact ``enough`` are equivalent, too; of them only the first is searched. ``needs``:
     for some values, a condition on facts without which the value has no meaning. ``fixed_order``: the values
     with which steps over all ranks combine the operands of an element in one order (generator/order.py).
     ``summary``: what it sets, for the catalogue.
@@ -98,6 +99,7 @@ class Parameter:
     maximum: int = INT_MAX
     below: str = ""
     whole: str = ""
+    enough: str = ""
     needs: Mapping[str, str] = field(default_factory=dict)
     fixed_order: tuple[ParameterValue, ...] = ()
     summary: str = ""
@@ -154,6 +156,9 @@ class Parameter:
         if self.whole in facts:
             largest = max(map(int, found))
             found = tuple(v for v in found if v == largest or int(v) < facts[self.whole])
+        if self.enough in facts:
+            first = next((v for v in found if int(v) >= facts[self.enough]), None)
+            found = tuple(v for v in found if v == first or int(v) < facts[self.enough])
         return found
 
 

@@ -29,7 +29,7 @@ from collforge.tuner.run.ingest import Cost
 from collforge.variant import Variant, split_name
 
 PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
-CHAIN = "full_lane[lanes=0,lane_algorithm=chain,segment_bytes={},window=4,node_phase={},overlap=no]"
+CHAIN = "full_lane[lanes=0,lane_algorithm=chain,radix=0,segment_bytes={},window=4,node_phase={},overlap=no]"
 NATIVE_PHASES, SHARED_PHASES = (CHAIN.format(4096, way) for way in ("native", "shared"))
 PLAIN = CHAIN.replace("chain", "native").replace("window=4", "window=0").format(0, "native")
 

@@ -55,7 +55,7 @@ def test_full_has_the_counts_types_ops_and_points_that_matter(made: manifest.Man
     moved = [dimensions(one) for one in chosen(made, "bcast:full_lane", "2x4", "full")]
     assert {row["operand"][0] for row in moved} == set(cases.TYPE_BYTES)
     points = {split_name(row["variant"])[1] for row in rows}
-    native = "lane_algorithm=native,segment_bytes=0,window=0,node_phase=shared,overlap=no"
+    native = "lane_algorithm=native,radix=0,segment_bytes=0,window=0,node_phase=shared,overlap=no"
     assert {f"lanes={lanes},{native}" for lanes in (0, 1, 2)} <= points
     numbers = ("segment_bytes=64", "segment_bytes=65", "window=1", "window=2", "window=16")
     for number in (*numbers, "lanes=0", "lanes=1", "lanes=2"):
@@ -111,7 +111,7 @@ def test_full_is_affordable_and_applies(made: manifest.Manifest, at: str) -> Non
             facts = made.facts(one.collective, layout.from_name(at), one.bytes, commutative)
             assert variant.applies(facts)
             total += 1
-    assert 1000 < total < 50000
+    assert 1000 < total < 60000
 
 
 @pytest.mark.parametrize("family", ["full_lane", "hierarchical"])
@@ -138,6 +138,7 @@ def test_a_variant_that_is_named_in_part_takes_the_first_values(made: manifest.M
     assert "lanes=0,lane_algorithm=chain" in whole and "window=4,node_phase=native" in whole
     assert entry.completed(whole) == whole
     assert "segment_bytes=0" in entry.completed("full_lane"), "has no meaning with native"
+    assert "binomial,radix=2," in entry.completed("full_lane[lane_algorithm=binomial]")
     with pytest.raises(CollforgeError, match=r"segment_byte.*did you mean segment_bytes"):
         entry.completed("full_lane[segment_byte=1]")
 

@@ -407,16 +407,29 @@ def test_the_manifest_round_trips(generated: Path) -> None:
 def test_points_leave_out_what_has_no_meaning(generated: Path) -> None:
     read = manifest.load(generated / "manifest.json")
     (bcast,) = [v for v in read.variants_of("bcast") if v.family == "full_lane"]
-    spots = bcast.points(layout.from_name("4x2").facts())
+    facts = layout.from_name("4x2").facts()
+    spots = bcast.points(facts)
     (offered,) = [p.values for p in bcast.parameters if p.name == "lane_algorithm"]
     known = [SPECS.algorithms[str(name)] for name in offered if name != "native"]
-    each = [math.prod(len(p.values) for p in algorithm.parameters) for algorithm in known]
+    each = [math.prod(len(p.searched(facts)) for p in algorithm.parameters) for algorithm in known]
     overlapping = sum(n for n, algorithm in zip(each, known) if algorithm.pipelined)
     assert len(spots) == 2 * (1 + sum(each)) + overlapping
     assert max(each) > 1 and overlapping
-    native = {"lanes": 0, "lane_algorithm": "native", "segment_bytes": 0, "window": 0}
+    native = {"lanes": 0, "lane_algorithm": "native", "radix": 0, "segment_bytes": 0, "window": 0}
     for phase in ("native", "shared"):
         assert {**native, "node_phase": phase, "overlap": "no"} in spots
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"), [("2x2", [2]), ("3x2", [2, 3]), ("4x2", [2, 3, 4]), ("5x1", [2, 3, 4, 8])]
+)
+def test_of_values_that_are_alike_the_first_is_searched(
+    generated: Path, at: str, expected: list[int]
+) -> None:
+    read = manifest.load(generated / "manifest.json")
+    (gather,) = [v for v in read.variants_of("gather") if v.family == "full_lane"]
+    (radix,) = [p for p in gather.parameters if p.name == "radix"]
+    assert list(radix.searched(layout.from_name(at).facts())) == expected
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,11 @@ from collforge.tuner.decide.plan import Examination, Goal
 from collforge.tuner.decide.select import DECIDED, TIE, UNDECIDED, Decision, Rule
 from collforge.variant import Variant
 
-CHAIN = "full_lane[lanes=0,lane_algorithm=chain,segment_bytes=8192,window=4,node_phase=shared,overlap=no]"
-TREE = "hierarchical[lane_algorithm=binomial,segment_bytes=0,window=0,node_phase=native]"
+CHAIN = (
+    "full_lane[lanes=0,lane_algorithm=chain,radix=0,segment_bytes=8192,window=4,node_phase=shared,"
+    "overlap=no]"
+)
+TREE = "hierarchical[lane_algorithm=binomial,radix=2,segment_bytes=0,window=0,node_phase=native]"
 
 
 def goal(*sizes: int, collectives: tuple[str, ...] = ("bcast",)) -> Goal:

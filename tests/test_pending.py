@@ -24,12 +24,14 @@ CASES = {
     "ring, receives": ("allreduce", f"ring,{WINDOW}", 2, "Irecv", 4),
     "exchange": ("alltoall", f"pairwise,{WINDOW}", 2, "Isend", 3),
     "two ranks": ("allreduce", "recursive_doubling", 2, "Isend", 1),
+    "groups of ranks": ("allreduce", "recursive_doubling,radix=3", 2, "Isend", 2),
+    "digits of distances": ("allgather", "bruck,radix=3", 2, "Isend", 2),
 }
 
 
 # One of each algorithm, and of sends and receives.
 FAST = ["chain, sends", "chain of prefixes", "tree, sends"]
-FAST += ["ring, receives", "exchange", "two ranks"]
+FAST += ["ring, receives", "exchange", "groups of ranks"]
 
 
 @pytest.mark.either

@@ -91,7 +91,7 @@ MOST_JOBS = plan.Goal.max_launches + 2
 
 def chain_wins(one: Case) -> float:
     """A chain is best, with segments of 8192 bytes; similar segments are slightly slower."""
-    found = re.search(r"full_lane.*chain,segment_bytes=(\d+)", one.variant)
+    found = re.search(r"full_lane.*chain,.*segment_bytes=(\d+)", one.variant)
     if one.collective == "bcast" and found:
         return 0.25 + 0.02 * abs(math.log2(int(found[1]) / 8192))
     return {"native": 1.0}.get(one.variant, 0.6 if "full_lane" in one.variant else 1.3)

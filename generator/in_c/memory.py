@@ -58,9 +58,9 @@ def temporaries(variant: Variant) -> list[tuple[str, str]]:
     scratch = [STEPS[step.call].scratch for step in steps if STEPS[step.call].scratch]
     found = [*(variant.family.buffers[name] for name in names), *scratch]
     shapes = sorted(SHAPES[shape].memory for shape in found)
-    # A lane algorithm needs up to twice the size of its data.
+    # A lane algorithm needs up to three times the size of its data.
     given = "lane" if variant.collective.has_blocks else "slice"
-    shapes += ["crossing" if "crossing" in shapes else given] * (2 if variant.algorithms else 0)
+    shapes += ["crossing" if "crossing" in shapes else given] * (3 if variant.algorithms else 0)
     shapes += ["vector", "vector"] if any(step.get("over") == "all" for step in steps) else []
     shapes += ["vector"] if variant.composition.spare else []
     lanes = variant.parameter(LANES)

@@ -57,6 +57,8 @@ static int call(const char *collective, void *a, void *b, int bytes) {
         return MPI_Exscan(a, b, words, MPI_INT, MPI_BOR, used);
     if (strcmp(collective, "alltoall") == 0)
         return MPI_Alltoall(a, bytes / 4, MPI_BYTE, b, bytes / 4, MPI_BYTE, used);
+    if (strcmp(collective, "allgather") == 0)
+        return MPI_Allgather(a, bytes / 4, MPI_BYTE, b, bytes / 4, MPI_BYTE, used);
     if (strcmp(collective, "scatter") == 0)
         return MPI_Scatter(a, bytes / 4, MPI_BYTE, b, bytes / 4, MPI_BYTE, ROOT, used);
     if (strcmp(collective, "gather") == 0)

@@ -174,38 +174,48 @@ static inline int cf_node_at(const struct cf_layout *at, int root, int position)
 }
 
 /*
- * The binomial tree over n positions: the subtree of position p has p to p + span - 1, as far as
- * they exist. The parent of p is p - span, its children are p + 1, p + 2, p + 4, ... With n = 5:
- * the children of 0 are 4, 2 and 1, that of 2 is 3; the spans of 0 to 4 are 8, 1, 2, 1, 4.
+ * The radix-nomial tree over n positions, binomial with radix 2. The digits of positions are in
+ * base radix. The subtree of position p has p to p + span - 1, as far as they exist. The parent of
+ * p lacks its last digit that is not 0; its children have one more. With n = 5 and radix 2: the
+ * children of 0 are 1, 2 and 4, that of 2 is 3; the spans of 0 to 4 are 8, 1, 2, 1, 4. With radix
+ * 3: those of 0 are 1, 2 and 3, that of 3 is 4.
  */
-enum { CF_MAX_CHILDREN = 31 };
+enum { CF_MAX_RADIX = 16, CF_MAX_CHILDREN = 120 };
 
-static inline int cf_tree_span(int position, int n) {
+struct cf_tree {
+    int position;
+    int span;
+    int parent; /* a position; for the root its own */
+    int nchildren;
+    int children[CF_MAX_CHILDREN]; /* positions, the nearest first */
+};
+
+/* A stored value may be any number. */
+static inline int cf_radix(int radix) {
+    return radix < 2 ? 2 : radix > CF_MAX_RADIX ? CF_MAX_RADIX : radix;
+}
+
+static inline int cf_tree_span(int position, int n, int radix) {
     int span = 1;
-    while (span < n && (position & span) == 0) {
-        span *= 2;
+    while (span < n && position / span % radix == 0) {
+        span *= radix;
     }
     return span;
 }
 
-static inline int cf_tree_children(int position, int n) {
-    int children = 0;
-    for (int below = 1; below < cf_tree_span(position, n) && position + below < n; below *= 2) {
-        children++;
-    }
-    return children;
-}
+/* The tree from the root, as this rank sees it. */
+void cf_tree_of(struct cf_tree *tree, const struct cf_layout *at, int root, int radix);
 
 /* Units of the parts in the subtree of a position; parts are by position. */
-int cf_tree_units(const struct cf_split *parts, int position);
+int cf_tree_units(const struct cf_split *parts, int position, int radix);
 /*
  * Scatters down the tree from the root, or gathers up to it. Each rank has the parts of its subtree
  * contiguously in held: the root has all, before the scatter and after the gather.
  */
 int cf_tree_scatter(struct cf_comm *comm, void *held, const struct cf_split *parts,
-                    const struct cf_unit *unit, int root);
+                    const struct cf_unit *unit, int root, int radix);
 int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *parts,
-                   const struct cf_unit *unit, int root);
+                   const struct cf_unit *unit, int root, int radix);
 
 /*
  * ---- lane algorithms -------------------------------------------------------------------------
@@ -295,18 +305,20 @@ struct cf_exchange {
 int cf_exchange_run(const struct cf_exchange *of);
 
 /*
- * Recursive doubling among n ranks, of which the largest power of two are active. The other
- * `surplus` ranks are the even ones below 2 * surplus; the next rank acts for them. With n = 5: 1
+ * Recursive doubling among n ranks; with a radix above 2, groups of as many exchange. Active are
+ * radix^i * m ranks, as many as possible (m < radix): the last groups have m. The other `surplus`
+ * ranks are the even ones below 2 * surplus; the next rank acts for them. With n = 5 and radix 2: 1
  * (also for 0), 2, 3 and 4 are active, with index 0 to 3.
  */
 struct cf_doubling {
+    int radix;
     int active;
     int surplus;
     int index; /* of this rank among the active ones; -1: not active */
     bool stands_for_two;
 };
 
-struct cf_doubling cf_doubling_of(int rank, int n);
+struct cf_doubling cf_doubling_of(int rank, int n, int radix);
 
 /* The active rank with this index, and the first rank it acts for. */
 static inline int cf_doubling_rank(const struct cf_doubling *who, int index) {
@@ -316,13 +328,5 @@ static inline int cf_doubling_rank(const struct cf_doubling *who, int index) {
 static inline int cf_doubling_first(const struct cf_doubling *who, int index) {
     return index < who->surplus ? 2 * index : index + who->surplus;
 }
-
-/*
- * Exchanges sums[0] with a partner, whose sum is received in sums[1], and combines both into
- * sums[0], the lower rank's on the left. Afterwards sums[1] is what a lower partner sent. With a
- * higher partner the two pointers are swapped.
- */
-int cf_exchange_sums(struct cf_comm *comm, int partner, void *sums[2], int count,
-                     const struct cf_unit *unit, MPI_Op op);
 
 #endif

@@ -1,30 +1,32 @@
-/* The binomial tree on a lane (specs/algorithms/binomial.toml). */
+/* The binomial tree on a lane (specs/algorithms/binomial.toml), or one of a higher radix. */
 #include "lane/lane.h"
 #include "lane_algorithms.h"
 
+static int radix_of(const struct cf_lane_call *call) {
+    return cf_radix(call->parameter[CF_BINOMIAL_RADIX]);
+}
+
 /*
- * With 5 nodes and root 0: 0 -> 4, 0 -> 2, 0 -> 1, and 2 -> 3 after 2 has received. Positions are
- * counted from the root.
+ * With 5 nodes and root 0: 0 -> 4, 0 -> 2, 0 -> 1, and 2 -> 3 after 2 has received; with radix 3: 0
+ * -> 3, 0 -> 2, 0 -> 1 and 3 -> 4. Positions are counted from the root.
  */
 int cf_binomial_bcast(const struct cf_lane_call *call) {
     const struct cf_layout *at = &call->comm->layout;
-    const int position = cf_position(at, call->root);
-    const int span = cf_tree_span(position, at->nodes);
     MPI_Request send[CF_MAX_CHILDREN];
+    struct cf_tree tree;
     int sends = 0;
 
-    if (position > 0) {
+    cf_tree_of(&tree, at, call->root, radix_of(call));
+    if (tree.position > 0) {
         CF_TRY(cf_receive(call->to, call->count, call->unit,
-                          cf_node_at(at, call->root, position - span), 0, at->lane_comm));
+                          cf_node_at(at, call->root, tree.parent), 0, at->lane_comm));
     }
-    for (int below = span / 2; below > 0; below /= 2) {
-        if (position + below < at->nodes) {
-            CF_TRY_OR_END(NULL, send, sends,
-                          PMPI_Isend(call->to, call->count, call->unit->type,
-                                     cf_node_at(at, call->root, position + below), 0, at->lane_comm,
-                                     &send[sends]));
-            sends++;
-        }
+    for (int i = tree.nchildren - 1; i >= 0; i--) {
+        CF_TRY_OR_END(NULL, send, sends,
+                      PMPI_Isend(call->to, call->count, call->unit->type,
+                                 cf_node_at(at, call->root, tree.children[i]), 0, at->lane_comm,
+                                 &send[sends]));
+        sends++;
     }
     return cf_requests_wait(send, sends);
 }
@@ -38,28 +40,26 @@ int cf_binomial_bcast(const struct cf_lane_call *call) {
 int cf_binomial_reduce(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
     const struct cf_layout *at = &call->comm->layout;
-
     const int top = call->commutes ? call->root : 0;
-    const int position = cf_position(at, top);
-    const int span = cf_tree_span(position, at->nodes);
+    struct cf_tree tree;
+
+    cf_tree_of(&tree, at, top, radix_of(call));
     MPI_Aint apart = 0;
     char *room = cf_temps(call->comm, CF_SLOT_LANE, 2, call->count, unit, &apart);
     CF_TRY_MEMORY(room);
     /* Partial results are received alternately in two buffers. The turn is such that the root
      * receives the last one in its result buffer. */
-    void *place[2] = {top == call->root && position == 0 ? call->to : room, room + apart};
-    int turn = cf_tree_children(position, at->nodes);
+    void *place[2] = {top == call->root && tree.position == 0 ? call->to : room, room + apart};
     const void *sum = call->from;
-    for (int below = 1; below < span && position + below < at->nodes; below *= 2) {
-        turn--;
-        CF_TRY(cf_receive(place[turn % 2], call->count, unit, cf_node_at(at, top, position + below),
-                          0, at->lane_comm));
-        CF_TRY(cf_combine(call->comm, sum, place[turn % 2], call->count, unit, call->op));
-        sum = place[turn % 2];
+    for (int i = 0; i < tree.nchildren; i++) {
+        void *next = place[(tree.nchildren - 1 - i) % 2];
+        CF_TRY(cf_receive(next, call->count, unit, cf_node_at(at, top, tree.children[i]), 0,
+                          at->lane_comm));
+        CF_TRY(cf_combine(call->comm, sum, next, call->count, unit, call->op));
+        sum = next;
     }
-    if (position > 0) {
-        CF_TRY(cf_send(sum, call->count, unit, cf_node_at(at, top, position - span), 0,
-                       at->lane_comm));
+    if (tree.position > 0) {
+        CF_TRY(cf_send(sum, call->count, unit, cf_node_at(at, top, tree.parent), 0, at->lane_comm));
     } else if (top != call->root) {
         return cf_send(sum, call->count, unit, call->root, 1, at->lane_comm);
     }
@@ -83,10 +83,11 @@ int cf_binomial_gather(const struct cf_lane_call *call) {
     CF_TRY(cf_split_rotated(&parts, call->comm, CF_SLOT_PARTS, call->parts, call->root));
     void *held = at->node == call->root && call->root == 0
                      ? call->to
-                     : cf_temp(call->comm, CF_SLOT_LANE, cf_tree_units(&parts, position), unit);
+                     : cf_temp(call->comm, CF_SLOT_LANE,
+                               cf_tree_units(&parts, position, radix_of(call)), unit);
     CF_TRY_MEMORY(held);
     CF_TRY(cf_copy(call->comm, held, call->from, parts.counts[position], unit));
-    CF_TRY(cf_tree_gather(call->comm, held, &parts, unit, call->root));
+    CF_TRY(cf_tree_gather(call->comm, held, &parts, unit, call->root, radix_of(call)));
     if (at->node != call->root) {
         return MPI_SUCCESS;
     }
@@ -109,13 +110,14 @@ int cf_binomial_scatter(const struct cf_lane_call *call) {
     if (at->node == call->root && call->root == 0) {
         held = cf_at(unit, call->from, 0);
     } else {
-        held = cf_temp(call->comm, CF_SLOT_LANE, cf_tree_units(&parts, position), unit);
+        held = cf_temp(call->comm, CF_SLOT_LANE, cf_tree_units(&parts, position, radix_of(call)),
+                       unit);
     }
     CF_TRY_MEMORY(held);
     if (at->node == call->root) {
         CF_TRY(cf_rotate(call->comm, held, call->from, parts.total, call->parts->displs[call->root],
                          unit));
     }
-    CF_TRY(cf_tree_scatter(call->comm, held, &parts, unit, call->root));
+    CF_TRY(cf_tree_scatter(call->comm, held, &parts, unit, call->root, radix_of(call)));
     return cf_copy(call->comm, call->to, held, parts.counts[position], unit);
 }

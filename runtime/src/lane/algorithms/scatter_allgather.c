@@ -15,7 +15,7 @@ int cf_scatter_allgather_bcast(const struct cf_lane_call *call) {
 
     CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, at->nodes, call->count));
     CF_TRY(cf_tree_scatter(call->comm, cf_at(unit, call->to, parts.displs[position]), &parts, unit,
-                           call->root));
+                           call->root, 2));
     struct cf_lane_call own = *call;
     if (position == 0) { /* its buffer may be read-only: the root receives elsewhere what it has */
         own.to = cf_temp(call->comm, CF_SLOT_LANE, call->count, unit);
