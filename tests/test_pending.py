@@ -26,6 +26,7 @@ CASES = {
     "two ranks": ("allreduce", "recursive_doubling", 2, "Isend", 1),
     "groups of ranks": ("allreduce", "recursive_doubling,radix=3", 2, "Isend", 2),
     "digits of distances": ("allgather", "bruck,radix=3", 2, "Isend", 2),
+    "stretches of a circle": ("allreduce", "circulant", 2, "Isend", 2),
 }
 
 

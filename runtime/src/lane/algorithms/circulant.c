@@ -1,0 +1,171 @@
+/*
+ * The circulant graph on a lane (specs/algorithms/circulant.toml). The skips of n nodes are n / 2^j
+ * rounded up: with 5 nodes 5, 3, 2 and 1. The nodes form a circle, and so do their parts.
+ */
+#include "lane/lane.h"
+#include "lane_algorithms.h"
+
+/* The same n parts of a circle that rank `target` is sent from one vector, beginning with part
+ * `sent`, and those that rank `source` sends here for another one, beginning with part `got`. */
+struct round {
+    int n;
+    int target;
+    const void *from;
+    int sent;
+    int source;
+    void *to;
+    int got;
+};
+
+/* Units of a vector. */
+struct stretch {
+    int at;
+    int units;
+};
+
+/* The n parts from `first` on are at most two stretches of a vector: up to its end, and from its
+ * beginning. */
+static struct stretch stretch_of(const struct cf_split *parts, int first, int n, int which) {
+    const int end = first + n;
+    if (which == 1) {
+        return (struct stretch){0, cf_split_units(parts, 0, end > parts->n ? end - parts->n : 0)};
+    }
+    return (struct stretch){cf_split_units(parts, 0, first),
+                            cf_split_units(parts, first, end < parts->n ? end : parts->n)};
+}
+
+/* Empty stretches have no message. Both sides know the parts' sizes. */
+static int exchange(const struct cf_lane_call *call, const struct cf_split *parts,
+                    const struct round *round) {
+    const struct cf_unit *unit = call->unit;
+    const MPI_Comm comm = call->comm->layout.lane_comm;
+    MPI_Request receive[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+    MPI_Request send[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+
+    for (int i = 0; i < 2; i++) {
+        const struct stretch in = stretch_of(parts, round->got, round->n, i);
+        if (in.units > 0) {
+            CF_TRY_OR_END(receive, send, 2,
+                          PMPI_Irecv(cf_at(unit, round->to, in.at), in.units, unit->type,
+                                     round->source, 0, comm, &receive[i]));
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        const struct stretch out = stretch_of(parts, round->sent, round->n, i);
+        if (out.units > 0) {
+            CF_TRY_OR_END(receive, send, 2,
+                          PMPI_Isend(cf_at(unit, round->from, out.at), out.units, unit->type,
+                                     round->target, 0, comm, &send[i]));
+        }
+    }
+    return cf_requests_end(receive, send, 2, MPI_SUCCESS);
+}
+
+/*
+ * Rank r has part r and `have` - 1 parts after it, which grow from one skip to the next. It
+ * receives those from r + have on. With 5 nodes, rank 3 has 3; receives 4 from 4; 0 from 0 (which
+ * had 0 and 1); 1 and 2 from 1.
+ */
+static int gather_parts(const struct cf_lane_call *call, const struct cf_split *parts) {
+    const int n = call->comm->layout.nodes;
+    const int node = call->comm->layout.node;
+    int halvings = 0;
+
+    while ((n - 1) >> halvings > 0) {
+        halvings++;
+    }
+    for (; halvings > 0; halvings--) {
+        const int have = ((n - 1) >> halvings) + 1;
+        const int next = ((n - 1) >> (halvings - 1)) + 1;
+        const int after = (node + have) % n;
+        const struct round round = {
+            .n = next - have,
+            .target = (node - have + n) % n,
+            .from = call->to,
+            .sent = node,
+            .source = after,
+            .to = call->to,
+            .got = after,
+        };
+        CF_TRY(exchange(call, parts, &round));
+    }
+    return MPI_SUCCESS;
+}
+
+/*
+ * The way back. Rank r has partial sums for itself and the `have` - 1 ranks after it. It sends
+ * those of the further half over a distance of the next skip. With 5 nodes, rank 0 sends x0 of the
+ * parts 3 and 4 to 3; then the part 2 of x0 o x2 to 2; then the part 1 of x0 o x3 to 1. At the end
+ * sums has the sum of part r.
+ */
+static int reduce_parts(const struct cf_lane_call *call, const struct cf_split *parts, void *sums,
+                        void *coming) {
+    const int n = call->comm->layout.nodes;
+    const int node = call->comm->layout.node;
+    int skip = n;
+
+    for (int have = n; have > 1; have = skip) {
+        const bool first = have == n;
+        skip = (have + 1) / 2;
+        const struct round round = {
+            .n = have - skip,
+            .target = (node + skip) % n,
+            .from = first ? call->from : sums,
+            .sent = (node + skip) % n,
+            .source = (node - skip + n) % n,
+            .to = first ? sums : coming,
+            .got = node,
+        };
+        CF_TRY(exchange(call, parts, &round));
+        for (int i = 0; i < 2; i++) {
+            const struct stretch in = stretch_of(parts, node, round.n, i);
+            CF_TRY(cf_combine(call->comm, cf_at(call->unit, first ? call->from : coming, in.at),
+                              cf_at(call->unit, sums, in.at), in.units, call->unit, call->op));
+        }
+        if (first && round.n < skip) { /* n is odd: nobody adds to the part in the middle yet */
+            const int middle = (node + round.n) % n;
+            CF_TRY(cf_copy(call->comm, cf_at(call->unit, sums, parts->displs[middle]),
+                           cf_at(call->unit, call->from, parts->displs[middle]),
+                           parts->counts[middle], call->unit));
+        }
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_circulant_allgather(const struct cf_lane_call *call) {
+    const int node = call->comm->layout.node;
+
+    CF_TRY(cf_copy(call->comm, cf_at(call->unit, call->to, call->parts->displs[node]), call->from,
+                   call->parts->counts[node], call->unit));
+    return gather_parts(call, call->parts);
+}
+
+/* The operands of a part are not combined in rank order, so non-commutative ops use the MPI
+ * library. */
+int cf_circulant_reduce_scatter(const struct cf_lane_call *call) {
+    const int node = call->comm->layout.node;
+    MPI_Aint apart = 0;
+
+    if (!call->commutes) {
+        return cf_native_reduce_scatter(call);
+    }
+    char *room = cf_temps(call->comm, CF_SLOT_LANE, 2, call->parts->total, call->unit, &apart);
+    CF_TRY_MEMORY(room);
+    CF_TRY(reduce_parts(call, call->parts, room, room + apart));
+    return cf_copy(call->comm, call->to, cf_at(call->unit, room, call->parts->displs[node]),
+                   call->parts->counts[node], call->unit);
+}
+
+/* Each part is summed by one rank, so all ranks get the same bits. */
+int cf_circulant_allreduce(const struct cf_lane_call *call) {
+    struct cf_split parts;
+
+    if (!call->commutes) {
+        return cf_native_allreduce(call);
+    }
+    CF_TRY(cf_split_even(&parts, call->comm, CF_SLOT_PARTS, call->comm->layout.nodes, call->count));
+    void *coming = cf_temp(call->comm, CF_SLOT_LANE, call->count, call->unit);
+    CF_TRY_MEMORY(coming);
+    CF_TRY(reduce_parts(call, &parts, call->to, coming));
+    return gather_parts(call, &parts);
+}
