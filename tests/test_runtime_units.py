@@ -34,6 +34,15 @@ def test_handle_table(tmp_path: Path, sanitizer: str) -> None:
     assert execute([str(program)]).stdout == "passed\n"
 
 
+def test_schedules_of_the_circulant_graph(tmp_path: Path) -> None:
+    """For each number of ranks: a rank has what it sends, and gets each block once, in the optimal time."""
+    program = tmp_path / "circulant"
+    command = ["gcc", "-std=c11", "-g", "-fsanitize=address,undefined", f"-I{RUNTIME / 'src'}"]
+    command += ["-o", str(program), str(HERE / "c" / "circulant.c")]
+    assert execute([*command, str(RUNTIME / "src" / "lane" / "circulant.c")]).returncode == 0
+    assert execute([str(program), "600"]).stdout == "passed\n"
+
+
 def test_sizes_are_bucketed_exactly(build: Build) -> None:
     assert build.units("sizes") == ["passed"]
 
