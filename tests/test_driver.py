@@ -446,6 +446,30 @@ def test_any_number_of_lanes(driver: Driver, nodes: str) -> None:
     assert len(records) == len(cases) + 2
 
 
+def test_lane_algorithms_on_an_odd_number_of_nodes(driver: Driver) -> None:
+    """At every root and with each kind of radix: results, and temporaries within the estimate."""
+    made = manifest.load(SHARED_HOME / "generated" / "manifest.json")
+    layout, nbytes = "7x1", 4096
+    cases = []
+    for entry in made.variants:
+        shown = made.collective(entry.collective)
+        if entry.family != "flat" or shown.varies != "no":
+            continue
+        domains = {p.name: p for p in entry.parameters}
+        has_radix = domains["radix"].requires["lane_algorithm"] if "radix" in domains else ()
+        roots = [f",root={root}" for root in range(7)] if shown.rooted else [""]
+        for name in domains["lane_algorithm"].values[1:]:
+            for radix in (",radix=2", ",radix=3", ",radix=8") if name in has_radix else ("",):
+                variant = f"{entry.collective}:flat[lane_algorithm={name}{radix}]"
+                cases += [f"{variant}@{layout},bytes={nbytes}{root}" for root in roots]
+    where = {"ranks": 7, "COLLFORGE_NODE_MAP": "1"}
+    code, records, said = driver(cases, "--samples", "1", "--costs", **where)
+    assert code == 0 and len(records) >= len(cases) + 2, said
+    for one in records[1:-1]:
+        assert one["verified"], one
+        assert one["variant"] == "native" or one["memory"] <= one["memory_estimate"] + nbytes, one
+
+
 def test_max_seconds_ends_a_group_after_two_samples(driver: Driver) -> None:
     options = ["--samples", "1000", "--max-seconds", "0.000001"]
     code, records, _ = driver(["allgather:native@1x2,bytes=4096"], *options)

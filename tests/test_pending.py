@@ -32,7 +32,7 @@ CASES = {
 
 # One of each algorithm, and of sends and receives.
 FAST = ["chain, sends", "chain of prefixes", "tree, sends"]
-FAST += ["ring, receives", "exchange", "groups of ranks"]
+FAST += ["ring, receives", "exchange", "digits of distances"]
 
 
 @pytest.mark.either

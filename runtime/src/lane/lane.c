@@ -1,4 +1,4 @@
-/* Shared by the lane algorithms: the tree, and who takes part in recursive doubling. */
+/* Shared by the lane algorithms: the tree. */
 #include "lane/lane.h"
 
 void cf_tree_of(struct cf_tree *tree, const struct cf_layout *at, int root, int radix) {
@@ -77,23 +77,6 @@ int cf_tree_gather(struct cf_comm *comm, void *held, const struct cf_split *part
     }
     return cf_send(held, cf_tree_units(parts, tree.position, radix), unit,
                    cf_node_at(at, root, tree.parent), 0, at->lane_comm);
-}
-
-struct cf_doubling cf_doubling_of(int rank, int n, int radix) {
-    struct cf_doubling who = {.radix = radix, .active = 1};
-
-    while (who.active <= n / radix) {
-        who.active *= radix;
-    }
-    who.active *= n / who.active;
-    who.surplus = n - who.active;
-    who.stands_for_two = rank < 2 * who.surplus && rank % 2 == 1;
-    if (rank >= 2 * who.surplus) {
-        who.index = rank - who.surplus;
-    } else {
-        who.index = who.stands_for_two ? rank / 2 : -1;
-    }
-    return who;
 }
 
 int cf_lane_run(struct cf_lane_call *call, const struct cf_lane_choice *choice,

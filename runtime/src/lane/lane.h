@@ -92,9 +92,20 @@ struct cf_message {
     int rank;
 };
 
-/* Sends and receives at the same time, with tag 0. */
-int cf_send_receive(struct cf_message out, struct cf_message in, const struct cf_unit *unit,
-                    MPI_Comm comm);
+/* Limit of a `radix`: the ranks that a step of an algorithm joins. */
+enum { CF_MAX_RADIX = 16 };
+
+/* Messages that are under way at once, with tag 0. */
+struct cf_batch {
+    int n;
+    MPI_Request receive[CF_MAX_RADIX];
+    MPI_Request send[CF_MAX_RADIX];
+};
+
+/* Begins a message each way. One without units is not sent; its receiver knows. */
+int cf_batch_add(struct cf_batch *batch, struct cf_message out, struct cf_message in,
+                 const struct cf_unit *unit, MPI_Comm comm);
+int cf_batch_end(struct cf_batch *batch, int err);
 
 /*
  * ---- overlap with the steps on the node (pipe.c) ---------------------------------------------
@@ -180,7 +191,7 @@ static inline int cf_node_at(const struct cf_layout *at, int root, int position)
  * children of 0 are 1, 2 and 4, that of 2 is 3; the spans of 0 to 4 are 8, 1, 2, 1, 4. With radix
  * 3: those of 0 are 1, 2 and 3, that of 3 is 4.
  */
-enum { CF_MAX_RADIX = 16, CF_MAX_CHILDREN = 120 };
+enum { CF_MAX_CHILDREN = 120 };
 
 struct cf_tree {
     int position;
@@ -303,30 +314,5 @@ struct cf_exchange {
 };
 
 int cf_exchange_run(const struct cf_exchange *of);
-
-/*
- * Recursive doubling among n ranks; with a radix above 2, groups of as many exchange. Active are
- * radix^i * m ranks, as many as possible (m < radix): the last groups have m. The other `surplus`
- * ranks are the even ones below 2 * surplus; the next rank acts for them. With n = 5 and radix 2: 1
- * (also for 0), 2, 3 and 4 are active, with index 0 to 3.
- */
-struct cf_doubling {
-    int radix;
-    int active;
-    int surplus;
-    int index; /* of this rank among the active ones; -1: not active */
-    bool stands_for_two;
-};
-
-struct cf_doubling cf_doubling_of(int rank, int n, int radix);
-
-/* The active rank with this index, and the first rank it acts for. */
-static inline int cf_doubling_rank(const struct cf_doubling *who, int index) {
-    return index < who->surplus ? 2 * index + 1 : index + who->surplus;
-}
-
-static inline int cf_doubling_first(const struct cf_doubling *who, int index) {
-    return index < who->surplus ? 2 * index : index + who->surplus;
-}
 
 #endif

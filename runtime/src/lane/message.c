@@ -82,12 +82,22 @@ int cf_receive(void *data, int count, const struct cf_unit *unit, int source, in
     return cf_wait(&received);
 }
 
-int cf_send_receive(struct cf_message out, struct cf_message in, const struct cf_unit *unit,
-                    MPI_Comm comm) {
-    MPI_Request received = MPI_REQUEST_NULL;
-    MPI_Request sent = MPI_REQUEST_NULL;
+int cf_batch_add(struct cf_batch *batch, struct cf_message out, struct cf_message in,
+                 const struct cf_unit *unit, MPI_Comm comm) {
+    MPI_Request *receive = &batch->receive[batch->n];
+    MPI_Request *send = &batch->send[batch->n];
 
-    CF_TRY(PMPI_Irecv(in.data, in.count, unit->type, in.rank, 0, comm, &received));
-    const int err = PMPI_Isend(out.data, out.count, unit->type, out.rank, 0, comm, &sent);
-    return cf_requests_end(&received, &sent, 1, err);
+    batch->n++;
+    *receive = *send = MPI_REQUEST_NULL;
+    if (in.count > 0) {
+        CF_TRY(PMPI_Irecv(in.data, in.count, unit->type, in.rank, 0, comm, receive));
+    }
+    if (out.count > 0) {
+        CF_TRY(PMPI_Isend(out.data, out.count, unit->type, out.rank, 0, comm, send));
+    }
+    return MPI_SUCCESS;
+}
+
+int cf_batch_end(struct cf_batch *batch, int err) {
+    return cf_requests_end(batch->receive, batch->send, batch->n, err);
 }

@@ -2,27 +2,6 @@
 #include "lane/lane.h"
 #include "lane_algorithms.h"
 
-/* The messages of a step, which are all under way at once. */
-struct step {
-    int messages;
-    MPI_Request receive[CF_MAX_RADIX];
-    MPI_Request send[CF_MAX_RADIX];
-};
-
-static int begin_exchange(struct step *step, struct cf_message out, struct cf_message in,
-                          const struct cf_unit *unit, MPI_Comm comm) {
-    MPI_Request *receive = &step->receive[step->messages];
-    MPI_Request *send = &step->send[step->messages++];
-
-    *receive = *send = MPI_REQUEST_NULL;
-    CF_TRY(PMPI_Irecv(in.data, in.count, unit->type, in.rank, 0, comm, receive));
-    return PMPI_Isend(out.data, out.count, unit->type, out.rank, 0, comm, send);
-}
-
-static int end_step(struct step *step, int err) {
-    return cf_requests_end(step->receive, step->send, step->messages, err);
-}
-
 /*
  * Every rank has its own part and those of the ranks after it. Each step multiplies them by the
  * radix, by those of ranks after these. With 5 nodes and radix 2, rank 3 has 3; receives 4 from 4;
@@ -42,7 +21,7 @@ int cf_bruck_allgather(const struct cf_lane_call *call) {
     }
     CF_TRY(cf_copy(call->comm, held, call->from, parts.counts[0], unit));
     for (int have = 1; have < n; have *= radix) {
-        struct step step = {.messages = 0};
+        struct cf_batch batch = {.n = 0};
         int err = MPI_SUCCESS;
         for (int far = have; far < n && far < radix * have && err == MPI_SUCCESS; far += have) {
             const int more = have < n - far ? have : n - far;
@@ -51,9 +30,9 @@ int cf_bruck_allgather(const struct cf_lane_call *call) {
             const struct cf_message in = {cf_at(unit, held, parts.displs[far]),
                                           cf_split_units(&parts, far, far + more),
                                           (at->node + far) % n};
-            err = begin_exchange(&step, out, in, unit, at->lane_comm);
+            err = cf_batch_add(&batch, out, in, unit, at->lane_comm);
         }
-        CF_TRY(end_step(&step, err));
+        CF_TRY(cf_batch_end(&batch, err));
     }
     return cf_rotate(call->comm, call->to, held, parts.total,
                      parts.total - call->parts->displs[at->node], unit);
@@ -108,7 +87,7 @@ int cf_bruck_alltoall(const struct cf_lane_call *call) {
     CF_TRY(cf_rotate(call->comm, held, call->from, call->parts->total,
                      call->parts->displs[at->node], unit));
     for (digit.far = 1; digit.far < n; digit.far *= digit.radix) {
-        struct step step = {.messages = 0};
+        struct cf_batch batch = {.n = 0};
         int moved = 0;
         int err = MPI_SUCCESS;
         for (digit.value = 1; digit.value < digit.radix && digit.value * digit.far < n;
@@ -123,9 +102,9 @@ int cf_bruck_alltoall(const struct cf_lane_call *call) {
                                            (at->node + far) % n};
             const struct cf_message in = {cf_at(unit, coming, first), moved - first,
                                           (at->node - far + n) % n};
-            cf_note(&err, begin_exchange(&step, out, in, unit, at->lane_comm));
+            cf_note(&err, cf_batch_add(&batch, out, in, unit, at->lane_comm));
         }
-        CF_TRY(end_step(&step, err));
+        CF_TRY(cf_batch_end(&batch, err));
         moved = 0;
         for (digit.value = 1; digit.value < digit.radix; digit.value++) {
             CF_TRY(copy_slots(call, held, coming, digit, true, &moved));

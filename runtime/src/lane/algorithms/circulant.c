@@ -5,9 +5,9 @@
 #include "lane/lane.h"
 #include "lane_algorithms.h"
 
-/* The same n parts of a circle that rank `target` is sent from one vector, beginning with part
- * `sent`, and those that rank `source` sends here for another one, beginning with part `got`. */
-struct round {
+/* A step: n parts of a vector, from part `sent` on, go to rank `target`, and those from part `got`
+ * on come from rank `source` into another one. */
+struct step {
     int n;
     int target;
     const void *from;
@@ -34,31 +34,21 @@ static struct stretch stretch_of(const struct cf_split *parts, int first, int n,
                             cf_split_units(parts, first, end < parts->n ? end : parts->n)};
 }
 
-/* Empty stretches have no message. Both sides know the parts' sizes. */
 static int exchange(const struct cf_lane_call *call, const struct cf_split *parts,
-                    const struct round *round) {
-    const struct cf_unit *unit = call->unit;
-    const MPI_Comm comm = call->comm->layout.lane_comm;
-    MPI_Request receive[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
-    MPI_Request send[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+                    const struct step *step) {
+    struct cf_batch batch = {.n = 0};
+    int err = MPI_SUCCESS;
 
-    for (int i = 0; i < 2; i++) {
-        const struct stretch in = stretch_of(parts, round->got, round->n, i);
-        if (in.units > 0) {
-            CF_TRY_OR_END(receive, send, 2,
-                          PMPI_Irecv(cf_at(unit, round->to, in.at), in.units, unit->type,
-                                     round->source, 0, comm, &receive[i]));
-        }
+    for (int i = 0; i < 2 && err == MPI_SUCCESS; i++) {
+        const struct stretch out = stretch_of(parts, step->sent, step->n, i);
+        const struct stretch in = stretch_of(parts, step->got, step->n, i);
+        err = cf_batch_add(
+            &batch,
+            (struct cf_message){cf_at(call->unit, step->from, out.at), out.units, step->target},
+            (struct cf_message){cf_at(call->unit, step->to, in.at), in.units, step->source},
+            call->unit, call->comm->layout.lane_comm);
     }
-    for (int i = 0; i < 2; i++) {
-        const struct stretch out = stretch_of(parts, round->sent, round->n, i);
-        if (out.units > 0) {
-            CF_TRY_OR_END(receive, send, 2,
-                          PMPI_Isend(cf_at(unit, round->from, out.at), out.units, unit->type,
-                                     round->target, 0, comm, &send[i]));
-        }
-    }
-    return cf_requests_end(receive, send, 2, MPI_SUCCESS);
+    return cf_batch_end(&batch, err);
 }
 
 /*
@@ -78,7 +68,7 @@ static int gather_parts(const struct cf_lane_call *call, const struct cf_split *
         const int have = ((n - 1) >> halvings) + 1;
         const int next = ((n - 1) >> (halvings - 1)) + 1;
         const int after = (node + have) % n;
-        const struct round round = {
+        const struct step step = {
             .n = next - have,
             .target = (node - have + n) % n,
             .from = call->to,
@@ -87,7 +77,7 @@ static int gather_parts(const struct cf_lane_call *call, const struct cf_split *
             .to = call->to,
             .got = after,
         };
-        CF_TRY(exchange(call, parts, &round));
+        CF_TRY(exchange(call, parts, &step));
     }
     return MPI_SUCCESS;
 }
@@ -107,7 +97,7 @@ static int reduce_parts(const struct cf_lane_call *call, const struct cf_split *
     for (int have = n; have > 1; have = skip) {
         const bool first = have == n;
         skip = (have + 1) / 2;
-        const struct round round = {
+        const struct step step = {
             .n = have - skip,
             .target = (node + skip) % n,
             .from = first ? call->from : sums,
@@ -116,14 +106,14 @@ static int reduce_parts(const struct cf_lane_call *call, const struct cf_split *
             .to = first ? sums : coming,
             .got = node,
         };
-        CF_TRY(exchange(call, parts, &round));
+        CF_TRY(exchange(call, parts, &step));
         for (int i = 0; i < 2; i++) {
-            const struct stretch in = stretch_of(parts, node, round.n, i);
+            const struct stretch in = stretch_of(parts, node, step.n, i);
             CF_TRY(cf_combine(call->comm, cf_at(call->unit, first ? call->from : coming, in.at),
                               cf_at(call->unit, sums, in.at), in.units, call->unit, call->op));
         }
-        if (first && round.n < skip) { /* n is odd: nobody adds to the part in the middle yet */
-            const int middle = (node + round.n) % n;
+        if (first && step.n < skip) { /* n is odd: nobody adds to the part in the middle yet */
+            const int middle = (node + step.n) % n;
             CF_TRY(cf_copy(call->comm, cf_at(call->unit, sums, parts->displs[middle]),
                            cf_at(call->unit, call->from, parts->displs[middle]),
                            parts->counts[middle], call->unit));

@@ -7,6 +7,46 @@ static int radix_of(const struct cf_lane_call *call) {
     return cf_radix(call->parameter[CF_RECURSIVE_DOUBLING_RADIX]);
 }
 
+/*
+ * Recursive doubling among n ranks; with a radix above 2, groups of as many exchange. Active are
+ * radix^i * m ranks, as many as possible (m < radix): the last groups have m. The other `surplus`
+ * ranks are the even ones below 2 * surplus; the next rank acts for them. With n = 5 and radix 2: 1
+ * (also for 0), 2, 3 and 4 are active, with index 0 to 3.
+ */
+struct doubling {
+    int radix;
+    int active;
+    int surplus;
+    int index; /* of this rank among the active ones; -1: not active */
+    bool stands_for_two;
+};
+
+/* The active rank with this index, and the first rank it acts for. */
+static int doubling_rank(const struct doubling *who, int index) {
+    return index < who->surplus ? 2 * index + 1 : index + who->surplus;
+}
+
+static int doubling_first(const struct doubling *who, int index) {
+    return index < who->surplus ? 2 * index : index + who->surplus;
+}
+
+static struct doubling doubling_of(int rank, int n, int radix) {
+    struct doubling who = {.radix = radix, .active = 1};
+
+    while (who.active <= n / radix) {
+        who.active *= radix;
+    }
+    who.active *= n / who.active;
+    who.surplus = n - who.active;
+    who.stands_for_two = rank < 2 * who.surplus && rank % 2 == 1;
+    if (rank >= 2 * who.surplus) {
+        who.index = rank - who.surplus;
+    } else {
+        who.index = who.stands_for_two ? rank / 2 : -1;
+    }
+    return who;
+}
+
 /* A group whose members exchange in one step: every `far`-th index from `first` on. */
 struct group {
     int first;
@@ -16,7 +56,7 @@ struct group {
     int rank[CF_MAX_RADIX];
 };
 
-static void group_among(struct group *group, const struct cf_doubling *who, int far) {
+static void group_among(struct group *group, const struct doubling *who, int far) {
     const int rest = who->active / far;
 
     group->far = far;
@@ -24,45 +64,37 @@ static void group_among(struct group *group, const struct cf_doubling *who, int 
     group->own = who->index / far % group->size;
     group->first = who->index - group->own * far;
     for (int i = 0; i < group->size; i++) {
-        group->rank[i] = cf_doubling_rank(who, group->first + i * far);
+        group->rank[i] = doubling_rank(who, group->first + i * far);
     }
 }
 
-/* The blocks that a member with this index has: those of the ranks from cf_doubling_first of the
+/* The blocks that a member with this index has: those of the ranks from doubling_first of the
  * first of its `far` indices on. */
-static struct cf_message blocks_of(const struct cf_lane_call *call, const struct cf_doubling *who,
+static struct cf_message blocks_of(const struct cf_lane_call *call, const struct doubling *who,
                                    int index, int far) {
     const int begin = index / far * far;
-    const int first = cf_doubling_first(who, begin);
-    return (struct cf_message){
-        cf_at(call->unit, call->to, call->parts->displs[first]),
-        cf_split_units(call->parts, first, cf_doubling_first(who, begin + far)),
-        cf_doubling_rank(who, index)};
+    const int first = doubling_first(who, begin);
+    return (struct cf_message){cf_at(call->unit, call->to, call->parts->displs[first]),
+                               cf_split_units(call->parts, first, doubling_first(who, begin + far)),
+                               doubling_rank(who, index)};
 }
 
 /* All members of a group send each other what they have. */
-static int exchange_blocks(const struct cf_lane_call *call, const struct cf_doubling *who,
+static int exchange_blocks(const struct cf_lane_call *call, const struct doubling *who,
                            const struct group *group) {
-    const MPI_Comm comm = call->comm->layout.lane_comm;
-    const MPI_Datatype type = call->unit->type;
-    const struct cf_message out = blocks_of(call, who, who->index, group->far);
-    MPI_Request receive[CF_MAX_RADIX];
-    MPI_Request send[CF_MAX_RADIX];
+    struct cf_message out = blocks_of(call, who, who->index, group->far);
+    struct cf_batch batch = {.n = 0};
+    int err = MPI_SUCCESS;
 
-    cf_requests_clear(receive, group->size);
-    cf_requests_clear(send, group->size);
-    for (int i = 0; i < group->size; i++) {
-        if (i == group->own) {
-            continue;
+    for (int i = 0; i < group->size && err == MPI_SUCCESS; i++) {
+        if (i != group->own) {
+            const struct cf_message in =
+                blocks_of(call, who, group->first + i * group->far, group->far);
+            out.rank = in.rank;
+            err = cf_batch_add(&batch, out, in, call->unit, call->comm->layout.lane_comm);
         }
-        const struct cf_message in =
-            blocks_of(call, who, group->first + i * group->far, group->far);
-        CF_TRY_OR_END(receive, send, group->size,
-                      PMPI_Irecv(in.data, in.count, type, in.rank, 0, comm, &receive[i]));
-        CF_TRY_OR_END(receive, send, group->size,
-                      PMPI_Isend(out.data, out.count, type, in.rank, 0, comm, &send[i]));
     }
-    return cf_requests_end(receive, send, group->size, MPI_SUCCESS);
+    return cf_batch_end(&batch, err);
 }
 
 /*
@@ -72,7 +104,7 @@ static int exchange_blocks(const struct cf_lane_call *call, const struct cf_doub
 int cf_recursive_doubling_allgather(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
     const struct cf_layout *at = &call->comm->layout;
-    const struct cf_doubling who = cf_doubling_of(at->node, at->nodes, radix_of(call));
+    const struct doubling who = doubling_of(at->node, at->nodes, radix_of(call));
 
     CF_TRY(cf_copy(call->comm, cf_at(unit, call->to, call->parts->displs[at->node]), call->from,
                    call->parts->counts[at->node], unit));
@@ -214,7 +246,7 @@ static int exchange_sums(struct sums *sums, const struct group *group) {
 int cf_recursive_doubling_allreduce(const struct cf_lane_call *call) {
     const struct cf_unit *unit = call->unit;
     const struct cf_layout *at = &call->comm->layout;
-    const struct cf_doubling who = cf_doubling_of(at->node, at->nodes, radix_of(call));
+    const struct doubling who = doubling_of(at->node, at->nodes, radix_of(call));
     struct sums sums = {.call = call, .own = call->to};
 
     if (who.index < 0) {
