@@ -49,14 +49,15 @@ def cost(variant: Variant, layout: Layout, most_lanes: int = 0, root: int = 0) -
     on_node = on_lane = off_node = 0.0
     for step in variant.composition.steps:
         kind = STEPS[step.call]
-        over = str(step.get("over") or getattr(kind, "among", "all"))
+        among = "lane" if kind.on_nodes else getattr(kind, "among", "all")
+        over = str(step.get("over") or among)
         most, moved, every = 0, 0.0, 0.0
         for group in machine.groups(over):
             if len(group) == 1 or not machine.runs(step, group[0]):
                 continue
             read = max(_cells(variant, machine, step.reads, rank) for rank in group)
             written = max(_cells(variant, machine, step.writes, rank) for rank in group)
-            best = kind.best_case(len(group), read, written)
+            best = kind.best_case_on(machine, len(group), read, written)
             most, moved = max(most, best.rounds), max(moved, best.moved)
             every += best.moved
         rounds += most

@@ -144,6 +144,9 @@ class StepKind(ABC):
     in_pipe: ClassVar[str] = ""
     scratch: ClassVar[str] = ""  # the shape of a temporary of its own (splits.SHAPES)
     in_order: ClassVar[bool] = False  # it needs order_comm
+    on_nodes: ClassVar[bool] = (
+        False  # it has phases among the ranks of a node, though it is not over one
+    )
     # The local variable in C (generator/in_c/locals.py) that says whether it runs; where it does not, its two
     # buffers are the same. "": its condition is the step's own.
     one_buffer: ClassVar[str] = ""
@@ -159,6 +162,10 @@ class StepKind(ABC):
     def best_case(self, size: int, read: float, written: float) -> BestCase:
         """What the step costs among ``size`` > 1 ranks, of which one has ``read`` and one ``written`` cells."""
         return BestCase(0, 0.0)
+
+    def best_case_on(self, m: Machine, size: int, read: float, written: float) -> BestCase:
+        """The same, for steps whose costs also depend on the nodes."""
+        return self.best_case(size, read, written)
 
     def stores(self, m: Machine, step: Step) -> bool:
         """Whether a rank whose cells it writes stores them, also where its two buffers are the same."""
