@@ -36,15 +36,15 @@ static struct cf_span whole(const char *text) {
 
 /* ---- options -------------------------------------------------------------------------------- */
 
-enum option { BYTES, TYPE, OP, ROOT, IN_PLACE, UNEVEN, SEED, NOPTIONS };
+enum case_option { BYTES, TYPE, OP, ROOT, IN_PLACE, UNEVEN, SEED_OF_CASE, NOPTIONS };
 static const char *const option_names[NOPTIONS] = {"bytes",    "type",   "op",  "root",
                                                    "in_place", "uneven", "seed"};
 
-static bool is_flag(enum option option) {
+static bool is_flag(enum case_option option) {
     return option == IN_PLACE || option == UNEVEN;
 }
 
-static bool read_option(enum option option, struct cf_span value, struct problem *problem,
+static bool read_option(enum case_option option, struct cf_span value, struct problem *problem,
                         const struct setting *setting, char *why) {
     int64_t number = 0;
     const int length = (int)value.length;
@@ -65,7 +65,7 @@ static bool read_option(enum option option, struct cf_span value, struct problem
         }
         problem->root = (int)number;
         return true;
-    case SEED:
+    case SEED_OF_CASE:
         if (!cf_span_number(value, 0, UINT_MAX, &number)) {
             return refuse(why, "seed=%.*s is no number below 2^32", length, value.text);
         }
@@ -84,7 +84,7 @@ static bool read_options(struct cf_span rest, struct problem *problem,
         const bool has_value = part.length > 0 && memchr(part.text, '=', part.length) != NULL;
         struct cf_span value = part;
         const struct cf_span key = cf_span_cut(&value, '=');
-        enum option option = BYTES;
+        enum case_option option = BYTES;
 
         while (option < NOPTIONS && !cf_span_is(key, option_names[option])) {
             option++;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/library.h"
 #include "report.h"
 
 enum { EXCHANGES = 64, CLOCK_TAG = 1 };
@@ -181,6 +182,12 @@ double clock_wait(const struct clock *clock, double reference) {
     const double deadline = clock_to_local(&clock->line, reference);
     double now = clock_local(clock);
 
+    if (cf_library.pass != NULL) {
+        if (deadline > now) {
+            cf_library.pass(deadline - now);
+        }
+        return clock_local(clock);
+    }
     if (deadline - now > 2 * spin_seconds) {
         const double wake = deadline - spin_seconds + clock->origin;
         const struct timespec until = {.tv_sec = (time_t)wake,

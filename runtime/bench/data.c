@@ -215,7 +215,7 @@ static void fill_args(struct data *data, int rank, const struct form *form) {
     const struct arrays *in = has_op ? &data->send_arrays : &data->recv_arrays;
     int *const nothing = garbage(problem->seed);
 
-    struct cf_args args = cf_plain_args;
+    struct cf_args args = cf_plain_args();
     args.sendbuf = form->sends ? image_address(&data->send) : garbage(problem->seed);
     args.sendcount = count_of(oracle->sendcounts || (one_type && oracle->recvcounts), sends, sent);
     if (oracle->sendcounts) {

@@ -50,8 +50,8 @@ struct cf_oracle {
 };
 
 /* Legal values of all arguments that are no buffers, counts or arrays (generator/specs/roles.toml).
- */
-extern const struct cf_args cf_plain_args;
+ * A function, because MPI's handles need not be constants of C. */
+struct cf_args cf_plain_args(void);
 
 /* [cf_ncollectives], in the order of cf_collectives. */
 extern const struct cf_oracle cf_oracles[];

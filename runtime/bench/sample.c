@@ -32,6 +32,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/library.h"
 #include "bench.h"
 #include "oracle.h"
 #include "report.h"
@@ -39,9 +40,8 @@
 static const double short_call = 50e-6;   /* shorter calls are repeated ... */
 static const double long_sample = 100e-6; /* ... for about this time in total */
 static const double long_call = 10e-3;
-/* Also after the time limit: the tuner's statistics need launches more than samples. */
-enum { MIN_ROUNDS = 2 };
-enum { MAX_REPEATS = 32, MAX_RETRIES = 8, PATIENCE = 1 };
+/* MIN_ROUNDS also after the time limit: the tuner's statistics need launches more than samples. */
+enum { MIN_ROUNDS = 2, MAX_REPEATS = 32, MAX_RETRIES = 8, PATIENCE = 1 };
 /* A candidate leaves after this many rounds if its median is above the best median by more than
  * prune_lag and none of its samples is as fast as that. Long calls scatter less, so those far
  * behind leave after one round. */
@@ -214,11 +214,11 @@ static double shortest_first_call(const struct bench *bench, const struct schedu
  * Long calls need no warm-up: their verifying call was one. */
 static void warm_up(struct bench *bench, const struct problem *problem, struct schedule *schedule) {
     const double first = shortest_first_call(bench, schedule);
-    const int rounds = first > long_call ? 0 : bench->options.warmup;
+    const bool once = cf_library.pass != NULL; /* a simulated call takes the same time again */
+    const int rounds = first > long_call || once ? 0 : bench->options.warmup;
     const int n = schedule->nactive * rounds;
     struct stamp *stamps = xmalloc((size_t)n * sizeof *stamps);
     double *seconds = xmalloc((size_t)n * sizeof *seconds);
-
     memset(stamps, 0, (size_t)n * sizeof *stamps);
     for (int i = 0; i < rounds; i++) {
         (void)run_round(bench, schedule, i, &stamps[i * schedule->nactive]);
@@ -228,9 +228,10 @@ static void warm_up(struct bench *bench, const struct problem *problem, struct s
     for (int i = 0; i < n; i++) { /* 0: not measured in a discarded round */
         shortest = seconds[i] > 0 ? fmin(shortest, seconds[i]) : shortest;
     }
-    const bool in_a_row = !problem->in_place && is_synchronising(problem, bench->tested.size);
+    const bool in_a_row =
+        !once && !problem->in_place && is_synchronising(problem, bench->tested.size);
     int repeats = in_a_row ? bench->options.in_a_row : 1;
-    if (shortest < short_call) {
+    if (shortest < short_call && !once) {
         const int enough = (int)fmin(ceil(long_sample / shortest), MAX_REPEATS);
         repeats = enough > repeats ? enough : repeats;
     }
@@ -278,8 +279,7 @@ static void line_up(struct schedule *schedule, struct group *group, unsigned shu
 }
 
 static int ascending(const void *left, const void *right) {
-    const double a = *(const double *)left;
-    const double b = *(const double *)right;
+    const double a = *(const double *)left, b = *(const double *)right;
     return (a > b) - (a < b);
 }
 

@@ -57,6 +57,12 @@ struct cf_library {
      * kinds, long parts are cut off ("message truncated"). */
     bool cuts_forwarded_parts;
 
+    /* ---- time ---- */
+
+    /* Lets time pass, where it does not by itself: in a simulation, whose processes take turns.
+     * NULL: it does. */
+    void (*pass)(double seconds);
+
     /* ---- the launcher (start/launcher.h) ---- */
 
     /* MPI_Init speaks PMI-1 with Hydra. */

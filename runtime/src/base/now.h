@@ -2,6 +2,7 @@
 #ifndef COLLFORGE_NOW_H_INCLUDED
 #define COLLFORGE_NOW_H_INCLUDED
 
+#include <mpi.h> /* a simulation has a clock of its own */
 #include <time.h>
 
 /* CLOCK_MONOTONIC, in seconds. */

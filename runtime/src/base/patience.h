@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <stdbool.h>
 
+#include "base/library.h"
+
 /* Polls before a thread yields the CPU: the most and the least, and how many it makes now. Doubled
  * after what it awaits came in time, halved after it did not. */
 struct cf_patience {
@@ -28,7 +30,11 @@ static inline void cf_poll(struct cf_patience *patience, bool (*has_come)(void *
     const int fewer = patience->now / 2;
     patience->now = fewer > patience->least ? fewer : patience->least;
     while (!has_come(what)) {
-        (void)sched_yield();
+        if (cf_library.pass != NULL) {
+            cf_library.pass(1e-7);
+        } else {
+            (void)sched_yield();
+        }
         if (yielded != NULL) {
             yielded(what);
         }
