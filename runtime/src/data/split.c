@@ -10,17 +10,6 @@ static int split_begin(struct cf_split *split, struct cf_comm *comm, int slot, i
     return split->counts == NULL ? MPI_ERR_NO_MEM : MPI_SUCCESS;
 }
 
-static void split_end(struct cf_split *split) {
-    split->total = 0;
-    split->uniform = true;
-    for (int i = 0; i < split->n; i++) {
-        split->displs[i] = split->total;
-        split->total += split->counts[i];
-        split->uniform = split->uniform && split->counts[i] == split->counts[0];
-    }
-    split->alike = split->uniform;
-}
-
 int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_lanes *lanes, int units) {
     const int n = comm->layout.node_size[comm->layout.node];
@@ -30,7 +19,7 @@ int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
     for (int i = 0; i < n; i++) {
         split->counts[i] = i < lanes->k ? each + (i < longer) : 0;
     }
-    split_end(split);
+    cf_split_end(split);
     split->alike = lanes->k == n;
     return MPI_SUCCESS;
 }
@@ -43,7 +32,7 @@ int cf_split_lanes(struct cf_split *split, struct cf_comm *comm, int slot,
     for (int i = 0; i < n; i++) {
         split->counts[i] = i < lanes->k ? cf_lane_units(at, lanes, i, blocks) : 0;
     }
-    split_end(split);
+    cf_split_end(split);
     return MPI_SUCCESS;
 }
 
@@ -54,7 +43,7 @@ int cf_split_shares(struct cf_split *split, struct cf_comm *comm, int slot,
     for (int node = 0; node < at->nodes; node++) {
         split->counts[node] = cf_share_units(at, lanes, lane, node, blocks);
     }
-    split_end(split);
+    cf_split_end(split);
     return MPI_SUCCESS;
 }
 
@@ -74,7 +63,7 @@ static int split_node(struct cf_split *split, struct cf_comm *comm, int slot, en
                            : part == ROW_ON_LANE ? cf_lane_units(at, lanes, lane, &some)
                                                  : cf_all_units(at, &some);
     }
-    split_end(split);
+    cf_split_end(split);
     return MPI_SUCCESS;
 }
 
@@ -119,7 +108,7 @@ static int split_nodes(struct cf_split *split, struct cf_comm *comm, int slot,
                 cf_share_units(at, lanes, lane, arriving ? at->node : node, &row);
         }
     }
-    split_end(split);
+    cf_split_end(split);
     return MPI_SUCCESS;
 }
 
@@ -156,7 +145,7 @@ int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n,
     for (int i = 0; i < n; i++) {
         split->counts[i] = units / n + (i < units % n);
     }
-    split_end(split);
+    cf_split_end(split);
     return MPI_SUCCESS;
 }
 
@@ -166,7 +155,7 @@ int cf_split_rotated(struct cf_split *split, struct cf_comm *comm, int slot,
     for (int i = 0; i < other->n; i++) {
         split->counts[i] = other->counts[(first + i) % other->n];
     }
-    split_end(split);
+    cf_split_end(split);
     return MPI_SUCCESS;
 }
 
@@ -176,6 +165,6 @@ int cf_split_ranks(struct cf_split *split, struct cf_comm *comm, int slot,
     for (int rank = 0; rank < comm->layout.size; rank++) {
         split->counts[rank] = cf_block(blocks, rank);
     }
-    split_end(split);
+    cf_split_end(split);
     return MPI_SUCCESS;
 }

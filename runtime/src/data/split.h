@@ -15,6 +15,18 @@ struct cf_split {
                      parts end earlier */
 };
 
+/* Sets what follows from the counts. */
+static inline void cf_split_end(struct cf_split *split) {
+    split->total = 0;
+    split->uniform = true;
+    for (int i = 0; i < split->n; i++) {
+        split->displs[i] = split->total;
+        split->total += split->counts[i];
+        split->uniform = split->uniform && split->counts[i] == split->counts[0];
+    }
+    split->alike = split->uniform;
+}
+
 /* Each of these takes its arrays from a slot. Members are those of node_comm (n = ranks of this
  * node) or lane_comm (n = nodes). */
 int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,

@@ -23,10 +23,8 @@ static int split_ports(struct cf_split *split, const struct cf_ported *of,
         const int begin = first < parts->n && m < of->ports ? (int)first : parts->n;
         split->counts[m] =
             cf_split_units(parts, begin, begin + cf_units_within(begin, have, parts->n));
-        split->displs[m] = split->total;
-        split->total += split->counts[m];
     }
-    split->uniform = split->alike = false;
+    cf_split_end(split);
     return MPI_SUCCESS;
 }
 

@@ -81,20 +81,12 @@ static int splits_begin(struct exchange *x) {
     return cf_split_even(&x->receive, x->of->comm, CF_SLOT_POSITIONS, n, 0);
 }
 
-static void set_displs(struct cf_split *split) {
-    split->total = 0;
-    for (int i = 0; i < split->n; i++) {
-        split->displs[i] = split->total;
-        split->total += split->counts[i];
-    }
-}
-
 /* Exchanges leaving and coming on the node. */
 static int on_node(struct exchange *x) {
     const struct cf_ported *of = x->of;
 
-    set_displs(&x->send);
-    set_displs(&x->receive);
+    cf_split_end(&x->send);
+    cf_split_end(&x->receive);
     return of->shared ? cf_shared_alltoall(of->comm, x->leaving, &x->send, x->coming, &x->receive,
                                            of->unit, false)
                       : cf_alltoall(of->comm, x->leaving, &x->send, x->coming, &x->receive,

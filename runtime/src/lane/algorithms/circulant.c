@@ -1,7 +1,8 @@
 /*
- * The circulant graph on a lane (specs/algorithms/circulant.toml). The skips of n nodes are n / 2^j
- * rounded up: with 5 nodes 5, 3, 2 and 1. The nodes form a circle, and so do their parts.
+ * The circulant graph on a lane (specs/algorithms/circulant.toml). With 5 nodes the skips are 1, 2,
+ * 3 and 5. The nodes form a circle, and so do their parts.
  */
+#include "lane/circulant.h"
 #include "lane/lane.h"
 #include "lane_algorithms.h"
 
@@ -59,17 +60,14 @@ static int exchange(const struct cf_lane_call *call, const struct cf_split *part
 static int gather_parts(const struct cf_lane_call *call, const struct cf_split *parts) {
     const int n = call->comm->layout.nodes;
     const int node = call->comm->layout.node;
-    int halvings = 0;
+    struct cf_circle circle;
 
-    while ((n - 1) >> halvings > 0) {
-        halvings++;
-    }
-    for (; halvings > 0; halvings--) {
-        const int have = ((n - 1) >> halvings) + 1;
-        const int next = ((n - 1) >> (halvings - 1)) + 1;
+    cf_circle_of(&circle, n);
+    for (int k = 0; k < circle.rounds; k++) {
+        const int have = circle.skip[k];
         const int after = (node + have) % n;
         const struct step step = {
-            .n = next - have,
+            .n = circle.skip[k + 1] - have,
             .target = (node - have + n) % n,
             .from = call->to,
             .sent = node,
@@ -92,13 +90,14 @@ static int reduce_parts(const struct cf_lane_call *call, const struct cf_split *
                         void *coming) {
     const int n = call->comm->layout.nodes;
     const int node = call->comm->layout.node;
-    int skip = n;
+    struct cf_circle circle;
 
-    for (int have = n; have > 1; have = skip) {
-        const bool first = have == n;
-        skip = (have + 1) / 2;
+    cf_circle_of(&circle, n);
+    for (int k = circle.rounds - 1; k >= 0; k--) {
+        const bool first = k == circle.rounds - 1;
+        const int skip = circle.skip[k];
         const struct step step = {
-            .n = have - skip,
+            .n = circle.skip[k + 1] - skip,
             .target = (node + skip) % n,
             .from = first ? call->from : sums,
             .sent = (node + skip) % n,
