@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from conftest import Installation
 from driver import RANKS, Driver, build_driver, make_driver, results_by_variant
-from support import SHARED_HOME, execute
+from support import execute
 
-from collforge.generator import manifest
+from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 
 # The driver's own C is the same for both libraries; test_reframe.py and `collforge verify` run it with each.
@@ -393,9 +393,8 @@ def test_costs_are_measured_where_asked_for(driver: Driver) -> None:
     assert all(0 < r["cpu"] < 4 * 60 for r in records[1:-1])
 
 
-def test_temporaries_take_no_more_than_estimated(driver: Driver) -> None:
+def test_temporaries_take_no_more_than_estimated(driver: Driver, made: Manifest) -> None:
     """For every variant with the first values of its parameters, and with lane algorithms."""
-    made = manifest.load(SHARED_HOME / "generated" / "manifest.json")
     layout, nbytes = "2x2", 65536
     cases = []
     for entry in made.variants:
@@ -419,9 +418,8 @@ def test_temporaries_take_no_more_than_estimated(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("nodes", ["5", "4,5", "map:0,1,1,0,1,0,0,1"])
-def test_any_number_of_lanes(driver: Driver, nodes: str) -> None:
+def test_any_number_of_lanes(driver: Driver, made: Manifest, nodes: str) -> None:
     """At every root. On 4 and 5 ranks, 3 lanes have shares of unlike sizes, and some roots carry no lane."""
-    made = manifest.load(SHARED_HOME / "generated" / "manifest.json")
     name = {"5": "2x5", "4,5": "4+5"}.get(nodes, nodes.replace(",", "."))
     layout = from_name(name)
     cases = []
@@ -446,9 +444,8 @@ def test_any_number_of_lanes(driver: Driver, nodes: str) -> None:
     assert len(records) == len(cases) + 2
 
 
-def test_lane_algorithms_on_an_odd_number_of_nodes(driver: Driver) -> None:
+def test_lane_algorithms_on_an_odd_number_of_nodes(driver: Driver, made: Manifest) -> None:
     """At every root and with each kind of radix: results, and temporaries within the estimate."""
-    made = manifest.load(SHARED_HOME / "generated" / "manifest.json")
     layout, nbytes = "7x1", 4096
     cases = []
     for entry in made.variants:
