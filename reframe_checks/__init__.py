@@ -12,7 +12,7 @@ CHECKS = Path(__file__).resolve().parent / "checks"
 """The folder of the checks: ``reframe -c CHECKS -R``."""
 
 SETTINGS = Path(__file__).resolve().parent / "settings" / "this_machine.py"
-"""ReFrame's configuration of the systems ``local`` and ``emulated``: ``reframe -C SETTINGS``."""
+"""ReFrame's configuration of the systems ``local``, ``emulated`` and ``simulated``: ``reframe -C SETTINGS``."""
 
 SLURM_SETTINGS = SETTINGS.with_name("slurm_cluster.py")
 """That of the Slurm cluster on this machine, for commands by `collforge cluster exec`."""

@@ -67,7 +67,7 @@ def place(check: Any, at: Layout, job: Any = None) -> dict[str, str]:
     if at.sockets and extras.get("places_ranks"):
         raise PipelineError(f"layout {at.name}: the nodes of this cluster share their sockets")
     if extras.get("pretend_nodes"):
-        launcher.sockets = at.sockets
+        launcher.sockets, launcher.layout = at.sockets, at.placement
         counts.num_tasks_per_node = None
         return {"COLLFORGE_NODE_MAP": at.node_map}
     if not at.regular and not extras.get("places_ranks"):

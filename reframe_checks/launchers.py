@@ -1,12 +1,13 @@
-"""ReFrame launchers for the systems `local` and `emulated`, and for the Slurm cluster on this machine.
+"""ReFrame launchers for the systems of this machine: `local`, `emulated`, `simulated` and the Slurm cluster.
 
 A launcher belongs to a partition of a configuration, so there is one for each MPI library. `local`,
-`emulated` and `slurm` register one and return its name for the configuration.
+`emulated`, `simulated` and `slurm` register one and return its name for the configuration.
 """
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 from reframe.core import backends
@@ -14,8 +15,11 @@ from reframe.core.exceptions import JobError
 from reframe.core.launchers import JobLauncher
 
 from collforge.errors import CollforgeError
+from collforge.layout import from_name
 from collforge.reframe_checks.mpirun import cluster_command, local_command, slurm_command
+from collforge.reframe_checks.systems import simulated as simulation
 from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.reframe_checks.systems.simulated import Machine
 
 
 class _Launcher(JobLauncher):
@@ -24,7 +28,8 @@ class _Launcher(JobLauncher):
     sockets = ""
     """How ranks are to lie on sockets, as in Layout."""
     layout = ""
-    """The placement's name, which a check sets if num_tasks_per_node cannot describe it (``places_ranks``)."""
+    """The placement's name, which a check sets where nodes are pretended, and where num_tasks_per_node does not
+    describe it (``places_ranks``)."""
 
     def words(self, job: Any) -> list[str]:
         raise NotImplementedError
@@ -60,6 +65,18 @@ def emulated(mpi: str, rails: int, rate: str, rail_model: str) -> str:
             return cluster_command(mpi, ClusterSpec(layout, rails, rate, rail_model))
 
     return _register(f"collforge-emulated-{mpi}-{rails}x{rate}-{rail_model}", EmulatedLauncher)
+
+
+def simulated(mpi: str, machine: Machine) -> str:
+    """Registers the launcher for a simulated machine; returns its name."""
+
+    class SimulatedLauncher(_Launcher):
+        def words(self, job: Any) -> list[str]:  # noqa: ARG002 (the layout has it)
+            return simulation.command(
+                mpi, machine, replace(from_name(self.layout), sockets=self.sockets)
+            )
+
+    return _register(f"collforge-{machine.name}-{mpi}", SimulatedLauncher)
 
 
 def slurm(mpi: str, launcher: str) -> str:

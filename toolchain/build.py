@@ -21,6 +21,7 @@ from collforge.generator import manifest, tools
 from collforge.generator.manifest import Manifest
 from collforge.home import make_folder
 from collforge.mpi_library import MpiLibrary
+from collforge.toolchain import simgrid
 
 RUNTIME = Path(runtime.__file__).resolve().parent
 BUILD_SECONDS = 900
@@ -120,7 +121,8 @@ def current_manifest() -> Manifest:
 
 def built_paths(name: str, home: Path) -> Built:
     """The paths of a build for the MPI library with this short name; the files need not exist."""
-    return Built(home / name / "libcollforge.so", home / name / "collforge-driver")
+    folder = home / (simgrid.FOLDER if name in simgrid.RULES else name)
+    return Built(folder / "libcollforge.so", folder / "collforge-driver")
 
 
 def build(library: MpiLibrary, home: Path | None = None) -> Built:
@@ -133,7 +135,8 @@ def build(library: MpiLibrary, home: Path | None = None) -> Built:
     make = shutil.which("make")
     if make is None:
         raise BuildError("there is no make here: run `apt-get install make gcc libc6-dev`")
-    out = make_folder(home / library.name)
+    built = built_paths(library.name, home)
+    out = make_folder(built.driver_path.parent)
     with _locked(home / "build.lock"):
         generate(generated_folder(home))
         _forget_other_library(library, out)
@@ -145,7 +148,7 @@ def build(library: MpiLibrary, home: Path | None = None) -> Built:
             f"VERSION={collforge.__version__}",
         ]
         _make(command, library, out / "build.log")
-    return built_paths(library.name, home)
+    return built
 
 
 def _forget_other_library(library: MpiLibrary, out: Path) -> None:

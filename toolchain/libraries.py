@@ -2,7 +2,7 @@
 
 Debian installs several side by side as `mpicc.<name>` and `mpirun.<name>`. Any other installation
 is named by the site's file (`collforge mpi add`) or by the environment: COLLFORGE_MPI_<NAME>=<prefix>
-stands for the one in <prefix>/bin.
+stands for the one in <prefix>/bin. SimGrid's stand for native ones in simulations (simgrid.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collforge import site_file
 from collforge.errors import CollforgeError, unknown
 from collforge.home import full_path, home, make_folder, replace_file
 from collforge.mpi_library import MpiLibrary
+from collforge.toolchain import simgrid
 from collforge.toolchain.process import outcome
 
 DEBIAN_PACKAGES = {"openmpi": "openmpi-bin libopenmpi-dev", "mpich": "mpich libmpich-dev"}
@@ -66,7 +67,7 @@ def prefixes() -> dict[str, str]:
 
 
 def known_names() -> list[str]:
-    """The names that find() accepts: Debian's two, and those that have a prefix."""
+    """The names of native libraries: Debian's two, and those that have a prefix."""
     return sorted({*DEBIAN_PACKAGES, *prefixes()})
 
 
@@ -76,7 +77,7 @@ def find(name: str) -> MpiLibrary:
     Raises CollforgeError for an unknown name, MissingLibrary when the library or its compiler
     wrapper does not work here.
     """
-    if name not in known_names():
+    if name not in (*known_names(), *simgrid.RULES):
         raise unknown("MPI library", name, known_names())
     return _described(name, *_locate(name))
 
@@ -101,6 +102,13 @@ def _locate(name: str) -> tuple[Path, Path]:
     prefix = prefixes().get(name)
     if prefix:
         return _tools(name, Path(prefix))
+    if name in simgrid.RULES:
+        found = simgrid.tools()
+        if found is None:
+            raise MissingLibrary(
+                f"{name} needs SimGrid: run `make scale` or `apt-get install libsimgrid-dev`"
+            )
+        return found
     mpicc, mpirun = shutil.which(f"mpicc.{name}"), shutil.which(f"mpirun.{name}")
     if mpicc is None or mpirun is None:
         raise MissingLibrary(
@@ -153,7 +161,12 @@ def _identify(mpicc: Path) -> _Identity:
 
 def _probe(mpicc: Path) -> _Identity:
     with probe_program(mpicc) as program:
-        version, _, thread_multiple = outcome([program], PROBE_SECONDS).stdout.partition("\0")
+        words = (
+            [*simgrid.one_rank(Path(program).parent), program]
+            if simgrid.is_compiler(mpicc)
+            else [program]
+        )
+        version, _, thread_multiple = outcome(words, PROBE_SECONDS).stdout.partition("\0")
     if not version.strip():
         raise MissingLibrary(
             f"a program built by {mpicc} does not start: check that its libraries are found "

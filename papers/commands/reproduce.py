@@ -202,6 +202,8 @@ def _largest(args: argparse.Namespace) -> str | None:
     """The layout that a figure's may not exceed: --layout, the site's, or that of the emulated cluster."""
     if args.layout or args.system in measuring.LAYOUTS:
         return args.layout  # type: ignore[no-any-return]
+    if not args.config and (simulated := measuring.default_layout(args.system)):
+        return simulated
     named = site_file.value("layout") if args.system == site_file.value("system") else None
     if named is None:
         raise CollforgeError(

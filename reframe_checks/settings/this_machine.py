@@ -1,10 +1,12 @@
-"""ReFrame's configuration of the two systems that need no cluster.
+"""ReFrame's configuration of the systems that need no cluster.
 
 ``local``
     This machine. The ranks of a job pretend to be on several nodes (COLLFORGE_NODE_MAP).
 ``emulated``
     Nodes and links emulated by namespaces and traffic shaping. The environment sets the links:
     COLLFORGE_RAILS (2), COLLFORGE_RATE (100mbit), COLLFORGE_RAIL_MODEL (tied).
+``simulated``
+    A machine in SimGrid, whose name COLLFORGE_SIMULATED has (simulated).
 
 Each has a partition for every MPI library. ReFrame writes all files below `home()`/reframe.
 """
@@ -18,7 +20,8 @@ from collforge.home import home, make_folder
 from collforge.reframe_checks import launchers
 from collforge.reframe_checks.settings import slurm_example
 from collforge.reframe_checks.systems.emulated import ClusterSpec
-from collforge.toolchain import libraries
+from collforge.reframe_checks.systems.simulated import KIND, Machine
+from collforge.toolchain import libraries, simgrid
 
 _FOLDER = make_folder(home() / "reframe")
 _CLUSTER = ClusterSpec(
@@ -26,6 +29,7 @@ _CLUSTER = ClusterSpec(
     rate=os.environ.get("COLLFORGE_RATE") or ClusterSpec.rate,
     rail_model=os.environ.get("COLLFORGE_RAIL_MODEL") or ClusterSpec.rail_model,
 )
+_MACHINE = Machine.of_system(os.environ.get("COLLFORGE_SIMULATED") or KIND) or Machine()
 
 
 def _partition(mpi: str, launcher: str, **extras: object) -> dict[str, Any]:
@@ -69,9 +73,24 @@ _EMULATED = {
     ],
 }
 
+_SIMULATED = {
+    "name": KIND,
+    "descr": "a large cluster, simulated by SimGrid",
+    "hostnames": [],
+    "prefix": str(_FOLDER),
+    "partitions": [
+        _partition(
+            mpi, launchers.simulated(mpi, _MACHINE), layout=_MACHINE.layout, pretend_nodes=True
+        )
+        for mpi in simgrid.RULES
+    ],
+}
+
 site_configuration = {
-    "systems": [_LOCAL, _EMULATED],
-    "environments": [{"name": mpi, "extras": {"mpi": mpi}} for mpi in libraries.known_names()],
+    "systems": [_LOCAL, _EMULATED, _SIMULATED],
+    "environments": [
+        {"name": mpi, "extras": {"mpi": mpi}} for mpi in (*libraries.known_names(), *simgrid.RULES)
+    ],
     "general": [{"report_file": str(_FOLDER / "reports" / "run-{sessionid}.json")}],
     "storage": [{"enable": True, "sqlite_db_file": str(_FOLDER / "results.db")}],
     "logging": [

@@ -11,6 +11,7 @@ from collforge.layout import Layout, from_name
 from collforge.mpi_library import short_version
 from collforge.place import Place
 from collforge.reframe_checks.systems.emulated import ClusterSpec
+from collforge.reframe_checks.systems.simulated import Machine
 from collforge.tuner.decide.evidence import Interval, median_interval
 
 
@@ -76,7 +77,7 @@ def label(series: Series, places: Sequence[Place]) -> str:
 def link_rate(place: Place, store: Store | None = None) -> float | None:
     """Bytes/s of all links of a node in each direction; None if not known.
 
-    For an emulated cluster it follows from the system's name, else `collforge probe lanes` has stored it.
+    For emulated and simulated clusters it follows from the system's name, else `probe lanes` has stored it.
     """
     found = lanes(place, store)
     return found.number * found.rate if found else None
@@ -87,6 +88,9 @@ def lanes(place: Place, store: Store | None = None) -> Lanes | None:
     spec = ClusterSpec.of_system(place.system)
     if spec is not None:
         return Lanes(spec.rails, spec.bits_per_second / 8)
+    machine = Machine.of_system(place.system)
+    if machine is not None:
+        return Lanes(int(machine.lanes), machine.link * 1e9)
     return store.lanes(place) if store else None
 
 

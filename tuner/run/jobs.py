@@ -20,6 +20,7 @@ from collforge.case import Case
 from collforge.errors import CollforgeError
 from collforge.layout import from_name
 from collforge.reframe_checks import allocation
+from collforge.reframe_checks.systems.simulated import KIND
 
 # Seconds that a job may take beyond the estimate for its cases, for builds, launch and verification.
 GRACE = 300.0
@@ -38,6 +39,11 @@ class Site:
     config: Path = field(default_factory=lambda: reframe_checks.SETTINGS)
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the ReFrame process, e.g. the rails of the emulated system."""
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether times are those of a simulation, which another launch has again."""
+        return self.system == KIND and self.config == reframe_checks.SETTINGS
 
     @property
     def is_queued(self) -> bool:

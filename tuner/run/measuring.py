@@ -20,7 +20,8 @@ from collforge.place import Place
 from collforge.reframe_checks.systems import slurm
 from collforge.reframe_checks.systems.emulated import RAIL_MODELS, ClusterSpec, check
 from collforge.reframe_checks.systems.emulated.launch import uses_one_rail
-from collforge.toolchain import build, libraries
+from collforge.reframe_checks.systems.simulated import KIND, Machine
+from collforge.toolchain import build, libraries, simgrid
 from collforge.tuner.decide import profile
 from collforge.tuner.decide.plan import Goal
 from collforge.tuner.decide.profile import Profile
@@ -60,8 +61,9 @@ def add_place(parser: argparse.ArgumentParser, fallback: str = "emulated") -> No
     parser.set_defaults(prepare=settle_system, fallback_system=fallback)
     parser.add_argument(
         "--system",
-        help="emulated, local, a system of your --config, or slurm or slurm-mpirun, on the Slurm cluster of "
-        f"`collforge cluster up` (default: the site's, the only one of --db, or {fallback})",
+        help="emulated, local, a system of your --config, slurm or slurm-mpirun, on the Slurm cluster of "
+        "`collforge cluster up`, or simulated, with --mpi smpi-openmpi, smpi-mpich, smpi-mvapich2 or smpi-impi "
+        f"(default: the site's, the only one of --db, or {fallback})",
     )
     parser.add_argument(
         "--config", metavar="FILE", type=input_file, help="your site's ReFrame configuration"
@@ -112,6 +114,15 @@ def known_collectives() -> list[str]:
     with suppress(CollforgeError):
         return [entry.name for entry in build.read_manifest().collectives]
     return []
+
+
+def manifest(args: argparse.Namespace) -> Manifest:
+    """What is generated, as far as the system measures it.
+
+    Loads and stores take no time in a simulation, so no steps that share memory.
+    """
+    made = build.read_manifest()
+    return made.without("shared") if Machine.of_system(args.system) else made
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:
@@ -206,6 +217,15 @@ def site_of(system: str, config: Path | None, library: MpiLibrary) -> Site:
 
     Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
     """
+    machine = None if config else Machine.of_system(system)
+    if (machine is None) == (library.name in simgrid.RULES):
+        names = ", ".join(simgrid.RULES)
+        raise CollforgeError(
+            f"{library.name} cannot run on system {system}: "
+            + (f"give --mpi one of {names}" if machine else f"it is for --system {KIND}")
+        )
+    if machine:
+        return Site(KIND, library.name, variables={"COLLFORGE_SIMULATED": machine.name})
     if not config and system not in LAYOUTS and system == site_file.value("system"):
         config = Path(site_file.value("config") or "").expanduser().absolute()
         if not config.is_file():
@@ -218,7 +238,7 @@ def site_of(system: str, config: Path | None, library: MpiLibrary) -> Site:
         return Site(system, library.name, reframe_checks.SLURM_SETTINGS)
     if system not in LAYOUTS and not config:
         raise CollforgeError(
-            f"system {system} is none of {', '.join(sorted(LAYOUTS))}: "
+            f"system {system} is none of {', '.join(sorted([*LAYOUTS, KIND]))}: "
             "name the ReFrame configuration that has it with --config, or make one by "
             "`collforge site detect FILE`"
         )
@@ -228,8 +248,11 @@ def site_of(system: str, config: Path | None, library: MpiLibrary) -> Site:
 
 
 def system_name(args: argparse.Namespace) -> str:
-    """The system's name in the database. Emulated clusters with different links have different names."""
-    return cluster(args).system if args.system == "emulated" else str(args.system)
+    """The system's name in the database. Clusters with different links, emulated or simulated, differ in it."""
+    if args.system == "emulated":
+        return cluster(args).system
+    machine = None if args.config else Machine.of_system(args.system)
+    return machine.name if machine else str(args.system)
 
 
 def parse_layout(text: str | None, system: str, divided: bool = False) -> Layout:
@@ -239,7 +262,7 @@ def parse_layout(text: str | None, system: str, divided: bool = False) -> Layout
     Raises CollforgeError if the layout does not fit the system.
     """
     at_site = site_file.value("layout") if system == site_file.value("system") else None
-    asked = text or at_site or LAYOUTS.get(system)
+    asked = text or at_site or default_layout(system)
     if asked is None:
         raise CollforgeError(
             f"system {system} has no default layout: give one with --layout, e.g. 4x2"
@@ -256,6 +279,12 @@ def parse_layout(text: str | None, system: str, divided: bool = False) -> Layout
     if read.job and not divided:
         raise CollforgeError(f"layout {asked}: this command has no use for the parts of a job")
     return read
+
+
+def default_layout(system: str) -> str | None:
+    """Of a system that Collforge brings; None of another."""
+    machine = Machine.of_system(system)
+    return machine.layout if machine else LAYOUTS.get(system)
 
 
 def parse_collectives(text: str | None, manifest: Manifest) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ SAMPLES = 40
 PROBLEM_SECONDS = 0.8
 # A job with few problems may have up to this many times as many rounds of each, to use the cost of its start.
 MOST_STRETCH = 6.0
+# Of a case in a simulation, for each rank: a call that is verified and one that is timed.
+SIMULATED_SECONDS = 0.01
 # Calls of a problem that are not samples: warm-up and verification.
 OVERHEAD_CALLS = 2
 # The runtime selects the system's winners by host name (emulated nodes are called node0, node1, ...).
@@ -173,7 +175,7 @@ def next_job(session: Session, standing: Standing, left: float) -> Job | None:
     most = min(left, most_seconds(session, limit))
     least = min(most, least_seconds(session, limit))
     sized = (
-        (turn, replace(kept, seconds=task_seconds(kept.seconds)))
+        (turn, replace(kept, seconds=seconds_of(session, kept)))
         for turn, task in tasks_in_turn(standing)
         if (kept := session.cuts.without(task))
     )
@@ -222,8 +224,15 @@ def time_limit(seconds: float, limit: float) -> float:
     return math.ceil(min(seconds * DOUBT + START + GRACE, limit) / MINUTE) * MINUTE
 
 
+def seconds_of(session: Session, task: Task) -> float:
+    """The estimated seconds of a task in a job."""
+    if session.site.is_simulated:
+        return SIMULATED_SECONDS * session.goal.layout.launched.size * len(task.cases)
+    return task_seconds(task.seconds)
+
+
 def task_seconds(calls: float) -> float:
-    """The estimated seconds of a task in a job: its samples, within the limits, and its other calls.
+    """Those of its samples, within the limits, and its other calls, where processors are real.
 
     ``calls``: the seconds of one call of each of its cases.
     """

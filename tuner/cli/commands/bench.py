@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -15,6 +16,7 @@ from collforge.home import home
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
+from collforge.reframe_checks.systems.simulated import Machine
 from collforge.toolchain import build, libraries
 from collforge.tuner.cli import bench_tables, tables
 from collforge.tuner.cli.command import Subparsers, add_command
@@ -122,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
     site = measuring.site(args, library.name)
     asked(args, library, build.current_manifest())  # a wrong command line ends before the build
     build.build(library)
-    known, cases = asked(args, library, build.read_manifest())
+    known, cases = asked(args, library, measuring.manifest(args))
     goal = known.goal
     job = Job(
         cases,
@@ -131,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
         3600.0,
         args.seed,
         time_limit=3600.0,
-        costs=True,
+        costs=not site.is_simulated,
         in_a_row=args.in_a_row,
         drop_in_by=args.db if args.over_drop_in else None,
     )
@@ -170,6 +172,8 @@ def other_natives(
 ) -> list[Environment]:
     """Raises CollforgeError for options with which the other natives would not be shown, or not be native."""
     found = [Environment.parse(text) for text in args.native_also]
+    if Machine.of_system(args.system):
+        return []  # no variable of an MPI library means anything there
     if not (found or args.exported or args.native_algorithms):
         return []
     if args.over_drop_in or args.steps or args.neighbours:
@@ -187,6 +191,9 @@ def other_natives(
         found += each
     return found
 
+
+BUFFERS = 3
+"""Copies of a rank's data at a time, about: its buffers, those of a variant, what the driver expects."""
 
 LINK_BOUND = 1e-3
 """Seconds that the links take at least, from which they count on the emulated cluster, and not shared cores."""
@@ -252,9 +259,26 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
             names = [entry_of(known, one).completed(one.variant, facts)]
         group.update((name, one.by(name)) for name in names)
     found = [one for group in groups.values() for one in group.values()]
+    if Machine.of_system(args.system):
+        found = fitting(known.made, found)
     if args.over_drop_in and not all(known.made.collective(one.collective).hybrid for one in found):
         raise CollforgeError("--over-drop-in is for hybrid collectives, e.g. --collective hybrid")
     return found
+
+
+def fitting(made: Manifest, cases: Sequence[Case]) -> list[Case]:
+    """Those of which this machine has the memory of all ranks; what is left out is printed."""
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    kept, left_out = [], set[str]()
+    for one in cases:
+        ranks = from_name(one.layout).size
+        needed = BUFFERS * ranks * made.collective(one.collective).total_bytes(ranks, one.bytes)
+        if needed <= most:
+            kept.append(one)
+        else:
+            left_out.add(f"{one.problem}: its simulation needs {needed >> 30} GiB")
+    print("".join(f"left out: {words}\n" for words in sorted(left_out)), end="")
+    return kept
 
 
 def entry_of(known: Known, asked: Case) -> VariantEntry:

@@ -167,7 +167,7 @@ def open_sessions(
     """Builds what is needed for one MPI library. A tuning for each layout of --layout, --profile or --cover."""
     begin = time.monotonic()
     build.build(library)
-    made = build.read_manifest()
+    made = measuring.manifest(args)
     precision = {
         **measuring.precision(args),
         "max_launches": max(Goal.max_launches, 2 * args.launches),

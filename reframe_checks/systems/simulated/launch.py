@@ -1,0 +1,66 @@
+"""The command prefix that runs a program on all ranks of a simulated machine."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from pathlib import Path
+
+from collforge.home import home, make_folder, replace_file
+from collforge.layout import Layout
+from collforge.reframe_checks.systems.simulated.machine import Machine, MachineError
+from collforge.reframe_checks.systems.simulated.platform import hosts, platform
+from collforge.toolchain import libraries, simgrid
+
+_NATIVE = Path(__file__).parent / "native.cpp"
+
+
+def command(mpi: str, machine: Machine, at: Layout) -> list[str]:
+    """Writes the files that describe the machine, too. Raises CollforgeError if SimGrid is not installed.
+
+    Times are those of messages, of reductions, and of a message's overhead on its processor: loads and stores,
+    such as those of shared windows, take none.
+    """
+    library = libraries.find(mpi)
+    folder = make_folder(home() / "simulated")
+    label = f"{machine.name}-{hashlib.sha256(at.name.encode()).hexdigest()[:12]}"
+    files = {"xml": platform(machine, at), "hosts": hosts(at)}
+    for ending, text in files.items():
+        replace_file(folder / f"{label}.{ending}", text.encode(), 0o600)
+    sending = f"0:{machine.overhead:g}e-6:1e-10;{machine.eager:.0f}:{machine.overhead:g}e-6:0"
+    settings = {
+        **simgrid.SETTINGS,
+        "smpi/os": sending,
+        "smpi/ois": sending,
+        "smpi/or": f"0:{machine.overhead:g}e-6:0",
+        "smpi/async-small-thresh": f"{machine.eager:.0f}",
+        "smpi/send-is-detached-thresh": f"{machine.eager:.0f}",
+        "smpi/coll-selector": simgrid.RULES[mpi],
+    }
+    return [
+        "env",
+        f"LD_PRELOAD={_build_native(folder)}",
+        f"SMPI_RULES={simgrid.RULES[mpi]}",
+        f"SMPI_OP_NS={machine.op:g}",
+        "COLLFORGE_START_TIMEOUT=60",
+        *simgrid.smpirun(library.mpirun, folder / f"{label}.xml", folder / f"{label}.hosts"),
+        *("-np", str(at.size)),
+        *(f"--cfg={name}:{value}" for name, value in settings.items()),
+    ]
+
+
+def _build_native(folder: Path) -> Path:
+    """The library of native.cpp; compiled if needed."""
+    label = hashlib.sha256(_NATIVE.read_bytes()).hexdigest()[:16]
+    library = folder / f"native-{label}.so"
+    if not library.exists():
+        unfinished = library.with_suffix(f".{os.getpid()}")
+        build = ["smpicxx", "-O2", "-shared", "-fPIC", "-o", str(unfinished), str(_NATIVE), "-ldl"]
+        done = subprocess.run(build, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise MachineError(
+                f"cannot compile {_NATIVE.name}: run `apt-get install g++`\n{done.stderr}"
+            )
+        unfinished.replace(library)
+    return library
