@@ -30,6 +30,9 @@ class Request {
   public:
     static int recv(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Status *);
     static void send(const void *, int, MPI_Datatype, int, int, MPI_Comm);
+    static Request *irecv(void *, int, MPI_Datatype, int, int, MPI_Comm);
+    static Request *isend(const void *, int, MPI_Datatype, int, int, MPI_Comm);
+    static int wait(Request **, MPI_Status *);
     static void sendrecv(const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int, int, MPI_Comm,
                          MPI_Status *);
 };
@@ -45,7 +48,7 @@ using Reduce = int(VECTOR_OP, int, MPI_Comm);
 using ReduceScatter = int(const void *, void *, const int *, MPI_Datatype, MPI_Op, MPI_Comm);
 using Exchange = int(BLOCKS, MPI_Comm);
 using Rooted = int(BLOCKS, int, MPI_Comm);
-Bcast bcast__binomial_tree, bcast__ompi_split_bintree, bcast__ompi_pipeline;
+Bcast bcast__binomial_tree, bcast__ompi_split_bintree;
 Reduction allreduce__rdb, allreduce__lr, allreduce__ompi_ring_segmented, allreduce__redbcast;
 Reduce reduce__ompi_basic_linear, reduce__ompi_in_order_binary, reduce__ompi_binomial, reduce__ompi_pipeline,
     reduce__ompi_binary;
@@ -202,6 +205,48 @@ void Op::apply(const void *in, void *inout, const int *len, MPI_Datatype type) c
     }
 }
 
+namespace {
+
+/* A chain of ranks, as SimGrid's, which has no segments below 16 KiB. */
+int pipeline(void *data, int n, MPI_Datatype type, int root, MPI_Comm comm, double segment_bytes) {
+    const int size = size_of(comm);
+    const int place = (rank_of(comm) - root + size) % size;
+    const int before = (place - 1 + root + size) % size;
+    const int after = (place + 1 + root) % size;
+    const int most = std::max(1, static_cast<int>(segment_bytes / bytes_of(type, 1)));
+    MPI_Aint begin = 0;
+    MPI_Aint extent = 0;
+    MPI_Type_get_extent(type, &begin, &extent);
+    auto part = [&](int first) { return static_cast<char *>(data) + first * extent; };
+    auto count = [&](int first) { return std::min(most, n - first); };
+    Request *coming = nullptr;
+    Request *going = nullptr;
+
+    for (int first = 0; first < n; first += most) {
+        if (place > 0) {
+            if (first == 0) {
+                coming = Request::irecv(part(0), count(0), type, before, tag, comm);
+            }
+            Request::wait(&coming, MPI_STATUS_IGNORE);
+            if (first + most < n) {
+                coming = Request::irecv(part(first + most), count(first + most), type, before, tag, comm);
+            }
+        }
+        if (place + 1 < size) {
+            if (going != nullptr) {
+                Request::wait(&going, MPI_STATUS_IGNORE);
+            }
+            going = Request::isend(part(first), count(first), type, after, tag, comm);
+        }
+    }
+    if (going != nullptr) {
+        Request::wait(&going, MPI_STATUS_IGNORE);
+    }
+    return MPI_SUCCESS;
+}
+
+} // namespace
+
 /* ---- the decisions of Open MPI 4.0.2 (ompi/mca/coll/tuned/coll_tuned_decision_fixed.c) ---------------------- */
 
 int allreduce__ompi(VECTOR_OP, MPI_Comm comm) {
@@ -222,13 +267,22 @@ int bcast__ompi(void *data, int n, MPI_Datatype type, int root, MPI_Comm comm) {
     if (bytes < 2048 || n <= 1) {
         return bcast__binomial_tree(data, n, type, root, comm);
     }
-    const bool is_split = bytes < 370728 || (size < 13 && size >= 1.6134e-6 * bytes + 2.1102);
-    return (is_split ? bcast__ompi_split_bintree : bcast__ompi_pipeline)(data, n, type, root, comm);
+    if (bytes < 370728 || (size < 13 && size >= 1.6134e-6 * bytes + 2.1102)) {
+        return bcast__ompi_split_bintree(data, n, type, root, comm);
+    }
+    const int kib = size < 1.6134e-6 * bytes + 2.1102   ? 128
+                    : size < 2.3679e-6 * bytes + 1.1787 ? 64
+                    : size < 3.2118e-6 * bytes + 8.7936 ? 16
+                                                        : 8;
+    return pipeline(data, n, type, root, comm, kib * 1024.0);
 }
 
 int reduce__ompi(VECTOR_OP, int root, MPI_Comm comm) {
     const double bytes = bytes_of(type, n);
     const int size = size_of(comm);
+    if (n == 0) {
+        return MPI_SUCCESS; // SimGrid divides by it
+    }
     if (!commutes(op)) {
         return (size < 12 && bytes < 2048 ? reduce__ompi_basic_linear : reduce__ompi_in_order_binary)(
             in, out, n, type, op, root, comm);
