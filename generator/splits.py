@@ -70,6 +70,10 @@ def _lane_slices(m: Machine, group: Group, me: int) -> Counts:
     return list(m.layout.node_sizes)
 
 
+def _of_pairs(name: str) -> str:
+    return f"cf_split_{name}(&{{name}}, comm, {{slot}}, &{{pairs}})"
+
+
 def _by_lane(name: str) -> str:
     return f"cf_split_{name}(&{{name}}, comm, {{slot}}, {{lanes}}, {{lane}}, {{blocks}})"
 
@@ -77,25 +81,25 @@ def _by_lane(name: str) -> str:
 SPLITS: dict[str, Split] = {
     "ranks": Split(_each),
     "blocks": Split(_each, "node_parts", "cf_split_blocks(&{name}, comm, {slot}, {blocks})"),
-    "rows": Split(_every, "row_parts", "cf_split_rows(&{name}, comm, {slot}, {blocks})"),
-    "columns": Split(_every, "column_parts", "cf_split_columns(&{name}, comm, {slot}, {blocks})"),
+    "rows": Split(_every, "row_parts", _of_pairs("rows")),
+    "columns": Split(_every, "column_parts", _of_pairs("columns")),
     "slices": Split(_slices, "slices", "cf_split_slices(&{name}, comm, {slot}, {lanes}, {block})"),
     "lanes": Split(
         _lanes,
         "lane_parts",
-        "cf_split_lanes(&{name}, comm, {slot}, {lanes}, {sent_blocks})",
+        "cf_split_lanes(&{name}, comm, {slot}, {lanes}, {blocks})",
         "collecting",
     ),
-    "collecting": Split(_collecting, "collected_parts", _by_lane("collecting")),
+    "collecting": Split(_collecting, "collected_parts", _of_pairs("collecting")),
     "shares": Split(_shares, "share_parts", _by_lane("shares")),
     "nodes": Split(
         _nodes, "nodes", "cf_split_shares(&{name}, comm, {slot}, &{at}->single, 0, {blocks})"
     ),
-    "node_pairs": Split(_departing, "departing_parts", _by_lane("departing"), "arriving"),
-    "arriving": Split(_arriving, "arriving_parts", _by_lane("arriving")),
+    "node_pairs": Split(_departing, "departing_parts", _of_pairs("departing"), "arriving"),
+    "arriving": Split(_arriving, "arriving_parts", _of_pairs("arriving")),
     "lane_slices": Split(_lane_slices, "lane_slices", _by_lane("lane_slices")),
     # For an exchange among all ranks.
-    "targets": Split(None, "target_parts", "cf_split_ranks(&{name}, comm, {slot}, &{row})"),
+    "targets": Split(None, "target_parts", "cf_split_ranks(&{name}, comm, {slot}, {blocks})"),
     "sources": Split(None, "source_parts", "cf_split_ranks(&{name}, comm, {slot}, &{column})"),
 }
 
