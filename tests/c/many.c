@@ -72,8 +72,9 @@ static void add_member(int group, int rank) {
 
 int PMPI_Comm_rank(MPI_Comm comm, int *rank) {
     const struct group *group = group_of(comm);
-    for (*rank = 0; group->ranks[*rank] != self->rank; ++*rank)
+    for (*rank = 0; group->ranks[*rank] != self->rank; ++*rank) {
         must(*rank + 1 < group->size);
+    }
     return MPI_SUCCESS;
 }
 
@@ -88,8 +89,9 @@ int PMPI_Send(const void *from, int n, MPI_Datatype type, int to, int tag, MPI_C
     memcpy(message->data, from, bytes);
     (void)pthread_mutex_lock(&target->mutex);
     struct message **last = &target->messages;
-    while (*last != NULL)
+    while (*last != NULL) {
         last = &(*last)->next;
+    }
     *last = message;
     (void)pthread_cond_signal(&target->arrived);
     (void)pthread_mutex_unlock(&target->mutex);
@@ -156,8 +158,9 @@ int PMPI_Allgather(const void *from, int n, MPI_Datatype type, void *to, int m, 
     int me = 0;
     must(from != MPI_IN_PLACE && n == m && type == other);
     struct group *group = meet(comm, (struct posted){.from = from}, &me);
-    for (int q = 0; q < group->size; q++)
+    for (int q = 0; q < group->size; q++) {
         memcpy((char *)to + (size_t)q * bytes, group->posted[q].from, bytes);
+    }
     return leave(group);
 }
 
@@ -247,17 +250,22 @@ static char *lay(bool is_source, int *counts, int *displs, bool filled) {
     }
     char *data = calloc((size_t)all + 1, 1);
     must(data != NULL);
-    for (int q = 0; q < size && filled; q++)
-        for (int i = 0; i < counts[q]; i++)
+    for (int q = 0; q < size && filled; q++) {
+        for (int i = 0; i < counts[q]; i++) {
             data[displs[q] + i] =
                 is_source ? value_of(q, self->rank, i) : value_of(self->rank, q, i);
+        }
+    }
     return data;
 }
 
 static const struct cf_variant *find(const char *family, int collective) {
-    for (int v = 0; v < cf_nvariants; v++)
-        if (cf_variants[v]->collective == collective && strcmp(cf_variants[v]->family, family) == 0)
+    for (int v = 0; v < cf_nvariants; v++) {
+        if (cf_variants[v]->collective == collective &&
+            strcmp(cf_variants[v]->family, family) == 0) {
             return cf_variants[v];
+        }
+    }
     abort();
 }
 
@@ -268,44 +276,60 @@ static void run(struct cf_args *args, int collective, int wanted, const char *fa
     static const int neutral[CF_MAX_PARAMETERS];
     args->comm = self->comm.handle;
     must(cf_exchange_sizes(&self->comm, collective, args) == wanted);
-    if (wanted == MPI_SUCCESS)
+    if (wanted == MPI_SUCCESS) {
         must(find(family, collective)->run(args, &self->comm, neutral) == MPI_SUCCESS);
+    }
 }
 
-/* fault: 1: what two ranks send differs from what two others expect, with the same sums; 2: a count
- * of one rank is illegal. */
+/* fault: 1: what two ranks expect differs from what two others send, with the same sums by source,
+ * by target and over all; 2: a count of one rank is illegal; 3: of each rank. */
 static void alltoallv(const char *family, int fault) {
     int sends[MOST_RANKS], sdispls[MOST_RANKS], receives[MOST_RANKS], rdispls[MOST_RANKS];
     char *from = lay(false, sends, sdispls, true), *to = lay(true, receives, rdispls, false);
     char *right = lay(true, receives, rdispls, true);
-    if (fault == 1 && self->rank < 2)
-        receives[2] += self->rank == 0 ? 1 : -1;
-    if (fault == 2 && self->rank == size - 1)
+    if (fault == 1 && self->rank < 2) {
+        receives[2 + self->rank]++;
+        receives[3 - self->rank]--;
+    }
+    if (fault == 3 || (fault == 2 && self->rank == size - 1)) {
         sends[1] = -1;
-    struct cf_args args = {.sendbuf = from,     .sendcounts = sends, .sdispls = sdispls,
-                           .sendtype = MPI_BYTE, .recvbuf = to,       .recvcounts = receives,
-                           .rdispls = rdispls,  .recvtype = MPI_BYTE};
+    }
+    struct cf_args args = {.sendbuf = from,
+                           .sendcounts = sends,
+                           .sdispls = sdispls,
+                           .sendtype = MPI_BYTE,
+                           .recvbuf = to,
+                           .recvcounts = receives,
+                           .rdispls = rdispls,
+                           .recvtype = MPI_BYTE};
     run(&args, CF_ALLTOALLV, fault == 0 ? MPI_SUCCESS : CF_DECLINED, family);
-    must(fault != 0 ||
-         memcmp(to, right, (size_t)(rdispls[size - 1] + receives[size - 1])) == 0);
+    must(fault != 0 || memcmp(to, right, (size_t)(rdispls[size - 1] + receives[size - 1])) == 0);
     free(from);
     free(to);
     free(right);
 }
 
-/* Many bytes, which nobody sends: each block has `bytes`. */
-static void exchange(int bytes, int wanted) {
+/* Sizes only: the first n ranks send so many bytes to each other. */
+static void exchange(int n, int bytes, int wanted) {
     int counts[MOST_RANKS], displs[MOST_RANKS] = {0};
     char nothing = 0;
-    for (int q = 0; q < size; q++)
-        counts[q] = bytes;
-    struct cf_args args = {.sendbuf = &nothing,  .sendcounts = counts, .sdispls = displs,
-                           .sendtype = MPI_BYTE, .recvbuf = &nothing,  .recvcounts = counts,
-                           .rdispls = displs,    .recvtype = MPI_BYTE, .comm = self->comm.handle};
+    for (int q = 0; q < size; q++) {
+        counts[q] = self->rank < n && q < n ? bytes : 0;
+    }
+    struct cf_args args = {.sendbuf = &nothing,
+                           .sendcounts = counts,
+                           .sdispls = displs,
+                           .sendtype = MPI_BYTE,
+                           .recvbuf = &nothing,
+                           .recvcounts = counts,
+                           .rdispls = displs,
+                           .recvtype = MPI_BYTE,
+                           .comm = self->comm.handle};
     must(cf_exchange_sizes(&self->comm, CF_ALLTOALLV, &args) == wanted);
     const struct cf_exchanged *found = &self->comm.exchanged;
-    must(wanted != MPI_SUCCESS || (found->mean == bytes && found->largest == bytes &&
-                                   found->total == (int64_t)size * bytes && !found->few));
+    const int64_t all = (int64_t)n * n * bytes, pairs = (int64_t)size * size;
+    must(wanted != MPI_SUCCESS || (found->mean == (all + pairs - 1) / pairs &&
+                                   found->total == (int64_t)n * bytes && !found->few));
 }
 
 static void rooted(const char *family, int root) {
@@ -319,23 +343,37 @@ static void rooted(const char *family, int root) {
         displs[q] = filled;
     }
     must((all = realloc(all, (size_t)filled + 1)) != NULL);
-    for (int i = 0; i < own; i++)
+    for (int i = 0; i < own; i++) {
         one[i] = value_of(self->rank, root, i);
+    }
     memset(all, 0, (size_t)filled);
-    struct cf_args gather = {.sendbuf = one,       .sendcount = own,  .sendtype = MPI_BYTE,
-                             .recvbuf = all,       .recvcounts = counts, .rdispls = displs,
-                             .recvtype = MPI_BYTE, .root = root};
+    struct cf_args gather = {.sendbuf = one,
+                             .sendcount = own,
+                             .sendtype = MPI_BYTE,
+                             .recvbuf = all,
+                             .recvcounts = counts,
+                             .rdispls = displs,
+                             .recvtype = MPI_BYTE,
+                             .root = root};
     run(&gather, CF_GATHERV, MPI_SUCCESS, family);
-    for (int q = 0; q < size && is_root; q++)
-        for (int i = 0; i < counts[q]; i++)
+    for (int q = 0; q < size && is_root; q++) {
+        for (int i = 0; i < counts[q]; i++) {
             must(all[displs[q] + i] == value_of(q, root, i));
+        }
+    }
     memset(one, 0, sizeof one);
-    struct cf_args scatter = {.sendbuf = all,       .sendcounts = counts, .sdispls = displs,
-                              .sendtype = MPI_BYTE, .recvbuf = one,       .recvcount = own,
-                              .recvtype = MPI_BYTE, .root = root};
+    struct cf_args scatter = {.sendbuf = all,
+                              .sendcounts = counts,
+                              .sdispls = displs,
+                              .sendtype = MPI_BYTE,
+                              .recvbuf = one,
+                              .recvcount = own,
+                              .recvtype = MPI_BYTE,
+                              .root = root};
     run(&scatter, CF_SCATTERV, MPI_SUCCESS, family);
-    for (int i = 0; i < own; i++)
+    for (int i = 0; i < own; i++) {
         must(one[i] == value_of(self->rank, root, i));
+    }
     free(all);
 }
 
@@ -353,8 +391,10 @@ static void *work(void *rank) {
     }
     alltoallv("full_lane", 1);
     alltoallv("full_lane", 2);
-    exchange(4096, MPI_SUCCESS);   /* together more than 2^31 bytes, but not on a node */
-    exchange(100000, CF_DECLINED); /* on a node, too */
+    alltoallv("full_lane", 3);
+    exchange(size, 4096, MPI_SUCCESS);   /* more than 2^31 bytes, but not on a node */
+    exchange(size, 100000, CF_DECLINED); /* on a node, too */
+    exchange(2, 100000000, MPI_SUCCESS); /* not together, but by what a node may have */
     cf_tmpbufs_free(&self->comm.tmpbufs);
     return NULL;
 }
@@ -382,11 +422,15 @@ static void make_groups(int *node_of) {
         must(pthread_mutex_init(&ranks[r].mutex, NULL) == 0);
         must(pthread_cond_init(&ranks[r].arrived, NULL) == 0);
     }
-    for (int lane = 0; lane < first->min_node_size; lane++)
-        for (int node = 0; node < nodes; node++)
-            for (int r = 0; r < size; r++)
-                if (first->node_of[r] == node && first->node_rank_of[r] == lane)
+    for (int lane = 0; lane < first->min_node_size; lane++) {
+        for (int node = 0; node < nodes; node++) {
+            for (int r = 0; r < size; r++) {
+                if (first->node_of[r] == node && first->node_rank_of[r] == lane) {
                     add_member(1 + nodes + lane, r);
+                }
+            }
+        }
+    }
     for (int g = 0; g < ngroups; g++) {
         must((groups[g].posted = calloc((size_t)groups[g].size, sizeof(struct posted))) != NULL);
         must(pthread_barrier_init(&groups[g].barrier, NULL, (unsigned)groups[g].size) == 0);
@@ -415,8 +459,9 @@ int main(int argc, char **argv) {
     nodes = argc == 3 ? atoi(argv[2]) : 0;
     must(size > 2 && size <= MOST_RANKS && nodes > 1 && 2 * nodes <= size);
     /* Half of the ranks in order, but the first node has fewer; the others in turn. */
-    for (int r = 0; r < size; r++)
+    for (int r = 0; r < size; r++) {
         node_of[r] = 2 * r < size ? (2 * r + nodes) * nodes / (size + nodes) : r * 5 % nodes;
+    }
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const uintptr_t bytes = i == 0 ? 1 : i == 1 ? 4 : 8;
         const uintptr_t entry = bytes << CF_TYPE_SIZE_SHIFT | CF_TYPE_PREDEFINED | CF_TYPE_DENSE;
@@ -425,13 +470,16 @@ int main(int argc, char **argv) {
     make_groups(node_of);
     must(pthread_attr_init(&attributes) == 0);
     must(pthread_attr_setstacksize(&attributes, STACK) == 0);
-    for (int r = 0; r < size; r++)
+    for (int r = 0; r < size; r++) {
         must(pthread_create(&ranks[r].thread, &attributes, work, &ranks[r]) == 0);
-    for (int r = 0; r < size; r++)
+    }
+    for (int r = 0; r < size; r++) {
         must(pthread_join(ranks[r].thread, NULL) == 0);
+    }
     printf("node %d\n", ranks[0].comm.layout.max_node_size);
-    for (int run = 0; run < RUNS; run++)
+    for (int run = 0; run < RUNS; run++) {
         report(run);
+    }
     puts("passed");
     return 0;
 }

@@ -144,8 +144,9 @@ static int exchange_blocks(struct cf_comm *comm, const struct own *share, bool l
 
 /* ---- a block of each pair -------------------------------------------------------------------- */
 
-/* Sums over all ranks, in one MPI_Allreduce. They wrap around. */
-enum { BYTES, ILLEGAL, DIFFERENCES, SUMS };
+/* Sums over all ranks, in one MPI_Allreduce. They wrap around. DIFFERENCES is 0 if the sides of all
+ * blocks are equal and legal. */
+enum { BYTES, DIFFERENCES, SUMS };
 
 /* Stores the sizes of this rank's blocks: of those that it sends, then of those that it receives.
  * Adds up what it tells the others. Returns the bytes of the larger side. */
@@ -182,9 +183,9 @@ static int exchange_pairs(struct cf_comm *comm, const struct own *share, bool le
     if (legal) {
         most = tell(share, size, comm->layout.rank, units, sums);
     }
-    sums[ILLEGAL] = !legal || most > CF_MOST_BYTES;
+    sums[DIFFERENCES] += !legal || most > CF_MOST_BYTES;
     CF_TRY(PMPI_Allreduce(MPI_IN_PLACE, sums, SUMS, MPI_UINT64_T, MPI_SUM, args->comm));
-    if (sums[ILLEGAL] > 0 || sums[DIFFERENCES] != 0) {
+    if (sums[DIFFERENCES] != 0) {
         return CF_DECLINED;
     }
     const int64_t all = (int64_t)sums[BYTES];
