@@ -72,9 +72,8 @@ static void add_member(int group, int rank) {
 
 int PMPI_Comm_rank(MPI_Comm comm, int *rank) {
     const struct group *group = group_of(comm);
-    for (*rank = 0; group->ranks[*rank] != self->rank; ++*rank) {
+    for (*rank = 0; group->ranks[*rank] != self->rank; ++*rank)
         must(*rank + 1 < group->size);
-    }
     return MPI_SUCCESS;
 }
 
@@ -89,9 +88,8 @@ int PMPI_Send(const void *from, int n, MPI_Datatype type, int to, int tag, MPI_C
     memcpy(message->data, from, bytes);
     (void)pthread_mutex_lock(&target->mutex);
     struct message **last = &target->messages;
-    while (*last != NULL) {
+    while (*last != NULL)
         last = &(*last)->next;
-    }
     *last = message;
     (void)pthread_cond_signal(&target->arrived);
     (void)pthread_mutex_unlock(&target->mutex);
@@ -158,9 +156,8 @@ int PMPI_Allgather(const void *from, int n, MPI_Datatype type, void *to, int m, 
     int me = 0;
     must(from != MPI_IN_PLACE && n == m && type == other);
     struct group *group = meet(comm, (struct posted){.from = from}, &me);
-    for (int q = 0; q < group->size; q++) {
+    for (int q = 0; q < group->size; q++)
         memcpy((char *)to + (size_t)q * bytes, group->posted[q].from, bytes);
-    }
     return leave(group);
 }
 
@@ -260,25 +257,26 @@ static char *lay(bool is_source, int *counts, int *displs, bool filled) {
 }
 
 static const struct cf_variant *find(const char *family, int collective) {
-    for (int v = 0; v < cf_nvariants; v++) {
-        if (cf_variants[v]->collective == collective &&
-            strcmp(cf_variants[v]->family, family) == 0) {
+    for (int v = 0; v < cf_nvariants; v++)
+        if (cf_variants[v]->collective == collective && strcmp(cf_variants[v]->family, family) == 0)
             return cf_variants[v];
-        }
-    }
     abort();
 }
 
 enum { RUNS = 2 };
 static const char *const families[RUNS] = {"full_lane", "hierarchical"};
 
+static void agree(struct cf_args *args, int collective, int wanted) {
+    args->comm = self->comm.handle;
+    args->sendtype = args->recvtype = MPI_BYTE;
+    must(cf_exchange_sizes(&self->comm, collective, args) == wanted);
+}
+
 static void run(struct cf_args *args, int collective, int wanted, const char *family) {
     static const int neutral[CF_MAX_PARAMETERS];
-    args->comm = self->comm.handle;
-    must(cf_exchange_sizes(&self->comm, collective, args) == wanted);
-    if (wanted == MPI_SUCCESS) {
+    agree(args, collective, wanted);
+    if (wanted == MPI_SUCCESS)
         must(find(family, collective)->run(args, &self->comm, neutral) == MPI_SUCCESS);
-    }
 }
 
 /* fault: 1: what two ranks expect differs from what two others send, with the same sums by source,
@@ -291,17 +289,10 @@ static void alltoallv(const char *family, int fault) {
         receives[2 + self->rank]++;
         receives[3 - self->rank]--;
     }
-    if (fault == 3 || (fault == 2 && self->rank == size - 1)) {
+    if (fault == 3 || (fault == 2 && self->rank == size - 1))
         sends[1] = -1;
-    }
-    struct cf_args args = {.sendbuf = from,
-                           .sendcounts = sends,
-                           .sdispls = sdispls,
-                           .sendtype = MPI_BYTE,
-                           .recvbuf = to,
-                           .recvcounts = receives,
-                           .rdispls = rdispls,
-                           .recvtype = MPI_BYTE};
+    struct cf_args args = {.sendbuf = from, .sendcounts = sends, .sdispls = sdispls, .recvbuf = to,
+        .recvcounts = receives, .rdispls = rdispls};
     run(&args, CF_ALLTOALLV, fault == 0 ? MPI_SUCCESS : CF_DECLINED, family);
     must(fault != 0 || memcmp(to, right, (size_t)(rdispls[size - 1] + receives[size - 1])) == 0);
     free(from);
@@ -313,19 +304,11 @@ static void alltoallv(const char *family, int fault) {
 static void exchange(int n, int bytes, int wanted) {
     int counts[MOST_RANKS], displs[MOST_RANKS] = {0};
     char nothing = 0;
-    for (int q = 0; q < size; q++) {
+    for (int q = 0; q < size; q++)
         counts[q] = self->rank < n && q < n ? bytes : 0;
-    }
-    struct cf_args args = {.sendbuf = &nothing,
-                           .sendcounts = counts,
-                           .sdispls = displs,
-                           .sendtype = MPI_BYTE,
-                           .recvbuf = &nothing,
-                           .recvcounts = counts,
-                           .rdispls = displs,
-                           .recvtype = MPI_BYTE,
-                           .comm = self->comm.handle};
-    must(cf_exchange_sizes(&self->comm, CF_ALLTOALLV, &args) == wanted);
+    struct cf_args args = {.sendbuf = &nothing, .sendcounts = counts, .sdispls = displs, .recvbuf =
+        &nothing, .recvcounts = counts, .rdispls = displs};
+    agree(&args, CF_ALLTOALLV, wanted);
     const struct cf_exchanged *found = &self->comm.exchanged;
     const int64_t all = (int64_t)n * n * bytes, pairs = (int64_t)size * size;
     must(wanted != MPI_SUCCESS || (found->mean == (all + pairs - 1) / pairs &&
@@ -343,37 +326,21 @@ static void rooted(const char *family, int root) {
         displs[q] = filled;
     }
     must((all = realloc(all, (size_t)filled + 1)) != NULL);
-    for (int i = 0; i < own; i++) {
+    for (int i = 0; i < own; i++)
         one[i] = value_of(self->rank, root, i);
-    }
     memset(all, 0, (size_t)filled);
-    struct cf_args gather = {.sendbuf = one,
-                             .sendcount = own,
-                             .sendtype = MPI_BYTE,
-                             .recvbuf = all,
-                             .recvcounts = counts,
-                             .rdispls = displs,
-                             .recvtype = MPI_BYTE,
-                             .root = root};
+    struct cf_args gather = {.sendbuf = one, .sendcount = own, .recvbuf = all, .recvcounts =
+        counts, .rdispls = displs, .root = root};
     run(&gather, CF_GATHERV, MPI_SUCCESS, family);
-    for (int q = 0; q < size && is_root; q++) {
-        for (int i = 0; i < counts[q]; i++) {
+    for (int q = 0; q < size && is_root; q++)
+        for (int i = 0; i < counts[q]; i++)
             must(all[displs[q] + i] == value_of(q, root, i));
-        }
-    }
     memset(one, 0, sizeof one);
-    struct cf_args scatter = {.sendbuf = all,
-                              .sendcounts = counts,
-                              .sdispls = displs,
-                              .sendtype = MPI_BYTE,
-                              .recvbuf = one,
-                              .recvcount = own,
-                              .recvtype = MPI_BYTE,
-                              .root = root};
+    struct cf_args scatter = {.sendbuf = all, .sendcounts = counts, .sdispls = displs, .recvbuf =
+        one, .recvcount = own, .root = root};
     run(&scatter, CF_SCATTERV, MPI_SUCCESS, family);
-    for (int i = 0; i < own; i++) {
+    for (int i = 0; i < own; i++)
         must(one[i] == value_of(self->rank, root, i));
-    }
     free(all);
 }
 
@@ -424,11 +391,9 @@ static void make_groups(int *node_of) {
     }
     for (int lane = 0; lane < first->min_node_size; lane++) {
         for (int node = 0; node < nodes; node++) {
-            for (int r = 0; r < size; r++) {
-                if (first->node_of[r] == node && first->node_rank_of[r] == lane) {
+            for (int r = 0; r < size; r++)
+                if (first->node_of[r] == node && first->node_rank_of[r] == lane)
                     add_member(1 + nodes + lane, r);
-                }
-            }
         }
     }
     for (int g = 0; g < ngroups; g++) {
@@ -459,9 +424,8 @@ int main(int argc, char **argv) {
     nodes = argc == 3 ? atoi(argv[2]) : 0;
     must(size > 2 && size <= MOST_RANKS && nodes > 1 && 2 * nodes <= size);
     /* Half of the ranks in order, but the first node has fewer; the others in turn. */
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < size; r++)
         node_of[r] = 2 * r < size ? (2 * r + nodes) * nodes / (size + nodes) : r * 5 % nodes;
-    }
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const uintptr_t bytes = i == 0 ? 1 : i == 1 ? 4 : 8;
         const uintptr_t entry = bytes << CF_TYPE_SIZE_SHIFT | CF_TYPE_PREDEFINED | CF_TYPE_DENSE;
@@ -470,16 +434,13 @@ int main(int argc, char **argv) {
     make_groups(node_of);
     must(pthread_attr_init(&attributes) == 0);
     must(pthread_attr_setstacksize(&attributes, STACK) == 0);
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < size; r++)
         must(pthread_create(&ranks[r].thread, &attributes, work, &ranks[r]) == 0);
-    }
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < size; r++)
         must(pthread_join(ranks[r].thread, NULL) == 0);
-    }
     printf("node %d\n", ranks[0].comm.layout.max_node_size);
-    for (int run = 0; run < RUNS; run++) {
+    for (int run = 0; run < RUNS; run++)
         report(run);
-    }
     puts("passed");
     return 0;
 }
