@@ -79,10 +79,6 @@ static int own_index(const struct own *own, int rank, int i) {
     return own->blocks == 1 && own->side.counts != NULL ? rank : i;
 }
 
-static int own_block(const struct own *own, int rank, int i) {
-    return block_bytes(&own->side, own->element, own_index(own, rank, i));
-}
-
 double cf_own_mean(const struct cf_layout *layout, int collective, const struct cf_args *args) {
     const struct own own = own_of(layout, collective, args);
     double bytes = 0;
@@ -120,7 +116,9 @@ static int exchange_blocks(struct cf_comm *comm, const struct own *share, bool l
     for (int i = 0; i < size && share->other_blocks == size; i++) {
         hash += hash_of_block((uint64_t)i, block_bytes(&share->other, share->other_element, i));
     }
-    const int mine[] = {legal ? own_block(share, comm->layout.rank, 0) : -1, (int)(hash & INT_MAX)};
+    const int at = own_index(share, comm->layout.rank, 0);
+    const int own = legal ? block_bytes(&share->side, share->element, at) : -1;
+    const int mine[] = {own, (int)(hash & INT_MAX)};
     CF_TRY(PMPI_Allgather(mine, 2, MPI_INT, told, 2, MPI_INT, args->comm));
     const int hash_of_root = told[2 * (MPI_Aint)args->root + 1];
     hash = 0;
@@ -168,9 +166,9 @@ static int64_t tell(const struct own *share, int size, int rank, int *units, uin
 }
 
 /*
- * Sums suffice for most calls: predefined ops on predefined types, which MPI libraries reduce best.
- * The one maximum, of the bytes of a rank, is only needed where all blocks together exceed the
- * limit, which all ranks then know.
+ * Predefined ops on predefined types are what MPI libraries reduce best; none has both sums and
+ * maxima. The one maximum, of the bytes of a rank, is only needed where all blocks together exceed
+ * the limit of memory, which all ranks then know: nearly always among a thousand ranks.
  */
 static int exchange_pairs(struct cf_comm *comm, const struct own *share, bool legal,
                           const struct cf_args *args) {

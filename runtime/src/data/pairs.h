@@ -21,8 +21,8 @@ struct cf_pairs {
     /* [sources * (CF_PAIRS_SUMS + on_lane)] of each source, in node rank order: the units that it
      * sends, that it receives, and of its blocks to the ranks on the lane, in lanes->order. */
     const int *rows;
-    const int
-        *columns; /* [targets * size] of each target: of its blocks by source, in node order */
+    /* [targets * size] of each target: of its blocks by source, in node order. */
+    const int *columns;
 };
 
 enum { CF_PAIRS_SENT, CF_PAIRS_RECEIVED, CF_PAIRS_SUMS };
