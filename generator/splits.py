@@ -15,13 +15,13 @@ Group = Sequence[int]
 class Split:
     """How a buffer is cut among the members of a communicator (struct cf_split).
 
-    ``cells(machine, group, me)``: the number of cells that rank ``me`` has for each member of a group; None
-    if the split exists in C only. ``name``: the C variable. ``setup``: the C call that fills the variable, a
-    format of {name}, {slot} and local variables (Scope.fill). ``receiving``: the split of the received
-    data of an all-to-all, if it differs.
+    ``cells(machine, group, me)``: the number of cells that rank ``me`` has for each member of a group.
+    ``name``: the C variable. ``setup``: the C call that fills the variable, a format of {name}, {slot} and
+    local variables (Scope.fill). ``receiving``: the split of the received data of an all-to-all, if it
+    differs.
     """
 
-    cells: Callable[[Machine, Group, int], Counts] | None
+    cells: Callable[[Machine, Group, int], Counts]
     name: str = ""
     setup: str = ""
     receiving: str = ""
@@ -70,6 +70,10 @@ def _lane_slices(m: Machine, group: Group, me: int) -> Counts:
     return list(m.layout.node_sizes)
 
 
+def _of_pairs(name: str) -> str:
+    return f"cf_split_{name}(&{{name}}, comm, {{slot}}, &{{pairs}})"
+
+
 def _by_lane(name: str) -> str:
     return f"cf_split_{name}(&{{name}}, comm, {{slot}}, {{lanes}}, {{lane}}, {{blocks}})"
 
@@ -77,34 +81,34 @@ def _by_lane(name: str) -> str:
 SPLITS: dict[str, Split] = {
     "ranks": Split(_each),
     "blocks": Split(_each, "node_parts", "cf_split_blocks(&{name}, comm, {slot}, {blocks})"),
-    "rows": Split(_every, "row_parts", "cf_split_rows(&{name}, comm, {slot}, {blocks})"),
-    "columns": Split(_every, "column_parts", "cf_split_columns(&{name}, comm, {slot}, {blocks})"),
+    "rows": Split(_every, "row_parts", _of_pairs("rows")),
+    "columns": Split(_every, "column_parts", _of_pairs("columns")),
     "slices": Split(_slices, "slices", "cf_split_slices(&{name}, comm, {slot}, {lanes}, {block})"),
     "lanes": Split(
         _lanes,
         "lane_parts",
-        "cf_split_lanes(&{name}, comm, {slot}, {lanes}, {sent_blocks})",
+        "cf_split_lanes(&{name}, comm, {slot}, {lanes}, {blocks})",
         "collecting",
     ),
-    "collecting": Split(_collecting, "collected_parts", _by_lane("collecting")),
+    "collecting": Split(_collecting, "collected_parts", _of_pairs("collecting")),
     "shares": Split(_shares, "share_parts", _by_lane("shares")),
     "nodes": Split(
         _nodes, "nodes", "cf_split_shares(&{name}, comm, {slot}, &{at}->single, 0, {blocks})"
     ),
-    "node_pairs": Split(_departing, "departing_parts", _by_lane("departing"), "arriving"),
-    "arriving": Split(_arriving, "arriving_parts", _by_lane("arriving")),
+    "node_pairs": Split(_departing, "departing_parts", _of_pairs("departing"), "arriving"),
+    "arriving": Split(_arriving, "arriving_parts", _of_pairs("arriving")),
     "lane_slices": Split(_lane_slices, "lane_slices", _by_lane("lane_slices")),
-    # For an exchange among all ranks.
-    "targets": Split(None, "target_parts", "cf_split_ranks(&{name}, comm, {slot}, &{row})"),
-    "sources": Split(None, "source_parts", "cf_split_ranks(&{name}, comm, {slot}, &{column})"),
+    # For an exchange among all ranks, in rank order: on one node, or with one rank on each.
+    "targets": Split(
+        _each, "target_parts", "cf_split_ranks(&{name}, comm, {slot}, {blocks})", "sources"
+    ),
+    "sources": Split(_each, "source_parts", "cf_split_ranks(&{name}, comm, {slot}, &{column})"),
 }
 
 
 def sent(name: str, m: Machine, group: Group, me: int) -> Counts:
     """The number of cells that rank ``me`` sends to each member of a group."""
-    cells = SPLITS[name].cells
-    assert cells is not None, name
-    return cells(m, group, me)
+    return SPLITS[name].cells(m, group, me)
 
 
 def received(name: str, m: Machine, group: Group, me: int) -> Counts:

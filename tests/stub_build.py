@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -124,6 +125,35 @@ class Build:
         found = re.fullmatch(r"runs (\d+) .* version 1\.2\.3", done.out[-1])
         assert found
         return int(found[1]), done.log
+
+
+def link_alone(
+    built: Path, generated: Path, sources: Sequence[Path], folder: Path, *flags: str
+) -> Path:
+    """Links a program that has an MPI library of its own with the runtime's objects, built for MPICH.
+
+    It is named after its first source. Functions that its MPI library lacks abort.
+    """
+    objects = (built / "obj" / "library.list").read_text().split()
+    options = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
+    options += [f"-I{path}" for path in (RUNTIME / "src", RUNTIME / "include", generated)]
+    program = folder / sources[0].stem
+    own = []
+    for source in sources:
+        own.append(f"{program}-{source.stem}.o")
+        assert execute(["mpicc.mpich", *options, "-c", str(source), "-o", own[-1]]).returncode == 0
+    symbols = execute(["nm", *objects, *own]).stdout
+    wanted = set(re.findall(r" U (P?MPIX?_\w+)$", symbols, re.MULTILINE))
+    there = set(re.findall(r" [TtVW] (P?MPIX?_\w+)$", symbols, re.MULTILINE))
+    missing = folder / f"{program.name}-missing.c"
+    text = "#include <stdio.h>\n#include <stdlib.h>\n"
+    for one in sorted(wanted - there):
+        text += f'void {one}(void) {{ fputs("{one} is not there\\n", stderr); abort(); }}\n'
+    missing.write_text(text)
+    # gcc instead of mpicc, which would add its MPI library.
+    command = ["gcc", "-pthread", *objects, *own, str(missing), *flags, "-o", str(program)]
+    assert execute([*command, "-ldl", "-lm"]).returncode == 0
+    return program
 
 
 def make_build(mpi: str, *programs: str, flags: str = "") -> Build:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import re
 import statistics
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stub_build import HERE, RUNTIME, STUB, Build, make_build
+from stub_build import HERE, STUB, Build, link_alone, make_build
 from support import LIBRARIES, execute, make_folder
 from test_runtime_database import Database
 
@@ -69,29 +68,9 @@ class Scale:
 
 
 def link(build: Build, folder: Path) -> Path:
-    """Links the program with the objects of a build. Functions that the simulated MPI library lacks abort."""
-    objects = (build.folder / "obj" / "library.list").read_text().split()
-    flags = ["-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"]
-    flags += [f"-I{path}" for path in (RUNTIME / "src", RUNTIME / "include", STUB)]
-    own = []
-    for source in (SOURCES / "mpi.c", SOURCES / "scale.c"):
-        own.append(str(folder / f"scale-{source.stem}.o"))
-        command = ["mpicc.mpich", *flags, "-c", str(source), "-o", own[-1]]
-        assert execute(command).returncode == 0
-    symbols = execute(["nm", *objects, *own]).stdout
-    wanted = set(re.findall(r" U (P?MPIX?_\w+)$", symbols, re.MULTILINE))
-    there = set(re.findall(r" [TtVW] (P?MPIX?_\w+)$", symbols, re.MULTILINE))
-    missing = folder / "scale-missing.c"
-    text = "#include <stdio.h>\n#include <stdlib.h>\n"
-    for one in sorted(wanted - there):
-        text += f'void {one}(void) {{ fputs("{one} is not there\\n", stderr); abort(); }}\n'
-    missing.write_text(text)
-    program = folder / "scale"
     wraps = [f"-Wl,--wrap={one}" for one in ("malloc", "calloc", "realloc", "free")]
-    # gcc instead of mpicc, which would add its MPI library.
-    command = ["gcc", "-pthread", *objects, *own, str(missing), *wraps, "-o", str(program)]
-    assert execute([*command, "-ldl", "-lm"]).returncode == 0
-    return program
+    sources = (SOURCES / "scale.c", SOURCES / "mpi.c")
+    return link_alone(build.folder, STUB, sources, folder, *wraps)
 
 
 @pytest.fixture(scope="module")

@@ -48,24 +48,24 @@ def of_call(variant: Variant) -> list[Local]:
     condition = permutes[0].where if permutes else None
     shared = "{parameter}[NODE_PHASE] == SHARED && comm->shared != NULL"
     # Space for all blocks of a rank; in an all-to-all, for those it sends and those it receives.
-    most = "cf_larger(cf_all_units({at}, &{row}), cf_all_units({at}, &{column}))"
-    on_lane = "{carrier} ? cf_%s_units({at}, {lanes}, {lane}, {blocks}) : 0"
+    most = "cf_larger(cf_all_units({at}, {blocks}), cf_all_units({at}, &{column}))"
+    on_lane = "{carrier} ? cf_lane_units({at}, {lanes}, {lane}, {blocks}) : 0"
+    pairs = "{{.lanes = {lanes}, .blocks = {blocks}}}"
     share = "{carrier} ? cf_share_units({at}, {lanes}, {lane}, {at}->node, {blocks}) : 0"
     return [
         Local("shared", "const bool ", shared),
         Local("unit", "const struct cf_unit *", "&call.unit"),
         Local("block", "const int ", "call.block"),
         Local("blocks", "const struct cf_blocks *", "&call.blocks"),
-        Local("row", "const struct cf_blocks ", "cf_row({blocks}, {at}->size, {at}->rank)"),
-        Local("column", "const struct cf_blocks ", "cf_column({blocks}, {at}->size, {at}->rank)"),
-        Local("sent_blocks", "", "&{row}" if all_to_all else "{blocks}"),
+        Local("column", "const struct cf_blocks ", "cf_column({blocks}, {at}->size)"),
+        Local("pairs", "struct cf_pairs ", pairs, "CF_TRY(cf_pairs_begin(&pairs, comm));"),
         Local("received_blocks", "", "&{column}" if all_to_all else "{blocks}"),
         Local("own_units", "const int ", "cf_block({blocks}, {at}->rank)"),
         Local("all_units", "const int ", most if all_to_all else "cf_all_units({at}, {blocks})"),
         Local("share_units", "const int ", share),
-        Local("lane_units", "const int ", on_lane % "lane"),
-        Local("outgoing_units", "const int ", on_lane % "outgoing"),
-        Local("incoming_units", "const int ", on_lane % "incoming"),
+        Local("lane_units", "const int ", on_lane),
+        Local("outgoing_units", "const int ", "cf_outgoing_units(&{pairs})"),
+        Local("incoming_units", "const int ", "cf_incoming_units(&{pairs})"),
         Local("fewer_lanes", "const bool ", "{lanes}->k < {at}->max_node_size"),
         Local("permuted", "const bool ", condition.to_c(PLACES) if condition else "false"),
     ]

@@ -21,9 +21,7 @@ MOVE: Keys = {"from": BUFFER, "to": BUFFER}
 OVER = ("node", "lane", "all")
 ROOTS = ("root", "leader", "root_node")
 MEMBERS = ("all", "carriers", "root")  # ranks of a node that can wait or be waited for
-CUTS = tuple(
-    name for name in SPLITS if name not in ("collecting", "arriving", "targets", "sources")
-)
+CUTS = tuple(name for name in SPLITS if name not in ("collecting", "arriving", "sources"))
 OPTIONAL = ("blocks",)
 
 # The names in the condition of a step (Machine.facts), in C (Scope.fill).

@@ -54,7 +54,7 @@ class Reorder(RankStep):
         by_node = "nodes" in c.step["direction"]
         direction = "to_lanes" if to_lanes else "to_ranks"
         lanes = f"&{use.at}->single" if by_node else use.lanes
-        blocks = use.sent_blocks if to_lanes else use.received_blocks
+        blocks = use.blocks if to_lanes else use.received_blocks
         arguments = f"comm, {lanes}, {c.source}, {c.target}, {blocks}, {use.unit}"
         return f"CF_TRY(cf_reorder_{direction}({arguments}));"
 
@@ -82,8 +82,5 @@ class Regroup(RankStep):
         return out
 
     def to_c(self, c: InC) -> str:
-        use = c.use
-        arguments = (
-            f"comm, {use.lanes}, {use.lane}, {c.source}, {c.target}, {use.blocks}, {use.unit}"
-        )
+        arguments = f"comm, &{c.use.pairs}, {c.source}, {c.target}, {c.use.unit}"
         return f"CF_TRY(cf_regroup_{c.step['direction']}({arguments}));"

@@ -6,6 +6,7 @@
 #include "data/component.h"
 #include "data/facts.h"
 #include "data/operands.h"
+#include "data/pairs.h"
 #include "data/shuffle.h"
 #include "lane/lane.h"
 #include "node/shared.h"

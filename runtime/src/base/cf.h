@@ -88,11 +88,11 @@ struct cf_tmpbufs {
 
 /* The sizes of an irregular call, which its ranks have exchanged. */
 struct cf_exchanged {
-    const int *units; /* bytes of the blocks: [size], or of all pairs: [source * size + target] */
+    const int *units; /* bytes of the blocks, as in struct cf_blocks */
     int64_t mean;     /* bytes of a block, rounded up */
-    int64_t largest;
-    int64_t total; /* the largest packed buffer on any rank */
-    bool few;      /* whether no temporary of a variant can exceed the limit of memory */
+    int64_t largest;  /* of an all-to-all: total / size, rounded up */
+    int64_t total;    /* the largest packed buffer on any rank */
+    bool few;         /* whether no temporary of a variant can exceed the limit of memory */
 };
 
 /* The state of a communicator for variants. */

@@ -34,75 +34,17 @@ static bool side_is_legal(const struct cf_side *side, int64_t element, int n) {
     return true;
 }
 
-/* Continues a hash with one size. It takes one multiplication where cf_hash takes four. */
-static inline uint64_t hash_size(uint64_t hash, int bytes) {
-    hash = (hash ^ (uint32_t)bytes) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
+/* Sums of these over a call's blocks differ if one block does. index: that of a rank or a pair. */
+static inline uint64_t hash_of_block(uint64_t index, int bytes) {
+    uint64_t hash = CF_HASH_BEGIN + (index << 31 | (uint32_t)bytes);
+    hash = (hash ^ hash >> 30) * UINT64_C(0xbf58476d1ce4e5b9); /* splitmix64 */
+    hash = (hash ^ hash >> 27) * UINT64_C(0x94d049bb133111eb);
+    return hash ^ hash >> 31;
 }
 
-/*
- * A hash of the first n block sizes of the side where this rank passes all blocks. Every rank
- * compares it with the exchanged sizes. MPI demands equal sizes on both sides, but MPI libraries
- * also accept receivers with spare room.
- */
-static int hash_of_blocks(const struct cf_side *side, int64_t element, int n) {
-    uint64_t hash = CF_HASH_BEGIN;
-
-    for (int i = 0; i < n; i++) {
-        hash = hash_size(hash, block_bytes(side, element, i));
-    }
-    return (int)(hash & INT_MAX);
-}
-
-/* Whether each rank's hash equals that of the exchanged sizes. units: [size][own + 1], each rank's
- * sizes and its hash. */
-static bool sides_agree(const int *units, int size, int own, int root) {
-    for (int rank = 0; rank < size; rank++) {
-        uint64_t hash = CF_HASH_BEGIN;
-        if (own == 1 && rank != root) {
-            continue;
-        }
-        for (int i = 0; i < size; i++) {
-            const MPI_Aint row = (MPI_Aint)i * (own + 1);
-            hash = hash_size(hash, units[row + (own == 1 ? 0 : rank)]);
-        }
-        if (units[(MPI_Aint)rank * (own + 1) + own] != (int)(hash & INT_MAX)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* The most bytes that any rank sends or receives, of the blocks of all pairs. */
-static int64_t most_of_a_rank(const int *units, int size) {
-    int64_t most = 0;
-
-    for (int rank = 0; rank < size; rank++) {
-        int64_t sent = 0;
-        int64_t received = 0;
-        for (int other = 0; other < size; other++) {
-            sent += units[(MPI_Aint)rank * size + other];
-            received += units[(MPI_Aint)other * size + rank];
-        }
-        most = sent > most ? sent : most;
-        most = received > most ? received : most;
-    }
-    return most;
-}
-
-/* From the bytes of all ranks' blocks, and of the largest one. */
-static void sum_up(struct cf_exchanged *found, int64_t all, int64_t largest, int size, bool pairs) {
-    const int64_t blocks = pairs ? (int64_t)size * size : size;
-
-    found->mean = (all + blocks - 1) / blocks;
-    found->largest = largest;
-    found->total = all;
-    /* No temporary has more than all blocks. */
-    found->few = all <= cf_runtime.memory / CF_TMPBUF_SLOTS;
-    if (pairs && !found->few) {
-        found->total = most_of_a_rank(found->units, size);
-        found->largest = (found->total + size - 1) / size;
-    }
+/* Whether no temporary can exceed the limit of memory: none has more than all blocks. */
+static bool is_few(int64_t all) {
+    return all <= CF_MOST_BYTES && all <= cf_runtime.memory / CF_TMPBUF_SLOTS;
 }
 
 /* The side where this rank has its own block, or its row of pairs; and the other one. */
@@ -137,10 +79,6 @@ static int own_index(const struct own *own, int rank, int i) {
     return own->blocks == 1 && own->side.counts != NULL ? rank : i;
 }
 
-static int own_block(const struct own *own, int rank, int i) {
-    return block_bytes(&own->side, own->element, own_index(own, rank, i));
-}
-
 double cf_own_mean(const struct cf_layout *layout, int collective, const struct cf_args *args) {
     const struct own own = own_of(layout, collective, args);
     double bytes = 0;
@@ -158,41 +96,122 @@ double cf_own_mean(const struct cf_layout *layout, int collective, const struct 
     return bytes / own.blocks;
 }
 
-int cf_exchange_sizes(struct cf_comm *comm, int collective, const struct cf_args *args) {
+/* ---- a block of each rank -------------------------------------------------------------------- */
+
+/*
+ * Each rank tells its block's size. The root, which passes the sizes of all blocks, tells a hash of
+ * them: MPI demands equal sizes on both sides, but MPI libraries also accept receivers with spare
+ * room.
+ */
+static int exchange_blocks(struct cf_comm *comm, const struct own *share, bool legal,
+                           const struct cf_args *args) {
     const int size = comm->layout.size;
-    const struct own share = own_of(&comm->layout, collective, args);
-    const int own = share.blocks;
-    const bool legal = side_is_legal(&share.side, share.element, share.side_blocks) &&
-                       side_is_legal(&share.other, share.other_element, share.other_blocks);
-    int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS,
-                           ((size_t)size + 1) * ((size_t)own + 1) * sizeof *units);
+    int *told = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS, 2 * (size_t)size * sizeof *told);
+    uint64_t hash = 0;
     int64_t all = 0;
     int largest = 0;
     int least = 0;
 
-    CF_TRY_MEMORY(units);
-    int *mine = units + (MPI_Aint)size * (own + 1);
-    for (int i = 0; i < own; i++) {
-        mine[i] = legal ? own_block(&share, comm->layout.rank, i) : -1;
+    CF_TRY_MEMORY(told);
+    for (int i = 0; i < size && share->other_blocks == size; i++) {
+        hash += hash_of_block((uint64_t)i, block_bytes(&share->other, share->other_element, i));
     }
-    mine[own] =
-        hash_of_blocks(&share.other, share.other_element, share.other_blocks == size ? size : 0);
-    CF_TRY(PMPI_Allgather(mine, own + 1, MPI_INT, units, own + 1, MPI_INT, args->comm));
-    const bool agree = sides_agree(units, size, own, args->root);
+    const int at = own_index(share, comm->layout.rank, 0);
+    const int own = legal ? block_bytes(&share->side, share->element, at) : -1;
+    const int mine[] = {own, (int)(hash & INT_MAX)};
+    CF_TRY(PMPI_Allgather(mine, 2, MPI_INT, told, 2, MPI_INT, args->comm));
+    const int hash_of_root = told[2 * (MPI_Aint)args->root + 1];
+    hash = 0;
     for (int rank = 0; rank < size; rank++) {
-        for (int i = 0; i < own; i++) {
-            const int told = units[(MPI_Aint)rank * (own + 1) + i];
-            units[(MPI_Aint)rank * own + i] = told;
-            all += told;
-            largest = told > largest ? told : largest;
-            least = told < least ? told : least;
-        }
+        told[rank] = told[2 * (MPI_Aint)rank];
+        hash += hash_of_block((uint64_t)rank, told[rank]);
+        all += told[rank];
+        largest = told[rank] > largest ? told[rank] : largest;
+        least = told[rank] < least ? told[rank] : least;
     }
-    if (!agree || least < 0 || all > CF_MOST_BYTES) {
+    if (hash_of_root != (int)(hash & INT_MAX) || least < 0 || all > CF_MOST_BYTES) {
         return CF_DECLINED;
     }
-    comm->exchanged.units = units;
-    sum_up(&comm->exchanged, all, largest, size,
-           cf_collectives[collective].varies == CF_VARIES_PAIR);
+    comm->exchanged = (struct cf_exchanged){.units = told,
+                                            .mean = (all + size - 1) / size,
+                                            .largest = largest,
+                                            .total = all,
+                                            .few = is_few(all)};
     return MPI_SUCCESS;
+}
+
+/* ---- a block of each pair -------------------------------------------------------------------- */
+
+/* Sums over all ranks, in one MPI_Allreduce. They wrap around. DIFFERENCES is 0 if the sides of all
+ * blocks are equal and legal. */
+enum { BYTES, DIFFERENCES, SUMS };
+
+/* Stores the sizes of this rank's blocks: of those that it sends, then of those that it receives.
+ * Adds up what it tells the others. Returns the bytes of the larger side. */
+static int64_t tell(const struct own *share, int size, int rank, int *units, uint64_t sums[SUMS]) {
+    int64_t sent = 0;
+    int64_t received = 0;
+
+    for (int i = 0; i < size; i++) {
+        units[i] = block_bytes(&share->side, share->element, i);
+        units[size + i] = block_bytes(&share->other, share->other_element, i);
+        sums[DIFFERENCES] += hash_of_block((uint64_t)rank * (uint64_t)size + (uint64_t)i, units[i]);
+        sums[DIFFERENCES] -=
+            hash_of_block((uint64_t)i * (uint64_t)size + (uint64_t)rank, units[size + i]);
+        sent += units[i];
+        received += units[size + i];
+    }
+    sums[BYTES] = (uint64_t)sent;
+    return sent > received ? sent : received;
+}
+
+/*
+ * Predefined ops on predefined types are what MPI libraries reduce best; none has both sums and
+ * maxima. The one maximum, of the bytes of a rank, is only needed where all blocks together exceed
+ * the limit of memory, which all ranks then know: nearly always among a thousand ranks.
+ */
+static int exchange_pairs(struct cf_comm *comm, const struct own *share, bool legal,
+                          const struct cf_args *args) {
+    const int size = comm->layout.size;
+    int *units = cf_tmpbuf(&comm->tmpbufs, CF_SLOT_UNITS, 2 * (size_t)size * sizeof *units);
+    uint64_t sums[SUMS] = {0};
+    int64_t most = 0;
+
+    CF_TRY_MEMORY(units);
+    if (legal) {
+        most = tell(share, size, comm->layout.rank, units, sums);
+    }
+    sums[DIFFERENCES] += !legal || most > CF_MOST_BYTES;
+    CF_TRY(PMPI_Allreduce(MPI_IN_PLACE, sums, SUMS, MPI_UINT64_T, MPI_SUM, args->comm));
+    if (sums[DIFFERENCES] != 0) {
+        return CF_DECLINED;
+    }
+    const int64_t all = (int64_t)sums[BYTES];
+    const bool few = is_few(all);
+    if (few) {
+        most = all;
+    } else {
+        CF_TRY(PMPI_Allreduce(MPI_IN_PLACE, &most, 1, MPI_INT64_T, MPI_MAX, args->comm));
+    }
+    /* A carrier has at most what its node's ranks have. */
+    if (all > CF_MOST_BYTES && most * comm->layout.max_node_size > CF_MOST_BYTES) {
+        return CF_DECLINED;
+    }
+    const int64_t pairs = (int64_t)size * size;
+    comm->exchanged = (struct cf_exchanged){.units = units,
+                                            .mean = (all + pairs - 1) / pairs,
+                                            .largest = (most + size - 1) / size,
+                                            .total = most,
+                                            .few = few};
+    return MPI_SUCCESS;
+}
+
+int cf_exchange_sizes(struct cf_comm *comm, int collective, const struct cf_args *args) {
+    const struct own share = own_of(&comm->layout, collective, args);
+    const bool legal = side_is_legal(&share.side, share.element, share.side_blocks) &&
+                       side_is_legal(&share.other, share.other_element, share.other_blocks);
+
+    return cf_collectives[collective].varies == CF_VARIES_PAIR
+               ? exchange_pairs(comm, &share, legal, args)
+               : exchange_blocks(comm, &share, legal, args);
 }

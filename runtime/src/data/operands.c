@@ -70,7 +70,7 @@ static inline int set_blocks(struct cf_operands *operands, const int *counts, st
     for (int i = 0; i < ranks; i++) {
         units[i] = counts[i] * size;
     }
-    operands->blocks = (struct cf_blocks){units, 1, 0};
+    operands->blocks = (struct cf_blocks){units, 0};
     return MPI_SUCCESS;
 }
 
@@ -99,7 +99,7 @@ static inline bool begin_plain(struct cf_operands *operands, const struct cf_rol
     }
     *operands = (struct cf_operands){.unit = byte_unit,
                                      .block = block,
-                                     .blocks = {NULL, 1, block},
+                                     .blocks = {NULL, block},
                                      .commutes = true,
                                      .input = roles->in_blocks > 0 ? input : NULL,
                                      .output = output,
@@ -119,7 +119,7 @@ static inline int size_blocks(struct cf_operands *operands, const struct cf_role
         return set_blocks(operands, side->counts, comm, (int)size);
     }
     operands->block = side->count * (int)size;
-    operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
+    operands->blocks = (struct cf_blocks){NULL, operands->block};
     return MPI_SUCCESS;
 }
 
@@ -170,7 +170,7 @@ CF_APART static int begin_movement(struct cf_operands *operands, const struct cf
     bool packed = false;
 
     if (roles->exchanged) {
-        operands->blocks = (struct cf_blocks){comm->exchanged.units, 1, 0};
+        operands->blocks = (struct cf_blocks){comm->exchanged.units, 0};
     } else {
         CF_TRY(size_blocks(operands, roles, use_send ? &send : &recv, comm));
     }
@@ -237,7 +237,7 @@ CF_APART static int begin_reduction(struct cf_operands *operands, const struct c
         CF_TRY(set_blocks(operands, args->recvcounts, comm, 1));
     } else {
         operands->block = args->recvcount;
-        operands->blocks = (struct cf_blocks){NULL, 1, operands->block};
+        operands->blocks = (struct cf_blocks){NULL, operands->block};
     }
     return roles->apart && in_place
                ? cf_copy_apart(comm, CF_SLOT_INPUT, &operands->input,
@@ -264,7 +264,7 @@ int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles
         return MPI_SUCCESS;
     }
     *operands = (struct cf_operands){.unit = byte_unit,
-                                     .blocks = {NULL, 1, 0},
+                                     .blocks = {NULL, 0},
                                      .commutes = true,
                                      .unpack = {.type = MPI_DATATYPE_NULL}};
     if (roles->moves_nothing) {

@@ -248,26 +248,21 @@ int cf_place_lane(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, 
     return place(comm, ranks_of_lane(comm, lanes, lane), from, to, blocks, unit);
 }
 
-int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
-                              const void *from, void *to, const struct cf_blocks *pairs,
-                              const struct cf_unit *unit) {
+int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_pairs *pairs, const void *from,
+                              void *to, const struct cf_unit *unit) {
     const struct cf_layout *at = &comm->layout;
-    const int sources = at->node_size[at->node];
-    const int *source_ranks = cf_share_ranks(at, &at->single, 0, at->node);
-    MPI_Aint *taken = positions_of(comm, sources); /* read so far, by source */
+    MPI_Aint *taken = positions_of(comm, pairs->sources); /* read so far, by source */
     MPI_Aint filled = 0;
 
     CF_TRY_MEMORY(taken);
-    for (int s = 0; s < sources; s++) {
-        const struct cf_blocks row = cf_row(pairs, at->size, source_ranks[s]);
+    for (int s = 0; s < pairs->sources; s++) {
         taken[s] = filled;
-        filled += cf_lane_units(at, lanes, lane, &row);
+        filled += cf_pairs_on_lane(pairs, s);
     }
     filled = 0;
     for (int node = 0; node < at->nodes; node++) {
-        for (int s = 0; s < sources; s++) {
-            const struct cf_blocks row = cf_row(pairs, at->size, source_ranks[s]);
-            const int units = cf_share_units(at, lanes, lane, node, &row);
+        for (int s = 0; s < pairs->sources; s++) {
+            const int units = cf_pairs_to_node(at, pairs, s, node);
             CF_TRY(
                 cf_copy(comm, cf_at(unit, to, filled), cf_at(unit, from, taken[s]), units, unit));
             taken[s] += units;
@@ -277,26 +272,21 @@ int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_lanes *lanes
     return MPI_SUCCESS;
 }
 
-int cf_regroup_by_target_rank(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
-                              const void *from, void *to, const struct cf_blocks *pairs,
-                              const struct cf_unit *unit) {
+int cf_regroup_by_target_rank(struct cf_comm *comm, const struct cf_pairs *pairs, const void *from,
+                              void *to, const struct cf_unit *unit) {
     const struct cf_layout *at = &comm->layout;
-    const int *target_ranks = cf_share_ranks(at, lanes, lane, at->node);
-    const int targets = lanes->share_size[lane * at->nodes + at->node];
     MPI_Aint *taken = positions_of(comm, at->size); /* read so far, by source in node order */
     MPI_Aint filled = 0;
 
     CF_TRY_MEMORY(taken);
     for (int s = 0; s < at->size; s++) {
-        const struct cf_blocks row = cf_row(pairs, at->size, at->single.order[s]);
         taken[s] = filled;
-        filled += cf_units_of(&row, target_ranks, targets);
+        filled += cf_pairs_from_source(pairs, s);
     }
     filled = 0;
-    for (int target = 0; target < targets; target++) {
-        const struct cf_blocks column = cf_column(pairs, at->size, target_ranks[target]);
+    for (int target = 0; target < pairs->targets; target++) {
         for (int s = 0; s < at->size; s++) {
-            const int units = cf_block(&column, at->single.order[s]);
+            const int units = cf_pair_received(pairs, target, s);
             CF_TRY(
                 cf_copy(comm, cf_at(unit, to, filled), cf_at(unit, from, taken[s]), units, unit));
             taken[s] += units;

@@ -3,7 +3,7 @@
 #ifndef COLLFORGE_SHUFFLE_H_INCLUDED
 #define COLLFORGE_SHUFFLE_H_INCLUDED
 
-#include "data/split.h"
+#include "data/pairs.h"
 #include "data/unit.h"
 
 /* Sends the part of each rank of the node to the carrier of its lane, in node rank order. */
@@ -55,12 +55,10 @@ int cf_place_share(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
 int cf_place_lane(struct cf_comm *comm, const struct cf_lanes *lanes, int lane, const void *from,
                   void *to, const struct cf_blocks *blocks, const struct cf_unit *unit);
 /* From (source rank of this node, target on the lane by node) to (target node, source, target). */
-int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
-                              const void *from, void *to, const struct cf_blocks *pairs,
-                              const struct cf_unit *unit);
+int cf_regroup_by_target_node(struct cf_comm *comm, const struct cf_pairs *pairs, const void *from,
+                              void *to, const struct cf_unit *unit);
 /* From (source rank in node order, target in this node's share of the lane) to (target, source). */
-int cf_regroup_by_target_rank(struct cf_comm *comm, const struct cf_lanes *lanes, int lane,
-                              const void *from, void *to, const struct cf_blocks *pairs,
-                              const struct cf_unit *unit);
+int cf_regroup_by_target_rank(struct cf_comm *comm, const struct cf_pairs *pairs, const void *from,
+                              void *to, const struct cf_unit *unit);
 
 #endif

@@ -3,7 +3,7 @@
 
 #include "data/tmpbuf.h"
 
-static int split_begin(struct cf_split *split, struct cf_comm *comm, int slot, int n) {
+int cf_split_begin(struct cf_split *split, struct cf_comm *comm, int slot, int n) {
     split->n = n;
     split->counts = cf_tmpbuf(&comm->tmpbufs, slot, 2 * (size_t)n * sizeof(int));
     split->displs = split->counts == NULL ? NULL : split->counts + n;
@@ -13,7 +13,7 @@ static int split_begin(struct cf_split *split, struct cf_comm *comm, int slot, i
 int cf_split_slices(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_lanes *lanes, int units) {
     const int n = comm->layout.node_size[comm->layout.node];
-    CF_TRY(split_begin(split, comm, slot, n));
+    CF_TRY(cf_split_begin(split, comm, slot, n));
     const int each = units / lanes->k; /* divisions dominate the cost here */
     const int longer = units % lanes->k;
     for (int i = 0; i < n; i++) {
@@ -28,7 +28,7 @@ int cf_split_lanes(struct cf_split *split, struct cf_comm *comm, int slot,
                    const struct cf_lanes *lanes, const struct cf_blocks *blocks) {
     const struct cf_layout *at = &comm->layout;
     const int n = at->node_size[at->node];
-    CF_TRY(split_begin(split, comm, slot, n));
+    CF_TRY(cf_split_begin(split, comm, slot, n));
     for (int i = 0; i < n; i++) {
         split->counts[i] = i < lanes->k ? cf_lane_units(at, lanes, i, blocks) : 0;
     }
@@ -39,7 +39,7 @@ int cf_split_lanes(struct cf_split *split, struct cf_comm *comm, int slot,
 int cf_split_shares(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks) {
     const struct cf_layout *at = &comm->layout;
-    CF_TRY(split_begin(split, comm, slot, at->nodes));
+    CF_TRY(cf_split_begin(split, comm, slot, at->nodes));
     for (int node = 0; node < at->nodes; node++) {
         split->counts[node] = cf_share_units(at, lanes, lane, node, blocks);
     }
@@ -47,86 +47,24 @@ int cf_split_shares(struct cf_split *split, struct cf_comm *comm, int slot,
     return MPI_SUCCESS;
 }
 
-/* What split_node counts for each rank of this node. */
-enum part { OWN_BLOCK, WHOLE_ROW, WHOLE_COLUMN, ROW_ON_LANE };
-
-static int split_node(struct cf_split *split, struct cf_comm *comm, int slot, enum part part,
-                      const struct cf_blocks *blocks, const struct cf_lanes *lanes, int lane) {
+int cf_split_blocks(struct cf_split *split, struct cf_comm *comm, int slot,
+                    const struct cf_blocks *blocks) {
     const struct cf_layout *at = &comm->layout;
     const int n = at->node_size[at->node];
     const int *ranks = cf_share_ranks(at, &at->single, 0, at->node);
-    CF_TRY(split_begin(split, comm, slot, n));
+    CF_TRY(cf_split_begin(split, comm, slot, n));
     for (int i = 0; i < n; i++) {
-        const struct cf_blocks some = part == WHOLE_COLUMN ? cf_column(blocks, at->size, ranks[i])
-                                                           : cf_row(blocks, at->size, ranks[i]);
-        split->counts[i] = part == OWN_BLOCK     ? cf_block(blocks, ranks[i])
-                           : part == ROW_ON_LANE ? cf_lane_units(at, lanes, lane, &some)
-                                                 : cf_all_units(at, &some);
+        split->counts[i] = cf_block(blocks, ranks[i]);
     }
     cf_split_end(split);
     return MPI_SUCCESS;
-}
-
-int cf_split_blocks(struct cf_split *split, struct cf_comm *comm, int slot,
-                    const struct cf_blocks *blocks) {
-    return split_node(split, comm, slot, OWN_BLOCK, blocks, NULL, 0);
-}
-
-int cf_split_rows(struct cf_split *split, struct cf_comm *comm, int slot,
-                  const struct cf_blocks *pairs) {
-    return split_node(split, comm, slot, WHOLE_ROW, pairs, NULL, 0);
-}
-
-int cf_split_columns(struct cf_split *split, struct cf_comm *comm, int slot,
-                     const struct cf_blocks *pairs) {
-    return split_node(split, comm, slot, WHOLE_COLUMN, pairs, NULL, 0);
-}
-
-int cf_split_collecting(struct cf_split *split, struct cf_comm *comm, int slot,
-                        const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs) {
-    const struct cf_blocks none = {NULL, 1, 0};
-
-    if (comm->layout.node_rank >= lanes->k) {
-        return split_node(split, comm, slot, OWN_BLOCK, &none, NULL, 0);
-    }
-    return split_node(split, comm, slot, ROW_ON_LANE, pairs, lanes, lane);
-}
-
-/* counts[node]: the blocks from all ranks of one node to another node's ranks on a lane. */
-static int split_nodes(struct cf_split *split, struct cf_comm *comm, int slot,
-                       const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs,
-                       bool arriving) {
-    const struct cf_layout *at = &comm->layout;
-    CF_TRY(split_begin(split, comm, slot, at->nodes));
-    for (int node = 0; node < at->nodes; node++) {
-        const int from = arriving ? node : at->node;
-        const int *sources = cf_share_ranks(at, &at->single, 0, from);
-        split->counts[node] = 0;
-        for (int i = 0; i < at->node_size[from]; i++) {
-            const struct cf_blocks row = cf_row(pairs, at->size, sources[i]);
-            split->counts[node] +=
-                cf_share_units(at, lanes, lane, arriving ? at->node : node, &row);
-        }
-    }
-    cf_split_end(split);
-    return MPI_SUCCESS;
-}
-
-int cf_split_departing(struct cf_split *split, struct cf_comm *comm, int slot,
-                       const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs) {
-    return split_nodes(split, comm, slot, lanes, lane, pairs, false);
-}
-
-int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
-                      const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs) {
-    return split_nodes(split, comm, slot, lanes, lane, pairs, true);
 }
 
 int cf_split_lane_slices(struct cf_split *split, struct cf_comm *comm, int slot,
                          const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks) {
     const struct cf_layout *at = &comm->layout;
 
-    CF_TRY(split_begin(split, comm, slot, at->nodes));
+    CF_TRY(cf_split_begin(split, comm, slot, at->nodes));
     split->total = 0;
     split->uniform = split->alike = false; /* the regular collectives would ignore displs */
     for (int node = 0; node < at->nodes; node++) {
@@ -141,7 +79,7 @@ int cf_split_lane_slices(struct cf_split *split, struct cf_comm *comm, int slot,
 }
 
 int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n, int units) {
-    CF_TRY(split_begin(split, comm, slot, n));
+    CF_TRY(cf_split_begin(split, comm, slot, n));
     for (int i = 0; i < n; i++) {
         split->counts[i] = units / n + (i < units % n);
     }
@@ -151,7 +89,7 @@ int cf_split_even(struct cf_split *split, struct cf_comm *comm, int slot, int n,
 
 int cf_split_rotated(struct cf_split *split, struct cf_comm *comm, int slot,
                      const struct cf_split *other, int first) {
-    CF_TRY(split_begin(split, comm, slot, other->n));
+    CF_TRY(cf_split_begin(split, comm, slot, other->n));
     for (int i = 0; i < other->n; i++) {
         split->counts[i] = other->counts[(first + i) % other->n];
     }
@@ -161,7 +99,7 @@ int cf_split_rotated(struct cf_split *split, struct cf_comm *comm, int slot,
 
 int cf_split_ranks(struct cf_split *split, struct cf_comm *comm, int slot,
                    const struct cf_blocks *blocks) {
-    CF_TRY(split_begin(split, comm, slot, comm->layout.size));
+    CF_TRY(cf_split_begin(split, comm, slot, comm->layout.size));
     for (int rank = 0; rank < comm->layout.size; rank++) {
         split->counts[rank] = cf_block(blocks, rank);
     }

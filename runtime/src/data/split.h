@@ -15,6 +15,9 @@ struct cf_split {
                      parts end earlier */
 };
 
+/* A split of n members whose counts the caller stores before cf_split_end, in a slot. */
+int cf_split_begin(struct cf_split *split, struct cf_comm *comm, int slot, int n);
+
 /* Sets what follows from the counts. */
 static inline void cf_split_end(struct cf_split *split) {
     split->total = 0;
@@ -37,29 +40,15 @@ int cf_split_lanes(struct cf_split *split, struct cf_comm *comm, int slot,
 /* For each node: the blocks of its ranks on a lane. */
 int cf_split_shares(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks);
-/* For each rank of this node: its block; all it sends; all it receives. */
+/* For each rank of this node: its block. */
 int cf_split_blocks(struct cf_split *split, struct cf_comm *comm, int slot,
                     const struct cf_blocks *blocks);
-int cf_split_rows(struct cf_split *split, struct cf_comm *comm, int slot,
-                  const struct cf_blocks *pairs);
-int cf_split_columns(struct cf_split *split, struct cf_comm *comm, int slot,
-                     const struct cf_blocks *pairs);
-/* For each rank of this node: what it sends to the ranks on the lane that this rank carries, if
- * any. */
-int cf_split_collecting(struct cf_split *split, struct cf_comm *comm, int slot,
-                        const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
-/* For each node: the blocks from this node's ranks to that node's ranks on a lane. */
-int cf_split_departing(struct cf_split *split, struct cf_comm *comm, int slot,
-                       const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
-/* For each node: the blocks from that node's ranks to this node's ranks on a lane. */
-int cf_split_arriving(struct cf_split *split, struct cf_comm *comm, int slot,
-                      const struct cf_lanes *lanes, int lane, const struct cf_blocks *pairs);
 /* For each node: this lane's slice of the concatenated blocks of its ranks. displs are positions
  * among all blocks in rank order, and total is the units of all blocks. Only for consecutive
  * placements. */
 int cf_split_lane_slices(struct cf_split *split, struct cf_comm *comm, int slot,
                          const struct cf_lanes *lanes, int lane, const struct cf_blocks *blocks);
-/* One block per rank of the communicator. blocks: a row, to send, or a column, to receive. */
+/* One block per rank of the communicator. */
 int cf_split_ranks(struct cf_split *split, struct cf_comm *comm, int slot,
                    const struct cf_blocks *blocks);
 /* Divides units evenly over n members; the first units % n members have one more. */
