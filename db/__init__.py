@@ -14,6 +14,7 @@ from collforge.db.errors import (
     Unverified,
 )
 from collforge.db.records import (
+    EXTRAPOLATED,
     MEASURED,
     PREDICTED,
     Choice,
@@ -42,6 +43,7 @@ from collforge.db.records import (
 from collforge.db.store import Store
 
 __all__ = [
+    "EXTRAPOLATED",
     "MEASURED",
     "PREDICTED",
     "Choice",

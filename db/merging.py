@@ -25,7 +25,7 @@ SAME_RATE = 1.5
 _DERIVED = {
     "winner": ("system", "mpi_library", "layout"),
     "undecided": ("system", "mpi_library", "layout"),
-    "map": ("system", "mpi_library"),
+    "point": ("system", "mpi_library"),
 }
 # What may differ in files that are joined, and is no result: that of the first file holds.
 _FIRST_HOLDS = (

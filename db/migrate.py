@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from importlib.abc import Traversable
 
 APPLICATION_ID = int.from_bytes(b"Colf", "big")
-VERSION = 9
+VERSION = 10
 
 
 class Connection(Protocol):

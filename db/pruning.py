@@ -125,7 +125,7 @@ class Pruned(Store):
     @contextmanager
     def _indexed(self) -> Iterator[None]:
         """With indexes by which SQLite finds what refers to a deleted row."""
-        columns = {"winner": "verification", "map": "verification", "measurement": "variant"}
+        columns = {"winner": "verification", "point": "verification", "measurement": "variant"}
         columns["decision"] = "run"
         for table, column in columns.items():
             self._rows(f"CREATE INDEX pruning_{table} ON {table} ({column})")
@@ -190,7 +190,7 @@ class Pruned(Store):
         self, old: Old, current: Collection[Place], keys: Collection[object]
     ) -> int:
         """``keys``: of the measurements that are removed. What a winner or a point rests on stays."""
-        rows = self._rows("SELECT verification FROM winner UNION SELECT verification FROM map")
+        rows = self._rows("SELECT verification FROM winner UNION SELECT verification FROM point")
         failed = {one for (one,) in self._rows("SELECT id FROM verification WHERE NOT passed")}
         needed = {one for (one,) in rows}
         doomed = set()

@@ -29,7 +29,7 @@ class Section:
     winners: Mapping[str, Sequence[Choice]]
     """Layout -> its winners, sorted."""
     points: Mapping[str, Sequence[Choice]]
-    """The same for the points of the map; their layouts are named ``~NODESxRANKS``. And for what jobs
+    """The same for the points of the map, named as `MapPoint.name` tells. And for what jobs
     confirmed of it (``=LAYOUT``) or refuted (``!LAYOUT``)."""
 
     @property
@@ -73,7 +73,7 @@ def _expected(store: Store, place: Place, verified: Collection[Variant]) -> dict
     for point in store.map(place):
         if point.variant.is_native or point.variant in verified:
             choice = Choice(point.bytes, point.variant, point.ratio, point.low, point.ratio, 0)
-            points.setdefault(f"~{point.layout}", []).append(choice)
+            points.setdefault(point.name, []).append(choice)
     for one in store.learnt(place):
         if one.variant in verified:
             choice = Choice(one.bytes, one.variant, one.ratio, one.ratio, one.ratio, 0)

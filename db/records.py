@@ -143,8 +143,8 @@ class Choice:
     """Of a call by the variant; None: not known."""
 
 
-MEASURED, PREDICTED = "measured", "predicted"
-"""The evidence of a point of the map: that very layout was measured, or those around it."""
+MEASURED, PREDICTED, EXTRAPOLATED = "measured", "predicted", "extrapolated"
+"""The evidence of a point of the map: that very layout was measured, those around it, or far smaller ones."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,11 @@ class MapPoint:
     @property
     def layout(self) -> str:
         return f"{self.nodes}x{self.ranks_per_node}"
+
+    @property
+    def name(self) -> str:
+        """As the runtime reads it (runtime/src/winners/winners.h): ``~4x2``, extrapolated ``~~512x64``."""
+        return f"{'~' * (1 + (self.evidence == EXTRAPOLATED))}{self.layout}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
--- The schema of a Collforge database, version 9. Statements are separated by blank lines.
+-- The schema of a Collforge database, version 10. Statements are separated by blank lines.
 --
 -- Deployed libraries of an older version go on reading: what the runtime reads (winners.c) keeps its meaning, or
 -- gets another name.
@@ -186,7 +186,7 @@ CREATE TABLE decision (
 
 -- The map: what is expected to win on layouts that were not measured, at points of nodes x ranks on each
 -- (consecutive, one thread). Runtimes look up the nearest point. It follows from the measurements of all layouts.
-CREATE TABLE map (
+CREATE TABLE point (
     id INTEGER PRIMARY KEY,
     system INTEGER NOT NULL REFERENCES system (id),
     mpi_library INTEGER NOT NULL REFERENCES mpi_library (id),
@@ -198,8 +198,8 @@ CREATE TABLE map (
     -- Time of native / time of the variant, as expected, and the least that is likely.
     ratio REAL NOT NULL CHECK (typeof(ratio) = 'real'),
     ratio_low REAL NOT NULL CHECK (typeof(ratio_low) = 'real' AND ratio_low > 0),
-    -- measured: on this very layout; predicted: from those around it.
-    evidence TEXT NOT NULL CHECK (evidence IN ('measured', 'predicted')),
+    -- measured: on this very layout; predicted: from those around it; extrapolated: from far smaller ones.
+    evidence TEXT NOT NULL CHECK (evidence IN ('measured', 'predicted', 'extrapolated')),
     -- JSON array of the names of the layouts that it follows from.
     sources TEXT NOT NULL CHECK (sources GLOB '[[]*]'),
     -- A passing verification of the variant; NULL for native, which needs none.
@@ -402,7 +402,7 @@ BEGIN
 END;
 
 -- As for winners.
-CREATE TRIGGER map_is_verified BEFORE INSERT ON map
+CREATE TRIGGER map_is_verified BEFORE INSERT ON point
 WHEN (SELECT family FROM variant WHERE id = NEW.variant) <> 'native'
 BEGIN
     SELECT RAISE(ABORT, 'unverified winner')
@@ -420,15 +420,18 @@ END;
 CREATE TRIGGER verification_erases_from_map AFTER INSERT ON verification
 WHEN NEW.passed = 0
 BEGIN
-    DELETE FROM map
+    DELETE FROM point
     WHERE variant = NEW.variant AND mpi_library = (SELECT mpi_library FROM run WHERE id = NEW.run);
 END;
 
 CREATE TRIGGER verification_of_map_is_kept BEFORE DELETE ON verification
-WHEN EXISTS (SELECT 1 FROM map WHERE verification = OLD.id)
+WHEN EXISTS (SELECT 1 FROM point WHERE verification = OLD.id)
 BEGIN
     SELECT RAISE(ABORT, 'a point of the map rests on this verification');
 END;
+
+-- What libraries of before schema 10 read: they would serve what is extrapolated without a trial.
+CREATE VIEW map AS SELECT * FROM point WHERE evidence <> 'extrapolated';
 
 -- What `collforge winners` and `collforge report` read. The runtime reads the tables themselves.
 CREATE VIEW winner_view AS

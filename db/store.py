@@ -177,12 +177,12 @@ class Store(Production):
         with self.transaction():
             at = self._library(place)
             self._rows(
-                "DELETE FROM map WHERE system = :system AND mpi_library = :mpi_library", **at
+                "DELETE FROM point WHERE system = :system AND mpi_library = :mpi_library", **at
             )
             for one in points:
                 variant_id = self._variant_id(one.variant)
                 self._insert(
-                    "map",
+                    "point",
                     **at,
                     nodes=one.nodes,
                     ranks_per_node=one.ranks_per_node,
@@ -202,12 +202,12 @@ class Store(Production):
         """The map of a place's system and MPI library, sorted; '' stands for all collectives."""
         rows = self._rows(
             f"SELECT nodes, ranks_per_node, bytes, {_VARIANT}, ratio, ratio_low, evidence, sources"
-            " FROM map JOIN system ON system.id = map.system"
-            " JOIN mpi_library ON mpi_library.id = map.mpi_library"
-            " JOIN variant ON variant.id = map.variant"
+            " FROM point JOIN system ON system.id = point.system"
+            " JOIN mpi_library ON mpi_library.id = point.mpi_library"
+            " JOIN variant ON variant.id = point.variant"
             " WHERE system.name = :system AND mpi_library.name = :mpi AND version = :version"
-            " AND :collective IN ('', map.collective)"
-            " ORDER BY nodes, ranks_per_node, map.collective, bytes",
+            " AND :collective IN ('', point.collective)"
+            " ORDER BY nodes, ranks_per_node, point.collective, bytes",
             system=place.system,
             mpi=place.mpi,
             version=place.mpi_version,

@@ -5,6 +5,7 @@ Träff and Hunold (2020), section III. Nothing is executed: the sizes follow fro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collforge.layout import Layout
@@ -13,6 +14,9 @@ from .machine import Machine
 from .model import Step, Variant
 from .splits import SHAPES
 from .steps import STEPS
+from .terms import StepTerm, among, step_cost
+
+BEST = ("rounds", "moved")
 
 
 @dataclass(frozen=True)
@@ -47,19 +51,22 @@ def cost(variant: Variant, layout: Layout, most_lanes: int = 0, root: int = 0) -
     machine = Machine(layout, variant.family.lanes, variant.collective, root, True, most_lanes)
     rounds = lane_rounds = 0
     on_node = on_lane = off_node = 0.0
+    places = {"nodes": layout.nodes, "ranks": max(layout.node_sizes), "lanes": machine.lanes.k}
     for step in variant.composition.steps:
         kind = STEPS[step.call]
-        among = "lane" if kind.on_nodes else getattr(kind, "among", "all")
-        over = str(step.get("over") or among)
+        usual = "lane" if kind.on_nodes else getattr(kind, "among", "all")
+        over = str(step.get("over") or usual)
         most, moved, every = 0, 0.0, 0.0
         for group in machine.groups(over):
             if len(group) == 1 or not machine.runs(step, group[0]):
                 continue
-            read = max(_cells(variant, machine, step.reads, rank) for rank in group)
-            written = max(_cells(variant, machine, step.writes, rank) for rank in group)
-            best = kind.best_case_on(machine, len(group), read, written)
-            most, moved = max(most, best.rounds), max(moved, best.moved)
-            every += best.moved
+            read = most_cells(variant, machine, step.reads, group)
+            written = most_cells(variant, machine, step.writes, group)
+            term = StepTerm(step.call, over, "", "", kind.rounds, kind.moved, kind.takes_op)
+            known = among(len(group), read, written, places=places)
+            best = {key: step_cost(term, key, known) for key in BEST}
+            most, moved = max(most, int(best["rounds"])), max(moved, best["moved"])
+            every += best["moved"]
         rounds += most
         if over == "node":
             on_node += moved
@@ -83,8 +90,12 @@ def _crossing(machine: Machine, step: Step, moved: float) -> float:
     return moved * largest * (outside if step.get("split") or step.call == "exchange" else 1.0)
 
 
+def most_cells(variant: Variant, machine: Machine, buffer: str, ranks: Sequence[int]) -> float:
+    """The most cells of a buffer on any of these ranks."""
+    return max(_cells(variant, machine, buffer, rank) for rank in ranks)
+
+
 def _cells(variant: Variant, machine: Machine, buffer: str, rank: int) -> float:
-    """The cells of a buffer on a rank."""
     shape = variant.family.buffers.get(buffer)
     if shape is not None:
         return SHAPES[shape].cells(machine, rank)

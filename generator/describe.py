@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from . import fingerprint
+from .counting import step_terms
 from .manifest import CollectiveEntry, FamilyEntry, Manifest, VariantEntry
 from .model import Specs, Variant
 from .order import fixed_order
@@ -36,9 +37,11 @@ def describe(
                 parameters=v.parameters,
                 parts=dict(parts[v.name]),
                 fixed_order=fixed_order(v),
+                steps=step_terms(v),
             )
             for v in variants
         ),
+        lane_costs={a.name: dict(a.costs) for a in specs.algorithms.values()},
     )
 
 

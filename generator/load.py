@@ -29,6 +29,7 @@ from .model import (
 from .predicates import COUNTS, FACTS, INT_MAX, Expression, parse
 from .roles import TYPES, Role
 from .steps import BUFFER, OPTIONAL, PLACES, STEPS
+from .terms import LaneTerm, cost_expression
 
 SPECS = Path(__file__).parent / "specs"
 SIZED = ("block", "mean", "exchanged", "none")
@@ -213,17 +214,33 @@ def _parameter(table: _Table, requires: Mapping[str, tuple[str, ...]]) -> Parame
 def _algorithm(table: _Table) -> Algorithm:
     name = table.text("name")
     requires = {"lane_algorithm": (name,)}
+    calls = tuple(table.take("calls", list))
     return Algorithm(
         name=name,
         title=table.text("title"),
         summary=table.text("summary"),
         source=table.text("source"),
-        calls=tuple(table.take("calls", list)),
+        calls=calls,
         anywhere=tuple(table.take("anywhere", list, [])),
         pipelined=table.take("pipelined", bool, False),
         parameters=tuple(_parameter(row, requires) for row in table.tables("parameter")),
         fixed_order=tuple(table.take("fixed_order", list, [])),
+        costs=_costs(table.table("cost", {}), calls),
     )
+
+
+def _costs(table: _Table, calls: Sequence[str]) -> dict[str, LaneTerm]:
+    found = {}
+    for call in list(table.values):
+        if call not in calls:
+            raise SpecError(f"{table.where}: {call!r} is not among its calls")
+        row = table.table(call)
+        texts = {key: row.text(key) for key in ("rounds", "moved", "messages")}
+        for key, text in texts.items():
+            cost_expression(text, f"{row.where}: {key}")
+        row.finish()
+        found[call] = LaneTerm(**texts)
+    return found
 
 
 def _family(table: _Table, collectives: Mapping[str, Collective]) -> Family:

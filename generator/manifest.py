@@ -7,16 +7,19 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 import msgspec
 
+from collforge.counts import Counts
 from collforge.errors import CollforgeError, unknown
 from collforge.layout import Layout
-from collforge.variant import ParameterValue, Point, split_name
+from collforge.variant import ParameterValue, Point, Variant, split_name
 
 from .predicates import FACTS, INT_MAX, Expression, parse
+from .terms import LaneTerm, StepTerm, count
 
 SCHEMA = 6
 
@@ -175,6 +178,8 @@ class VariantEntry:
     """A hash for each C file that the variant uses; the fingerprint is computed from them."""
     fixed_order: Optional[Mapping[str, tuple[ParameterValue, ...]]] = None  # noqa: UP045 (likewise)
     """The parameter values with which the order of combining depends on ranks alone (generator/order.py)."""
+    steps: tuple[StepTerm, ...] = ()
+    """What its composition does on regular nodes; () where calls are not served by the size of a block."""
 
     @property
     def uses_threads(self) -> bool:
@@ -262,6 +267,8 @@ class Manifest:
     families: tuple[FamilyEntry, ...]
     variants: tuple[VariantEntry, ...]
     schema: int = SCHEMA
+    lane_costs: Mapping[str, Mapping[str, LaneTerm]] = field(default_factory=dict)
+    """Lane algorithm -> component collective -> cost."""
 
     def collective(self, name: str) -> CollectiveEntry:
         for entry in self.collectives:
@@ -301,6 +308,22 @@ class Manifest:
             "total_bytes": entry.total_bytes(layout.size, known),
             "commutative": commutative,
         }
+
+    def counts(self, variant: Variant, nodes: Any, ranks: Any, nbytes: Any) -> Counts | None:
+        """What a variant does in a call of ``nbytes`` on nodes x ranks; None if that is not known.
+
+        Numbers, or arrays for many calls.
+        """
+        entry = self._by_fingerprint.get(variant.fingerprint)
+        if entry is None or not entry.steps:
+            return None
+        point = dict(part.partition("=")[::2] for part in variant.parameters.split(",") if part)
+        algorithm = self.lane_costs.get(point.get("lane_algorithm", ""))
+        return count(entry.steps, algorithm, point, (nodes, ranks), nbytes)
+
+    @cached_property
+    def _by_fingerprint(self) -> dict[str, VariantEntry]:
+        return {one.fingerprint: one for one in self.variants}
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1) + "\n"

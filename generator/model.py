@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .manifest import Parameter
 from .predicates import Expression
 from .roles import Role, declaration
+from .terms import LaneTerm
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,8 @@ class Algorithm:
     parameters: tuple[Parameter, ...]
     fixed_order: tuple[str, ...] = ()
     """Those of ``calls`` that combine in an order that depends on the ranks alone (generator/order.py)."""
+    costs: Mapping[str, LaneTerm] = field(default_factory=dict)
+    """Call -> its cost. A variant with a lane algorithm whose cost is not stated is not extrapolated."""
 
 
 @dataclass(frozen=True)

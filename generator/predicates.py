@@ -9,12 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
+from types import CodeType
 from typing import Union
 
 from collforge.errors import CollforgeError
 
-Value = Union[int, bool, str]
+Value = Union[int, bool, str, float]
 
 COUNTS = ("size", "nodes", "min_node_size", "max_node_size")
 FACTS = (*COUNTS, "threads", "consecutive", "commutative", "bytes", "total_bytes")
@@ -57,14 +58,17 @@ class Expression:
     names: frozenset[str]
     tree: ast.expr = field(compare=False, repr=False)
 
+    @cached_property
+    def _code(self) -> CodeType:
+        return compile(ast.Expression(self.tree), self.where, "eval")
+
     def is_just(self, name: str) -> bool:
         """Whether it is this name and nothing else."""
         return isinstance(self.tree, ast.Name) and self.tree.id == name
 
     def evaluate(self, values: Mapping[str, Value]) -> Value:
         """The expression's value; ``values`` has one for each name it uses."""
-        code = compile(ast.Expression(self.tree), self.where, "eval")
-        result: Value = eval(code, {"__builtins__": {}}, dict(values))
+        result: Value = eval(self._code, {"__builtins__": {}}, dict(values))
         return result
 
     def to_c(self, names: Mapping[str, str]) -> str:

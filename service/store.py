@@ -309,7 +309,7 @@ class ServiceStore(Queue):
         """Of what is published: other winners, points of the map, things learnt, host names: another stamp."""
         sums = {
             "winner": "total(ratio), max(decided)",
-            "map": "total(ratio), total(ratio_low)",
+            "point": "total(ratio), total(ratio_low)",
             "learnt": "total(ratio), total(confirmed), max(last)",
         }
         found = [

@@ -17,6 +17,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from recorded_runs import NATIVE, PLACE, PROBLEM, RING, result, run, write_runs
 
 from collforge.db import (
     Choice,
@@ -27,7 +28,6 @@ from collforge.db import (
     NotACollforgeDatabase,
     ReadOnly,
     Result,
-    RunRecord,
     Start,
     Store,
     StoreError,
@@ -35,28 +35,10 @@ from collforge.db import (
     Unverified,
     migrate,
 )
-from collforge.place import Place
 from collforge.variant import Variant
 
 LIMIT = 60
 """Time limit of processes in these tests, in seconds."""
-
-PLACE = Place("emulated", "openmpi", "Open MPI v4.1.4", "4x2")
-NATIVE = Variant("bcast")
-RING = Variant("bcast", "full_lane", "lane_algorithm=ring,segment_bytes=65536", "ab12")
-PROBLEM = "bcast@4x2,bytes=1024"
-
-
-def result(variant: Variant, verified: bool = True, problem: str = PROBLEM) -> Result:
-    return Result(
-        variant, problem, 1024, verified, "" if verified else "rank 3", (3.0, 1.0, 2.0), 1
-    )
-
-
-def run(uuid: str, *results: Result, place: Place = PLACE) -> RunRecord:
-    return RunRecord(
-        uuid, place, 4, 8, "2026-01-02T03:04:05Z", "0.1.0", "4.10.4", ("node0", "node1"), 7, results
-    )
 
 
 def test_a_run_keeps_how_it_was_started(path: Path) -> None:
@@ -412,17 +394,6 @@ def test_corruption_names_the_fix(path: Path) -> None:
 
 
 # -------------------------------------------------------------------------------------- processes
-
-
-def write_runs(path: Path, name: str, runs: int) -> None:
-    """Records runs and replaces winners as a tuner does, for `runs` rounds."""
-    with Store(path) as store:
-        for number in range(runs):
-            store.record_run(run(f"{name} {number}", result(NATIVE), result(RING)))
-            with store.transaction():
-                launches = len(store.measurements(PLACE)) // 2
-                best = Choice(1024, RING, 1.9, 1.8, 2.0, launches)
-                store.replace_winners(PLACE, "bcast", [best])
 
 
 def start(path: Path, name: str, runs: int) -> multiprocessing.process.BaseProcess:

@@ -70,6 +70,8 @@ def test_what_was_before_the_history_is_said_once(
         connection.execute("DROP TABLE decision")
         connection.execute("DROP VIEW winner_view")
         connection.execute("ALTER TABLE winner DROP COLUMN seconds")
+        connection.execute("DROP VIEW map")
+        connection.execute("ALTER TABLE point RENAME TO map")
         for table in (
             "verdict",
             "learnt",

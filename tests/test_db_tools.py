@@ -70,7 +70,7 @@ KEEP = "DROP TRIGGER winner_is_replaced_not_changed"
             [KEEP, "UPDATE winner SET variant = (SELECT id FROM variant WHERE family = 'native')"],
             ["stored is native", "measured is full_lane[", "it was changed"],
         ),
-        (["UPDATE map SET ratio = 9"], ["the map of cluster, openmpi", "tune again"]),
+        (["UPDATE point SET ratio = 9"], ["the map of cluster, openmpi", "tune again"]),
     ],
 )
 def test_check_says_what_is_wrong(

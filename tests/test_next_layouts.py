@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collforge.tuner.decide.next_layouts import next_layouts, uncertainty
+from collforge.tuner.decide.next_layouts import growing_layouts, next_layouts, uncertainty
 
 
 @pytest.mark.parametrize("most", [(4, 2), (8, 4), (64, 48), (4, 1), (1, 8)])
@@ -32,3 +32,10 @@ def test_what_is_measured_need_not_be_again() -> None:
 
 def test_the_number_is_kept() -> None:
     assert len(next_layouts([], (64, 48), 3)) == 3
+
+
+def test_growth_shows_on_several_numbers_of_nodes() -> None:
+    """The cheapest layouts of a wide map have one or two nodes."""
+    assert growing_layouts([], (8, 64), 4)[:3] == [(8, 64), (4, 64), (2, 64)]
+    assert growing_layouts([(4, 64)], (8, 64), 2) == [(8, 64), (2, 64)]
+    assert len({nodes for nodes, _ in next_layouts([], (8, 64), 4) if nodes > 1}) == 1

@@ -183,7 +183,7 @@ def test_points_without_winners_are_published(tmp_path: Path) -> None:
     assert "~4x2" in text
     found = publishing.read_sections(database, "here", "openmpi")
     assert render(found) == text
-    empty = databases.rewrite(database, "DELETE FROM map")
+    empty = databases.rewrite(database, "DELETE FROM point")
     with pytest.raises(CollforgeError, match="has no winners yet"):
         publishing.read_sections(empty, "here")
 
@@ -191,7 +191,7 @@ def test_points_without_winners_are_published(tmp_path: Path) -> None:
 def test_an_unverified_point_of_the_map_is_left_out(tmp_path: Path) -> None:
     database = make(tmp_path / "db")
     script = "DELETE FROM winner WHERE collective = 'gather';"
-    script += "UPDATE verification SET passed = 0 WHERE variant IN (SELECT variant FROM map)"
+    script += "UPDATE verification SET passed = 0 WHERE variant IN (SELECT variant FROM point)"
     assert "~4x2" not in published(databases.rewrite(database, script))
 
 

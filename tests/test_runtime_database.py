@@ -54,6 +54,8 @@ class Database:
     version: str = ""
     points: tuple[tuple[int, int, Row], ...] = ()
     """Nodes, ranks per node, and the row of points of the map; they need schema 5."""
+    evidence: str = "predicted"
+    """Of the points."""
 
     def write(self, path: Path, build: Build) -> Path:
         time = "2026-01-01T00:00:00Z"
@@ -92,7 +94,7 @@ class Database:
                 run = insert(db, "run", f"point{variant}", 1, library, layout, time, *HOW)
                 proof = insert(db, "verification", run, variant, "problem", 1, "")
                 row = (1, library, nodes, ranks, collective, size, variant, 1.5, 1.4)
-                insert(db, "map", *row, "predicted", "[]", proof)
+                insert(db, "point", *row, self.evidence, "[]", proof)
         return path
 
 
@@ -179,6 +181,26 @@ def test_winners_of_a_layout_come_before_the_map(build: Build, tmp_path: Path) -
     assert "lane_algorithm=chain" in allreduce
     (bcast,) = [line for line in log if "bcast@2x2, 363 to" in line]
     assert bcast.endswith(": hierarchical")
+
+
+@pytest.mark.parametrize(
+    ("schema", "guard", "served"),
+    [
+        (10, "0", set()),
+        (10, "1", {"bcast"}),
+        (10, "reductions", {"bcast", "allreduce"}),
+        (9, "reductions", set()),
+    ],
+)
+def test_what_is_extrapolated_serves_where_it_is_tried(
+    build: Build, tmp_path: Path, schema: int, guard: str, served: set[str]
+) -> None:
+    """Never without the guard, and reductions only where it tries them. A library of schema 9 sees none."""
+    database = Database(schema=schema, points=MAP, layout="9x9", evidence="extrapolated")
+    path = database.write(tmp_path / "db", build)
+    _, log = runs_with(build, path, COLLFORGE_GUARD=guard, COLLFORGE_VERBOSE="2")
+    at = [line for line in log if "@2x2, 363 to" in line and not line.endswith(": native")]
+    assert {line.split("@")[0].split()[-1] for line in at} == served
 
 
 @pytest.mark.either

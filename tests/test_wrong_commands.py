@@ -56,6 +56,8 @@ tune --rails two                                         | --rails
 tune --rail-model bound                                  | tied
 tune extra                                               | does not take extra
 tune --system local --cover 4                            | NODESxRANKS
+tune --system local --cover 8x4 --nodes 0                | 1 or more
+tune --system local --nodes 2                            | --cover
 bench                                                    | --mpi
 bench --mpi openmp                                       | did you mean openmpi
 bench --mpi openmpi --system local --collective foo      | known:

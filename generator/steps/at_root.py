@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..machine import Cells, Machine, Memory, combine, read
 from ..model import Step
-from .kind import MOVE, BestCase, GroupStep, InC, RankStep, Reader
+from .kind import MOVE, GroupStep, InC, RankStep, Reader
 
 
 class OwnSlice(RankStep):
@@ -35,6 +35,8 @@ class ReduceRest(GroupStep):
     takes_op = True
     keeps_order = False  # each slice lacks the operand of another rank
     scratch = "vector"
+    rounds = "p - 1"
+    moved = "(p - 1) * read"
 
     def splits(self, step: Step) -> list[str]:
         return ["slices"]
@@ -48,9 +50,6 @@ class ReduceRest(GroupStep):
             given = [[v[slice_]] for rank, v in enumerate(vectors) if rank != slice_]
             rest += combine(given)
         return {m.member(group, "root"): rest}
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(size - 1, (size - 1) * read)
 
     def to_c(self, c: InC) -> str:
         arguments = f"comm, {c.source}, {c.target}, {c.split}, {c.use.unit}, args->op, {c.root}"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ..machine import Cells, Machine, cut, join
 from ..model import Step
 from . import components  # noqa: F401 (registers those that these are like)
-from .kind import MOVE, STEPS, BestCase, GroupStep, InC, Reader, StepKind
+from .kind import MOVE, STEPS, GroupStep, InC, Reader, StepKind
 from .node import Fold, Unfold
 
 Group = Sequence[int]
@@ -40,10 +40,12 @@ class ByDatatype(GroupStep):
 
     header = "data/by_datatype.h"
     like: StepKind
-    """The component collective that it is with other datatypes."""
+    """The component collective that it is with other datatypes, and costs what that costs."""
 
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return self.like.best_case(size, read, written)
+    def __init_subclass__(cls) -> None:
+        cls.rounds = cls.like.rounds
+        cls.moved = cls.__dict__.get("moved", cls.like.moved)
+        super().__init_subclass__()
 
     def to_c(self, c: InC) -> str:
         data = f"comm, {c.use.lanes}, {c.source}, {c.target}, {c.use.block}, {c.use.unit}"
@@ -71,10 +73,7 @@ class AllgatherApart(ByDatatype):
     like = STEPS["allgather"]
     sentence = "Allgather {reads} over the lane into {writes}, each block at its rank's place."
     among = "lane"
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        # The other lanes' places of the buffer stay as they are.
-        return self.like.best_case(size, read, size * read)
+    moved = "p * read - read"  # the other lanes' places of the buffer stay as they are
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         placed: Cells = [None] * m.layout.size

@@ -13,12 +13,10 @@ from .kind import (
     MOVE,
     OVER,
     ROOTS,
-    BestCase,
     GroupStep,
     InC,
     Meeting,
     Reader,
-    doublings,
 )
 
 Group = Sequence[int]
@@ -45,13 +43,12 @@ class Scatter(GroupStep):
     keys = {"over": OVER, "root": ROOTS, "split": CUTS, **MOVE}
     sentence = "Scatter {reads} from {root} over {over} into {writes}."
     in_pipe = "splits"
+    rounds = "doublings"
+    moved = "read - read / p"
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         root = m.member(group, step["root"])
         return dict(zip(group, cut(data(root), sent(step["split"], m, group, root))))
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(doublings(size), read - read / size)
 
     def to_c(self, c: InC) -> str:
         return c.component(
@@ -64,12 +61,11 @@ class Gather(GroupStep):
     keys = Scatter.keys
     sentence = "Gather {reads} over {over} at {root} into {writes}."
     in_pipe = "assembles"
+    rounds = "doublings"
+    moved = "written - written / p"
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return {m.member(group, step["root"]): join(_parts(m, step, group, data))}
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(doublings(size), written - written / size)
 
     def to_c(self, c: InC) -> str:
         return c.component(
@@ -82,13 +78,12 @@ class Allgather(GroupStep):
     keys = {"over": OVER, "split": CUTS, **MOVE}
     sentence = "Allgather {reads} over {over} into {writes}."
     in_pipe = "assembles"
+    rounds = "doublings"
+    moved = "written - written / p"
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         everything = join(_parts(m, step, group, data))
         return {rank: list(everything) for rank in group}
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(doublings(size), written - written / size)
 
     def to_c(self, c: InC) -> str:
         return c.component({"from": c.source, "to": c.target, **c.extent, "unit": c.use.unit})
@@ -98,6 +93,8 @@ class Alltoall(GroupStep):
     call = "alltoall"
     keys = Allgather.keys
     sentence = "Exchange {reads} all-to-all over {over} into {writes}."
+    rounds = "p - 1"
+    moved = "read - read / p"
 
     def splits(self, step: Step) -> list[str]:
         found = super().splits(step)
@@ -115,9 +112,6 @@ class Alltoall(GroupStep):
                 )
             out[rank] = join(arrived)
         return out
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(size - 1, read - read / size)
 
     def to_c(self, c: InC) -> str:
         if c.way == "chunks":
@@ -141,14 +135,13 @@ class Bcast(GroupStep):
     keys = {"over": OVER, "root": ROOTS, "data": BUFFER}
     sentence = "Broadcast {reads} from {root} over {over}."
     whole = True
+    rounds = "doublings"
+    moved = "written"
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         root = m.member(group, step["root"])
         # The root has the data already and writes nothing.
         return {rank: list(data(root)) for rank in group if rank != root}
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(doublings(size), written)
 
     def to_c(self, c: InC) -> str:
         return c.component({"to": c.target, "count": c.units, "unit": c.use.unit, "root": c.root})
@@ -159,9 +152,8 @@ class Reduction(GroupStep):
 
     whole = True
     takes_op = True
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(doublings(size), read)
+    rounds = "doublings"
+    moved = "read"
 
     def to_c(self, c: InC) -> str:
         given = {
@@ -187,13 +179,12 @@ class Allreduce(Reduction):
     call = "allreduce"
     keys = {"over": OVER, **MOVE}
     sentence = "Allreduce {reads} over {over} into {writes}."
+    rounds = "2 * doublings"
+    moved = "2 * (read - read / p)"
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         total = _total(group, data)
         return {rank: list(total) for rank in group}
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(2 * doublings(size), 2 * (read - read / size))
 
     def meeting(self, step: Step) -> Meeting | None:
         return None if step["over"] == "lane" else Meeting("all", "all", sees=False)
@@ -205,12 +196,11 @@ class ReduceScatter(GroupStep):
     sentence = "Reduce {reads} over {over} and scatter the sum into {writes}."
     takes_op = True
     in_pipe = "splits"
+    rounds = "doublings"
+    moved = "read - read / p"
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return dict(zip(group, cut(_total(group, data), sent(step["split"], m, group, group[0]))))
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(doublings(size), read - read / size)
 
     def meeting(self, step: Step) -> Meeting | None:
         # A rank that gets no part waits for no other rank.
@@ -246,13 +236,11 @@ class Barrier(GroupStep):
     call = "barrier"
     keys = Allreduce.keys
     sentence = "Wait for all of {over}."
+    rounds = "doublings"
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         met = sorted({c for rank in group for cell in data(rank) for c in cell or ()})
         return {rank: [tuple(met)] for rank in group}
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(doublings(size), 0.0)
 
     def to_c(self, c: InC) -> str:
         return c.component({})

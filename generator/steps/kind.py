@@ -11,6 +11,7 @@ from ..machine import Cells, Machine, Memory, ProofError, read
 from ..model import Step
 from ..scope import Scope
 from ..splits import SPLITS
+from ..terms import cost_expression
 
 Keys = Mapping[str, "str | tuple[str, ...]"]
 """The keys of a step beside ``call`` and ``where``. The value is a buffer (BUFFER) or one of a few words."""
@@ -36,22 +37,6 @@ PLACES: Mapping[str, str] = {
     "consecutive": "{at}->consecutive",
     "commutative": "call.commutes",
 }
-
-
-@dataclass(frozen=True)
-class BestCase:
-    """The cost of a step with the best algorithm known for it (Träff and Hunold, 2020, section III).
-
-    ``rounds``: one after the other; ``moved``: cells that the busiest rank sends, or receives.
-    """
-
-    rounds: int
-    moved: float
-
-
-def doublings(size: int) -> int:
-    """The rounds in which a message reaches ``size`` ranks: the logarithm to base 2, rounded up."""
-    return (size - 1).bit_length()
 
 
 @dataclass(frozen=True)
@@ -145,6 +130,10 @@ class StepKind(ABC):
     on_nodes: ClassVar[bool] = (
         False  # it has phases among the ranks of a node, though it is not over one
     )
+    # Its cost with the best algorithm known (Träff and Hunold, 2020, section III), over the names of
+    # generator/terms.py.
+    rounds: ClassVar[str] = "0"
+    moved: ClassVar[str] = "0"
     # The local variable in C (generator/in_c/locals.py) that says whether it runs; where it does not, its two
     # buffers are the same. "": its condition is the step's own.
     one_buffer: ClassVar[str] = ""
@@ -156,14 +145,6 @@ class StepKind(ABC):
     @abstractmethod
     def to_c(self, c: InC) -> str:
         """The C statement."""
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        """What the step costs among ``size`` > 1 ranks, of which one has ``read`` and one ``written`` cells."""
-        return BestCase(0, 0.0)
-
-    def best_case_on(self, m: Machine, size: int, read: float, written: float) -> BestCase:
-        """The same, for steps whose costs also depend on the nodes."""
-        return self.best_case(size, read, written)
 
     def stores(self, m: Machine, step: Step) -> bool:
         """Whether a rank whose cells it writes stores them, also where its two buffers are the same."""
@@ -179,6 +160,8 @@ class StepKind(ABC):
         return [kind] if kind and kind != "ranks" else []
 
     def __init_subclass__(cls) -> None:
+        for key in ("rounds", "moved"):
+            cost_expression(getattr(cls, key), f"step {cls.__name__}: {key}")
         if "call" in cls.__dict__:
             if cls.call in STEPS:
                 raise ValueError(f"two steps are called {cls.call!r}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..machine import Cells, Machine, cut, join
 from ..model import Step
-from .kind import BUFFER, MEMBERS, MOVE, BestCase, GroupStep, InC, Meeting, RankStep, Reader
+from .kind import BUFFER, MEMBERS, MOVE, GroupStep, InC, Meeting, RankStep, Reader
 
 Group = Sequence[int]
 
@@ -14,6 +14,8 @@ Group = Sequence[int]
 class Fold(GroupStep):
     call = "fold"
     sentence = "Hand {reads} to the rank that carries my lane, as {writes}."
+    rounds = "read != written"
+    moved = "(read - written) * (2 * (read > written) - 1)"
 
     def splits(self, step: Step) -> list[str]:
         return ["columns" if step.get("blocks") == "size" else "blocks"]
@@ -21,10 +23,6 @@ class Fold(GroupStep):
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         k = m.lanes.k
         return {group[lane]: join([data(rank) for rank in group[lane::k]]) for lane in range(k)}
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        """The carrier is the busiest rank; it has the parts of several ranks, its own among them."""
-        return BestCase(int(max(read, written) > min(read, written)), abs(read - written))
 
     def to_c(self, c: InC) -> str:
         arguments = f"comm, {c.use.lanes}, {c.source}, {c.target}, {c.split}, {c.use.unit}"
@@ -63,6 +61,8 @@ class Move(GroupStep):
     keys = {"source": ("root", "leader"), "target": ("root", "leader"), **MOVE}
     sentence = "Move {reads} from {source} to {target} into {writes}."
     whole = True
+    rounds = "1"
+    moved = "read"
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return {m.member(group, step["target"]): list(data(m.member(group, step["source"])))}
@@ -70,9 +70,6 @@ class Move(GroupStep):
     def stores(self, m: Machine, step: Step) -> bool:
         node = m.layout.ranks_on(m.layout.node_of[m.root])
         return m.member(node, step["source"]) != m.member(node, step["target"])
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(1, read)
 
     def to_c(self, c: InC) -> str:
         ranks, data = f"{c.mover}, {c.receiver}", f"{c.source}, {c.target}, {c.units}"

@@ -6,14 +6,13 @@ the logarithm of N to base k + 1 rounds (Bienz, Gautam and Kharel, 2022; Bruck e
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 from ..machine import Cells, Machine, combine, cut, join
 from ..model import Step
 from ..splits import sent
 from .components import parts_of
-from .kind import MOVE, BestCase, GroupStep, InC, Reader
+from .kind import MOVE, GroupStep, InC, Reader
 
 Group = Sequence[int]
 Held = dict[int, list[Cells]]
@@ -38,26 +37,13 @@ class Ported(GroupStep):
     header = "lane/ported.h"
     scratch = "all"
     on_nodes = True
-
-    @abstractmethod
-    def received(self, m: Machine, written: float) -> float:
-        """The cells that a node receives, if a rank has ``written``."""
-
-    def best_case_on(self, m: Machine, size: int, read: float, written: float) -> BestCase:
-        return BestCase(rounds(m), self.received(m, written) / m.lanes.k)
+    rounds = "ported"
 
     def arguments(self, c: InC) -> str:
         return f"{c.source}, {c.target}, {c.split or c.units}"
 
     def to_c(self, c: InC) -> str:
         return c.use.fill(_CALL, call=self.call, arguments=self.arguments(c))
-
-
-def rounds(m: Machine) -> int:
-    count, have = 0, 1
-    while have < m.layout.nodes:
-        count, have = count + 1, have * (m.lanes.k + 1)
-    return count
 
 
 def gather(m: Machine, group: Group, data: Reader) -> dict[int, list[Cells]]:
@@ -85,9 +71,7 @@ class PortedAllgather(Ported):
     call = "ported_allgather"
     keys = {"split": ("nodes",), **MOVE}
     sentence = "Gather {reads} of all nodes on all ranks, each rank of a node from other nodes, as {writes}."
-
-    def received(self, m: Machine, written: float) -> float:
-        return written - written / m.layout.nodes
+    moved = "(written - written / nodes) / lanes"
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         counts = sent(step["split"], m, group, group[0])
@@ -99,11 +83,9 @@ class PortedAllgather(Ported):
 class PortedAllreduce(Ported):
     call = "ported_allreduce"
     sentence = "Gather {reads} of all nodes as in an allgather, and combine them in node order into {writes}."
+    moved = "written * (nodes - 1) / lanes"
     whole = True
     takes_op = True
-
-    def received(self, m: Machine, written: float) -> float:
-        return written * (m.layout.nodes - 1)
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         return {rank: combine(parts) for rank, parts in gather(m, group, data).items()}
@@ -120,17 +102,14 @@ class PortedAlltoall(Ported):
     """
 
     call = "ported_alltoall"
+    # In each round k of the k + 1 digits move, with the blocks of all ranks of the node.
+    moved = "ported * written * ranks / (lanes + 1)"
     sentence = (
         "Exchange {reads} between all nodes, each rank of a node with other nodes, into {writes}."
     )
 
     def arguments(self, c: InC) -> str:
         return f"{c.source}, {c.target}, {c.use.block}"
-
-    def received(self, m: Machine, written: float) -> float:
-        """In each round k of the k + 1 digits move, with the blocks of all ranks of the node."""
-        moving = m.lanes.k / (m.lanes.k + 1)
-        return rounds(m) * moving * written * max(m.layout.node_sizes)
 
     def on_group(self, m: Machine, step: Step, group: Group, data: Reader) -> dict[int, Cells]:
         at, base = m.layout, m.lanes.k + 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..lanes import Lanes
 from ..machine import Cells, Machine, Memory, read
 from ..model import Step
-from .kind import MOVE, BestCase, InC, StepKind
+from .kind import MOVE, InC, StepKind
 
 _EXCHANGE = """\
 const struct cf_exchange exchange = {{
@@ -53,6 +53,8 @@ class Exchange(StepKind):
     call = "exchange"
     sentence = "Exchange {reads} with all ranks, pair by pair, into {writes}."
     in_order = True
+    rounds = "p - 1"
+    moved = "read - read / p"
 
     def apply(self, m: Machine, step: Step, memory: Memory) -> dict[int, Cells]:
         ranks = range(m.layout.size)
@@ -60,9 +62,6 @@ class Exchange(StepKind):
 
     def splits(self, step: Step) -> list[str]:
         return ["targets", "sources"]
-
-    def best_case(self, size: int, read: float, written: float) -> BestCase:
-        return BestCase(size - 1, read - read / size)
 
     def to_c(self, c: InC) -> str:
         words = {"source": c.source, "target": c.target}

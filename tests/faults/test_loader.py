@@ -374,7 +374,7 @@ def test_any_value_in_any_column(loader: Loader, good: Path, value: str) -> None
         ("UPDATE winner SET verification = NULL", "no passing verification"),
         ("UPDATE winner SET verification = 3 WHERE variant = 1", "no passing verification"),
         ("UPDATE mpi_library SET version = 'Open MPI v9'", "collforge tune"),
-        ("PRAGMA user_version = 10; ALTER TABLE winner RENAME COLUMN bytes TO octets", "schema 10 is newer"),
+        ("PRAGMA user_version = 11; ALTER TABLE winner RENAME COLUMN bytes TO octets", "schema 11 is newer"),
         ("PRAGMA user_version = -2147483648", "no Collforge database"),
         ("DROP TABLE winner; CREATE VIEW winner AS WITH RECURSIVE n(system) AS (SELECT 1 UNION ALL "
          "SELECT system + 1 FROM n) SELECT * FROM n", "no such column"),
@@ -393,7 +393,7 @@ def test_a_winner_that_does_not_fit(loader: Loader, good: Path, script: str, wor
 
 def test_a_newer_schema_serves_as_long_as_it_has_what_is_read(loader: Loader, good: Path) -> None:
     """A deployed library must still work if a newer Collforge tunes."""
-    script = "PRAGMA user_version = 10; ALTER TABLE winner ADD COLUMN news TEXT"
+    script = "PRAGMA user_version = 11; ALTER TABLE winner ADD COLUMN news TEXT"
     assert loader.load(changed(good, script)) == loader.load(good)
 
 

@@ -14,8 +14,10 @@ those whose lower bound clears the margin is published; else native.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from collforge.db import MEASURED, PREDICTED, MapPoint, Store
 from collforge.decision import MARGIN
@@ -68,8 +70,10 @@ class Site:
     layout: Layout
     curves: Mapping[Variant, Sequence[Known]]
     """By octave, ascending."""
+    native: Mapping[float, float] = field(default_factory=dict)
+    """Octave -> seconds of native: the median of its launches' medians."""
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         return self.layout.nodes, self.layout.size // self.layout.nodes
 
@@ -92,6 +96,7 @@ class Sources:
 
     def __post_init__(self) -> None:
         found: dict[str, dict[str, dict[Variant, list[Known]]]] = {}
+        seconds: dict[tuple[str, str], dict[float, float]] = {}
         noise = pooled(self.history)
         for problem in measured_problems(self.history):
             entry = self.made.collective(problem.collective)
@@ -103,6 +108,10 @@ class Sources:
             launches = self.history[problem.problem]
             native = Variant(problem.collective)
             octave = math.log2(entry.total_bytes(at.size, problem.bytes))
+            medians = [statistics.median(one[native]) for one in launches if native in one]
+            if medians:
+                at_octave = seconds.setdefault((problem.collective, problem.layout), {})
+                at_octave[octave] = statistics.median(medians)
             current = {v.fingerprint for v in self.made.variants_of(problem.collective)}
             for variant in {v for launch in launches for v in launch} - {native}:
                 known = estimate(variant, native, launches, noise)
@@ -111,7 +120,11 @@ class Sources:
                     curves.setdefault(variant, []).append(Known(octave, known.mean, low))
         for collective, layouts in found.items():
             self.sites[collective] = [
-                Site(from_name(name), {v: sorted(one, key=_octave) for v, one in curves.items()})
+                Site(
+                    from_name(name),
+                    {v: sorted(one, key=_octave) for v, one in curves.items()},
+                    seconds.get((collective, name), {}),
+                )
                 for name, curves in sorted(layouts.items())
             ]
 
@@ -130,7 +143,10 @@ def _octave(one: Known) -> float:
 
 
 def points(sources: Sources) -> list[MapPoint]:
-    """The whole map. All collectives have the same points, as far as they were measured around them."""
+    """The map around what was measured.
+
+    All collectives have the same points, as far as they were measured around them.
+    """
     everywhere = sorted({at for sites in sources.sites.values() for at in grid(sites)})
     return [
         point
@@ -185,8 +201,8 @@ def at_layout(sources: Sources, collective: str, nodes: int, ranks: int) -> list
     layout = from_name(f"{nodes}x{ranks}")
     near = nearest(sources.sites.get(collective, ()), nodes, ranks)
     rows: dict[int, MapPoint] = {}
-    for octave in _sizes(near):
-        nbytes = _block(entry, layout, octave)
+    for octave in sizes(near):
+        nbytes = block_bytes(entry, (nodes, ranks), octave)
         facts = made.facts(collective, layout, nbytes)
         applicable = {v.fingerprint for v in made.variants_of(collective) if v.applies(facts)}
         variant, mean, low = best(near, octave, applicable, sources.margin)
@@ -232,7 +248,7 @@ def nearest(sites: Iterable[Site], nodes: int, ranks: int) -> list[Near]:
     return [Near(site, far, 1 / far / total) for far, site in chosen]
 
 
-def _sizes(near: Sequence[Near]) -> list[float]:
+def sizes(near: Sequence[Near]) -> list[float]:
     """The sizes measured at these layouts, as octaves, without those that are nearly the same.
 
     Where two are so far from each other that a runtime would call native between them, also some between them.
@@ -247,9 +263,9 @@ def _sizes(near: Sequence[Near]) -> list[float]:
     return found
 
 
-def _block(entry: CollectiveEntry, layout: Layout, octave: float) -> int:
+def block_bytes(entry: CollectiveEntry, at: Shape, octave: float) -> int:
     """The bytes of a block in a call of 2^octave bytes: whole doubles if there is room for one."""
-    nbytes = 2**octave / entry.total_bytes(layout.size, 1)
+    nbytes = 2**octave / entry.total_bytes(at[0] * at[1], 1)
     return round(nbytes / plan.WORD) * plan.WORD if nbytes >= plan.WORD else max(1, round(nbytes))
 
 

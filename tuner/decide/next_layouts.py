@@ -17,6 +17,14 @@ NEAR = 0.5
 """Points as near as this need no layout of their own, on the mean."""
 
 
+def growing_layouts(measured: Iterable[Shape], most: Shape, count: int) -> list[Shape]:
+    """As next_layouts, after ``most``, half of its nodes, and so on: how times grow with the nodes."""
+    known = set(measured)
+    halves = [(most[0] >> n, most[1]) for n in range(most[0].bit_length() - 1)]
+    first = [one for one in halves if one not in known][:count]
+    return first + next_layouts(known | set(first), most, count - len(first))
+
+
 def next_layouts(measured: Iterable[Shape], most: Shape, count: int) -> list[Shape]:
     """At most ``count`` layouts of up to ``most`` nodes and ranks per node, in the order to be measured.
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from collforge.db import (
+    EXTRAPOLATED,
+    MEASURED,
     PREDICTED,
     Decision,
     Finding,
@@ -185,11 +187,11 @@ def _predicted(store: Store, places: Sequence[Place], about: _About) -> Iterator
     for place in {(one.system, one.library): one for one in places}.values():
         for point in store.map(place):
             at = replace(place, layout=point.layout)
-            if point.evidence != PREDICTED or at in places:  # a layout's own winners go first
+            if point.evidence == MEASURED or at in places:  # a layout's own winners go first
                 continue
             yield {
                 **about.at(at), "collective": point.variant.collective, "bytes": point.bytes,
-                "variant": point.variant.name, "evidence": PREDICTED,
+                "variant": point.variant.name, "evidence": point.evidence,
                 "ratio": 1.0 if point.variant.is_native else point.ratio, "low": point.low,
                 "reason": f"from {', '.join(point.sources)}",
             }  # fmt: skip
@@ -258,7 +260,7 @@ def _places(
         at = about.at(place)
         own = by_place.get((at["system"], at["library"], at["layout"]), [])
         decided = [one for one in own if one["evidence"] in (DECIDED, "tie")]
-        measured = [one for one in own if one["evidence"] not in (PREDICTED, LEARNT)]
+        measured = [one for one in own if one["evidence"] not in (PREDICTED, EXTRAPOLATED, LEARNT)]
         launches = runs.get(place, ())
         hours = sum(run.seconds * len(run.hosts) for run in launches) / 3600
         logs = [math.log(one["ratio"]) for one in decided]

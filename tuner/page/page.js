@@ -3,7 +3,7 @@
 const VIEWS = ["overview", "explore", "evidence", "profile"].filter((name) => document.getElementById(name));
 const CHOOSING = ["explore", "evidence"];
 const CHOICES = ["system", "layout", "collective", "library", "bytes"];
-const SIGNS = { decided: "●", tie: "=", neighbour: "≈", fallback: "–", undecided: "?", predicted: "○", learnt: "✓" };
+const SIGNS = { decided: "●", tie: "=", neighbour: "≈", fallback: "–", undecided: "?", predicted: "○", extrapolated: "◌", learnt: "✓" };
 
 const stored = JSON.parse(document.getElementById("data").textContent);
 const specs = JSON.parse(document.getElementById("charts").textContent);

@@ -110,9 +110,9 @@ def input_file(text: str) -> Path:
 
 
 def positive(text: str) -> int:
-    """A number of launches, as the type of an option."""
+    """A number from 1 on, as the type of an option."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text}: give a number of launches, 1 or more")
+        raise argparse.ArgumentTypeError(f"{text}: give a number, 1 or more")
     return int(text)
 
 

@@ -16,7 +16,7 @@ from collforge.db import Result, RunRecord, Store, StoreError
 from collforge.generator.manifest import Manifest
 from collforge.home import new_folder
 from collforge.place import Place
-from collforge.tuner.decide import layout_map, neighbours, plan
+from collforge.tuner.decide import extrapolation, layout_map, neighbours, plan
 from collforge.tuner.decide.decisions import Standing, judge, read_standing
 from collforge.tuner.decide.plan import Goal, Task, Turn
 from collforge.tuner.run import ingest, interruptions, leftovers
@@ -400,4 +400,4 @@ def publish_map(session: Session) -> None:
         sources = layout_map.read_sources(
             store, session.manifest, session.place, session.goal.margin
         )
-        store.replace_map(session.place, layout_map.points(sources))
+        store.replace_map(session.place, extrapolation.points(sources))

@@ -11,7 +11,7 @@ from collforge.decision import MARGIN
 from collforge.generator.manifest import Manifest
 from collforge.layout import from_name
 from collforge.place import Place
-from collforge.tuner.decide import layout_map
+from collforge.tuner.decide import extrapolation, layout_map
 from collforge.tuner.decide.decisions import Standing, read_own
 from collforge.tuner.decide.plan import Goal
 from collforge.units import format_size
@@ -91,7 +91,7 @@ def prepare(store: Store, rules: Rules, place: Place) -> Prepared:
     if place.layout:
         return Prepared(read(store, rules, place))
     sources = layout_map.read_sources(store, rules.made, place, rules.margin)
-    return Prepared(points=layout_map.points(sources))
+    return Prepared(points=extrapolation.points(sources))
 
 
 def store_prepared(store: Store, rules: Rules, place: Place, found: Prepared) -> None:
@@ -143,7 +143,7 @@ def map_differences(store: Store, rules: Rules) -> Iterator[str]:
     for place in sorted({place.library for place in store.places()}):
         stored = {_at(one): one for one in store.map(place)}
         sources = layout_map.read_sources(store, rules.made, place, rules.margin)
-        rebuilt = {_at(one): one for one in layout_map.points(sources)}
+        rebuilt = {_at(one): one for one in extrapolation.points(sources)}
         other = [
             at
             for at in {*stored, *rebuilt}

@@ -113,6 +113,7 @@ void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners) 
     if (cf_variable_is_on(CF_VARIABLE_NATIVE_ORDER)) {
         cf_winners_drop_reductions(winners);
     }
+    cf_winners_drop_untried(winners, (enum cf_guard)settings->guard);
     /* A fixed order serves what has no winner: it must know where native is forced. */
     const bool any = cf_winners_any(winners) || settings->reproducible;
     settings->nwinners = any ? winners->count : 0;

@@ -7,9 +7,10 @@
  *   variant  COLLECTIVE  VARIANT  FINGERPRINT         they are numbered from 0
  *   winners  SYSTEM  MPI LIBRARY                      what follows is for these two; the first line
  *                                                     of the library's version
- *   layout   NAME                                     "~4x2" is a point of the map; "=3x2" and
- *                                                     "!3x2" are of what jobs learnt; in this
- *                                                     order, after the measured ones
+ *   layout   NAME                                     "~4x2" is a point of the map, "~~64x2" an
+ *                                                     extrapolated one; "=3x2" and "!3x2" are
+ *                                                     of what jobs learnt; in this order, after
+ *                                                     the measured ones
  *   BYTES  NUMBER OF THE VARIANT [tie]                a winner
  *   BYTES  NUMBER OF THE VARIANT  TIME  NATIVE  LOW  HIGH
  *                                                     a variant, with times (CF_TIMES)

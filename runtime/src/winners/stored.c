@@ -123,3 +123,17 @@ void cf_winners_drop_reductions(struct cf_winners *winners) {
     }
     winners->count = kept;
 }
+
+void cf_winners_drop_untried(struct cf_winners *winners, enum cf_guard guard) {
+    int kept = 0;
+    for (int i = 0; i < winners->count; i++) {
+        const struct cf_winner *one = &winners->items[i];
+        const bool has_op = cf_collectives[one->collective].has_op;
+        const char *name = winners->layouts[one->layout];
+        if (guard >= (has_op ? CF_GUARD_REDUCTIONS : CF_GUARD_ON) ||
+            strncmp(name, CF_FAR_POINT, sizeof CF_FAR_POINT - 1) != 0) {
+            winners->items[kept++] = *one;
+        }
+    }
+    winners->count = kept;
+}

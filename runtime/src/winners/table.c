@@ -52,7 +52,7 @@ static void describe(struct cf_table_layout *layout, const char *name) {
     if (name[0] != CF_MAP_POINT) {
         return;
     }
-    const long nodes = strtol(name + 1, &end, 10);
+    const long nodes = strtol(name + strspn(name, CF_FAR_POINT), &end, 10);
     const long ranks = *end == 'x' ? strtol(end + 1, NULL, 10) : 0;
     layout->ranks = 0;
     if (nodes > 0 && nodes < MOST_RANKS && ranks > 0 && ranks < MOST_RANKS) {

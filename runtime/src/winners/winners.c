@@ -11,11 +11,12 @@
 
 enum {
     OLDEST_SCHEMA = 1, /* without winner.evidence: all winners are decided */
-    SCHEMA_VERSION = 9,
-    SCHEMA_OF_MAP = 5,    /* the first with the table of the map */
-    SCHEMA_OF_TIMES = 8,  /* the first with winner.seconds */
-    SCHEMA_OF_LEARNT = 9, /* the first with what jobs learnt */
-    TRIES = 4,            /* retries while a tuner writes */
+    SCHEMA_VERSION = 10,
+    SCHEMA_OF_MAP = 5,     /* the first with the table of the map */
+    SCHEMA_OF_TIMES = 8,   /* the first with winner.seconds */
+    SCHEMA_OF_LEARNT = 9,  /* the first with what jobs learnt */
+    SCHEMA_OF_POINTS = 10, /* the first with extrapolated points, in another table */
+    TRIES = 4,             /* retries while a tuner writes */
     PAUSE_MILLISECONDS = 50,
     MOST_PATH = 4096,
     /* Limits for damaged, huge or slow files. A step is 10 SQLite instructions. */
@@ -44,17 +45,19 @@ enum {
 #define NO_TIMES "0, 0, 0, 0"
 
 /* The same columns, of the points of the map, whose times nobody measured. */
-static const char map_sql[] =
-    "SELECT '~' || map.nodes || 'x' || map.ranks_per_node, map.collective, map.bytes,"
-    " variant.family, variant.parameters, variant.fingerprint, verification.passed, 'decided',"
-    " " NO_TIMES
-    " FROM map JOIN system ON system.id = map.system"
-    " JOIN mpi_library ON mpi_library.id = map.mpi_library"
-    " JOIN variant ON variant.id = map.variant"
-    " LEFT JOIN verification ON verification.id = map.verification"
-    " AND verification.variant = map.variant"
-    " WHERE system.name = ?"
-    " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)";
+#define MAP_SQL(table)                                                                             \
+    "SELECT CASE map.evidence WHEN 'extrapolated' THEN '" CF_FAR_POINT                             \
+    "' ELSE '~' END"                                                                               \
+    " || map.nodes || 'x' || map.ranks_per_node, map.collective, map.bytes,"                       \
+    " variant.family, variant.parameters, variant.fingerprint, verification.passed, 'decided',"    \
+    " " NO_TIMES " FROM " table                                                                    \
+    " AS map JOIN system ON system.id = map.system"                                                \
+    " JOIN mpi_library ON mpi_library.id = map.mpi_library"                                        \
+    " JOIN variant ON variant.id = map.variant"                                                    \
+    " LEFT JOIN verification ON verification.id = map.verification"                                \
+    " AND verification.variant = map.variant"                                                      \
+    " WHERE system.name = ?"                                                                       \
+    " AND rtrim(mpi_library.version, ' ' || char(9, 10)) IN (?, ?)"
 
 /* The same of what jobs learnt. It tells of speed, not of results: the map has the verified
  * variant. */
@@ -219,9 +222,10 @@ static bool load_rows(struct database *db) {
     const char *sql = db->schema >= SCHEMA_OF_TIMES ? WINNERS_SQL("winner.evidence", TIMES)
                       : db->schema > OLDEST_SCHEMA  ? WINNERS_SQL("winner.evidence", NO_TIMES)
                                                     : WINNERS_SQL("'decided'", NO_TIMES);
-    const bool good =
-        run_query(db, sql) && (db->schema < SCHEMA_OF_MAP || run_query(db, map_sql)) &&
-        (db->schema < SCHEMA_OF_LEARNT || run_query(db, learnt_sql)) && cf_load_end(load);
+    const char *map = db->schema < SCHEMA_OF_POINTS ? MAP_SQL("map") : MAP_SQL("point");
+    const bool good = run_query(db, sql) && (db->schema < SCHEMA_OF_MAP || run_query(db, map)) &&
+                      (db->schema < SCHEMA_OF_LEARNT || run_query(db, learnt_sql)) &&
+                      cf_load_end(load);
     if (!good) {
         cf_load_undo(load);
     }

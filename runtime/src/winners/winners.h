@@ -4,6 +4,7 @@
 #define COLLFORGE_WINNERS_H_INCLUDED
 
 #include "base/cf.h"
+#include "base/runtime.h"
 #include "place/layout.h"
 
 /* The layout name of a forced winner, which applies to every layout, before all others. */
@@ -11,6 +12,9 @@
 /* Begins the layout name "~NODESxRANKS" of a point of the map: what is expected to win there. It
  * serves the layouts near it that were not measured themselves. */
 #define CF_MAP_POINT '~'
+/* Begins the name of a point that is extrapolated, far beyond what was measured. Libraries that
+ * know no such points take it for none. */
+#define CF_FAR_POINT "~~"
 /* Begin a layout's name where the map serves it: at these sizes, production jobs confirmed a
  * variant of the map, which needs no trial, or refuted it. */
 #define CF_CONFIRMED '='
@@ -50,6 +54,8 @@ bool cf_winners_add(struct cf_winners *winners, const char *layout, int collecti
                     const struct cf_choice *choice);
 /* Removes the winners of collectives with an op, so that reductions have native's order. */
 void cf_winners_drop_reductions(struct cf_winners *winners);
+/* Removes what is extrapolated, unless the guard tries it before it serves. */
+void cf_winners_drop_untried(struct cf_winners *winners, enum cf_guard guard);
 /* Sorts by the name of the layout, collective and bytes, alike on all ranks. */
 void cf_winners_sort(const struct cf_winners *winners);
 void cf_winners_free(struct cf_winners *winners);

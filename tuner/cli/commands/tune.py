@@ -14,6 +14,7 @@ from pathlib import Path
 from collforge import units
 from collforge.case import Case
 from collforge.db import Store
+from collforge.errors import CollforgeError
 from collforge.generator.manifest import Manifest
 from collforge.home import home
 from collforge.layout import from_name
@@ -26,13 +27,21 @@ from collforge.tuner.cli.progress import make_display
 from collforge.tuner.cli.winner_table import print_winners
 from collforge.tuner.decide import bandwidth, plan, profile
 from collforge.tuner.decide.decisions import Standing
-from collforge.tuner.decide.next_layouts import next_layouts
+from collforge.tuner.decide.extrapolation import FARTHEST
+from collforge.tuner.decide.next_layouts import growing_layouts, next_layouts
 from collforge.tuner.decide.plan import Goal
 from collforge.tuner.decide.profile import Profile
 from collforge.tuner.run import measuring
 from collforge.tuner.run.budget import Allowance, Budget
 from collforge.tuner.run.jobs import JobError
-from collforge.tuner.run.options import add_database, add_mpi, find_libraries, input_file, moment
+from collforge.tuner.run.options import (
+    add_database,
+    add_mpi,
+    find_libraries,
+    input_file,
+    moment,
+    positive,
+)
 from collforge.tuner.run.tune import Session, Spent, tune
 from collforge.tuner.site import expected_times
 
@@ -44,6 +53,7 @@ collforge tune --system emulated --mpi openmpi,mpich --layout 4x2 --budget 16m
   collforge tune --system emulated --mpi openmpi --layout 2x2,4x2,8x2
   collforge tune --system emulated --mpi openmpi --profile calls.csv
   collforge tune --system emulated --mpi openmpi --cover 4x2
+  collforge tune --config site.py --system cluster --mpi openmpi --cover 512x64 --nodes 8
   collforge tune --config site.py --system cluster --mpi openmpi --layout 8x16 --time-limit 30m --node-hours 20
 
 It can be interrupted at any time: the next call continues from the database."""
@@ -74,6 +84,12 @@ def add_parser(subparsers: Subparsers) -> None:
         "--cover",
         metavar="NODESxRANKS",
         help="tune the layouts up to this one from which the map of all others learns most for their nodes",
+    )
+    parser.add_argument(
+        "--nodes",
+        type=positive,
+        metavar="N",
+        help="with --cover: measure on at most so many nodes, and extrapolate from there",
     )
     parser.add_argument(
         "--most-layouts", type=int, default=4, help="with --cover (default: %(default)s)"
@@ -141,6 +157,8 @@ def check(
     args: argparse.Namespace, found: Sequence[MpiLibrary], layouts: Sequence[str | None]
 ) -> None:
     """Raises CollforgeError, which names the fix, for a wrong command line, before anything is built."""
+    if args.nodes and not args.cover:
+        raise CollforgeError("--nodes limits what --cover measures: add --cover, or leave it out")
     if args.cover:
         measuring.parse_layout(args.cover, args.system)
     for one in layouts:
@@ -224,12 +242,27 @@ def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str | None]:
             same = [one for one in store.places() if one.library == place.library]
         known = [from_name(one.layout) for one in same]
         measured = {(at.nodes, at.size // at.nodes) for at in known if at.regular and not at.job}
-    shape = (most.nodes, most.size // most.nodes)
-    found = [f"{n}x{ranks}" for n, ranks in next_layouts(measured, shape, args.most_layouts)]
+    ranks = most.size // most.nodes
+    shape = (min(most.nodes, args.nodes or most.nodes), ranks)
+    choose = next_layouts if shape[0] == most.nodes else growing_layouts
+    found = [f"{n}x{r}" for n, r in choose(measured, shape, args.most_layouts)]
     print(
         f"{library.name}: layouts to measure: {', '.join(found) or 'none, those measured are near enough'}"
     )
+    if shape[0] < most.nodes:
+        print(f"{library.name}: {unlearnt(shape[0], most.nodes)}")
     return [*found]
+
+
+def unlearnt(nodes: int, most: int) -> str:
+    """What measurements on so many nodes cannot tell of ``most`` nodes."""
+    end = min(most, FARTHEST * nodes)
+    return (
+        f"beyond {nodes} nodes the map is extrapolated, up to {end}, by what rounds, messages and bytes took. "
+        "What this cannot tell: algorithms that native takes on more nodes only; links that more nodes share; "
+        "what grows and is none of these, such as connections. So a job tries what is extrapolated against "
+        "native first, and reductions are native there (collforge why tells the terms)"
+    )
 
 
 def known_lanes(database: Path, place: Place) -> int:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 
 from collforge import units
-from collforge.db import Choice, Learnt, Store, Winner
+from collforge.db import EXTRAPOLATED, Choice, Learnt, Store, Winner
 from collforge.generator.manifest import Manifest
 from collforge.layout import Layout
 from collforge.place import Place
 from collforge.toolchain import build
-from collforge.tuner.cli import tables
+from collforge.tuner.cli import model_terms, tables
 from collforge.tuner.cli.command import Subparsers, add_command
-from collforge.tuner.decide import learning
+from collforge.tuner.decide import extrapolation, learning
+from collforge.tuner.decide.layout_map import Sources, read_sources
 from collforge.tuner.decide.winner_lookup import read_winners, serving_winner
 from collforge.tuner.run import measuring
 from collforge.tuner.run.options import add_database, add_json, add_mpi, find_libraries
@@ -54,8 +56,10 @@ def run(args: argparse.Namespace) -> int:
                 f"{place.mpi}: {collective} of {units.format_size(size)} on {layout.name} of {place.system}:"
             )
             lines = explain(made, layout, winners, size, store.learnt(place))
-            print("\n".join(f"  {line}" for line in lines))
             found = serving_winner(made.collective(collective), winners, size)
+            if found and found.choice.evidence == EXTRAPOLATED:
+                lines[2:2] = model_lines(read_sources(store, made, place), layout, found, size)
+            print("\n".join(f"  {line}" for line in lines))
             rows.append({"place": place, "serves": found and found.choice, "lines": lines})
     tables.write_document(args, rows, collective=collective, bytes=size)
     return 0
@@ -99,6 +103,21 @@ def explain(
     return lines
 
 
+def model_lines(sources: Sources, layout: Layout, winner: Winner, size: int) -> list[str]:
+    """The times by which a winner is extrapolated (tuner/decide/extrapolation.py), on this layout."""
+    variant = winner.choice.variant
+    entry = sources.made.collective(variant.collective)
+    model = extrapolation.fit(sources, [variant.collective])
+    shape = (layout.nodes, round(layout.size / layout.nodes))
+    place = (shape, math.log2(entry.total_bytes(layout.size, size)))
+    terms = "" if variant.is_native else model_terms.told(model, variant, place)
+    native = model_terms.told_native(model, variant.collective, place)
+    return [
+        *([f"model: {terms}; it follows from {winner.decided}"] if terms else []),
+        *([f"native: {native}"] if native else []),
+    ]
+
+
 def _told(choice: Choice) -> str:
     at = f"stored at {units.format_size(choice.bytes)}"
     if choice.variant.is_native:
@@ -118,7 +137,11 @@ def _conditions(
         return ["but this variant has changed since: native until it is tuned anew"]
     if not entries[variant.fingerprint].applies(made.facts(variant.collective, layout, size)):
         lines.append("but it does not apply to this call: native")
-    if is_point and made.collective(variant.collective).has_op:
+    if choice.evidence == EXTRAPOLATED and made.collective(variant.collective).has_op:
+        lines.append(
+            "but what is extrapolated is tried first: native, unless COLLFORGE_GUARD=reductions"
+        )
+    elif is_point and made.collective(variant.collective).has_op:
         lines.append("not tried against native first, unless COLLFORGE_GUARD=reductions")
     elif is_point:
         lines.append(
