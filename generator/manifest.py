@@ -281,15 +281,15 @@ class Manifest:
         """The collectives without data: one winner serves all calls."""
         return frozenset(entry.name for entry in self.collectives if entry.sized == "none")
 
-    def without(self, value: ParameterValue) -> Manifest:
-        """The same without this value of any parameter, and without the variants that have no other."""
+    def without(self, *left_out: ParameterValue) -> Manifest:
+        """The same without these families and values of parameters, and variants that have no others."""
         variants = []
         for entry in self.variants:
             parameters = tuple(
-                replace(p, values=tuple(one for one in p.values if one != value))
+                replace(p, values=tuple(one for one in p.values if one not in left_out))
                 for p in entry.parameters
             )
-            if all(p.values for p in parameters):
+            if all(p.values for p in parameters) and entry.family not in left_out:
                 variants.append(replace(entry, parameters=parameters))
         return replace(self, variants=tuple(variants))
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from collforge.mpi_library import MpiLibrary
+
 COMPILER, LAUNCHER = "smpicc", "smpirun"
 FOLDER = "smpi"
 """Of the build, which all names share."""
@@ -29,6 +31,8 @@ SETTINGS = {
     "network/TCP-gamma": "0",
     # The default takes 350 us at a thousand ranks, and leaves them that far apart.
     "smpi/barrier": "ompi_bruck",
+    # Else short messages overtake long ones of the same sender. So none arrives before it is waited for.
+    "smpi/async-small-thresh": "0",
 }
 """No factors of SimGrid's on the rates of the platform, and computation takes no time."""
 
@@ -42,6 +46,12 @@ def tools() -> tuple[Path, Path] | None:
     """The compiler wrapper and the launcher; None if they are not installed."""
     compiler, launcher = shutil.which(COMPILER), shutil.which(LAUNCHER)
     return (Path(compiler), Path(launcher)) if compiler and launcher else None
+
+
+def stands_for(library: MpiLibrary) -> str:
+    """The flavor of MPI library whose choice of algorithms a library has."""
+    rules = RULES.get(library.name)
+    return library.flavor if rules is None else "openmpi" if rules == "ompi" else "mpich"
 
 
 def smpirun(launcher: Path, platform: Path, hosts: Path) -> list[str]:

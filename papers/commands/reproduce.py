@@ -26,6 +26,7 @@ from collforge.papers import figures
 from collforge.papers.figures import Figure, claims, drawing, rows
 from collforge.papers.figures.claims import Verdict
 from collforge.papers.figures.rows import Row
+from collforge.toolchain import simgrid
 from collforge.tuner.cli import plots, tables
 from collforge.tuner.cli.command import Subparsers, add_command
 from collforge.tuner.run import measuring
@@ -121,7 +122,7 @@ def _show(figure: Figure, args: argparse.Namespace) -> list[dict[str, Any]]:
     folder = make_folder(_folder(figure, measuring.system_name(args), args.quick))
     libraries = find_libraries(args.mpi)
     if args.figure is None:
-        libraries = [one for one in libraries if figure.speaks_of(one.flavor)]
+        libraries = [one for one in libraries if figure.speaks_of(simgrid.stands_for(one))]
     if not libraries:
         print("Left out: the paper's claims are about another MPI library.")
         return []
@@ -195,7 +196,7 @@ def _measure(
         found += rows.read(_run(library, words, path, args.again), layout)
     lone = measuring.lone_rail(args, library) if figure.rails else ""
     found = [replace(row, doubt=row.doubt or lone) for row in found]
-    return Measured(library.short_version, library.flavor, found)
+    return Measured(library.short_version, simgrid.stands_for(library), found)
 
 
 def _largest(args: argparse.Namespace) -> str | None:

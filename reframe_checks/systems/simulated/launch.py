@@ -34,7 +34,6 @@ def command(mpi: str, machine: Machine, at: Layout) -> list[str]:
         "smpi/os": sending,
         "smpi/ois": sending,
         "smpi/or": f"0:{machine.overhead:g}e-6:0",
-        "smpi/async-small-thresh": f"{machine.eager:.0f}",
         "smpi/send-is-detached-thresh": f"{machine.eager:.0f}",
         "smpi/coll-selector": simgrid.RULES[mpi],
     }
