@@ -17,7 +17,7 @@ FAST := not wide and not slow
 WIDE := wide and not slow
 PACKAGES := db generator papers reframe_checks runtime service templates toolchain tuner
 SOURCES := $(wildcard collforge/*.py) $(PACKAGES)
-C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*/*.[ch] runtime/src/*/*/*.c runtime/bench/*.[ch] runtime/bench/*/*.c reframe_checks/systems/*/*.c papers/programs/*.[ch])
+C_SOURCES := $(wildcard runtime/include/*.h runtime/src/*/*.[ch] runtime/src/*/*/*.c runtime/bench/*.[ch] runtime/bench/*/*.c reframe_checks/systems/*/*.c reframe_checks/systems/*/*.cpp papers/programs/*.[ch])
 
 # What must be there, and the Debian packages that bring it.
 COMMANDS := gcc=gcc make=make ip=iproute2 tc=iproute2 ps=procps unshare=util-linux nsenter=util-linux \

@@ -201,7 +201,10 @@ def measure(
     """
     launches: dict[str, list[Launch]] = {}
     costs: dict[tuple[str, Variant], list[Cost]] = {}
-    for number in range(1 if site.is_simulated else count):
+    runs_alike = (
+        count if site.is_simulated else 1
+    )  # another launch of a simulation would give the same
+    for number in range(count // runs_alike):
         folder = home.new_folder(runs, f"bench{number}")
         report = _report(site, job, folder)
         for key, found in report.costs.items():
@@ -216,9 +219,7 @@ def measure(
                     launch[problem].update((other.renamed(v), s) for v, s in samples.items())
         for launch in done:
             for problem, samples in launch.items():
-                # Another launch of a simulation would give the same.
-                same = count if site.is_simulated else 1
-                launches.setdefault(problem, []).extend([samples] * same)
+                launches.setdefault(problem, []).extend([samples] * runs_alike)
     return Measured(launches, costs)
 
 

@@ -125,7 +125,7 @@ def manifest(args: argparse.Namespace) -> Manifest:
     """
     made = build.read_manifest()
     left_out = ("shared", "nonblocking", "exchange", "threads", "zero_copy")
-    return made.without(*left_out) if Machine.of_system(args.system) else made
+    return made.without(*left_out) if simulated(args.system, args.config) else made
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:
@@ -220,7 +220,7 @@ def site_of(system: str, config: Path | None, library: MpiLibrary) -> Site:
 
     Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
     """
-    machine = None if config else Machine.of_system(system)
+    machine = simulated(system, config)
     if (machine is None) == (library.name in simgrid.RULES):
         names = ", ".join(simgrid.RULES)
         raise CollforgeError(
@@ -250,11 +250,16 @@ def site_of(system: str, config: Path | None, library: MpiLibrary) -> Site:
     return Site(system, library.name, config or reframe_checks.SETTINGS)
 
 
+def simulated(system: str, config: Path | None) -> Machine | None:
+    """The machine that a system simulates; None for others, such as one of a site's configuration."""
+    return None if config else Machine.of_system(system)
+
+
 def system_name(args: argparse.Namespace) -> str:
     """The system's name in the database. Clusters with different links, emulated or simulated, differ in it."""
     if args.system == "emulated":
         return cluster(args).system
-    machine = None if args.config else Machine.of_system(args.system)
+    machine = simulated(args.system, args.config)
     return machine.name if machine else str(args.system)
 
 

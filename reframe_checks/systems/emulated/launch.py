@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import socket
@@ -27,7 +26,7 @@ from collforge.reframe_checks.systems.emulated.spec import (
     ClusterSpec,
 )
 from collforge.reframe_checks.systems.emulated.switch import Plan
-from collforge.toolchain import vcis
+from collforge.toolchain import preload, vcis
 
 _PACKAGE = Path(__file__).parent
 _MPICH_PROGRESS = _PACKAGE / "mpich_progress.c"
@@ -114,11 +113,11 @@ def make_plan(
     """The plan of a cluster that runs an MPI program. Creates `cache_dir` and its files."""
     directory = make_directory(cache_dir)
     rank = [*rank_words(spec, directory)]
-    preload = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
+    preloaded = [env["LD_PRELOAD"]] if env.get("LD_PRELOAD") else []
     if mpi.flavor == "mpich":
-        preload.insert(0, str(build_mpich_progress(cache_dir)))
-    if preload:
-        rank += ["env", f"LD_PRELOAD={':'.join(preload)}"]
+        preloaded.insert(0, str(build_mpich_progress(cache_dir)))
+    if preloaded:
+        rank += ["env", f"LD_PRELOAD={':'.join(preloaded)}"]
     words = [*mpirun(spec, mpi, directory / "agent"), *rank, *command]
     return plan_command(spec, directory, words, {**defaults(mpi, env), **env})
 
@@ -276,20 +275,10 @@ def _tear_down(process: subprocess.Popen[bytes], control: socket.socket) -> None
 
 def mpich_progress(cache_dir: Path) -> Path:
     """The path of the library preloaded into MPICH's ranks (mpich_progress.c)."""
-    digest = hashlib.sha256(_MPICH_PROGRESS.read_bytes()).hexdigest()[:12]
-    return cache_dir / f"mpich_progress-{digest}.so"
+    return preload.library(_MPICH_PROGRESS, cache_dir)
 
 
 def build_mpich_progress(cache_dir: Path) -> Path:
     """The same; the library is compiled if needed."""
-    source, library = _MPICH_PROGRESS, mpich_progress(cache_dir)
-    if not library.exists():
-        unfinished = library.with_suffix(f".{os.getpid()}")
-        build = ["gcc", "-std=c11", "-O2", "-shared", "-fPIC", "-o", str(unfinished), str(source)]
-        done = subprocess.run([*build, "-ldl"], capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise ClusterError(
-                f"cannot compile {source.name}; run `apt-get install gcc libc6-dev`\n{done.stderr}"
-            )
-        unfinished.replace(library)
-    return library
+    compiler, packages = ["gcc", "-std=c11"], "gcc libc6-dev"
+    return preload.build(compiler, _MPICH_PROGRESS, cache_dir, packages, ClusterError)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
 from pathlib import Path
 
 from collforge.home import home, make_folder, replace_file
 from collforge.layout import Layout
 from collforge.reframe_checks.systems.simulated.machine import Machine, MachineError
 from collforge.reframe_checks.systems.simulated.platform import hosts, platform
-from collforge.toolchain import libraries, simgrid
+from collforge.toolchain import libraries, preload, simgrid
 
 _NATIVE = Path(__file__).parent / "native.cpp"
 
@@ -28,6 +26,7 @@ def command(mpi: str, machine: Machine, at: Layout) -> list[str]:
     files = {"xml": platform(machine, at), "hosts": hosts(at)}
     for ending, text in files.items():
         replace_file(folder / f"{label}.{ending}", text.encode(), 0o600)
+    native = preload.build(["smpicxx"], _NATIVE, folder, "libsimgrid-dev g++", MachineError)
     sending = f"0:{machine.overhead:g}e-6:1e-10;{machine.eager:.0f}:{machine.overhead:g}e-6:0"
     settings = {
         **simgrid.SETTINGS,
@@ -39,7 +38,7 @@ def command(mpi: str, machine: Machine, at: Layout) -> list[str]:
     }
     return [
         "env",
-        f"LD_PRELOAD={_build_native(folder)}",
+        f"LD_PRELOAD={native}",
         f"SMPI_RULES={simgrid.RULES[mpi]}",
         f"SMPI_OP_NS={machine.op:g}",
         "COLLFORGE_START_TIMEOUT=60",
@@ -47,19 +46,3 @@ def command(mpi: str, machine: Machine, at: Layout) -> list[str]:
         *("-np", str(at.size)),
         *(f"--cfg={name}:{value}" for name, value in settings.items()),
     ]
-
-
-def _build_native(folder: Path) -> Path:
-    """The library of native.cpp; compiled if needed."""
-    label = hashlib.sha256(_NATIVE.read_bytes()).hexdigest()[:16]
-    library = folder / f"native-{label}.so"
-    if not library.exists():
-        unfinished = library.with_suffix(f".{os.getpid()}")
-        build = ["smpicxx", "-O2", "-shared", "-fPIC", "-o", str(unfinished), str(_NATIVE), "-ldl"]
-        done = subprocess.run(build, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise MachineError(
-                f"cannot compile {_NATIVE.name}: run `apt-get install g++`\n{done.stderr}"
-            )
-        unfinished.replace(library)
-    return library

@@ -1,10 +1,13 @@
 /*
- * Preloaded into SMPI's process (launch.py): what SimGrid 3.32 lacks as a stand-in for a native MPI library.
+ * Preloaded into SMPI's process (launch.py): what SimGrid 3.32 lacks as a stand-in for a native MPI
+ * library.
  *
- * - The functions NAME__ompi below, which its selector `ompi` calls, decide as the coll/tuned component of Open MPI 4.0.2
- *   (fixed decisions, tuned for up to 64 nodes), whose broadcast is the paper's hole at 11520 ints. SimGrid has those
- *   of 4.1, which remain for allgatherv and alltoallv. The algorithms are SimGrid's.
- * - Scan and exscan: a linear chain, as in Open MPI; else MPICH's recursive doubling. SimGrid sends all vectors to all.
+ * - The functions NAME__ompi below, which its selector `ompi` calls, decide as the coll/tuned
+ * component of Open MPI 4.0.2 (fixed decisions, tuned for up to 64 nodes), whose broadcast is the
+ * paper's hole at 11520 ints. SimGrid has those of 4.1, which remain for allgatherv and alltoallv.
+ * The algorithms are SimGrid's.
+ * - Scan and exscan: a linear chain, as in Open MPI; else MPICH's recursive doubling. SimGrid sends
+ * all vectors to all.
  * - An operator takes the time of its bytes: SMPI's cost nothing. SMPI_OP_NS: ns of a byte.
  */
 #include <algorithm>
@@ -16,7 +19,8 @@
 #include <smpi/smpi.h>
 
 #define VECTOR_OP const void *in, void *out, int n, MPI_Datatype type, MPI_Op op
-#define BLOCKS const void *in, int sent, MPI_Datatype sendtype, void *out, int got, MPI_Datatype recvtype
+#define BLOCKS                                                                                     \
+    const void *in, int sent, MPI_Datatype sendtype, void *out, int got, MPI_Datatype recvtype
 #define BLOCK_ARGS in, sent, sendtype, out, got, recvtype
 
 namespace simgrid::smpi {
@@ -33,8 +37,8 @@ class Request {
     static Request *irecv(void *, int, MPI_Datatype, int, int, MPI_Comm);
     static Request *isend(const void *, int, MPI_Datatype, int, int, MPI_Comm);
     static int wait(Request **, MPI_Status *);
-    static void sendrecv(const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int, int, MPI_Comm,
-                         MPI_Status *);
+    static void sendrecv(const void *, int, MPI_Datatype, int, int, void *, int, MPI_Datatype, int,
+                         int, MPI_Comm, MPI_Status *);
 };
 
 namespace colls {
@@ -50,11 +54,13 @@ using Exchange = int(BLOCKS, MPI_Comm);
 using Rooted = int(BLOCKS, int, MPI_Comm);
 Bcast bcast__binomial_tree, bcast__ompi_split_bintree;
 Reduction allreduce__rdb, allreduce__lr, allreduce__ompi_ring_segmented, allreduce__redbcast;
-Reduce reduce__ompi_basic_linear, reduce__ompi_in_order_binary, reduce__ompi_binomial, reduce__ompi_pipeline,
-    reduce__ompi_binary;
-ReduceScatter reduce_scatter__default, reduce_scatter__ompi_basic_recursivehalving, reduce_scatter__ompi_ring;
+Reduce reduce__ompi_basic_linear, reduce__ompi_in_order_binary, reduce__ompi_binomial,
+    reduce__ompi_pipeline, reduce__ompi_binary;
+ReduceScatter reduce_scatter__default, reduce_scatter__ompi_basic_recursivehalving,
+    reduce_scatter__ompi_ring;
 Exchange alltoall__bruck, alltoall__basic_linear, alltoall__ring;
-Exchange allgather__pair, allgather__rdb, allgather__bruck, allgather__ring, allgather__ompi_neighborexchange;
+Exchange allgather__pair, allgather__rdb, allgather__bruck, allgather__ring,
+    allgather__ompi_neighborexchange;
 Rooted gather__ompi_linear_sync, gather__ompi_binomial, gather__ompi_basic_linear;
 Rooted scatter__ompi_binomial, scatter__ompi_basic_linear;
 
@@ -115,8 +121,8 @@ void copy(const void *from, void *to, MPI_Datatype type, int n) {
     MPI_Type_get_extent(type, &begin, &extent);
     MPI_Type_get_true_extent(type, &low, &span);
     for (int i = 0; i < n; i++) {
-        memcpy(static_cast<char *>(to) + low + i * extent, static_cast<const char *>(from) + low + i * extent,
-               static_cast<size_t>(span));
+        memcpy(static_cast<char *>(to) + low + i * extent,
+               static_cast<const char *>(from) + low + i * extent, static_cast<size_t>(span));
     }
 }
 
@@ -142,7 +148,8 @@ int chain(VECTOR_OP, MPI_Comm comm, bool inclusive) {
     return MPI_SUCCESS;
 }
 
-/* After step s, `sum` has the contributions of the 2^s ranks that agree with this one but in the last s digits. */
+/* After step s, `sum` has the contributions of the 2^s ranks that agree with this one but in the
+ * last s digits. */
 int doubling(VECTOR_OP, MPI_Comm comm, bool inclusive) {
     const int rank = rank_of(comm);
     Temporary sum(type, n);
@@ -158,7 +165,8 @@ int doubling(VECTOR_OP, MPI_Comm comm, bool inclusive) {
         if (other >= size_of(comm)) {
             continue;
         }
-        Request::sendrecv(sum.data(), n, type, other, tag, come.data(), n, type, other, tag, comm, MPI_STATUS_IGNORE);
+        Request::sendrecv(sum.data(), n, type, other, tag, come.data(), n, type, other, tag, comm,
+                          MPI_STATUS_IGNORE);
         if (other < rank) {
             if (has_prefix) {
                 op->apply(come.data(), out, &n, type);
@@ -193,8 +201,8 @@ int colls::exscan(VECTOR_OP, MPI_Comm comm) {
 
 void Op::apply(const void *in, void *inout, const int *len, MPI_Datatype type) const {
     using Apply = void (*)(const Op *, const void *, void *, const int *, MPI_Datatype);
-    static const Apply original =
-        reinterpret_cast<Apply>(dlsym(RTLD_NEXT, "_ZNK7simgrid4smpi2Op5applyEPKvPvPKiPNS0_8DatatypeE"));
+    static const Apply original = reinterpret_cast<Apply>(
+        dlsym(RTLD_NEXT, "_ZNK7simgrid4smpi2Op5applyEPKvPvPKiPNS0_8DatatypeE"));
     static const char *const text = std::getenv("SMPI_OP_NS");
     static const double ns_of_byte = text == nullptr ? 0 : std::atof(text);
     const double flops = ns_of_byte * bytes_of(type, *len); /* at 1 Gflop/s */
@@ -229,7 +237,8 @@ int pipeline(void *data, int n, MPI_Datatype type, int root, MPI_Comm comm, doub
             }
             Request::wait(&coming, MPI_STATUS_IGNORE);
             if (first + most < n) {
-                coming = Request::irecv(part(first + most), count(first + most), type, before, tag, comm);
+                coming = Request::irecv(part(first + most), count(first + most), type, before, tag,
+                                        comm);
             }
         }
         if (place + 1 < size) {
@@ -247,7 +256,8 @@ int pipeline(void *data, int n, MPI_Datatype type, int root, MPI_Comm comm, doub
 
 } // namespace
 
-/* ---- the decisions of Open MPI 4.0.2 (ompi/mca/coll/tuned/coll_tuned_decision_fixed.c) ---------------------- */
+/* ---- the decisions of Open MPI 4.0.2 (ompi/mca/coll/tuned/coll_tuned_decision_fixed.c)
+ * ---------------------- */
 
 int allreduce__ompi(VECTOR_OP, MPI_Comm comm) {
     const double bytes = bytes_of(type, n);
@@ -257,8 +267,8 @@ int allreduce__ompi(VECTOR_OP, MPI_Comm comm) {
     if (!commutes(op) || n <= size_of(comm)) {
         return allreduce__redbcast(in, out, n, type, op, comm);
     }
-    return (size_of(comm) * 1048576.0 >= bytes ? allreduce__lr : allreduce__ompi_ring_segmented)(in, out, n, type, op,
-                                                                                               comm);
+    return (size_of(comm) * 1048576.0 >= bytes ? allreduce__lr : allreduce__ompi_ring_segmented)(
+        in, out, n, type, op, comm);
 }
 
 int bcast__ompi(void *data, int n, MPI_Datatype type, int root, MPI_Comm comm) {
@@ -284,20 +294,25 @@ int reduce__ompi(VECTOR_OP, int root, MPI_Comm comm) {
         return MPI_SUCCESS; // SimGrid divides by it
     }
     if (!commutes(op)) {
-        return (size < 12 && bytes < 2048 ? reduce__ompi_basic_linear : reduce__ompi_in_order_binary)(
-            in, out, n, type, op, root, comm);
+        return (size < 12 && bytes < 2048
+                    ? reduce__ompi_basic_linear
+                    : reduce__ompi_in_order_binary)(in, out, n, type, op, root, comm);
     }
     if (size < 8 && bytes < 512) {
         return reduce__ompi_basic_linear(in, out, n, type, op, root, comm);
     }
-    if ((size < 8 && bytes < 20480) || bytes < 2048 || n <= 1 || size > 0.6016 / 1024 * bytes + 1.3496) {
+    if ((size < 8 && bytes < 20480) || bytes < 2048 || n <= 1 ||
+        size > 0.6016 / 1024 * bytes + 1.3496) {
         return reduce__ompi_binomial(in, out, n, type, op, root, comm);
     }
-    const bool is_binary = size <= 0.0410 / 1024 * bytes + 9.7128 && size > 0.0422 / 1024 * bytes + 1.1614;
-    return (is_binary ? reduce__ompi_binary : reduce__ompi_pipeline)(in, out, n, type, op, root, comm);
+    const bool is_binary =
+        size <= 0.0410 / 1024 * bytes + 9.7128 && size > 0.0422 / 1024 * bytes + 1.1614;
+    return (is_binary ? reduce__ompi_binary : reduce__ompi_pipeline)(in, out, n, type, op, root,
+                                                                     comm);
 }
 
-int reduce_scatter__ompi(const void *in, void *out, const int *counts, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+int reduce_scatter__ompi(const void *in, void *out, const int *counts, MPI_Datatype type, MPI_Op op,
+                         MPI_Comm comm) {
     const int size = size_of(comm);
     double bytes = 0;
     for (int i = 0; i < size; i++) {
@@ -306,16 +321,18 @@ int reduce_scatter__ompi(const void *in, void *out, const int *counts, MPI_Datat
     if (!commutes(op) || std::count(counts, counts + size, 0) > 0) {
         return reduce_scatter__default(in, out, counts, type, op, comm);
     }
-    const bool halves =
-        bytes <= 12 * 1024 || (bytes <= 256 * 1024 && is_power_of_two(size)) || size >= 0.0012 * bytes + 8;
-    return (halves ? reduce_scatter__ompi_basic_recursivehalving : reduce_scatter__ompi_ring)(in, out, counts, type,
-                                                                                            op, comm);
+    const bool halves = bytes <= 12 * 1024 || (bytes <= 256 * 1024 && is_power_of_two(size)) ||
+                        size >= 0.0012 * bytes + 8;
+    return (halves ? reduce_scatter__ompi_basic_recursivehalving
+                   : reduce_scatter__ompi_ring)(in, out, counts, type, op, comm);
 }
 
 int alltoall__ompi(BLOCKS, MPI_Comm comm) {
     const double block = bytes_of(recvtype, got);
     const bool is_bruck = block < 200 && size_of(comm) > 12;
-    return (is_bruck ? alltoall__bruck : block < 3000 ? alltoall__basic_linear : alltoall__ring)(BLOCK_ARGS, comm);
+    return (is_bruck       ? alltoall__bruck
+            : block < 3000 ? alltoall__basic_linear
+                           : alltoall__ring)(BLOCK_ARGS, comm);
 }
 
 int allgather__ompi(BLOCKS, MPI_Comm comm) {

@@ -16,7 +16,6 @@ from collforge.home import home
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
-from collforge.reframe_checks.systems.simulated import Machine
 from collforge.toolchain import build, libraries
 from collforge.tuner.cli import bench_tables, tables
 from collforge.tuner.cli.command import Subparsers, add_command
@@ -125,6 +124,8 @@ def run(args: argparse.Namespace) -> int:
     asked(args, library, build.current_manifest())  # a wrong command line ends before the build
     build.build(library)
     known, cases = asked(args, library, measuring.manifest(args))
+    if site.is_simulated:
+        cases = fitting(known.made, cases)
     goal = known.goal
     job = Job(
         cases,
@@ -138,7 +139,8 @@ def run(args: argparse.Namespace) -> int:
         drop_in_by=args.db if args.over_drop_in else None,
     )
     standard = "drop-in" if args.over_drop_in else NATIVE
-    others = other_natives(args, library, cases)
+    # No variable of an MPI library means anything in a simulation.
+    others = [] if site.is_simulated else other_natives(args, library, cases)
     measured = benchmark.measure(site, job, args.launches, home() / "runs", others)
     for name in algorithms.not_measured(others, cases, measured):
         print(f"{name} was not measured: it, or a call before it in its launches, failed")
@@ -172,8 +174,6 @@ def other_natives(
 ) -> list[Environment]:
     """Raises CollforgeError for options with which the other natives would not be shown, or not be native."""
     found = [Environment.parse(text) for text in args.native_also]
-    if Machine.of_system(args.system):
-        return []  # no variable of an MPI library means anything there
     if not (found or args.exported or args.native_algorithms):
         return []
     if args.over_drop_in or args.steps or args.neighbours:
@@ -259,15 +259,16 @@ def wanted_cases(args: argparse.Namespace, known: Known) -> list[Case]:
             names = [entry_of(known, one).completed(one.variant, facts)]
         group.update((name, one.by(name)) for name in names)
     found = [one for group in groups.values() for one in group.values()]
-    if Machine.of_system(args.system):
-        found = fitting(known.made, found)
     if args.over_drop_in and not all(known.made.collective(one.collective).hybrid for one in found):
         raise CollforgeError("--over-drop-in is for hybrid collectives, e.g. --collective hybrid")
     return found
 
 
 def fitting(made: Manifest, cases: Sequence[Case]) -> list[Case]:
-    """Those of which this machine has the memory of all ranks; what is left out is printed."""
+    """Those of which this machine has the memory of all ranks; what is left out is printed.
+
+    Raises CollforgeError if that is all.
+    """
     most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     kept, left_out = [], set[str]()
     for one in cases:
@@ -278,6 +279,8 @@ def fitting(made: Manifest, cases: Sequence[Case]) -> list[Case]:
         else:
             left_out.add(f"{one.problem}: its simulation needs {needed >> 30} GiB")
     print("".join(f"left out: {words}\n" for words in sorted(left_out)), end="")
+    if not kept:
+        raise CollforgeError("nothing to time: no call fits into this machine's memory")
     return kept
 
 
