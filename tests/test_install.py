@@ -522,16 +522,17 @@ def test_ten_thousand_winners_are_small(
     source.write_text(RESIDENT)
     command = [str(built.library.mpicc), "-D_GNU_SOURCE", str(source), "-o", str(program)]
     assert execute(command).returncode == 0
-    resident = {}
-    for count in (20, 10_000):
+    resident: dict[int, dict[str, int]] = {20: {}, 10_000: {}}
+    for count in [20, 10_000] * 3:
         path = tmp_path / f"{count}.txt"
         path.write_text(many_winners(built, count))
         env = {"LD_PRELOAD": str(built.built.library_path), "COLLFORGE_DB": str(path)}
         env |= {"COLLFORGE_VERBOSE": "1", "COLLFORGE_NODE_MAP": "2"}
         done = launch(built.library.name, 4, [str(program)], env)
         assert f", {count} winners" in done.stderr
-        found = re.findall(r"rank (\d): (\d+)", done.stdout)
-        resident[count] = {rank: int(kib) for rank, kib in found}
+        for rank, kib in re.findall(r"rank (\d): (\d+)", done.stdout):
+            # What the MPI library itself takes varies by some 300 KiB from launch to launch.
+            resident[count][rank] = min(int(kib), resident[count].get(rank, int(kib)))
     assert path.stat().st_size < 1 << 20
     assert len(resident[20]) == 4
     added = {rank: resident[10_000][rank] - kib for rank, kib in resident[20].items()}
