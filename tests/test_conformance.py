@@ -160,6 +160,7 @@ class Program:
             COLLFORGE_NODE_MAP=at.node_map,
             COLLFORGE_FORCE=force_string(self.generated, mix),
             COLLFORGE_SPLIT_OPS="1",  # or no variant would serve the program's ops
+            COLLFORGE_NONBLOCKING="1" if "--nonblocking" in arguments else "0",
         )
 
     def served(self, mix: Mix) -> dict[str, str]:

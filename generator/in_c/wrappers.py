@@ -52,6 +52,12 @@ def count(collective: Collective) -> str:
     return f"cf_count{suffix}({arguments})"
 
 
+def start(collective: Collective) -> str:
+    """The C call that starts a variant for a nonblocking call."""
+    suffix, arguments = _chosen_by(collective)
+    return f"cf_start{suffix}(&args, request, {arguments})"
+
+
 def _chosen_by(collective: Collective) -> tuple[str, str]:
     """The end of a function's name and its arguments."""
     which = f"CF_{collective.name.upper()}, comm"

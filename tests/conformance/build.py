@@ -7,7 +7,7 @@ from pathlib import Path
 import jinja2
 from support import execute
 
-from collforge.generator.in_c.wrappers import from_args
+from collforge.generator.in_c.wrappers import from_args, nonblocking
 from collforge.generator.load import SPECS, load_specs
 from collforge.generator.model import Collective
 from collforge.generator.render import TEMPLATES
@@ -70,7 +70,9 @@ def render_tables(root: Path = SPECS) -> dict[str, str]:
         lstrip_blocks=True,
         autoescape=False,
     )
-    environment.filters.update(from_args=from_args, flags=_flags, result=_result)
+    environment.filters.update(
+        from_args=from_args, nonblocking=nonblocking, flags=_flags, result=_result
+    )
     specs = load_specs(root)
     values = {
         "version": "for the conformance program",

@@ -45,8 +45,9 @@ struct collective {
     enum in_place in_place;
     enum varies varies;
     enum sized sized; /* the bytes by which the runtime chooses, for collforge_choice */
-    int (*call)(const struct cf_args *arguments);   /* MPI_* */
-    int (*native)(const struct cf_args *arguments); /* PMPI_* */
+    int (*call)(const struct cf_args *arguments);                        /* MPI_* */
+    int (*start)(const struct cf_args *arguments, MPI_Request *request); /* MPI_I* */
+    int (*native)(const struct cf_args *arguments);                      /* PMPI_* */
     int (*in_blocks)(int rank, int root, int size);
     int (*out_blocks)(int rank, int root, int size);
     int (*first)(int rank, int block, int root, int size);
@@ -203,6 +204,9 @@ size_t shape_bytes(const struct shape *shape);
 
 struct engine *engine_create(void);
 void engine_free(struct engine *engine);
+/* The call, or with --nonblocking most as a start and a completion (nonblocking.c). Returns its
+ * error. */
+int make_call(const struct call *call, const struct cf_args *arguments);
 /* Makes the call and compares all it may and may not have changed. Counts it; false (and a line)
  * when something is wrong. */
 bool verify(struct engine *engine, const struct call *call);
@@ -217,6 +221,7 @@ struct program {
     int provided;          /* thread level */
     double seconds;        /* of the fuzz check, */
     long calls;            /* which makes about so many calls instead if not 0 */
+    bool nonblocking;      /* most calls are */
     const char *only;      /* the collective named by --collective, or NULL */
     const char *skip;      /* cases that check errors leaves out, comma on both sides */
     struct engine *engine; /* of the main thread */

@@ -106,6 +106,7 @@ struct cf_comm {
     struct cf_chunk_set *chunks; /* chunks.h: the requested sets of chunk communicators */
     bool chunks_refused;
     bool order_refused; /* order_comm could not be created */
+    bool is_starting;   /* a nonblocking call: nothing may be set up now */
     /* A predefined op and a type that the MPI library was found to accept together. */
     MPI_Op legal_op;
     MPI_Datatype legal_type;
@@ -175,6 +176,7 @@ struct cf_variant {
     int (*prepare)(struct cf_comm *comm, const int *parameter, bool *ready);
     int (*run)(const struct cf_args *args, struct cf_comm *comm, const int *parameter);
     struct cf_temporaries temporaries;
+    bool only_blocking; /* it waits in ways that no coroutine can (base/coroutine.h) */
     /* [nparameters] The values, as bits, with which an element of a reduction has the same bits in
      * vectors of any length, in every call (generator/order.py). Numbers have all bits. NULL: none
      * has. */

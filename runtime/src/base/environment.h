@@ -48,6 +48,9 @@
         "how long native calls of a size take on a communicator before the guard tries a " \
         "variant there (default 1.5), or as long as it took to set another one up in this job, " \
         "if that is less; 0: at the first calls") \
+    use(NONBLOCKING, "1", \
+        "variants serve nonblocking collectives, too, and go on whenever the MPI library makes " \
+        "progress (Open MPI; MPICH from 4.3 on). Default: these run native") \
     use(MEMORY, "SIZE", \
         "limit of the variants' temporaries in a process (default 64M). A call whose " \
         "estimated temporaries are larger runs native, except at sizes up to twice the one at " \

@@ -7,6 +7,7 @@
 #ifndef COLLFORGE_LIBRARY_H_INCLUDED
 #define COLLFORGE_LIBRARY_H_INCLUDED
 
+#include <mpi.h>
 #include <stdbool.h>
 
 #include "base/runtime.h"
@@ -35,6 +36,15 @@ struct cf_library {
      * one may still be under way on this rank. NULL: communicators may be made at any time.
      */
     bool (*may_be_making)(void);
+
+    /* ---- progress ---- */
+
+    /* Has advance called whenever the library makes progress, until it returns -1; NULL: only asks
+     * whether that is possible. May be called again after that. NULL: it is not. */
+    bool (*call_in_progress)(int (*advance)(void));
+    /* Whether a request has completed, without making progress, which advance must not. NULL: it
+     * may. */
+    bool (*has_completed)(MPI_Request request);
 
     /* ---- windows ---- */
 

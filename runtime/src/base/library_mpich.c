@@ -1,11 +1,14 @@
 /* MPICH, and what is derived from it: Intel MPI, MVAPICH, Cray MPICH. */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <mpi.h>
 
 #if defined(MPICH_NUMVERSION) || defined(MPICH_VERSION)
 
+#include <dlfcn.h>
 #include <string.h>
 
 #include "base/library.h"
+#include "base/symbol.h"
 
 /* Derived libraries have names of their own. */
 static bool wrote(const char *version) {
@@ -16,10 +19,50 @@ static const char *shared_folder(void) {
     return "/dev/shm";
 }
 
+#if MPICH_NUMVERSION >= 40300000
+static int (*advance_one)(void);
+static int (*is_complete)(MPI_Request);
+
+static bool has_completed(MPI_Request request) {
+    return request == MPI_REQUEST_NULL || is_complete(request);
+}
+
+static int poll(MPIX_Async_thing thing) {
+    (void)thing;
+    return advance_one() < 0 ? MPIX_ASYNC_DONE : MPIX_ASYNC_NOPROGRESS;
+}
+
+/* Found at run time: libraries of this ABI need not have it. */
+static bool call_in_progress(int (*advance)(void)) {
+    int (*start)(MPIX_Async_poll_function *, void *, MPIX_Stream) = NULL;
+    if (!cf_symbol(RTLD_DEFAULT, "MPIX_Async_start", &start) ||
+        !cf_symbol(RTLD_DEFAULT, "MPIX_Request_is_complete", &is_complete)) {
+        return false;
+    }
+    if (advance == NULL) {
+        return true;
+    }
+    advance_one = advance;
+    return start(poll, NULL, MPIX_STREAM_NULL) == MPI_SUCCESS;
+}
+#else
+static bool call_in_progress(int (*advance)(void)) {
+    (void)advance;
+    return false;
+}
+
+static bool has_completed(MPI_Request request) {
+    (void)request;
+    return true;
+}
+#endif
+
 const struct cf_library cf_library = {
     .name = "mpich",
     .title = "MPICH",
     .wrote = wrote,
+    .call_in_progress = call_in_progress,
+    .has_completed = has_completed,
     .shared_folder = shared_folder,
     .cuts_forwarded_parts = true, /* MPICH 4.0.2 */
     .speaks_pmi = true,

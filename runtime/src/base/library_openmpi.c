@@ -48,6 +48,28 @@ WRAP(PMPI_Comm_idup_with_info, (MPI_Comm comm, MPI_Info info, MPI_Comm *made, MP
      comm, info, made, request)
 #endif
 
+/* ---- progress -------------------------------------------------------------------------------- */
+
+static int (*advance_one)(void);
+
+static int make_progress(void) {
+    const int ended = advance_one();
+    return ended > 0 ? ended : 0;
+}
+
+/* What its own nonblocking collectives use, in all versions since 1.0. Stays registered. */
+static bool call_in_progress(int (*advance)(void)) {
+    int (*add)(int (*)(void)) = NULL;
+    if (!cf_symbol(RTLD_DEFAULT, "opal_progress_register", &add)) {
+        return false;
+    }
+    if (advance != NULL && advance_one == NULL) {
+        advance_one = advance;
+        return add(make_progress) == 0;
+    }
+    return true;
+}
+
 /* ---- shared memory --------------------------------------------------------------------------- */
 
 static char folder[PATH_MAX] = "/dev/shm";
@@ -148,6 +170,7 @@ const struct cf_library cf_library = {
     .create_group_copies_attributes = true, /* Open MPI 4.1.4 */
     .freed_on_return = true,
     .may_be_making = may_be_making,
+    .call_in_progress = call_in_progress,
     .shared_folder = shared_folder,
     .windows_by = windows_by,
     .has_fortran_of_its_own = true,

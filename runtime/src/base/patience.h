@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdbool.h>
 
+#include "base/coroutine.h"
 #include "base/library.h"
 
 /* Polls before a thread yields the CPU: the most and the least, and how many it makes now. Doubled
@@ -15,11 +16,14 @@ struct cf_patience {
 
 /*
  * Polls until has_come(what). With more ranks than cores, the awaited rank may need this core;
- * MPI's own waits may keep it. yielded (or NULL) is called after each yield. The functions are to
- * be static, so that they become part of the loop.
+ * MPI's own waits may keep it. A coroutine is suspended instead. yielded (or NULL) is called after
+ * each yield. The functions are to be static, so that they become part of the loop.
  */
 static inline void cf_poll(struct cf_patience *patience, bool (*has_come)(void *),
                            void (*yielded)(void *), void *what) {
+    if (cf_suspend(has_come, what)) {
+        return;
+    }
     for (int polls = 0; polls < patience->now; polls++) {
         if (has_come(what)) {
             const int more = 2 * patience->now;

@@ -35,6 +35,7 @@ struct cf_runtime {
     bool reproducible;  /* COLLFORGE_REPRODUCIBLE: reductions in one order for all sizes */
     bool split_ops;     /* COLLFORGE_SPLIT_OPS: the program's ops get parts of vectors */
     bool check_ops;     /* COLLFORGE_CHECK_OPS */
+    bool nonblocking;   /* COLLFORGE_NONBLOCKING, and the MPI library has a hook for it */
     bool awaits_ends;   /* calls are observed, or variants may be on trial */
     bool counts;        /* this rank counts what served its calls (comm/usage.h) */
     uint64_t unreached; /* collectives, by bit, whose calls pass this library by on some rank */

@@ -12,6 +12,7 @@
 #include "comm/being_freed.h"
 #include "comm/duplicates.h"
 #include "comm/observe.h"
+#include "comm/under_way.h"
 #include "data/tmpbuf.h"
 #include "node/shared_window.h"
 #include "place/connect.h"
@@ -156,6 +157,7 @@ static int forget_comm(MPI_Comm comm, int keyval, void *value, void *extra) {
 }
 
 static int drop(struct cf_state *state) {
+    cf_under_way_finish(state);
     state->dropped = true;
     return PMPI_Comm_delete_attr(state->comm.handle, comm_keyval);
 }

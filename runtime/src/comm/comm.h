@@ -100,11 +100,12 @@ struct cf_state {
     const char *layout_name;      /* the common one */
     const struct cf_rules *rules; /* NULL: native for every collective */
     enum cf_stage stage;
-    bool waited;     /* native has served a call in place of a variant (dispatch.c) */
-    bool dropped;    /* the runtime drops the state, the communicator stays */
-    bool kinds_read; /* memory kinds of its buffers were read (kinds.h) */
-    bool host_only;  /* they are host memory only */
-    bool inherited;  /* it came to the communicator by duplication */
+    bool waited;           /* native has served a call in place of a variant (dispatch.c) */
+    bool dropped;          /* the runtime drops the state, the communicator stays */
+    bool kinds_read;       /* memory kinds of its buffers were read (kinds.h) */
+    bool host_only;        /* they are host memory only */
+    bool inherited;        /* it came to the communicator by duplication */
+    _Atomic int under_way; /* nonblocking calls that variants serve (under_way.h) */
     struct cf_trial *trials;
     struct cf_tally *tallies; /* of its calls (observe.h) */
     struct cf_state *previous, *next;

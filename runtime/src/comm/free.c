@@ -8,6 +8,7 @@
 #include "base/library.h"
 #include "comm/being_freed.h"
 #include "comm/comm.h"
+#include "comm/under_way.h"
 
 #pragma weak PMPI_Comm_free
 #pragma weak PMPI_Comm_disconnect
@@ -22,8 +23,19 @@ __attribute__((constructor)) static void chain(void) {
     cf_chain("MPI_Comm_disconnect", &next.disconnect);
 }
 
+/* The communicator and its hidden ones serve the calls under way to their end. */
+static void finish(MPI_Comm comm) {
+    uintptr_t found = 0;
+    if (cf_handle_find(&cf_states, (uintptr_t)comm, &found)) {
+        cf_under_way_finish((const struct cf_state *)found);
+    }
+}
+
 static int leave(int (*free_it)(MPI_Comm *), MPI_Comm *comm) {
     const MPI_Comm handle = comm == NULL ? MPI_COMM_NULL : *comm;
+    if (cf_runtime.nonblocking) {
+        finish(handle);
+    }
     if (handle == MPI_COMM_NULL || handle == MPI_COMM_WORLD || handle == MPI_COMM_SELF ||
         !cf_state_freeing(handle)) {
         return free_it(comm);

@@ -22,7 +22,8 @@ static struct {
     pthread_mutex_t mutex;
     int64_t calls;
     int64_t served;
-    int64_t known; /* of those served: with a known saving */
+    int64_t started, started_served; /* nonblocking ones */
+    int64_t known;                   /* of those served: with a known saving */
     double seconds;
     double estimate, least, most; /* saved, in seconds */
     struct family {
@@ -63,6 +64,13 @@ void cf_usage_called(int64_t calls, double seconds) {
     (void)pthread_mutex_unlock(&usage.mutex);
 }
 
+void cf_usage_started(bool served) {
+    (void)pthread_mutex_lock(&usage.mutex);
+    usage.started++;
+    usage.started_served += served;
+    (void)pthread_mutex_unlock(&usage.mutex);
+}
+
 /* ---- the last line --------------------------------------------------------------------------- */
 
 static int by_calls(const void *left, const void *right) {
@@ -88,6 +96,10 @@ static void log_line(void) {
     char families[256] = "";
     char saving[160] = "";
     size_t used = 0;
+    if (usage.started > 0) {
+        cf_log(1, "on rank 0: variants served %" PRId64 " of %" PRId64 " nonblocking calls",
+               usage.started_served, usage.started);
+    }
     if (usage.calls == 0) {
         cf_log(1, "on rank 0: no call was of a collective that is tuned for its layout");
         return;

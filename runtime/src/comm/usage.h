@@ -18,6 +18,9 @@ void cf_usage_served(const struct cf_choice *choice, int64_t calls);
  */
 void cf_usage_called(int64_t calls, double seconds);
 
+/* Adds a nonblocking call of a tuned collective. */
+void cf_usage_started(bool served);
+
 /* Logs the one, if cf_runtime.counts, and writes the other, if COLLFORGE_USAGE is set. Forgets what
  * was added. layout: of MPI_COMM_WORLD; NULL: not known. */
 void cf_usage_tell(const char *layout);

@@ -1,5 +1,6 @@
 #include "data/by_datatype.h"
 
+#include "base/coroutine.h"
 #include "data/split.h"
 
 enum { TAG_HAND_OUT = 17 };
@@ -105,9 +106,9 @@ static int allgather(const struct pass *pass, const struct move *move) {
     const MPI_Datatype type = pass->in_ranks;
     MPI_Comm node = move->comm->layout.node_comm;
 
-    return pass->full ? PMPI_Allgather(MPI_IN_PLACE, 1, type, data, 1, type, node)
-                      : PMPI_Allgatherv(MPI_IN_PLACE, 0, type, data, pass->lanes.counts,
-                                        pass->lanes.displs, type, node);
+    return pass->full ? CF_CALL(Allgather, allgather, MPI_IN_PLACE, 1, type, data, 1, type, node)
+                      : CF_CALL(Allgatherv, allgatherv, MPI_IN_PLACE, 0, type, data,
+                                pass->lanes.counts, pass->lanes.displs, type, node);
 }
 
 static int gather(const struct pass *pass, const struct move *move) {
@@ -115,10 +116,11 @@ static int gather(const struct pass *pass, const struct move *move) {
     void *to = cf_at(move->unit, move->to, pass->rank_offset);
     MPI_Comm node = move->comm->layout.node_comm;
 
-    return pass->full ? PMPI_Gather(from, pass->lane_count, pass->in_lane, to, 1, pass->in_ranks,
-                                    move->root, node)
-                      : PMPI_Gatherv(from, pass->lane_count, pass->in_lane, to, pass->lanes.counts,
-                                     pass->lanes.displs, pass->in_ranks, move->root, node);
+    return pass->full
+               ? CF_CALL(Gather, gather, from, pass->lane_count, pass->in_lane, to, 1,
+                         pass->in_ranks, move->root, node)
+               : CF_CALL(Gatherv, gatherv, from, pass->lane_count, pass->in_lane, to,
+                         pass->lanes.counts, pass->lanes.displs, pass->in_ranks, move->root, node);
 }
 
 static int scatter(const struct pass *pass, const struct move *move) {
@@ -126,10 +128,11 @@ static int scatter(const struct pass *pass, const struct move *move) {
     void *to = cf_at(move->unit, move->to, pass->lane_offset);
     MPI_Comm node = move->comm->layout.node_comm;
 
-    return pass->full ? PMPI_Scatter(from, 1, pass->in_ranks, to, pass->lane_count, pass->in_lane,
-                                     move->root, node)
-                      : PMPI_Scatterv(from, pass->lanes.counts, pass->lanes.displs, pass->in_ranks,
-                                      to, pass->lane_count, pass->in_lane, move->root, node);
+    return pass->full
+               ? CF_CALL(Scatter, scatter, from, 1, pass->in_ranks, to, pass->lane_count,
+                         pass->in_lane, move->root, node)
+               : CF_CALL(Scatterv, scatterv, from, pass->lanes.counts, pass->lanes.displs,
+                         pass->in_ranks, to, pass->lane_count, pass->in_lane, move->root, node);
 }
 
 static int alltoall(const struct pass *pass, const struct move *move) {
@@ -140,12 +143,13 @@ static int alltoall(const struct pass *pass, const struct move *move) {
     struct cf_split arriving;
 
     if (pass->full) {
-        return PMPI_Alltoall(from, 1, pass->in_ranks, to, pass->lane_count, pass->in_lane,
-                             at->node_comm);
+        return CF_CALL(Alltoall, alltoall, from, 1, pass->in_ranks, to, pass->lane_count,
+                       pass->in_lane, at->node_comm);
     }
     CF_TRY(cf_split_even(&arriving, move->comm, CF_SLOT_POSITIONS, n, n * pass->lane_count));
-    return PMPI_Alltoallv(from, pass->lanes.counts, pass->lanes.displs, pass->in_ranks, to,
-                          arriving.counts, arriving.displs, pass->in_lane, at->node_comm);
+    return CF_CALL(Alltoallv, alltoallv, from, pass->lanes.counts, pass->lanes.displs,
+                   pass->in_ranks, to, arriving.counts, arriving.displs, pass->in_lane,
+                   at->node_comm);
 }
 
 int cf_allgather_interleaved(struct cf_comm *comm, const struct cf_lanes *lanes, void *data,
@@ -183,10 +187,10 @@ int cf_allgather_apart(struct cf_comm *comm, const struct cf_lanes *lanes, const
     /* Open MPI chooses its algorithm by the send count, also in place, where the type is the
      * receive type: it must be as many bytes on all ranks. */
     const bool in_place = from == cf_at(unit, to, (MPI_Aint)at->rank * block);
-    return release(
-        &apart,
-        in_place ? PMPI_Allgather(MPI_IN_PLACE, 1, apart, out, 1, apart, at->lane_comm)
-                 : PMPI_Allgather(from, share * block, unit->type, out, 1, apart, at->lane_comm));
+    return release(&apart, in_place ? CF_CALL(Allgather, allgather, MPI_IN_PLACE, 1, apart, out, 1,
+                                              apart, at->lane_comm)
+                                    : CF_CALL(Allgather, allgather, from, share * block, unit->type,
+                                              out, 1, apart, at->lane_comm));
 }
 
 int cf_alltoall_apart(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
@@ -201,7 +205,8 @@ int cf_alltoall_apart(struct cf_comm *comm, const struct cf_lanes *lanes, const 
 
     /* The blocks from a source to a node are at source * nodes + node. */
     CF_TRY(make(unit->type, blocks, n, at->nodes * bytes, bytes, &node));
-    return release(&node, PMPI_Alltoall(from, 1, node, to, n * blocks, unit->type, at->lane_comm));
+    return release(&node, CF_CALL(Alltoall, alltoall, from, 1, node, to, n * blocks, unit->type,
+                                  at->lane_comm));
 }
 
 int cf_hand_out_interleaved(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from,
@@ -213,20 +218,20 @@ int cf_hand_out_interleaved(struct cf_comm *comm, const struct cf_lanes *lanes, 
         return MPI_SUCCESS; /* see by_datatype.h */
     }
     if (share == 0) {
-        return PMPI_Recv(to, all, unit->type, me % lanes->k, TAG_HAND_OUT, at->node_comm,
-                         MPI_STATUS_IGNORE);
+        return cf_call_receive(to, all, unit->type, me % lanes->k, TAG_HAND_OUT, at->node_comm);
     }
     MPI_Datatype mine = MPI_DATATYPE_NULL;
     int err = MPI_SUCCESS;
 
     CF_TRY(make(unit->type, block, at->size, share * bytes, bytes, &mine));
     for (int i = 1; i < share && err == MPI_SUCCESS; i++) {
-        err = PMPI_Send(cf_at(unit, from, (MPI_Aint)i * block), 1, mine, me + i * lanes->k,
-                        TAG_HAND_OUT, at->node_comm);
+        err = CF_CALL(Send, send, cf_at(unit, from, (MPI_Aint)i * block), 1, mine,
+                      me + i * lanes->k, TAG_HAND_OUT, at->node_comm);
     }
     if (err == MPI_SUCCESS) {
-        err = PMPI_Sendrecv(from, 1, mine, me, TAG_HAND_OUT, to, all, unit->type, me, TAG_HAND_OUT,
-                            at->node_comm, MPI_STATUS_IGNORE);
+        const struct cf_call_part out = {(void *)from, 1, mine, me};
+        const struct cf_call_part in = {to, all, unit->type, me};
+        err = cf_call_exchange(out, in, TAG_HAND_OUT, at->node_comm);
     }
     return release(&mine, err);
 }

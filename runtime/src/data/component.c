@@ -1,5 +1,6 @@
 #include "data/component.h"
 
+#include "base/coroutine.h"
 #include "base/library.h"
 #include "data/facts.h"
 
@@ -28,10 +29,10 @@ int cf_scatter(struct cf_comm *comm, const void *from, const struct cf_split *sp
 
     CF_TRY(own_count(split, over, &own));
     if (may_be_forwarded(split, unit)) {
-        return PMPI_Scatter(from, own, unit->type, to, own, unit->type, root, over);
+        return CF_CALL(Scatter, scatter, from, own, unit->type, to, own, unit->type, root, over);
     }
-    return PMPI_Scatterv(from, split->counts, split->displs, unit->type, to, own, unit->type, root,
-                         over);
+    return CF_CALL(Scatterv, scatterv, from, split->counts, split->displs, unit->type, to, own,
+                   unit->type, root, over);
 }
 
 int cf_gather(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
@@ -41,10 +42,10 @@ int cf_gather(struct cf_comm *comm, const void *from, void *to, const struct cf_
 
     CF_TRY(own_count(split, over, &own));
     if (may_be_forwarded(split, unit)) {
-        return PMPI_Gather(from, own, unit->type, to, own, unit->type, root, over);
+        return CF_CALL(Gather, gather, from, own, unit->type, to, own, unit->type, root, over);
     }
-    return PMPI_Gatherv(from, own, unit->type, to, split->counts, split->displs, unit->type, root,
-                        over);
+    return CF_CALL(Gatherv, gatherv, from, own, unit->type, to, split->counts, split->displs,
+                   unit->type, root, over);
 }
 
 int cf_allgather(struct cf_comm *comm, const void *from, void *to, const struct cf_split *split,
@@ -57,10 +58,10 @@ int cf_allgather(struct cf_comm *comm, const void *from, void *to, const struct 
         from = MPI_IN_PLACE; /* a hybrid piece (collforge_hybrid.h) */
     }
     if (split->uniform) {
-        return PMPI_Allgather(from, own, unit->type, to, own, unit->type, over);
+        return CF_CALL(Allgather, allgather, from, own, unit->type, to, own, unit->type, over);
     }
-    return PMPI_Allgatherv(from, own, unit->type, to, split->counts, split->displs, unit->type,
-                           over);
+    return CF_CALL(Allgatherv, allgatherv, from, own, unit->type, to, split->counts, split->displs,
+                   unit->type, over);
 }
 
 int cf_alltoall(struct cf_comm *comm, const void *from, const struct cf_split *send, void *to,
@@ -68,11 +69,11 @@ int cf_alltoall(struct cf_comm *comm, const void *from, const struct cf_split *s
                 MPI_Comm over) {
     (void)comm;
     if (regular) {
-        return PMPI_Alltoall(from, send->counts[0], unit->type, to, receive->counts[0], unit->type,
-                             over);
+        return CF_CALL(Alltoall, alltoall, from, send->counts[0], unit->type, to,
+                       receive->counts[0], unit->type, over);
     }
-    return PMPI_Alltoallv(from, send->counts, send->displs, unit->type, to, receive->counts,
-                          receive->displs, unit->type, over);
+    return CF_CALL(Alltoallv, alltoallv, from, send->counts, send->displs, unit->type, to,
+                   receive->counts, receive->displs, unit->type, over);
 }
 
 /*
@@ -83,10 +84,10 @@ int cf_alltoall(struct cf_comm *comm, const void *from, const struct cf_split *s
 int cf_allreduce(struct cf_comm *comm, const void *from, void *to, int count,
                  const struct cf_unit *unit, MPI_Op op, MPI_Comm over) {
     if (cf_op_is_predefined(op)) {
-        return PMPI_Allreduce(from, to, count, unit->type, op, over);
+        return CF_CALL(Allreduce, allreduce, from, to, count, unit->type, op, over);
     }
     CF_TRY(cf_reduce(comm, from, to, count, unit, op, 0, over));
-    return PMPI_Bcast(to, count, unit->type, 0, over);
+    return CF_CALL(Bcast, bcast, to, count, unit->type, 0, over);
 }
 
 /*
@@ -129,15 +130,16 @@ int cf_reduce_scatter(struct cf_comm *comm, const void *from, void *to,
         return reduce_then_scatter(comm, from, to, split, unit, op, over);
     }
     if (split->uniform) {
-        return PMPI_Reduce_scatter_block(from, to, split->counts[0], unit->type, op, over);
+        return CF_CALL(Reduce_scatter_block, reduce_scatter_block, from, to, split->counts[0],
+                       unit->type, op, over);
     }
-    return PMPI_Reduce_scatter(from, to, split->counts, unit->type, op, over);
+    return CF_CALL(Reduce_scatter, reduce_scatter, from, to, split->counts, unit->type, op, over);
 }
 
 int cf_bcast(struct cf_comm *comm, void *data, int count, const struct cf_unit *unit, int root,
              MPI_Comm over) {
     (void)comm;
-    return PMPI_Bcast(data, count, unit->type, root, over);
+    return CF_CALL(Bcast, bcast, data, count, unit->type, root, over);
 }
 
 /* Works around Open MPI 4.1.4, whose MPI_Reduce fails if the root's buffer is MPI_BOTTOM. */
@@ -147,37 +149,37 @@ int cf_reduce(struct cf_comm *comm, const void *from, void *to, int count,
 
     CF_TRY(lend(comm, &from, count, unit, op));
     if (to != MPI_BOTTOM) {
-        return PMPI_Reduce(from, to, count, unit->type, op, root, over);
+        return CF_CALL(Reduce, reduce, from, to, count, unit->type, op, root, over);
     }
     CF_TRY(PMPI_Comm_rank(over, &rank));
     if (rank != root) {
-        return PMPI_Reduce(from, NULL, count, unit->type, op, root, over);
+        return CF_CALL(Reduce, reduce, from, NULL, count, unit->type, op, root, over);
     }
     void *result = cf_temp(comm, CF_SLOT_RESULT, count, unit);
     CF_TRY_MEMORY(result);
-    CF_TRY(PMPI_Reduce(from, result, count, unit->type, op, root, over));
+    CF_TRY(CF_CALL(Reduce, reduce, from, result, count, unit->type, op, root, over));
     return cf_copy(comm, to, result, count, unit);
 }
 
 int cf_scan(struct cf_comm *comm, const void *from, void *to, int count, const struct cf_unit *unit,
             MPI_Op op, MPI_Comm over) {
     if (from == to) {
-        return PMPI_Scan(MPI_IN_PLACE, to, count, unit->type, op, over);
+        return CF_CALL(Scan, scan, MPI_IN_PLACE, to, count, unit->type, op, over);
     }
     CF_TRY(lend(comm, &from, count, unit, op));
-    return PMPI_Scan(from, to, count, unit->type, op, over);
+    return CF_CALL(Scan, scan, from, to, count, unit->type, op, over);
 }
 
 int cf_exscan(struct cf_comm *comm, const void *from, void *to, int count,
               const struct cf_unit *unit, MPI_Op op, MPI_Comm over) {
     if (from == to) {
-        return PMPI_Exscan(MPI_IN_PLACE, to, count, unit->type, op, over);
+        return CF_CALL(Exscan, exscan, MPI_IN_PLACE, to, count, unit->type, op, over);
     }
     CF_TRY(lend(comm, &from, count, unit, op));
-    return PMPI_Exscan(from, to, count, unit->type, op, over);
+    return CF_CALL(Exscan, exscan, from, to, count, unit->type, op, over);
 }
 
 int cf_barrier(struct cf_comm *comm, MPI_Comm over) {
     (void)comm;
-    return PMPI_Barrier(over);
+    return CF_CALL(Barrier, barrier, over);
 }

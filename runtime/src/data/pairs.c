@@ -1,4 +1,5 @@
 #include "data/pairs.h"
+#include "base/coroutine.h"
 
 #include "data/shuffle.h"
 
@@ -76,8 +77,8 @@ int cf_pairs_begin(struct cf_pairs *pairs, struct cf_comm *comm) {
     }
     CF_TRY(find_room(&room, comm, pairs) ? MPI_SUCCESS : MPI_ERR_NO_MEM);
     fill(&room, at, pairs);
-    CF_TRY(PMPI_Alltoallv(room.sent, room.counts, room.displs, MPI_INT, room.received,
-                          room.arriving, room.begins, MPI_INT, at->node_comm));
+    CF_TRY(CF_CALL(Alltoallv, alltoallv, room.sent, room.counts, room.displs, MPI_INT,
+                   room.received, room.arriving, room.begins, MPI_INT, at->node_comm));
     CF_TRY(cf_unit_of(MPI_INT, &unit));
     CF_TRY(
         cf_split_even(&columns, comm, CF_SLOT_PARTS, pairs->sources, pairs->sources * pairs->size));

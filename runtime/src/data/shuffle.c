@@ -1,6 +1,8 @@
 /* See shuffle.h. */
 #include "data/shuffle.h"
 
+#include "base/coroutine.h"
+
 enum { TAG_FOLD = 1, TAG_UNFOLD, TAG_RELEASE, TAG_MOVE, TAG_PERMUTE, TAG_REST = 16 };
 
 /* Receives the parts of the other ranks on its lane one after the other, after its own part. */
@@ -11,12 +13,13 @@ int cf_fold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *from
     MPI_Aint position = own;
 
     if (at->node_rank >= lanes->k) {
-        return PMPI_Send(from, own, unit->type, at->node_rank % lanes->k, TAG_FOLD, at->node_comm);
+        return CF_CALL(Send, send, from, own, unit->type, at->node_rank % lanes->k, TAG_FOLD,
+                       at->node_comm);
     }
     CF_TRY(cf_copy(comm, to, from, own, unit));
     for (int q = at->node_rank + lanes->k; q < parts->n; q += lanes->k) {
-        CF_TRY(PMPI_Recv(cf_at(unit, to, position), parts->counts[q], unit->type, q, TAG_FOLD,
-                         at->node_comm, MPI_STATUS_IGNORE));
+        CF_TRY(cf_call_receive(cf_at(unit, to, position), parts->counts[q], unit->type, q, TAG_FOLD,
+                               at->node_comm));
         position += parts->counts[q];
     }
     return MPI_SUCCESS;
@@ -29,12 +32,12 @@ int cf_unfold(struct cf_comm *comm, const struct cf_lanes *lanes, const void *fr
     MPI_Aint position = own;
 
     if (at->node_rank >= lanes->k) {
-        return PMPI_Recv(to, own, unit->type, at->node_rank % lanes->k, TAG_UNFOLD, at->node_comm,
-                         MPI_STATUS_IGNORE);
+        return cf_call_receive(to, own, unit->type, at->node_rank % lanes->k, TAG_UNFOLD,
+                               at->node_comm);
     }
     for (int q = at->node_rank + lanes->k; q < parts->n; q += lanes->k) {
-        CF_TRY(PMPI_Send(cf_at(unit, from, position), parts->counts[q], unit->type, q, TAG_UNFOLD,
-                         at->node_comm));
+        CF_TRY(CF_CALL(Send, send, cf_at(unit, from, position), parts->counts[q], unit->type, q,
+                       TAG_UNFOLD, at->node_comm));
         position += parts->counts[q];
     }
     return cf_copy(comm, to, from, own, unit);
@@ -44,11 +47,11 @@ int cf_release(struct cf_comm *comm, const struct cf_lanes *lanes) {
     const struct cf_layout *at = &comm->layout;
 
     if (at->node_rank >= lanes->k) {
-        return PMPI_Recv(NULL, 0, MPI_BYTE, at->node_rank % lanes->k, TAG_RELEASE, at->node_comm,
-                         MPI_STATUS_IGNORE);
+        return cf_call_receive(NULL, 0, MPI_BYTE, at->node_rank % lanes->k, TAG_RELEASE,
+                               at->node_comm);
     }
     for (int q = at->node_rank + lanes->k; q < at->node_size[at->node]; q += lanes->k) {
-        CF_TRY(PMPI_Send(NULL, 0, MPI_BYTE, q, TAG_RELEASE, at->node_comm));
+        CF_TRY(CF_CALL(Send, send, NULL, 0, MPI_BYTE, q, TAG_RELEASE, at->node_comm));
     }
     return MPI_SUCCESS;
 }
@@ -61,10 +64,10 @@ int cf_move(struct cf_comm *comm, int source, int target, const void *from, void
         return at->node_rank == source ? cf_copy(comm, to, from, count, unit) : MPI_SUCCESS;
     }
     if (at->node_rank == source) {
-        return PMPI_Send(from, count, unit->type, target, TAG_MOVE, at->node_comm);
+        return CF_CALL(Send, send, from, count, unit->type, target, TAG_MOVE, at->node_comm);
     }
     if (at->node_rank == target) {
-        return PMPI_Recv(to, count, unit->type, source, TAG_MOVE, at->node_comm, MPI_STATUS_IGNORE);
+        return cf_call_receive(to, count, unit->type, source, TAG_MOVE, at->node_comm);
     }
     return MPI_SUCCESS;
 }
@@ -97,14 +100,14 @@ int cf_reduce_rest(struct cf_comm *comm, const void *from, void *to, const struc
     const struct cf_layout *at = &comm->layout;
 
     if (at->node_rank != root) {
-        return PMPI_Send(from, slices->total, unit->type, root, TAG_REST, at->node_comm);
+        return CF_CALL(Send, send, from, slices->total, unit->type, root, TAG_REST, at->node_comm);
     }
     void *received = cf_temp(comm, CF_SLOT_LANE, slices->total, unit);
     CF_TRY_MEMORY(received);
     for (int q = 0; q < at->node_size[at->node]; q++) {
         if (q != root) {
-            CF_TRY(PMPI_Recv(received, slices->total, unit->type, q, TAG_REST, at->node_comm,
-                             MPI_STATUS_IGNORE));
+            CF_TRY(
+                cf_call_receive(received, slices->total, unit->type, q, TAG_REST, at->node_comm));
         }
         CF_TRY(add(comm, q == root ? from : received, q, to, slices, unit, op));
     }
@@ -117,8 +120,9 @@ static int exchange(struct cf_comm *comm, const void *from, int target, void *to
     if (target == comm->layout.rank) {
         return cf_copy(comm, to, from, count, unit);
     }
-    return PMPI_Sendrecv(from, count, unit->type, target, TAG_PERMUTE, to, count, unit->type,
-                         source, TAG_PERMUTE, comm->layout.order_comm, MPI_STATUS_IGNORE);
+    const struct cf_call_part out = {(void *)from, count, unit->type, target};
+    const struct cf_call_part in = {to, count, unit->type, source};
+    return cf_call_exchange(out, in, TAG_PERMUTE, comm->layout.order_comm);
 }
 
 /* The position of this rank in node order. */

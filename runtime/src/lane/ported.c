@@ -8,6 +8,7 @@
  * then rotate 3 4 0 1 2 to node order.
  */
 #include "lane/ported.h"
+#include "base/coroutine.h"
 
 #include "node/shared.h"
 
@@ -36,8 +37,8 @@ static int join(const struct cf_ported *of, void *to, const struct cf_split *por
         const void *own = cf_at(of->unit, to, ports->displs[at->node_rank]);
         return cf_shared_allgather(of->comm, own, to, ports, of->unit);
     }
-    return PMPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, to, ports->counts, ports->displs,
-                           of->unit->type, at->node_comm);
+    return CF_CALL(Allgatherv, allgatherv, MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, to, ports->counts,
+                   ports->displs, of->unit->type, at->node_comm);
 }
 
 static int exchange(const struct cf_ported *of, char *held, const struct cf_split *parts,

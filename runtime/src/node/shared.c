@@ -50,6 +50,7 @@
  */
 #include "node/shared_window.h"
 
+#include "base/coroutine.h"
 #include "base/patience.h"
 
 enum { UNUSED_TAG = 32767 }; /* no message on a node_comm has it */
@@ -169,7 +170,7 @@ int cf_shared_unpack(struct cf_comm *comm, void *to, const void *place, size_t b
  * under the thread sanitizer where this is inlined.) */
 static __attribute__((noinline)) int wait_for_node(struct cf_comm *comm) {
     atomic_thread_fence(memory_order_seq_cst);
-    const int err = PMPI_Barrier(comm->layout.node_comm);
+    const int err = CF_CALL(Barrier, barrier, comm->layout.node_comm);
     atomic_thread_fence(memory_order_seq_cst);
     return err;
 }

@@ -96,7 +96,7 @@ int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_com
 int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool there, bool *refused) {
     bool done = false;
-    if (there || *refused) {
+    if (there || *refused || comm->is_starting) {
         return MPI_SUCCESS;
     }
     CF_TRY(cf_prepare_part(comm, hidden, part, wanted, &done));

@@ -31,8 +31,8 @@ void cf_hidden_count(int more);
  */
 int cf_prepare_part(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool *done);
-/* The same for what only some variants need. Runs at most once: not if it is there, and never again
- * after it was refused. */
+/* The same for what only some variants need. Runs at most once: not if it is there, never again
+ * after it was refused, and not in the start of a nonblocking call. */
 int cf_prepare_once(struct cf_comm *comm, int hidden, bool (*part)(struct cf_comm *, const void *),
                     const void *wanted, bool there, bool *refused);
 

@@ -6,6 +6,7 @@
 #include "comm/comm.h"
 #include "comm/observe.h"
 #include "comm/report.h"
+#include "comm/under_way.h"
 #include "data/block_sizes.h"
 #include "data/facts.h"
 #include "data/sizes.h"
@@ -167,6 +168,35 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
+int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int collective,
+                    int64_t bytes, const struct cf_args *args) {
+    const struct cf_collective_info *info = &cf_collectives[collective];
+    bool ready = false;
+    if (state->stage != CF_STAGE_COMPLETE || choice->variant->only_blocking ||
+        is_illegal_everywhere(info, args, &state->comm.layout) ||
+        (info->has_op && !cf_op_is_predefined(args->op)) ||
+        !serves(state, choice, collective, bytes, args->op)) {
+        return CF_DECLINED;
+    }
+    state->comm.is_starting = true;
+    const int err = cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
+    state->comm.is_starting = false;
+    return err != MPI_SUCCESS || !ready || is_illegal_here(info, args, &state->comm.layout)
+               ? CF_DECLINED
+               : MPI_SUCCESS;
+}
+
+int cf_run_settled(struct cf_state *state, const struct cf_choice *choice,
+                   const struct cf_args *args) {
+    struct cf_staging staging;
+    if (!may_be_on_gpu(state)) {
+        return choice->variant->run(args, &state->comm, choice->parameter);
+    }
+    CF_TRY(cf_staging_begin(&staging, args, choice->variant->collective, &state->comm));
+    return cf_staging_end(&staging,
+                          choice->variant->run(&staging.args, &state->comm, choice->parameter));
+}
+
 /* The next call is looked up anew, in case the variant is dropped. */
 static int begin_trial(struct cf_state *state, const struct cf_choice *choice, bool again,
                        struct cf_call *call) {
@@ -183,7 +213,6 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
                                       int64_t bytes, const struct cf_args *args, bool again,
                                       struct cf_call *call) {
     const int collective = choice->variant->collective;
-    struct cf_staging staging;
     bool tries = cf_guard_tries(state, choice, bytes, again);
     int err = MPI_SUCCESS;
 
@@ -202,18 +231,10 @@ CF_APART static int attempt_unsettled(struct cf_state *state, const struct cf_ch
     if (err != MPI_SUCCESS) {
         return err;
     }
-    if (!may_be_on_gpu(state)) {
-        if (!tries) {
-            remember_settled(state, collective, args);
-        }
-        return choice->variant->run(args, &state->comm, choice->parameter);
+    if (!tries && !may_be_on_gpu(state)) {
+        remember_settled(state, collective, args);
     }
-    err = cf_staging_begin(&staging, args, collective, &state->comm);
-    if (err != MPI_SUCCESS) {
-        return err;
-    }
-    return cf_staging_end(&staging,
-                          choice->variant->run(&staging.args, &state->comm, choice->parameter));
+    return cf_run_settled(state, choice, args);
 }
 
 /* any: any choice that may serve the call. CF_DECLINED on all ranks alike. */
@@ -298,6 +319,7 @@ int cf_attempt(const struct cf_choice *choice, int collective, const struct cf_a
     if (err != MPI_SUCCESS) {
         return cf_raise(args->comm, err);
     }
+    cf_under_way_finish(state);
     struct cf_last *last = &state->last[collective];
     /* Every rank counts alike: the variant was chosen on all of them. */
     const bool again = ++last->served % CF_CALLS_TO_RETEST == 0;

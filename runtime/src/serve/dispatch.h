@@ -75,6 +75,15 @@ void cf_count_unsized(int collective, MPI_Comm comm);
 int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collective, int64_t bytes,
               const struct cf_args *args);
 
+/* The same for a nonblocking call: makes no call that waits, so CF_DECLINED also where something is
+ * not set up yet. Ops of the program may be freed after the start; they are native. */
+int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int collective,
+                    int64_t bytes, const struct cf_args *args);
+/* Runs a settled choice. Device buffers are copied to host memory first. Returns an MPI error
+ * class. */
+int cf_run_settled(struct cf_state *state, const struct cf_choice *choice,
+                   const struct cf_args *args);
+
 /* For the timing driver, which has no winners: does what a wrapper does after it has chosen this
  * for calls of this many bytes. CF_DECLINED: native would run. */
 int cf_attempt_chosen(const struct cf_choice *choice, int collective, int64_t bytes,

@@ -20,6 +20,7 @@
 #include "comm/learn.h"
 #include "comm/observe.h"
 #include "comm/report.h"
+#include "comm/under_way.h"
 #include "comm/usage.h"
 #include "data/sizes.h"
 #include "device/gpu.h"
@@ -204,6 +205,7 @@ static void start(void) {
         cf_observe_setup(active && settings.profile, settings.nwinners > 0);
         if (active) {
             describe_world();
+            cf_under_way_begin(settings.nonblocking);
             cf_report_start(settings.report_seconds, settings.report_signal, rank);
         }
         if (!active && rank == 0) {
@@ -253,12 +255,17 @@ static void stop_observing(void) {
     observes = tells = cf_runtime.counts = false;
 }
 
+static void be_native(void) {
+    cf_runtime.mode = CF_MODE_OFF;
+    cf_runtime.tuned_only = cf_runtime.awaits_ends = cf_runtime.nonblocking = false;
+}
+
 /* On all ranks. Frees windows, for which the ranks of a node wait for each other. */
 static void stop(void) {
     cf_report_stop();
+    cf_under_way_finish_long(NULL);
     stop_observing();
-    cf_runtime.mode = CF_MODE_OFF;
-    cf_runtime.tuned_only = cf_runtime.awaits_ends = false;
+    be_native();
     cf_states_stop();
     cf_shared_stop();
     cf_types_stop();
@@ -390,8 +397,7 @@ CF_APART static int initialize(bool pmpi, int *argc, char ***argv, int required,
         begin();
     }
     if (outermost && cf_runtime.mode != CF_MODE_OFF && is_another_world(pmpi)) {
-        cf_runtime.mode = CF_MODE_OFF;
-        cf_runtime.tuned_only = cf_runtime.awaits_ends = false;
+        be_native();
     }
     return err;
 }
@@ -428,21 +434,6 @@ COLLFORGE_PUBLIC int MPI_Query_thread(int *provided) {
     }
     return err;
 }
-
-/* Wrapped under both names: bindings may call either. Open MPI 5 has sessions, but says MPI 3.1. */
-#ifdef MPI_SESSION_NULL
-#define WRAP(name)                                                                                 \
-    COLLFORGE_PUBLIC int name(MPI_Info info, MPI_Errhandler handler, MPI_Session *session) {       \
-        static int (*next_one)(MPI_Info, MPI_Errhandler, MPI_Session *);                           \
-        cf_chain(#name, &next_one);                                                                \
-        if (cf_library.exchanges_in_sessions && cf_library_is_ours())                              \
-            cf_presence_announce();                                                                \
-        return next_one(info, handler, session);                                                   \
-    }
-
-WRAP(MPI_Session_init)
-WRAP(PMPI_Session_init)
-#endif
 
 COLLFORGE_PUBLIC int MPI_Finalize(void) {
     cf_threads_end();

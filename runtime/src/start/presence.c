@@ -22,9 +22,11 @@
 #include <time.h>
 
 #include "base/cf.h"
+#include "base/chain.h"
 #include "base/environment.h"
 #include "base/hash.h"
 #include "base/identity.h"
+#include "base/library.h"
 #include "base/log.h"
 #include "start/launcher.h"
 
@@ -199,3 +201,20 @@ bool cf_presence_agree(void) {
     cf_launcher_close();
     return verdict == ALL_ALIKE;
 }
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+/* Wrapped under both names: bindings may call either. Open MPI 5 has sessions, but says MPI 3.1. */
+#ifdef MPI_SESSION_NULL
+#define WRAP(name)                                                                                 \
+    COLLFORGE_PUBLIC int name(MPI_Info info, MPI_Errhandler handler, MPI_Session *session) {       \
+        static int (*next_one)(MPI_Info, MPI_Errhandler, MPI_Session *);                           \
+        cf_chain(#name, &next_one);                                                                \
+        if (cf_library.exchanges_in_sessions && cf_library_is_ours())                              \
+            cf_presence_announce();                                                                \
+        return next_one(info, handler, session);                                                   \
+    }
+
+WRAP(MPI_Session_init)
+WRAP(PMPI_Session_init)
+#endif

@@ -93,6 +93,7 @@ void cf_settings_read(struct cf_settings *settings, struct cf_winners *winners) 
     settings->guard = cf_variable_word(CF_VARIABLE_GUARD, guards, 3, CF_GUARD_ON);
     settings->guard_after = read_guard_after();
     settings->split_ops = cf_variable_is_on(CF_VARIABLE_SPLIT_OPS);
+    settings->nonblocking = cf_variable_is_on(CF_VARIABLE_NONBLOCKING);
     settings->check_ops = cf_variable_is_on(CF_VARIABLE_CHECK_OPS);
     settings->reproducible = read_reproducible();
     if (settings->reproducible) {

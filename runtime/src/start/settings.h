@@ -21,6 +21,7 @@ struct cf_settings {
     int tells; /* what the library did for the job, on world rank 0 */
     int reproducible;
     int split_ops;
+    int nonblocking;
     int check_ops;
     int nwinners;
     int nlayouts;

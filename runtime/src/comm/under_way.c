@@ -1,0 +1,160 @@
+#include "comm/under_way.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "base/coroutine.h"
+#include "base/library.h"
+#include "base/log.h"
+#include "node/shared.h"
+
+enum { UNUSED_TAG = 32767 }; /* nothing is received */
+
+/*
+ * Guards the list and the coroutines. Who makes progress inside the MPI library only tries to lock
+ * it: it may hold the library's own lock, and a coroutine's calls make progress again.
+ */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct cf_under_way *first, *last;
+static atomic_int count;
+static atomic_bool hooked; /* changes under the lock */
+
+/* ---- the requests ---------------------------------------------------------------------------- */
+
+static int query(void *call, MPI_Status *status) {
+    const struct cf_under_way *of = call;
+    (void)PMPI_Status_set_elements(status, MPI_BYTE, 0);
+    (void)PMPI_Status_set_cancelled(status, 0);
+    status->MPI_SOURCE = MPI_UNDEFINED;
+    status->MPI_TAG = MPI_UNDEFINED;
+    return of->err;
+}
+
+static int free_call(void *call) {
+    struct cf_under_way *of = call;
+    of->free(of);
+    return MPI_SUCCESS;
+}
+
+/* MPI does not allow it for collectives: nothing is cancelled. */
+static int cancel(void *call, int complete) {
+    (void)call;
+    (void)complete;
+    return MPI_SUCCESS;
+}
+
+/* ---- progress -------------------------------------------------------------------------------- */
+
+static void body(void *what) {
+    struct cf_under_way *call = what;
+    call->err = call->run(call);
+}
+
+/* Whether no earlier call of its communicator is under way. */
+static bool may_run(const struct cf_under_way *call) {
+    for (const struct cf_under_way *other = first; other != call; other = other->next) {
+        if (other->state == call->state) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* True when it has ended. Without memory for a coroutine it is tried again later. */
+static bool go_on(struct cf_under_way *call) {
+    if (call->coroutine == NULL && may_run(call)) {
+        call->coroutine = cf_coroutine_make(body, call);
+    }
+    return call->coroutine != NULL && cf_coroutine_resume(call->coroutine);
+}
+
+static void take_out(struct cf_under_way *call, struct cf_under_way *before) {
+    *(before == NULL ? &first : &before->next) = call->next;
+    last = last == call ? before : last;
+    call->state->under_way--;
+    (void)atomic_fetch_sub(&count, 1);
+}
+
+/* The number of calls that have ended; -1 if none are left, so that nobody need call again before
+ * the next start. */
+static int advance(void) {
+    int ended = 0;
+    if (!hooked) {
+        return -1;
+    }
+    if (pthread_mutex_trylock(&mutex) != 0) {
+        return 0;
+    }
+    struct cf_under_way *before = NULL;
+    for (struct cf_under_way *call = first; call != NULL;) {
+        struct cf_under_way *const next = call->next;
+        if (go_on(call)) {
+            take_out(call, before);
+            (void)PMPI_Grequest_complete(call->request); /* which may free it */
+            ended++;
+        } else {
+            before = call;
+        }
+        call = next;
+    }
+    const bool idle = first == NULL;
+    hooked = hooked && !idle;
+    (void)pthread_mutex_unlock(&mutex);
+    return idle ? -1 : ended;
+}
+
+void cf_under_way_begin(bool wanted) {
+    struct cf_state *world = NULL;
+    bool shared = false;
+    if (!wanted) {
+        return;
+    }
+    cf_runtime.nonblocking =
+        cf_all_agree(cf_library.call_in_progress != NULL && cf_library.call_in_progress(NULL));
+    if (cf_state_of(MPI_COMM_WORLD, &world) != MPI_SUCCESS || world->rules == NULL) {
+        return;
+    }
+    if (!cf_runtime.nonblocking && world->comm.layout.rank == 0) {
+        cf_warn(
+            "COLLFORGE_NONBLOCKING is ignored: this %s cannot call others when it makes progress",
+            cf_library.title);
+    }
+    if (cf_runtime.nonblocking && cf_state_complete(world) == MPI_SUCCESS &&
+        world->stage == CF_STAGE_COMPLETE) {
+        (void)cf_shared_ready(&world->comm, &shared);
+    }
+}
+
+int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {
+    const int err = PMPI_Grequest_start(query, free_call, cancel, call, request);
+    if (err != MPI_SUCCESS) {
+        call->free(call);
+        return err;
+    }
+    call->request = *request;
+    call->next = NULL;
+    (void)pthread_mutex_lock(&mutex);
+    *(last == NULL ? &first : &last->next) = call;
+    last = call;
+    call->state->under_way++;
+    (void)atomic_fetch_add(&count, 1);
+    hooked = hooked || cf_library.call_in_progress(advance);
+    (void)pthread_mutex_unlock(&mutex);
+    (void)advance();
+    return MPI_SUCCESS;
+}
+
+/*
+ * Messages need progress here: a coroutine that waits in shared memory calls no MPI, and one may
+ * ask for completion alone (has_completed). MPICH makes none for MPI_COMM_SELF.
+ */
+void cf_under_way_finish_long(const struct cf_state *state) {
+    int found = 0;
+    while (state == NULL ? atomic_load(&count) > 0 : state->under_way > 0) {
+        if (advance() == 0) {
+            (void)PMPI_Iprobe(0, UNUSED_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+            (void)sched_yield();
+        }
+    }
+}

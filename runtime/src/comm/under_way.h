@@ -1,0 +1,45 @@
+/*
+ * Nonblocking collectives that variants serve. Each runs as a coroutine (base/coroutine.h), which
+ * goes on whenever the MPI library makes progress: in any call of MPI that waits.
+ *
+ * The collectives of one communicator run one after the other, in the order of their start, which
+ * is the same on all ranks. So they share its hidden communicators, windows and temporaries, also
+ * with the blocking ones, which wait for them. None waits for a call that its program makes later:
+ * each rank has started the one before, or will.
+ */
+#ifndef COLLFORGE_UNDER_WAY_H_INCLUDED
+#define COLLFORGE_UNDER_WAY_H_INCLUDED
+
+#include "comm/comm.h"
+
+/* A call that has started. Its maker embeds it. */
+struct cf_under_way {
+    int (*run)(struct cf_under_way *); /* in the coroutine; returns an MPI error class */
+    void (*free)(struct cf_under_way *);
+    struct cf_state *state;
+    int err;
+    MPI_Request request;
+    struct cf_coroutine *coroutine; /* NULL: waits for an earlier one of its communicator */
+    struct cf_under_way *next;      /* of all communicators, in the order of their start */
+};
+
+/*
+ * In MPI_Init, on all ranks: sets cf_runtime.nonblocking if the MPI library lets calls go on in its
+ * progress, and sets MPI_COMM_WORLD up, because a start cannot: other ranks may not come to it
+ * before this one has gone on. Other communicators are set up by their first blocking collective.
+ */
+void cf_under_way_begin(bool wanted);
+
+/* Starts a call, and sets *request to one that the program may wait for as for any other. Returns
+ * an MPI error class; call->free has been called then. */
+int cf_under_way_start(struct cf_under_way *call, MPI_Request *request);
+
+/* Waits for all calls of a communicator, or of all (NULL). */
+void cf_under_way_finish_long(const struct cf_state *state);
+static inline void cf_under_way_finish(const struct cf_state *state) {
+    if (state->under_way != 0) {
+        cf_under_way_finish_long(state);
+    }
+}
+
+#endif

@@ -1,0 +1,124 @@
+#include "serve/nonblocking.h"
+
+#include <stdlib.h>
+
+#include "comm/under_way.h"
+#include "comm/usage.h"
+#include "data/facts.h"
+#include "data/sizes.h"
+#include "data/tmpbuf.h"
+#include "serve/guard.h"
+
+struct started {
+    struct cf_under_way call; /* first */
+    const struct cf_choice *choice;
+    struct cf_args args;
+    MPI_Datatype own[2]; /* duplicates of the program's types, which it may free */
+};
+
+static int run(struct cf_under_way *call) {
+    struct started *self = (struct started *)call;
+    const int err = cf_run_settled(call->state, self->choice, &self->args);
+    cf_tmpbufs_trim(&call->state->comm.tmpbufs);
+    return err == MPI_ERR_NO_MEM ? cf_raise(self->args.comm, err) : err;
+}
+
+static void release(struct cf_under_way *call) {
+    struct started *self = (struct started *)call;
+    for (int i = 0; i < 2; i++) {
+        if (self->own[i] != MPI_DATATYPE_NULL) {
+            (void)PMPI_Type_free(&self->own[i]);
+        }
+    }
+    free(self);
+}
+
+/* Returns an MPI error class. */
+static int keep_type(MPI_Datatype *type, MPI_Datatype *own) {
+    if (cf_type_is_predefined(*type)) {
+        return MPI_SUCCESS;
+    }
+    CF_TRY(PMPI_Type_dup(*type, own));
+    *type = *own;
+    return MPI_SUCCESS;
+}
+
+/* Keeps the types of the sides that are significant on this rank. */
+static int keep_types(struct started *self, int collective, const struct cf_layout *layout) {
+    const struct cf_collective_info *info = &cf_collectives[collective];
+    struct cf_args *args = &self->args;
+    if (info->part == NULL) {
+        return MPI_SUCCESS;
+    }
+    const struct cf_part part = info->part(layout->rank, args->root, layout->size);
+    const bool one_type = args->sendtype == args->recvtype;
+    const bool sends = part.in_blocks > 0 && args->sendbuf != MPI_IN_PLACE;
+    if (sends) {
+        CF_TRY(keep_type(&args->sendtype, &self->own[0]));
+    }
+    if (sends && one_type) {
+        args->recvtype = args->sendtype;
+    } else if (part.out_blocks > 0 && args->recvbuf != MPI_IN_PLACE) {
+        CF_TRY(keep_type(&args->recvtype, &self->own[1]));
+        args->sendtype = one_type ? args->recvtype : args->sendtype;
+    }
+    return MPI_SUCCESS;
+}
+
+static int start(struct cf_state *state, const struct cf_choice *choice, const struct cf_args *args,
+                 MPI_Request *request) {
+    struct started *self = calloc(1, sizeof *self);
+    if (self == NULL) {
+        return cf_raise(args->comm, MPI_ERR_NO_MEM);
+    }
+    *self = (struct started){.call = {.run = run, .free = release, .state = state},
+                             .choice = choice,
+                             .args = *args,
+                             .own = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL}};
+    const int err = keep_types(self, choice->variant->collective, &state->comm.layout);
+    if (err != MPI_SUCCESS) {
+        release(&self->call);
+        return err;
+    }
+    return cf_under_way_start(&self->call, request);
+}
+
+static int start_sized(const struct cf_args *args, MPI_Request *request, int collective, int count,
+                       MPI_Datatype type, const int *counts) {
+    struct cf_state *state = NULL;
+    if (!cf_runtime.nonblocking || cf_runtime.mode < CF_MODE_ON ||
+        cf_collectives[collective].sized == CF_SIZED_EXCHANGED ||
+        cf_state_of(args->comm, &state) != MPI_SUCCESS || state->comm.layout.size == 0) {
+        return CF_DECLINED;
+    }
+    const int64_t bytes = cf_call_bytes(collective, count, type, counts, state->comm.layout.size);
+    const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
+    if (choice == NULL) {
+        return CF_DECLINED;
+    }
+    const bool serves = !cf_guard_dropped(state, choice, bytes) &&
+                        !cf_guard_tries(state, choice, bytes, false) &&
+                        cf_settle_start(state, choice, collective, bytes, args) == MPI_SUCCESS;
+    if (cf_runtime.counts) {
+        cf_usage_started(serves);
+    }
+    return serves ? start(state, choice, args, request) : CF_DECLINED;
+}
+
+int cf_start(const struct cf_args *args, MPI_Request *request, int collective, MPI_Comm comm,
+             int count, MPI_Datatype type) {
+    (void)comm;
+    return start_sized(args, request, collective, count, type, NULL);
+}
+
+int cf_start_mean(const struct cf_args *args, MPI_Request *request, int collective, MPI_Comm comm,
+                  const int *counts, MPI_Datatype type) {
+    (void)comm;
+    return counts == NULL ? CF_DECLINED : start_sized(args, request, collective, 0, type, counts);
+}
+
+int cf_start_unsized(const struct cf_args *args, MPI_Request *request, int collective,
+                     MPI_Comm comm) {
+    (void)comm;
+    return start_sized(args, request, collective, 0, MPI_DATATYPE_NULL, NULL);
+}

@@ -1,0 +1,265 @@
+/*
+ * Legal programs with nonblocking collectives that would hang if a collective waited in its start,
+ * or went on only in its own wait. Run with four ranks at MPI_THREAD_MULTIPLE if the library has it.
+ * Prints each one's name before it begins, and "passed" at the end.
+ */
+#include <mpi.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = 1 << 18, MANY = 12 };
+
+static int rank, size, level;
+static int *from, *to;
+
+static void fail(const char *what) {
+    printf("rank %d: wrong: %s\n", rank, what);
+    (void)fflush(stdout);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static void check(int holds, const char *what) {
+    if (!holds)
+        fail(what);
+}
+
+static void fill(int *data, int count, int value) {
+    for (int i = 0; i < count; i++)
+        data[i] = value + i % 7;
+}
+
+static void check_sum(const int *data, int count) {
+    for (int i = 0; i < count; i++)
+        check(data[i] == size * (size - 1) / 2 + size * (i % 7), "a sum");
+}
+
+static void say(const char *name) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        printf("%s\n", name);
+        (void)fflush(stdout);
+    }
+}
+
+/* A duplicate that blocking calls have set up. */
+static MPI_Comm ready(void) {
+    MPI_Comm comm;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    for (int i = 0; i < 2; i++)
+        MPI_Allreduce(from, to, COUNT, MPI_INT, MPI_SUM, comm);
+    return comm;
+}
+
+/* The last rank waits, and only then lets rank 1 out of a blocking receive. */
+static void blocked_in_receive(MPI_Comm comm) {
+    MPI_Request request;
+    int token = 0;
+    MPI_Ibcast(to, COUNT, MPI_INT, 0, comm, &request);
+    if (rank == 1)
+        MPI_Recv(&token, 1, MPI_INT, size - 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    if (rank == size - 1)
+        MPI_Send(&token, 1, MPI_INT, 1, 7, MPI_COMM_WORLD);
+}
+
+/* Rank 1 starts only after rank 0 has. */
+static void start_then_send(MPI_Comm comm) {
+    MPI_Request request;
+    int token = 0;
+    if (rank == 1)
+        MPI_Recv(&token, 1, MPI_INT, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Iallreduce(from, to, COUNT, MPI_INT, MPI_SUM, comm, &request);
+    if (rank == 0)
+        MPI_Send(&token, 1, MPI_INT, 1, 8, MPI_COMM_WORLD);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check_sum(to, COUNT);
+}
+
+/* Calls that wait for all ranks, on another communicator, while some have only started. */
+static void other_collectives(MPI_Comm comm) {
+    MPI_Request request;
+    MPI_Comm made;
+    MPI_File file;
+    char name[64] = "";
+    if (rank == 0)
+        (void)snprintf(name, sizeof name, "nonblocking-%p", (void *)to);
+    MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
+    MPI_Iallreduce(from, to, COUNT, MPI_INT, MPI_SUM, comm, &request);
+    MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &made);
+    MPI_Comm_free(&made);
+    MPI_Comm_dup(comm, &made);
+    MPI_Comm_free(&made);
+    check(MPI_File_open(MPI_COMM_WORLD, name,
+                        MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                        &file) == MPI_SUCCESS,
+          "a file");
+    MPI_File_close(&file);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check_sum(to, COUNT);
+}
+
+static void opposite_orders(MPI_Comm comm) {
+    MPI_Comm pair[2] = {comm, ready()};
+    MPI_Request requests[2];
+    int *other = malloc(COUNT * sizeof *other);
+    for (int i = 0; i < 2; i++) {
+        const int which = (i + rank) % 2;
+        MPI_Iallreduce(from, which ? other : to, COUNT, MPI_INT, MPI_SUM, pair[which],
+                       &requests[which]);
+    }
+    MPI_Wait(&requests[rank / 2], MPI_STATUS_IGNORE);
+    MPI_Wait(&requests[1 - rank / 2], MPI_STATUS_IGNORE);
+    check_sum(to, COUNT);
+    check_sum(other, COUNT);
+    free(other);
+    MPI_Comm_free(&pair[1]);
+}
+
+static int query(void *extra, MPI_Status *status) {
+    (void)extra;
+    MPI_Status_set_elements(status, MPI_BYTE, 0);
+    MPI_Status_set_cancelled(status, 0);
+    return MPI_SUCCESS;
+}
+
+static int freed(void *extra) {
+    (void)extra;
+    return MPI_SUCCESS;
+}
+
+static int cancelled(void *extra, int complete) {
+    (void)extra;
+    (void)complete;
+    return MPI_SUCCESS;
+}
+
+/* Collectives among a persistent, a point-to-point and the program's own generalized request. */
+static void all_kinds(MPI_Comm comm) {
+    MPI_Request requests[6];
+    MPI_Status statuses[6];
+    int in[2] = {0, 0}, out[2] = {3, 4}, sum = 0, left = 6;
+    MPI_Iallreduce(from, to, COUNT, MPI_INT, MPI_SUM, comm, &requests[0]);
+    MPI_Recv_init(&in[0], 1, MPI_INT, (rank + size - 1) % size, 1, MPI_COMM_WORLD, &requests[1]);
+    MPI_Start(&requests[1]);
+    MPI_Irecv(&in[1], 1, MPI_INT, (rank + size - 1) % size, 2, MPI_COMM_WORLD, &requests[2]);
+    MPI_Iallreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm, &requests[3]);
+    MPI_Grequest_start(query, freed, cancelled, NULL, &requests[4]);
+    MPI_Ibarrier(comm, &requests[5]);
+    MPI_Request own = requests[1];
+    MPI_Send(&out[0], 1, MPI_INT, (rank + 1) % size, 1, MPI_COMM_WORLD);
+    MPI_Send(&out[1], 1, MPI_INT, (rank + 1) % size, 2, MPI_COMM_WORLD);
+    MPI_Grequest_complete(requests[4]);
+    while (left > 0) {
+        int count = 0, which[6], index = 0;
+        MPI_Testsome(6, requests, &count, which, statuses);
+        if (count > 0)
+            left -= count;
+        else if (left > 0 && MPI_Waitany(6, requests, &index, &statuses[0]) == MPI_SUCCESS)
+            left--;
+    }
+    check(in[0] == 3 && in[1] == 4 && sum == size * (size - 1) / 2, "messages");
+    check_sum(to, COUNT);
+    MPI_Request_free(&own);
+}
+
+/* The communicator and the types are freed while the collective is under way. */
+static void freed_early(void) {
+    MPI_Comm comm = ready();
+    MPI_Request request;
+    MPI_Datatype pair;
+    MPI_Type_contiguous(2, MPI_INT, &pair);
+    MPI_Type_commit(&pair);
+    fill(to, COUNT, rank == 0 ? 5 : 0);
+    MPI_Ibcast(to, COUNT / 2, pair, 0, comm, &request);
+    MPI_Type_free(&pair);
+    MPI_Comm_free(&comm);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check(to[0] == 5 && to[COUNT - 1] == 5 + (COUNT - 1) % 7, "a broadcast");
+}
+
+static void many_at_once(MPI_Comm comm) {
+    MPI_Request requests[MANY];
+    int sums[MANY];
+    for (int i = 0; i < MANY; i++)
+        MPI_Iallreduce(&rank, &sums[i], 1, MPI_INT, i % 2 ? MPI_MAX : MPI_SUM, comm, &requests[i]);
+    MPI_Barrier(comm);
+    for (int i = MANY - 1; i >= 0; i--)
+        MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
+    for (int i = 0; i < MANY; i++)
+        check(sums[i] == (i % 2 ? size - 1 : size * (size - 1) / 2), "one of many");
+}
+
+struct thread {
+    MPI_Comm comm;
+    MPI_Request request;
+    int *result;
+};
+
+static void *wait_in_thread(void *argument) {
+    struct thread *self = argument;
+    MPI_Wait(&self->request, MPI_STATUS_IGNORE);
+    return NULL;
+}
+
+static void *start_in_thread(void *argument) {
+    struct thread *self = argument;
+    for (int i = 0; i < 20; i++) {
+        MPI_Iallreduce(from, self->result, COUNT / 16, MPI_INT, MPI_SUM, self->comm,
+                       &self->request);
+        MPI_Wait(&self->request, MPI_STATUS_IGNORE);
+        check_sum(self->result, COUNT / 16);
+    }
+    return NULL;
+}
+
+static void in_threads(MPI_Comm comm) {
+    pthread_t threads[2];
+    struct thread own[2] = {{.comm = comm}, {.comm = ready()}};
+    for (int i = 0; i < 2; i++) {
+        own[i].result = calloc(COUNT, sizeof(int));
+        MPI_Iallreduce(from, own[i].result, COUNT, MPI_INT, MPI_SUM, own[i].comm, &own[i].request);
+        (void)pthread_create(&threads[i], NULL, wait_in_thread, &own[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)pthread_join(threads[i], NULL);
+        check_sum(own[i].result, COUNT);
+        (void)pthread_create(&threads[i], NULL, start_in_thread, &own[i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        (void)pthread_join(threads[i], NULL);
+        free(own[i].result);
+    }
+    MPI_Comm_free(&own[1].comm);
+}
+
+int main(int argc, char **argv) {
+    static MPI_Request last;
+    const int wanted = argc > 1 && strcmp(argv[1], "threads") == 0 ? MPI_THREAD_MULTIPLE
+                                                                   : MPI_THREAD_SINGLE;
+    MPI_Init_thread(&argc, &argv, wanted, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    from = malloc(COUNT * sizeof *from);
+    to = malloc(COUNT * sizeof *to);
+    fill(from, COUNT, rank);
+    for (int i = 0; i < 2; i++) {
+        MPI_Comm comm = i == 0 ? MPI_COMM_WORLD : ready();
+        say("blocked in a receive"), blocked_in_receive(comm);
+        say("start, then send"), start_then_send(comm);
+        say("other collectives"), other_collectives(comm);
+        say("opposite orders"), opposite_orders(comm);
+        say("all kinds of requests"), all_kinds(comm);
+        say("many at once"), many_at_once(comm);
+        if (level == MPI_THREAD_MULTIPLE)
+            say("threads"), in_threads(comm);
+        if (i > 0)
+            MPI_Comm_free(&comm);
+    }
+    say("freed early"), freed_early();
+    say("passed");
+    MPI_Ibarrier(MPI_COMM_WORLD, &last); /* completed, but not waited for */
+    MPI_Barrier(MPI_COMM_WORLD);
+    return MPI_Finalize() == MPI_SUCCESS ? EXIT_SUCCESS : EXIT_FAILURE;
+}
