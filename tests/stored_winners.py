@@ -18,13 +18,17 @@ SIZE = 4
 
 
 def store_winners(
-    path: Path, made: Manifest, library: MpiLibrary, winners: Mapping[str, Mapping[str, str]]
+    path: Path,
+    made: Manifest,
+    library: MpiLibrary,
+    winners: Mapping[str, Mapping[str, str]],
+    system: str = "here",
 ) -> Path:
-    """``winners``: layout -> collective -> family, of system ``here``. A variant is that of its first point."""
+    """``winners``: layout -> collective -> family. A variant is that of its first point."""
     with Store(path) as store:
         for layout, families in winners.items():
             at = from_name(layout)
-            place = Place("here", library.name, library.first_line, layout)
+            place = Place(system, library.name, library.first_line, layout)
             variants = [_variant(made, *names) for names in families.items()]
             proofs = tuple(Result(v, f"{v.collective}@{layout}", 8, True) for v in variants)
             run = RunRecord(

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from conftest import Installation, Launch, some
+from stored_winners import store_winners
 from support import PREFIXES, TOP, execute
 from test_conformance import PAIRS, Program, everywhere, program
 
+from collforge.generator.manifest import Manifest
 from collforge.home import home
 from collforge.reframe_checks.mpirun import local_command
 from collforge.toolchain import build, libraries
+from collforge.tuner.cli import main
 
 __all__ = ["program"]
 SOURCE = TOP / "tests" / "c" / "nonblocking.c"
+FORTRAN = TOP / "tests" / "fortran"
 NODE_PHASES = ("shared", "native")
 FORCED = {"COLLFORGE_NONBLOCKING": "1", "COLLFORGE_NODE_MAP": "2", "COLLFORGE_VERBOSE": "1"}
 LEGAL = (
@@ -25,6 +30,7 @@ LEGAL = (
     "opposite orders",
     "all kinds of requests",
     "many at once",
+    "large counts",
     "freed early",
 )
 
@@ -91,6 +97,25 @@ def test_legal_programs_end_with_a_prefix(
     check(done.stdout, done.stderr, threads)
 
 
+@pytest.mark.parametrize("interface", some((3, 1, 2)))
+def test_ranks_in_fortran_and_in_c(
+    interface: int, built: Installation, launch: Launch, tmp_path: Path
+) -> None:
+    """If native served one language and a variant the other, the collective would hang."""
+    mpi, program, helper = built.library.name, str(tmp_path / "program"), str(tmp_path / "c.o")
+    assert (
+        execute([f"mpicc.{mpi}", "-c", "-o", helper, f"{FORTRAN}/nonblocking_c.c"]).returncode == 0
+    )
+    command = [f"mpif90.{mpi}", "-w", "-fallow-argument-mismatch", "-ffree-line-length-none"]
+    command += [f"-DINTERFACE={interface}", f"-I{FORTRAN}", f"{FORTRAN}/nonblocking.F90", helper]
+    assert execute([*command, "-o", program], cwd=tmp_path).returncode == 0
+    env = {**FORCED, "LD_PRELOAD": str(built.built.library_path), "COLLFORGE_FORCE": "*=full_lane"}
+    done = launch(mpi, 4, [program], env)
+    assert done.stdout == "done\n"
+    served = "served 5 of 5 nonblocking calls" in done.stderr
+    assert served == (built.library.flavor == "openmpi")
+
+
 @pytest.mark.parametrize(("family", "layout"), some(PAIRS, 3))
 def test_results_are_right(program: Program, family: str, layout: str) -> None:
     """Random calls, most of them nonblocking, with later, blocking and other requests in between."""
@@ -98,3 +123,22 @@ def test_results_are_right(program: Program, family: str, layout: str) -> None:
         pytest.skip("MPICH 4.0.2 cannot call others when it makes progress")
     outcome = program.forced(everywhere(family, layout), "--nonblocking", "--calls=3000", "fuzz")
     assert outcome.passed(), outcome.text
+
+
+@pytest.mark.wide
+def test_the_probe(
+    built: Installation, made: Manifest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    families = {"bcast": "full_lane", "allgather": "full_lane"}
+    path = store_winners(tmp_path / "db", made, built.library, {"2x2": families}, "local")
+    words = ["probe", "nonblocking", "--system", "local", "--layout", "2x2", "--launches", "1"]
+    words += ["--mpi", built.library.name, "--rounds", "2", "--sizes", "1KiB"]
+    json_file = tmp_path / "json"
+    assert main.main([*words, "--db", str(path), "--json", str(json_file)]) == 0
+    rows = json.loads(json_file.read_text())["rows"]
+    assert {row["collective"] for row in rows} >= {"bcast", "allgather", "reduce_scatter"}
+    assert {row["bytes"] for row in rows} == {1024, 256}
+    ways = ("native", "native_started", "winner")
+    assert all(row[way]["ratio"] > 0 for row in rows for way in ways)
+    assert main.main([*words, "--db", str(path), "--layout", "3x2"]) == main.USER_ERROR
+    assert "no winners of this build for 3x2" in capsys.readouterr().err

@@ -11,10 +11,11 @@ The symbols that a Fortran program calls depend on the MPI library (`nm -D` on t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..model import Argument, Collective
 from ..roles import HANDLES, HYBRID, declaration, from_fortran
+from .wrappers import have_nonblocking, nonblocking
 
 # By the spec's in_place: the sides whose buffer may be MPI_IN_PLACE on some rank.
 _IN_PLACE = {
@@ -36,6 +37,7 @@ class Routine:
     names: tuple[str, ...]
     call: str
     openmpi_only: bool  # MPICH's routine calls a wrapped C function, or needs no wrapper
+    starts: bool = False  # its last parameter is a request, ``made`` in C
 
     @property
     def openmpi_name(self) -> str:
@@ -81,7 +83,16 @@ def routines(collectives: Iterable[Collective]) -> list[Routine]:
         )
         for name in ("Comm_free", "Comm_disconnect")
     ]
-    return [start, start_thread, level, end, *freed, *map(_routine, collectives)]
+    known = list(collectives)
+    return [
+        start,
+        start_thread,
+        level,
+        end,
+        *freed,
+        *map(_routine, known),
+        *map(_nonblocking_routine, have_nonblocking(known)),
+    ]
 
 
 def exported(collectives: Iterable[Collective], flavor: str) -> set[str]:
@@ -103,6 +114,19 @@ def _routine(collective: Collective) -> Routine:
         names=tuple(argument.name for argument in arguments),
         call=f"{collective.function}({values})",
         openmpi_only=not collective.moves_nothing,
+    )
+
+
+def _nonblocking_routine(collective: Collective) -> Routine:
+    blocking = _routine(collective)
+    name = nonblocking(collective)
+    return replace(
+        blocking,
+        stem=name.lower(),
+        parameters=(*blocking.parameters, "MPI_Fint *request"),
+        names=(*blocking.names, "request"),
+        call=blocking.call.replace(collective.function, name)[:-1] + ", &made)",
+        starts=True,
     )
 
 

@@ -52,10 +52,10 @@ def count(collective: Collective) -> str:
     return f"cf_count{suffix}({arguments})"
 
 
-def start(collective: Collective) -> str:
-    """The C call that starts a variant for a nonblocking call."""
+def start(collective: Collective, large: bool = False) -> str:
+    """The C call that starts a variant for a nonblocking call; ``large``: of a large-count function."""
     suffix, arguments = _chosen_by(collective)
-    return f"cf_start{suffix}(&args, request, {arguments})"
+    return f"cf_start{'_large' if large else ''}{suffix}(&args, request, {arguments})"
 
 
 def _chosen_by(collective: Collective) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 /*
  * Legal programs with nonblocking collectives that would hang if a collective waited in its start,
- * or went on only in its own wait. Run with four ranks at MPI_THREAD_MULTIPLE if the library has it.
- * Prints each one's name before it begins, and "passed" at the end.
+ * or went on only in its own wait. Run with four ranks at MPI_THREAD_MULTIPLE if the library has
+ * it. Prints each one's name before it begins, and "passed" at the end.
  */
 #include <mpi.h>
 #include <pthread.h>
@@ -21,18 +21,21 @@ static void fail(const char *what) {
 }
 
 static void check(int holds, const char *what) {
-    if (!holds)
+    if (!holds) {
         fail(what);
+    }
 }
 
 static void fill(int *data, int count, int value) {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         data[i] = value + i % 7;
+    }
 }
 
 static void check_sum(const int *data, int count) {
-    for (int i = 0; i < count; i++)
+    for (int i = 0; i < count; i++) {
         check(data[i] == size * (size - 1) / 2 + size * (i % 7), "a sum");
+    }
 }
 
 static void say(const char *name) {
@@ -47,8 +50,9 @@ static void say(const char *name) {
 static MPI_Comm ready(void) {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         MPI_Allreduce(from, to, COUNT, MPI_INT, MPI_SUM, comm);
+    }
     return comm;
 }
 
@@ -57,22 +61,26 @@ static void blocked_in_receive(MPI_Comm comm) {
     MPI_Request request;
     int token = 0;
     MPI_Ibcast(to, COUNT, MPI_INT, 0, comm, &request);
-    if (rank == 1)
+    if (rank == 1) {
         MPI_Recv(&token, 1, MPI_INT, size - 1, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
     MPI_Wait(&request, MPI_STATUS_IGNORE);
-    if (rank == size - 1)
+    if (rank == size - 1) {
         MPI_Send(&token, 1, MPI_INT, 1, 7, MPI_COMM_WORLD);
+    }
 }
 
 /* Rank 1 starts only after rank 0 has. */
 static void start_then_send(MPI_Comm comm) {
     MPI_Request request;
     int token = 0;
-    if (rank == 1)
+    if (rank == 1) {
         MPI_Recv(&token, 1, MPI_INT, 0, 8, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
     MPI_Iallreduce(from, to, COUNT, MPI_INT, MPI_SUM, comm, &request);
-    if (rank == 0)
+    if (rank == 0) {
         MPI_Send(&token, 1, MPI_INT, 1, 8, MPI_COMM_WORLD);
+    }
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     check_sum(to, COUNT);
 }
@@ -83,8 +91,9 @@ static void other_collectives(MPI_Comm comm) {
     MPI_Comm made;
     MPI_File file;
     char name[64] = "";
-    if (rank == 0)
+    if (rank == 0) {
         (void)snprintf(name, sizeof name, "nonblocking-%p", (void *)to);
+    }
     MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
     MPI_Iallreduce(from, to, COUNT, MPI_INT, MPI_SUM, comm, &request);
     MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &made);
@@ -154,10 +163,11 @@ static void all_kinds(MPI_Comm comm) {
     while (left > 0) {
         int count = 0, which[6], index = 0;
         MPI_Testsome(6, requests, &count, which, statuses);
-        if (count > 0)
+        if (count > 0) {
             left -= count;
-        else if (left > 0 && MPI_Waitany(6, requests, &index, &statuses[0]) == MPI_SUCCESS)
+        } else if (left > 0 && MPI_Waitany(6, requests, &index, &statuses[0]) == MPI_SUCCESS) {
             left--;
+        }
     }
     check(in[0] == 3 && in[1] == 4 && sum == size * (size - 1) / 2, "messages");
     check_sum(to, COUNT);
@@ -182,13 +192,46 @@ static void freed_early(void) {
 static void many_at_once(MPI_Comm comm) {
     MPI_Request requests[MANY];
     int sums[MANY];
-    for (int i = 0; i < MANY; i++)
+    for (int i = 0; i < MANY; i++) {
         MPI_Iallreduce(&rank, &sums[i], 1, MPI_INT, i % 2 ? MPI_MAX : MPI_SUM, comm, &requests[i]);
+    }
     MPI_Barrier(comm);
-    for (int i = MANY - 1; i >= 0; i--)
+    for (int i = MANY - 1; i >= 0; i--) {
         MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-    for (int i = 0; i < MANY; i++)
+    }
+    for (int i = 0; i < MANY; i++) {
         check(sums[i] == (i % 2 ? size - 1 : size * (size - 1) / 2), "one of many");
+    }
+}
+
+/* Some ranks call the large-count functions of MPI-4, others the plain ones. */
+static void large_counts(MPI_Comm comm) {
+#if MPI_VERSION >= 4
+    MPI_Request requests[2];
+    MPI_Count counts[8];
+    MPI_Aint displs[8];
+    int plain[8], starts[8];
+    for (int i = 0; i < size; i++) {
+        counts[i] = plain[i] = 1000 + i;
+        displs[i] = starts[i] = 2000 * i;
+    }
+    if (rank % 2) {
+        MPI_Iallgatherv_c(from, counts[rank], MPI_INT, to, counts, displs, MPI_INT, comm,
+                          &requests[0]);
+        MPI_Ibcast_c(to + COUNT / 2, COUNT / 2, MPI_INT, 0, comm, &requests[1]);
+    } else {
+        MPI_Iallgatherv(from, plain[rank], MPI_INT, to, plain, starts, MPI_INT, comm, &requests[0]);
+        MPI_Ibcast(to + COUNT / 2, COUNT / 2, MPI_INT, 0, comm, &requests[1]);
+    }
+    MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < size; i++) {
+        for (int j = 0; j < plain[i]; j++) {
+            check(to[starts[i] + j] == i + j % 7, "an allgatherv");
+        }
+    }
+#else
+    (void)comm;
+#endif
 }
 
 struct thread {
@@ -236,8 +279,8 @@ static void in_threads(MPI_Comm comm) {
 
 int main(int argc, char **argv) {
     static MPI_Request last;
-    const int wanted = argc > 1 && strcmp(argv[1], "threads") == 0 ? MPI_THREAD_MULTIPLE
-                                                                   : MPI_THREAD_SINGLE;
+    const int wanted =
+        argc > 1 && strcmp(argv[1], "threads") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE;
     MPI_Init_thread(&argc, &argv, wanted, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -252,10 +295,13 @@ int main(int argc, char **argv) {
         say("opposite orders"), opposite_orders(comm);
         say("all kinds of requests"), all_kinds(comm);
         say("many at once"), many_at_once(comm);
-        if (level == MPI_THREAD_MULTIPLE)
+        say("large counts"), large_counts(comm);
+        if (level == MPI_THREAD_MULTIPLE) {
             say("threads"), in_threads(comm);
-        if (i > 0)
+        }
+        if (i > 0) {
             MPI_Comm_free(&comm);
+        }
     }
     say("freed early"), freed_early();
     say("passed");

@@ -50,7 +50,7 @@ class Programs:
         """The command prefix that starts a program on all ranks."""
         return start_command(self.library, self.cluster, at)
 
-    def launch(self, at: Layout, program: Path, kind: str, *numbers: int) -> dict[str, Any]:
+    def launch(self, at: Layout, program: Path, kind: str, *numbers: int | str) -> dict[str, Any]:
         """Launches `program numbers` and returns its output."""
         env = self.variables(kind)
         if self.cluster is None:
@@ -58,7 +58,7 @@ class Programs:
         command = [*self.start(at), *self.words(program, kind, *numbers)]
         return output(run_program(command, env, f"{program.name} failed"))
 
-    def words(self, program: Path, kind: str, *numbers: int) -> list[str]:
+    def words(self, program: Path, kind: str, *numbers: int | str) -> list[str]:
         """`program numbers`, with the preload if ``kind`` has one."""
         # The program `communicators` is linked with the library, so it needs no preload.
         bare = kind == "native" or program == self.communicators
@@ -70,15 +70,17 @@ class Programs:
 
         ``kind``: native (no preload), inactive (preload without database), profiled (the same, with
         COLLFORGE_PROFILE), tuned (preload and database), tried (the same, and the guard tries reductions, too),
-        expected (the same without guard), learning (as tried, at once, and with COLLFORGE_LEARN), or a family
-        that the preloaded library is forced to use where it applies.
+        expected (the same without guard), started (tuned, nonblocking calls, too), learning (as tried, at once,
+        and with COLLFORGE_LEARN), or a family that the preloaded library is forced to use where it applies.
         """
         # All ranks have the library, which some launchers do not tell.
         env = {"COLLFORGE_SYSTEM": self.system, "COLLFORGE_START_TIMEOUT": "60"}
-        if kind in ("tuned", "tried", "expected", "learning"):
+        if kind in ("tuned", "tried", "expected", "started", "learning"):
             env["COLLFORGE_DB"] = str(self.database)
             guards = {"tried": "reductions", "expected": "0", "learning": "reductions"}
             env["COLLFORGE_GUARD"] = guards.get(kind, "1")
+        if kind == "started":
+            env["COLLFORGE_NONBLOCKING"] = "1"
         if kind == "learning":
             env["COLLFORGE_GUARD_AFTER"] = "0"
             env["COLLFORGE_LEARN"] = str(self.database.parent)

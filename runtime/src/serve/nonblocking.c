@@ -14,6 +14,7 @@ struct started {
     const struct cf_choice *choice;
     struct cf_args args;
     MPI_Datatype own[2]; /* duplicates of the program's types, which it may free */
+    int *counts;         /* of a large-count call, as int; NULL: none */
 };
 
 static int run(struct cf_under_way *call) {
@@ -30,6 +31,7 @@ static void release(struct cf_under_way *call) {
             (void)PMPI_Type_free(&self->own[i]);
         }
     }
+    free(self->counts);
     free(self);
 }
 
@@ -65,17 +67,29 @@ static int keep_types(struct started *self, int collective, const struct cf_layo
     return MPI_SUCCESS;
 }
 
-static int start(struct cf_state *state, const struct cf_choice *choice, const struct cf_args *args,
-                 MPI_Request *request) {
+/* What a wrapper passes on; counts: NULL, or of all ranks. */
+struct starting {
+    const struct cf_args *args;
+    int collective;
+    int count;
+    MPI_Datatype type;
+    const int *counts;
+    int *owned; /* counts that the call is to free at its end; NULL: none */
+};
+
+static int start(struct cf_state *state, const struct cf_choice *choice,
+                 const struct starting *what, MPI_Request *request) {
     struct started *self = calloc(1, sizeof *self);
     if (self == NULL) {
-        return cf_raise(args->comm, MPI_ERR_NO_MEM);
+        free(what->owned);
+        return cf_raise(what->args->comm, MPI_ERR_NO_MEM);
     }
     *self = (struct started){.call = {.run = run, .free = release, .state = state},
                              .choice = choice,
-                             .args = *args,
-                             .own = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL}};
-    const int err = keep_types(self, choice->variant->collective, &state->comm.layout);
+                             .args = *what->args,
+                             .own = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL},
+                             .counts = what->owned};
+    const int err = keep_types(self, what->collective, &state->comm.layout);
     if (err != MPI_SUCCESS) {
         release(&self->call);
         return err;
@@ -83,42 +97,77 @@ static int start(struct cf_state *state, const struct cf_choice *choice, const s
     return cf_under_way_start(&self->call, request);
 }
 
-static int start_sized(const struct cf_args *args, MPI_Request *request, int collective, int count,
-                       MPI_Datatype type, const int *counts) {
+/* The state of a communicator that variants may serve now; else NULL. */
+static struct cf_state *state_for(MPI_Comm comm, int collective) {
     struct cf_state *state = NULL;
-    if (!cf_runtime.nonblocking || cf_runtime.mode < CF_MODE_ON ||
-        cf_collectives[collective].sized == CF_SIZED_EXCHANGED ||
-        cf_state_of(args->comm, &state) != MPI_SUCCESS || state->comm.layout.size == 0) {
-        return CF_DECLINED;
-    }
-    const int64_t bytes = cf_call_bytes(collective, count, type, counts, state->comm.layout.size);
-    const struct cf_choice *choice = cf_choose_bytes(state, collective, bytes);
-    if (choice == NULL) {
-        return CF_DECLINED;
-    }
-    const bool serves = !cf_guard_dropped(state, choice, bytes) &&
-                        !cf_guard_tries(state, choice, bytes, false) &&
-                        cf_settle_start(state, choice, collective, bytes, args) == MPI_SUCCESS;
-    if (cf_runtime.counts) {
+    const bool may = cf_runtime.nonblocking && cf_runtime.mode >= CF_MODE_ON &&
+                     cf_collectives[collective].sized != CF_SIZED_EXCHANGED &&
+                     cf_state_of(comm, &state) == MPI_SUCCESS && state->comm.layout.size > 0;
+    return may ? state : NULL;
+}
+
+static int attempt(struct cf_state *state, const struct starting *what, MPI_Request *request) {
+    const int64_t bytes = cf_call_bytes(what->collective, what->count, what->type, what->counts,
+                                        state->comm.layout.size);
+    const struct cf_choice *choice = cf_choose_bytes(state, what->collective, bytes);
+    const bool serves =
+        choice != NULL && !cf_guard_dropped(state, choice, bytes) &&
+        !cf_guard_tries(state, choice, bytes, false) &&
+        cf_settle_start(state, choice, what->collective, bytes, what->args) == MPI_SUCCESS;
+    if (choice != NULL && cf_runtime.counts) {
         cf_usage_started(serves);
     }
-    return serves ? start(state, choice, args, request) : CF_DECLINED;
+    if (serves) {
+        return start(state, choice, what, request);
+    }
+    free(what->owned);
+    return CF_DECLINED;
 }
 
 int cf_start(const struct cf_args *args, MPI_Request *request, int collective, MPI_Comm comm,
              int count, MPI_Datatype type) {
-    (void)comm;
-    return start_sized(args, request, collective, count, type, NULL);
+    const struct starting what = {args, collective, count, type, NULL, NULL};
+    struct cf_state *state = state_for(comm, collective);
+    return state == NULL ? CF_DECLINED : attempt(state, &what, request);
 }
 
 int cf_start_mean(const struct cf_args *args, MPI_Request *request, int collective, MPI_Comm comm,
                   const int *counts, MPI_Datatype type) {
-    (void)comm;
-    return counts == NULL ? CF_DECLINED : start_sized(args, request, collective, 0, type, counts);
+    const struct starting what = {args, collective, 0, type, counts, NULL};
+    struct cf_state *state = counts == NULL ? NULL : state_for(comm, collective);
+    return state == NULL ? CF_DECLINED : attempt(state, &what, request);
 }
 
 int cf_start_unsized(const struct cf_args *args, MPI_Request *request, int collective,
                      MPI_Comm comm) {
-    (void)comm;
-    return start_sized(args, request, collective, 0, MPI_DATATYPE_NULL, NULL);
+    return cf_start(args, request, collective, comm, 0, MPI_DATATYPE_NULL);
 }
+
+#if MPI_VERSION >= 4
+
+int cf_start_large(const struct cf_args *args, MPI_Request *request, int collective, MPI_Comm comm,
+                   MPI_Count count, MPI_Datatype type) {
+    return cf_start(args, request, collective, comm, cf_narrow(count), type);
+}
+
+int cf_start_large_mean(const struct cf_args *args, MPI_Request *request, int collective,
+                        MPI_Comm comm, const MPI_Count *counts, MPI_Datatype type) {
+    struct cf_state *state = counts == NULL ? NULL : state_for(comm, collective);
+    struct cf_args narrow = *args;
+    if (state == NULL) {
+        return CF_DECLINED;
+    }
+    const int size = state->comm.layout.size;
+    int *owned = malloc((size_t)size * sizeof *owned);
+    if (owned == NULL) {
+        return cf_raise(comm, MPI_ERR_NO_MEM);
+    }
+    for (int rank = 0; rank < size; rank++) {
+        owned[rank] = cf_narrow(counts[rank]);
+    }
+    narrow.recvcounts = owned;
+    const struct starting what = {&narrow, collective, 0, type, owned, owned};
+    return attempt(state, &what, request);
+}
+
+#endif
