@@ -1,12 +1,13 @@
 /* mpicc.openmpi -O2 -o build/pencil_fft examples/pencil_fft.c -lm && mpirun.openmpi --oversubscribe -n 4 build/pencil_fft 32 2 2
  * Fourier transforms of n x n x n complex numbers on a grid of rows x columns ranks: plain MPI, which knows nothing of
  * Collforge. Each rank holds pencils. Between the dimensions they are transposed by MPI_Alltoall, first among the ranks
- * of a row, then among those of a column.
+ * of a row, then among those of a column; or, with CHUNKS above 1, by as many MPI_Ialltoall, while the next chunk of
+ * pencils is transformed.
  *
  *   collforge cluster run --mpi openmpi -- build/pencil_fft 128 2 4
  *   COLLFORGE_PROFILE=calls.csv LD_PRELOAD=build/openmpi/libcollforge.so collforge cluster run --mpi openmpi -- build/pencil_fft 128 2 4
  *
- * Usage: pencil_fft N ROWS COLUMNS [STEPS]; N is a power of two that ROWS and COLUMNS divide. Prints the milliseconds
+ * Usage: pencil_fft N ROWS COLUMNS [STEPS [CHUNKS]]; N is a power of two that ROWS and COLUMNS divide. Prints the milliseconds
  * of a transform forth and back on the slowest rank, and of its transposes alone. A plane wave must become one peak,
  * and itself again; else the exit code is 1.
  */
@@ -29,8 +30,11 @@ static struct {
     MPI_Comm along[2]; /* this rank's row and column */
     number *data;      /* [high][wide][n] or another order; the last index is the one of the pencil */
     number *send, *receive;
+    int chunks;
     double in_transposes;
 } grid;
+
+enum { MOST_CHUNKS = 16 };
 
 /* Of n numbers, in place; sign is -1 forth and 1 back. */
 static void transform(number *line, int n, int sign) {
@@ -66,54 +70,96 @@ static void transform_pencils(int sign) {
 }
 
 /*
- * Exchanges the pencils' dimension c for another one, b, of which this rank has `share` values: data[a][b][c], or if
- * `middle` data[b][a][c], becomes data[a][c][b], or data[c][a][b], with all b and `share` values of c. There are
+ * An exchange of the pencils' dimension c for another one, b, of which this rank has `share` values: data[a][b][c], or
+ * if `middle` data[b][a][c], becomes data[a][c][b], or data[c][a][b], with all b and `share` values of c. There are
  * `planes` values of a.
  */
-static void transpose(MPI_Comm comm, int planes, int share, int middle) {
-    const int ranks = grid.n / share;
-    const int block = planes * share * share;
-    size_t at = 0;
-    for (int to = 0; to < ranks; to++) {
-        for (int a = 0; a < planes; a++) {
-            for (int c = to * share; c < (to + 1) * share; c++) {
-                for (int b = 0; b < share; b++) {
-                    const size_t line = middle ? (size_t)b * planes + a : (size_t)a * share + b;
-                    grid.send[at++] = grid.data[line * grid.n + c];
+struct exchange {
+    MPI_Comm comm;
+    int planes, share, middle;
+};
+
+static number *line_of(const struct exchange *of, int a, int b) {
+    return &grid.data[(of->middle ? (size_t)b * of->planes + a : (size_t)a * of->share + b) * grid.n];
+}
+
+static void pack(const struct exchange *of, int first, int last, number *send) {
+    for (int to = 0; to < grid.n / of->share; to++) {
+        for (int a = first; a < last; a++) {
+            for (int c = to * of->share; c < (to + 1) * of->share; c++) {
+                for (int b = 0; b < of->share; b++) {
+                    *send++ = line_of(of, a, b)[c];
                 }
             }
         }
     }
-    const double begin = MPI_Wtime();
-    MPI_Alltoall(grid.send, block, MPI_C_DOUBLE_COMPLEX, grid.receive, block, MPI_C_DOUBLE_COMPLEX, comm);
-    grid.in_transposes += MPI_Wtime() - begin;
-    at = 0;
-    for (int from = 0; from < ranks; from++) {
-        for (int a = 0; a < planes; a++) {
-            for (int c = 0; c < share; c++) {
-                const size_t line = middle ? (size_t)c * planes + a : (size_t)a * share + c;
-                for (int b = 0; b < share; b++) {
-                    grid.data[line * grid.n + (size_t)from * share + b] = grid.receive[at++];
+}
+
+static void unpack(const struct exchange *of, int first, int last, const number *received) {
+    for (int from = 0; from < grid.n / of->share; from++) {
+        for (int a = first; a < last; a++) {
+            for (int c = 0; c < of->share; c++) {
+                for (int b = 0; b < of->share; b++) {
+                    line_of(of, a, c)[from * of->share + b] = *received++;
                 }
             }
         }
+    }
+}
+
+/* Transforms the planes of a chunk; MPI makes progress on the exchanges of those before. */
+static void transform_planes(const struct exchange *of, int first, int last, int sign, MPI_Request *requests, int n) {
+    for (int a = first; a < last; a++) {
+        for (int b = 0; b < of->share; b++) {
+            transform(line_of(of, a, b), grid.n, sign);
+        }
+        const double begin = MPI_Wtime();
+        int done;
+        MPI_Testall(n, requests, &done, MPI_STATUSES_IGNORE);
+        grid.in_transposes += MPI_Wtime() - begin;
+    }
+}
+
+static void transform_and_transpose(MPI_Comm comm, int planes, int share, int middle, int sign) {
+    const struct exchange of = {comm, planes, share, middle};
+    const MPI_Datatype type = MPI_C_DOUBLE_COMPLEX;
+    MPI_Request requests[MOST_CHUNKS];
+    int first[MOST_CHUNKS + 1];
+    for (int k = 0; k <= grid.chunks; k++) {
+        first[k] = planes * k / grid.chunks;
+    }
+    for (int k = 0; k < grid.chunks; k++) {
+        const int block = (first[k + 1] - first[k]) * share * share;
+        const size_t at = (size_t)first[k] * share * grid.n;
+        transform_planes(&of, first[k], first[k + 1], sign, requests, k);
+        pack(&of, first[k], first[k + 1], &grid.send[at]);
+        const double begin = MPI_Wtime();
+        if (grid.chunks == 1) {
+            requests[k] = MPI_REQUEST_NULL;
+            MPI_Alltoall(&grid.send[at], block, type, &grid.receive[at], block, type, comm);
+        } else {
+            MPI_Ialltoall(&grid.send[at], block, type, &grid.receive[at], block, type, comm, &requests[k]);
+        }
+        grid.in_transposes += MPI_Wtime() - begin;
+    }
+    for (int k = 0; k < grid.chunks; k++) {
+        const double begin = MPI_Wtime();
+        MPI_Wait(&requests[k], MPI_STATUS_IGNORE);
+        grid.in_transposes += MPI_Wtime() - begin;
+        unpack(&of, first[k], first[k + 1], &grid.receive[(size_t)first[k] * share * grid.n]);
     }
 }
 
 /* [z][y][x] -> [z][x][y] -> [y][x][z]; back, the same exchanges lead to [z][y][x] again. */
 static void forth(void) {
-    transform_pencils(-1);
-    transpose(grid.along[0], grid.high, grid.wide, 0);
-    transform_pencils(-1);
-    transpose(grid.along[1], grid.wide, grid.high, 1);
+    transform_and_transpose(grid.along[0], grid.high, grid.wide, 0, -1);
+    transform_and_transpose(grid.along[1], grid.wide, grid.high, 1, -1);
     transform_pencils(-1);
 }
 
 static void back(void) {
-    transform_pencils(1);
-    transpose(grid.along[1], grid.wide, grid.high, 1);
-    transform_pencils(1);
-    transpose(grid.along[0], grid.high, grid.wide, 0);
+    transform_and_transpose(grid.along[1], grid.wide, grid.high, 1, 1);
+    transform_and_transpose(grid.along[0], grid.high, grid.wide, 0, 1);
     transform_pencils(1);
 }
 
@@ -159,11 +205,13 @@ static void start(int argc, char **argv) {
     if (grid.n < 4 || (grid.n & (grid.n - 1)) != 0 || grid.rows < 1 || grid.columns < 1 ||
         grid.rows * grid.columns != size || grid.n % grid.rows != 0 || grid.n % grid.columns != 0) {
         if (rank == 0) {
-            fprintf(stderr, "usage: pencil_fft N ROWS COLUMNS [STEPS]; ROWS * COLUMNS is the number of ranks, and both "
+            fprintf(stderr, "usage: pencil_fft N ROWS COLUMNS [STEPS [CHUNKS]]; ROWS * COLUMNS is the number of ranks, and both "
                             "divide N, a power of two from 4 on\n");
         }
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
+    grid.chunks = argc > 5 ? atoi(argv[5]) : 1;
+    grid.chunks = grid.chunks < 1 ? 1 : grid.chunks > MOST_CHUNKS ? MOST_CHUNKS : grid.chunks;
     grid.high = grid.n / grid.rows;
     grid.wide = grid.n / grid.columns;
     grid.row = rank / grid.columns;

@@ -43,11 +43,16 @@ _ALSO_WRAPPED = (
     *("PMPI_Comm_set_info", "PMPI_Comm_dup_with_info"),
     *("MPI_Init", "MPI_Init_thread", "PMPI_Init", "PMPI_Init_thread", "MPI_Query_thread"),
 )
+_MAKERS = (
+    *("Comm_dup", "Comm_split", "Comm_split_type", "Comm_create", "Comm_create_group"),
+    *("Intercomm_merge", "Cart_create", "Cart_sub", "Graph_create"),
+)
 
 
 def also_wrapped(flavor: str) -> set[str]:
     """The functions that the library wraps, other than collectives and MPI_Finalize."""
     own = ["MPI_Comm_idup"] if flavor == "openmpi" else ["MPI_Session_init"]
+    own += [f"MPI_{name}" for name in _MAKERS]
     return {*_ALSO_WRAPPED, *own, *(f"P{name}" for name in own)}
 
 

@@ -46,13 +46,9 @@ static void say(const char *name) {
     }
 }
 
-/* A duplicate that blocking calls have set up. */
-static MPI_Comm ready(void) {
+static MPI_Comm duplicate(void) {
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-    for (int i = 0; i < 2; i++) {
-        MPI_Allreduce(from, to, COUNT, MPI_INT, MPI_SUM, comm);
-    }
     return comm;
 }
 
@@ -110,7 +106,7 @@ static void other_collectives(MPI_Comm comm) {
 }
 
 static void opposite_orders(MPI_Comm comm) {
-    MPI_Comm pair[2] = {comm, ready()};
+    MPI_Comm pair[2] = {comm, duplicate()};
     MPI_Request requests[2];
     int *other = malloc(COUNT * sizeof *other);
     for (int i = 0; i < 2; i++) {
@@ -176,7 +172,7 @@ static void all_kinds(MPI_Comm comm) {
 
 /* The communicator and the types are freed while the collective is under way. */
 static void freed_early(void) {
-    MPI_Comm comm = ready();
+    MPI_Comm comm = duplicate();
     MPI_Request request;
     MPI_Datatype pair;
     MPI_Type_contiguous(2, MPI_INT, &pair);
@@ -259,7 +255,7 @@ static void *start_in_thread(void *argument) {
 
 static void in_threads(MPI_Comm comm) {
     pthread_t threads[2];
-    struct thread own[2] = {{.comm = comm}, {.comm = ready()}};
+    struct thread own[2] = {{.comm = comm}, {.comm = duplicate()}};
     for (int i = 0; i < 2; i++) {
         own[i].result = calloc(COUNT, sizeof(int));
         MPI_Iallreduce(from, own[i].result, COUNT, MPI_INT, MPI_SUM, own[i].comm, &own[i].request);
@@ -288,7 +284,7 @@ int main(int argc, char **argv) {
     to = malloc(COUNT * sizeof *to);
     fill(from, COUNT, rank);
     for (int i = 0; i < 2; i++) {
-        MPI_Comm comm = i == 0 ? MPI_COMM_WORLD : ready();
+        MPI_Comm comm = i == 0 ? MPI_COMM_WORLD : duplicate();
         say("blocked in a receive"), blocked_in_receive(comm);
         say("start, then send"), start_then_send(comm);
         say("other collectives"), other_collectives(comm);

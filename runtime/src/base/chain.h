@@ -14,12 +14,15 @@
 CF_HIDDEN void cf_chain(const char *name, void *function);
 
 /*
- * MPI's own functions, for communicators of this library. PMPI_Comm_free may be this library's
- * definition (comm/comm.c). Looked up at the first call, because the libraries of an application
- * are initialised before this one, and may start MPI then.
+ * MPI's own functions, for communicators of this library. PMPI_Comm_free and so on may be this
+ * library's definitions (comm/free.c, comm/made.c). Looked up at the first call, because the
+ * libraries of an application are initialised before this one, and may start MPI then.
  */
 int cf_mpi_comm_free(MPI_Comm *comm);
 int cf_mpi_comm_disconnect(MPI_Comm *comm);
+int cf_mpi_comm_dup(MPI_Comm comm, MPI_Comm *out);
+int cf_mpi_comm_split(MPI_Comm comm, int color, int key, MPI_Comm *out);
+int cf_mpi_comm_split_type(MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *out);
 
 /* The file whose definition of a name the program uses, if it is not this library; else NULL. */
 const char *cf_file_before(const char *name);

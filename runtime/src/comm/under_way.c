@@ -104,26 +104,41 @@ static int advance(void) {
     return idle ? -1 : ended;
 }
 
+/* A thread is in a set-up: what MPI calls meanwhile may make communicators, too. */
+static _Thread_local bool in_set_up;
+
+static bool is_of_interest(MPI_Comm comm, struct cf_state **state) {
+    return comm != MPI_COMM_NULL && cf_state_of(comm, state) == MPI_SUCCESS &&
+           (*state)->comm.layout.size > 1 && (*state)->rules != NULL;
+}
+
+int cf_under_way_set_up(MPI_Comm comm) {
+    struct cf_state *state = NULL;
+    bool shared = false;
+    if (cf_runtime.nonblocking && !in_set_up && is_of_interest(comm, &state)) {
+        in_set_up = true;
+        if (cf_state_complete(state) == MPI_SUCCESS && state->stage == CF_STAGE_COMPLETE) {
+            (void)cf_shared_ready(&state->comm, &shared);
+        }
+        in_set_up = false;
+    }
+    return MPI_SUCCESS;
+}
+
 void cf_under_way_begin(bool wanted) {
     struct cf_state *world = NULL;
-    bool shared = false;
     if (!wanted) {
         return;
     }
     cf_runtime.nonblocking =
         cf_all_agree(cf_library.call_in_progress != NULL && cf_library.call_in_progress(NULL));
-    if (cf_state_of(MPI_COMM_WORLD, &world) != MPI_SUCCESS || world->rules == NULL) {
-        return;
-    }
-    if (!cf_runtime.nonblocking && world->comm.layout.rank == 0) {
+    if (!cf_runtime.nonblocking && is_of_interest(MPI_COMM_WORLD, &world) &&
+        world->comm.layout.rank == 0) {
         cf_warn(
             "COLLFORGE_NONBLOCKING is ignored: this %s cannot call others when it makes progress",
             cf_library.title);
     }
-    if (cf_runtime.nonblocking && cf_state_complete(world) == MPI_SUCCESS &&
-        world->stage == CF_STAGE_COMPLETE) {
-        (void)cf_shared_ready(&world->comm, &shared);
-    }
+    (void)cf_under_way_set_up(MPI_COMM_WORLD);
 }
 
 int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {

@@ -23,12 +23,13 @@ struct cf_under_way {
     struct cf_under_way *next;      /* of all communicators, in the order of their start */
 };
 
-/*
- * In MPI_Init, on all ranks: sets cf_runtime.nonblocking if the MPI library lets calls go on in its
- * progress, and sets MPI_COMM_WORLD up, because a start cannot: other ranks may not come to it
- * before this one has gone on. Other communicators are set up by their first blocking collective.
- */
+/* In MPI_Init, on all ranks: sets cf_runtime.nonblocking if the MPI library lets calls go on in its
+ * progress, and sets MPI_COMM_WORLD up. */
 void cf_under_way_begin(bool wanted);
+
+/* Sets a new communicator up if variants may serve it, because a start cannot: other ranks may not
+ * come to it before this one has gone on. Collective. Returns MPI_SUCCESS. */
+int cf_under_way_set_up(MPI_Comm comm);
 
 /* Starts a call, and sets *request to one that the program may wait for as for any other. Returns
  * an MPI error class; call->free has been called then. */

@@ -128,7 +128,7 @@ static int start(void) {
         return MPI_SUCCESS;
     }
     CF_TRY(PMPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, forget_type, &type_keyval, NULL));
-    CF_TRY(PMPI_Comm_dup(MPI_COMM_SELF, &probe_comm));
+    CF_TRY(cf_mpi_comm_dup(MPI_COMM_SELF, &probe_comm));
     CF_TRY(PMPI_Comm_set_errhandler(probe_comm, MPI_ERRORS_RETURN));
     return enter_common_types();
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/chain.h"
+#include "comm/under_way.h"
 
 /* Whether a kind, maybe with restrictors after colons, is host memory. */
 static bool is_of_host(const char *kind, size_t length) {
@@ -115,6 +116,7 @@ static int dup_with_info(int (*dup)(MPI_Comm, MPI_Info, MPI_Comm *), MPI_Comm co
     const int err = dup(comm, info, out);
     if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON) {
         remember(*out, info);
+        return cf_under_way_set_up(*out);
     }
     return err;
 }

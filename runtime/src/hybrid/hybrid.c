@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/chain.h"
 #include "base/handle_table.h"
 #include "base/runtime.h"
 #include "data/sizes.h"
@@ -143,7 +144,7 @@ static int create_checked(MPI_Comm comm, bool domains, struct collforge_hybrid *
         return cf_hybrid_fail(comm, MPI_ERR_COMM);
     }
     if (err == MPI_SUCCESS) {
-        err = PMPI_Comm_dup(comm, &own);
+        err = cf_mpi_comm_dup(comm, &own);
     }
     if (err != MPI_SUCCESS) {
         return class_of(err);

@@ -18,7 +18,7 @@ void cf_hidden_count(int more) {
 }
 
 bool cf_hidden_split(MPI_Comm comm, int color, int key, MPI_Comm *out) {
-    if (PMPI_Comm_split(comm, color, key, out) != MPI_SUCCESS) {
+    if (cf_mpi_comm_split(comm, color, key, out) != MPI_SUCCESS) {
         return false;
     }
     if (*out == MPI_COMM_NULL) {

@@ -96,7 +96,7 @@ static int pretend_nodes(int *node_of, int size) {
 static int find_real_nodes(MPI_Comm comm, int rank, int *node_of) {
     MPI_Comm node_comm = MPI_COMM_NULL;
     int node = rank;
-    int err = PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_comm);
+    int err = cf_mpi_comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node_comm);
     if (err == MPI_SUCCESS) {
         err = PMPI_Bcast(&node, 1, MPI_INT, 0, node_comm);
     }
