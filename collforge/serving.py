@@ -96,22 +96,34 @@ MOST_FACTOR = 1.5
 """A point of the map serves layouts whose nodes, and whose ranks per node, differ by this factor at most."""
 
 
-def nearest_point(points: Iterable[tuple[int, int]], layout: Layout) -> tuple[int, int] | None:
-    """The point (nodes, ranks per node) of the map that serves layouts without winners of their own.
+@dataclass(frozen=True, order=True)
+class Point:
+    """Layouts of which the map has winners."""
 
-    The nearest by the product of the factors in which nodes and ranks per node differ; None: none is near.
-    Points of one node serve single nodes only, and those of one rank per node only layouts without more.
+    far: bool
+    """They are extrapolated."""
+    nodes: int
+    ranks_per_node: int
+
+
+def nearest_point(points: Iterable[Point], layout: Layout) -> Point | None:
+    """The point of the map that serves layouts without winners of their own.
+
+    The nearest by the product of the factors in which nodes and ranks per node differ; one that is extrapolated
+    only if no other is near. None: none is. Points of one node serve single nodes only, and those of one rank
+    per node only layouts without more.
     """
     sizes = layout.node_sizes
     ranks = layout.size / layout.nodes
     found = []
-    for name, nodes, per_node in sorted((f"~{n}x{r}", n, r) for n, r in points):
-        if (nodes == 1, per_node == 1) != (layout.nodes == 1, max(sizes) == 1):
+    for one in points:
+        if (one.nodes == 1, one.ranks_per_node == 1) != (layout.nodes == 1, max(sizes) == 1):
             continue
-        factors = _factor(nodes, layout.nodes), _factor(per_node, ranks)
+        factors = _factor(one.nodes, layout.nodes), _factor(one.ranks_per_node, ranks)
         if max(factors) <= MOST_FACTOR:
-            found.append((factors[0] * factors[1], name, (nodes, per_node)))
-    return min(found)[2] if found else None
+            name = f"~{one.nodes}x{one.ranks_per_node}"
+            found.append((one.far, factors[0] * factors[1], name, one))
+    return min(found)[-1] if found else None
 
 
 def _factor(a: float, b: float) -> float:

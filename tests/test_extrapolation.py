@@ -188,9 +188,31 @@ def test_the_terms_in_words(made: Manifest) -> None:
     assert lines[1].startswith("native: ")
 
 
+@pytest.mark.parametrize("power", [0, 1, 2])
+@pytest.mark.parametrize("ranks", [(4,), (2, 4, 8, 16)])
+def test_the_laws_of_native_add_up_however_badly_some_fit(
+    power: int, ranks: tuple[int, ...]
+) -> None:
+    """Once, a law that fitted so badly that its weight was 0 had the weight of the best one, or more."""
+    shapes = [(nodes, each) for nodes in (2, 4, 8, 16, 32) for each in ranks]
+    sites = [
+        Site(from_name(f"{nodes}x{each}"), {}, {10.0: 1e-4 * (nodes * each) ** power})
+        for nodes, each in shapes
+    ]
+    laws = extrapolation.native_growth(sites, 10.0, (128, 16))
+    assert sum(weight for _, weight in laws) == pytest.approx(1)
+    mean, spread = extrapolation.expected(laws)
+    assert math.isfinite(spread)
+    if power < 2 and len(ranks) > 1:
+        assert math.exp(mean) == pytest.approx(1e-4 * 2048**power, rel=0.05)
+    elif power > 0:
+        assert math.exp(mean) > 1e-4 * 512
+
+
 def test_what_few_nodes_cannot_tell() -> None:
     assert "beyond 8 nodes" in tune.unlearnt(8, 512) and "up to 512" in tune.unlearnt(8, 512)
-    assert "up to 64," in tune.unlearnt(1, 512)
+    assert "up to 128," in tune.unlearnt(2, 512)
+    assert "nothing of several" in tune.unlearnt(1, 512)
 
 
 # ---- recorded ----

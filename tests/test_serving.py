@@ -9,7 +9,7 @@ from stub_build import Build, make_build
 from support import LIBRARIES
 
 from collforge.layout import from_name
-from collforge.serving import Stored, bytes_at, nearest_point, serving, serving_layout
+from collforge.serving import Point, Stored, bytes_at, nearest_point, serving, serving_layout
 
 VECTORS = [
     line
@@ -71,8 +71,9 @@ def test_python_and_the_runtime_take_the_same_point_of_the_map(build: Build, vec
     sizes = layout.node_sizes
     facts = [placement, layout.size, layout.nodes, min(sizes), max(sizes)]
     points = [
-        (int(nodes), int(ranks))
-        for nodes, _, ranks in (n[1:].partition("x") for n in stored.split() if n[0] == "~")
+        Point(name[1] == "~", *map(int, name.lstrip("~").split("x")))
+        for name in stored.split()
+        if name[0] == "~"
     ]
     for word in calls.split():
         collective, _, expected = word.partition("=")
@@ -87,9 +88,11 @@ def test_python_and_the_runtime_take_the_same_point_of_the_map(build: Build, vec
             assert point is None
             continue
         assert point is not None
-        row = bytes_at(1024, point, layout.size, collective == "gather")
+        shape = point.nodes, point.ranks_per_node
+        row = bytes_at(1024, shape, layout.size, collective == "gather")
         lowest = next(n for n in range(1, row + 1) if serving([Stored(row, "x")], n))
-        assert [f"~{point[0]}x{point[1]}", str(lowest)] == expected.split(",")
+        name = f"{'~~' if point.far else '~'}{shape[0]}x{shape[1]}"
+        assert [name, str(lowest)] == expected.split(",")
 
 
 @pytest.mark.parametrize(

@@ -31,12 +31,25 @@ def test_a_name_says_all_of_a_machine(preset: str) -> None:
     changed = Machine.of_system(f"simulated-{preset}-link6.15-eager4096-latency0")
     assert (changed.link, changed.eager, changed.latency) == (6.15, 4096, 0)
     assert Machine.of_system(changed.name) == changed != usual
+    for value in ("eager1048576", "eager1000000", "link0.00001", "eager1234567"):
+        changed = Machine.of_system(f"simulated-{preset}-{value}")
+        assert changed.name == f"simulated-{preset}-{value}"
 
 
 def test_other_systems_are_not_simulated() -> None:
     assert Machine.of_system("simulated") == PRESETS["hydra"]
     assert Machine.of_system("emulated") is Machine.of_system("simulated2") is None
-    for wrong in ("none", "hydra-speed3", "hydra-link", "hydra-link0", "hydra-lanes0", "hydra-"):
+    for wrong in (
+        "none",
+        "hydra-speed3",
+        "hydra-link",
+        "hydra-link0",
+        "hydra-lanes0",
+        "hydra-",
+        "hydra-taper0",
+        "hydra-lanes1.5",
+        "hydra-leaf0.5",
+    ):
         with pytest.raises(MachineError):
             Machine.of_system(f"simulated-{wrong}")
 

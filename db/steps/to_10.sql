@@ -59,3 +59,29 @@ END;
 
 -- What libraries of before schema 10 read: they would serve what is extrapolated without a trial.
 CREATE VIEW map AS SELECT * FROM point WHERE evidence <> 'extrapolated';
+
+-- Schema 9 had these from its second day on.
+CREATE TABLE IF NOT EXISTS tree (
+    id INTEGER PRIMARY KEY,
+    prefix TEXT NOT NULL UNIQUE CHECK (typeof(prefix) = 'text' AND prefix <> ''),
+    -- Of Collforge, of the modules.
+    version TEXT NOT NULL CHECK (typeof(version) = 'text'),
+    module_version TEXT NOT NULL CHECK (typeof(module_version) = 'text'),
+    -- Names of the MPI libraries, with commas.
+    libraries TEXT NOT NULL CHECK (typeof(libraries) = 'text'),
+    -- SHA-256 of the winners.
+    digest TEXT NOT NULL CHECK (length(digest) = 64),
+    installed TEXT NOT NULL CHECK (typeof(installed) = 'text')
+);
+
+CREATE TABLE IF NOT EXISTS job_use (
+    id INTEGER PRIMARY KEY,
+    month TEXT NOT NULL UNIQUE CHECK (month GLOB '????-??'),
+    jobs INTEGER NOT NULL CHECK (jobs > 0),
+    users INTEGER NOT NULL CHECK (users > 0),
+    -- Blocking calls where there is a winner, and those of them that a variant served.
+    calls INTEGER NOT NULL CHECK (calls >= 0),
+    served INTEGER NOT NULL CHECK (served >= 0),
+    -- Seconds on all ranks, estimated.
+    saved REAL NOT NULL CHECK (typeof(saved) = 'real')
+);

@@ -192,9 +192,12 @@ static void many_at_once(MPI_Comm comm) {
         MPI_Iallreduce(&rank, &sums[i], 1, MPI_INT, i % 2 ? MPI_MAX : MPI_SUM, comm, &requests[i]);
     }
     MPI_Barrier(comm);
-    for (int i = MANY - 1; i >= 0; i--) {
-        MPI_Wait(&requests[i], MPI_STATUS_IGNORE);
-    }
+    MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+    MPI_Wait(&requests[MANY - 2], MPI_STATUS_IGNORE);
+    MPI_Iallreduce(from, to, COUNT, MPI_INT, MPI_SUM, comm, &requests[0]);
+    /* With a null request, and one that is under way. */
+    MPI_Waitall(MANY, requests, MPI_STATUSES_IGNORE);
+    check_sum(to, COUNT);
     for (int i = 0; i < MANY; i++) {
         check(sums[i] == (i % 2 ? size - 1 : size * (size - 1) / 2), "one of many");
     }

@@ -12,6 +12,7 @@ from collforge.mpi_library import short_version
 from collforge.place import Place
 from collforge.reframe_checks.systems.emulated import ClusterSpec
 from collforge.reframe_checks.systems.simulated import Machine
+from collforge.toolchain import simgrid
 from collforge.tuner.decide.evidence import Interval, median_interval
 
 
@@ -88,7 +89,7 @@ def lanes(place: Place, store: Store | None = None) -> Lanes | None:
     spec = ClusterSpec.of_system(place.system)
     if spec is not None:
         return Lanes(spec.rails, spec.bits_per_second / 8)
-    machine = Machine.of_system(place.system)
+    machine = Machine.of_system(place.system) if place.mpi in simgrid.RULES else None
     if machine is not None:
         return Lanes(int(machine.lanes), machine.link * 1e9)
     return store.lanes(place) if store else None

@@ -195,9 +195,11 @@ def native_growth(sites: Sequence[Site], octave: float, at: Shape) -> Laws:
         times = np.array([time for _, time in known])
         (a, b), _ = nnls(basis / times[:, None], np.ones(len(known)))
         errors = np.log(np.maximum(1e-12, basis @ (a, b)) / times)
-        found.append((math.log(a + b * there), float(np.exp(-0.5 * np.sum((errors / NOISE) ** 2)))))
-    total = math.fsum(weight for _, weight in found) or 1.0
-    return [(value, (weight or 1.0) / total) for value, weight in found]
+        found.append((math.log(a + b * there), 0.5 * float(np.sum((errors / NOISE) ** 2))))
+    # Against the law that fits best: where none fits well, their exponentials alone would all be 0.
+    best = min((misfit for _, misfit in found), default=0.0)
+    weights = [math.exp(best - misfit) for _, misfit in found]
+    return [(value, weight / math.fsum(weights)) for (value, _), weight in zip(found, weights)]
 
 
 def expected(laws: Laws) -> tuple[float, float]:

@@ -20,8 +20,10 @@ NEAR = 0.5
 def growing_layouts(measured: Iterable[Shape], most: Shape, count: int) -> list[Shape]:
     """As next_layouts, after ``most``, half of its nodes, and so on: how times grow with the nodes."""
     known = set(measured)
-    halves = [(most[0] >> n, most[1]) for n in range(most[0].bit_length() - 1)]
-    first = [one for one in halves if one not in known][:count]
+    nodes = [most[0]]
+    while nodes[-1] > 2:  # one node is of another kind
+        nodes.append((nodes[-1] + 1) // 2)
+    first = [(one, most[1]) for one in nodes if (one, most[1]) not in known][:count]
     return first + next_layouts(known | set(first), most, count - len(first))
 
 

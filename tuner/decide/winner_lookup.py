@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from collforge.db import Choice, MapPoint, Store, Winner
+from collforge.db import EXTRAPOLATED, Choice, MapPoint, Store, Winner
 from collforge.decision import TIE
 from collforge.generator.manifest import CollectiveEntry, Manifest
 from collforge.layout import Layout
 from collforge.place import Place
-from collforge.serving import Stored, bytes_at, nearest_point, serving, serving_layouts
+from collforge.serving import Point, Stored, bytes_at, nearest_point, serving, serving_layouts
 
 
 def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> list[Winner]:
@@ -34,17 +34,21 @@ def read_winners(store: Store, made: Manifest, place: Place, layout: Layout) -> 
         own += [one for one in mine if one.choice.variant.collective not in have]
         have |= {one.choice.variant.collective for one in mine}
     points = store.map(place)
-    nearest = nearest_point({(one.nodes, one.ranks_per_node) for one in points}, layout)
+    nearest = nearest_point(map(_point, points), layout)
     near = [
         one
         for one in points
-        if (one.nodes, one.ranks_per_node) == nearest
+        if _point(one) == nearest
         and all(getattr(layout, n) for n in made.collective(one.variant.collective).map_needs)
     ]
     return [
         *own,
         *_converted(made, place, layout, (p for p in near if p.variant.collective not in have)),
     ]
+
+
+def _point(one: MapPoint) -> Point:
+    return Point(one.evidence == EXTRAPOLATED, one.nodes, one.ranks_per_node)
 
 
 def serving_winner(entry: CollectiveEntry, winners: Iterable[Winner], nbytes: int) -> Winner | None:

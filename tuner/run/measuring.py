@@ -49,7 +49,7 @@ def settle_system(args: argparse.Namespace) -> None:
     path = getattr(args, "db", None)
     if path is not None and path.is_file():
         with suppress(CollforgeError), Store(path, create=False) as store:
-            stored = {place.system for place in store.places()}
+            stored = {one.system for one in store.places() if one.mpi not in simgrid.RULES}
     only = stored.pop() if len(stored) == 1 else ""
     args.system = (
         site_file.value("system") or (only if only in LAYOUTS else "") or args.fallback_system
@@ -221,6 +221,8 @@ def site_of(system: str, config: Path | None, library: MpiLibrary) -> Site:
     Raises CollforgeError, which names the fix, for an unknown system or if this machine cannot emulate one.
     """
     machine = simulated(system, config)
+    if config and system.split("-", maxsplit=1)[0] == KIND:
+        raise CollforgeError(f"{config}: {system} is the name of a simulation: give it another one")
     if (machine is None) == (library.name in simgrid.RULES):
         names = ", ".join(simgrid.RULES)
         raise CollforgeError(

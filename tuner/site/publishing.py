@@ -13,7 +13,7 @@ from collforge.generator.manifest import Manifest
 from collforge.home import replace_file
 from collforge.layout import from_name
 from collforge.mpi_library import MpiLibrary
-from collforge.toolchain import vcis
+from collforge.toolchain import simgrid, vcis
 from collforge.tuner.run.options import split_choices
 
 
@@ -33,7 +33,7 @@ def thread_settings(library: MpiLibrary, layouts: Iterable[str]) -> dict[str, st
 
 
 def read_sections(database: Path, system: str, mpi: str = "") -> list[Section]:
-    """The winners of a system ('': all) and the MPI libraries named with commas ('': all).
+    """The winners of a system ('': all) and the MPI libraries named with commas ('': all); none of simulations.
 
     Raises CollforgeError for a name without winners.
     """
@@ -42,7 +42,8 @@ def read_sections(database: Path, system: str, mpi: str = "") -> list[Section]:
         if system and places and system not in {place.system for place in places}:
             raise unknown("system", system, {place.system for place in places})
         names = {place.mpi for place in places if system in ("", place.system)}
-        found = sections(store, system, split_choices("MPI library (measured)", mpi, names))
+        chosen = sections(store, system, split_choices("MPI library (measured)", mpi, names))
+    found = [one for one in chosen if one.place.mpi not in simgrid.RULES]  # no job runs there
     if not found:
         raise CollforgeError(f"{database} has no winners yet: run `collforge tune`")
     patterns = _patterns(found)

@@ -60,7 +60,7 @@ class Machine:
         The database has it as the system."""
         usual = PRESETS[self.preset]
         changed = [
-            f"{one}{getattr(self, one):g}"
+            f"{one}{_plain(getattr(self, one))}"
             for one in sorted(_RATES)
             if getattr(self, one) != getattr(usual, one)
         ]
@@ -90,7 +90,14 @@ class Machine:
         found = replace(PRESETS[preset], **rates)
         if found.lanes < 1 or min(found.link, found.core, found.copy, found.memory, found.upi) <= 0:
             raise MachineError(f"system {name}: give at least one lane, and rates above 0")
+        if found.taper <= 0 or found.lanes % 1 or found.leaf % 1:
+            raise MachineError(f"system {name}: lanes and leaf are whole numbers, taper is above 0")
         return found
+
+
+def _plain(value: float) -> str:
+    """Without an exponent, with all digits."""
+    return f"{value:.12f}".rstrip("0").rstrip(".")
 
 
 _RATES = {one.name for one in fields(Machine)} - {"preset", "layout"}

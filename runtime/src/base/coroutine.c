@@ -2,6 +2,7 @@
 #include "base/coroutine.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -167,6 +168,8 @@ bool cf_coroutine_resume(struct cf_coroutine *self) {
     }
     self->has_come = NULL;
     set_current(self);
+    /* swapcontext sets the mask that it finds there: the thread keeps its own. */
+    (void)pthread_sigmask(SIG_SETMASK, NULL, &self->own.uc_sigmask);
     leave(&fake, stack_of(self), STACK);
     (void)swapcontext(&self->resumer, &self->own);
     arrive(fake, NULL);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 
 void (*cf_before_commit)(void) = NULL;
+void (*cf_before_waitall)(int, const MPI_Request *) = NULL;
 
 /* A file of this name has MPI-5's standard ABI, whose handles are other numbers. */
 static const char abi_file[] = "mpi_abi";

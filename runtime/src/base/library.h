@@ -87,6 +87,10 @@ struct cf_library {
     bool commits;
 };
 
+/* Called before MPI_Waitall if it is not NULL, where a library's fails for generalized requests
+ * that are under way. */
+CF_HIDDEN extern void (*cf_before_waitall)(int n, const MPI_Request *requests);
+
 /* Called before PMIx_Commit if it is not NULL, where a library commits. */
 CF_HIDDEN extern void (*cf_before_commit)(void);
 

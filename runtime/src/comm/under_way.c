@@ -125,6 +125,36 @@ int cf_under_way_set_up(MPI_Comm comm) {
     return MPI_SUCCESS;
 }
 
+static bool is_under_way(MPI_Request request) {
+    bool found = false;
+    (void)pthread_mutex_lock(&mutex);
+    for (const struct cf_under_way *call = first; call != NULL && !found; call = call->next) {
+        found = call->request == request;
+    }
+    (void)pthread_mutex_unlock(&mutex);
+    return found;
+}
+
+/*
+ * Messages need progress here: a coroutine that waits in shared memory calls no MPI, and one may
+ * ask for completion alone (has_completed). MPICH makes none for MPI_COMM_SELF.
+ */
+static void wait_a_little(void) {
+    int found = 0;
+    if (advance() == 0) {
+        (void)PMPI_Iprobe(0, UNUSED_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+        (void)sched_yield();
+    }
+}
+
+static void finish_requests(int n, const MPI_Request *requests) {
+    for (int i = 0; i < n && atomic_load(&count) > 0; i++) {
+        while (is_under_way(requests[i])) {
+            wait_a_little();
+        }
+    }
+}
+
 void cf_under_way_begin(bool wanted) {
     struct cf_state *world = NULL;
     if (!wanted) {
@@ -138,6 +168,7 @@ void cf_under_way_begin(bool wanted) {
             "COLLFORGE_NONBLOCKING is ignored: this %s cannot call others when it makes progress",
             cf_library.title);
     }
+    cf_before_waitall = cf_runtime.nonblocking ? finish_requests : NULL;
     (void)cf_under_way_set_up(MPI_COMM_WORLD);
 }
 
@@ -154,22 +185,17 @@ int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {
     last = call;
     call->state->under_way++;
     (void)atomic_fetch_add(&count, 1);
-    hooked = hooked || cf_library.call_in_progress(advance);
+    if (!hooked) {
+        hooked = true; /* before: advance may be called in another thread at once */
+        hooked = cf_library.call_in_progress(advance);
+    }
     (void)pthread_mutex_unlock(&mutex);
     (void)advance();
     return MPI_SUCCESS;
 }
 
-/*
- * Messages need progress here: a coroutine that waits in shared memory calls no MPI, and one may
- * ask for completion alone (has_completed). MPICH makes none for MPI_COMM_SELF.
- */
 void cf_under_way_finish_long(const struct cf_state *state) {
-    int found = 0;
     while (state == NULL ? atomic_load(&count) > 0 : state->under_way > 0) {
-        if (advance() == 0) {
-            (void)PMPI_Iprobe(0, UNUSED_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
-            (void)sched_yield();
-        }
+        wait_a_little();
     }
 }

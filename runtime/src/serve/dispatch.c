@@ -168,6 +168,20 @@ int cf_settle(struct cf_state *state, const struct cf_choice *choice, int collec
     return !ready || is_illegal_here(info, args, layout) ? CF_DECLINED : MPI_SUCCESS;
 }
 
+/* What a blocking variant finds out itself and passes to native, which reports it: in a nonblocking
+ * call it would be too late. */
+static bool will_be_refused(const struct cf_collective_info *info, const struct cf_args *args,
+                            const struct cf_layout *layout) {
+    if (info->part == NULL) {
+        return false;
+    }
+    const struct cf_part part = info->part(layout->rank, args->root, layout->size);
+    const MPI_Datatype type = part.in_blocks > 0 ? args->sendtype : args->recvtype;
+    return (part.in_blocks > 0 && args->sendbuf == MPI_IN_PLACE && !part.send_in_place) ||
+           (part.out_blocks > 0 && args->recvbuf == MPI_IN_PLACE && !part.recv_in_place) ||
+           (info->has_op && cf_op_check(args->op, type) != MPI_SUCCESS);
+}
+
 int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int collective,
                     int64_t bytes, const struct cf_args *args) {
     const struct cf_collective_info *info = &cf_collectives[collective];
@@ -181,7 +195,8 @@ int cf_settle_start(struct cf_state *state, const struct cf_choice *choice, int 
     state->comm.is_starting = true;
     const int err = cf_prepare(choice->variant, &state->comm, choice->parameter, &ready);
     state->comm.is_starting = false;
-    return err != MPI_SUCCESS || !ready || is_illegal_here(info, args, &state->comm.layout)
+    return err != MPI_SUCCESS || !ready || is_illegal_here(info, args, &state->comm.layout) ||
+                   will_be_refused(info, args, &state->comm.layout)
                ? CF_DECLINED
                : MPI_SUCCESS;
 }

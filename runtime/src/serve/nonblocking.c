@@ -1,6 +1,7 @@
 #include "serve/nonblocking.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "comm/under_way.h"
 #include "comm/usage.h"
@@ -13,8 +14,8 @@ struct started {
     struct cf_under_way call; /* first */
     const struct cf_choice *choice;
     struct cf_args args;
-    MPI_Datatype own[2]; /* duplicates of the program's types, which it may free */
-    int *counts;         /* of a large-count call, as int; NULL: none */
+    MPI_Datatype own[2]; /* types like the program's, which it may free */
+    void *arrays[3];     /* copies of its counts and displacements; NULL: none */
 };
 
 static int run(struct cf_under_way *call) {
@@ -31,18 +32,21 @@ static void release(struct cf_under_way *call) {
             (void)PMPI_Type_free(&self->own[i]);
         }
     }
-    free(self->counts);
+    for (int i = 0; i < 3; i++) {
+        free(self->arrays[i]);
+    }
     free(self);
 }
 
-/* Returns an MPI error class. */
+/* Not MPI_Type_dup, which calls back the program for each attribute of the type, and so does its
+ * freeing. Returns an MPI error class. */
 static int keep_type(MPI_Datatype *type, MPI_Datatype *own) {
     if (cf_type_is_predefined(*type)) {
         return MPI_SUCCESS;
     }
-    CF_TRY(PMPI_Type_dup(*type, own));
+    CF_TRY(PMPI_Type_contiguous(1, *type, own));
     *type = *own;
-    return MPI_SUCCESS;
+    return PMPI_Type_commit(own);
 }
 
 /* Keeps the types of the sides that are significant on this rank. */
@@ -67,6 +71,33 @@ static int keep_types(struct started *self, int collective, const struct cf_layo
     return MPI_SUCCESS;
 }
 
+/* NULL of NULL; *good is false when out of memory. */
+static void *copy_of(const void *array, size_t bytes, bool *good) {
+    void *copy = array == NULL ? NULL : malloc(bytes);
+    if (copy != NULL) {
+        memcpy(copy, array, bytes);
+    }
+    *good = *good && (array == NULL || copy != NULL);
+    return copy;
+}
+
+/* MPI forbids changes of the arrays before the end, but programs that free them run natively
+ * (mpi4py's casts of large counts). False when out of memory. */
+static bool keep_arrays(struct started *self, const int *counts, size_t ranks) {
+    struct cf_args *args = &self->args;
+    bool good = true;
+    if (counts == NULL) {
+        return true;
+    }
+    self->arrays[0] = copy_of(counts, ranks * sizeof *counts, &good);
+    self->arrays[1] = copy_of(args->rdispls, ranks * sizeof *args->rdispls, &good);
+    self->arrays[2] = copy_of(args->large_rdispls, ranks * sizeof *args->large_rdispls, &good);
+    args->recvcounts = self->arrays[0];
+    args->rdispls = self->arrays[1];
+    args->large_rdispls = self->arrays[2];
+    return good;
+}
+
 /* What a wrapper passes on; counts: NULL, or of all ranks. */
 struct starting {
     const struct cf_args *args;
@@ -74,22 +105,22 @@ struct starting {
     int count;
     MPI_Datatype type;
     const int *counts;
-    int *owned; /* counts that the call is to free at its end; NULL: none */
 };
 
 static int start(struct cf_state *state, const struct cf_choice *choice,
                  const struct starting *what, MPI_Request *request) {
+    const struct cf_layout *layout = &state->comm.layout;
     struct started *self = calloc(1, sizeof *self);
     if (self == NULL) {
-        free(what->owned);
         return cf_raise(what->args->comm, MPI_ERR_NO_MEM);
     }
     *self = (struct started){.call = {.run = run, .free = release, .state = state},
                              .choice = choice,
                              .args = *what->args,
-                             .own = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL},
-                             .counts = what->owned};
-    const int err = keep_types(self, what->collective, &state->comm.layout);
+                             .own = {MPI_DATATYPE_NULL, MPI_DATATYPE_NULL}};
+    const int err = keep_arrays(self, what->counts, (size_t)layout->size)
+                        ? keep_types(self, what->collective, layout)
+                        : cf_raise(what->args->comm, MPI_ERR_NO_MEM);
     if (err != MPI_SUCCESS) {
         release(&self->call);
         return err;
@@ -117,23 +148,19 @@ static int attempt(struct cf_state *state, const struct starting *what, MPI_Requ
     if (choice != NULL && cf_runtime.counts) {
         cf_usage_started(serves);
     }
-    if (serves) {
-        return start(state, choice, what, request);
-    }
-    free(what->owned);
-    return CF_DECLINED;
+    return serves ? start(state, choice, what, request) : CF_DECLINED;
 }
 
 int cf_start(const struct cf_args *args, MPI_Request *request, int collective, MPI_Comm comm,
              int count, MPI_Datatype type) {
-    const struct starting what = {args, collective, count, type, NULL, NULL};
+    const struct starting what = {args, collective, count, type, NULL};
     struct cf_state *state = state_for(comm, collective);
     return state == NULL ? CF_DECLINED : attempt(state, &what, request);
 }
 
 int cf_start_mean(const struct cf_args *args, MPI_Request *request, int collective, MPI_Comm comm,
                   const int *counts, MPI_Datatype type) {
-    const struct starting what = {args, collective, 0, type, counts, NULL};
+    const struct starting what = {args, collective, 0, type, counts};
     struct cf_state *state = counts == NULL ? NULL : state_for(comm, collective);
     return state == NULL ? CF_DECLINED : attempt(state, &what, request);
 }
@@ -158,16 +185,18 @@ int cf_start_large_mean(const struct cf_args *args, MPI_Request *request, int co
         return CF_DECLINED;
     }
     const int size = state->comm.layout.size;
-    int *owned = malloc((size_t)size * sizeof *owned);
-    if (owned == NULL) {
+    int *all = malloc((size_t)size * sizeof *all);
+    if (all == NULL) {
         return cf_raise(comm, MPI_ERR_NO_MEM);
     }
     for (int rank = 0; rank < size; rank++) {
-        owned[rank] = cf_narrow(counts[rank]);
+        all[rank] = cf_narrow(counts[rank]);
     }
-    narrow.recvcounts = owned;
-    const struct starting what = {&narrow, collective, 0, type, owned, owned};
-    return attempt(state, &what, request);
+    narrow.recvcounts = all;
+    const struct starting what = {&narrow, collective, 0, type, all};
+    const int err = attempt(state, &what, request);
+    free(all);
+    return err;
 }
 
 #endif

@@ -112,7 +112,17 @@ void cf_systems_begin(struct cf_systems *systems) {
     }
 }
 
+/* No job runs on a simulation (reframe_checks/systems/simulated). */
+static bool is_simulated(const char *name) {
+    static const char kind[] = "simulated";
+    const size_t length = sizeof kind - 1;
+    return strncmp(name, kind, length) == 0 && (name[length] == '\0' || name[length] == '-');
+}
+
 void cf_systems_add(struct cf_systems *systems, const char *name, const char *pattern) {
+    if (is_simulated(name)) {
+        return;
+    }
     systems->count++;
     (void)snprintf(systems->last, sizeof systems->last, "%s", name);
     if (!host_matches(pattern, systems->host)) {

@@ -58,6 +58,7 @@ static void describe(struct cf_table_layout *layout, const char *name) {
     if (nodes > 0 && nodes < MOST_RANKS && ranks > 0 && ranks < MOST_RANKS) {
         layout->nodes = (int)nodes;
         layout->ranks_per_node = (int)ranks;
+        layout->far = strncmp(name, CF_FAR_POINT, sizeof CF_FAR_POINT - 1) == 0;
     }
 }
 
@@ -203,16 +204,17 @@ static double factor(double a, double b) {
 
 /*
  * Distance is the product of the factors by which nodes and ranks per node differ. One node or
- * several, one rank on each node or more, are different kinds, which no factor relates. The result
+ * several, one rank on each node or more, are different kinds, which no factor relates. What is
+ * extrapolated serves only where nothing else is near: it has less evidence. The result
  * is alike on all ranks: IEEE 754 rounds one division of two integers alike on all processors.
  */
-int cf_table_nearest(const struct cf_table *table, const struct cf_layout *layout) {
+static int nearest_of(const struct cf_table *table, const struct cf_layout *layout, bool far) {
     const double ranks = (double)layout->size / layout->nodes;
     double least = most_factor * most_factor * 2;
     int nearest = -1;
     for (int i = 0; i < table->layouts; i++) {
         const struct cf_table_layout *point = &table->layout[i];
-        if (point->nodes == 0 || (point->nodes == 1) != (layout->nodes == 1) ||
+        if (point->nodes == 0 || point->far != far || (point->nodes == 1) != (layout->nodes == 1) ||
             (point->ranks_per_node == 1) != (layout->max_node_size == 1)) {
             continue;
         }
@@ -224,4 +226,9 @@ int cf_table_nearest(const struct cf_table *table, const struct cf_layout *layou
         }
     }
     return nearest;
+}
+
+int cf_table_nearest(const struct cf_table *table, const struct cf_layout *layout) {
+    const int near = nearest_of(table, layout, false);
+    return near >= 0 ? near : nearest_of(table, layout, true);
 }

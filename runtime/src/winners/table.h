@@ -24,6 +24,7 @@ struct cf_table_layout {
     bool any;   /* whether any collective has a variant */
     int nodes;  /* of a point of the map, whose layouts are not all of its size; else 0 */
     int ranks_per_node;
+    bool far; /* an extrapolated point */
 };
 
 struct cf_table {

@@ -120,6 +120,8 @@ def run(args: argparse.Namespace) -> int:
     check(args, found, layouts)
     called = profile.read(args.profile) if args.profile else None
     sessions = [one for library in found for one in open_sessions(args, library, called)]
+    if not sessions:  # --cover: what was measured is near enough
+        return 0
     queue_options.require_a_job(sessions, allowed)
     if args.dry_run:
         queue_options.print_planned(sessions, allowed)
@@ -257,6 +259,8 @@ def covering(args: argparse.Namespace, library: MpiLibrary) -> list[str | None]:
 def unlearnt(nodes: int, most: int) -> str:
     """What measurements on so many nodes cannot tell of ``most`` nodes."""
     end = min(most, FARTHEST * nodes)
+    if nodes == 1:
+        return "measurements on one node tell nothing of several: these stay native, unless some are measured"
     return (
         f"beyond {nodes} nodes the map is extrapolated, up to {end}, by what rounds, messages and bytes took. "
         "What this cannot tell: algorithms that native takes on more nodes only; links that more nodes share; "
