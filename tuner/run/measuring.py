@@ -286,6 +286,8 @@ def parse_layout(text: str | None, system: str, divided: bool = False) -> Layout
         raise CollforgeError(
             f"layout {asked}: the nodes of an emulated cluster share their sockets"
         )
+    if (read.sockets or read.threads > 1) and simulated(system, None):
+        raise CollforgeError(f"layout {asked}: simulated ranks have no sockets and no threads")
     if read.job and not divided:
         raise CollforgeError(f"layout {asked}: this command has no use for the parts of a job")
     return read

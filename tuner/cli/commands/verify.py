@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     )  # a wrong command line ends before anything is compiled
     for library in found:
         build.build(library)
-    made = build.read_manifest()
+    made = measuring.manifest(args)
     planned = by_layout(named) if named else of_tier(made, args)
     print(f"seed {args.seed}")
     verdict, summary = Verdict(), []
@@ -120,8 +120,9 @@ def run(args: argparse.Namespace) -> int:
             summary.append(f"{library.name} ({library.short_version}): {one}; wrong: {wrong}")
     for failure in verdict.failures:
         print(f"FAILED {failure}", file=sys.stderr)
+    where = f" --system {args.system}" * bool(measuring.simulated(args.system, args.config))
     for again in verdict.again[:MOST_AGAIN]:
-        print(f"again: {again} --seed {args.seed}", file=sys.stderr)
+        print(f"again: {again}{where} --seed {args.seed}", file=sys.stderr)
     if args.native:
         print("\n".join(summary))
     idle = verdict.outcome["do not apply"] if named else 0
