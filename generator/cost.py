@@ -54,8 +54,7 @@ def cost(variant: Variant, layout: Layout, most_lanes: int = 0, root: int = 0) -
     places = {"nodes": layout.nodes, "ranks": max(layout.node_sizes), "lanes": machine.lanes.k}
     for step in variant.composition.steps:
         kind = STEPS[step.call]
-        usual = "lane" if kind.on_nodes else getattr(kind, "among", "all")
-        over = str(step.get("over") or usual)
+        over = str(step.get("over") or getattr(kind, "among", "all"))
         most, moved, every = 0, 0.0, 0.0
         for group in machine.groups(over):
             if len(group) == 1 or not machine.runs(step, group[0]):

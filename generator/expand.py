@@ -82,7 +82,7 @@ def _variant(
 
 def has_node_phases(composition: Composition) -> bool:
     steps = composition.steps
-    return any(step.get("over") == "node" or STEPS[step.call].on_nodes for step in steps)
+    return any(step.get("over") == "node" for step in steps)
 
 
 def pieces(family: Family, composition: Composition) -> Pieces:

@@ -52,10 +52,6 @@ def _shares(m: Machine, group: Group, me: int) -> Counts:
     return [m.blocks(m.lanes.share(m.lane(me), node)) for node in range(m.layout.nodes)]
 
 
-def _nodes(m: Machine, group: Group, me: int) -> Counts:
-    return [m.blocks(m.layout.ranks_on(node)) for node in range(m.layout.nodes)]
-
-
 def _departing(m: Machine, group: Group, me: int) -> Counts:
     own = m.layout.node_sizes[m.layout.node_of[me]]
     return [own * share for share in _shares(m, group, me)]
@@ -92,9 +88,6 @@ SPLITS: dict[str, Split] = {
     ),
     "collecting": Split(_collecting, "collected_parts", _of_pairs("collecting")),
     "shares": Split(_shares, "share_parts", _by_lane("shares")),
-    "nodes": Split(
-        _nodes, "nodes", "cf_split_shares(&{name}, comm, {slot}, &{at}->single, 0, {blocks})"
-    ),
     "node_pairs": Split(_departing, "departing_parts", _of_pairs("departing"), "arriving"),
     "arriving": Split(_arriving, "arriving_parts", _of_pairs("arriving")),
     "lane_slices": Split(_lane_slices, "lane_slices", _by_lane("lane_slices")),

@@ -18,14 +18,14 @@ from .predicates import Expression, parse
 
 PLACES = ("nodes", "ranks", "lanes")
 """What the size of a buffer may depend on: nodes, ranks of each, lanes in use."""
-RANKS = ("p", "doublings", "levels", "radix", "odd", "ported", *PLACES)
+RANKS = ("p", "doublings", "levels", "radix", "odd", *PLACES)
 NAMES = (*RANKS, "read", "written", "segments", "part_segments", "window")
 """The names in the cost of a step among p ranks.
 
 ``doublings``: the logarithm of p to base 2, rounded up; ``levels``: to base ``radix``, the parameter (2 without
 it). ``odd``: 1 if p is no power of that. ``read``, ``written``: the most bytes of a rank. ``segments``: the
 number in the larger of the two, ``part_segments`` in the p-th part of it; ``window``: how many are under
-way at once. ``ported``: the logarithm of nodes to base lanes + 1.
+way at once.
 """
 
 
@@ -33,7 +33,7 @@ way at once. ``ported``: the logarithm of nodes to base lanes + 1.
 class StepTerm:
     """A step of a composition, where all nodes have as many consecutive ranks and the op commutes.
 
-    ``over``: "node", "lane", "all", "ported" (generator/steps/ported.py), or "" for a step of each rank alone.
+    ``over``: "node", "lane", "all", or "" for a step of each rank alone.
     ``read``, ``written``: the most of a rank, in sizes of the call, over PLACES. ``rounds`` and ``moved``: with
     the best algorithm known (generator/steps), over NAMES. ``combines``: whether it applies the op.
     """
@@ -91,7 +91,6 @@ def among(
     at = places or {"nodes": p, "ranks": 1, "lanes": 1}
     return {
         **at,
-        "ported": sum((at["nodes"] > (at["lanes"] + 1.0) ** n for n in range(25)), 0 * p),
         "p": p,
         "doublings": sum((p > 2**n for n in range(25)), 0 * p),
         "levels": levels,
@@ -142,7 +141,7 @@ def count(
             total["copied"] += written
             total["combined"] += written * step.combines
             continue
-        p = {"node": ranks, "lane": nodes, "all": nodes * ranks, "ported": nodes}[step.over]
+        p = {"node": ranks, "lane": nodes, "all": nodes * ranks}[step.over]
         term = _term(step, algorithm or {})
         if term is None:
             return None
@@ -155,17 +154,12 @@ def count(
             total[f"{phase}_rounds"] += rounds
             total[f"{phase}_bytes"] += moved
             continue
-        out = moved * {"lane": lanes, "ported": lanes, "all": ranks * (1 - 1 / nodes)}[step.over]
+        out = moved * {"lane": lanes, "all": ranks * (1 - 1 / nodes)}[step.over]
         total["lane_bytes"] += moved
         total["node_out"] += out
         if isinstance(term, LaneTerm):
             total["lane_rounds"] += rounds
             total["lane_messages"] += step_cost(term, "messages", known) * several
-        elif step.over == "ported":  # after each round the ranks of a node join what came
-            total["lane_rounds"] += rounds
-            total["lane_messages"] += rounds
-            total[f"{phase}_rounds"] += rounds
-            total[f"{phase}_bytes"] += out
         else:  # an exchange: `window` messages are under way at once
             total["lane_messages"] += rounds * known["part_segments"]
             total["lane_rounds"] += rounds * known["part_segments"] / window

@@ -22,7 +22,7 @@ from collforge.generator.proof import applies
 
 # The programs' expectations hold for both libraries, and the runtime under them is the same.
 pytestmark = pytest.mark.either
-# 2x2x2 has two threads per process; family flat serves 4x1 alone, node_ported cyclic:3x2.
+# 2x2x2 has two threads per process; family flat serves 4x1 alone.
 LAYOUTS = ("2x2", "3+1", "cyclic:2x3", "1x4", "2x2x2", "4x1", "cyclic:3x2")
 LEVELS = ("single", "funneled", "serialized", "multiple")
 SEPARATE = {"threads", "huge", "errors", "fuzz"}  # checks with separate launches

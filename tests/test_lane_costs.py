@@ -1,4 +1,4 @@
-"""What lane algorithms and node_ported state of their costs, against the messages that they send."""
+"""What lane algorithms state of their costs, against the messages that they send."""
 
 from __future__ import annotations
 
@@ -31,9 +31,6 @@ COLLECTIVES = {
 }
 """And the component collective between the leaders."""
 
-PORTED = ("allgather", "allreduce", "alltoall")
-"""Also by the family node_ported."""
-
 Event = tuple[str, int, int]
 """Send or got, the other rank, bytes."""
 
@@ -49,10 +46,7 @@ def forced() -> dict[str, list[str]]:
                 name = f"lane_algorithm={algorithm.name}{segment}{f',radix={radix}' * bool(radix)}"
                 if call in algorithm.calls:
                     found.setdefault(collective, []).append(f"{name},node_phase=shared")
-    found = {key: [f"hierarchical[{one}]" for one in names] for key, names in found.items()}
-    for collective in PORTED:
-        found[collective].append("node_ported[node_phase=shared]")
-    return found
+    return {key: [f"hierarchical[{one}]" for one in names] for key, names in found.items()}
 
 
 def replay(ranks: Sequence[Sequence[Event]], latency: float, each: float) -> float:

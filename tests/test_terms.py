@@ -39,7 +39,7 @@ def test_the_terms_hold_for_the_buffers_of_each_layout(
                 terms.parse(text, terms.PLACES, "").evaluate(values)
                 for text in (step.read, step.written)
             )
-            sizes = {"node": shape[1], "lane": shape[0], "ported": shape[0], "all": layout.size}
+            sizes = {"node": shape[1], "lane": shape[0], "all": layout.size}
             p = sizes.get(step.over, 1)
             known = among(p, read, written, places=values)
             if p > 1:
@@ -91,15 +91,6 @@ def test_a_step_more_where_ranks_are_no_power(made: Manifest) -> None:
         for n in (8, 9, 12, 16)
     ]
     assert rounds == [3, 5, 5, 4]
-
-
-def test_all_ranks_of_a_node_are_ports(made: Manifest) -> None:
-    """36 nodes of 32 ranks take two rounds, and the ranks of a node join twice."""
-    found = counts(made, "allgather", "node_ported[node_phase=shared]", 36, 32, 8)
-    assert (found.lane_rounds, found.lane_messages) == (2, 2)
-    assert found.node_out == pytest.approx(8 * 35 * 32)
-    assert found.lane_bytes == pytest.approx(found.node_out / 32)
-    assert found.shared_rounds == 5 + 2
 
 
 def test_arrays_are_many_calls(made: Manifest) -> None:

@@ -22,16 +22,13 @@ from .kind import (
 Group = Sequence[int]
 
 
-def parts_of(step: Step, group: Group, counts: Sequence[int], data: Reader) -> list[Cells]:
-    """The part of each member, whose size must be its count."""
+def _parts(m: Machine, step: Step, group: Group, data: Reader) -> list[Cells]:
+    """The part of each member, whose size must be that of the split."""
+    counts = sent(step["split"], m, group, group[0])
     parts = [data(rank) if count else [] for rank, count in zip(group, counts)]
     if [len(part) for part in parts] != counts:
         raise ProofError(f"{step.call} expects {counts} cells, gets {[len(p) for p in parts]}")
     return parts
-
-
-def _parts(m: Machine, step: Step, group: Group, data: Reader) -> list[Cells]:
-    return parts_of(step, group, sent(step["split"], m, group, group[0]), data)
 
 
 def _total(group: Group, data: Reader) -> Cells:

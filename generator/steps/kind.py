@@ -127,9 +127,6 @@ class StepKind(ABC):
     in_pipe: ClassVar[str] = ""
     scratch: ClassVar[str] = ""  # the shape of a temporary of its own (splits.SHAPES)
     in_order: ClassVar[bool] = False  # it needs order_comm
-    on_nodes: ClassVar[bool] = (
-        False  # it has phases among the ranks of a node, though it is not over one
-    )
     # Its cost with the best algorithm known (Träff and Hunold, 2020, section III), over the names of
     # generator/terms.py.
     rounds: ClassVar[str] = "0"

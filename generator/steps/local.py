@@ -37,21 +37,21 @@ class Reorder(RankStep):
     """Reorders blocks between rank order and the order of lanes or nodes."""
 
     call = "reorder"
-    keys = {"direction": ("to_lanes", "to_nodes", "to_ranks", "nodes_to_ranks"), **MOVE}
+    keys = {"direction": ("to_lanes", "to_ranks", "nodes_to_ranks"), **MOVE}
     sentence = "Reorder {reads} into {writes}."
 
     def on_rank(self, m: Machine, step: Step, rank: int, memory: Memory) -> Cells:
         blocks = cut(read(memory, rank, step.reads), [m.cells] * m.layout.size)
         direction = step["direction"]
-        order = Lanes(m.layout, 1).order if "nodes" in direction else m.lanes.order
-        if direction in ("to_lanes", "to_nodes"):
+        order = Lanes(m.layout, 1).order if direction == "nodes_to_ranks" else m.lanes.order
+        if direction == "to_lanes":
             return join([blocks[r] for r in order])
         places = {r: position for position, r in enumerate(order)}
         return join([blocks[places[r]] for r in range(m.layout.size)])
 
     def to_c(self, c: InC) -> str:
-        use, to_lanes = c.use, c.step["direction"] in ("to_lanes", "to_nodes")
-        by_node = "nodes" in c.step["direction"]
+        use, to_lanes = c.use, c.step["direction"] == "to_lanes"
+        by_node = c.step["direction"] == "nodes_to_ranks"
         direction = "to_lanes" if to_lanes else "to_ranks"
         lanes = f"&{use.at}->single" if by_node else use.lanes
         blocks = use.blocks if to_lanes else use.received_blocks
