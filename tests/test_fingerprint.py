@@ -59,7 +59,7 @@ def test_a_change_of_an_algorithm_reaches_what_may_run_it(changed: Changed) -> N
 
 
 def test_a_change_of_a_step_reaches_what_takes_it(changed: Changed) -> None:
-    found = changed("data/shuffle.c", "PMPI_Recv(", "PMPI_Precv(")
+    found = changed("data/shuffle.c", "cf_call_receive(", "cf_call_receive_all(")
     assert found
     assert "full_lane_bcast" not in found
     # In a macro.
