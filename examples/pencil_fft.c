@@ -75,7 +75,6 @@ static void transform_pencils(int sign) {
  * `planes` values of a.
  */
 struct exchange {
-    MPI_Comm comm;
     int planes, share, middle;
 };
 
@@ -121,7 +120,7 @@ static void transform_planes(const struct exchange *of, int first, int last, int
 }
 
 static void transform_and_transpose(MPI_Comm comm, int planes, int share, int middle, int sign) {
-    const struct exchange of = {comm, planes, share, middle};
+    const struct exchange of = {planes, share, middle};
     const MPI_Datatype type = MPI_C_DOUBLE_COMPLEX;
     MPI_Request requests[MOST_CHUNKS];
     int first[MOST_CHUNKS + 1];

@@ -51,7 +51,6 @@ def cost(variant: Variant, layout: Layout, most_lanes: int = 0, root: int = 0) -
     machine = Machine(layout, variant.family.lanes, variant.collective, root, True, most_lanes)
     rounds = lane_rounds = 0
     on_node = on_lane = off_node = 0.0
-    places = {"nodes": layout.nodes, "ranks": max(layout.node_sizes), "lanes": machine.lanes.k}
     for step in variant.composition.steps:
         kind = STEPS[step.call]
         over = str(step.get("over") or getattr(kind, "among", "all"))
@@ -62,7 +61,7 @@ def cost(variant: Variant, layout: Layout, most_lanes: int = 0, root: int = 0) -
             read = most_cells(variant, machine, step.reads, group)
             written = most_cells(variant, machine, step.writes, group)
             term = StepTerm(step.call, over, "", "", kind.rounds, kind.moved, kind.takes_op)
-            known = among(len(group), read, written, places=places)
+            known = among(len(group), read, written)
             best = {key: step_cost(term, key, known) for key in BEST}
             most, moved = max(most, int(best["rounds"])), max(moved, best["moved"])
             every += best["moved"]

@@ -52,8 +52,7 @@ def _runs(step: Step, machine: Machine) -> bool:
 
 def _term(variant: Variant, step: Step, machines: dict[tuple[int, int, int], Machine]) -> StepTerm:
     kind = STEPS[step.call]
-    usual = getattr(kind, "among", "all" if kind.in_order else "")
-    over = str(step.get("over") or usual)
+    over = str(step.get("over") or getattr(kind, "among", "all" if kind.in_order else ""))
     read, written = (
         power_product(
             {

@@ -18,7 +18,7 @@ from .predicates import Expression, parse
 
 PLACES = ("nodes", "ranks", "lanes")
 """What the size of a buffer may depend on: nodes, ranks of each, lanes in use."""
-RANKS = ("p", "doublings", "levels", "radix", "odd", *PLACES)
+RANKS = ("p", "doublings", "levels", "radix", "odd")
 NAMES = (*RANKS, "read", "written", "segments", "part_segments", "window")
 """The names in the cost of a step among p ranks.
 
@@ -80,7 +80,6 @@ def among(
     radix: int = 2,
     segment: int = 0,
     window: int = 8,
-    places: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The values of NAMES, for numbers or arrays. ``segment``: bytes, 0 for all in one."""
     import numpy as np
@@ -88,9 +87,7 @@ def among(
     whole = np.maximum(read, written)
     cut = segment or math.inf
     levels = sum((p > float(radix) ** n for n in range(25)), 0 * p)
-    at = places or {"nodes": p, "ranks": 1, "lanes": 1}
     return {
-        **at,
         "p": p,
         "doublings": sum((p > 2**n for n in range(25)), 0 * p),
         "levels": levels,
@@ -145,7 +142,7 @@ def count(
         term = _term(step, algorithm or {})
         if term is None:
             return None
-        known = among(p, read, written, radix, segment, window, places)
+        known = among(p, read, written, radix, segment, window)
         several = p > 1
         moved = step_cost(term, "moved", known) * several
         rounds = step_cost(term, "rounds", known) * several

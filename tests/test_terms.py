@@ -41,7 +41,7 @@ def test_the_terms_hold_for_the_buffers_of_each_layout(
             )
             sizes = {"node": shape[1], "lane": shape[0], "all": layout.size}
             p = sizes.get(step.over, 1)
-            known = among(p, read, written, places=values)
+            known = among(p, read, written)
             if p > 1:
                 rounds += step_cost(step, "rounds", known)
                 moved = step_cost(step, "moved", known)

@@ -17,18 +17,15 @@ static void use(MPI_Comm comm, int rank, int size, const char *name) {
     int data[WORDS], sums[WORDS];
     int *all = xmalloc((size_t)size * sizeof *all);
     watch(NULL, name);
-    for (int w = 0; w < WORDS; w++) {
+    for (int w = 0; w < WORDS; w++)
         data[w] = rank == size - 1 ? w : -1;
-    }
     expect(MPI_Bcast(data, WORDS, MPI_INT, size - 1, comm) == MPI_SUCCESS, name);
     expect(MPI_Allreduce(data, sums, WORDS, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS, name);
-    for (int w = 0; w < WORDS; w++) {
+    for (int w = 0; w < WORDS; w++)
         expect(data[w] == w && sums[w] == size * w, name);
-    }
     expect(MPI_Allgather(&rank, 1, MPI_INT, all, 1, MPI_INT, comm) == MPI_SUCCESS, name);
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < size; r++)
         expect(all[r] == r, name);
-    }
     expect(MPI_Barrier(comm) == MPI_SUCCESS, name);
     free(all);
 }
@@ -66,9 +63,8 @@ void attributes_finalized(void) {
 void check_attributes(void) {
     MPI_Comm leaked = MPI_COMM_NULL; /* never freed */
     int cleaning = MPI_KEYVAL_INVALID, counting = MPI_KEYVAL_INVALID;
-    if (!program.world_model) {
+    if (!program.world_model)
         return;
-    }
     must(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, count_down, &counting, NULL) == MPI_SUCCESS);
     must(MPI_Comm_dup(MPI_COMM_WORLD, &kept) == MPI_SUCCESS);
     must(MPI_Comm_dup(MPI_COMM_WORLD, &leaked) == MPI_SUCCESS);

@@ -23,9 +23,8 @@ static atomic_int *share_counters(void) {
         must(file >= 0 && ftruncate(file, (off_t)bytes) == 0);
     }
     must(PMPI_Bcast(name, NAME_SIZE, MPI_CHAR, 0, program.control) == MPI_SUCCESS);
-    if (program.rank != 0) {
+    if (program.rank != 0)
         file = open(name, O_RDWR);
-    }
     must(file >= 0);
     atomic_int *counters = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     must(counters != MAP_FAILED && close(file) == 0);
@@ -36,9 +35,8 @@ static atomic_int *share_counters(void) {
 
 static void pause_until_drawn(uint64_t *state) {
     const struct timespec pause = {.tv_nsec = 1000L * draw(state, 1500)};
-    if (draw(state, 2) == 0) {
+    if (draw(state, 2) == 0)
         (void)nanosleep(&pause, NULL);
-    }
 }
 
 /* counter: of this communicator's own. */
@@ -63,9 +61,8 @@ void check_barrier(void) {
     const int rank = program.world.rank, size = program.world.size;
     int next = 0;
     for (int c = 0; c < ncollectives; c++) {
-        if (!collectives[c].moves_nothing || !collective_wanted(&collectives[c])) {
+        if (!collectives[c].moves_nothing || !collective_wanted(&collectives[c]))
             continue;
-        }
         meet(&collectives[c], &program.world, &counters[next++]);
         for (int k = 1; k <= size && next + 2 < COUNTERS; k++, next += 2) {
             MPI_Comm comm = MPI_COMM_NULL;

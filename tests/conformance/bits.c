@@ -36,9 +36,8 @@ static void report(const char *name, int count, uint64_t mine) {
     uint64_t all = 0;
     mine = mix(mine + (unsigned)program.rank);
     must(PMPI_Reduce(&mine, &all, 1, MPI_UINT64_T, MPI_BXOR, 0, program.control) == MPI_SUCCESS);
-    if (program.rank == 0) {
+    if (program.rank == 0)
         (void)printf("bits %s count=%d %016llx\n", name, count, (unsigned long long)all);
-    }
 }
 
 static void repeat(const struct collective *collective, int count) {
@@ -49,9 +48,8 @@ static void repeat(const struct collective *collective, int count) {
     double *send = (double *)plain.send, *recv = (double *)plain.recv;
     const size_t words = plain.words / 2;
     fill(send, words);
-    for (int r = 0; r < world->size; r++) {
+    for (int r = 0; r < world->size; r++)
         plain.counts[r] = count;
-    }
     struct cf_args arguments = plain_arguments(&plain, world->comm, world->size - 1);
     arguments.recvtype = MPI_DOUBLE;
     for (int i = 0; i < AGAIN; i++) {
@@ -72,9 +70,8 @@ static void repeat(const struct collective *collective, int count) {
 
 void check_bits(void) {
     for (int c = 0; c < ncollectives; c++) {
-        if (!collective_wanted(&collectives[c]) || !collectives[c].reduces) {
+        if (!collective_wanted(&collectives[c]) || !collectives[c].reduces)
             continue;
-        }
         repeat(&collectives[c], 3);
         repeat(&collectives[c], WORDS);
     }

@@ -22,9 +22,8 @@ static bool has_displs(const struct collective *collective) {
 void call_describe(const struct call *call, char *text, size_t size) {
     const struct collective *collective = call->collective;
     char root[32] = "";
-    if (collective->rooted) {
+    if (collective->rooted)
         (void)snprintf(root, sizeof root, ",root=%d", call->root);
-    }
     (void)snprintf(
         text, size, "%s@%s,ranks=%d,count=%d,type=%s%s%s%s%s%s%s%s%s,garbage=%s%s,seed=%u",
         collective->name, call->place->name, call->place->size, call->count, call->shape->name,
@@ -49,15 +48,12 @@ int call_block(const struct call *call, int source, int target) {
     unsigned from = (unsigned)source;
     unsigned to = (unsigned)target;
 
-    if (call->collective->varies == VARIES_NO || call->spread == SPREAD_EVEN) {
+    if (call->collective->varies == VARIES_NO || call->spread == SPREAD_EVEN)
         return call->count;
-    }
-    if (call->collective->varies == VARIES_SOURCE) {
+    if (call->collective->varies == VARIES_SOURCE)
         to = 0;
-    }
-    if (call->collective->varies == VARIES_TARGET) {
+    if (call->collective->varies == VARIES_TARGET)
         from = 0;
-    }
     if (symmetric && from > to) {
         const unsigned lower = to;
         to = from;
@@ -65,9 +61,8 @@ int call_block(const struct call *call, int source, int target) {
     }
     const unsigned key = from + size * to;
     const uint64_t random = mix(mix(call->seed) + key);
-    if (call->spread == SPREAD_RAGGED) {
+    if (call->spread == SPREAD_RAGGED)
         return random % 4 == 0 ? 0 : (int)(random / 4 % ((unsigned)call->count + 1));
-    }
     /* A single block has elements: that of rank 1 to the last, or what is left of that. */
     const unsigned chosen_from = call->collective->varies == VARIES_TARGET ? 0 : 1 % size;
     const unsigned chosen_to = call->collective->varies == VARIES_SOURCE ? 0 : size - 1;
@@ -76,9 +71,8 @@ int call_block(const struct call *call, int source, int target) {
 
 static void side_reserve(struct side *side, int blocks) {
     side->blocks = blocks;
-    if (blocks <= side->capacity) {
+    if (blocks <= side->capacity)
         return;
-    }
     free(side->counts);
     free(side->positions);
     free(side->displs);
@@ -92,13 +86,11 @@ static const struct type *type_of_side(const struct call *call, bool sends) {
     const struct collective *collective = call->collective;
     const struct shape *shape = call->shape;
     const unsigned rank = (unsigned)call->place->rank;
-    if (collective->reduces) {
+    if (collective->reduces)
         return shape->types[0];
-    }
     /* Where what is sent makes room for what is received, both have one type map. */
-    if (call->in_place && collective->in_place == IN_PLACE_SEND_ALL) {
+    if (call->in_place && collective->in_place == IN_PLACE_SEND_ALL)
         return shape->types[call->seed % (unsigned)shape->ntypes];
-    }
     return shape->types[(call->seed + 2 * rank + sends) % (unsigned)shape->ntypes];
 }
 
@@ -153,19 +145,16 @@ bool call_lay_out(const struct call *call, struct side *send, struct side *recv)
     }
     place_blocks(call, recv, collective->recv_displs);
     side_reserve(send, inputs);
-    for (int b = 0; b < send->blocks; b++) {
+    for (int b = 0; b < send->blocks; b++)
         send->counts[b] = elements_of(call, send, call_block(call, place->rank, b));
-    }
     place_blocks(call, send, collective->send_displs);
     if (shared) {
         const int at =
             in_place ? collective->in_place_block(place->rank, call->root, place->size) : 0;
-        for (int b = 0; b < send->blocks && at + send->blocks <= recv->blocks; b++) {
+        for (int b = 0; b < send->blocks && at + send->blocks <= recv->blocks; b++)
             send->positions[b] = recv->positions[at + b];
-        }
-        if (recv->elements < send->elements) {
+        if (recv->elements < send->elements)
             recv->elements = send->elements;
-        }
         send->elements = 0;
     }
     return fits(call);

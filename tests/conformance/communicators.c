@@ -10,9 +10,8 @@ static unsigned uses = 0;
 /* The panel on a new communicator, which is then freed. */
 static void use(const char *name, MPI_Comm comm) {
     uses++;
-    if (comm == MPI_COMM_NULL) {
+    if (comm == MPI_COMM_NULL)
         return;
-    }
     const struct place place = place_of(name, comm);
     panel(program.engine, &place, CALLS, uses);
     must(MPI_Comm_free(&comm) == MPI_SUCCESS);
@@ -49,9 +48,8 @@ static void splits(MPI_Comm world, int rank, int size) {
 /* Some ranks in some order, alike everywhere. */
 static void choose(int *ranks, int size, unsigned seed) {
     uint64_t state = mix(program.seed) + mix(seed);
-    for (int i = 0; i < size; i++) {
+    for (int i = 0; i < size; i++)
         ranks[i] = i;
-    }
     for (int i = size - 1; i > 0; i--) {
         const int other = (int)draw(&state, (unsigned)i + 1);
         const int swapped = ranks[i];
@@ -74,9 +72,8 @@ static void groups(MPI_Comm world, int size) {
         use("create", comm);
         must(MPI_Group_rank(some, &member) == MPI_SUCCESS);
         comm = MPI_COMM_NULL;
-        if (member != MPI_UNDEFINED) {
+        if (member != MPI_UNDEFINED)
             must(MPI_Comm_create_group(world, some, 7, &comm) == MPI_SUCCESS);
-        }
         use("create_group", comm);
         must(MPI_Group_free(&some) == MPI_SUCCESS);
     }
@@ -159,12 +156,10 @@ void check_handles(void) {
                 &collectives[draw(&state, (unsigned)ncollectives)];
             struct call call = random_call(collective, &place, &state, 1 << 7);
             call.shape = &shape;
-            if (collective->reduces) {
+            if (collective->reduces)
                 call.op = operation_for(&shape, cycle);
-            }
-            if (collective_wanted(collective)) {
+            if (collective_wanted(collective))
                 (void)verify(program.engine, &call);
-            }
         }
         MPI_Comm comm = place.comm;
         must(MPI_Type_free(&type.handle) == MPI_SUCCESS);

@@ -33,12 +33,10 @@ static void with_all_counts(struct call call) {
 
 void check_data(void) {
     for (int c = 0; c < ncollectives; c++) {
-        if (!collective_wanted(&collectives[c])) {
+        if (!collective_wanted(&collectives[c]))
             continue;
-        }
-        for (int s = 0; s < nshapes; s++) {
+        for (int s = 0; s < nshapes; s++)
             with_all_counts(call_of(&collectives[c], shapes[s]));
-        }
         struct call call = call_of(&collectives[c], &shape_double);
         call.count = LARGE;
         call.root = roots_of(call.collective) - 1;
@@ -48,27 +46,23 @@ void check_data(void) {
 
 void check_signatures(void) {
     for (int c = 0; c < ncollectives; c++) {
-        if (!collective_wanted(&collectives[c]) || collectives[c].reduces) {
+        if (!collective_wanted(&collectives[c]) || collectives[c].reduces)
             continue;
-        }
         for (int s = 0; s < nshapes; s++) {
             struct call call = call_of(&collectives[c], shapes[s]);
-            if (shapes[s]->ntypes == 1) {
+            if (shapes[s]->ntypes == 1)
                 continue;
-            }
             /* The seed decides which rank passes which type. */
-            for (int i = 0; i < 2; i++, call.seed++) {
+            for (int i = 0; i < 2; i++, call.seed++)
                 with_all_counts(call);
-            }
         }
     }
 }
 
 void check_in_place(void) {
     for (int c = 0; c < ncollectives; c++) {
-        if (!collective_wanted(&collectives[c]) || collectives[c].in_place == IN_PLACE_NONE) {
+        if (!collective_wanted(&collectives[c]) || collectives[c].in_place == IN_PLACE_NONE)
             continue;
-        }
         for (int s = 0; s < nshapes; s++) {
             struct call call = call_of(&collectives[c], shapes[s]);
             call.in_place = true;
@@ -80,9 +74,8 @@ void check_in_place(void) {
 void check_insignificant(void) {
     static const struct shape *const some[] = {&shape_int, &shape_pair, &shape_empty};
     for (int c = 0; c < ncollectives; c++) {
-        if (!collective_wanted(&collectives[c])) {
+        if (!collective_wanted(&collectives[c]))
             continue;
-        }
         for (int s = 0; s < 3; s++) {
             struct call call = call_of(&collectives[c], some[s]);
             for (call.garbage = GARBAGE_NULL; call.garbage < NGARBAGES; call.garbage++) {
@@ -111,16 +104,14 @@ static void irregular(struct call call) {
 
 void check_irregular(void) {
     for (int c = 0; c < ncollectives; c++) {
-        if (!collective_wanted(&collectives[c]) || collectives[c].varies == VARIES_NO) {
+        if (!collective_wanted(&collectives[c]) || collectives[c].varies == VARIES_NO)
             continue;
-        }
         for (int s = 0; s < nshapes; s++) {
             struct call call = call_of(&collectives[c], shapes[s]);
             irregular(call);
             call.in_place = true;
-            if (collectives[c].in_place != IN_PLACE_NONE) {
+            if (collectives[c].in_place != IN_PLACE_NONE)
                 irregular(call);
-            }
         }
     }
 }
@@ -129,9 +120,8 @@ void check_irregular(void) {
 static void operate(const struct collective *collective, const struct shape *shape) {
     for (int o = 0; o < NOPERATIONS; o++) {
         struct call call = call_of(collective, shape);
-        if (!operation_fits(&operations[o], shape)) {
+        if (!operation_fits(&operations[o], shape))
             continue;
-        }
         call.op = &operations[o];
         call.strict = true;
         for (int i = 1; i < NCOUNTS; i++) {
@@ -146,13 +136,10 @@ static void operate(const struct collective *collective, const struct shape *sha
 }
 
 void check_operations(void) {
-    for (int c = 0; c < ncollectives; c++) {
-        for (int s = 0; s < nshapes && collectives[c].reduces; s++) {
-            if (collective_wanted(&collectives[c])) {
+    for (int c = 0; c < ncollectives; c++)
+        for (int s = 0; s < nshapes && collectives[c].reduces; s++)
+            if (collective_wanted(&collectives[c]))
                 operate(&collectives[c], shapes[s]);
-            }
-        }
-    }
 }
 
 /* ---- drawn calls ---------------------------------------------------------------------------- */

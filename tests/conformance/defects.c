@@ -117,20 +117,17 @@ static atomic_long skipped[NDEFECTS];
 static size_t elements_for_choice(const struct call *call) {
     const int size = call->place->size;
     size_t total = 0;
-    if (call->collective->sized == SIZED_BLOCK) {
+    if (call->collective->sized == SIZED_BLOCK)
         return (size_t)call->count;
-    }
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < size; r++)
         total += (size_t)call_block(call, r, r);
-    }
     return (total + (size_t)size - 1) / (size_t)size;
 }
 
 bool runtime_choice(MPI_Comm comm, const char *collective, size_t bytes, char *name, size_t size) {
     static int (*choice)(MPI_Comm, const char *, size_t, char *, size_t) = NULL;
-    if (choice == NULL) {
+    if (choice == NULL)
         *(void **)&choice = dlsym(RTLD_DEFAULT, "collforge_choice");
-    }
     return choice != NULL && choice(comm, collective, bytes, name, size) == MPI_SUCCESS;
 }
 
@@ -139,12 +136,10 @@ bool runtime_choice(MPI_Comm comm, const char *collective, size_t bytes, char *n
  * little memory: CONFORMANCE_MAYBE_NATIVE. */
 static bool is_served(const struct call *call) {
     char name[256] = "native";
-    if (getenv("CONFORMANCE_MAYBE_NATIVE") != NULL) {
+    if (getenv("CONFORMANCE_MAYBE_NATIVE") != NULL)
         return false;
-    }
-    if (call->collective->sized == SIZED_EXCHANGED && getenv("COLLFORGE_FORCE") == NULL) {
+    if (call->collective->sized == SIZED_EXCHANGED && getenv("COLLFORGE_FORCE") == NULL)
         return false;
-    }
     const size_t bytes = call->collective->sized == SIZED_NONE
                              ? 1
                              : elements_for_choice(call) * shape_bytes(call->shape);
@@ -157,12 +152,10 @@ bool is_hit_by_defect(const struct call *call) {
     for (int i = 0; defects[i].reason != NULL; i++) {
         const struct defect *defect = &defects[i];
         if (strcmp(defect->collective, call->collective->name) != 0 || defect->hits == NULL ||
-            !defect->hits(call)) {
+            !defect->hits(call))
             continue;
-        }
-        if (!defect->in_components && is_served(call)) {
+        if (!defect->in_components && is_served(call))
             continue;
-        }
         atomic_fetch_add(&skipped[i], 1);
         return true;
     }
@@ -180,10 +173,8 @@ bool is_hit_when_huge(const struct collective *collective) {
 }
 
 void print_defects(void) {
-    for (int i = 0; defects[i].reason != NULL; i++) {
-        if (skipped[i] > 0) {
+    for (int i = 0; defects[i].reason != NULL; i++)
+        if (skipped[i] > 0)
             (void)printf("skipped by rank 0: %ld calls of %s: %s\n", (long)skipped[i],
                          defects[i].collective, defects[i].reason);
-        }
-    }
 }

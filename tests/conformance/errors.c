@@ -184,9 +184,8 @@ static void report(const char *name, int err) {
     must(PMPI_Gather(mine, 2, MPI_INT, all, 2, MPI_INT, 0, program.control) == MPI_SUCCESS);
     if (program.rank == 0) {
         (void)printf("error %s", name);
-        for (int r = 0; r < program.size; r++) {
+        for (int r = 0; r < program.size; r++)
             (void)printf(" %d/%d", all[2 * r], all[2 * r + 1]);
-        }
         (void)printf("\n");
         (void)fflush(stdout);
     }
@@ -211,9 +210,8 @@ static void try(const char *name, const struct collective *collective, const str
     set_handler(comm, handler);
     plain_create(&plain, COUNT, 4 * size);
     plain_fill(&plain, program.seed);
-    for (int r = 0; r < size; r++) {
+    for (int r = 0; r < size; r++)
         counts[r] = COUNT;
-    }
     struct cf_args arguments = plain_arguments(&plain, comm, 0);
     fault->commit(&arguments, counts, size);
     handled = 0;
@@ -230,13 +228,11 @@ static void commit(const struct collective *collective, const struct fault *faul
         char name[NAME_SIZE];
         (void)snprintf(name, sizeof name, "%s.%s.%s", collective->name, fault->name,
                        i == 0 ? "return" : "handler");
-        if (is_skipped(name)) {
+        if (is_skipped(name))
             continue;
-        }
         watch(NULL, name);
-        if (program.rank == 0) {
+        if (program.rank == 0)
             (void)printf("try %s\n", name);
-        }
         (void)fflush(stdout);
         must(PMPI_Barrier(program.control) == MPI_SUCCESS);
         try(name, collective, fault, i == 0 ? MPI_ERRORS_RETURN : own);
@@ -251,9 +247,8 @@ void check_errors(void) {
     must(MPI_Type_commit(&derived) == MPI_SUCCESS);
     for (int c = 0; c < ncollectives; c++) {
         for (int f = 0; f < NFAULTS && collective_wanted(&collectives[c]); f++) {
-            if (faults[f].possible(&collectives[c])) {
+            if (faults[f].possible(&collectives[c]))
                 commit(&collectives[c], &faults[f], own);
-            }
         }
     }
     must(MPI_Errhandler_free(&own) == MPI_SUCCESS);

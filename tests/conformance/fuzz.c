@@ -38,9 +38,8 @@ void check_fuzz(void) {
     uint64_t state = mix(program.seed);
     long made = 0;
     struct place places[PLACES];
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < PLACES; p++)
         places[p] = drawn_place(&state);
-    }
     for (unsigned batch = 1; !is_over(end, made); batch++) {
         for (int i = 0; i < BATCH; i++) {
             const struct collective *collective =
@@ -60,7 +59,6 @@ void check_fuzz(void) {
             *place = drawn_place(&state);
         }
     }
-    for (int p = 0; p < PLACES; p++) {
+    for (int p = 0; p < PLACES; p++)
         must(MPI_Comm_free(&places[p].comm) == MPI_SUCCESS);
-    }
 }

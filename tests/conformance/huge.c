@@ -22,9 +22,8 @@ struct window {
 };
 
 static void fill_unit(uint64_t *words, unsigned unit) {
-    for (size_t i = 0; i < UNIT / sizeof *words; i++) {
+    for (size_t i = 0; i < UNIT / sizeof *words; i++)
         words[i] = mix(((uint64_t)unit << 32) + i);
-    }
 }
 
 /* Memory of units elements; the first is number first of the contents. */
@@ -35,9 +34,8 @@ static void window_open(struct window *window, size_t units, size_t first, bool 
     must(window->file >= 0);
     memset(unit, 0, UNIT);
     for (unsigned u = 0; u < PERIOD; u++) {
-        if (filled) {
+        if (filled)
             fill_unit(unit, u);
-        }
         must(write(window->file, unit, UNIT) == UNIT);
     }
     free(unit);
@@ -122,9 +120,8 @@ void check_huge(void) {
     must(MPI_Type_commit(&type) == MPI_SUCCESS);
     for (int c = 0; c < ncollectives; c++) {
         const struct collective *collective = &collectives[c];
-        if (!collective_wanted(collective) || collective->reduces || collective->moves_nothing) {
+        if (!collective_wanted(collective) || collective->reduces || collective->moves_nothing)
             continue;
-        }
         if (is_hit_when_huge(collective)) {
             atomic_fetch_add(&program_skipped, 1);
             continue;

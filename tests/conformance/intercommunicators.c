@@ -13,9 +13,8 @@ struct inter {
 
 /* The root argument: the first group has the root. */
 static int root_of(const struct inter *inter, int rank) {
-    if (!inter->first) {
+    if (!inter->first)
         return 0;
-    }
     return rank == 0 ? MPI_ROOT : MPI_PROC_NULL;
 }
 
@@ -46,9 +45,8 @@ static void call_twice(const struct collective *collective, const struct inter *
     expect(native == MPI_SUCCESS && err == MPI_SUCCESS, text);
     expect(memcmp(both[0].recv, both[1].recv, both[0].words * sizeof(int)) == 0, text);
     expect(memcmp(both[0].send, both[1].send, both[0].words * sizeof(int)) == 0, text);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         plain_free(&both[i]);
-    }
     watch(NULL, "intercommunicators");
 }
 
@@ -60,9 +58,8 @@ static void use(struct inter *inter, bool low) {
     must(MPI_Comm_remote_size(inter->comm, &inter->remote) == MPI_SUCCESS);
     must(MPI_Comm_set_errhandler(inter->comm, MPI_ERRORS_RETURN) == MPI_SUCCESS);
     for (int c = 0; c < ncollectives; c++) {
-        if (!collective_wanted(&collectives[c]) || collectives[c].prefix) {
+        if (!collective_wanted(&collectives[c]) || collectives[c].prefix)
             continue;
-        }
         for (int i = 0; i < 6; i++) {
             inter->first = low == (i % 2 == 0);
             call_twice(&collectives[c], inter, rank, counts[i / 2], program.seed + (unsigned)i);
@@ -89,10 +86,8 @@ static void connect_groups(int k) {
 
 void check_intercommunicators(void) {
     const int size = program.world.size;
-    if (size > 1) {
+    if (size > 1)
         connect_groups(size / 2);
-    }
-    if (size > 2) {
+    if (size > 2)
         connect_groups(1);
-    }
 }

@@ -73,9 +73,8 @@ void fail(const char *text, const char *format, ...) {
     va_start(values, format);
     (void)vsnprintf(detail, sizeof detail, format, values);
     va_end(values);
-    if (atomic_fetch_add(&program_failures, 1) < MOST_PRINTED) {
+    if (atomic_fetch_add(&program_failures, 1) < MOST_PRINTED)
         (void)printf("FAIL rank %d: %s: %s\n", program.rank, text, detail);
-    }
     (void)fflush(stdout);
 }
 
@@ -104,9 +103,8 @@ static void say_where(const char *what) {
                    (const char *)current);
     say(text);
     for (struct engine *engine = engines; engine != NULL; engine = engine->next) {
-        if (engine == program.engine || engine->text[0] == '\0') {
+        if (engine == program.engine || engine->text[0] == '\0')
             continue;
-        }
         (void)snprintf(text, sizeof text, "%s rank %d, thread: %s\n", what, program.rank,
                        engine->text);
         say(text);
@@ -132,15 +130,13 @@ static void catch_signals(void) {
     struct sigaction action = {.sa_handler = bark};
     must(sigaction(SIGALRM, &action, NULL) == 0);
     action.sa_handler = crash;
-    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++) {
+    for (size_t i = 0; i < sizeof fatal / sizeof *fatal; i++)
         must(sigaction(fatal[i], &action, NULL) == 0);
-    }
 }
 
 void watch(struct engine *engine, const char *text) {
-    if (engine == NULL || engine == program.engine) {
+    if (engine == NULL || engine == program.engine)
         current = text;
-    }
     (void)alarm(limit_seconds);
 }
 
@@ -157,9 +153,8 @@ void engine_forget(struct engine *engine) {
         engines = engine->next;
     } else {
         struct engine *before = engines;
-        while (before->next != engine) {
+        while (before->next != engine)
             before = before->next;
-        }
         before->next = engine->next;
     }
     (void)pthread_mutex_unlock(&engines_mutex);
@@ -186,13 +181,11 @@ static void summarize(const char *name, long totals[3]) {
     long all[3];
     watch(NULL, name);
     must(PMPI_Allreduce(mine, all, 3, MPI_LONG, MPI_SUM, program.control) == MPI_SUCCESS);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         totals[i] += all[i];
-    }
-    if (program.rank == 0) {
+    if (program.rank == 0)
         (void)printf("check %s: %ld calls, %ld failures, %ld skipped\n", name, all[0], all[1],
                      all[2]);
-    }
     (void)fflush(stdout);
 }
 
@@ -200,12 +193,10 @@ static int run_checks(char **names, int count, long totals[3]) {
     int run = 0;
     for (int i = 0; i < NCHECKS; i++) {
         bool wanted = count == 0 && checks[i].usual;
-        for (int n = 0; n < count; n++) {
+        for (int n = 0; n < count; n++)
             wanted = wanted || strcmp(names[n], checks[i].name) == 0;
-        }
-        if (!wanted) {
+        if (!wanted)
             continue;
-        }
         watch(NULL, checks[i].name);
         checks[i].run();
         summarize(checks[i].name, totals);
@@ -215,11 +206,9 @@ static int run_checks(char **names, int count, long totals[3]) {
 }
 
 static bool known(const char *name) {
-    for (int i = 0; i < NCHECKS; i++) {
-        if (strcmp(name, checks[i].name) == 0) {
+    for (int i = 0; i < NCHECKS; i++)
+        if (strcmp(name, checks[i].name) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -240,10 +229,9 @@ static const char *value_of(const char *argument, const char *name) {
 }
 
 static void list_checks(void) {
-    for (int i = 0; i < NCHECKS; i++) {
+    for (int i = 0; i < NCHECKS; i++)
         (void)printf("%-20s %s%s\n", checks[i].name, checks[i].usual ? "" : "(if named) ",
                      checks[i].what);
-    }
     exit(EXIT_SUCCESS);
 }
 
@@ -252,31 +240,30 @@ static int read_options(int argc, char **argv, struct options *options) {
     int count = 0;
     for (int i = 1; i < argc; i++) {
         const char *value = NULL;
-        if (strcmp(argv[i], "--list") == 0) {
+        if (strcmp(argv[i], "--list") == 0)
             list_checks();
-        } else if (strcmp(argv[i], "--nonblocking") == 0) {
+        else if (strcmp(argv[i], "--nonblocking") == 0)
             program.nonblocking = true;
-        } else if ((value = value_of(argv[i], "--seed")) != NULL) {
+        else if ((value = value_of(argv[i], "--seed")) != NULL)
             program.seed = (unsigned)strtoul(value, NULL, 10);
-        } else if ((value = value_of(argv[i], "--seconds")) != NULL) {
+        else if ((value = value_of(argv[i], "--seconds")) != NULL)
             program.seconds = strtod(value, NULL);
-        } else if ((value = value_of(argv[i], "--calls")) != NULL) {
+        else if ((value = value_of(argv[i], "--calls")) != NULL)
             program.calls = strtol(value, NULL, 10);
-        } else if ((value = value_of(argv[i], "--limit")) != NULL) {
+        else if ((value = value_of(argv[i], "--limit")) != NULL)
             limit_seconds = (unsigned)strtoul(value, NULL, 10);
-        } else if ((value = value_of(argv[i], "--collective")) != NULL) {
+        else if ((value = value_of(argv[i], "--collective")) != NULL)
             program.only = value;
-        } else if ((value = value_of(argv[i], "--skip")) != NULL) {
+        else if ((value = value_of(argv[i], "--skip")) != NULL)
             program.skip = value;
-        } else if ((value = value_of(argv[i], "--thread")) != NULL) {
+        else if ((value = value_of(argv[i], "--thread")) != NULL)
             options->thread = value;
-        } else if ((value = value_of(argv[i], "--sessions")) != NULL) {
+        else if ((value = value_of(argv[i], "--sessions")) != NULL)
             options->sessions = value;
-        } else if (known(argv[i])) {
+        else if (known(argv[i]))
             argv[count++] = argv[i];
-        } else {
+        else
             die("no option or check %s; --list names the checks", argv[i]);
-        }
     }
     return count;
 }
@@ -284,42 +271,33 @@ static int read_options(int argc, char **argv, struct options *options) {
 /* What is in force, for whoever forced it. */
 static void print_choices(void) {
     char name[256];
-    for (int c = 0; c < ncollectives; c++) {
-        if (runtime_choice(program.world.comm, collectives[c].name, 4096, name, sizeof name)) {
+    for (int c = 0; c < ncollectives; c++)
+        if (runtime_choice(program.world.comm, collectives[c].name, 4096, name, sizeof name))
             (void)printf("choice %s %s\n", collectives[c].name, name);
-        }
-    }
 }
 
 static void start(int *argc, char ***argv, const struct options *options) {
     const bool world = options->sessions == NULL || strcmp(options->sessions, "only") != 0;
     program.world_model = world;
-    if (world && options->thread == NULL) {
+    if (world && options->thread == NULL)
         must(MPI_Init(argc, argv) == MPI_SUCCESS);
-    }
-    for (int i = 0; i < 4 && world && options->thread != NULL; i++) {
-        if (strcmp(options->thread, levels[i]) == 0) {
+    for (int i = 0; i < 4 && world && options->thread != NULL; i++)
+        if (strcmp(options->thread, levels[i]) == 0)
             must(MPI_Init_thread(argc, argv, level_values[i], &program.provided) == MPI_SUCCESS);
-        }
-    }
-    if (world) {
+    if (world)
         must(MPI_Query_thread(&program.provided) == MPI_SUCCESS);
-    }
-    if (options->sessions != NULL) {
+    if (options->sessions != NULL)
         session_open();
-    } else {
+    else
         program.world = place_of("world", MPI_COMM_WORLD);
-    }
     must(PMPI_Comm_dup(program.world.comm, &program.control) == MPI_SUCCESS);
     program.rank = program.world.rank;
     program.size = program.world.size;
     program.engine = engine_create();
     types_create();
-    for (int i = 0; i < 4 && world && program.rank == 0; i++) {
-        if (level_values[i] == program.provided) {
+    for (int i = 0; i < 4 && world && program.rank == 0; i++)
+        if (level_values[i] == program.provided)
             (void)printf("provided: %s\n", levels[i]);
-        }
-    }
     if (program.rank == 0) {
         (void)printf("seed: %u\n", program.seed);
         print_choices();
@@ -332,12 +310,10 @@ static void finish(const struct options *options) {
     engine_free(program.engine);
     program.engine = NULL;
     must(PMPI_Comm_free(&program.control) == MPI_SUCCESS);
-    if (options->sessions != NULL) {
+    if (options->sessions != NULL)
         session_close();
-    }
-    if (program.world_model) {
+    if (program.world_model)
         must(MPI_Finalize() == MPI_SUCCESS);
-    }
 }
 
 int main(int argc, char **argv) {
@@ -349,13 +325,11 @@ int main(int argc, char **argv) {
     watch(NULL, "starting");
     start(&argc, &argv, &options);
     const int run = run_checks(argv, count, totals);
-    if (program.rank == 0) {
+    if (program.rank == 0)
         print_defects();
-    }
-    if (program.rank == 0) {
+    if (program.rank == 0)
         (void)printf("conformance: %d checks, %ld calls, %ld failures\n", run, totals[0],
                      totals[1]);
-    }
     (void)fflush(stdout);
     finish(&options);
     attributes_finalized();

@@ -19,15 +19,13 @@ static void receive_while_pending(const struct place *place) {
     MPI_Request requests[2 * PENDING];
     MPI_Status statuses[2 * PENDING];
 
-    for (int i = 0; i < PENDING; i++) {
+    for (int i = 0; i < PENDING; i++)
         must(MPI_Irecv(got[i], WORDS, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, place->comm,
                        &requests[i]) == MPI_SUCCESS);
-    }
     panel(program.engine, place, 2, 91);
     for (int i = 0; i < PENDING; i++) {
-        for (int w = 0; w < WORDS; w++) {
+        for (int w = 0; w < WORDS; w++)
             sent[i][w] = 100 * place->rank + i;
-        }
         must(MPI_Issend(sent[i], WORDS, MPI_INT, right, TAG + i, place->comm,
                         &requests[PENDING + i]) == MPI_SUCCESS);
     }
@@ -72,9 +70,8 @@ static void collect_while_pending(const struct place *place) {
 void check_messages(void) {
     MPI_Comm comm = MPI_COMM_NULL;
     /* On one rank MPICH 4.0.2's alltoall sends itself what the user's wildcard then receives. */
-    if (program.world.size == 1) {
+    if (program.world.size == 1)
         return;
-    }
     must(MPI_Comm_dup(program.world.comm, &comm) == MPI_SUCCESS);
     const struct place place = place_of("pending", comm);
     probe(&place);

@@ -49,9 +49,8 @@ static void expect_attribute(MPI_Comm comm, int keyval, const void *value) {
 /* The panel, without the error handler that place_of sets. */
 static void use(MPI_Comm comm, MPI_Errhandler handler) {
     const struct place place = place_of("decorated", comm);
-    if (handler != MPI_ERRHANDLER_NULL) {
+    if (handler != MPI_ERRHANDLER_NULL)
         must(MPI_Comm_set_errhandler(comm, handler) == MPI_SUCCESS);
-    }
     panel(program.engine, &place, 2, 17);
 }
 
@@ -74,9 +73,8 @@ static void attributes(MPI_Comm comm) {
     int keyval = MPI_KEYVAL_INVALID;
     int flag = 0;
     int *bound = NULL, *bound_after = NULL;
-    if (program.world_model) {
+    if (program.world_model)
         must(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound, &flag) == MPI_SUCCESS);
-    }
     must(MPI_Comm_create_keyval(copy, forget, &keyval, NULL) == MPI_SUCCESS);
     must(MPI_Comm_set_attr(comm, keyval, &value) == MPI_SUCCESS);
     use(comm, MPI_ERRHANDLER_NULL);
@@ -94,9 +92,8 @@ static void attributes(MPI_Comm comm) {
     must(MPI_Comm_delete_attr(comm, keyval) == MPI_SUCCESS);
     must(MPI_Comm_free_keyval(&keyval) == MPI_SUCCESS);
     expect(deleted == 3, "delete callback");
-    if (program.world_model) {
+    if (program.world_model)
         must(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &bound_after, &flag) == MPI_SUCCESS);
-    }
     expect(bound == NULL || (flag && *bound == *bound_after), "MPI_TAG_UB");
 }
 

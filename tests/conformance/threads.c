@@ -27,9 +27,8 @@ static void *work(void *argument) {
                 &collectives[draw(&state, (unsigned)ncollectives)];
             const struct call call =
                 random_call(collective, n % 2 == 0 ? &own : &split, &state, 1 << 11);
-            if (collective_wanted(collective)) {
+            if (collective_wanted(collective))
                 (void)verify(engine, &call);
-            }
         }
         must(MPI_Comm_free(&comm) == MPI_SUCCESS);
     }
@@ -48,13 +47,10 @@ void check_threads(void) {
         must(MPI_Comm_dup(program.world.comm, &workers[t].parent) == MPI_SUCCESS);
     }
     watch(NULL, "threads");
-    for (unsigned t = 0; t < THREADS; t++) {
+    for (unsigned t = 0; t < THREADS; t++)
         must(pthread_create(&workers[t].thread, NULL, work, &workers[t]) == 0);
-    }
-    for (unsigned t = 0; t < THREADS; t++) {
+    for (unsigned t = 0; t < THREADS; t++)
         must(pthread_join(workers[t].thread, NULL) == 0);
-    }
-    for (unsigned t = 0; t < THREADS; t++) {
+    for (unsigned t = 0; t < THREADS; t++)
         must(MPI_Comm_free(&workers[t].parent) == MPI_SUCCESS);
-    }
 }

@@ -84,9 +84,8 @@ size_t word_bytes(enum word_kind kind) {
 
 size_t shape_bytes(const struct shape *shape) {
     size_t bytes = 0;
-    for (int w = 0; w < shape->types[0]->words; w++) {
+    for (int w = 0; w < shape->types[0]->words; w++)
         bytes += word_bytes(shape->types[0]->kinds[w]);
-    }
     return bytes;
 }
 
@@ -128,9 +127,8 @@ int64_t word_get(enum word_kind kind, const void *at) {
 }
 
 static int64_t narrow(enum word_kind kind, uint64_t word) {
-    if (kind == WORD_BYTE) {
+    if (kind == WORD_BYTE)
         return (unsigned char)word;
-    }
     return kind == WORD_LONG ? (int64_t)word : (int32_t)word;
 }
 
@@ -142,9 +140,8 @@ int64_t word_from(const struct operation *op, enum word_kind kind, int place, ui
     static const int factors[] = {1, -1, 2, 3};
     const bool exact = kind == WORD_FLOAT || kind == WORD_DOUBLE;
 
-    if (op == NULL || op->combination == FIRST) {
+    if (op == NULL || op->combination == FIRST)
         return any_word(kind, random);
-    }
     switch (op->combination) {
     case PRODUCT:
         return factors[random % 4];
@@ -161,9 +158,8 @@ int64_t word_from(const struct operation *op, enum word_kind kind, int place, ui
         /* Odd slopes, so that no product of them vanishes. */
         return any_word(kind, place % 2 == 0 ? random | 1 : random);
     case MODULAR:
-        if (!exact) {
+        if (!exact)
             return any_word(kind, random);
-        }
         break;
     default:
         break;
@@ -183,9 +179,8 @@ static void compose(int64_t *left, const int64_t *right) {
 
 /* The extreme value and, among equals, the lowest index. */
 static void locate(int64_t *left, const int64_t *right, bool right_wins) {
-    if (right_wins || (left[0] == right[0] && right[1] < left[1])) {
+    if (right_wins || (left[0] == right[0] && right[1] < left[1]))
         memcpy(left, right, 2 * sizeof *left);
-    }
 }
 
 void combine(const struct operation *op, enum word_kind kind, int64_t *left, const int64_t *right) {
@@ -249,9 +244,8 @@ static void apply(enum combination combination, const char *in, char *inout, int
         complaint = "the op was handed another datatype than that of the call";
         return;
     }
-    if (length < 0 || (length == 0 && expected_some)) {
+    if (length < 0 || (length == 0 && expected_some))
         complaint = "the op was handed no elements";
-    }
     for (int i = 0; i < length; i++, in += type->extent, inout += type->extent) {
         for (int w = 0; w + width <= type->words; w += width) {
             int64_t left[MAX_WIDTH], right[MAX_WIDTH];
@@ -260,9 +254,8 @@ static void apply(enum combination combination, const char *in, char *inout, int
                 right[k] = word_get(type->kinds[w + k], inout + type->offsets[w + k]);
             }
             combine(&op, type->kinds[w], left, right);
-            for (int k = 0; k < width; k++) {
+            for (int k = 0; k < width; k++)
                 word_put(type->kinds[w + k], left[k], inout + type->offsets[w + k]);
-            }
         }
     }
 }
@@ -307,11 +300,9 @@ bool operation_fits(const struct operation *op, const struct shape *shape) {
 const struct operation *operation_for(const struct shape *shape, unsigned index) {
     const struct operation *fitting[NOPERATIONS];
     unsigned n = 0;
-    for (int i = 0; i < NOPERATIONS; i++) {
-        if (operation_fits(&operations[i], shape)) {
+    for (int i = 0; i < NOPERATIONS; i++)
+        if (operation_fits(&operations[i], shape))
             fitting[n++] = &operations[i];
-        }
-    }
     return fitting[index % n];
 }
 
@@ -323,9 +314,8 @@ static void create_resized(struct type *type) {
     const int lengths[MAX_WORDS] = {1, 1};
     MPI_Datatype parts[MAX_WORDS];
     MPI_Datatype bare = MPI_DATATYPE_NULL;
-    for (int w = 0; w < type->words; w++) {
+    for (int w = 0; w < type->words; w++)
         parts[w] = plain[type->kinds[w]];
-    }
     must(MPI_Type_create_struct(type->words, lengths, type->offsets, parts, &bare) == MPI_SUCCESS);
     must(MPI_Type_create_resized(bare, type->lb, type->extent, &type->handle) == MPI_SUCCESS);
     must(MPI_Type_free(&bare) == MPI_SUCCESS);
@@ -364,22 +354,18 @@ void types_create(void) {
         [AFFINE] = apply_affine, [MODULAR] = apply_modular, [FIRST] = apply_first};
     for (int i = 0; i < NOPERATIONS; i++) {
         struct operation *op = &operations[i];
-        if (op->user) {
+        if (op->user)
             must(MPI_Op_create(functions[op->combination], op->commutative, &op->handle) ==
                  MPI_SUCCESS);
-        } else {
+        else
             op->handle = predefined[op->combination];
-        }
     }
 }
 
 void types_free(void) {
-    for (int i = 0; i < NDERIVED; i++) {
+    for (int i = 0; i < NDERIVED; i++)
         must(MPI_Type_free(&derived[i]->handle) == MPI_SUCCESS);
-    }
-    for (int i = 0; i < NOPERATIONS; i++) {
-        if (operations[i].user) {
+    for (int i = 0; i < NOPERATIONS; i++)
+        if (operations[i].user)
             must(MPI_Op_free(&operations[i].handle) == MPI_SUCCESS);
-        }
-    }
 }

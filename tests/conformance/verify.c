@@ -16,9 +16,8 @@ static int no_counts[1] = {-9};
 
 static MPI_Aint lowest(const struct type *type) {
     MPI_Aint low = type->lb < 0 ? type->lb : 0;
-    for (int w = 0; w < type->words; w++) {
+    for (int w = 0; w < type->words; w++)
         low = type->offsets[w] < low ? type->offsets[w] : low;
-    }
     return low;
 }
 
@@ -99,11 +98,10 @@ static void put_block(const struct call *call, const struct side *side, const st
 
     for (int n = 0; n < nwords; n += width) {
         int64_t words[MAX_WIDTH];
-        if (result) {
+        if (result)
             result_words(call, block, n, width, words);
-        } else {
+        else
             input_words(call, call->place->rank, block, n, width, words);
-        }
         for (int k = 0; k < width; k++) {
             const int index = side->positions[block] + (n + k) / type->words;
             const int w = (n + k) % type->words;
@@ -154,9 +152,8 @@ static int *wild_counts(const struct call *call) {
 
 static void *buffer_of(const struct call *call, const struct side *side,
                        const struct image *image) {
-    if (side->elements == 0 && call->garbage == GARBAGE_NULL) {
+    if (side->elements == 0 && call->garbage == GARBAGE_NULL)
         return NULL;
-    }
     return image->work + image->base + side->origin * side->type->extent;
 }
 
@@ -183,9 +180,8 @@ static void recv_arguments(const struct call *call, const struct engine *engine,
 /* Whether any block of the result on this rank is defined: exscan on rank 0 has none. */
 static bool has_result(const struct call *call, const struct side *recv) {
     bool defined = false;
-    for (int b = 0; b < recv->blocks; b++) {
+    for (int b = 0; b < recv->blocks; b++)
         defined = defined || is_defined(call, b);
-    }
     return defined;
 }
 
@@ -205,12 +201,10 @@ static struct cf_args arguments_of(const struct call *call, const struct engine 
     arguments.op = call->op == NULL ? MPI_OP_NULL : call->op->handle;
     arguments.root = call->root;
     arguments.comm = call->place->comm;
-    if (engine->send.blocks > 0 && !shared) {
+    if (engine->send.blocks > 0 && !shared)
         send_arguments(call, engine, &arguments);
-    }
-    if (engine->recv.blocks > 0 && (shared || has_result(call, &engine->recv))) {
+    if (engine->recv.blocks > 0 && (shared || has_result(call, &engine->recv)))
         recv_arguments(call, engine, &arguments);
-    }
     if (collective->single_type) {
         /* Significant wherever the buffers are not, too. */
         const struct side *side = engine->send.blocks > 0 ? &engine->send : &engine->recv;
@@ -218,11 +212,10 @@ static struct cf_args arguments_of(const struct call *call, const struct engine 
         arguments.recvcount = side->blocks > 0 ? side->counts[0] : 0;
         arguments.recvcounts = side->counts;
     }
-    if (in_place && no_result) {
+    if (in_place && no_result)
         arguments.recvbuf = MPI_IN_PLACE;
-    } else if (in_place) {
+    else if (in_place)
         arguments.sendbuf = MPI_IN_PLACE;
-    }
     return arguments;
 }
 
@@ -238,17 +231,14 @@ static void prepare(const struct call *call, struct engine *engine) {
 
     image_prepare(&engine->send_image, &engine->send);
     image_prepare(&engine->recv_image, &engine->recv);
-    for (int b = 0; b < engine->send.blocks; b++) {
+    for (int b = 0; b < engine->send.blocks; b++)
         put_block(call, &place, input, input->work, b, false);
-    }
     memcpy(engine->send_image.expected, engine->send_image.work, engine->send_image.bytes);
     memcpy(engine->recv_image.expected, engine->recv_image.work, engine->recv_image.bytes);
-    for (int b = 0; b < engine->recv.blocks; b++) {
-        if (is_defined(call, b)) {
+    for (int b = 0; b < engine->recv.blocks; b++)
+        if (is_defined(call, b))
             put_block(call, &engine->recv, &engine->recv_image, engine->recv_image.expected, b,
                       true);
-        }
-    }
 }
 
 static void excuse_undefined(const struct call *call, const struct engine *engine) {
@@ -256,29 +246,24 @@ static void excuse_undefined(const struct call *call, const struct engine *engin
     int end = 0;
     for (int b = 0; b < recv->blocks; b++) {
         const int from = recv->positions[b];
-        if (!is_defined(call, b)) {
+        if (!is_defined(call, b))
             excuse(recv, &engine->recv_image, from, from + recv->counts[b]);
-        }
         end = from + recv->counts[b];
     }
     /* An input that was longer than the result (reduce_scatter in place) may be used up. */
-    if (call->collective->reduces) {
+    if (call->collective->reduces)
         excuse(recv, &engine->recv_image, end, recv->elements);
-    }
-    if (recv->type->padded) {
+    if (recv->type->padded)
         excuse_padding(recv, &engine->recv_image);
-    }
 }
 
 static bool compare(const struct engine *engine, const char *name, const struct side *side,
                     const struct image *image) {
     size_t at = 0;
-    if (memcmp(image->work, image->expected, image->bytes) == 0) {
+    if (memcmp(image->work, image->expected, image->bytes) == 0)
         return true;
-    }
-    while (image->work[at] == image->expected[at]) {
+    while (image->work[at] == image->expected[at])
         at++;
-    }
     const ptrdiff_t offset = (ptrdiff_t)at - (ptrdiff_t)image->base;
     const ptrdiff_t extent = side->type->extent > 0 ? side->type->extent : 1;
     fail(engine->text,
@@ -292,16 +277,14 @@ static void fail_error(const char *text, int err) {
     char message[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
     (void)PMPI_Error_string(err, message, &length);
-    for (char *end = message; *end != '\0'; end++) {
+    for (char *end = message; *end != '\0'; end++)
         *end = *end == '\n' ? ' ' : *end;
-    }
     fail(text, "it returned error %d: %.80s", err, message);
 }
 
 bool verify(struct engine *engine, const struct call *call) {
-    if (!call_lay_out(call, &engine->send, &engine->recv)) {
+    if (!call_lay_out(call, &engine->send, &engine->recv))
         return true;
-    }
     if (is_hit_by_defect(call)) {
         atomic_fetch_add(&program_skipped, 1);
         return true;
@@ -316,12 +299,10 @@ bool verify(struct engine *engine, const struct call *call) {
     operations_expect(NULL, false);
     atomic_fetch_add(&program_calls, 1);
     bool good = err == MPI_SUCCESS && complaint == NULL;
-    if (err != MPI_SUCCESS) {
+    if (err != MPI_SUCCESS)
         fail_error(engine->text, err);
-    }
-    if (complaint != NULL) {
+    if (complaint != NULL)
         fail(engine->text, "%s", complaint);
-    }
     excuse_undefined(call, engine);
     good = good && compare(engine, "send", &engine->send, &engine->send_image);
     good = good && compare(engine, "receive", &engine->recv, &engine->recv_image);

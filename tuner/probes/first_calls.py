@@ -26,7 +26,6 @@ from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
 from collforge.toolchain import build
 from collforge.tuner.decide import learning
-from collforge.tuner.decide.evidence import Interval
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.probes.programs import Programs
 from collforge.tuner.probes.ratios import Ratio, ratio
@@ -80,14 +79,10 @@ class Found(Result):
 
     def picture(self) -> DotPicture:
         dots = [
-            Dots(heading, {row.collective: _speed(getattr(row, name)) for row in self.rows})
+            Dots(heading, {row.collective: getattr(row, name).speed for row in self.rows})
             for name, heading in zip(("expected", "tried", "learnt"), KINDS.values())
         ]
         return DotPicture({"times as fast as native": dots}, self.title, mark=1.0)
-
-
-def _speed(one: Ratio) -> Interval:
-    return Interval(1 / one.ratio, 1 / one.high, 1 / one.low if one.low else math.inf)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rich.table import Table
@@ -15,7 +14,7 @@ from collforge.db import Store
 from collforge.errors import CollforgeError
 from collforge.mpi_library import MpiLibrary
 from collforge.place import Place
-from collforge.tuner.decide.evidence import Interval
+from collforge.toolchain import build
 from collforge.tuner.probes import Result, programs
 from collforge.tuner.probes.ratios import Ratio, ratio
 from collforge.tuner.run import measuring
@@ -53,7 +52,7 @@ class Found(Result):
         for row in self.rows:
             each = (row.native, row.native_started, row.winner)
             times = [*(one.without for one in each), row.winner.preloaded]
-            speeds = [_speed(row.winner), _speed(row.native_started)]
+            speeds = [row.winner.speed, row.native_started.speed]
             table.add_row(
                 row.collective,
                 units.format_size(row.bytes),
@@ -63,8 +62,8 @@ class Found(Result):
         return table
 
     def remark(self) -> str:
-        winner = _mean(row.winner for row in self.rows)
-        native = _mean(row.native_started for row in self.rows)
+        winner = statistics.geometric_mean(row.winner.speed.median for row in self.rows)
+        native = statistics.geometric_mean(row.native_started.speed.median for row in self.rows)
         return f"geometric means: {winner:.2f} of the winners' speed, {native:.2f} times native, nonblocking"
 
     def picture(self) -> DotPicture:
@@ -72,7 +71,7 @@ class Found(Result):
             Dots(
                 f"over {WAYS[way]}",
                 {
-                    f"{row.collective} {units.format_size(row.bytes)}": _speed(one)
+                    f"{row.collective} {units.format_size(row.bytes)}": one.speed
                     for row, one in found
                 },
             )
@@ -82,14 +81,6 @@ class Found(Result):
             )
         ]
         return DotPicture({"times as fast": dots}, self.title, mark=1.0)
-
-
-def _speed(one: Ratio) -> Interval:
-    return Interval(1 / one.ratio, 1 / one.high, 1 / one.low if one.low else math.inf)
-
-
-def _mean(ratios: Iterable[Ratio]) -> float:
-    return math.exp(statistics.fmean(-math.log(one.ratio) for one in ratios))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,14 +100,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(library: MpiLibrary, args: argparse.Namespace) -> Found:
     at = measuring.parse_layout(args.layout, args.system)
     place = Place.of(measuring.system_name(args), library, at)
-    made = programs.build_all(library)[1]
+    prepared = programs.prepare(library, [])
+    made = build.read_manifest()
     current = {entry.fingerprint for entry in made.variants}
     with Store(args.db, create=False) as store:
         won = [one.choice.variant for one in store.winners_at(place)]
     if not any(one.fingerprint in current for one in won):
         raise CollforgeError(f"{args.db} has no winners of this build for {at.name}: tune there")
     started = replace(
-        programs.prepare(library, []),
+        prepared,
         database=args.db,
         cluster=measuring.cluster(args) if args.system == "emulated" else None,
         system=place.system,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,6 +30,11 @@ class Ratio:
     high: float
     launches: int
     note: str = ""
+
+    @property
+    def speed(self) -> Interval:
+        """How many times as fast as without."""
+        return Interval(1 / self.ratio, 1 / self.high, 1 / self.low if self.low else math.inf)
 
 
 @dataclass(frozen=True)

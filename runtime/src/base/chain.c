@@ -12,27 +12,13 @@ void cf_chain(const char *name, void *function) {
     (void)cf_symbol(RTLD_NEXT, name, function);
 }
 
-/* In a program that is linked with all of MPI there is no next definition, and the only one is
- * MPI's. */
-#define OWN(name, function, parameters, ...)                                                       \
-    int name parameters {                                                                          \
-        static int(*_Atomic own) parameters = NULL;                                                \
-        int(*found) parameters = own;                                                              \
-        if (found == NULL) {                                                                       \
-            found = function;                                                                      \
-            cf_chain(#function, &found);                                                           \
-            own = found;                                                                           \
-        }                                                                                          \
-        return found(__VA_ARGS__);                                                                 \
-    }
-
-OWN(cf_mpi_comm_free, PMPI_Comm_free, (MPI_Comm * comm), comm)
-OWN(cf_mpi_comm_disconnect, PMPI_Comm_disconnect, (MPI_Comm * comm), comm)
-OWN(cf_mpi_comm_dup, PMPI_Comm_dup, (MPI_Comm comm, MPI_Comm *out), comm, out)
-OWN(cf_mpi_comm_split, PMPI_Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *out), comm,
-    color, key, out)
-OWN(cf_mpi_comm_split_type, PMPI_Comm_split_type,
-    (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *out), comm, type, key, info, out)
+CF_OWN(cf_mpi_comm_free, PMPI_Comm_free, (MPI_Comm * comm), comm)
+CF_OWN(cf_mpi_comm_disconnect, PMPI_Comm_disconnect, (MPI_Comm * comm), comm)
+CF_OWN(cf_mpi_comm_dup, PMPI_Comm_dup, (MPI_Comm comm, MPI_Comm *out), comm, out)
+CF_OWN(cf_mpi_comm_split, PMPI_Comm_split, (MPI_Comm comm, int color, int key, MPI_Comm *out), comm,
+       color, key, out)
+CF_OWN(cf_mpi_comm_split_type, PMPI_Comm_split_type,
+       (MPI_Comm comm, int type, int key, MPI_Info info, MPI_Comm *out), comm, type, key, info, out)
 
 const char *cf_file_unlike(const char *name, const char *other) {
     Dl_info one;

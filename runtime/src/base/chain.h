@@ -14,6 +14,22 @@
 CF_HIDDEN void cf_chain(const char *name, void *function);
 
 /*
+ * Defines a function that calls MPI's own one of a name, past this library's definition. In a
+ * program that is linked with all of MPI there is no next definition, and the only one is MPI's.
+ */
+#define CF_OWN(name, function, parameters, ...)                                                    \
+    int name parameters {                                                                          \
+        static int(*_Atomic own) parameters = NULL;                                                \
+        int(*found) parameters = own;                                                              \
+        if (found == NULL) {                                                                       \
+            found = function;                                                                      \
+            cf_chain(#function, &found);                                                           \
+            own = found;                                                                           \
+        }                                                                                          \
+        return found(__VA_ARGS__);                                                                 \
+    }
+
+/*
  * MPI's own functions, for communicators of this library. PMPI_Comm_free and so on may be this
  * library's definitions (comm/free.c, comm/made.c). Looked up at the first call, because the
  * libraries of an application are initialised before this one, and may start MPI then.

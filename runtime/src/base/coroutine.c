@@ -203,21 +203,14 @@ MPI_Request *cf_coroutine_request(void) {
     return self == NULL ? NULL : &self->request;
 }
 
-struct awaited {
-    MPI_Request *request;
-    int done, err;
-};
-
 static bool has_ended(void *what) {
-    struct awaited *at = what;
-    if (cf_library.has_completed == NULL || cf_library.has_completed(*at->request)) {
-        at->err = PMPI_Test(at->request, &at->done, MPI_STATUS_IGNORE);
-    }
-    return at->done || at->err != MPI_SUCCESS;
+    const struct cf_awaited *at = what;
+    return (cf_library.has_completed == NULL || cf_library.has_completed(*at->request)) &&
+           cf_has_ended(what);
 }
 
 int cf_coroutine_end(MPI_Request *request) {
-    struct awaited at = {.request = request};
+    struct cf_awaited at = {.request = request};
     (void)cf_suspend_long(has_ended, &at);
     return at.err;
 }

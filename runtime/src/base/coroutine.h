@@ -31,6 +31,20 @@ static inline bool cf_suspend(bool (*has_come)(void *what), void *what) {
     return cf_coroutines != 0 && cf_suspend_long(has_come, what);
 }
 
+/* ---- requests -------------------------------------------------------------------------------- */
+
+struct cf_awaited {
+    MPI_Request *request;
+    int done, err;
+};
+
+/* Whether a struct cf_awaited has ended, or its test failed. */
+static inline bool cf_has_ended(void *what) {
+    struct cf_awaited *at = what;
+    at->err = PMPI_Test(at->request, &at->done, MPI_STATUS_IGNORE);
+    return at->done || at->err != MPI_SUCCESS;
+}
+
 /* ---- calls of MPI that wait ------------------------------------------------------------------ */
 
 /* The request of a call under way in this coroutine; NULL outside of coroutines. */

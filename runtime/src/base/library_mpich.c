@@ -46,7 +46,7 @@ static bool has_completed(MPI_Request request) {
     return request == MPI_REQUEST_NULL || is_complete(request);
 }
 
-static int poll(MPIX_Async_thing thing) {
+static int make_progress(MPIX_Async_thing thing) {
     (void)thing;
     return advance_one() < 0 ? MPIX_ASYNC_DONE : MPIX_ASYNC_NOPROGRESS;
 }
@@ -62,7 +62,7 @@ static bool call_in_progress(int (*advance)(void)) {
         return true;
     }
     advance_one = advance;
-    return start(poll, NULL, MPIX_STREAM_NULL) == MPI_SUCCESS;
+    return start(make_progress, NULL, MPIX_STREAM_NULL) == MPI_SUCCESS;
 }
 #else
 static bool call_in_progress(int (*advance)(void)) {

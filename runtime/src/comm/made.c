@@ -10,21 +10,20 @@
 
 #define MAKER(name, parameters, made, ...)                                                         \
     __attribute__((weak)) COLLFORGE_PUBLIC int PMPI_##name parameters;                             \
-    static int(*next_##name) parameters = PMPI_##name;                                             \
-    static int(*own_##name) parameters;                                                            \
+    static CF_OWN(own_##name, PMPI_##name, parameters, __VA_ARGS__) static int(*next_##name)       \
+        parameters = PMPI_##name;                                                                  \
     __attribute__((constructor)) static void chain_##name(void) {                                  \
         cf_chain("MPI_" #name, &next_##name);                                                      \
     }                                                                                              \
     COLLFORGE_PUBLIC int MPI_##name parameters {                                                   \
         const int err = next_##name(__VA_ARGS__);                                                  \
-        return err == MPI_SUCCESS ? cf_under_way_set_up(*(made)) : err;                            \
+        cf_under_way_set_up(err == MPI_SUCCESS ? *(made) : MPI_COMM_NULL);                         \
+        return err;                                                                                \
     }                                                                                              \
     int PMPI_##name parameters {                                                                   \
-        if (own_##name == NULL) {                                                                  \
-            cf_chain("PMPI_" #name, &own_##name);                                                  \
-        }                                                                                          \
-        const int err = own_##name == NULL ? MPI_ERR_INTERN : own_##name(__VA_ARGS__);             \
-        return err == MPI_SUCCESS ? cf_under_way_set_up(*(made)) : err;                            \
+        const int err = own_##name(__VA_ARGS__);                                                   \
+        cf_under_way_set_up(err == MPI_SUCCESS ? *(made) : MPI_COMM_NULL);                         \
+        return err;                                                                                \
     }
 
 MAKER(Comm_dup, (MPI_Comm comm, MPI_Comm *out), out, comm, out)

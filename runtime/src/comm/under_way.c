@@ -112,7 +112,7 @@ static bool is_of_interest(MPI_Comm comm, struct cf_state **state) {
            (*state)->comm.layout.size > 1 && (*state)->rules != NULL;
 }
 
-int cf_under_way_set_up(MPI_Comm comm) {
+void cf_under_way_set_up(MPI_Comm comm) {
     struct cf_state *state = NULL;
     bool shared = false;
     if (cf_runtime.nonblocking && !in_set_up && is_of_interest(comm, &state)) {
@@ -122,7 +122,6 @@ int cf_under_way_set_up(MPI_Comm comm) {
         }
         in_set_up = false;
     }
-    return MPI_SUCCESS;
 }
 
 static bool is_under_way(MPI_Request request) {
@@ -169,7 +168,7 @@ void cf_under_way_begin(bool wanted) {
             cf_library.title);
     }
     cf_before_waitall = cf_runtime.nonblocking ? finish_requests : NULL;
-    (void)cf_under_way_set_up(MPI_COMM_WORLD);
+    cf_under_way_set_up(MPI_COMM_WORLD);
 }
 
 int cf_under_way_start(struct cf_under_way *call, MPI_Request *request) {

@@ -28,8 +28,8 @@ struct cf_under_way {
 void cf_under_way_begin(bool wanted);
 
 /* Sets a new communicator up if variants may serve it, because a start cannot: other ranks may not
- * come to it before this one has gone on. Collective. Returns MPI_SUCCESS. */
-int cf_under_way_set_up(MPI_Comm comm);
+ * come to it before this one has gone on. Collective. Does nothing for MPI_COMM_NULL. */
+void cf_under_way_set_up(MPI_Comm comm);
 
 /* Starts a call, and sets *request to one that the program may wait for as for any other. Returns
  * an MPI error class; call->free has been called then. */

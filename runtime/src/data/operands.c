@@ -245,16 +245,15 @@ CF_APART static int begin_reduction(struct cf_operands *operands, const struct c
                : MPI_SUCCESS;
 }
 
-/* Whether MPI_IN_PLACE is passed where MPI does not allow it. Only this rank knows. */
 static inline bool in_place_is_illegal(const struct cf_roles *roles, const struct cf_args *args) {
     if (args->sendbuf != MPI_IN_PLACE && args->recvbuf != MPI_IN_PLACE) {
         return false;
     }
-    const bool reads = roles->in_blocks > 0 && !roles->single_buffer;
-    const bool writes = roles->out_blocks > 0 || roles->single_buffer;
-
-    return (reads && args->sendbuf == MPI_IN_PLACE && !roles->send_in_place) ||
-           (writes && args->recvbuf == MPI_IN_PLACE && !roles->recv_in_place);
+    const struct cf_part part = {.in_blocks = roles->in_blocks,
+                                 .out_blocks = roles->out_blocks,
+                                 .send_in_place = roles->send_in_place,
+                                 .recv_in_place = roles->recv_in_place};
+    return cf_in_place_is_illegal(&part, roles->single_buffer, args);
 }
 
 int cf_operands_begin(struct cf_operands *operands, const struct cf_roles *roles,

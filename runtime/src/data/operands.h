@@ -42,6 +42,15 @@ struct cf_operands {
     int unpack_blocks;
 };
 
+/* Whether MPI_IN_PLACE is passed where MPI does not allow it. Only this rank knows. */
+static inline bool cf_in_place_is_illegal(const struct cf_part *part, bool single_buffer,
+                                          const struct cf_args *args) {
+    const bool reads = part->in_blocks > 0 && !single_buffer;
+    const bool writes = part->out_blocks > 0 || single_buffer;
+    return (reads && args->sendbuf == MPI_IN_PLACE && !part->send_in_place) ||
+           (writes && args->recvbuf == MPI_IN_PLACE && !part->recv_in_place);
+}
+
 /* The slow path of cf_operands_end. */
 int cf_operands_unpack(const struct cf_operands *operands, struct cf_comm *comm);
 /* Fills operands and packs what is not dense. Local. CF_DECLINED for an illegal MPI_IN_PLACE on

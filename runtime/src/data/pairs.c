@@ -1,6 +1,6 @@
 #include "data/pairs.h"
-#include "base/coroutine.h"
 
+#include "base/coroutine.h"
 #include "data/shuffle.h"
 
 /* The arrays of cf_pairs_begin, in one slot. */

@@ -116,7 +116,7 @@ static int dup_with_info(int (*dup)(MPI_Comm, MPI_Info, MPI_Comm *), MPI_Comm co
     const int err = dup(comm, info, out);
     if (err == MPI_SUCCESS && cf_runtime.mode >= CF_MODE_ON) {
         remember(*out, info);
-        return cf_under_way_set_up(*out);
+        cf_under_way_set_up(*out);
     }
     return err;
 }

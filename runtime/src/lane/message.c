@@ -5,22 +5,10 @@
 #include "base/patience.h"
 #include "lane/lane.h"
 
-struct awaited {
-    MPI_Request *request;
-    int done, err;
-};
-
-static bool has_ended(void *what) {
-    struct awaited *at = what;
-
-    at->err = PMPI_Test(at->request, &at->done, MPI_STATUS_IGNORE);
-    return at->done || at->err != MPI_SUCCESS;
-}
-
 int cf_wait(MPI_Request *request) {
     /* 200 polls take some ten microseconds. */
     static _Thread_local struct cf_patience patience = {.most = 200, .least = 4, .now = 200};
-    struct awaited at = {.request = request};
+    struct cf_awaited at = {.request = request};
 
     if (!cf_may_block()) {
         return cf_coroutine_end(request);
@@ -28,8 +16,8 @@ int cf_wait(MPI_Request *request) {
     if (cf_library.pass != NULL) {
         return PMPI_Wait(request, MPI_STATUS_IGNORE);
     }
-    if (!has_ended(&at)) {
-        cf_poll(&patience, has_ended, NULL, &at);
+    if (!cf_has_ended(&at)) {
+        cf_poll(&patience, cf_has_ended, NULL, &at);
     }
     return at.err;
 }

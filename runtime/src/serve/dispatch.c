@@ -177,8 +177,7 @@ static bool will_be_refused(const struct cf_collective_info *info, const struct 
     }
     const struct cf_part part = info->part(layout->rank, args->root, layout->size);
     const MPI_Datatype type = part.in_blocks > 0 ? args->sendtype : args->recvtype;
-    return (part.in_blocks > 0 && args->sendbuf == MPI_IN_PLACE && !part.send_in_place) ||
-           (part.out_blocks > 0 && args->recvbuf == MPI_IN_PLACE && !part.recv_in_place) ||
+    return cf_in_place_is_illegal(&part, info->single_buffer, args) ||
            (info->has_op && cf_op_check(args->op, type) != MPI_SUCCESS);
 }
 

@@ -8,16 +8,6 @@
 
 #if MPI_VERSION >= 4
 
-static const int *narrow_all(const MPI_Count *counts, int *narrow, int size) {
-    if (counts == NULL) {
-        return NULL;
-    }
-    for (int rank = 0; rank < size; rank++) {
-        narrow[rank] = cf_narrow(counts[rank]);
-    }
-    return narrow;
-}
-
 static const struct cf_choice *choose(int collective, const struct cf_args *args,
                                       struct cf_call *call) {
     if (cf_collectives[collective].sized == CF_SIZED_MEAN) {
@@ -51,9 +41,9 @@ int cf_attempt_large(int collective, const struct cf_args *args, const MPI_Count
     }
     /* Counts are significant at the root only, and send counts only if not in place. */
     if (!cf_collectives[collective].rooted || args->root == state->comm.layout.rank) {
-        narrow.recvcounts = narrow_all(recvcounts, memory, size);
+        narrow.recvcounts = cf_narrow_all(recvcounts, memory, size);
         if (args->sendbuf != MPI_IN_PLACE) {
-            narrow.sendcounts = narrow_all(sendcounts, memory + size, size);
+            narrow.sendcounts = cf_narrow_all(sendcounts, memory + size, size);
         }
     }
     choice = choose(collective, &narrow, call);

@@ -14,6 +14,14 @@ static inline int cf_narrow(MPI_Count count) {
     return count < 0 || count > INT_MAX ? -1 : (int)count;
 }
 
+/* Fills narrow, [size], and returns it; NULL of NULL. */
+static inline const int *cf_narrow_all(const MPI_Count *counts, int *narrow, int size) {
+    for (int rank = 0; rank < size && counts != NULL; rank++) {
+        narrow[rank] = cf_narrow(counts[rank]);
+    }
+    return counts == NULL ? NULL : narrow;
+}
+
 /* cf_choose. A count that does not fit has too many bytes on all ranks, and so is native. */
 static inline const struct cf_choice *cf_choose_large(int collective, MPI_Comm comm,
                                                       MPI_Count count, MPI_Datatype type,

@@ -189,10 +189,7 @@ int cf_start_large_mean(const struct cf_args *args, MPI_Request *request, int co
     if (all == NULL) {
         return cf_raise(comm, MPI_ERR_NO_MEM);
     }
-    for (int rank = 0; rank < size; rank++) {
-        all[rank] = cf_narrow(counts[rank]);
-    }
-    narrow.recvcounts = all;
+    narrow.recvcounts = cf_narrow_all(counts, all, size);
     const struct starting what = {&narrow, collective, 0, type, all};
     const int err = attempt(state, &what, request);
     free(all);
