@@ -60,17 +60,18 @@ class Rounds:
 
 
 def last_words(failed: Outcome) -> str:
-    """The first line that a failed launch printed, which names the error; launchers explain it below.
+    """The first line that the program of a failed launch printed, which names the error; else srun's.
 
-    srun may have said before that it waits for the step before to end.
+    Both write at once: srun's line that it ends the other processes may come before the error's.
     """
     if failed.code == KILLED:
         return f"killed after {failed.seconds:.0f} s"
     whose = r"^\[[^]]*\] *\*+"  # Open MPI: [node:process] ***
     waits = r"^srun: (Job \d+ step creation|Step created)"
     said = (line for line in failed.err.splitlines() if not re.match(waits, line))
-    lines = [re.sub(whose, "", line).strip(" -=") for line in said]
-    return next(filter(None, lines), f"exit status {failed.code}")[:200]
+    lines = [line for line in (re.sub(whose, "", line).strip(" -=") for line in said) if line]
+    lines.sort(key=lambda line: line.startswith(("srun:", "slurmstepd:")))
+    return next(iter(lines), f"exit status {failed.code}")[:200]
 
 
 def source(name: str) -> Path:

@@ -112,6 +112,9 @@ def test_the_words_of_a_failed_program() -> None:
     waits = "srun: Job 2 step creation temporarily disabled, retrying (Requested nodes are busy)\n"
     waits += "srun: Step created for job 2\n"
     assert last_words(Outcome(1, 1.0, "", f"{waits}error: no room")) == "error: no room"
+    ends = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    assert last_words(Outcome(7, 1.0, "", ends + said.err)) == "An error occurred in MPI_Win_create"
+    assert last_words(Outcome(7, 1.0, "", ends)) == ends.strip()
 
 
 def test_a_program_that_is_killed_is_a_finding() -> None:
